@@ -1,0 +1,176 @@
+"""The nouns of a chat: what was asked, the passages found, and an answer as a stream of events.
+
+Everything else in `shared/` speaks in these words; none of them knows HTTP, a wire or a service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from shared.overrides import Overrides
+
+Role = Literal["system", "user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn's words. `images` are URLs, data URLs for what a client uploaded."""
+
+    role: Role
+    content: str
+    images: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks, as the platform's sign-in says; nobody in particular without it."""
+
+    oid: str | None = None
+    groups: tuple[str, ...] = ()
+    signed_in: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """What was asked, whatever protocol it came by. The last message is the question.
+
+    An earlier message without content is an answer that was broken off: it is kept in its place
+    and counts for nothing. `state` is any JSON value; it goes back unchanged. `created` is in
+    Unix seconds.
+    """
+
+    messages: tuple[Message, ...]
+    overrides: Overrides = field(default_factory=lambda: Overrides())
+    state: Any = None
+    user: User = User()
+    id: str = ""
+    created: int = 0
+
+    @property
+    def question(self) -> str:
+        """The words of the last message."""
+        return self.messages[-1].content
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """Everything said before the question, the client's own instructions left out."""
+        said = (m for m in self.messages[:-1] if m.role != "system")
+        return tuple(m for m in said if m.content.strip() or m.images)
+
+    @property
+    def instructions(self) -> tuple[str, ...]:
+        """The client's own instructions: its `system` messages, in order."""
+        return tuple(m.content for m in self.messages if m.role == "system" and m.content.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A passage that can be cited as `[sourcepage]`.
+
+    `score` is the search engine's own (higher is better), `reranker_score` a semantic ranker's.
+    """
+
+    id: str
+    content: str
+    sourcepage: str
+    sourcefile: str
+    category: str | None = None
+    oids: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    captions: tuple[str, ...] = ()
+    score: float | None = None
+    reranker_score: float | None = None
+
+    def line(self, captions: bool = False) -> str:
+        """`sourcepage: content` on one line; captions stand for the content where wanted."""
+        text = " . ".join(self.captions) if captions and self.captions else self.content
+        return f"{self.sourcepage}: {' '.join(text.split())}"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thought: what was done on the way to the answer, for a debug display."""
+
+    title: str
+    description: str | tuple[str, ...] | tuple[Source, ...] | tuple[Message, ...]
+    props: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens, as the model counts them."""
+
+    prompt_tokens: int
+    completion_tokens: int
+
+    @property
+    def total_tokens(self) -> int:
+        """Both together."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The first event: what the answer will stand on. The model has accepted the prompt."""
+
+    sources: tuple[Source, ...]
+    steps: tuple[Step, ...]
+    model: str
+    captions: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """Some more of the answer's text, as the model gave it."""
+
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The last event. `followups` is None where none were asked for.
+
+    `fingerprint` and the two filter results are the model's own, there only where it sent them.
+    """
+
+    finish_reason: str = "stop"
+    followups: tuple[str, ...] | None = None
+    usage: Usage | None = None
+    model: str | None = None
+    fingerprint: str | None = None
+    answer_filter: Mapping[str, Any] | None = None
+    prompt_filter: Sequence[Any] | None = None
+
+
+Event = Context | Delta | Done
+Events = AsyncGenerator[Event, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A stream folded: its context, its whole text, and how it ended."""
+
+    context: Context
+    content: str
+    done: Done
+
+
+async def collect(events: Events) -> Answer:
+    """Fold a stream of events into one answer. The only other way to answer is to stream.
+
+    A failure in the stream is an exception here.
+    """
+    context, text, done = Context((), (), ""), [], Done()
+    async with aclosing(events):
+        async for event in events:
+            match event:
+                case Context():
+                    context = event
+                case Delta(content):
+                    text.append(content)
+                case Done():
+                    done = event
+    return Answer(context, "".join(text), replace(done, model=done.model or context.model))

@@ -1,0 +1,62 @@
+"""What one request may change: the fields of `context.overrides`, by their names on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+
+def _whole(value: Any) -> Any:
+    """JSON has one kind of number: 3.0 is a whole one."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+RetrievalMode = Literal["text", "vectors", "hybrid"]
+ImageInput = Literal["text", "textAndImages", "images"]
+
+
+class Overrides(BaseModel):
+    """What one request may change. None is "unset": the deployment's default holds.
+
+    A value of 0 is a value. null and "" are "unset", unknown keys are ignored, a wrong type or
+    range in a known key raises pydantic's ValidationError.
+    """
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    seed: Whole | None = Field(default=None, ge=-(2**63), lt=2**63)
+    top: Whole | None = Field(default=None, ge=1, le=50)
+    retrieval_mode: RetrievalMode | None = None
+    semantic_ranker: bool | None = None
+    semantic_captions: bool | None = None
+    suggest_followup_questions: bool | None = None
+    use_oid_security_filter: bool | None = None
+    use_groups_security_filter: bool | None = None
+    vector_fields: list[str] | None = None
+    use_gpt4v: bool | None = None
+    gpt4v_input: ImageInput | None = None
+    minimum_search_score: float | None = Field(default=None, allow_inf_nan=False)
+    minimum_reranker_score: float | None = Field(default=None, allow_inf_nan=False)
+    include_category: str | None = None
+    exclude_category: str | None = None
+    prompt_template: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unset(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        return {key: value for key, value in given.items() if value is not None and value != ""}
+
+    def asked(self, name: str) -> bool:
+        """Whether the request itself set a field to something other than false."""
+        value = getattr(self, name)
+        return value is not None and value is not False
+
+    def filled(self, defaults: Overrides) -> Overrides:
+        """These overrides, with `defaults` wherever nothing was set."""
+        return defaults.model_copy(update=self.model_dump(exclude_none=True))
