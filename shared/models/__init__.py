@@ -1,0 +1,48 @@
+"""The seam behind which answers are made, and the choice of who makes them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from shared.chat import Delta, Done, Message
+
+ModelStream = AsyncGenerator[Delta | Done, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a model is asked: to rewrite a question for the search, or to answer it."""
+
+    task: Literal["rewrite", "answer"]
+    messages: tuple[Message, ...]
+    temperature: float
+    seed: int | None = None
+
+
+class Model(Protocol):
+    """A language model, local or remote.
+
+    `max_prompt_tokens` is the budget that history and sources are trimmed to. `limits` says in
+    sentences what it cannot do, by the name of what is asked: `images`, `temperature`, `seed`.
+    """
+
+    name: str
+    max_prompt_tokens: int
+    limits: Mapping[str, str]
+
+    def count(self, text: str) -> int:
+        """How many tokens `text` is at most."""
+        ...
+
+    def open(self, prompt: Prompt) -> AbstractAsyncContextManager[ModelStream]:
+        """Ask. It is entered when the model has accepted the prompt, so a refusal is raised there.
+
+        It gives any Deltas and then one Done, each when the model gives it. Leaving it closes the
+        upstream, read to its end or not. No time limit, task group or context variable may span
+        a yield of the stream: its first event is read in another task than the rest.
+        Raises a ChatError: ContentFiltered, TooLong, TooManyRequests, Unavailable, Misconfigured.
+        """
+        ...

@@ -1,0 +1,126 @@
+"""What the model is told: instructions, history within its token budget, sources, question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from shared.chat import ChatRequest, Message, Source
+from shared.errors import TooLong
+from shared.models import Model, Prompt
+from shared.overrides import Overrides
+
+# What a message costs beside its words: its role and the marks around it (OpenAI's own count).
+MESSAGE_TOKENS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words told to the model: the files of `prompts/`, by name."""
+
+    answer: str
+    rewrite: str
+    followups: str
+
+
+def read_words(folder: Path) -> Words:
+    """Read `answer.txt`, `rewrite.txt` and `followups.txt`. Raises OSError."""
+    names = ("answer", "rewrite", "followups")
+    return Words(*((folder / f"{name}.txt").read_text("utf-8").strip() for name in names))
+
+
+def instructions(words: Words, request: ChatRequest, overrides: Overrides) -> Message:
+    """The system message: ours, or the request's template, or ours with the template behind it."""
+    template = overrides.prompt_template or ""
+    ours = (words.answer, template[3:]) if template.startswith(">>>") else (template,)
+    parts = [*(ours if template else (words.answer,)), *request.instructions]
+    if overrides.suggest_followup_questions:
+        parts.append(words.followups)
+    return Message("system", "\n".join(parts))
+
+
+def turns(history: Iterable[Message]) -> list[list[Message]]:
+    """History cut into turns: what a user said, and everything said until the next user."""
+    found: list[list[Message]] = []
+    for message in history:
+        if message.role == "user" or not found:
+            found.append([])
+        found[-1].append(message)
+    return found
+
+
+def cost(messages: Iterable[Message], count: Callable[[str], int]) -> int:
+    """Tokens of some messages, their frames included."""
+    return sum(count(message.content) + MESSAGE_TOKENS for message in messages)
+
+
+def newest(history: tuple[Message, ...], room: int, model: Model) -> tuple[Message, ...]:
+    """The newest whole turns that fit into `room` tokens, oldest first."""
+    kept: list[Message] = []
+    for turn in reversed(turns(history)):
+        room -= cost(turn, model.count)
+        if room < 0:
+            break
+        kept[:0] = turn
+    return tuple(kept)
+
+
+def with_sources(question: Message, lines: Iterable[str]) -> Message:
+    """The question as the model gets it: its words, then a line `sourcepage: content` a source."""
+    content = "\n".join((f"{question.content}\n\nSources:", *lines))
+    return replace(question, content=content)
+
+
+def room_for(messages: Iterable[Message], model: Model) -> int:
+    """How many tokens are left beside these messages. Raises TooLong where they do not fit."""
+    room = model.max_prompt_tokens - cost(messages, model.count)
+    if room < 0:
+        raise TooLong(
+            f"The question is too long for the model, which takes {model.max_prompt_tokens} "
+            "tokens with its instructions. Ask a shorter one."
+        )
+    return room
+
+
+def fitting(lines: Iterable[str], room: int, model: Model) -> list[str]:
+    """The first lines that fit into `room` tokens together."""
+    kept: list[str] = []
+    for line in lines:
+        room -= model.count(f"{line}\n")
+        if room < 0:
+            break
+        kept.append(line)
+    return kept
+
+
+def for_answer(
+    request: ChatRequest,
+    overrides: Overrides,
+    words: Words,
+    model: Model,
+    sources: tuple[Source, ...] = (),
+) -> tuple[Prompt, int]:
+    """The prompt for an answer, and how many of the sources fitted into it, best first.
+
+    Instructions and question come first, then sources, then the newest turns of the history: what
+    does not fit is left out in the opposite order. Raises TooLong.
+    """
+    system, question = instructions(words, request, overrides), request.messages[-1]
+    room = room_for((system, with_sources(question, ())), model)
+    captions = bool(overrides.semantic_captions)
+    lines = fitting((source.line(captions) for source in sources), room, model)
+    asked = with_sources(question, lines)
+    history = newest(request.history, room_for((system, asked), model), model)
+    temperature = overrides.temperature if overrides.temperature is not None else 0.0
+    prompt = Prompt("answer", (system, *history, asked), temperature, overrides.seed)
+    return prompt, len(lines)
+
+
+def for_rewrite(request: ChatRequest, words: Words, model: Model) -> Prompt:
+    """The prompt for a search query that says what the question leaves to the turns before it."""
+    system = Message("system", words.rewrite)
+    question = Message("user", f"Write a search query for: {request.question}")
+    history = newest(request.history, room_for((system, question), model), model)
+    texts = (replace(message, images=()) for message in history)
+    return Prompt("rewrite", (system, *texts, question), temperature=0.0)

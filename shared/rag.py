@@ -1,0 +1,124 @@
+"""The one path every request takes: rewrite, retrieve, prompt, stream."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+from shared import prompt as prompts
+from shared.chat import ChatRequest, Context, Delta, Done, Events, Source, Step, User
+from shared.errors import ContentFiltered, Unavailable
+from shared.models import Model, Prompt
+from shared.overrides import Overrides
+from shared.retrieval import Found, Retriever
+
+LONGEST_QUERY = 1000  # characters; a model that rewrites a question into more has lost the thread
+
+
+@dataclass(frozen=True, slots=True)
+class Rag:
+    """What an answer is made with: the parts behind the seams, the words, the defaults."""
+
+    retriever: Retriever
+    model: Model
+    words: prompts.Words
+    defaults: Overrides
+    client_prompts: bool = False
+
+
+async def answer(rag: Rag, asked: ChatRequest) -> Events:
+    """Answer a request as a stream: one Context, any Deltas, one Done.
+
+    Everything that can be refused is refused before the Context. A failure is an exception, one
+    of the ChatErrors where the caller can know why.
+    """
+    request, notes = possible(rag, asked)
+    used = request.overrides.filled(rag.defaults)
+    prompts.for_answer(request, used, rag.words, rag.model)  # too long? then before any search
+    query = await search_query(rag, request)
+    found = await rag.retriever.search(request.user, query, used)
+    prompt, fitted = prompts.for_answer(request, used, rag.words, rag.model, found.sources)
+    steps = (*thoughts(request, query, found, prompt, rag.model.name),)
+    notes = (*notes, *found.notes, *left_out(len(found.sources) - fitted))
+    if notes:
+        steps = (*steps, Step("What was used instead", notes))
+    async with rag.model.open(prompt) as stream, aclosing(stream):
+        captions = bool(used.semantic_captions)
+        yield Context(found.sources[:fitted], steps, rag.model.name, captions)
+        async for event in stream:
+            yield checked(event)
+            if isinstance(event, Done):
+                return
+        raise Unavailable("The model's answer broke off. Ask again.")
+
+
+def possible(rag: Rag, request: ChatRequest) -> tuple[ChatRequest, tuple[str, ...]]:
+    """The request without what this deployment cannot do, and a sentence for each such thing."""
+    notes = [rag.model.limits[name] for name in wanted(request) if name in rag.model.limits]
+    if request.overrides.asked("prompt_template") and not rag.client_prompts:
+        overrides = request.overrides.model_copy(update={"prompt_template": None})
+        request = replace(request, overrides=overrides)
+        notes.append(
+            "prompt_template was left out: this deployment does not allow client prompts "
+            "(ALLOW_CLIENT_PROMPTS)."
+        )
+    if "images" in rag.model.limits:
+        messages = tuple(replace(message, images=()) for message in request.messages)
+        request = replace(request, messages=messages)
+    return request, tuple(notes)
+
+
+def wanted(request: ChatRequest) -> list[str]:
+    """What a request asks of the model beside an answer, by the names of `Model.limits`."""
+    names = [name for name in ("temperature", "seed") if request.overrides.asked(name)]
+    images = any(message.images for message in request.messages)
+    return ["images", *names] if images else names
+
+
+async def search_query(rag: Rag, request: ChatRequest) -> str:
+    """The question, rewritten so that it stands alone where there are turns before it."""
+    if not request.history:
+        return request.question
+    prompt = prompts.for_rewrite(request, rag.words, rag.model)
+    text = []
+    async with rag.model.open(prompt) as stream, aclosing(stream):
+        async for event in stream:
+            if isinstance(event, Delta):
+                text.append(event.content)
+    query = " ".join("".join(text).split()).strip('"')
+    # "0" is how the prompt lets the model say that it cannot write one
+    usable = query not in ("", "0") and len(query) <= LONGEST_QUERY
+    return query if usable else request.question
+
+
+def thoughts(
+    request: ChatRequest, query: str, found: Found, prompt: Prompt, model: str
+) -> tuple[Step, ...]:
+    """The four steps of every answer, in the order and with the titles of the documents."""
+    return (
+        Step("Original user query", request.question),
+        Step("Generated search query", query, found.props),
+        Step("Results", tuple(own(source, request.user) for source in found.sources)),
+        Step("Prompt", prompt.messages, {"model": model}),
+    )
+
+
+def own(source: Source, user: User) -> Source:
+    """A source that names nobody but the caller: the ids of others are not theirs to read."""
+    oids = tuple(oid for oid in source.oids if oid == user.oid)
+    groups = tuple(group for group in source.groups if group in user.groups)
+    return replace(source, oids=oids, groups=groups)
+
+
+def left_out(number: int) -> list[str]:
+    """The note about sources that were found and are not in the prompt."""
+    if not number:
+        return []
+    return [f"{number} of the passages found did not fit the model and were left out."]
+
+
+def checked(event: Delta | Done) -> Delta | Done:
+    """A model's event. Raises ContentFiltered where the filter stopped the answer."""
+    if isinstance(event, Done) and event.finish_reason == "content_filter":
+        raise ContentFiltered
+    return event

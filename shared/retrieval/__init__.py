@@ -1,0 +1,38 @@
+"""The seam behind which passages are found: any search engine that can do `search`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from shared.chat import Source, User
+from shared.overrides import Overrides
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search gave: passages in rank order, and how it was really done.
+
+    `props` goes into the thought about the search. `notes` are sentences for whatever was asked
+    of the search and cannot be done here: each says what was used instead.
+    """
+
+    sources: tuple[Source, ...]
+    props: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+
+class Retriever(Protocol):
+    """Finds the passages that a question needs."""
+
+    name: str
+
+    async def search(self, user: User, query: str, overrides: Overrides) -> Found:
+        """The best `overrides.top` passages for `query` that `user` may see.
+
+        A passage without oids and groups is public. Any other is seen when an enabled filter
+        (`use_oid_security_filter`, `use_groups_security_filter`) matches the user. `query` is any
+        text at all. Raises a ChatError: TooManyRequests, Unavailable, Misconfigured.
+        """
+        ...

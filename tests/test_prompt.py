@@ -1,0 +1,94 @@
+"""What fits into a model's budget, and what is left out first."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from shared.chat import Answer, ChatRequest, Message, collect
+from shared.errors import TooLong
+from shared.overrides import Overrides
+from shared.prompt import MESSAGE_TOKENS, for_answer, for_rewrite, turns
+from shared.rag import answer
+from tests.fakes import PLUS, STANDARD, WORDS, FakeModel, FakeRetriever, engine
+
+QUESTION = Message("user", "one two three")
+TURN = (Message("user", "u1 u2"), Message("assistant", "a1 a2"))
+# The fake counts words: "Answer." and "one two three Sources:", each with its frame.
+BARE = 1 + MESSAGE_TOKENS + 4 + MESSAGE_TOKENS
+TURN_COST = 2 * (2 + MESSAGE_TOKENS)
+
+
+def prompted(budget: int, *history: Message) -> list[str]:
+    request = ChatRequest((*history, QUESTION))
+    prompt, _ = for_answer(
+        request, Overrides(), WORDS, FakeModel(max_prompt_tokens=budget), (PLUS, STANDARD)
+    )
+    return [message.content for message in prompt.messages]
+
+
+def test_a_question_that_does_not_fit_is_refused_before_any_search() -> None:
+    search = FakeRetriever()
+    events = answer(engine(FakeModel(max_prompt_tokens=BARE - 1), search), ChatRequest((QUESTION,)))
+
+    with pytest.raises(TooLong, match="too long for the model, which takes 12 tokens"):
+        asyncio.run(collect(events))
+    assert search.told == []
+
+
+def test_the_newest_turns_that_fit_are_kept_and_never_half_of_one() -> None:
+    history = [*TURN, Message("user", "newer"), Message("assistant", "yes"), Message("user", "x")]
+    room = 1000 - 0
+    everything = prompted(room, *history)
+    sources = sum(len(text.split()) for text in everything[-1:]) - 4
+    tight = BARE + sources
+
+    assert everything[1:-1] == ["u1 u2", "a1 a2", "newer", "yes", "x"]
+    assert prompted(tight + 5 + 10 + TURN_COST, *history)[1:-1] == everything[1:-1]
+    assert prompted(tight + 5 + 10 + TURN_COST - 1, *history)[1:-1] == ["newer", "yes", "x"]
+    assert prompted(tight + 5 + 9, *history)[1:-1] == ["x"]
+    assert prompted(tight, *history)[1:-1] == []
+
+
+def test_an_answer_without_a_question_before_it_belongs_to_no_later_turn() -> None:
+    greeting = Message("assistant", "hello")
+
+    assert turns((greeting, *TURN, *TURN)) == [[greeting], list(TURN), list(TURN)]
+
+
+def test_sources_that_do_not_fit_are_left_out_worst_first_and_a_thought_says_so() -> None:
+    async def ask(budget: int) -> Answer:
+        model = FakeModel(max_prompt_tokens=budget)
+        return await collect(answer(engine(model), ChatRequest((QUESTION, QUESTION))))
+
+    line = len(PLUS.line().split())
+    given = asyncio.run(ask(BARE + line))
+    steps = given.context.steps
+
+    assert given.context.sources == (PLUS,)
+    assert STANDARD.line() not in steps[3].description[-1].content  # type: ignore[union-attr]
+    assert len(steps[2].description) == 2
+    assert steps[4].description == (
+        "1 of the passages found did not fit the model and were left out.",
+    )
+
+
+def test_a_rewrite_trims_its_history_too() -> None:
+    request = ChatRequest((*TURN, *TURN, QUESTION))
+    tight = 1 + MESSAGE_TOKENS + 8 + MESSAGE_TOKENS + TURN_COST
+    prompt = for_rewrite(request, WORDS, FakeModel(max_prompt_tokens=tight))
+
+    assert [message.content for message in prompt.messages[1:-1]] == ["u1 u2", "a1 a2"]
+
+
+def test_images_go_to_a_model_that_sees_and_a_thought_tells_of_one_that_does_not() -> None:
+    request = ChatRequest((Message("user", "look", ("data:image/png;base64,AA==",)),))
+    seeing, blind = FakeModel(), FakeModel(limits={"images": "fake cannot see images"})
+    seen = asyncio.run(collect(answer(engine(seeing), request)))
+    unseen = asyncio.run(collect(answer(engine(blind), request)))
+
+    assert seeing.told[0].messages[-1].images == ("data:image/png;base64,AA==",)
+    assert len(seen.context.steps) == 4
+    assert blind.told[0].messages[-1].images == ()
+    assert unseen.context.steps[4].description == ("fake cannot see images",)
