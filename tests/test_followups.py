@@ -1,0 +1,82 @@
+"""Questions in an answer's text, cut by tokens at every place, and text that is no question."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import combinations
+
+import pytest
+
+from shared.chat import Answer, Delta, Done, collect
+from shared.followups import taken_out
+from tests.fakes import Played, play
+
+
+def answered(*pieces: str, reason: str = "stop") -> Answer:
+    script: list[Played] = [*(Delta(piece) for piece in pieces), Done(reason)]
+    return asyncio.run(collect(taken_out(play(script))))
+
+
+ANSWERS: list[tuple[str, str, tuple[str, ...]]] = [
+    ("Yes [a.md].\n\n<<How much?>>\n<<Since when?>>", "Yes [a.md].", ("How much?", "Since when?")),
+    ("<<How?>>", "", ("How?",)),
+    ("Yes. <<How?>> That is all.", "Yes. That is all.", ("How?",)),
+    (
+        "Zażółć 漢字 😀 <<¿Cuánto?>><<いくらですか？>>",
+        "Zażółć 漢字 😀",
+        ("¿Cuánto?", "いくらですか？"),
+    ),
+    ("Yes.\n<<Tell me about dental>>", "Yes.", ("Tell me about dental",)),
+    ("1 << 2 and cout << x << endl;", "1 << 2 and cout << x << endl;", ()),
+    ("cin >> x; cout <<x; y>>", "cin >> x; cout <<x; y>>", ()),
+    ("cat <<EOF\nhello\nEOF", "cat <<EOF\nhello\nEOF", ()),
+    ("1<<2 then 8>>1", "1<<2 then 8>>1", ()),
+    ("map<vector<vector<int>>> <<<x?>>", "map<vector<vector<int>>> <<<x?>>", ()),
+    ("a < b", "a < b", ()),
+    ("ends with <", "ends with <", ()),
+    ("ends with <<", "ends with <<", ()),
+    ("ends with <<half a", "ends with <<half a", ()),
+    ("<<two\nlines?>>", "<<two\nlines?>>", ()),
+    ("<< spaced? >>", "<< spaced? >>", ()),
+    ("x <<How?>> <<b>> y", "x <<b>> y", ("How?",)),
+    (f"<<{'x' * 400}?>>", f"<<{'x' * 400}?>>", ()),
+    ("no questions, a space \n", "no questions, a space \n", ()),
+    ("", "", ()),
+]
+
+
+@pytest.mark.parametrize(("text", "shown", "questions"), ANSWERS)
+def test_a_text_gives_the_same_wherever_it_is_cut_in_two_or_three(
+    text: str, shown: str, questions: tuple[str, ...]
+) -> None:
+    places = range(len(text) + 1)
+    pairs = list(combinations(places, 2)) if len(text) < 60 else [(at, at) for at in places]
+    for first, second in [*pairs, (0, 0)]:
+        answer = answered(text[:first], text[first:second], text[second:])
+
+        assert (answer.content, answer.done.followups) == (shown, questions), (first, second)
+
+
+@pytest.mark.parametrize(("text", "shown", "questions"), ANSWERS)
+def test_a_text_gives_the_same_character_by_character(
+    text: str, shown: str, questions: tuple[str, ...]
+) -> None:
+    answer = answered(*text)
+
+    assert (answer.content, answer.done.followups) == (shown, questions)
+
+
+def test_a_marker_that_the_length_limit_cut_is_not_shown() -> None:
+    answer = answered("Yes.\n<<How?>>\n<<What abo", reason="length")
+
+    assert (answer.content, answer.done.followups) == ("Yes.", ("How?",))
+
+
+def test_text_is_not_held_back_longer_than_it_must_be() -> None:
+    async def first() -> str:
+        events = taken_out(play([Delta("Dental "), Delta("care is "), asyncio.Event()]))
+        shown = [await anext(events), await anext(events)]
+        await events.aclose()
+        return "".join(event.content for event in shown if isinstance(event, Delta))
+
+    assert asyncio.run(first()) == "Dental care is"
