@@ -1,0 +1,28 @@
+"""A filter over the stream: one time limit for the whole answer."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+from shared.chat import Events
+from shared.errors import DeadlineExceeded
+
+
+async def within(seconds: float, events: Events) -> Events:
+    """The same events, until `seconds` have passed since the first was asked for.
+
+    Raises DeadlineExceeded then. The limit is set anew around each event: the first is read in
+    another task than the rest, and a time limit that spans a `yield` never fires there.
+    """
+    deadline = asyncio.get_running_loop().time() + seconds
+    async with aclosing(events):
+        while True:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    event = await anext(events, None)
+            except TimeoutError:
+                raise DeadlineExceeded from None
+            if event is None:
+                return
+            yield event
