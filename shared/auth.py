@@ -1,0 +1,59 @@
+"""Who asks, from the platform's sign-in headers, and which passages they may be shown.
+
+The headers are the platform's only where its sign-in is on: anywhere else anyone can send them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json
+
+from shared.chat import User
+from shared.errors import BadRequest, Unauthorized
+from shared.overrides import Overrides
+
+FILTERS = ("use_oid_security_filter", "use_groups_security_filter")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The deployment's rules: whether sign-in is on, and whether it filters every search."""
+
+    sign_in: bool = False
+    forced: bool = True
+
+    def user(self, headers: Mapping[str, str]) -> User:
+        """The signed-in user, or nobody. `headers` by lower-case names."""
+        oid = headers.get("x-ms-client-principal-id")
+        if not self.sign_in or not oid:
+            return User()
+        return User(oid, _groups(headers.get("x-ms-client-principal", "")), signed_in=True)
+
+    def filters(self, user: User, overrides: Overrides) -> Overrides:
+        """The overrides with the security filters that hold for this user.
+
+        A filter without sign-in is a BadRequest, one without a user Unauthorized. With sign-in
+        on, both filters are on and no request can turn them off, unless the settings say so.
+        """
+        asked = next((name for name in FILTERS if overrides.asked(name)), None)
+        if asked and not self.sign_in:
+            raise BadRequest("needs sign-in, which is off in this deployment", field=asked)
+        if asked and not user.signed_in:
+            raise Unauthorized("Sign in: the request asks for passages that only some may see.")
+        on = user.signed_in and self.forced
+        return overrides.model_copy(update=dict.fromkeys(FILTERS, True)) if on else overrides
+
+
+def _groups(principal: str) -> tuple[str, ...]:
+    """The ids in the `groups` claims of `X-MS-CLIENT-PRINCIPAL`, JSON in base64; none if unread."""
+    try:
+        read: Any = from_json(base64.b64decode(principal))
+        claims = read["claims"]
+        return tuple(claim["val"] for claim in claims if claim["typ"] == "groups")
+    except (binascii.Error, ValueError, KeyError, TypeError):
+        return ()

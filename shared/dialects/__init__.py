@@ -1,0 +1,26 @@
+"""The protocols in front of the chat: a table of rows of pure functions, JSON in, JSON out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shared.dialects import ai_chat, rag_chat
+from shared.dialects.wire import Dialect
+
+DIALECTS: tuple[Dialect, ...] = (ai_chat.CURRENT, ai_chat.APPS, rag_chat.CHAT, rag_chat.ASK)
+
+
+def pick(route: str, body: Any) -> Dialect:
+    """The protocol that a request speaks, told from the route and the body alone.
+
+    `/ask`, and `/chat` with a `stream` key, speak the oldest; else a body with `session_state`
+    and no `sessionState` the middle one; else the current one.
+    """
+    keys = body.keys() if isinstance(body, dict) else ()
+    if route == "/ask":
+        return rag_chat.ASK
+    if route == "/chat" and "stream" in keys:
+        return rag_chat.CHAT
+    if "session_state" in keys and "sessionState" not in keys:
+        return ai_chat.APPS
+    return ai_chat.CURRENT

@@ -1,0 +1,53 @@
+"""The AI Chat Protocol, current (`sessionState`) and as "HTTP protocol for AI chat apps" had it.
+
+Both: `POST /chat` answers whole, `POST /chat/stream` as JSON lines, whatever the body says.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from shared.chat import Answer, ChatRequest, Context, Delta, Done, Event
+from shared.dialects import request, wire
+from shared.dialects.wire import Dialect, Json
+
+
+def streams(route: str, _body: Any) -> bool:
+    """The route alone decides; a `stream` key is ignored."""
+    return route.endswith("/stream")
+
+
+def answer(state_key: str, asked: ChatRequest, given: Answer) -> Json:
+    """A whole answer: `message`, `context` and the state."""
+    context = wire.start_of_context(given.context) | wire.end_of_context(given.done)
+    return {"message": wire.message(given.content), "context": context, state_key: asked.state}
+
+
+def chunk(state_key: str, asked: ChatRequest, _context: Context, event: Event) -> Json:
+    """One line of a stream. The context goes out once, in the first line."""
+    match event:
+        case Context():
+            context = wire.start_of_context(event)
+            return {"delta": {"role": "assistant"}, "context": context, state_key: asked.state}
+        case Delta(content):
+            return {"delta": {"content": content}}
+        case Done():
+            return {"delta": {"role": "assistant"}, "context": wire.end_of_context(event)}
+
+
+def _age(name: str, media_type: str, state_key: str) -> Dialect:
+    return Dialect(
+        name=name,
+        media_type=media_type,
+        parse=partial(request.parse, state_key=state_key),
+        streams=streams,
+        answer=partial(answer, state_key),
+        chunk=partial(chunk, state_key),
+        error=wire.error,
+        frame=wire.json_line,
+    )
+
+
+CURRENT = _age("ai-chat-protocol", "application/jsonl", "sessionState")
+APPS = _age("ai-chat-apps", "application/json-lines", "session_state")

@@ -1,0 +1,99 @@
+"""The "HTTP protocol for RAG chat apps": OpenAI's envelope with the context inside each choice.
+
+`POST /chat` with a `stream` key, and `POST /ask`, which looks at the last message only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from shared.chat import Answer, ChatRequest, Context, Delta, Done, Event
+from shared.dialects import request, wire
+from shared.dialects.wire import Body, Dialect, Json
+
+
+def parse(body: Body, last_only: bool = False) -> ChatRequest:
+    """Read a request; overrides may stand right under `context`. Raises BadRequest."""
+    asked = request.parse(body, "session_state", flat=True, last_only=last_only)
+    request.boolean(body.json, "stream")
+    return asked
+
+
+def streams(_route: str, body: Any) -> bool:
+    """The body's `stream` decides; false where it is missing."""
+    return bool(body.get("stream"))
+
+
+def answer(asked: ChatRequest, given: Answer) -> Json:
+    """A whole answer, in the envelope of an OpenAI chat completion."""
+    done = given.done
+    context = wire.start_of_context(given.context) | wire.end_of_context(done)
+    choice = _choice("message", wire.message(given.content), done.finish_reason, context=context)
+    choice["session_state"] = asked.state
+    filters = {"content_filter_results": done.answer_filter} if done.answer_filter else {}
+    envelope = _envelope(asked, done.model, choice | filters, "chat.completion")
+    return envelope | {"usage": None} | _from_model(done)
+
+
+def chunk(asked: ChatRequest, context: Context, event: Event) -> Json:
+    """One line of a stream: the envelope of an OpenAI chat completion chunk."""
+    match event:
+        case Context():
+            return _first(asked, event)
+        case Delta(content):
+            choice = _choice("delta", {"content": content}, None)
+            return _envelope(asked, context.model, choice, "chat.completion.chunk")
+        case Done():
+            end = wire.end_of_context(event)
+            choice = _choice("delta", {"role": "assistant"}, event.finish_reason, context=end)
+            filters = {"content_filter_results": event.answer_filter} if event.answer_filter else {}
+            model = event.model or context.model
+            whole = _envelope(asked, model, choice | filters, "chat.completion.chunk")
+            return whole | _from_model(event)
+
+
+def _first(asked: ChatRequest, context: Context) -> Json:
+    # The published web component of that age reads the context in the delta.
+    start = wire.start_of_context(context)
+    choice = _choice("delta", {"role": "assistant", "context": start}, None, context=start)
+    choice["session_state"] = asked.state
+    return {"choices": [choice], "object": "chat.completion.chunk"}
+
+
+def _choice(key: str, value: Json, finish_reason: str | None, **more: Json) -> Json:
+    return {key: value, "finish_reason": finish_reason, "index": 0, **more}
+
+
+def _envelope(asked: ChatRequest, model: str | None, choice: Json, kind: str) -> Json:
+    return {
+        "id": asked.id,
+        "created": asked.created,
+        "model": model,
+        "object": kind,
+        "choices": [choice],
+    }
+
+
+def _from_model(done: Done) -> Json:
+    """What only some models say: tokens, their configuration, the prompt's filter results."""
+    said = {
+        "usage": wire.usage(done.usage) if done.usage else None,
+        "system_fingerprint": done.fingerprint,
+        "prompt_filter_results": list(done.prompt_filter) if done.prompt_filter else None,
+    }
+    return {key: value for key, value in said.items() if value is not None}
+
+
+CHAT = Dialect(
+    name="rag-chat-apps",
+    media_type="application/json-lines",
+    parse=parse,
+    streams=streams,
+    answer=answer,
+    chunk=chunk,
+    error=partial(wire.error, flat=True),
+    frame=wire.json_line,
+)
+ASK = replace(CHAT, parse=partial(parse, last_only=True))

@@ -1,0 +1,114 @@
+"""A chat protocol request read from JSON: what is wrong with it is said by path, in our words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from shared.chat import ChatRequest, Message
+from shared.dialects.files import images
+from shared.dialects.wire import Body, override_path
+from shared.errors import BadRequest
+from shared.overrides import Overrides
+from shared.sentences import sentence
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(strict=True)
+    role: Literal["user", "assistant", "system"]
+    content: str | None = None
+
+
+class _Context(BaseModel):
+    model_config = ConfigDict(strict=True)
+    overrides: dict[str, Any] | None = None
+
+
+class Frame(BaseModel):
+    """The keys that all three ages have. Unknown keys are ignored everywhere."""
+
+    model_config = ConfigDict(strict=True)
+    messages: list[_Message] = Field(min_length=1)
+    context: _Context | None = None
+
+
+Shape = TypeVar("Shape", bound=BaseModel)
+
+SHOWN = 3  # errors named in one sentence; the rest show when these are mended
+
+
+def parse(body: Body, state_key: str, flat: bool = False, last_only: bool = False) -> ChatRequest:
+    """Read a request. Raises BadRequest that names each key at fault.
+
+    `flat`: overrides may stand right under `context`. `last_only`: earlier messages do not count.
+    """
+    if not isinstance(body.json, dict):
+        raise BadRequest("The body must be a JSON object.")
+    frame = _validated(Frame, body.json)
+    messages = _messages(frame, body.files)
+    state = body.json.get(state_key)
+    _check_state(state, state_key)
+    overrides = _overrides(body.json, flat)
+    return ChatRequest(messages[-1:] if last_only else messages, overrides, state)
+
+
+def boolean(body: Any, key: str) -> bool:
+    """A true or false beside the frame; missing and null mean false. Raises BadRequest."""
+    value = body.get(key)
+    if value is not None and not isinstance(value, bool):
+        raise BadRequest(f"{key}: must be true or false")
+    return bool(value)
+
+
+def _validated(shape: type[Shape], value: Any) -> Shape:
+    try:
+        return shape.model_validate(value)
+    except ValidationError as failure:
+        raise BadRequest(_named(failure, lambda path: path)) from None
+
+
+def _named(failure: ValidationError, place: Callable[[str], str]) -> str:
+    errors = failure.errors(include_url=False, include_input=False)
+    named = [f"{place(_path(error['loc']))}: {sentence(error)}" for error in errors[:SHOWN]]
+    return "; ".join(named)
+
+
+def _path(location: Sequence[int | str]) -> str:
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return "".join(parts).removeprefix(".")
+
+
+def _overrides(body: Mapping[str, Any], flat: bool) -> Overrides:
+    context = body.get("context") or {}
+    inner = context.get("overrides") or {}
+    # "In the 004 dialect known clients put the overrides straight under `context`."
+    given = {**context, **{k: v for k, v in inner.items() if v is not None}} if flat else inner
+    try:
+        return Overrides.model_validate(given)
+    except ValidationError as failure:
+        named = _named(failure, lambda path: override_path(path, body, flat))
+        raise BadRequest(named) from None
+
+
+def _messages(frame: Frame, files: Mapping[str, bytes]) -> tuple[Message, ...]:
+    pictures = images(files, [given.role for given in frame.messages])
+    read = [
+        Message(given.role, given.content or "", pictures.get(index, ()))
+        for index, given in enumerate(frame.messages)
+    ]
+    last = f"messages[{len(read) - 1}]"
+    if read[-1].role != "user":
+        raise BadRequest(f"{last}.role: the last message must be the user's")
+    if not read[-1].content.strip():
+        raise BadRequest(f"{last}.content: must not be empty")
+    return tuple(read)
+
+
+def _check_state(state: Any, key: str) -> None:
+    try:  # it goes back as it came: 1e400 is read as infinity, which JSON cannot say
+        json.dumps(state, allow_nan=False)
+    except ValueError:
+        raise BadRequest(f"{key}: holds a number out of the range of numbers") from None

@@ -1,0 +1,162 @@
+"""The thin rim: what comes in (Call), what goes out (Reply), and bodies read under a limit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from email.message import Message as Header
+from io import BytesIO
+from typing import Any, TypeVar
+
+from multipart import MultipartError, MultipartParser
+from pydantic_core import from_json
+
+from shared.dialects.wire import Body
+from shared.errors import (
+    BadRequest,
+    ClientGone,
+    DeadlineExceeded,
+    TooLarge,
+    UnsupportedMediaType,
+)
+
+Bytes = AsyncGenerator[bytes, None]
+T = TypeVar("T")
+
+GONE_EVERY = 0.5  # seconds between two looks whether the client is still there
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One HTTP request. `headers` by lower-case names; `gone` tells whether the client has left.
+
+    `body` is read once and raises ClientGone where the client breaks off.
+    """
+
+    route: str
+    method: str
+    headers: Mapping[str, str]
+    body: AsyncIterator[bytes]
+    gone: Callable[[], Awaitable[bool]]
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One HTTP response: a whole body, or a first piece and a stream that has already begun.
+
+    Whoever sends it closes `rest`, read to its end or not.
+    """
+
+    status: int
+    media_type: str
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+    rest: Bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large bodies may be, in bytes, and how long an answer may take, in seconds."""
+
+    json: int = 4 * 1024 * 1024
+    form: int = 20 * 1024 * 1024
+    seconds: float = 120
+
+
+async def read_body(call: Call, limits: Limits) -> Body:
+    """The body of a request, JSON or a form with images.
+
+    Raises UnsupportedMediaType, TooLarge (while reading), BadRequest, ClientGone.
+    """
+    header = Header()
+    header["content-type"] = call.headers.get("content-type", "")
+    kind = _kind(header, call.headers)
+    form = kind == "multipart/form-data"
+    try:
+        async with asyncio.timeout(limits.seconds):
+            data = await _read(call.body, limits.form if form else limits.json)
+    except TimeoutError:
+        raise DeadlineExceeded("The request did not arrive in time. Send it again.") from None
+    if not form:
+        return Body(read_json(data), {})
+    if len(data) > limits.json:  # a small form is read faster than a thread is started
+        return await asyncio.to_thread(_read_form, data, header, limits)
+    return _read_form(data, header, limits)
+
+
+def read_json(data: bytes) -> Any:
+    """JSON as UTF-8. Refused where `json.loads` lets it through: NaN, lone surrogates, depth."""
+    try:
+        return from_json(data.removeprefix(b"\xef\xbb\xbf"), allow_inf_nan=False)
+    except ValueError as error:
+        place = str(error).partition(" at line ")[2]
+        where = f" (line {place})" if place else ""
+        raise BadRequest(f"The body is not valid JSON{where}.") from None
+
+
+def media_type(accept: str, default: str) -> str:
+    """The content type of a stream: one that `Accept` names, else the dialect's."""
+    asked = (part.partition(";")[0].strip().lower() for part in accept.split(","))
+    return next((kind for kind in asked if kind in LINES), default)
+
+
+LINES = ("application/jsonl", "application/json-lines", "application/x-ndjson")
+
+
+async def unless_gone(work: Awaitable[T], gone: Callable[[], Awaitable[bool]]) -> T:
+    """Wait for `work`, looking after the client meanwhile. Raises ClientGone, `work` cancelled.
+
+    Before a response starts nothing else tells that the client has left.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        while not (await asyncio.wait({task}, timeout=GONE_EVERY))[0]:
+            if await gone():
+                raise ClientGone
+        return task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+
+
+def _kind(header: Header, headers: Mapping[str, str]) -> str:
+    kind = header.get_content_type() if header["content-type"] else "missing"
+    charset = str(header.get_content_charset("utf-8"))
+    encoded = headers.get("content-encoding", "identity").lower() != "identity"
+    if kind not in ("application/json", "multipart/form-data"):
+        raise UnsupportedMediaType(
+            f"The Content-Type is {kind}. Send the request as application/json "
+            "(or multipart/form-data, with files)."
+        )
+    if charset not in ("utf-8", "utf8", "us-ascii") or encoded:
+        raise UnsupportedMediaType("Send the body as plain UTF-8, not encoded otherwise.")
+    return kind
+
+
+async def _read(body: AsyncIterator[bytes], limit: int) -> bytes:
+    data = bytearray()
+    async for chunk in body:
+        data += chunk
+        if len(data) > limit:
+            raise TooLarge(f"The request is larger than {limit} bytes, the limit here.")
+    return bytes(data)
+
+
+def _read_form(data: bytes, header: Header, limits: Limits) -> Body:
+    boundary = header.get_boundary("")
+    try:
+        parser = MultipartParser(
+            BytesIO(data), boundary, spool_limit=limits.form, memory_limit=limits.form
+        )
+        parts = [(part.name or "", part.raw) for part in parser]
+    except MultipartError:
+        raise BadRequest("The form cannot be read: it is not valid multipart/form-data.") from None
+    document = next((raw for name, raw in parts if name == "json"), None)
+    if document is None:
+        raise BadRequest("json: is required, a part of the form with the request in it")
+    if len(document) > limits.json:
+        raise TooLarge(f"The part json is larger than {limits.json} bytes, the limit here.")
+    return Body(read_json(document), {name: raw for name, raw in parts if name != "json"})

@@ -1,0 +1,121 @@
+"""Call -> Reply: the one place where errors are caught. It knows seams and dialects, no adapter."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from shared import deadline, followups, rag
+from shared.auth import Access
+from shared.chat import ChatRequest, Events, collect
+from shared.dialects import pick
+from shared.dialects.wire import dumps
+from shared.errors import BadRequest, ChatError, ClientGone, MethodNotAllowed, Misconfigured
+from shared.http import Call, Limits, Reply, media_type, read_body, unless_gone
+from shared.logs import Record
+from shared.rag import Rag
+from shared.turn import FRESH, JSON, Turn
+
+GONE = 499  # what proxies log for a client that left; nobody receives it
+
+ASKING = (
+    "POST {route} with Content-Type: application/json and a body such as "
+    '{{"messages": [{{"role": "user", "content": "..."}}]}}'
+)
+# The methods of each route, and the right call.
+ROUTES: Mapping[str, tuple[str, str]] = {
+    "/chat": ("POST", ASKING),
+    "/chat/stream": ("POST", ASKING),
+    "/ask": ("POST", ASKING),
+    "/health": ("GET, HEAD", "GET {route}"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Answers calls. `problems` are the settings that are wrong: then it only says so.
+
+    `parts` is what `/health` tells: names of the parts in use.
+    """
+
+    engine: Rag | None = None
+    access: Access = field(default_factory=Access)
+    limits: Limits = field(default_factory=Limits)
+    parts: Mapping[str, str] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    async def reply(self, call: Call) -> Reply:
+        """Answer one call. Never raises, but for being cancelled."""
+        turn = Turn(call, Record(call.id, call.route), pick(call.route, None))
+        try:
+            reply = await self._dispatch(turn)
+        except ChatError as failure:
+            reply = turn.failed(failure)
+        except ClientGone:
+            turn.record.outcome = "client gone"
+            reply = Reply(GONE, JSON, b"")
+        except Exception as bug:
+            turn.record.broke(bug)
+            reply = turn.failed(ChatError())
+        turn.record.status = reply.status
+        if reply.rest is None:
+            turn.record.write()
+        return _finished(reply, call)
+
+    async def _dispatch(self, turn: Turn) -> Reply:
+        _check_method(turn.call)
+        if turn.call.route == "/health":
+            return self._health()
+        if self.engine is None:
+            raise Misconfigured
+        return await self._chat(self.engine, turn)
+
+    async def _chat(self, engine: Rag, turn: Turn) -> Reply:
+        call = turn.call
+        body = await read_body(call, self.limits)
+        turn.body, turn.dialect = body.json, pick(call.route, body.json)
+        turn.record.dialect = turn.dialect.name
+        asked = self._allowed(engine, call, turn.dialect.parse(body))
+        events = turn.watched(self._events(engine, asked))
+        if not turn.dialect.streams(call.route, body.json):
+            return turn.whole(asked, await unless_gone(collect(events), call.gone))
+        lines = turn.lines(asked, events)
+        first = await unless_gone(anext(lines), call.gone)
+        kind = media_type(call.headers.get("accept", ""), turn.dialect.media_type)
+        return Reply(200, kind, first, FRESH, lines)
+
+    def _allowed(self, engine: Rag, call: Call, asked: ChatRequest) -> ChatRequest:
+        """The request with its user, the filters that hold for it, and a name and a time."""
+        user = self.access.user(call.headers)
+        overrides = self.access.filters(user, asked.overrides)
+        system = [i for i, said in enumerate(asked.messages) if said.role == "system"]
+        if system and not engine.client_prompts:
+            place = f"messages[{system[0]}].role"
+            raise BadRequest("must be user or assistant in this deployment", field=place)
+        now = int(time.time())
+        return replace(asked, user=user, overrides=overrides, id=call.id, created=now)
+
+    def _events(self, engine: Rag, asked: ChatRequest) -> Events:
+        events = rag.answer(engine, asked)
+        if asked.overrides.suggest_followup_questions:
+            events = followups.taken_out(events)
+        return deadline.within(self.limits.seconds, events)
+
+    def _health(self) -> Reply:
+        if self.problems:
+            told = {"error": "Settings are wrong or missing.", "settings": list(self.problems)}
+            return Reply(503, JSON, dumps(told))
+        return Reply(200, JSON, dumps({"status": "ok", **self.parts}))
+
+
+def _check_method(call: Call) -> None:
+    allow, example = ROUTES[call.route]
+    if call.method not in allow.split(", "):
+        raise MethodNotAllowed(f"Send {example.format(route=call.route)}.", allow=allow)
+
+
+def _finished(reply: Reply, call: Call) -> Reply:
+    headers = {**reply.headers, "x-request-id": call.id}
+    body = b"" if call.method == "HEAD" else reply.body
+    return replace(reply, headers=headers, body=body)

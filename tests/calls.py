@@ -1,0 +1,76 @@
+"""Calls to a service in the same process, without HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shared.http import Call, Reply
+from shared.service import Service
+from tests.fakes import engine
+
+JSON = {"content-type": "application/json"}
+QUESTION = {"messages": [{"role": "user", "content": "What is in Plus?"}]}
+
+
+@dataclass(frozen=True)
+class Got:
+    """A reply, read to its end."""
+
+    status: int
+    headers: Mapping[str, str]
+    media_type: str
+    data: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.data)
+
+    @property
+    def lines(self) -> list[Any]:
+        assert self.data.endswith(b"\n")
+        return [json.loads(line) for line in self.data[:-1].split(b"\n")]
+
+
+async def never() -> bool:
+    return False
+
+
+async def chunks(parts: Sequence[bytes]) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
+
+
+def call(
+    route: str,
+    body: Any = QUESTION,
+    headers: Mapping[str, str] = JSON,
+    gone: Callable[[], Awaitable[bool]] = never,
+) -> Call:
+    """A POST; bytes go as they are, a list of bytes in pieces, anything else as JSON."""
+    raw = [body] if isinstance(body, bytes) else body
+    pieces = isinstance(raw, list) and all(isinstance(piece, bytes) for piece in raw) and raw
+    return Call(
+        route, "POST", headers, chunks(pieces or [json.dumps(body).encode()]), gone, "call-1"
+    )
+
+
+async def read(reply: Reply) -> Got:
+    """A reply read to its end."""
+    data = reply.body
+    if reply.rest is not None:
+        async for piece in reply.rest:
+            data += piece
+    return Got(reply.status, reply.headers, reply.media_type, data)
+
+
+def ask(asked: Call, service: Service | None = None) -> Got:
+    """What a service over fakes answers to a call."""
+
+    async def go() -> Got:
+        return await read(await (service or Service(engine())).reply(asked))
+
+    return asyncio.run(go())
