@@ -1,0 +1,24 @@
+"""How many tokens is a text? An estimate that needs no tokenizer and no download."""
+
+from __future__ import annotations
+
+import re
+from math import ceil
+
+# What a tokenizer rarely joins into one token: digits by three, words by their capitals, runs of
+# another script, each mark, each line break, each wider gap.
+_RUNS = re.compile(r"\d{1,3}|[A-Z]?[a-z]+|[A-Z]+|[^\W\d_A-Za-z]+|[^\w\s]|_|\n|\s{2,}")
+
+
+def count_tokens(text: str) -> int:
+    """Estimate the tokens of `text`, rather too high than too low.
+
+    The numbers 3 (bytes a token) and 1.35 (the reserve) were found by trial against o200k, the
+    tokenizer of the GPT-4o family: no undercount with English, German, Arabic, Chinese, Hindi,
+    code, tables, JSON, ids, emoji and long base64. Plain English is overcounted about twofold;
+    letters by chance, as in a key, can be undercounted by up to a third.
+    """
+    runs = sum(1 for _ in _RUNS.finditer(text))
+    # Lone surrogates have no UTF-8; they count as the three bytes they would take.
+    size = len(text.encode("utf-8", "surrogatepass"))
+    return ceil(1.35 * max(size / 3, runs))
