@@ -1,0 +1,333 @@
+"""Does the embedded index find the right passages for whoever may see them?"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.bootstrap import HERE
+from shared.chat import Source, User
+from shared.errors import Unavailable
+from shared.overrides import Overrides
+from shared.retrieval import Found
+from shared.retrieval.local_index import LocalIndex, read_passages
+from shared.retrieval.text import MOST_TERMS, match_query, terms
+
+SAMPLES = HERE / "data" / "samples.jsonl"
+NOBODY = User()
+
+
+def passage(content: str, name: str = "a.md", category: str | None = None) -> Source:
+    return Source(name, content, name, name, category)
+
+
+def found(passages: Iterable[Source], query: str, user: User = NOBODY, **overrides: Any) -> Found:
+    with closing(LocalIndex(passages)) as index:
+        return asyncio.run(index.search(user, query, Overrides(**overrides)))
+
+
+def names(result: Found) -> list[str]:
+    return [source.sourcepage for source in result.sources]
+
+
+@pytest.mark.parametrize(
+    ("content", "query"),
+    [
+        ("Unused vacations are paid out.", "vacation"),
+        ("Every vacation is paid.", "Vacations?"),
+        ("The psychotherapist is paid.", "psycho"),
+        ("Ask for reimbursement.", "How is it reimbursed?"),
+        ("The café is open.", "cafe"),
+        ("The cafe is open.", "CAFÉ"),
+        ("The cafe\u0301 is open.", "café"),
+        ("Die Straße ist gesperrt.", "strasse"),
+        ("Die STRASSE ist gesperrt.", "Straße"),
+        ("该计划涵盖任何医院的急诊室就诊。", "急诊室"),
+        ("医", "医"),
+        ("แผนนี้ครอบคลุมการรักษาพยาบาล", "รักษา"),
+        ("救急外来の自己負担は150ドルです。", "自己負担"),
+        ("Written in C++ and C#.", "C++"),
+        ("The \uff46\uff55\uff4c\uff4c width.", "full"),
+        ("It isn't covered.", "not covered"),
+        ("The card was lost.", "I lose my card"),
+        ("It is what it is.", "What is it?"),
+        ("Ref 4357-AB.", "4357"),
+        (f"The key {'x' * 70} is old.", "x" * 70),
+    ],
+)
+def test_a_word_is_found_in_every_form_of_it(content: str, query: str) -> None:
+    result = found([passage("Something else."), passage(content, "right.md")], query)
+
+    assert names(result)[:1] == ["right.md"]
+
+
+def test_a_short_word_is_not_taken_for_the_beginning_of_another() -> None:
+    assert names(found([passage("Health care.")], "car")) == []
+
+
+def test_the_words_of_the_file_name_are_found_too_and_weigh_more() -> None:
+    passages = [passage("About dental care.", "x.md"), passage("Costs.", "plans/dental_plan.pdf")]
+
+    assert names(found(passages, "dental")) == ["plans/dental_plan.pdf", "x.md"]
+
+
+MARKS = "( ) \" ' '' * ^ % _ \\ \0 - + : {} ; \u202e \u0301 \ud800 \U0001f600 \u0e47 \xbd".split()
+SYNTAX = [
+    "C++",
+    "foo:bar",
+    "body:x",
+    "what-if",
+    "NEAR",
+    "NEAR(",
+    "AND",
+    "OR",
+    "NOT",
+    "x*",
+    "^x",
+    "n't",
+]
+HOSTILE = [
+    *("", " ", "\n\t\r", *MARKS, *SYNTAX),
+    *('an "open quote', "NEAR(a b, 2)", "a AND", "AND OR NOT", "a + b", "{body name} : x"),
+    *(
+        "- body : x",
+        "a\0b",
+        "a\udfffb",
+        "';-- DROP TABLE passage",
+        "\u0130",
+        "\xdf",
+        "\uff11\uff12",
+    ),
+    *("x" * 1_000_000, "word " * 200_000, "\u533b" * 1_000_000, "(" * 1_000_000, "a1" * 500_000),
+]
+
+
+@pytest.mark.parametrize("query", HOSTILE, ids=range(len(HOSTILE)))
+def test_no_question_is_an_error_of_syntax(query: str) -> None:
+    assert isinstance(found([passage("Some words.")], query), Found)
+
+
+@given(st.text())
+@settings(max_examples=1000, deadline=None)
+def test_no_text_at_all_is_an_error(query: str) -> None:
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE VIRTUAL TABLE t USING fts5(x)")
+        match = match_query(query)
+
+        assert bool(match) == bool(terms(query))
+        assert not match or database.execute("SELECT * FROM t WHERE t MATCH ?", (match,))
+
+
+def test_a_query_has_a_limited_number_of_different_terms() -> None:
+    query = match_query(" ".join(f"word{number} word{number}" for number in range(100)))
+
+    assert len(set(query.split(" OR "))) == len(query.split(" OR ")) == MOST_TERMS
+
+
+def test_function_words_are_looked_for_only_where_there_is_nothing_else() -> None:
+    assert match_query("What is the deductible?") == '"deductible"*'
+    assert match_query("What is it?") == '"what" OR "is" OR "it"'
+
+
+CATEGORIES = [passage("Dental.", f"{name}.md", name) for name in ("plans", "company")]
+CATEGORIES.append(passage("Dental.", "none.md"))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        ({}, {"plans.md", "company.md", "none.md"}),
+        ({"include_category": "plans"}, {"plans.md"}),
+        ({"exclude_category": "plans"}, {"company.md", "none.md"}),
+        ({"include_category": "company", "exclude_category": "plans"}, {"company.md"}),
+        ({"include_category": "plans", "exclude_category": "plans"}, set()),
+        ({"include_category": "x' OR '1'='1"}, set()),
+        ({"exclude_category": '"'}, {"plans.md", "company.md", "none.md"}),
+    ],
+)
+def test_categories_are_included_and_excluded(
+    overrides: dict[str, str], expected: set[str]
+) -> None:
+    assert set(names(found(CATEGORIES, "dental", NOBODY, **overrides))) == expected
+
+
+def test_three_passages_are_given_unless_top_says_otherwise() -> None:
+    passages = [passage("Dental.", f"{number}.md") for number in range(60)]
+
+    assert len(found(passages, "dental").sources) == 3
+    assert len(found(passages, "dental", top=1).sources) == 1
+    assert len(found(passages, "dental", top=50).sources) == 50
+
+
+def test_scores_are_positive_and_the_best_is_first() -> None:
+    with closing(LocalIndex(read_passages(SAMPLES))) as index:
+        asked = Overrides(top=50)
+        result = asyncio.run(index.search(NOBODY, "emergency room visit in Northwind", asked))
+    scores = [source.score or 0.0 for source in result.sources]
+
+    assert len(scores) > 20
+    assert scores == sorted(scores, reverse=True)
+    assert scores[-1] > 0
+
+
+def test_a_lone_passage_has_a_positive_score_as_well() -> None:
+    assert (found([passage("Dental.")], "dental").sources[0].score or 0.0) > 0
+
+
+def test_passages_below_the_minimum_score_are_left_out() -> None:
+    passages = [passage("Dental care, dental plan.", "best.md"), passage("Dental and so on.", "b")]
+    passages += [passage("Vision.", str(number)) for number in range(9)]
+    scores = [source.score for source in found(passages, "dental").sources]
+
+    assert names(found(passages, "dental", minimum_search_score=scores[0])) == ["best.md"]
+    assert names(found(passages, "dental", minimum_search_score=1000.0)) == []
+    assert len(names(found(passages, "dental", minimum_search_score=0.0))) == 2
+
+
+USERS = {
+    "nobody": NOBODY,
+    "a": User("oid-a", ("group-1",), True),
+    "b": User("oid-b", ("group-2",), True),
+    "of both groups": User("oid-c", ("group-1", "group-2"), True),
+    "without an oid": User(None, ("group-1", "group-2"), True),
+    "with the name of a group": User("group-1", ("oid-a",), True),
+    "who quotes": User("' OR 1=1 --", ('"]', "%"), True),
+}
+# The oids and the groups of a passage.
+READERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "public": ((), ()),
+    "for a": (("oid-a",), ()),
+    "for b": (("oid-b",), ()),
+    "for a and b": (("oid-a", "oid-b"), ()),
+    "for 1": ((), ("group-1",)),
+    "for 2": ((), ("group-2",)),
+    "for 1 and 2": ((), ("group-1", "group-2")),
+    "for a and 2": (("oid-a",), ("group-2",)),
+    "for b and 1": (("oid-b",), ("group-1",)),
+}
+
+
+def may_see(user: User, name: str, by_oid: bool, by_group: bool) -> bool:
+    """The rule in words of its own: public, or matched by a filter that is on."""
+    oids, groups = READERS[name]
+    matched = (by_oid and user.oid in oids) or (by_group and bool({*user.groups} & {*groups}))
+    return not (oids or groups) or (user.oid is not None and matched)
+
+
+@pytest.mark.parametrize("who", USERS)
+@pytest.mark.parametrize(("by_oid", "by_group"), [*product([None, False, True], repeat=2)])
+def test_everyone_sees_what_is_public_and_what_an_enabled_filter_matches(
+    who: str, by_oid: bool | None, by_group: bool | None
+) -> None:
+    passages = [
+        replace(passage("Dental.", name), oids=oids, groups=groups)
+        for name, (oids, groups) in READERS.items()
+    ]
+    filters = {"use_oid_security_filter": by_oid, "use_groups_security_filter": by_group}
+    user = USERS[who]
+    result = found(passages, "dental", user, top=50, **filters)
+    seen = [name for name in READERS if may_see(user, name, bool(by_oid), bool(by_group))]
+
+    assert sorted(names(result)) == sorted(seen)
+
+
+def test_a_found_passage_is_the_one_that_was_given() -> None:
+    given_one = Source("1", "Two\nlines.", "a.md#page=1", "a.md", "plans", ("o",), ("g", "h"))
+    user = User("o", signed_in=True)
+    result = found([given_one], "lines", user, use_oid_security_filter=True).sources[0]
+
+    assert replace(result, score=None) == given_one
+
+
+def test_the_props_say_what_was_really_used() -> None:
+    plain = found([passage("Dental.")], "dental", semantic_captions=True, retrieval_mode="hybrid")
+    asked = found(
+        [passage("Dental.")], "dental", top=5, include_category="x", minimum_search_score=0
+    )
+
+    assert plain.props == {
+        "has_vector": False,
+        "use_semantic_captions": False,
+        "retrieval_mode": "text",
+        "top": 3,
+    }
+    assert asked.props == {
+        **plain.props,
+        "top": 5,
+        "include_category": "x",
+        "minimum_search_score": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("overrides", "noted"),
+    [
+        ({}, []),
+        ({"retrieval_mode": "text", "vector_fields": ["embedding"]}, []),
+        ({"semantic_ranker": False, "use_gpt4v": False, "gpt4v_input": "text"}, []),
+        ({"retrieval_mode": "hybrid"}, ["retrieval_mode"]),
+        ({"retrieval_mode": "vectors"}, ["retrieval_mode"]),
+        ({"vector_fields": ["embedding"]}, ["vector_fields"]),
+        ({"semantic_ranker": True}, ["semantic_ranker"]),
+        ({"semantic_captions": True}, ["semantic_captions"]),
+        ({"minimum_reranker_score": 0.0}, ["minimum_reranker_score"]),
+        ({"use_gpt4v": True}, ["use_gpt4v"]),
+        ({"use_gpt4v": True, "gpt4v_input": "images"}, ["use_gpt4v", "gpt4v_input"]),
+    ],
+)
+def test_a_sentence_says_what_was_used_instead(overrides: dict[str, Any], noted: list[str]) -> None:
+    notes = found([passage("Dental.")], "dental", **overrides).notes
+
+    assert [note.split()[0] for note in notes] == noted
+    assert all(note.endswith(".") for note in notes)
+
+
+def test_many_searches_at_once_do_not_disturb_each_other() -> None:
+    async def searches(index: LocalIndex) -> list[Found]:
+        one = (index.search(NOBODY, f"word{number}", Overrides()) for number in range(50))
+        return await asyncio.gather(*one)
+
+    with closing(LocalIndex(passage(f"word{n}", f"{n}") for n in range(50))) as index:
+        results = asyncio.run(searches(index))
+
+    assert [names(result) for result in results] == [[str(number)] for number in range(50)]
+
+
+def test_an_index_that_cannot_be_read_is_unavailable() -> None:
+    index = LocalIndex([])
+    index.close()
+
+    with pytest.raises(Unavailable):
+        asyncio.run(index.search(NOBODY, "dental", Overrides()))
+
+
+def test_passages_are_read_from_lines_and_blank_lines_are_not(tmp_path: Path) -> None:
+    row = {"id": "1", "content": "c", "sourcepage": "a.md#page=1", "sourcefile": "a.md"}
+    whole = {**row, "category": "", "oids": ["o"], "groups": ["g"]}
+    path = tmp_path / "passages.jsonl"
+    path.write_text(f"{json.dumps(row)}\n\n{json.dumps(whole)}\n", "utf-8")
+    first, second = read_passages(path)
+
+    assert first == Source("1", "c", "a.md#page=1", "a.md")
+    assert second == Source("1", "c", "a.md#page=1", "a.md", None, ("o",), ("g",))
+
+
+def test_the_samples_are_ready_at_once() -> None:
+    start = perf_counter()
+    with closing(LocalIndex(read_passages(SAMPLES))):
+        seconds = perf_counter() - start
+    print(f"the samples were ready in {seconds:.3f} s")
+
+    assert seconds < 10
