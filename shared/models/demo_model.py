@@ -1,0 +1,137 @@
+"""A model that runs inside the app and only quotes: the template answers before any is set up."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from itertools import chain, islice
+
+from shared.chat import Delta, Done, Message, Usage
+from shared.models import ModelStream, Prompt
+from shared.models.leaning import asked
+from shared.models.quoting import quotes
+from shared.models.sentences import Sentence, sentences
+from shared.retrieval.text import FUNCTION_WORDS, terms
+from shared.tokens import count_tokens
+
+INTRODUCTION = "From the documents (the demo model only quotes):"
+UNKNOWN = "I don't know: the documents that were found do not answer this."
+SEARCH = "Write a search query for: "
+FOLLOWUPS = 3
+
+_EXTENSION = re.compile(r"\.\w+$")
+_MOST_TOPIC_WORDS = 6
+_MOST_LABEL_WORDS = 3
+
+
+class DemoModel:
+    """A Model without a network or a memory: it quotes the sources that its prompt holds."""
+
+    name = "demo"
+    max_prompt_tokens = 8000
+    limits: Mapping[str, str] = {
+        "images": "The images were left out: the demo model cannot see them.",
+        "temperature": "temperature was left out: the demo model quotes, so it has no effect.",
+        "seed": "seed was left out: the demo model quotes, so it has no effect.",
+    }
+
+    def count(self, text: str) -> int:
+        """How many tokens `text` is at most."""
+        return count_tokens(text)
+
+    @asynccontextmanager
+    async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
+        """Accept any prompt; give the answer word by word, and one Done."""
+        async with aclosing(_stream(prompt)) as stream:
+            yield stream
+
+
+async def _stream(prompt: Prompt) -> ModelStream:
+    # In a thread: finding the sentences would hold up every other answer of this worker.
+    text = await asyncio.to_thread(reply, prompt.task, prompt.messages)
+    for word in re.findall(r"\s*\S+", text):
+        yield Delta(word)
+        await asyncio.sleep(0)
+    told = sum(count_tokens(message.content) for message in prompt.messages)
+    yield Done(usage=Usage(told, count_tokens(text)), model=DemoModel.name)
+
+
+def reply(task: str, messages: Sequence[Message]) -> str:
+    """The whole answer to a prompt's messages."""
+    earlier = [message.content for message in messages[:-1] if message.role == "user"]
+    last = messages[-1].content
+    if task == "rewrite":
+        return " ".join(asked([*earlier, last.removeprefix(SEARCH)]).text.split())
+    before, marker, after = last.rpartition("\n\nSources:")
+    questions = [*earlier, before if marker else last]
+    found = sentences(after.split("\n")[1:] if marker else ())
+    answer = quoted(quotes(asked(questions), found))
+    wanted = any(message.role == "system" and "<<" in message.content for message in messages)
+    return "\n".join((answer, *followups(found, questions))) if wanted else answer
+
+
+def quoted(chosen: Sequence[Sentence]) -> str:
+    """The answer that some sentences make, each with its citation."""
+    said = [f"{_unbracketed(sentence.text)} [{sentence.source}]" for sentence in chosen]
+    if not said:
+        return UNKNOWN
+    return f"{INTRODUCTION} {said[0]}" if len(said) == 1 else "\n- ".join((INTRODUCTION, *said))
+
+
+def _unbracketed(text: str) -> str:
+    """Brackets mark citations and questions; in a quotation they would be taken for one."""
+    return text.translate(str.maketrans("[]", "()")).replace("<<", "< <")
+
+
+def followups(found: Sequence[Sentence], questions: Sequence[str]) -> list[str]:
+    """Questions that the sources can answer and that have not been asked, in double brackets."""
+    before = [set(terms(question)) for question in questions]
+    new = (
+        question
+        for topic, question in _askable(found)
+        if not any(set(terms(topic)) <= said for said in before)
+    )
+    return [f"<<{question}>>" for question in islice(dict.fromkeys(new), FOLLOWUPS)]
+
+
+def _askable(found: Sequence[Sentence]) -> Iterator[tuple[str, str]]:
+    """Topics and the questions about them: headings, then labels, then whole files."""
+    labels = ((label, held.source) for held in found if (label := _label(held.text)))
+    headings = ((held.heading.rpartition(" > ")[2], held.source) for held in found)
+    for topic, source in chain(headings, labels):
+        title = _title(source)
+        if _is_topic(topic) and not set(terms(title)) <= set(terms(topic)):
+            yield topic, f"What does {title} say about {_inside(topic)}?"
+    for form in ("What is {} about?", "What else is in {}?"):
+        for held in found:
+            yield (question := form.format(_title(held.source))), question
+
+
+def _label(text: str) -> str:
+    """What stands before the colon of `Eye exam: 1 a year`, where it is short."""
+    label, colon, _ = text.partition(":")
+    return label if colon and len(label.split()) <= _MOST_LABEL_WORDS else ""
+
+
+def _is_topic(text: str) -> bool:
+    words = text.split()
+    first = words[0].lower() if words else ""
+    return 0 < len(words) <= _MOST_TOPIC_WORDS and first not in FUNCTION_WORDS | {"no", "not"}
+
+
+def _inside(topic: str) -> str:
+    """A heading as words inside a sentence: its first capital stays only with a name."""
+    first, *rest = topic.split()
+    name = len(first) > 1 and first.isupper()
+    if name or any(word[0].isupper() for word in rest):
+        return topic
+    return topic[0].lower() + topic[1:]
+
+
+def _title(source: str) -> str:
+    """`plans/health_plus.pdf#page=2` as a title: Health Plus."""
+    file = source.partition("#")[0].rpartition("/")[2]
+    words = re.split(r"[\W_]+", _EXTENSION.sub("", file))
+    return " ".join(word[0].upper() + word[1:] for word in words if word)
