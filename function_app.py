@@ -1,0 +1,97 @@
+"""The routes and nothing else: request -> service -> response."""
+
+import logging
+import os
+import uuid
+from collections.abc import AsyncIterator
+
+import azure.functions as func
+from azurefunctions.extensions.http.fastapi import Request, Response
+from starlette.requests import ClientDisconnect
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from shared.bootstrap import start
+from shared.errors import ClientGone
+from shared.http import Bytes, Call, Reply
+from shared.logs import NoQueries
+
+# A method that a route does not list is the host's empty 404: all are listed, the service refuses.
+METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
+
+logging.getLogger("uvicorn.access").addFilter(NoQueries())
+
+app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)
+service = start(os.environ)
+
+
+@app.route(route="chat", methods=METHODS)
+async def chat(req: Request) -> Response:
+    """A whole answer, or a stream where the body asks for one."""
+    return await reply(req, "/chat")
+
+
+@app.route(route="chat/stream", methods=METHODS)
+async def chat_stream(req: Request) -> Response:
+    """An answer as JSON lines."""
+    return await reply(req, "/chat/stream")
+
+
+@app.route(route="ask", methods=METHODS)
+async def ask(req: Request) -> Response:
+    """An answer to the last message alone."""
+    return await reply(req, "/ask")
+
+
+@app.route(route="health", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
+async def health(req: Request) -> Response:
+    """Which parts are in use, or which settings are wrong."""
+    return await reply(req, "/health")
+
+
+async def reply(req: Request, route: str) -> Response:
+    """Hand a request to the service, and its reply to the web server."""
+    headers = {name.lower(): value for name, value in req.headers.items()}
+    name = headers.get("x-ms-invocation-id") or str(uuid.uuid4())
+    call = Call(route, req.method, headers, body(req), req.is_disconnected, name)
+    return response(await service.reply(call))
+
+
+async def body(req: Request) -> AsyncIterator[bytes]:
+    """The request's body in chunks."""
+    try:
+        async for chunk in req.stream():
+            yield chunk
+    except ClientDisconnect:
+        raise ClientGone from None
+
+
+class Stream(StreamingResponse):
+    """A stream that is closed when it has been sent, and when the client has gone before that."""
+
+    def __init__(self, given: Reply, rest: Bytes) -> None:
+        """Send `given.body`, then `rest`."""
+        content = joined(given.body, rest)
+        super().__init__(content, given.status, dict(given.headers), given.media_type)
+        self.rest = rest
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it; whatever happens, close it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self.rest.aclose()
+
+
+async def joined(first: bytes, rest: Bytes) -> AsyncIterator[bytes]:
+    """A first piece, then the others."""
+    yield first
+    async for piece in rest:
+        yield piece
+
+
+def response(given: Reply) -> Response:
+    """The web server's form of a reply."""
+    if given.rest is not None:
+        return Stream(given, given.rest)
+    return Response(given.body, given.status, dict(given.headers), given.media_type)

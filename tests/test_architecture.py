@@ -1,0 +1,162 @@
+"""The arrows of the architecture: who may import whom, who knows the wire, who the environment."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FILES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in [ROOT / "function_app.py", *sorted((ROOT / "shared").rglob("*.py"))]
+}
+APP = [name for name in FILES if not name.startswith("shared.ingest")]
+ADAPTERS = {"shared.retrieval.local_index", "shared.models.demo_model"}
+# An adapter may have files of its own.
+PRIVATE = {
+    "shared.retrieval.text",
+    "shared.models.leaning",
+    "shared.models.quoting",
+    "shared.models.sentences",
+}
+SEAMS = {"shared.models", "shared.retrieval"}
+NOUNS = {"shared.chat", "shared.overrides", "shared.errors"}
+WORDS = NOUNS | {"shared.sentences", "shared.tokens"}
+WIRE = {"shared.dialects.wire", "shared.dialects.request", "shared.dialects.files"}
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "shared.chat": {"shared.overrides"},
+    "shared.overrides": set(),
+    "shared.errors": set(),
+    "shared.models": NOUNS,
+    "shared.retrieval": NOUNS,
+    "shared.prompt": NOUNS | SEAMS,
+    "shared.followups": NOUNS,
+    "shared.deadline": NOUNS,
+    "shared.rag": NOUNS | SEAMS | {"shared.prompt"},
+    "shared.auth": NOUNS,
+    "shared.logs": NOUNS,
+    "shared.settings": {"shared.sentences"},
+    "shared.dialects.files": WORDS | WIRE,
+    "shared.dialects.wire": WORDS | WIRE,
+    "shared.dialects.request": WORDS | WIRE,
+    "shared.dialects.ai_chat": WORDS | WIRE,
+    "shared.dialects.rag_chat": WORDS | WIRE,
+    "function_app": {"shared.bootstrap", "shared.errors", "shared.http", "shared.logs"},
+}
+
+
+@cache
+def tree(name: str) -> ast.Module:
+    return ast.parse(FILES[name].read_text("utf-8"))
+
+
+def named(node: ast.stmt) -> list[str]:
+    """The modules that an import statement names."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module:
+        inner = [f"{node.module}.{alias.name}" for alias in node.names]
+        modules = [name for name in inner if name in FILES]
+        whole = len(modules) == len(inner)
+        return modules if whole else [node.module, *modules]
+    return []
+
+
+def imports(name: str, top_only: bool = False) -> set[str]:
+    nodes = tree(name).body if top_only else ast.walk(tree(name))
+    return {module for node in nodes if isinstance(node, ast.stmt) for module in named(node)}
+
+
+def ours(name: str) -> set[str]:
+    return {module for module in imports(name) if module.startswith("shared")}
+
+
+@pytest.mark.parametrize("name", MAY_IMPORT)
+def test_imports_point_inward(name: str) -> None:
+    beyond = ours(name) - MAY_IMPORT[name] - {"shared", "shared.dialects"}
+
+    assert beyond == set()
+
+
+def test_there_is_no_circle() -> None:
+    graph = {name: ours(name) - {"shared", name} for name in FILES}
+
+    assert len(list(TopologicalSorter(graph).static_order())) >= len(FILES)
+
+
+def test_only_the_bootstrap_imports_adapters_and_only_when_they_are_asked_for() -> None:
+    for name in APP:
+        if name not in ADAPTERS | PRIVATE | {"shared.bootstrap"}:
+            assert not ours(name) & (ADAPTERS | PRIVATE), name
+    assert not imports("shared.bootstrap", top_only=True) & ADAPTERS
+    assert imports("shared.bootstrap") >= ADAPTERS
+
+
+def test_the_service_knows_seams_and_dialects_and_no_adapter() -> None:
+    assert not ours("shared.service") & {"shared.settings", "shared.bootstrap", *ADAPTERS}
+
+
+@pytest.mark.parametrize("name", APP)
+def test_libraries_of_services_stay_in_adapters(name: str) -> None:
+    libraries = {module.partition(".")[0] for module in imports(name)}
+    allowed = {"function_app": {"azure", "azurefunctions"}}.get(name, set())
+    if name in ADAPTERS | PRIVATE:
+        allowed = {"sqlite3"}
+
+    assert libraries & {"azure", "azurefunctions", "openai", "sqlite3"} <= allowed
+
+
+@pytest.mark.parametrize("name", APP)
+def test_only_the_function_app_sees_the_environment(name: str) -> None:
+    sees = bool(imports(name) & {"os", "dotenv"})
+
+    assert sees == (name == "function_app")
+
+
+# What only a protocol knows; "messages" and the overrides' names are the vocabulary's too.
+WIRE_NAMES = {
+    "choices",
+    "delta",
+    "message",
+    "sessionState",
+    "session_state",
+    "context",
+    "data_points",
+    "thoughts",
+    "citations",
+    "followup_questions",
+    "finish_reason",
+    "usage",
+    "prompt_tokens",
+    "function_call",
+    "tool_calls",
+    "stream",
+    "imageEmbedding",
+}
+
+
+@pytest.mark.parametrize("name", [n for n in APP if not n.startswith("shared.dialects")])
+def test_the_names_of_the_wire_stand_in_dialects_only(name: str) -> None:
+    texts = {node.value for node in ast.walk(tree(name)) if isinstance(node, ast.Constant)}
+
+    assert not texts & WIRE_NAMES
+
+
+@pytest.mark.parametrize("name", APP)
+def test_nothing_is_read_or_opened_at_import(name: str) -> None:
+    calls = [
+        ast.unparse(node.func)
+        for statement in tree(name).body
+        if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr)
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call)
+    ]
+    busy = {"open", "read_text", "read_bytes", "connect", "getenv", "run", "start"}
+    found = [call for call in calls if call.rpartition(".")[2] in busy]
+
+    assert found == (["start"] if name == "function_app" else [])
