@@ -1,0 +1,77 @@
+# The commands of this project. `make help` lists them; they need GNU make and Python 3.11 to 3.13.
+
+PORT ?= 7071
+# The Python that makes .venv. Unset: the first of these that will do.
+PYTHON ?=
+PYTHONS := python3.13 python3.12 python3.11 python3 python
+# Azure Functions Core Tools. `make run FUNC=` takes dev_server.py even where they are installed.
+FUNC ?= func
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# A name on the PATH may be a shim that fails, so each is run, not only looked up; from the root
+# folder, where no .python-version tells a shim to fail; and what it really runs is taken.
+IN_RANGE := import sys; assert (3, 11) <= sys.version_info[:2] <= (3, 13)
+ABLE := $(IN_RANGE); import venv; from ensurepip import version
+first = $(shell cd /; for python in $(if $(PYTHON),"$(PYTHON)" "$(CURDIR)/$(PYTHON)",$(PYTHONS)); \
+	do "$$python" -c '$(1); print(sys.executable)' 2>/dev/null && break; done)
+
+no_python = No Python 3.11 to 3.13 runs here (tried: $(or $(PYTHON),$(PYTHONS))): install one from \
+	https://www.python.org/downloads/, or name yours as in `make run PYTHON=/path/to/python3.13`
+no_venv = $(call first,$(IN_RANGE)) cannot make virtual environments: install its venv module, on \
+	Debian and Ubuntu by `sudo apt install python3-venv`
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check samples
+
+help: ## say what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+run: $(VENV)/.run local.settings.json ## start the app on http://localhost:7071 (or PORT=...)
+	@if command -v "$(FUNC)" >/dev/null; then \
+		trap 'stopped=yes' INT; \
+		VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH" \
+			"$(FUNC)" start --port $(PORT) || status=$$?; \
+		if [ "$$stopped" ]; then echo Stopped.; else exit $${status:-0}; fi; \
+	else \
+		exec $(BIN)/python dev_server.py --port $(PORT); \
+	fi
+
+test: $(VENV)/.dev ## run the tests (more options: ARGS=...)
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.dev ## lint, format and types
+	$(BIN)/python -m ruff check
+	$(BIN)/python -m ruff format --check
+	$(BIN)/python -m mypy
+
+samples: $(VENV)/.dev ## make the sample passages anew from shared/data/documents
+	@$(BIN)/python -m shared.ingest.samples
+
+# Only where there is none: yours is never overwritten.
+local.settings.json:
+	@cp local.settings.sample.json $@
+
+# Stamps: made when the install has worked, and again when the requirements have changed.
+$(VENV)/.run: $(VENV)/.made requirements.txt
+	@echo "Installing what the app needs into $(VENV) (once) ..."
+	@$(PIP) -r requirements.txt
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.made requirements.txt requirements-ingest.txt requirements-dev.txt
+	@echo "Installing what the app and its tests need into $(VENV) (once) ..."
+	@$(PIP) -r requirements-dev.txt
+	@touch $@ $(VENV)/.run
+
+$(VENV)/.made:
+	$(if $(call first,$(ABLE)),,$(error $(if $(call first,$(IN_RANGE)),$(no_venv),$(no_python))))
+	@echo "Making $(VENV) with $(call first,$(ABLE)) (once) ..."
+	@"$(call first,$(ABLE))" -m venv $(if $(shell $(BIN)/python -c '$(ABLE)' 2>&1),--clear) $(VENV)
+	@touch $@
+
+# A virtual environment whose Python has gone is made anew.
+ifneq ($(shell test -x $(BIN)/python && echo there),there)
+.PHONY: $(VENV)/.made
+endif
