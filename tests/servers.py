@@ -1,0 +1,97 @@
+"""Starts the app as its users do, in another process: the dev server, and a Functions host.
+
+The host is the command line in `FUNCTIONS_HOST` (for example `func start`): it is run in the
+app's folder with `--port N` added.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+ROOT = Path(__file__).parent.parent
+OBEYING = {"CHAT_MODEL": "tests.fakes:obeying"}
+PATIENCE = 60.0  # seconds; only a hang takes so long
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that runs: its address, and what it has written by now."""
+
+    url: str
+    log_file: Path
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text("utf-8", "replace")
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=PATIENCE, trust_env=False)
+
+
+def command(kind: str) -> list[str]:
+    """The command line of a kind of server, without its port."""
+    if kind == "dev":
+        return [sys.executable, "dev_server.py"]
+    return shlex.split(os.environ["FUNCTIONS_HOST"])
+
+
+@contextmanager
+def serving(kind: str, folder: Path, settings: Mapping[str, str]) -> Iterator[Server]:
+    """Run a server until the block ends. What it writes goes into a file in `folder`."""
+    port = free_port()
+    log_file = folder / f"{kind}-{port}.log"
+    environment = {**os.environ, **settings, "PYTHONUNBUFFERED": "1"}
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(
+            [*command(kind), "--port", str(port)],
+            cwd=ROOT,
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    server = Server(f"http://127.0.0.1:{port}", log_file)
+    try:
+        wait_until_up(process, server)
+        yield server
+    finally:
+        end(process)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until_up(process: subprocess.Popen[bytes], server: Server) -> None:
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until and process.poll() is None:
+        try:
+            httpx.get(f"{server.url}/health", timeout=5, trust_env=False)
+            return
+        except httpx.TransportError:
+            time.sleep(0.1)
+    raise AssertionError(f"the server did not start:\n{server.log}")
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a server as Ctrl+C does, and by force where that does not help."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
