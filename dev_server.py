@@ -16,29 +16,28 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.routing import Route
 
-PARAMETER = re.compile(r"/\{(\*?)(\w+)[^?}]*(\??)\}")  # /{id}, /{id:int?}, /{*path}
-ROOT = re.compile(r"\{\w+:maxlength\(0\)\?\}")  # the platform has no other name for it
+PARAMETER = re.compile(r"/\{(\w+)[^?}]*(\??)\}")  # /{id}, /{id:int?}; its constraint is not checked
+REST = re.compile(r"/\{\*(\w+)\}")  # /{*path}
 NOTE = "Not imitated: function keys, platform sign-in, scaling, functionTimeout, other triggers."
 
 
 def read(name: str) -> Any:
     """What a JSON file of this folder says; nothing where there is no such file."""
     path = Path(__file__).with_name(name)
-    return json.loads(path.read_text("utf-8-sig")) if path.exists() else {}
-
-
-def pattern(found: re.Match[str]) -> str:
-    """A parameter of a route's template. Constraints such as `:int` are not checked."""
-    star, name, optional = found.groups()
-    return f"(?:/(?P<{name}>{'.*' if star else '[^/]+'}))" + "?" * bool(star or optional)
+    try:
+        return json.loads(path.read_text("utf-8-sig")) if path.exists() else {}
+    except ValueError as error:
+        raise SystemExit(f"{name} is not valid JSON: {error}.") from None
 
 
 def served(func: Any, prefix: str) -> Route:
     """An HTTP function's route: as on the platform it matches any case, and with a slash after."""
     trigger = func.get_trigger()
-    path = "/" + ROOT.sub("", f"{prefix}/{trigger.route or func.get_function_name()}").strip("/")
-    route = Route(PARAMETER.sub(r"/{\2}", path), func.get_user_function(), name=path)
-    route.path_regex = re.compile(f"^{PARAMETER.sub(pattern, path)}/?$", re.IGNORECASE)
+    path = "/" + f"{prefix}/{trigger.route or func.get_function_name()}".strip("/")
+    known = REST.sub(r"/{\1}", PARAMETER.sub(r"/{\1}", path))
+    route = Route(known, func.get_user_function(), name=path)
+    pattern = REST.sub(r"(?:/(?P<\1>.*))?", PARAMETER.sub(r"(?:/(?P<\1>[^/]+))\2", path))
+    route.path_regex = re.compile(f"^{pattern}/?$", re.IGNORECASE)
     route.methods = {method.value for method in trigger.methods or ()} or None
     return route
 
@@ -47,24 +46,25 @@ def main(port: int) -> None:
     """Serve the functions of the app until Ctrl+C."""
     try:
         bound = socket.create_server(("127.0.0.1", port))
-    except (OSError, OverflowError):
-        raise SystemExit(f"Port {port} is taken: try `make run PORT={port + 1}`.") from None
+    except (OSError, OverflowError) as error:
+        what = "is taken" if "in use" in str(error) else "cannot be used"
+        raise SystemExit(f"Port {port} {what}: try `make run PORT={port % 60000 + 1}`.") from None
     # asyncio sets TCP_NODELAY where a socket names its protocol: so small chunks do not wait.
     bound = socket.socket(bound.family, bound.type, socket.IPPROTO_TCP, bound.detach())
     local = {"Values": {}, "Host": {}} | read("local.settings.json")
-    os.environ |= local["Values"] | os.environ  # what is in the environment already stays
+    os.environ |= {k: str(v) for k, v in local["Values"].items()} | os.environ  # which stays
     from function_app import app  # only now: it reads the environment
 
     prefix = read("host.json").get("extensions", {}).get("http", {}).get("routePrefix", "api")
     routes = [served(each, prefix) for each in app.get_functions() if each.is_http_function()]
     routes.sort(key=lambda route: re.findall(r"/(\{?\*?)", route.name))  # literals come first
-    empty = Response(status_code=404)  # to a path, and to a method, that no route lists
-    web = Starlette(routes=routes, exception_handlers=dict.fromkeys((404, 405), lambda *_: empty))
+    empty = dict.fromkeys((404, 405), lambda *_: Response(status_code=404))  # what no route lists
+    web = Starlette(routes=routes, exception_handlers=empty)
     origins = re.split(" *, *", local["Host"].get("CORS", ""))
     web.add_middleware(CORSMiddleware, origins, allow_methods=["*"], allow_headers=["*"])
-    address = f"http://localhost:{bound.getsockname()[1]}"
-    print(*(address + route.name for route in routes), NOTE, sep="\n")
-    print(f"Listening on {address}", flush=True)
+    base = f"http://localhost:{bound.getsockname()[1]}"
+    told = [*(base + route.name for route in routes), NOTE, f"Listening on {base}"]
+    print("\n".join(told), flush=True)
     config = uvicorn.Config(web, log_config=None, log_level="warning", timeout_graceful_shutdown=3)
     uvicorn.Server(config).run([bound])
 
