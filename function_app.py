@@ -1,7 +1,9 @@
 """The routes and nothing else: request -> service -> response."""
 
+import asyncio
 import logging
 import os
+import re
 import uuid
 from collections.abc import AsyncIterator
 
@@ -19,6 +21,9 @@ from shared.logs import NoQueries
 # A method that a route does not list is the host's empty 404: all are listed, the service refuses.
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
 
+GRACE = 5.0  # seconds after a request's time limit, for its last line to be read
+
+log = logging.getLogger("chat")
 logging.getLogger("uvicorn.access").addFilter(NoQueries())
 
 app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)
@@ -52,8 +57,9 @@ async def health(req: Request) -> Response:
 async def reply(req: Request, route: str) -> Response:
     """Hand a request to the service, and its reply to the web server."""
     headers = {name.lower(): value for name, value in req.headers.items()}
-    name = headers.get("x-ms-invocation-id") or str(uuid.uuid4())
-    call = Call(route, req.method, headers, body(req), req.is_disconnected, name)
+    given = headers.get("x-ms-invocation-id", "")  # the platform's own, wherever there is one
+    request_id = given if re.fullmatch(r"[\w-]{1,64}", given, re.ASCII) else str(uuid.uuid4())
+    call = Call(route, req.method, headers, body(req), req.is_disconnected, request_id)
     return response(await service.reply(call))
 
 
@@ -67,18 +73,26 @@ async def body(req: Request) -> AsyncIterator[bytes]:
 
 
 class Stream(StreamingResponse):
-    """A stream that is closed when it has been sent, and when the client has gone before that."""
+    """A stream that is closed when it is sent, or cannot be: the client left, or stopped reading.
+
+    The platform would wait for a client that stopped reading until `functionTimeout`, and then
+    end the worker with all its streams.
+    """
 
     def __init__(self, given: Reply, rest: Bytes) -> None:
         """Send `given.body`, then `rest`."""
         content = joined(given.body, rest)
         super().__init__(content, given.status, dict(given.headers), given.media_type)
-        self.rest = rest
+        self.rest, self.deadline = rest, given.deadline + GRACE
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it; whatever happens, close it."""
         try:
-            await super().__call__(scope, receive, send)
+            async with asyncio.timeout_at(self.deadline):
+                await super().__call__(scope, receive, send)
+        except TimeoutError:
+            name = self.headers["x-request-id"]
+            log.warning("request id=%s: the client stopped reading, its stream was closed", name)
         finally:
             await self.rest.aclose()
 

@@ -6,7 +6,7 @@ The headers are the platform's only where its sign-in is on: anywhere else anyon
 from __future__ import annotations
 
 import base64
-import binascii
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,8 @@ from pydantic_core import from_json
 from shared.chat import User
 from shared.errors import BadRequest, Unauthorized
 from shared.overrides import Overrides
+
+log = logging.getLogger("chat")
 
 FILTERS = ("use_oid_security_filter", "use_groups_security_filter")
 
@@ -32,7 +34,7 @@ class Access:
         oid = headers.get("x-ms-client-principal-id")
         if not self.sign_in or not oid:
             return User()
-        return User(oid, _groups(headers.get("x-ms-client-principal", "")), signed_in=True)
+        return User(oid, _groups(headers.get("x-ms-client-principal", "")))
 
     def filters(self, user: User, overrides: Overrides) -> Overrides:
         """The overrides with the security filters that hold for this user.
@@ -55,5 +57,7 @@ def _groups(principal: str) -> tuple[str, ...]:
         read: Any = from_json(base64.b64decode(principal))
         claims = read["claims"]
         return tuple(claim["val"] for claim in claims if claim["typ"] == "groups")
-    except (binascii.Error, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
+        # without the value: it names a person
+        log.warning("sign-in: X-MS-CLIENT-PRINCIPAL cannot be read, so its user has no groups")
         return ()

@@ -29,10 +29,12 @@ def start(environment: Mapping[str, str]) -> Service:
     An app that fails to load tells its operator nothing.
     """
     try:
-        return build(configuration.read(environment))
+        service = build(configuration.read(environment))
+        log.info("start: %s", " ".join(f"{name}={part}" for name, part in service.parts.items()))
+        return service
     except SettingsError as wrong:
         for problem in wrong.problems:
-            log.error("settings: %s", problem)
+            log.error("settings: %s", problem, exc_info=wrong.__cause__)
         return Service(problems=wrong.problems)
     except Exception as failure:
         log.error("start failed", exc_info=failure)
@@ -74,10 +76,10 @@ def _imported(name: str) -> Callable[[Settings], Model]:
     module, _, factory = name.partition(":")
     try:
         made: Callable[[Settings], Model] = getattr(importlib.import_module(module), factory)
-    except (ImportError, AttributeError, ValueError):
+    except (ImportError, AttributeError, ValueError) as error:
         known = ", ".join(MODELS)
         problem = f"CHAT_MODEL must be {known}, or a package.module:factory that can be imported"
-        raise SettingsError((problem,)) from None
+        raise SettingsError((problem,)) from error
     return made
 
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from shared.overrides import Overrides
+from shared.overrides import UNSET, Overrides
 
 Role = Literal["system", "user", "assistant"]
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn's words. `images` are URLs, data URLs for what a client uploaded."""
+    """What one of the two said. `images` are URLs, data URLs for what a client uploaded."""
 
     role: Role
     content: str
@@ -30,7 +30,11 @@ class User:
 
     oid: str | None = None
     groups: tuple[str, ...] = ()
-    signed_in: bool = False
+
+    @property
+    def signed_in(self) -> bool:
+        """Whether it is somebody."""
+        return self.oid is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ class ChatRequest:
     """
 
     messages: tuple[Message, ...]
-    overrides: Overrides = field(default_factory=lambda: Overrides())
+    overrides: Overrides = UNSET
     state: Any = None
     user: User = User()
     id: str = ""

@@ -9,19 +9,20 @@ from shared.chat import Events
 from shared.errors import DeadlineExceeded
 
 
-async def within(seconds: float, events: Events) -> Events:
-    """The same events, until `seconds` have passed since the first was asked for.
+async def within(deadline: float, events: Events) -> Events:
+    """The same events, until the event loop's clock shows `deadline`, in seconds.
 
     Raises DeadlineExceeded then. The limit is set anew around each event: the first is read in
     another task than the rest, and a time limit that spans a `yield` never fires there.
     """
-    deadline = asyncio.get_running_loop().time() + seconds
     async with aclosing(events):
         while True:
             try:
-                async with asyncio.timeout_at(deadline):
+                async with asyncio.timeout_at(deadline) as limit:
                     event = await anext(events, None)
             except TimeoutError:
+                if not limit.expired():  # somebody else's
+                    raise
                 raise DeadlineExceeded from None
             if event is None:
                 return

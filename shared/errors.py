@@ -4,11 +4,10 @@ ChatError 500
  +- BadRequest 400            names the field where one is at fault
  |   +- ContentFiltered       the content filter flagged the question or the answer
  |   +- TooLong               longer than the model can take, even without its history
- +- Unauthorized 401 · Forbidden 403 · NotFound 404
+ +- Unauthorized 401
  +- MethodNotAllowed 405      with the methods that are allowed
  +- TooLarge 413 · UnsupportedMediaType 415
  +- TooManyRequests 429       with Retry-After
- +- NotDeployed 501           a part that this deployment does not have
  +- Unavailable 503           with Retry-After: asking again may help
  +- Misconfigured 503         without: only the operator can help; the log names the cause
  +- DeadlineExceeded 504      our own time limit
@@ -32,16 +31,19 @@ class ChatError(Exception):
     """A failure that the caller is told about.
 
     `field` is the name of what is wrong where it lies in the request, in the vocabulary's words;
-    the dialect turns it into the path that its client used.
+    the dialect turns it into the path that its client used. `cause` is for the log alone.
     """
 
     status: ClassVar[int] = 500
     default: ClassVar[str] = UNEXPECTED
 
-    def __init__(self, message: str = "", *, field: str | None = None) -> None:
+    def __init__(
+        self, message: str = "", *, field: str | None = None, cause: str | None = None
+    ) -> None:
         super().__init__(message or self.default)
         self.message = message or self.default
         self.field = field
+        self.cause = cause
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -50,8 +52,10 @@ class ChatError(Exception):
 
 
 class _RetryLater(ChatError):
-    def __init__(self, message: str = "", *, retry_after: float | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str = "", *, retry_after: float | None = None, cause: str | None = None
+    ) -> None:
+        super().__init__(message, cause=cause)
         self.retry_after = retry_after
 
     @property
@@ -84,20 +88,6 @@ class Unauthorized(ChatError):
 
     status = 401
     default = "Sign in to use this."
-
-
-class Forbidden(ChatError):
-    """Signed in, and not allowed."""
-
-    status = 403
-    default = "You are not allowed to do this."
-
-
-class NotFound(ChatError):
-    """No such thing, or not for this caller: both look the same."""
-
-    status = 404
-    default = "There is nothing here."
 
 
 class MethodNotAllowed(ChatError):
@@ -134,13 +124,6 @@ class TooManyRequests(_RetryLater):
 
     status = 429
     default = "The service is busy. Wait a moment, then ask again."
-
-
-class NotDeployed(ChatError):
-    """A part that this deployment does not have."""
-
-    status = 501
-    default = "This deployment does not have that part."
 
 
 class Unavailable(_RetryLater):

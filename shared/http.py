@@ -9,7 +9,7 @@ from email.message import Message as Header
 from io import BytesIO
 from typing import Any, TypeVar
 
-from multipart import MultipartError, MultipartParser
+from multipart import MultipartError, MultipartParser, ParserLimitReached
 from pydantic_core import from_json
 
 from shared.dialects.wire import Body
@@ -24,6 +24,7 @@ from shared.errors import (
 Bytes = AsyncGenerator[bytes, None]
 T = TypeVar("T")
 
+MOST_PARTS, MOST_HEADERS = 200, 32  # of a form, of each of its parts
 GONE_EVERY = 0.5  # seconds between two looks whether the client is still there
 
 
@@ -46,7 +47,8 @@ class Call:
 class Reply:
     """One HTTP response: a whole body, or a first piece and a stream that has already begun.
 
-    Whoever sends it closes `rest`, read to its end or not.
+    Whoever sends it closes `rest`, read to its end or not, soon after `deadline` (the event loop's
+    clock, in seconds) also where the client has stopped reading.
     """
 
     status: int
@@ -54,28 +56,29 @@ class Reply:
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
     rest: Bytes | None = None
+    deadline: float = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How large bodies may be, in bytes, and how long an answer may take, in seconds."""
+    """How large bodies may be, in bytes; how long a request may take in all, in seconds."""
 
     json: int = 4 * 1024 * 1024
     form: int = 20 * 1024 * 1024
     seconds: float = 120
 
 
-async def read_body(call: Call, limits: Limits) -> Body:
-    """The body of a request, JSON or a form with images.
+async def read_body(call: Call, limits: Limits, deadline: float) -> Body:
+    """The body of a request, JSON or a form with images, read until `deadline`.
 
-    Raises UnsupportedMediaType, TooLarge (while reading), BadRequest, ClientGone.
+    Raises UnsupportedMediaType, TooLarge (while reading), DeadlineExceeded, BadRequest, ClientGone.
     """
     header = Header()
     header["content-type"] = call.headers.get("content-type", "")
     kind = _kind(header, call.headers)
     form = kind == "multipart/form-data"
     try:
-        async with asyncio.timeout(limits.seconds):
+        async with asyncio.timeout_at(deadline):
             data = await _read(call.body, limits.form if form else limits.json)
     except TimeoutError:
         raise DeadlineExceeded("The request did not arrive in time. Send it again.") from None
@@ -94,15 +97,6 @@ def read_json(data: bytes) -> Any:
         place = str(error).partition(" at line ")[2]
         where = f" (line {place})" if place else ""
         raise BadRequest(f"The body is not valid JSON{where}.") from None
-
-
-def media_type(accept: str, default: str) -> str:
-    """The content type of a stream: one that `Accept` names, else the dialect's."""
-    asked = (part.partition(";")[0].strip().lower() for part in accept.split(","))
-    return next((kind for kind in asked if kind in LINES), default)
-
-
-LINES = ("application/jsonl", "application/json-lines", "application/x-ndjson")
 
 
 async def unless_gone(work: Awaitable[T], gone: Callable[[], Awaitable[bool]]) -> T:
@@ -125,13 +119,13 @@ async def unless_gone(work: Awaitable[T], gone: Callable[[], Awaitable[bool]]) -
 def _kind(header: Header, headers: Mapping[str, str]) -> str:
     kind = header.get_content_type() if header["content-type"] else "missing"
     charset = str(header.get_content_charset("utf-8"))
-    encoded = headers.get("content-encoding", "identity").lower() != "identity"
+    encoded = headers.get("content-encoding", "").lower() not in ("", "identity")
     if kind not in ("application/json", "multipart/form-data"):
         raise UnsupportedMediaType(
             f"The Content-Type is {kind}. Send the request as application/json "
             "(or multipart/form-data, with files)."
         )
-    if charset not in ("utf-8", "utf8", "us-ascii") or encoded:
+    if charset not in ("", "utf-8", "utf8", "us-ascii", "ascii") or encoded:
         raise UnsupportedMediaType("Send the body as plain UTF-8, not encoded otherwise.")
     return kind
 
@@ -149,11 +143,21 @@ def _read_form(data: bytes, header: Header, limits: Limits) -> Body:
     boundary = header.get_boundary("")
     try:
         parser = MultipartParser(
-            BytesIO(data), boundary, spool_limit=limits.form, memory_limit=limits.form
+            BytesIO(data),
+            boundary,
+            header_limit=MOST_HEADERS,
+            part_limit=MOST_PARTS,
+            spool_limit=limits.form,
+            memory_limit=limits.form,
         )
         parts = [(part.name or "", part.raw) for part in parser]
+    except ParserLimitReached:
+        said = f"The form has more than {MOST_PARTS} parts, or a part with too many headers."
+        raise BadRequest(said) from None
     except MultipartError:
         raise BadRequest("The form cannot be read: it is not valid multipart/form-data.") from None
+    if len({name for name, _ in parts}) < len(parts):
+        raise BadRequest("The form has two parts of the same name.")
     document = next((raw for name, raw in parts if name == "json"), None)
     if document is None:
         raise BadRequest("json: is required, a part of the form with the request in it")

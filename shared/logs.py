@@ -1,4 +1,4 @@
-"""One line a request: who was asked what kind of thing, how long it took, how it ended.
+"""One line a request: its route and protocol, its status, its times, how it ended.
 
 Never a key, never a word of the conversation.
 """
@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass, field
 
 from shared.chat import Context, Done, Event
+from shared.errors import ChatError
 
 log = logging.getLogger("chat")
 
@@ -19,12 +20,14 @@ class Record:
     """What is known of one request by now; `write` makes its line."""
 
     id: str
+    method: str
     route: str
     dialect: str = "-"
     status: int = 0
     hits: int | None = None
     tokens: int | None = None
     outcome: str = "ok"
+    failed: bool = False
     first: float | None = None
     started: float = field(default_factory=time.monotonic)
 
@@ -38,12 +41,17 @@ class Record:
             self.tokens = event.usage.total_tokens
 
     def write(self) -> None:
-        """The line: `request id=... route=/chat ... outcome=ok`; seconds, `-` where unknown."""
+        """The line: `request id=... POST /chat ... outcome=ok`; seconds, `-` where unknown.
+
+        A warning where the fault is ours or a service's, so that an alert can go by the level.
+        """
         first = "-" if self.first is None else f"{self.first:.3f}"
-        log.info(
-            "request id=%s route=%s dialect=%s status=%d first=%s total=%.3f hits=%s tokens=%s "
+        log.log(
+            logging.WARNING if self.failed else logging.INFO,
+            "request id=%s %s %s dialect=%s status=%d first=%s total=%.3f hits=%s tokens=%s "
             "outcome=%s",
             self.id,
+            self.method,
             self.route,
             self.dialect,
             self.status,
@@ -53,6 +61,13 @@ class Record:
             "-" if self.tokens is None else self.tokens,
             self.outcome,
         )
+
+    def caused(self, failure: ChatError) -> None:
+        """Take down how the request failed, and log what is behind it: not the caller's affair."""
+        self.outcome, self.failed = type(failure).__name__, failure.status >= 500
+        behind = failure.cause or (type(failure.__cause__).__name__ if failure.__cause__ else "")
+        if behind:
+            log.warning("request id=%s %s: %s", self.id, type(failure).__name__, behind)
 
     def broke(self, error: BaseException) -> None:
         """Log a failure that nobody foresaw, with its stack and the request's id."""

@@ -13,6 +13,11 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def is_set(value: Any) -> bool:
+    """Whether a value on the wire sets an override: null and "" do not."""
+    return value is not None and value != ""
+
+
 Whole = Annotated[int, BeforeValidator(_whole)]
 RetrievalMode = Literal["text", "vectors", "hybrid"]
 ImageInput = Literal["text", "textAndImages", "images"]
@@ -36,7 +41,7 @@ class Overrides(BaseModel):
     suggest_followup_questions: bool | None = None
     use_oid_security_filter: bool | None = None
     use_groups_security_filter: bool | None = None
-    vector_fields: list[str] | None = None
+    vector_fields: Annotated[list[str], Field(fail_fast=True, max_length=20)] | None = None
     use_gpt4v: bool | None = None
     gpt4v_input: ImageInput | None = None
     minimum_search_score: float | None = Field(default=None, allow_inf_nan=False)
@@ -50,7 +55,7 @@ class Overrides(BaseModel):
     def _unset(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
             return given
-        return {key: value for key, value in given.items() if value is not None and value != ""}
+        return {key: value for key, value in given.items() if is_set(value)}
 
     def asked(self, name: str) -> bool:
         """Whether the request itself set a field to something other than false."""
@@ -60,3 +65,7 @@ class Overrides(BaseModel):
     def filled(self, defaults: Overrides) -> Overrides:
         """These overrides, with `defaults` wherever nothing was set."""
         return defaults.model_copy(update=self.model_dump(exclude_none=True))
+
+
+UNSET = Overrides()
+"""Nothing changed."""

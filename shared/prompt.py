@@ -68,8 +68,7 @@ def newest(history: tuple[Message, ...], room: int, model: Model) -> tuple[Messa
 
 def with_sources(question: Message, lines: Iterable[str]) -> Message:
     """The question as the model gets it: its words, then a line `sourcepage: content` a source."""
-    content = "\n".join((f"{question.content}\n\nSources:", *lines))
-    return replace(question, content=content)
+    return replace(question, content=f"{question.content}\n\nSources:\n" + "\n".join(lines))
 
 
 def room_for(messages: Iterable[Message], model: Model) -> int:
@@ -94,12 +93,18 @@ def fitting(lines: Iterable[str], room: int, model: Model) -> list[str]:
     return kept
 
 
+def check(request: ChatRequest, overrides: Overrides, words: Words, model: Model) -> None:
+    """Raise TooLong where a question does not fit the model even without sources and history."""
+    system, question = instructions(words, request, overrides), request.messages[-1]
+    room_for((system, with_sources(question, ())), model)
+
+
 def for_answer(
     request: ChatRequest,
     overrides: Overrides,
     words: Words,
     model: Model,
-    sources: tuple[Source, ...] = (),
+    sources: tuple[Source, ...],
 ) -> tuple[Prompt, int]:
     """The prompt for an answer, and how many of the sources fitted into it, best first.
 
@@ -112,15 +117,14 @@ def for_answer(
     lines = fitting((source.line(captions) for source in sources), room, model)
     asked = with_sources(question, lines)
     history = newest(request.history, room_for((system, asked), model), model)
-    temperature = overrides.temperature if overrides.temperature is not None else 0.0
-    prompt = Prompt("answer", (system, *history, asked), temperature, overrides.seed)
-    return prompt, len(lines)
+    messages = (system, *history, asked)
+    return Prompt("answer", messages, overrides.temperature or 0.0, overrides.seed), len(lines)
 
 
 def for_rewrite(request: ChatRequest, words: Words, model: Model) -> Prompt:
     """The prompt for a search query that says what the question leaves to the turns before it."""
     system = Message("system", words.rewrite)
-    question = Message("user", f"Write a search query for: {request.question}")
+    question = Message("user", request.question)
     history = newest(request.history, room_for((system, question), model), model)
     texts = (replace(message, images=()) for message in history)
     return Prompt("rewrite", (system, *texts, question), temperature=0.0)

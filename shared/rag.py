@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from shared import prompt as prompts
-from shared.chat import ChatRequest, Context, Delta, Done, Events, Source, Step, User
+from shared.chat import ChatRequest, Context, Done, Events, Source, Step, User, collect
 from shared.errors import ContentFiltered, Unavailable
-from shared.models import Model, Prompt
+from shared.models import Model, ModelStream, Prompt
 from shared.overrides import Overrides
 from shared.retrieval import Found, Retriever
 
@@ -34,22 +35,22 @@ async def answer(rag: Rag, asked: ChatRequest) -> Events:
     """
     request, notes = possible(rag, asked)
     used = request.overrides.filled(rag.defaults)
-    prompts.for_answer(request, used, rag.words, rag.model)  # too long? then before any search
+    await asyncio.to_thread(prompts.check, request, used, rag.words, rag.model)
     query = await search_query(rag, request)
     found = await rag.retriever.search(request.user, query, used)
-    prompt, fitted = prompts.for_answer(request, used, rag.words, rag.model, found.sources)
+    # In a thread: counting megabytes would hold up every other answer of this worker.
+    prompt, fitted = await asyncio.to_thread(
+        prompts.for_answer, request, used, rag.words, rag.model, found.sources
+    )
     steps = (*thoughts(request, query, found, prompt, rag.model.name),)
     notes = (*notes, *found.notes, *left_out(len(found.sources) - fitted))
     if notes:
         steps = (*steps, Step("What was used instead", notes))
-    async with rag.model.open(prompt) as stream, aclosing(stream):
+    async with rag.model.open(prompt) as stream, aclosing(checked(stream)) as events:
         captions = bool(used.semantic_captions)
         yield Context(found.sources[:fitted], steps, rag.model.name, captions)
-        async for event in stream:
-            yield checked(event)
-            if isinstance(event, Done):
-                return
-        raise Unavailable("The model's answer broke off. Ask again.")
+        async for event in events:
+            yield event
 
 
 def possible(rag: Rag, request: ChatRequest) -> tuple[ChatRequest, tuple[str, ...]]:
@@ -79,16 +80,14 @@ async def search_query(rag: Rag, request: ChatRequest) -> str:
     """The question, rewritten so that it stands alone where there are turns before it."""
     if not request.history:
         return request.question
-    prompt = prompts.for_rewrite(request, rag.words, rag.model)
-    text = []
-    async with rag.model.open(prompt) as stream, aclosing(stream):
-        async for event in stream:
-            if isinstance(event, Delta):
-                text.append(event.content)
-    query = " ".join("".join(text).split()).strip('"')
+    prompt = await asyncio.to_thread(prompts.for_rewrite, request, rag.words, rag.model)
+    async with rag.model.open(prompt) as stream:
+        rewritten = await collect(checked(stream))
+    query = " ".join(rewritten.content.split()).strip('"')
     # "0" is how the prompt lets the model say that it cannot write one
     usable = query not in ("", "0") and len(query) <= LONGEST_QUERY
-    return query if usable else request.question
+    whole = rewritten.done.finish_reason == "stop"
+    return query if usable and whole else request.question
 
 
 def thoughts(
@@ -117,8 +116,14 @@ def left_out(number: int) -> list[str]:
     return [f"{number} of the passages found did not fit the model and were left out."]
 
 
-def checked(event: Delta | Done) -> Delta | Done:
-    """A model's event. Raises ContentFiltered where the filter stopped the answer."""
-    if isinstance(event, Done) and event.finish_reason == "content_filter":
-        raise ContentFiltered
-    return event
+async def checked(stream: ModelStream) -> Events:
+    """A model's stream up to its end. Raises ContentFiltered where the filter stopped it,
+    Unavailable where it broke off."""
+    async with aclosing(stream):
+        async for event in stream:
+            if isinstance(event, Done) and event.finish_reason == "content_filter":
+                raise ContentFiltered
+            yield event
+            if isinstance(event, Done):
+                return
+    raise Unavailable("The model's answer broke off. Ask again.")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from shared import deadline, followups, rag
+from shared import followups, rag
 from shared.auth import Access
 from shared.chat import ChatRequest, Events, collect
+from shared.deadline import within
 from shared.dialects import pick
-from shared.dialects.wire import dumps
+from shared.dialects.wire import dumps, media_type
 from shared.errors import BadRequest, ChatError, ClientGone, MethodNotAllowed, Misconfigured
-from shared.http import Call, Limits, Reply, media_type, read_body, unless_gone
+from shared.exchange import FRESH, JSON, Exchange
+from shared.http import Call, Limits, Reply, read_body, unless_gone
 from shared.logs import Record
 from shared.rag import Rag
-from shared.turn import FRESH, JSON, Turn
 
 GONE = 499  # what proxies log for a client that left; nobody receives it
 
@@ -47,60 +49,65 @@ class Service:
 
     async def reply(self, call: Call) -> Reply:
         """Answer one call. Never raises, but for being cancelled."""
-        turn = Turn(call, Record(call.id, call.route), pick(call.route, None))
+        exchange = Exchange(call, Record(call.id, call.method, call.route), pick(call.route, None))
         try:
-            reply = await self._dispatch(turn)
+            reply = await self._dispatch(exchange)
         except ChatError as failure:
-            reply = turn.failed(failure)
+            reply = exchange.failed(failure)
         except ClientGone:
-            turn.record.outcome = "client gone"
+            exchange.record.outcome = "client gone"
             reply = Reply(GONE, JSON, b"")
         except Exception as bug:
-            turn.record.broke(bug)
-            reply = turn.failed(ChatError())
-        turn.record.status = reply.status
+            exchange.record.broke(bug)
+            reply = exchange.failed(ChatError())
+        exchange.record.status = reply.status
         if reply.rest is None:
-            turn.record.write()
+            exchange.record.write()
         return _finished(reply, call)
 
-    async def _dispatch(self, turn: Turn) -> Reply:
-        _check_method(turn.call)
-        if turn.call.route == "/health":
+    async def _dispatch(self, exchange: Exchange) -> Reply:
+        _check_method(exchange.call)
+        if exchange.call.route == "/health":
             return self._health()
         if self.engine is None:
             raise Misconfigured
-        return await self._chat(self.engine, turn)
+        return await self._chat(self.engine, exchange)
 
-    async def _chat(self, engine: Rag, turn: Turn) -> Reply:
-        call = turn.call
-        body = await read_body(call, self.limits)
-        turn.body, turn.dialect = body.json, pick(call.route, body.json)
-        turn.record.dialect = turn.dialect.name
-        asked = self._allowed(engine, call, turn.dialect.parse(body))
-        events = turn.watched(self._events(engine, asked))
-        if not turn.dialect.streams(call.route, body.json):
-            return turn.whole(asked, await unless_gone(collect(events), call.gone))
-        lines = turn.lines(asked, events)
+    async def _chat(self, engine: Rag, exchange: Exchange) -> Reply:
+        call = exchange.call
+        deadline = asyncio.get_running_loop().time() + self.limits.seconds
+        body = await read_body(call, self.limits, deadline)
+        exchange.body, exchange.dialect = body.json, pick(call.route, body.json)
+        exchange.record.dialect = exchange.dialect.name
+        asked = self._allowed(engine, call, exchange.dialect.parse(body))
+        events = exchange.watched(self._events(engine, asked, deadline))
+        if not exchange.dialect.streams(call.route, body.json):
+            return exchange.whole(asked, await unless_gone(collect(events), call.gone))
+        lines = exchange.lines(asked, events)
         first = await unless_gone(anext(lines), call.gone)
-        kind = media_type(call.headers.get("accept", ""), turn.dialect.media_type)
-        return Reply(200, kind, first, FRESH, lines)
+        kind = media_type(call.headers.get("accept", ""), exchange.dialect.media_type)
+        return Reply(200, kind, first, FRESH, lines, deadline)
 
     def _allowed(self, engine: Rag, call: Call, asked: ChatRequest) -> ChatRequest:
         """The request with its user, the filters that hold for it, and a name and a time."""
         user = self.access.user(call.headers)
         overrides = self.access.filters(user, asked.overrides)
-        system = [i for i, said in enumerate(asked.messages) if said.role == "system"]
+        system = [
+            i
+            for i, said in enumerate(asked.messages)
+            if said.role == "system" and said.content.strip()
+        ]
         if system and not engine.client_prompts:
             place = f"messages[{system[0]}].role"
             raise BadRequest("must be user or assistant in this deployment", field=place)
         now = int(time.time())
         return replace(asked, user=user, overrides=overrides, id=call.id, created=now)
 
-    def _events(self, engine: Rag, asked: ChatRequest) -> Events:
+    def _events(self, engine: Rag, asked: ChatRequest, deadline: float) -> Events:
         events = rag.answer(engine, asked)
         if asked.overrides.suggest_followup_questions:
             events = followups.taken_out(events)
-        return deadline.within(self.limits.seconds, events)
+        return within(deadline, events)
 
     def _health(self) -> Reply:
         if self.problems:

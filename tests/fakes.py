@@ -7,7 +7,9 @@ another process (`CHAT_MODEL=tests.fakes:obeying`): it takes its orders from the
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
+import sys
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -138,10 +140,10 @@ FAILURES: Mapping[str, Callable[[], Exception]] = {
     "outage after 7": partial(errors.Unavailable, retry_after=7),
     "misconfigured": errors.Misconfigured,
     "timeout": errors.DeadlineExceeded,
-    "not found": partial(errors.NotFound, "There is no such model."),
     "bug": partial(RuntimeError, "a secret of the inside"),
 }
-ORDER = re.compile(r"(say|wait for|release|fail with|refuse with|end with|tell of|open as) ?(.*)")
+ORDERS = "say wait_for release fail_with refuse_with end_with tell_of open_as log_requests flood"
+ORDER = re.compile(rf"({ORDERS.replace(' ', '|').replace('_', ' ')}) ?(.*)")
 
 
 class ObeyingModel:
@@ -184,6 +186,9 @@ class ObeyingModel:
         for order, argument in orders:
             if order in ("say", "tell of"):
                 yield Delta(argument if order == "say" else self.state.get(argument, "unknown"))
+            elif order == "flood":  # more than any buffer on the way takes
+                for _ in range(1000):
+                    yield Delta("x" * 60_000)
             elif order == "end with":
                 if argument != "nothing":
                     yield Done(argument)
@@ -199,6 +204,10 @@ class ObeyingModel:
             await self.released[argument].wait()
         if order == "release":
             self.released[argument].set()
+        if order == "log requests":  # as the platform's web server does; ours have it off
+            access = logging.getLogger("uvicorn.access")
+            access.addHandler(logging.StreamHandler(sys.stdout))
+            access.setLevel(logging.INFO)
 
 
 def read_orders(prompt: Prompt) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from contextlib import aclosing, closing
+from time import process_time
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ from shared.followups import taken_out
 from shared.models import Model, ModelStream, Prompt
 from shared.models.demo_model import DemoModel
 from shared.models.leaning import leans
-from shared.models.sentences import sentences
+from shared.models.splitting import sentences
 from shared.overrides import Overrides
 from shared.prompt import read_words
 from shared.rag import Rag, answer
@@ -39,13 +40,15 @@ TABLE = (
 )
 LIST = "list.md: What to bring: - a passport - A bank card. - 2 photos"
 
+ASKS = (HERE / "prompts" / "followups.txt").read_text("utf-8")
+
 
 def prompt(question: str, *sources: str, system: str = "", earlier: tuple[str, ...] = ()) -> Prompt:
     """An answer's prompt, as the app makes it."""
     history = [
         message for said in earlier for message in (Message("user", said), Message("assistant", ""))
     ]
-    last = Message("user", "\n".join((f"{question}\n\nSources:", *sources)))
+    last = Message("user", f"{question}\n\nSources:\n" + "\n".join(sources))
     return Prompt("answer", (Message("system", system), *history, last), 0.0)
 
 
@@ -61,7 +64,7 @@ def reply(asked_for: Prompt) -> str:
 
 def rewritten(question: str, *earlier: str) -> str:
     history = [Message("user", said) for said in earlier]
-    last = Message("user", f"Write a search query for: {question}")
+    last = Message("user", question)
     return reply(Prompt("rewrite", (Message("system", "Rewrite."), *history, last), 0.0))
 
 
@@ -194,9 +197,8 @@ def test_a_stream_that_is_never_read_can_be_left() -> None:
 
 
 def test_followups_are_new_questions_that_the_sources_answer() -> None:
-    asks = 'After the answer, write <<questions?>> and "write nothing after the last one".'
     sources = (HANDBOOK, PLAN, TABLE)
-    text = reply(prompt("What does an ambulance cost?", *sources, system=asks))
+    text = reply(prompt("What does an ambulance cost?", *sources, system=ASKS))
     lines = text.splitlines()[-3:]
     questions = [line.removeprefix("<<").removesuffix(">>") for line in lines]
 
@@ -211,7 +213,7 @@ def test_followups_are_new_questions_that_the_sources_answer() -> None:
 
 def test_a_followup_that_was_asked_is_not_proposed_again() -> None:
     earlier = ("What does Handbook say about vacation?",)
-    text = reply(prompt("What is an ambulance?", HANDBOOK, PLAN, system="<<", earlier=earlier))
+    text = reply(prompt("What is an ambulance?", HANDBOOK, PLAN, system=ASKS, earlier=earlier))
 
     assert "about vacation?>>" not in text
     assert text.count("<<") == 3
@@ -312,17 +314,26 @@ def test_the_answer_to_a_leaning_question_is_the_answer_to_the_whole_one() -> No
 
 
 @given(st.lists(st.text(), min_size=1, max_size=4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
 def test_any_conversation_has_a_query_on_one_line(questions: list[str]) -> None:
     assert "\n" not in rewritten(*reversed(questions))
 
 
 @given(st.text(), st.lists(st.text(), max_size=4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
 def test_any_question_and_any_sources_have_an_answer(question: str, sources: list[str]) -> None:
     lines = [" ".join(source.split()) for source in sources]
 
-    assert reply(prompt(question, *lines, system="<<"))
+    assert reply(prompt(question, *lines, system=ASKS))
+
+
+def test_a_question_of_blanks_and_capitals_takes_no_time() -> None:
+    before = process_time()
+    for filling in (" " * 16_000, "Ab " * 16_000, "- " * 16_000, "and for " * 8_000):
+        rewritten(f"and for x{filling}y", "What is covered for dental?")
+        reply(prompt(f"What is {filling} covered?", PLAN))
+
+    assert process_time() - before < 10  # it took minutes
 
 
 def flagship() -> Answer:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shared.dialects import DIALECTS
 from tests.calls import JSON, QUESTION, Got, ask, call
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -96,6 +96,7 @@ def test_route_and_body_choose_the_content_type(
         ("text/html, Application/X-NDJSON", "application/x-ndjson"),
         ("application/json", "application/jsonl"),
         ("*/*", "application/jsonl"),
+        ("application/x-ndjson;q=0, application/json-lines; q=0.5", "application/json-lines"),
     ],
 )
 def test_accept_names_the_content_type_of_a_stream_and_of_nothing_else(
@@ -136,10 +137,6 @@ WRONG: list[tuple[Any, str]] = [
     ),
     ({"messages": [USER], "context": "x"}, "context: must be an object"),
     ({"messages": [USER], "context": {"overrides": []}}, "context.overrides: must be an object"),
-    (
-        b'{"messages": [{"role": "user", "content": "x"}], "sessionState": [1e999]}',
-        "sessionState: holds a number out of the range of numbers",
-    ),
 ]
 
 
@@ -149,11 +146,20 @@ def test_a_wrong_body_is_a_400_that_names_what_is_wrong(
     route: str, body: Any, sentence: str
 ) -> None:
     got = ask(call(route, body))
-    said = sentence.replace("sessionState", "session_state") if route == "/ask" else sentence
-    silent = route == "/ask" and "sessionState" in sentence  # a key that /ask does not know
 
-    assert (got.status, got.media_type) == (200 if silent else 400, "application/json")
-    assert silent or got.json == {"error": said}
+    assert (got.status, got.media_type) == (400, "application/json")
+    assert got.json == {"error": sentence}
+
+
+STATES = [("/chat", "sessionState"), ("/chat", "session_state"), ("/ask", "session_state")]
+
+
+@pytest.mark.parametrize(("route", "key"), STATES)
+def test_a_state_that_json_cannot_say_again_is_refused(route: str, key: str) -> None:
+    body = b'{"messages": [{"role": "user", "content": "x"}], "%s": [1e999]}' % key.encode()
+    said = {"error": f"{key}: holds a number out of the range of numbers"}
+
+    assert ask(call(route, body)).json == said
 
 
 def test_a_system_message_is_refused_by_its_place_where_client_prompts_are_not_allowed() -> None:
@@ -233,10 +239,41 @@ def test_a_stream_key_that_is_no_boolean_is_a_400(value: Any) -> None:
     assert (got.status, got.json) == (400, {"error": "stream: must be true or false"})
 
 
+def test_a_million_wrong_elements_are_refused_at_once() -> None:
+    before = time.process_time()
+    fields = (
+        b'{"messages":[{"role":"user","content":"x"}],"context":{"overrides":{"vector_fields":['
+    )
+    wrong = [
+        b'{"messages":[' + b"1," * 1_900_000 + b"1]}",
+        b'{"messages":[' + b"{}," * 1_300_000 + b"{}]}",
+        fields + b"1," * 1_900_000 + b"1]}}}",
+    ]
+    got = [ask(call("/chat", body)) for body in wrong]
+
+    assert [answer.status for answer in got] == [400, 400, 400]
+    assert got[0].json == {"error": "messages[0]: must be an object"}
+    assert time.process_time() - before < 10  # all errors of each would take far longer
+
+
+def test_an_unset_override_does_not_hide_the_one_straight_under_context() -> None:
+    for unset in (None, ""):
+        asked = {**QUESTION, "context": {"top": "bad", "overrides": {"top": unset}}}
+
+        assert ask(call("/ask", asked)).json == {"error": "context.top: must be a whole number"}
+
+
+def test_only_so_many_vector_fields_are_taken() -> None:
+    asked = {**QUESTION, "context": {"overrides": {"vector_fields": ["x"] * 21}}}
+    said = "context.overrides.vector_fields: must have 20 entries at most"
+
+    assert ask(call("/chat", asked)).json == {"error": said}
+
+
+EMPTY = ("prompt_template", "exclude_category", "use_gpt4v", "minimum_search_score")
 UNSET = {
     **dict.fromkeys(("temperature", "top", "retrieval_mode", "include_category", "seed"), None),
-    "prompt_template": "",
-    "exclude_category": "",
+    **dict.fromkeys(EMPTY, ""),
     "vector_fields": None,
 }
 USED = {"temperature": 0, "seed": 3.0, "top": 50.0, "vector_fields": ["a"], "gpt4v_input": "text"}
@@ -270,12 +307,6 @@ def test_no_line_but_an_error_has_an_error_key_and_no_delta_a_null() -> None:
 
     assert not any("error" in line for line in lines)
     assert not any(value is None for delta in deltas for value in delta.values())
-
-
-def test_every_dialect_has_a_name_of_its_own_in_the_log() -> None:
-    names = {dialect.name for dialect in DIALECTS}
-
-    assert names == {"ai-chat-protocol", "ai-chat-apps", "rag-chat-apps"}
 
 
 def test_line_ends_that_only_some_readers_know_are_escaped() -> None:

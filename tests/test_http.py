@@ -96,6 +96,21 @@ def test_a_wrong_form_is_refused_by_the_name_of_its_part(
     assert got.json["error"].startswith(sentence)
 
 
+def test_a_form_of_many_images_is_read_and_one_of_too_many_is_told() -> None:
+    def parts(number: int) -> list[tuple[str, bytes]]:
+        names = (f'form-data; name="messages[0].files[{at}]"' for at in range(number))
+        return [DOCUMENT, *((name, KINDS["image/gif"]) for name in names)]
+
+    assert sent(form(*parts(150))).status == 200
+    assert sent(form(*parts(250))).json["error"].startswith("The form has more than 200 parts")
+
+
+def test_two_parts_of_one_name_are_refused_and_none_is_lost() -> None:
+    got = sent(form(DOCUMENT, (FILE, PNG), (FILE, PNG)))
+
+    assert got.json == {"error": "The form has two parts of the same name."}
+
+
 def test_a_form_without_a_boundary_is_a_400() -> None:
     got = ask(call("/chat", form(DOCUMENT), headers={"content-type": "multipart/form-data"}))
 

@@ -162,8 +162,37 @@ def test_the_dev_server_logs_no_key_that_stands_in_the_query(clone: Path) -> Non
         process.terminate()
         said = process.communicate(timeout=PATIENCE)[0]
 
-        assert said.count("route=/health") == 2
+        assert said.count(" GET /health ") == 2
         assert "hush" not in said
+
+
+def dev_server(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the dev server to its end."""
+    return subprocess.run(
+        [sys.executable, "dev_server.py", *arguments],
+        cwd=clone,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+
+
+def test_a_port_that_cannot_be_is_told_in_one_sentence(clone: Path) -> None:
+    ended = dev_server(clone, "--port", "99999")
+
+    assert ended.stderr == "Port 99999 cannot be used: try `make run PORT=40000`.\n"
+
+
+def test_local_settings_may_hold_numbers_and_what_is_no_json_is_told(clone: Path) -> None:
+    (clone / "local.settings.json").write_text('{"Values": {"DEFAULT_TOP": 5}}')
+    with started(*SERVE, folder=clone, env=environment()) as process:
+        address(process)
+    (clone / "local.settings.json").write_text('{"Values": {},}')
+    ended = dev_server(clone, "--port", "0")
+
+    assert ended.stderr.startswith("local.settings.json is not valid JSON: ")
+    assert len(ended.stderr.splitlines()) == 1
 
 
 def test_a_taken_port_is_named_in_one_sentence(clone: Path) -> None:

@@ -90,6 +90,14 @@ def test_what_is_done_and_what_asks_for_nothing_needs_no_thought(
     assert notes(context(service, **overrides)) == []
 
 
+def test_an_unknown_vector_field_is_named_also_where_text_is_asked_for(service: Service) -> None:
+    usual = context(service, retrieval_mode="text", vector_fields=["embedding"])
+    unknown = context(service, retrieval_mode="text", vector_fields=["embedding", "foo"])
+
+    assert notes(usual) == []
+    assert notes(unknown) == ["vector_fields was left out: this index has no field foo."]
+
+
 def categories(told: Any) -> set[str]:
     return {hit["category"] for hit in told["thoughts"][2]["description"]}
 

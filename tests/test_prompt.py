@@ -51,6 +51,12 @@ def test_the_newest_turns_that_fit_are_kept_and_never_half_of_one() -> None:
     assert prompted(tight, *history)[1:-1] == []
 
 
+def test_an_older_turn_is_not_kept_over_a_newer_one_that_does_not_fit() -> None:
+    long = (Message("user", "word " * 500), Message("assistant", "yes"))
+
+    assert prompted(100, *TURN, *long)[1:-1] == []
+
+
 def test_an_answer_without_a_question_before_it_belongs_to_no_later_turn() -> None:
     greeting = Message("assistant", "hello")
 

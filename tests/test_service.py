@@ -40,12 +40,9 @@ FAILURES: list[tuple[Exception, int, str | None, str]] = [
     (errors.ContentFiltered(), 400, None, errors.FLAGGED),
     (errors.TooLong(), 400, None, errors.TooLong.default),
     (errors.Unauthorized(), 401, None, errors.Unauthorized.default),
-    (errors.Forbidden(), 403, None, errors.Forbidden.default),
-    (errors.NotFound("There is no such model."), 404, None, "There is no such model."),
     (errors.TooManyRequests(), 429, "1", errors.TooManyRequests.default),
     (errors.TooManyRequests(retry_after=6.2), 429, "7", errors.TooManyRequests.default),
-    (errors.TooManyRequests(retry_after=0), 429, "1", errors.TooManyRequests.default),
-    (errors.NotDeployed(), 501, None, errors.NotDeployed.default),
+    (errors.TooManyRequests(retry_after=-3), 429, "1", errors.TooManyRequests.default),
     (errors.Unavailable(), 503, "1", errors.Unavailable.default),
     (errors.Misconfigured(), 503, None, errors.Misconfigured.default),
     (errors.DeadlineExceeded(), 504, None, errors.DeadlineExceeded.default),
@@ -163,6 +160,34 @@ def test_a_rewrite_that_cannot_be_used_leaves_the_question_as_it_is(bad: str) ->
     assert [query for _, query, _ in search.told] == ["What is in Plus?"]
 
 
+class Rewriting(FakeModel):
+    """A rewrite plays a script too."""
+
+    def __init__(self, script: Sequence[Played]) -> None:
+        super().__init__()
+        self.rewrite = script
+
+    def open(self, prompt: Prompt) -> Any:
+        script = self.rewrite if prompt.task == "rewrite" else self.script
+        return FakeModel(script).open(replace(prompt, task="answer"))
+
+
+def test_a_rewrite_that_the_filter_or_a_break_stopped_is_a_failure() -> None:
+    flagged = Service(engine(Rewriting([Delta("half"), Done("content_filter")])))
+    broken = Service(engine(Rewriting([Delta("half")])))
+
+    assert ask(call("/chat", WITH_HISTORY), flagged).json == {"error": errors.FLAGGED}
+    assert ask(call("/chat", WITH_HISTORY), broken).status == 503
+
+
+def test_a_rewrite_that_was_cut_leaves_the_question_as_it_is() -> None:
+    search = FakeRetriever()
+    model = Rewriting([Delta("half"), Done("length")])
+    ask(call("/chat", WITH_HISTORY), Service(engine(model, search)))
+
+    assert [query for _, query, _ in search.told] == ["What is in Plus?"]
+
+
 def test_rewrite_and_answer_both_see_the_history() -> None:
     model = FakeModel()
     ask(call("/chat", WITH_HISTORY), Service(engine(model)))
@@ -222,6 +247,31 @@ def test_captions_stand_for_the_content() -> None:
 
     assert got.json["context"]["data_points"]["text"] == [line]
     assert line in got.json["context"]["thoughts"][3]["description"][1]
+
+
+def test_an_empty_system_message_is_no_prompt() -> None:
+    for content in ("", None, "  "):
+        messages = [{"role": "system", "content": content}, *QUESTION["messages"]]
+
+        assert told({"messages": messages})[1].status == 200
+
+
+def test_a_character_that_the_model_cut_in_two_does_not_break_the_answer() -> None:
+    service = Service(engine(FakeModel((Delta("a \ud83d"), Delta("\ude00"), Done()))))
+
+    assert len(ask(call("/chat/stream"), service).lines) == 4
+    assert ask(call("/chat"), service).status == 200
+
+
+def test_answers_are_kept_by_no_cache() -> None:
+    assert ask(call("/chat")).headers["Cache-Control"] == "no-store"
+    assert ask(call("/chat/stream")).headers["Cache-Control"] == "no-store"
+
+
+def test_a_time_limit_that_is_not_ours_is_not_told_as_ours() -> None:
+    got = ask(call("/chat"), Service(engine(FakeModel([Delta("x"), TimeoutError("inside")]))))
+
+    assert (got.status, got.json) == (500, {"error": errors.UNEXPECTED})
 
 
 def test_a_source_cited_by_two_passages_is_listed_once() -> None:
@@ -428,6 +478,16 @@ def test_a_failure_is_logged_once_with_its_id_and_its_stack(
     assert bug.exc_info is not None
     assert bug.getMessage() == "request id=call-1 failed: RuntimeError"
     assert line.getMessage().endswith("outcome=ChatError")
+
+
+def test_what_is_behind_a_failure_is_logged_and_not_told(log: pytest.LogCaptureFixture) -> None:
+    failure = errors.Misconfigured(cause="the role is missing")
+    got = ask(call("/chat"), Service(engine(FakeModel([failure]))))
+    cause, line = log.records
+
+    assert got.json == {"error": errors.Misconfigured.default}
+    assert cause.getMessage() == "request id=call-1 Misconfigured: the role is missing"
+    assert (cause.levelname, line.levelname) == ("WARNING", "WARNING")
 
 
 def test_a_stream_that_its_client_leaves_is_logged_as_such(log: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""The protocols in front of the chat: a table of rows of pure functions, JSON in, JSON out."""
+"""The protocols in front of the chat: rows of pure functions, JSON in, JSON out."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from typing import Any
 
 from shared.dialects import ai_chat, rag_chat
 from shared.dialects.wire import Dialect
-
-DIALECTS: tuple[Dialect, ...] = (ai_chat.CURRENT, ai_chat.APPS, rag_chat.CHAT, rag_chat.ASK)
 
 
 def pick(route: str, body: Any) -> Dialect:

@@ -12,7 +12,7 @@ from shared.chat import ChatRequest, Message
 from shared.dialects.files import images
 from shared.dialects.wire import Body, override_path
 from shared.errors import BadRequest
-from shared.overrides import Overrides
+from shared.overrides import Overrides, is_set
 from shared.sentences import sentence
 
 
@@ -31,7 +31,8 @@ class Frame(BaseModel):
     """The keys that all three ages have. Unknown keys are ignored everywhere."""
 
     model_config = ConfigDict(strict=True)
-    messages: list[_Message] = Field(min_length=1)
+    # Fail fast: an error for each of a million wrong elements would take seconds and gigabytes.
+    messages: list[_Message] = Field(min_length=1, fail_fast=True)
     context: _Context | None = None
 
 
@@ -85,7 +86,7 @@ def _overrides(body: Mapping[str, Any], flat: bool) -> Overrides:
     context = body.get("context") or {}
     inner = context.get("overrides") or {}
     # "In the 004 dialect known clients put the overrides straight under `context`."
-    given = {**context, **{k: v for k, v in inner.items() if v is not None}} if flat else inner
+    given = {**context, **{k: v for k, v in inner.items() if is_set(v)}} if flat else inner
     try:
         return Overrides.model_validate(given)
     except ValidationError as failure:

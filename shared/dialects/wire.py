@@ -7,13 +7,14 @@ response context"), in their three ages.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from shared.chat import Answer, ChatRequest, Context, Done, Event, Message, Source, Step, Usage
 from shared.errors import ChatError
-from shared.overrides import Overrides
+from shared.overrides import Overrides, is_set
 
 Json = dict[str, Any]
 
@@ -54,7 +55,7 @@ def dumps(value: Any) -> bytes:
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character, escape in LINE_ENDS.items():
         text = text.replace(character, escape)
-    return text.encode()
+    return text.encode(errors="replace")  # a model may cut a character into lone surrogates
 
 
 def json_line(value: Json) -> bytes:
@@ -62,11 +63,22 @@ def json_line(value: Json) -> bytes:
     return dumps(value) + b"\n"
 
 
+LINES = ("application/jsonl", "application/json-lines", "application/x-ndjson")
+
+
+def media_type(accept: str, default: str) -> str:
+    """The content type of a stream: one that `Accept` names, else the dialect's."""
+    parts = (re.sub(r"\s", "", part).lower() for part in accept.split(","))
+    wanted = (kind for kind in parts if not re.search(r";q=0(?:\.0*)?(?:;|$)", kind))
+    asked = (kind.partition(";")[0] for kind in wanted)
+    return next((kind for kind in asked if kind in LINES), default)
+
+
 def override_path(field: str, body: Any, flat: bool) -> str:
     """Where a client wrote an override: in `context.overrides`, or (`flat`) right in `context`."""
     context = (body or {}).get("context") or {}
     name = field.partition("[")[0]
-    inside = (context.get("overrides") or {}).get(name) is not None
+    inside = is_set((context.get("overrides") or {}).get(name))
     straight = flat and name in context and not inside
     return f"context.{field}" if straight else f"context.overrides.{field}"
 

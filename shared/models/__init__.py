@@ -1,4 +1,4 @@
-"""The seam behind which answers are made, and the choice of who makes them."""
+"""The seam behind which answers are made: any model that can do `open`."""
 
 from __future__ import annotations
 
@@ -29,9 +29,20 @@ class Model(Protocol):
     sentences what it cannot do, by the name of what is asked: `images`, `temperature`, `seed`.
     """
 
-    name: str
-    max_prompt_tokens: int
-    limits: Mapping[str, str]
+    @property
+    def name(self) -> str:
+        """What answers call it."""
+        ...
+
+    @property
+    def max_prompt_tokens(self) -> int:
+        """The budget for a prompt."""
+        ...
+
+    @property
+    def limits(self) -> Mapping[str, str]:
+        """What it cannot do."""
+        ...
 
     def count(self, text: str) -> int:
         """How many tokens `text` is at most."""

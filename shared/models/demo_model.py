@@ -12,14 +12,14 @@ from shared.chat import Delta, Done, Message, Usage
 from shared.models import ModelStream, Prompt
 from shared.models.leaning import asked
 from shared.models.quoting import quotes
-from shared.models.sentences import Sentence, sentences
-from shared.retrieval.text import FUNCTION_WORDS, terms
+from shared.models.splitting import Sentence, sentences
+from shared.text import FUNCTION_WORDS, terms
 from shared.tokens import count_tokens
 
 INTRODUCTION = "From the documents (the demo model only quotes):"
 UNKNOWN = "I don't know: the documents that were found do not answer this."
-SEARCH = "Write a search query for: "
 FOLLOWUPS = 3
+WANTED = "double angle brackets"  # how a prompt asks for follow-up questions
 
 _EXTENSION = re.compile(r"\.\w+$")
 _MOST_TOPIC_WORDS = 6
@@ -63,12 +63,12 @@ def reply(task: str, messages: Sequence[Message]) -> str:
     earlier = [message.content for message in messages[:-1] if message.role == "user"]
     last = messages[-1].content
     if task == "rewrite":
-        return " ".join(asked([*earlier, last.removeprefix(SEARCH)]).text.split())
-    before, marker, after = last.rpartition("\n\nSources:")
+        return " ".join(asked([*earlier, last]).text.split())
+    before, marker, after = last.rpartition("\n\nSources:\n")
     questions = [*earlier, before if marker else last]
-    found = sentences(after.split("\n")[1:] if marker else ())
+    found = sentences(after.split("\n") if marker and after else ())
     answer = quoted(quotes(asked(questions), found))
-    wanted = any(message.role == "system" and "<<" in message.content for message in messages)
+    wanted = any(message.role == "system" and WANTED in message.content for message in messages)
     return "\n".join((answer, *followups(found, questions))) if wanted else answer
 
 

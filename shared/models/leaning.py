@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from shared.retrieval.text import content_terms, key_terms, terms
+from shared.text import content_terms, key_terms, terms
 
 _LEAD = re.compile(
     r"\A\s*(?:(?:and|or|but|also|then|so|ok|okay|what about|how about|what if)\b[\s,]*)+", re.I
@@ -34,6 +34,7 @@ _PHRASE = re.compile(
 _NAME = re.compile(r"[A-Z][\w&-]*[a-z][\w&-]*(?:\s+[A-Z][\w&-]*[a-z][\w&-]*)*")
 _OF_A_THING = ("about", "for", "of")  # "in my plan" says where, not what
 _MARKS = " \t\n?!.,;:"
+LONGEST = 1000  # characters of a question that are looked at
 _MOST_BARE_WORDS = 3  # of a question without any verb: "hearing aids?"
 
 
@@ -48,7 +49,9 @@ class Asked:
 def asked(questions: Iterable[str]) -> Asked:
     """What the last of a user's questions asks, in the light of the ones before it."""
     text, last = "", ""
-    for last in questions:
+    for question in questions:
+        # The patterns take the square of a text's length, and hold the whole worker meanwhile.
+        last = " ".join(question[:LONGEST].split())
         text = joined(text, last) if text and leans(last) else last.strip()
     return Asked(text, frozenset(terms(last)))
 

@@ -11,8 +11,8 @@ from itertools import islice, pairwise
 from math import log
 
 from shared.models.leaning import Asked
-from shared.models.sentences import Sentence
-from shared.retrieval.text import (
+from shared.models.splitting import Sentence
+from shared.text import (
     MOST_TERMS,
     TOKENIZER,
     key_terms,

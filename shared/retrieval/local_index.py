@@ -16,9 +16,10 @@ from shared.chat import Source, User
 from shared.errors import Unavailable
 from shared.overrides import Overrides
 from shared.retrieval import Found
-from shared.retrieval.text import TOKENIZER, match_query, terms
+from shared.text import TOKENIZER, match_query, terms
 
 DEFAULT_TOP = 3
+USUAL_FIELD = "embedding"  # clients name it in every request, also for a search by text
 NAME_WEIGHT = 2.0  # of a word in the file's name, against one in the passage
 
 SCHEMA = f"""
@@ -32,7 +33,7 @@ CREATE TABLE reader (
     PRIMARY KEY (kind, name, passage)
 ) WITHOUT ROWID;
 CREATE VIRTUAL TABLE words USING fts5(
-    body, name, tokenize = "{TOKENIZER}", detail = full
+    body, name, tokenize = "{TOKENIZER}"
 );
 """
 
@@ -180,9 +181,9 @@ def _notes(overrides: Overrides) -> Iterator[str]:
     mode = overrides.retrieval_mode
     if mode in ("vectors", "hybrid"):
         yield f"retrieval_mode {mode} was left out: there are no vectors here; text was used."
-    if overrides.vector_fields and mode != "text":
-        fields = ", ".join(overrides.vector_fields)
-        yield f"vector_fields was left out: this index has no field {fields}."
+    fields = overrides.vector_fields or ()
+    if unknown := [name for name in fields if mode != "text" or name != USUAL_FIELD]:
+        yield f"vector_fields was left out: this index has no field {', '.join(unknown)}."
     for name, reason in _CANNOT.items():
         if overrides.asked(name):
             yield f"{name} was left out: {reason}."

@@ -1,4 +1,4 @@
-"""One request on its way: how its answer, its stream and its failure are written and logged."""
+"""One request and what comes of it: how answer, stream and failure are written and logged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FRESH = {"Cache-Control": "no-store"}
 
 
 @dataclass(slots=True)
-class Turn:
+class Exchange:
     """What is known of a request by now: it decides how whatever comes of it is written."""
 
     call: Call
@@ -32,7 +32,7 @@ class Turn:
 
     def failed(self, failure: ChatError) -> Reply:
         """A failure with its status."""
-        self.record.outcome = type(failure).__name__
+        self.record.caused(failure)
         body = dumps(self.dialect.error(failure, self.body))
         return Reply(failure.status, JSON, body, dict(failure.headers))
 
@@ -72,5 +72,5 @@ class Turn:
         if not isinstance(failure, ChatError):
             self.record.broke(failure)
             failure = ChatError()
-        self.record.outcome = type(failure).__name__
+        self.record.caused(failure)
         return self.dialect.error(failure, self.body)

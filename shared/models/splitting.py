@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from shared.retrieval.text import FUNCTION_WORDS, terms
+from shared.text import FUNCTION_WORDS, terms
 
 _END = re.compile(
     r"(?:(?<=[.!?])|(?<=[.!?][\"')\u201d]))\s+(?=[\"'(\u201c]?[A-Z0-9\u00c0-\u00de])"
