@@ -6,6 +6,7 @@ import importlib
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from shared import settings as configuration
 from shared.auth import Access
@@ -63,13 +64,69 @@ def _demo(_settings: Settings) -> Model:
     return DemoModel()
 
 
+def _azure_openai(settings: Settings) -> Model:
+    from shared import identity
+    from shared.models.openai_client import make_client
+
+    names = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_CHAT_DEPLOYMENT")
+    endpoint, deployment = configuration.required(settings, *names)
+    who = identity.credential(bool(settings.identity_endpoint), settings.azure_client_id)
+    key = identity.bearer(who, identity.OPENAI_SCOPE)
+    client = make_client(f"{endpoint.rstrip('/')}/openai/v1/", key)
+    hint = "does the app's identity have the role Cognitive Services OpenAI User on it?"
+    return _language_model(client, deployment, settings, hint)
+
+
+def _openai(settings: Settings) -> Model:
+    from shared.models.openai_client import make_client
+
+    base_url, model = configuration.required(settings, "OPENAI_BASE_URL", "OPENAI_CHAT_MODEL")
+    secret = settings.openai_api_key
+    value = secret.get_secret_value() if secret else "none"  # servers without keys take any
+
+    async def key() -> str:
+        return value
+
+    return _language_model(make_client(base_url, key), model, settings, "is OPENAI_API_KEY right?")
+
+
+def _language_model(client: Any, name: str, settings: Settings, hint: str) -> Model:
+    from shared.models import openai_model as adapter
+
+    known = adapter.known(name)
+    traits = adapter.Traits(
+        name=name,
+        max_prompt_tokens=settings.prompt_tokens,
+        reasoning=known.reasoning if settings.reasoning is None else settings.reasoning,
+        seeing=known.seeing if settings.vision is None else settings.vision,
+        answer_tokens=settings.answer_tokens,
+        effort=settings.reasoning_effort,
+        accept_seconds=settings.accept_seconds,
+        first_seconds=settings.first_seconds,
+        gap_seconds=settings.gap_seconds,
+        hint=hint,
+    )
+    return adapter.OpenAIModel(client, traits, adapter.limits(traits))
+
+
 # The models by name. Any other is `package.module:factory`, a function Settings -> Model.
-MODELS: Mapping[str, Callable[[Settings], Model]] = {"demo": _demo}
+MODELS: Mapping[str, Callable[[Settings], Model]] = {
+    "demo": _demo,
+    "azure-openai": _azure_openai,
+    "openai": _openai,
+}
 
 
 def _model(settings: Settings) -> Model:
-    name = settings.chat_model
+    name = settings.chat_model or _configured(settings)
     return (MODELS.get(name) or _imported(name))(settings)
+
+
+def _configured(settings: Settings) -> str:
+    """The model that the other settings ask for: Azure's before any other."""
+    if settings.azure_openai_endpoint:
+        return "azure-openai"
+    return "openai" if settings.openai_base_url else "demo"
 
 
 def _imported(name: str) -> Callable[[Settings], Model]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from shared.sentences import sentence
 
@@ -21,6 +21,14 @@ class SettingsError(Exception):
 
 
 Name = Annotated[str, Field(min_length=1)]
+Url = Annotated[str, Field(pattern=r"^https?://[^/\s]+")]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+
+# Settings that are nothing without another: an endpoint and what to ask for there.
+PAIRS = (
+    ("azure_openai_endpoint", "azure_openai_chat_deployment"),
+    ("openai_base_url", "openai_chat_model"),
+)
 
 
 class Settings(BaseModel):
@@ -28,7 +36,23 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    chat_model: Name = Field(default="demo", alias="CHAT_MODEL")
+    chat_model: Name | None = Field(default=None, alias="CHAT_MODEL")
+    azure_openai_endpoint: Url | None = Field(default=None, alias="AZURE_OPENAI_ENDPOINT")
+    azure_openai_chat_deployment: Name | None = Field(
+        default=None, alias="AZURE_OPENAI_CHAT_DEPLOYMENT"
+    )
+    openai_base_url: Url | None = Field(default=None, alias="OPENAI_BASE_URL")
+    openai_chat_model: Name | None = Field(default=None, alias="OPENAI_CHAT_MODEL")
+    openai_api_key: SecretStr | None = Field(default=None, alias="OPENAI_API_KEY")
+    azure_client_id: Name | None = Field(default=None, alias="AZURE_CLIENT_ID")
+    reasoning: bool | None = Field(default=None, alias="CHAT_MODEL_REASONING")
+    vision: bool | None = Field(default=None, alias="CHAT_MODEL_VISION")
+    reasoning_effort: Effort | None = Field(default=None, alias="REASONING_EFFORT")
+    prompt_tokens: int = Field(default=16000, ge=1000, alias="MAX_PROMPT_TOKENS")
+    answer_tokens: int | None = Field(default=None, ge=1, alias="MAX_ANSWER_TOKENS")
+    accept_seconds: float = Field(default=60, gt=0, alias="MODEL_ACCEPT_SECONDS")
+    first_seconds: float = Field(default=60, gt=0, alias="MODEL_FIRST_TOKEN_SECONDS")
+    gap_seconds: float = Field(default=30, gt=0, alias="MODEL_GAP_SECONDS")
     allow_client_prompts: bool = Field(default=False, alias="ALLOW_CLIENT_PROMPTS")
     default_top: int = Field(default=3, ge=1, le=50, alias="DEFAULT_TOP")
     default_temperature: float = Field(default=0.3, ge=0, le=2, alias="DEFAULT_TEMPERATURE")
@@ -37,6 +61,7 @@ class Settings(BaseModel):
     answer_seconds: float = Field(default=120, gt=0, le=540, alias="ANSWER_TIMEOUT_SECONDS")
     force_security_filters: bool = Field(default=True, alias="FORCE_SECURITY_FILTERS")
     sign_in: bool = Field(default=False, alias="WEBSITE_AUTH_ENABLED")
+    identity_endpoint: Name | None = Field(default=None, alias="IDENTITY_ENDPOINT")
 
 
 def read(environment: Mapping[str, str]) -> Settings:
@@ -46,8 +71,31 @@ def read(environment: Mapping[str, str]) -> Settings:
     """
     given = {key: value.strip() for key, value in environment.items() if value.strip()}
     try:
-        return Settings.model_validate(given)
+        settings = Settings.model_validate(given)
     except ValidationError as failure:
         errors = failure.errors(include_url=False, include_input=False)
         problems = tuple(f"{error['loc'][0]} {sentence(error)}" for error in errors)
         raise SettingsError(problems) from None
+    if problems := tuple(_alone(settings)):
+        raise SettingsError(problems)
+    return settings
+
+
+def _alone(settings: Settings) -> Iterator[str]:
+    for pair in PAIRS:
+        missing = [name for name in pair if getattr(settings, name) is None]
+        if len(missing) == 1:
+            (there,) = set(pair) - set(missing)
+            yield f"{_alias(missing[0])} is required with {_alias(there)}"
+
+
+def _alias(name: str) -> str:
+    return str(Settings.model_fields[name].alias)
+
+
+def required(settings: Settings, *aliases: str) -> list[str]:
+    """The values of settings that a part cannot do without. Raises SettingsError."""
+    given = settings.model_dump(by_alias=True)
+    if missing := tuple(f"{alias} is required" for alias in aliases if not given[alias]):
+        raise SettingsError(missing)
+    return [str(given[alias]) for alias in aliases]

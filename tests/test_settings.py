@@ -45,7 +45,8 @@ def test_a_model_that_cannot_be_found_is_named_by_its_setting(name: str) -> None
     service = start({"CHAT_MODEL": name})
 
     assert service.problems == (
-        "CHAT_MODEL must be demo, or a package.module:factory that can be imported",
+        "CHAT_MODEL must be demo, azure-openai, openai, or a package.module:factory that can be "
+        "imported",
     )
 
 
@@ -53,6 +54,35 @@ def test_a_factory_that_fails_does_not_stop_the_app_from_loading() -> None:
     assert start({"CHAT_MODEL": "json:loads"}).problems == (
         "The app could not start; its log names the cause.",
     )
+
+
+def test_what_belongs_together_is_missed_by_its_name() -> None:
+    wrong = {
+        "AZURE_OPENAI_CHAT_DEPLOYMENT": "gpt",
+        "OPENAI_BASE_URL": "http://localhost:11434/v1",
+        "OPENAI_API_KEY": "s3cret",
+    }
+
+    assert start(wrong).problems == (
+        "AZURE_OPENAI_ENDPOINT is required with AZURE_OPENAI_CHAT_DEPLOYMENT",
+        "OPENAI_CHAT_MODEL is required with OPENAI_BASE_URL",
+    )
+    assert start({"CHAT_MODEL": "openai"}).problems == (
+        "OPENAI_BASE_URL is required",
+        "OPENAI_CHAT_MODEL is required",
+    )
+
+
+def test_an_endpoint_that_is_no_url_is_named() -> None:
+    wrong = {"OPENAI_BASE_URL": "localhost:11434", "OPENAI_CHAT_MODEL": "x"}
+
+    assert start(wrong).problems == (
+        "OPENAI_BASE_URL must be a URL: http:// or https:// and a host",
+    )
+
+
+def test_a_key_does_not_show_in_the_settings() -> None:
+    assert "s3cret" not in repr(read({"OPENAI_API_KEY": "s3cret"}))
 
 
 def test_a_model_of_one_s_own_is_imported_by_its_name() -> None:

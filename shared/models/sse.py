@@ -1,0 +1,102 @@
+"""The chunks of a chat completion's stream, from bytes cut anywhere.
+
+The objects that the SDK builds of each chunk cost more than all the rest of a stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json
+
+from shared.chat import Done, Usage
+from shared.errors import ChatError, ContentFiltered, TooLong, TooManyRequests, Unavailable
+
+END = b"[DONE]"
+LONGEST_LINE = 4 * 1024 * 1024  # bytes; a server that ends no line is not one that answers
+
+# What a model's service says in an error's `code`, in a refusal and in mid-stream alike.
+CODES: Mapping[str, type[ChatError]] = {
+    "content_filter": ContentFiltered,
+    "context_length_exceeded": TooLong,
+    "rate_limit_exceeded": TooManyRequests,
+}
+
+
+async def data(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """The data of each event. Only "\\n" ends a line: the SDK's own reader of lines also takes
+    U+2028 for an end, which may stand inside a JSON string. Raises Unavailable."""
+    rest = b""
+    async for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        if len(rest) > LONGEST_LINE:
+            raise Unavailable(cause="the model's stream has a line without an end")
+        for line in lines:
+            if line.startswith(b"data:"):
+                yield line[5:].strip()
+    if rest.startswith(b"data:"):
+        yield rest[5:].strip()
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a stream has told by now, beside its text."""
+
+    model: str
+    reason: str | None = None
+    usage: Usage | None = None
+    fingerprint: str | None = None
+    answer_filter: Mapping[str, Any] | None = None
+    prompt_filter: list[Any] | None = None
+    ended: bool = False
+
+    def take(self, line: bytes) -> str:
+        """The text that one event adds. Raises the error that it holds, Unavailable if unread."""
+        if line == END:
+            self.ended = True
+            return ""
+        try:
+            return self._taken(from_json(line))
+        except (ValueError, TypeError, AttributeError, LookupError) as error:
+            raise Unavailable(cause="a chunk of the model's stream cannot be read") from error
+
+    def _taken(self, chunk: Any) -> str:
+        if chunk.get("error"):
+            raise failure(chunk["error"])
+        self._note(chunk)
+        # Azure sends chunks without choices: filter results before, usage after the text.
+        choice = next(iter(chunk.get("choices") or ()), None)
+        if choice is None:
+            return ""
+        self.reason = choice.get("finish_reason") or self.reason
+        self.answer_filter = choice.get("content_filter_results") or self.answer_filter
+        delta = choice.get("delta") or {}
+        return str(delta.get("content") or delta.get("refusal") or "")
+
+    def _note(self, chunk: Mapping[str, Any]) -> None:
+        self.model = chunk.get("model") or self.model
+        self.fingerprint = chunk.get("system_fingerprint") or self.fingerprint
+        self.prompt_filter = chunk.get("prompt_filter_results") or self.prompt_filter
+        if used := chunk.get("usage"):
+            self.usage = Usage(int(used["prompt_tokens"]), int(used["completion_tokens"]))
+
+    def done(self) -> Done:
+        """The last event. Raises Unavailable where the stream broke off without an end."""
+        if not (self.reason or self.ended):
+            raise Unavailable("The model's answer broke off. Ask again.")
+        return Done(
+            finish_reason=self.reason or "stop",
+            usage=self.usage,
+            model=self.model,
+            fingerprint=self.fingerprint,
+            answer_filter=self.answer_filter,
+            prompt_filter=self.prompt_filter,
+        )
+
+
+def failure(error: Any) -> ChatError:
+    """The error in an event, or in a refusal, by its code. Its text is for nobody but the log."""
+    code = str(error.get("code") if isinstance(error, Mapping) else "")
+    return CODES.get(code, Unavailable)(cause=f"the model's stream ended with an error ({code})")

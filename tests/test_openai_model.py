@@ -1,0 +1,360 @@
+"""The real SDK against a small server: what goes out, and what every failure becomes."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from shared import errors
+from shared.bootstrap import build
+from shared.chat import Message
+from shared.models import Prompt
+from shared.models.openai_client import translated
+from shared.settings import read
+from tests.calls import QUESTION, Got, call
+from tests.calls import read as read_reply
+from tests.upstream import (
+    STOP,
+    Exchange,
+    Step,
+    Upstream,
+    answer,
+    chunk,
+    error,
+    event,
+    head,
+    piece,
+    streaming,
+    upstream,
+)
+
+PATIENCE = 20.0  # seconds; only a hang takes so long
+LIMITS = {
+    "MODEL_ACCEPT_SECONDS": "0.6",
+    "MODEL_FIRST_TOKEN_SECONDS": "0.6",
+    "MODEL_GAP_SECONDS": "0.6",
+}
+
+
+@pytest.fixture
+def server() -> Iterator[Upstream]:
+    with upstream() as running:
+        yield running
+
+
+def settings(server: Upstream, **more: str) -> dict[str, str]:
+    return {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_CHAT_MODEL": "gpt-4o", **more}
+
+
+def asked(server: Upstream, *routes: str, body: Any = QUESTION, **more: str) -> list[Got]:
+    """What the app answers, one request after the other, with one client."""
+
+    async def go() -> list[Got]:
+        service = build(read(settings(server, **more)))
+        assert service.engine is not None
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return [await read_reply(await service.reply(call(r, body))) for r in routes]
+        finally:
+            await service.engine.model.client.close()  # type: ignore[attr-defined]
+
+    return asyncio.run(go())
+
+
+def text(got: Got) -> str:
+    return str(got.json["message"]["content"])
+
+
+def test_an_answer_comes_through_whole_and_streamed(server: Upstream) -> None:
+    whole, stream = asked(server, "/chat", "/chat/stream")
+
+    assert text(whole) == "Yes [a.md]."
+    assert whole.json["context"]["usage"]["total_tokens"] == 14
+    assert [line["delta"].get("content") for line in stream.lines] == [
+        None,
+        "Yes",
+        " [a.md].",
+        None,
+    ]
+
+
+def test_the_request_is_what_the_service_expects(server: Upstream) -> None:
+    asked(server, "/chat", OPENAI_API_KEY="k3y")
+    (sent,) = server.asked
+
+    assert sent.path == "/v1/chat/completions"
+    assert sent.headers["authorization"] == "Bearer k3y"
+    assert sent.body.keys() == {"model", "messages", "stream", "stream_options", "temperature"}
+    assert sent.body["model"] == "gpt-4o"
+    assert sent.body["temperature"] == 0.3
+    assert sent.body["stream_options"] == {"include_usage": True}
+    assert [message["role"] for message in sent.body["messages"]] == ["system", "user"]
+    assert sent.body["messages"][1]["content"].startswith("What is in Plus?\n\nSources:\n")
+
+
+def test_temperature_and_seed_go_out_also_as_zero(server: Upstream) -> None:
+    overrides = {"temperature": 0, "seed": 0}
+    (got,) = asked(server, "/chat", body={**QUESTION, "context": {"overrides": overrides}})
+
+    assert (server.asked[0].body["temperature"], server.asked[0].body["seed"]) == (0, 0)
+    assert len(got.json["context"]["thoughts"]) == 4
+
+
+@pytest.mark.parametrize("name", ["o3-mini", "gpt-5", "gpt-5-mini"])
+def test_a_reasoning_model_gets_its_own_parameters(server: Upstream, name: str) -> None:
+    overrides = {"temperature": 0.5}
+    (got,) = asked(
+        server,
+        "/chat",
+        body={**QUESTION, "context": {"overrides": overrides}},
+        OPENAI_CHAT_MODEL=name,
+        MAX_ANSWER_TOKENS="500",
+        REASONING_EFFORT="low",
+    )
+    sent = server.asked[0].body
+    note = got.json["context"]["thoughts"][4]["description"]
+
+    assert got.status == 200
+    assert (sent["max_completion_tokens"], sent["reasoning_effort"]) == (500, "low")
+    assert sent.keys().isdisjoint({"temperature", "max_tokens"})
+    assert note == [f"temperature was left out: {name} is a reasoning model, without one."]
+
+
+def test_a_setting_says_what_a_name_does_not(server: Upstream) -> None:
+    asked(server, "/chat", OPENAI_CHAT_MODEL="mine", MAX_ANSWER_TOKENS="9")
+    asked(server, "/chat", OPENAI_CHAT_MODEL="gpt-5-chat")
+    server.plan.append(streaming(answer("x")))
+    asked(server, "/chat", OPENAI_CHAT_MODEL="mine", CHAT_MODEL_REASONING="true")
+    plain, chat, reasoning = (sent.body for sent in server.asked)
+
+    assert plain["max_tokens"] == 9
+    assert "temperature" in chat
+    assert "temperature" not in reasoning
+
+
+def test_images_go_to_a_model_that_sees(server: Upstream) -> None:
+    async def sent() -> None:
+        service = build(read(settings(server)))
+        assert service.engine is not None
+        model = service.engine.model
+        said = Message("user", "What is this?", ("data:image/png;base64,AA==",))
+        async with model.open(Prompt("answer", (said,), 0.0)) as stream:
+            async for _ in stream:
+                pass
+        await model.client.close()  # type: ignore[attr-defined]
+
+    asyncio.run(sent())
+
+    assert server.asked[0].body["messages"][0]["content"] == [
+        {"type": "text", "text": "What is this?"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
+    ]
+
+
+def test_what_the_environment_holds_for_the_sdk_does_not_go_out(server: Upstream) -> None:
+    code = (
+        "import asyncio; from shared.models.openai_client import make_client\n"
+        "async def key(): return 'ours'\n"
+        "async def main():\n"
+        f"    client = make_client('{server.url}/v1', key)\n"
+        "    create = client.chat.completions.with_streaming_response.create\n"
+        "    asking = create(model='m', messages=[{'role': 'user', 'content': 'x'}], stream=True)\n"
+        "    async with asking as response:\n"
+        "        async for _ in response.iter_bytes(): pass\n"
+        "    await client.close()\n"
+        "asyncio.run(main())\n"
+    )
+    names = "API_KEY ADMIN_KEY ORG_ID PROJECT_ID BASE_URL WEBHOOK_SECRET API_TYPE API_VERSION"
+    evil = {f"OPENAI_{name}": "evil" for name in names.split()}
+    evil["OPENAI_CUSTOM_HEADERS"] = "X-Evil: 1\nAuthorization: Bearer evil\nX-Stainless-Evil: 1"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PATH": "", **evil}, capture_output=True, timeout=60
+    )
+    (sent,) = server.asked
+
+    assert done.returncode == 0, done.stderr
+    assert sent.headers["authorization"] == "Bearer ours"
+    assert "evil" not in str(sent).lower().replace("x-stainless-evil", "")
+    assert sent.headers.keys().isdisjoint({"x-evil", "openai-organization", "openai-project"})
+
+
+def test_one_client_keeps_its_connection(server: Upstream) -> None:
+    asked(server, *["/chat"] * 5)
+
+    assert server.connections == 1
+
+
+# What a server does, the status, whether Retry-After is there, and how often it was asked.
+REFUSALS: list[Any] = [
+    pytest.param([error(400, code="content_filter")], 400, None, 1, id="content filter"),
+    pytest.param([error(400, code="context_length_exceeded")], 400, None, 1, id="too long"),
+    pytest.param([error(400, code="invalid_image")], 400, None, 1, id="other bad request"),
+    pytest.param([error(400, param="seed")], 503, None, 1, id="a parameter of ours"),
+    pytest.param([error(401)], 503, None, 1, id="wrong key"),
+    pytest.param([error(403)], 503, None, 1, id="no role"),
+    pytest.param([error(404, code="DeploymentNotFound")], 503, None, 1, id="no deployment"),
+    pytest.param([error(429, {"Retry-After": "30"})], 429, "30", 1, id="429, long wait"),
+    pytest.param([error(429, {"Retry-After": "1"})] * 2, 429, "1", 2, id="429, short wait twice"),
+    pytest.param([error(429)] * 2, 429, "1", 2, id="429 without Retry-After"),
+    pytest.param([error(500)] * 2, 503, "1", 2, id="500"),
+    pytest.param([error(502)] * 2, 503, "1", 2, id="502"),
+    pytest.param([error(503, {"Retry-After": "20"})], 503, "20", 1, id="503, long wait"),
+    pytest.param([[Exchange.reset]] * 2, 503, "1", 2, id="reset"),
+    pytest.param([[b"garbage\r\n\r\n"]] * 2, 503, "1", 2, id="garbage"),
+    pytest.param([[Exchange.stall]], 504, None, 1, id="stall before the headers"),
+    pytest.param([[head(307, {"Location": "/v2"}), b"0\r\n\r\n"]], 503, "1", 1, id="redirect"),
+]
+
+
+@pytest.mark.parametrize(("plan", "status", "retry_after", "times"), REFUSALS)
+@pytest.mark.parametrize("route", ["/chat", "/chat/stream"])
+def test_a_refusal_has_its_status_and_the_next_request_works(
+    server: Upstream, route: str, plan: list[list[Step]], status: int, retry_after: str, times: int
+) -> None:
+    server.plan += plan
+    accept = "0.6" if status == 504 else "15"
+    refused, after = asked(server, route, "/chat", MODEL_ACCEPT_SECONDS=accept)
+
+    assert refused.status == status
+    assert refused.headers.get("Retry-After") == retry_after
+    assert "upstream" not in refused.data.decode()
+    assert after.status == 200
+    assert len(server.asked) == times + 1
+
+
+def test_a_short_wait_is_waited_for(server: Upstream) -> None:
+    server.plan += [error(429, {"Retry-After": "0.1"})]
+    (got,) = asked(server, "/chat")
+
+    assert got.status == 200
+    assert len(server.asked) == 2
+
+
+SAID = event(chunk("Some "))
+BROKEN: list[Any] = [
+    pytest.param([SAID, Exchange.reset], errors.Unavailable.default, 503, id="reset"),
+    pytest.param([SAID, b"data: {\n\n"], errors.Unavailable.default, 503, id="malformed chunk"),
+    pytest.param([SAID, b"data: 7\n\n"], errors.Unavailable.default, 503, id="chunk of no object"),
+    pytest.param([SAID], "The model's answer broke off. Ask again.", 503, id="no end"),
+    pytest.param([SAID, Exchange.stall], errors.DeadlineExceeded.default, 504, id="stall"),
+    pytest.param(
+        [SAID, event(chunk(finish_reason="content_filter"))], errors.FLAGGED, 400, id="filtered"
+    ),
+    pytest.param(
+        [SAID, event({"error": {"code": "content_filter", "message": "words"}})],
+        errors.FLAGGED,
+        400,
+        id="error for the filter",
+    ),
+    pytest.param(
+        [SAID, event({"error": {"code": "rate_limit_exceeded"}})],
+        errors.TooManyRequests.default,
+        429,
+        id="error for the rate",
+    ),
+    pytest.param(
+        [SAID, event({"error": "words"})], errors.Unavailable.default, 503, id="any other error"
+    ),
+]
+
+
+@pytest.mark.parametrize(("events", "sentence", "status"), BROKEN)
+def test_a_failure_in_mid_answer_is_told_and_nothing_is_left_open(
+    server: Upstream, events: Sequence[Step], sentence: str, status: int
+) -> None:
+    for _ in range(2):
+        server.plan.append(streaming(events))
+    stream, whole, after = asked(server, "/chat/stream", "/chat", "/chat", **LIMITS)
+
+    assert [line["delta"].get("content") for line in stream.lines[:2]] == [None, "Some "]
+    assert stream.lines[2:] == [{"error": sentence}]
+    assert (whole.status, whole.json) == (status, {"error": sentence})
+    assert after.status == 200
+
+
+def test_a_stall_before_the_first_token_comes_after_the_context(server: Upstream) -> None:
+    server.plan.append(streaming([Exchange.stall]))
+    (stream,) = asked(server, "/chat/stream", **LIMITS)
+
+    assert "context" in stream.lines[0]
+    assert stream.lines[1:] == [{"error": errors.DeadlineExceeded.default}]
+
+
+def test_a_connection_that_is_refused_is_an_outage(server: Upstream) -> None:
+    (got,) = asked(server, "/chat", OPENAI_BASE_URL="http://127.0.0.1:9/v1")
+
+    assert (got.status, got.json) == (503, {"error": errors.Unavailable.default})
+
+
+def test_an_end_by_length_or_without_a_usage_is_an_end(server: Upstream) -> None:
+    server.plan.append(streaming([SAID, event(chunk(finish_reason="length"))]))
+    server.plan.append(streaming([SAID, b"data: [DONE]\n\n"]))
+    cut, bare = asked(server, "/chat", "/chat")
+
+    assert cut.json["context"]["finish_reason"] == "length"
+    assert bare.json["context"]["finish_reason"] == "stop"
+    assert "usage" not in bare.json["context"]
+
+
+@pytest.mark.parametrize("words", ["a\u2028b\u2029c\u0085d", "漢字 😀", "data: x", "\\n\\u00e9"])
+def test_a_token_may_hold_anything_and_be_cut_anywhere(server: Upstream, words: str) -> None:
+    data = event(chunk(words)) + event(STOP)
+    cuts = range(1, len(event(chunk(words))), 3)
+    server.plan += [[head(200), piece(data[:cut]), piece(data[cut:]), b"0\r\n\r\n"] for cut in cuts]
+    answers = asked(server, *["/chat"] * len(cuts))
+
+    assert {text(got) for got in answers} == {words}
+
+
+def test_line_ends_of_windows_comments_and_other_fields_are_read(server: Upstream) -> None:
+    lines = b": ping\r\n\r\nevent: x\r\ndata:" + event(chunk("Yes"))[6:].replace(b"\n", b"\r\n")
+    server.plan.append(streaming([lines, b"data: [DONE]"]))
+    (got,) = asked(server, "/chat")
+
+    assert text(got) == "Yes"
+
+
+def test_a_client_that_leaves_closes_the_connection_to_the_model(server: Upstream) -> None:
+    async def go() -> int:
+        service = build(read(settings(server)))
+        assert service.engine is not None
+        server.plan.append(streaming([SAID, Exchange.stall]))
+        reply = await service.reply(call("/chat/stream"))
+        assert reply.rest is not None
+        await anext(reply.rest)
+        await reply.rest.aclose()
+        until = time.monotonic() + PATIENCE
+        while server.open and time.monotonic() < until:
+            await asyncio.sleep(0.01)
+        await service.engine.model.client.close()  # type: ignore[attr-defined]
+        return server.open
+
+    assert asyncio.run(go()) == 0
+
+
+def exceptions(module: Any, *bases: type) -> set[Any]:
+    kinds = [each for each in list(vars(module).values()) if isinstance(each, type)]
+    return {kind for kind in kinds if issubclass(kind, bases)}
+
+
+def test_every_exception_of_the_sdk_and_its_transport_is_one_of_ours() -> None:
+    sdk = exceptions(httpx2, httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL)
+    sdk |= exceptions(openai, openai.OpenAIError) | {TimeoutError}
+    response = httpx2.Response(500, request=httpx2.Request("POST", "http://x/"))
+    for kind in sdk:
+        raised = kind.__new__(kind)
+        if issubclass(kind, openai.APIStatusError):
+            raised.status_code, raised.response = 500, response
+            raised.code = raised.param = None
+
+        with pytest.raises(errors.ChatError), translated("m", ""):
+            raise raised
+    assert len(sdk) > 25

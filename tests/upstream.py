@@ -1,0 +1,214 @@
+"""A small server that speaks OpenAI's chat completions on loopback, and every way it can fail.
+
+It is strict: a parameter that the service does not know, or that a reasoning model refuses, is
+refused as the service would. It runs in a thread of its own and remembers what it was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+Writer = asyncio.StreamWriter
+KNOWN = {
+    "model",
+    "messages",
+    "stream",
+    "stream_options",
+    "temperature",
+    "seed",
+    "max_tokens",
+    "max_completion_tokens",
+    "reasoning_effort",
+}
+NOT_FOR_REASONING = {"temperature", "max_tokens"}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request as it arrived."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: Any
+
+
+def chunk(content: str | None = None, **more: Any) -> dict[str, Any]:
+    """One chunk of a stream, as Azure OpenAI writes it."""
+    choice = {"index": 0, "delta": {"content": content} if content else {}, "finish_reason": None}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "created": 1706301586,
+        "model": "gpt-4o-2024-11-20",
+        "system_fingerprint": "fp_1",
+        "choices": [{**choice, **more}],
+    }
+
+
+BEFORE = {**chunk(), "choices": [], "prompt_filter_results": [{"prompt_index": 0}]}
+STOP = chunk(finish_reason="stop", content_filter_results={"hate": {"filtered": False}})
+USAGE = {**chunk(), "choices": [], "usage": {"prompt_tokens": 11, "completion_tokens": 3}}
+
+
+def event(value: Any) -> bytes:
+    return b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n"
+
+
+def answer(*texts: str) -> list[bytes]:
+    """The events of an answer in these pieces."""
+    said = [event(chunk(text)) for text in texts]
+    return [event(BEFORE), *said, event(STOP), event(USAGE), b"data: [DONE]\n\n"]
+
+
+# One step of what a server does with a request: bytes to send, or something else to do.
+Step = bytes | Callable[["Exchange"], Any]
+
+
+@dataclass
+class Exchange:
+    """One request being answered."""
+
+    writer: Writer
+    released: asyncio.Event
+
+    def reset(self) -> None:
+        """Cut the connection as a crash does."""
+        self.writer.transport.abort()
+
+    async def stall(self) -> None:
+        """Say nothing more until the test ends, or the client goes."""
+        await self.released.wait()
+
+
+def head(status: int, headers: Mapping[str, str] | None = None) -> bytes:
+    lines = [f"HTTP/1.1 {status} X", "Transfer-Encoding: chunked"]
+    named = {"Content-Type": "text/event-stream", **(headers or {})}
+    return "\r\n".join([*lines, *(f"{k}: {v}" for k, v in named.items()), "", ""]).encode()
+
+
+def piece(data: bytes) -> bytes:
+    """One piece of a chunked body."""
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def streaming(events: Sequence[Step], *, end: bool = True) -> list[Step]:
+    """A streamed answer: its events, each in a piece of its own."""
+    steps: list[Step] = [head(200)]
+    steps += [piece(step) if isinstance(step, bytes) else step for step in events]
+    return [*steps, b"0\r\n\r\n"] if end else steps
+
+
+def error(status: int, headers: Mapping[str, str] | None = None, **said: Any) -> list[Step]:
+    """A refusal with its JSON body."""
+    body = json.dumps({"error": {"message": "upstream's own words", **said}}).encode()
+    kind = {"Content-Type": "application/json", **(headers or {})}
+    return [head(status, kind), piece(body), b"0\r\n\r\n"]
+
+
+@dataclass
+class Upstream:
+    """The server: `plan` says what the next requests get, an answer where it is empty."""
+
+    plan: list[list[Step]] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    connections: int = 0
+    open: int = 0
+    url: str = ""
+
+    def next_steps(self, body: Any) -> list[Step]:
+        if refused := strict(body):
+            return refused
+        return self.plan.pop(0) if self.plan else streaming(answer("Yes", " [a.md]."))
+
+
+def strict(body: Any) -> list[Step] | None:
+    """The refusal of a body that the service would refuse."""
+    unknown = sorted(body.keys() - KNOWN)
+    if str(body.get("model", "")).startswith(("o3", "gpt-5")):
+        unknown += sorted(body.keys() & NOT_FOR_REASONING)
+    elif "reasoning_effort" in body:
+        unknown.append("reasoning_effort")
+    if unknown:
+        return error(400, code="unsupported_parameter", param=unknown[0])
+    return None
+
+
+@contextmanager
+def upstream() -> Iterator[Upstream]:
+    """Run the server until the block ends."""
+    made = Upstream()
+    loop = asyncio.new_event_loop()
+    started, stop = threading.Event(), asyncio.Event()
+
+    async def run() -> None:
+        async with listening(made, stop) as address:
+            made.url = f"http://{address}"
+            started.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(run()), daemon=True)
+    thread.start()
+    started.wait(10)
+    try:
+        yield made
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(10)
+        loop.close()
+
+
+@asynccontextmanager
+async def listening(made: Upstream, stop: asyncio.Event) -> AsyncIterator[str]:
+    async def serve(reader: asyncio.StreamReader, writer: Writer) -> None:
+        made.connections += 1
+        made.open += 1
+        try:
+            while await exchange(made, reader, writer, stop):
+                pass
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            made.open -= 1
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    try:
+        yield f"{host}:{port}"
+    finally:
+        server.close()
+
+
+async def exchange(
+    made: Upstream, reader: asyncio.StreamReader, writer: Writer, stop: asyncio.Event
+) -> bool:
+    """Read a request and answer it; whether the connection can be used again."""
+    start, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
+    headers = {k.lower(): v for k, _, v in (line.partition(": ") for line in lines)}
+    body = json.loads(await reader.readexactly(int(headers.get("content-length", 0))))
+    made.asked.append(Asked(start.split()[1], headers, body))
+    gone = asyncio.ensure_future(reader.read(1))
+    working = asyncio.ensure_future(perform(made.next_steps(body), Exchange(writer, stop)))
+    await asyncio.wait({gone, working}, return_when=asyncio.FIRST_COMPLETED)
+    if not working.done():  # the client has gone
+        working.cancel()
+        return False
+    gone.cancel()
+    await asyncio.wait({gone})
+    await working
+    return not writer.is_closing() and gone.cancelled()
+
+
+async def perform(steps: Sequence[Step], going: Exchange) -> None:
+    for step in steps:
+        if isinstance(step, bytes):
+            going.writer.write(step)
+            await going.writer.drain()
+        elif asyncio.iscoroutine(result := step(going)):
+            await result
