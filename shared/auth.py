@@ -19,6 +19,8 @@ from shared.overrides import Overrides
 
 log = logging.getLogger("chat")
 
+# What stands in a token in the place of its groups, where those are too many.
+OVERAGE = ("hasgroups", "_claim_names", "groups:src1")
 FILTERS = ("use_oid_security_filter", "use_groups_security_filter")
 
 
@@ -56,6 +58,8 @@ def _groups(principal: str) -> tuple[str, ...]:
     try:
         read: Any = from_json(base64.b64decode(principal))
         claims = read["claims"]
+        if any(claim["typ"] in OVERAGE for claim in claims):
+            log.warning("sign-in: a user has more groups than a token holds, so none is known")
         return tuple(claim["val"] for claim in claims if claim["typ"] == "groups")
     except (ValueError, KeyError, TypeError):
         # without the value: it names a person

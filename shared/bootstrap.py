@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def build(settings: Settings) -> Service:
 
     Raises SettingsError.
     """
-    model, retriever = _model(settings), _samples()
+    model, retriever = _model(settings), _retriever(settings)
     defaults = Overrides(top=settings.default_top, temperature=settings.default_temperature)
     words = read_words(HERE / "prompts")
     return Service(
@@ -65,29 +66,43 @@ def _demo(_settings: Settings) -> Model:
 
 
 def _azure_openai(settings: Settings) -> Model:
-    from shared import identity
-    from shared.models.openai_client import make_client
-
     names = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_CHAT_DEPLOYMENT")
-    endpoint, deployment = configuration.required(settings, *names)
-    who = identity.credential(bool(settings.identity_endpoint), settings.azure_client_id)
-    key = identity.bearer(who, identity.OPENAI_SCOPE)
-    client = make_client(f"{endpoint.rstrip('/')}/openai/v1/", key)
+    _, deployment = configuration.required(settings, *names)
     hint = "does the app's identity have the role Cognitive Services OpenAI User on it?"
-    return _language_model(client, deployment, settings, hint)
+    return _language_model(_azure_client(settings), deployment, settings, hint)
 
 
 def _openai(settings: Settings) -> Model:
+    _, model = configuration.required(settings, "OPENAI_BASE_URL", "OPENAI_CHAT_MODEL")
+    return _language_model(_client(settings), model, settings, "is OPENAI_API_KEY right?")
+
+
+def _azure_client(settings: Settings) -> Any:
+    from shared import identity
     from shared.models.openai_client import make_client
 
-    base_url, model = configuration.required(settings, "OPENAI_BASE_URL", "OPENAI_CHAT_MODEL")
+    (endpoint,) = configuration.required(settings, "AZURE_OPENAI_ENDPOINT")
+    key = identity.bearer(_identity(settings), identity.OPENAI_SCOPE)
+    return make_client(f"{endpoint.rstrip('/')}/openai/v1/", key)
+
+
+def _client(settings: Settings) -> Any:
+    from shared.models.openai_client import make_client
+
+    (base_url,) = configuration.required(settings, "OPENAI_BASE_URL")
     secret = settings.openai_api_key
     value = secret.get_secret_value() if secret else "none"  # servers without keys take any
 
     async def key() -> str:
         return value
 
-    return _language_model(make_client(base_url, key), model, settings, "is OPENAI_API_KEY right?")
+    return make_client(base_url, key)
+
+
+def _identity(settings: Settings) -> Any:
+    from shared import identity
+
+    return identity.credential(bool(settings.identity_endpoint), settings.azure_client_id)
 
 
 def _language_model(client: Any, name: str, settings: Settings, hint: str) -> Model:
@@ -140,7 +155,38 @@ def _imported(name: str) -> Callable[[Settings], Model]:
     return made
 
 
+def _retriever(settings: Settings) -> Retriever:
+    return _azure_search(settings) if settings.search_endpoint else _samples()
+
+
 def _samples() -> Retriever:
     from shared.retrieval.local_index import LocalIndex, read_passages
 
     return LocalIndex(read_passages(HERE / "data" / "samples.jsonl"))
+
+
+def _azure_search(settings: Settings) -> Retriever:
+    from shared.retrieval.azure_search import AzureSearch, Fields
+    from shared.retrieval.azure_search_client import make_client
+
+    names = ("AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX")
+    endpoint, index = configuration.required(settings, *names)
+    return AzureSearch(
+        client=make_client(endpoint, index, _identity(settings)),
+        fields=Fields(**(settings.search_fields or {})),
+        seconds=settings.search_seconds,
+        embed=None if settings.search_vectorizer else _embedder(settings),
+        vectorizer=settings.search_vectorizer,
+        ranking=settings.search_ranking,
+    )
+
+
+def _embedder(settings: Settings) -> Callable[[str], Awaitable[list[float]]] | None:
+    azure, other = settings.azure_openai_embedding, settings.openai_embedding
+    name = azure or other
+    if name is None:
+        return None
+    from shared.models.openai_client import embed
+
+    client = _azure_client(settings) if azure else _client(settings)
+    return partial(embed, client, name, settings.search_seconds)

@@ -6,6 +6,7 @@ Never a chain that tries everything: without settings that one probes the networ
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import cache
 
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.exceptions import ClientAuthenticationError
@@ -19,9 +20,13 @@ from azure.identity.aio import (
 
 from shared.errors import Misconfigured
 
+NO_IDENTITY = (
+    "The app has no identity that Azure accepts. On a laptop, run `azd auth login` or `az login`."
+)
 OPENAI_SCOPE = "https://cognitiveservices.azure.com/.default"
 
 
+@cache
 def credential(managed: bool, client_id: str | None) -> AsyncTokenCredential:
     """One credential for all services of a worker.
 
@@ -40,10 +45,7 @@ def bearer(made: AsyncTokenCredential, scope: str) -> Callable[[], Awaitable[str
         try:
             return await token()
         except ClientAuthenticationError as error:
-            raise Misconfigured(
-                "The app has no identity that Azure accepts. On a laptop, run `azd auth login` or "
-                "`az login`.",
-                cause=f"identity: {type(error).__name__}",
-            ) from error
+            cause = f"identity: {type(error).__name__}"
+            raise Misconfigured(NO_IDENTITY, cause=cause) from error
 
     return asked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, Json, SecretStr, ValidationError
 
 from shared.sentences import sentence
 
@@ -22,12 +22,21 @@ class SettingsError(Exception):
 
 Name = Annotated[str, Field(min_length=1)]
 Url = Annotated[str, Field(pattern=r"^https?://[^/\s]+")]
+# An identity's token goes out by https, or not off this machine.
+Trusted = Annotated[
+    str, Field(pattern=r"^(https://[^/\s]+|http://(127\.0\.0\.1|localhost)(:\d+)?(/|$))")
+]
+Https = Annotated[str, Field(pattern=r"^https://[^/\s]+")]
+FieldName = Literal[
+    "id", "content", "sourcepage", "sourcefile", "category", "oids", "groups", "embedding"
+]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
 # Settings that are nothing without another: an endpoint and what to ask for there.
 PAIRS = (
     ("azure_openai_endpoint", "azure_openai_chat_deployment"),
     ("openai_base_url", "openai_chat_model"),
+    ("search_endpoint", "search_index"),
 )
 
 
@@ -37,10 +46,22 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     chat_model: Name | None = Field(default=None, alias="CHAT_MODEL")
-    azure_openai_endpoint: Url | None = Field(default=None, alias="AZURE_OPENAI_ENDPOINT")
+    azure_openai_endpoint: Trusted | None = Field(default=None, alias="AZURE_OPENAI_ENDPOINT")
     azure_openai_chat_deployment: Name | None = Field(
         default=None, alias="AZURE_OPENAI_CHAT_DEPLOYMENT"
     )
+    azure_openai_embedding: Name | None = Field(
+        default=None, alias="AZURE_OPENAI_EMBEDDING_DEPLOYMENT"
+    )
+    openai_embedding: Name | None = Field(default=None, alias="OPENAI_EMBEDDING_MODEL")
+    search_endpoint: Https | None = Field(default=None, alias="AZURE_SEARCH_ENDPOINT")
+    search_index: Name | None = Field(default=None, alias="AZURE_SEARCH_INDEX")
+    search_fields: Json[dict[FieldName, Name]] | None = Field(
+        default=None, alias="AZURE_SEARCH_FIELDS"
+    )
+    search_ranking: Name | None = Field(default=None, alias="AZURE_SEARCH_SEMANTIC_CONFIGURATION")
+    search_vectorizer: bool = Field(default=False, alias="AZURE_SEARCH_VECTORIZER")
+    search_seconds: float = Field(default=10, gt=0, alias="SEARCH_SECONDS")
     openai_base_url: Url | None = Field(default=None, alias="OPENAI_BASE_URL")
     openai_chat_model: Name | None = Field(default=None, alias="OPENAI_CHAT_MODEL")
     openai_api_key: SecretStr | None = Field(default=None, alias="OPENAI_API_KEY")

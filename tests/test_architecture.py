@@ -22,11 +22,13 @@ ADAPTERS = {
     "shared.models.demo_model",
     "shared.models.openai_client",
     "shared.models.openai_model",
+    "shared.retrieval.azure_search",
+    "shared.retrieval.azure_search_client",
     "shared.retrieval.local_index",
 }
 # Files that an adapter has for itself.
 QUOTING = {"shared.models.leaning", "shared.models.quoting", "shared.models.splitting"}
-PRIVATE = QUOTING | {"shared.models.sse"}
+PRIVATE = QUOTING | {"shared.models.sse", "shared.retrieval.notes", "shared.retrieval.odata"}
 SEAMS = {"shared.models", "shared.retrieval"}
 NOUNS = {"shared.chat", "shared.overrides", "shared.errors"}
 PLAIN = {"shared.sentences", "shared.tokens", "shared.text"}

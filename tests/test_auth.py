@@ -72,6 +72,18 @@ def test_a_filter_without_sign_in_is_a_400_that_names_it() -> None:
     assert said.startswith("context.overrides.use_groups_security_filter: needs sign-in")
 
 
+@pytest.mark.parametrize("claim", ["hasgroups", "_claim_names"])
+def test_a_user_with_too_many_groups_for_a_token_has_none_and_the_log_says_so(
+    claim: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    claims = {"claims": [{"typ": claim, "val": "true"}]}
+    principal = base64.b64encode(json.dumps(claims).encode()).decode()
+    headers = {**ANNA, "x-ms-client-principal": principal}
+
+    assert searched(ON, headers) == (200, ("anna", (), True, True))
+    assert "more groups than a token holds" in caplog.text
+
+
 @pytest.mark.parametrize(
     "principal", ["", "%%%", "bm9uc2Vuc2U=", "e30=", "eyJjbGFpbXMiOm51bGx9", "W10=", "MQ=="]
 )

@@ -256,7 +256,7 @@ def test_a_found_passage_is_the_one_that_was_given() -> None:
 
 
 def test_the_props_say_what_was_really_used() -> None:
-    plain = found([passage("Dental.")], "dental", semantic_captions=True, retrieval_mode="hybrid")
+    plain = found([passage("Dental.")], "dental", top=3, retrieval_mode="hybrid")
     asked = found(
         [passage("Dental.")], "dental", top=5, include_category="x", minimum_search_score=0
     )

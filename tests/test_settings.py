@@ -76,8 +76,12 @@ def test_what_belongs_together_is_missed_by_its_name() -> None:
 def test_an_endpoint_that_is_no_url_is_named() -> None:
     wrong = {"OPENAI_BASE_URL": "localhost:11434", "OPENAI_CHAT_MODEL": "x"}
 
-    assert start(wrong).problems == (
-        "OPENAI_BASE_URL must be a URL: http:// or https:// and a host",
+    identity = {"AZURE_OPENAI_ENDPOINT": "http://host", "AZURE_SEARCH_ENDPOINT": "http://127.0.0.1"}
+
+    assert start(wrong).problems == ("OPENAI_BASE_URL must be a URL such as https://host",)
+    assert start(identity).problems == (
+        "AZURE_OPENAI_ENDPOINT must be a URL such as https://host",
+        "AZURE_SEARCH_ENDPOINT must be a URL such as https://host",
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -104,6 +105,12 @@ def streaming(events: Sequence[Step], *, end: bool = True) -> list[Step]:
     return [*steps, b"0\r\n\r\n"] if end else steps
 
 
+def whole(value: Any, status: int = 200) -> list[Step]:
+    """A JSON answer."""
+    kind = {"Content-Type": "application/json"}
+    return [head(status, kind), piece(json.dumps(value).encode()), b"0\r\n\r\n"]
+
+
 def error(status: int, headers: Mapping[str, str] | None = None, **said: Any) -> list[Step]:
     """A refusal with its JSON body."""
     body = json.dumps({"error": {"message": "upstream's own words", **said}}).encode()
@@ -112,8 +119,8 @@ def error(status: int, headers: Mapping[str, str] | None = None, **said: Any) ->
 
 
 @dataclass
-class Upstream:
-    """The server: `plan` says what the next requests get, an answer where it is empty."""
+class Server:
+    """A server: `plan` says what the next requests get, its own answer where it is empty."""
 
     plan: list[list[Step]] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
@@ -121,10 +128,32 @@ class Upstream:
     open: int = 0
     url: str = ""
 
-    def next_steps(self, body: Any) -> list[Step]:
-        if refused := strict(body):
+    def next_steps(self, asked: Asked) -> list[Step]:
+        if refused := self.refusal(asked):
             return refused
-        return self.plan.pop(0) if self.plan else streaming(answer("Yes", " [a.md]."))
+        return self.plan.pop(0) if self.plan else self.answer(asked)
+
+    def refusal(self, asked: Asked) -> list[Step] | None:
+        """What the service would say to a request that is wrong."""
+        return error(400, code=f"no request of ours: {asked.path}")
+
+    def answer(self, asked: Asked) -> list[Step]:
+        """What it says to one that is right."""
+        return whole({"path": asked.path})
+
+
+class Upstream(Server):
+    """Chat completions and embeddings."""
+
+    def refusal(self, asked: Asked) -> list[Step] | None:
+        return None if asked.path.endswith("/embeddings") else strict(asked.body)
+
+    def answer(self, asked: Asked) -> list[Step]:
+        if asked.path.endswith("/embeddings"):
+            data = [{"object": "embedding", "index": 0, "embedding": [0.25, 0.5]}]
+            usage = {"prompt_tokens": 1, "total_tokens": 1}
+            return whole({"object": "list", "data": data, "model": "e", "usage": usage})
+        return streaming(answer("Yes", " [a.md]."))
 
 
 def strict(body: Any) -> list[Step] | None:
@@ -140,15 +169,15 @@ def strict(body: Any) -> list[Step] | None:
 
 
 @contextmanager
-def upstream() -> Iterator[Upstream]:
-    """Run the server until the block ends."""
-    made = Upstream()
+def upstream(made: Server | None = None, tls: ssl.SSLContext | None = None) -> Iterator[Any]:
+    """Run a server until the block ends."""
+    made = made or Upstream()
     loop = asyncio.new_event_loop()
     started, stop = threading.Event(), asyncio.Event()
 
     async def run() -> None:
-        async with listening(made, stop) as address:
-            made.url = f"http://{address}"
+        async with listening(made, stop, tls) as address:
+            made.url = f"{'https' if tls else 'http'}://{address}"
             started.set()
             await stop.wait()
 
@@ -164,7 +193,9 @@ def upstream() -> Iterator[Upstream]:
 
 
 @asynccontextmanager
-async def listening(made: Upstream, stop: asyncio.Event) -> AsyncIterator[str]:
+async def listening(
+    made: Server, stop: asyncio.Event, tls: ssl.SSLContext | None
+) -> AsyncIterator[str]:
     async def serve(reader: asyncio.StreamReader, writer: Writer) -> None:
         made.connections += 1
         made.open += 1
@@ -177,7 +208,7 @@ async def listening(made: Upstream, stop: asyncio.Event) -> AsyncIterator[str]:
             made.open -= 1
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
     host, port = server.sockets[0].getsockname()
     try:
         yield f"{host}:{port}"
@@ -186,15 +217,16 @@ async def listening(made: Upstream, stop: asyncio.Event) -> AsyncIterator[str]:
 
 
 async def exchange(
-    made: Upstream, reader: asyncio.StreamReader, writer: Writer, stop: asyncio.Event
+    made: Server, reader: asyncio.StreamReader, writer: Writer, stop: asyncio.Event
 ) -> bool:
     """Read a request and answer it; whether the connection can be used again."""
     start, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
     headers = {k.lower(): v for k, _, v in (line.partition(": ") for line in lines)}
     body = json.loads(await reader.readexactly(int(headers.get("content-length", 0))))
-    made.asked.append(Asked(start.split()[1], headers, body))
+    asked = Asked(start.split()[1], headers, body)
+    made.asked.append(asked)
     gone = asyncio.ensure_future(reader.read(1))
-    working = asyncio.ensure_future(perform(made.next_steps(body), Exchange(writer, stop)))
+    working = asyncio.ensure_future(perform(made.next_steps(asked), Exchange(writer, stop)))
     await asyncio.wait({gone, working}, return_when=asyncio.FIRST_COMPLETED)
     if not working.done():  # the client has gone
         working.cancel()

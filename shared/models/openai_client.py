@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -66,6 +67,14 @@ def make_client(base_url: str, key: Key) -> AsyncOpenAI:
             timeout=httpx2.Timeout(600, connect=CONNECT_SECONDS),
         ),
     )
+
+
+async def embed(client: AsyncOpenAI, name: str, limit: float, text: str) -> list[float]:
+    """The vector of a text by the embedding model `name`, within `limit` seconds."""
+    with translated(name, "does it exist at the same endpoint?"):
+        async with asyncio.timeout(limit):
+            made = await client.embeddings.create(model=name, input=text, encoding_format="float")
+            return made.data[0].embedding
 
 
 @contextmanager

@@ -16,10 +16,11 @@ from shared.chat import Source, User
 from shared.errors import Unavailable
 from shared.overrides import Overrides
 from shared.retrieval import Found
+from shared.retrieval.notes import Done
 from shared.text import TOKENIZER, match_query, terms
 
 DEFAULT_TOP = 3
-USUAL_FIELD = "embedding"  # clients name it in every request, also for a search by text
+DONE = Done()  # by text, without a ranker: this index knows no other way
 NAME_WEIGHT = 2.0  # of a word in the file's name, against one in the passage
 
 SCHEMA = f"""
@@ -116,7 +117,7 @@ class LocalIndex:
         """The best passages for `query` that `user` may see. Raises Unavailable."""
         # In a thread: a blocking call would hold up every other answer of this worker.
         sources = await asyncio.to_thread(self._find, user, query, overrides)
-        return Found(sources, _props(overrides), tuple(_notes(overrides)))
+        return Found(sources, DONE.props(overrides), DONE.notes(overrides))
 
     def _find(self, user: User, query: str, overrides: Overrides) -> tuple[Source, ...]:
         match = match_query(query)
@@ -153,39 +154,3 @@ def _found(row: tuple[Any, ...]) -> Source:
     id, content, sourcepage, sourcefile, category, oids, groups, score = row
     readers = (tuple(json.loads(oids)), tuple(json.loads(groups)))
     return Source(id, content, sourcepage, sourcefile, category, *readers, score=score)
-
-
-def _props(overrides: Overrides) -> dict[str, Any]:
-    """How the search was really done, for the thought about it."""
-    names = ("include_category", "exclude_category", "minimum_search_score")
-    asked = {name: getattr(overrides, name) for name in names if overrides.asked(name)}
-    return {
-        "has_vector": False,
-        "use_semantic_captions": False,
-        "retrieval_mode": "text",
-        "top": overrides.top or DEFAULT_TOP,
-        **asked,
-    }
-
-
-_CANNOT = {
-    "semantic_ranker": "there is no ranker here; the passages are in the order of their words",
-    "semantic_captions": "there are no captions here; the passages are given whole",
-    "minimum_reranker_score": "there is no ranker here that gives such a score",
-    "use_gpt4v": "there are no images of the documents here; their text was used",
-}
-
-
-def _notes(overrides: Overrides) -> Iterator[str]:
-    """A sentence for whatever was asked that this index cannot do."""
-    mode = overrides.retrieval_mode
-    if mode in ("vectors", "hybrid"):
-        yield f"retrieval_mode {mode} was left out: there are no vectors here; text was used."
-    fields = overrides.vector_fields or ()
-    if unknown := [name for name in fields if mode != "text" or name != USUAL_FIELD]:
-        yield f"vector_fields was left out: this index has no field {', '.join(unknown)}."
-    for name, reason in _CANNOT.items():
-        if overrides.asked(name):
-            yield f"{name} was left out: {reason}."
-    if overrides.gpt4v_input not in (None, "text"):
-        yield f"gpt4v_input {overrides.gpt4v_input} was left out: only text was used."

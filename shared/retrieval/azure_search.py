@@ -1,0 +1,167 @@
+"""Azure AI Search: passages found by text, by vectors or by both, ranked again where it can."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from azure.search.documents.aio import SearchClient
+from azure.search.documents.models import VectorizableTextQuery, VectorizedQuery, VectorQuery
+
+from shared.chat import Source, User
+from shared.overrides import Overrides
+from shared.retrieval import Found
+from shared.retrieval.azure_search_client import NoRanker, translated
+from shared.retrieval.notes import Done
+from shared.retrieval.odata import condition
+
+Embed = Callable[[str], Awaitable[Sequence[float]]]
+
+NEIGHBOURS = 50  # what each vector query gives to the ranking; the service's own advice for hybrid
+PART = "semantic_ranker gave a part only: the passages are in the order of the search."
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """What the index calls what we call so."""
+
+    id: str = "id"
+    content: str = "content"
+    sourcepage: str = "sourcepage"
+    sourcefile: str = "sourcefile"
+    category: str = "category"
+    oids: str = "oids"
+    groups: str = "groups"
+    embedding: str = "embedding"
+
+    def selected(self) -> list[str]:
+        """The fields that a hit is asked for: all but the vector."""
+        names = (self.id, self.content, self.sourcepage, self.sourcefile, self.category)
+        return [*names, self.oids, self.groups]
+
+
+@dataclass(slots=True)
+class AzureSearch:
+    """A Retriever over one index.
+
+    `embed` makes vectors of a question; None where the index makes them (`vectorizer`), or where
+    there are none. `ranking` is the name of the semantic configuration, None without a ranker: it
+    is forgotten when the service says that it has none.
+    """
+
+    client: SearchClient
+    fields: Fields
+    seconds: float
+    embed: Embed | None = None
+    vectorizer: bool = False
+    ranking: str | None = None
+    name: str = "Azure AI Search"
+
+    async def search(self, user: User, query: str, overrides: Overrides) -> Found:
+        """The best passages for `query` that `user` may see. Raises ChatErrors."""
+        mode = self._mode(overrides)
+        ranked = bool(overrides.semantic_ranker and self.ranking)
+        vectors = await self._vectors(mode, query, overrides)
+        try:
+            hits = await self._hits(self._asked(user, query, overrides, (mode, vectors, ranked)))
+        except NoRanker:
+            self.ranking, ranked = None, False
+            hits = await self._hits(self._asked(user, query, overrides, (mode, vectors, False)))
+        sources = tuple(self._source(hit) for hit in hits)
+        done = Done(mode, ranked, self.fields.embedding)
+        notes = (*done.notes(overrides), *(PART for _ in unranked(sources, ranked)))
+        return Found(enough(sources, overrides, ranked), done.props(overrides), notes)
+
+    @property
+    def _has_vectors(self) -> bool:
+        return self.vectorizer or self.embed is not None
+
+    def _mode(self, overrides: Overrides) -> str:
+        if not self._has_vectors:
+            return "text"
+        return overrides.retrieval_mode or "hybrid"
+
+    def _vector_fields(self, overrides: Overrides) -> list[str]:
+        asked = overrides.vector_fields or ()
+        return [name for name in asked if name == self.fields.embedding] or [self.fields.embedding]
+
+    async def _vectors(self, mode: str, query: str, overrides: Overrides) -> list[VectorQuery]:
+        if mode == "text":
+            return []
+        fields = ",".join(self._vector_fields(overrides))
+        shared: dict[str, Any] = {"k_nearest_neighbors": NEIGHBOURS, "fields": fields}
+        if self.embed is None:
+            return [VectorizableTextQuery(text=query, **shared)]
+        return [VectorizedQuery(vector=list(await self.embed(query)), **shared)]
+
+    def _asked(
+        self,
+        user: User,
+        query: str,
+        overrides: Overrides,
+        how: tuple[str, list[VectorQuery], bool],
+    ) -> dict[str, Any]:
+        mode, vectors, ranked = how
+        asked: dict[str, Any] = {
+            "search_text": None if mode == "vectors" else query,
+            "filter": condition(self.fields, user, overrides),
+            "select": self.fields.selected(),
+            "top": overrides.top,
+        }
+        if vectors:
+            asked["vector_queries"] = vectors
+        if ranked:
+            asked |= {
+                "query_type": "semantic",
+                "semantic_configuration_name": self.ranking,
+                "semantic_query": query,
+                "semantic_error_mode": "partial",
+            }
+        if ranked and overrides.semantic_captions:
+            asked |= {"query_caption": "extractive", "query_caption_highlight_enabled": False}
+        return asked
+
+    async def _hits(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+        with translated():
+            async with asyncio.timeout(self.seconds):
+                # nothing is sent before the first hit is asked for
+                return [hit async for hit in await self.client.search(**asked)]
+
+    def _source(self, hit: Mapping[str, Any]) -> Source:
+        fields = self.fields
+        captions = hit.get("@search.captions") or ()
+        return Source(
+            id=str(hit.get(fields.id) or ""),
+            content=str(hit.get(fields.content) or ""),
+            sourcepage=str(hit.get(fields.sourcepage) or ""),
+            sourcefile=str(hit.get(fields.sourcefile) or ""),
+            category=hit.get(fields.category) or None,
+            oids=tuple(hit.get(fields.oids) or ()),
+            groups=tuple(hit.get(fields.groups) or ()),
+            captions=tuple(caption.text for caption in captions if caption.text),
+            score=hit.get("@search.score"),
+            reranker_score=hit.get("@search.reranker_score"),
+        )
+
+
+def unranked(sources: Sequence[Source], ranked: bool) -> Sequence[Source]:
+    """The first hit, where the ranker was used and gave none or a part of its scores."""
+    return [source for source in sources if ranked and source.reranker_score is None][:1]
+
+
+def enough(sources: Sequence[Source], overrides: Overrides, ranked: bool) -> tuple[Source, ...]:
+    """The sources whose scores are high enough; a score that was not given is."""
+    least = overrides.minimum_search_score
+    least_ranked = overrides.minimum_reranker_score if ranked else None
+    return tuple(
+        source
+        for source in sources
+        if (least is None or source.score is None or source.score >= least)
+        and (
+            least_ranked is None
+            or source.reranker_score is None
+            or source.reranker_score >= least_ranked
+        )
+    )

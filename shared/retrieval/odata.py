@@ -1,0 +1,60 @@
+"""The filter of a search: who may see what, and which categories. Made here, never by a caller."""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+
+from shared.chat import User
+from shared.overrides import Overrides
+
+# What Entra ID calls users and groups; search.in() splits at commas, which no id has.
+ID = re.compile(r"[\w.@:+-]{1,128}")
+
+
+class Names(Protocol):
+    """The names of an index's fields."""
+
+    @property
+    def category(self) -> str:
+        """One category a passage."""
+        ...
+
+    @property
+    def oids(self) -> str:
+        """Users who may see it."""
+        ...
+
+    @property
+    def groups(self) -> str:
+        """Groups who may see it."""
+        ...
+
+
+def condition(names: Names, user: User, overrides: Overrides) -> str:
+    """The OData filter for a search: always there, since what is public is a condition too."""
+    parts = [f"({' or '.join(seen(names, user, overrides))})"]
+    if overrides.include_category is not None:
+        parts.append(f"{names.category} eq {quoted(overrides.include_category)}")
+    if overrides.exclude_category is not None:
+        other = f"{names.category} ne {quoted(overrides.exclude_category)}"
+        parts.append(f"({other} or {names.category} eq null)")
+    return " and ".join(parts)
+
+
+def seen(names: Names, user: User, overrides: Overrides) -> list[str]:
+    """What each makes a passage visible: it is public, or an enabled filter matches the user."""
+    found = [f"(not {names.oids}/any() and not {names.groups}/any())"]
+    if not user.oid or not ID.fullmatch(user.oid):
+        return found
+    if overrides.use_oid_security_filter:
+        found.append(f"{names.oids}/any(o: o eq {quoted(user.oid)})")
+    groups = ",".join(group for group in user.groups if ID.fullmatch(group))
+    if overrides.use_groups_security_filter and groups:
+        found.append(f"{names.groups}/any(g: search.in(g, {quoted(groups)}, ','))")
+    return found
+
+
+def quoted(text: str) -> str:
+    """A string in OData: its quotes are doubled."""
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,101 @@
+"""A small, strict Azure AI Search: it refuses what the service would, and obeys our filters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from tests.upstream import Asked, Server, Step, error, whole
+
+API_VERSION = "2026-04-01"
+PATH = f"/indexes('docs')/docs/search.post.search?api-version={API_VERSION}"
+FIELDS = {"id", "content", "sourcepage", "sourcefile", "category", "oids", "groups"}
+KNOWN = {
+    "search",
+    "filter",
+    "select",
+    "top",
+    "vectorQueries",
+    "queryType",
+    "semanticConfiguration",
+    "semanticQuery",
+    "semanticErrorHandling",
+    "captions",
+}
+TEXT = r"'((?:[^']|'')*)'"
+
+
+def document(name: str, **more: Any) -> dict[str, Any]:
+    """A passage as it lies in the index."""
+    page = f"{name}.md"
+    bare: dict[str, Any] = {"category": None, "oids": [], "groups": []}
+    content = f"The deductible in {name}."
+    return {"id": name, "content": content, "sourcepage": page, "sourcefile": page, **bare, **more}
+
+
+def unquoted(text: str) -> str:
+    return text.replace("''", "'")
+
+
+def told(holds: Callable[[re.Match[str]], bool], found: re.Match[str]) -> str:
+    return str(holds(found))
+
+
+def visible(condition: str, doc: Mapping[str, Any]) -> bool | None:
+    """Whether a filter lets a document through; None for a filter of a form that is not ours."""
+    public = not doc["oids"] and not doc["groups"]
+    said = condition.replace("(not oids/any() and not groups/any())", str(public))
+    forms: dict[str, Callable[[re.Match[str]], bool]] = {
+        rf"oids/any\(o: o eq {TEXT}\)": lambda found: unquoted(found[1]) in doc["oids"],
+        rf"groups/any\(g: search\.in\(g, {TEXT}, ','\)\)": lambda found: bool(
+            set(unquoted(found[1]).split(",")) & set(doc["groups"])
+        ),
+        rf"category eq {TEXT}": lambda found: doc["category"] == unquoted(found[1]),
+        rf"category ne {TEXT}": lambda found: doc["category"] != unquoted(found[1]),
+        r"category eq null": lambda _: doc["category"] is None,
+    }
+    for form, holds in forms.items():
+        said = re.sub(form, partial(told, holds), said)
+    if not re.fullmatch(r"(?:True|False|and|or|[() ])+", said):
+        return None
+    return bool(eval(said, {"__builtins__": {}}))
+
+
+@dataclass
+class Search(Server):
+    """One index, `docs`. `ranker` is whether the service has a semantic ranker."""
+
+    docs: Sequence[Mapping[str, Any]] = ()
+    ranker: bool = True
+    scores: dict[str, float] = field(default_factory=dict)
+    partial: bool = False
+
+    def refusal(self, asked: Asked) -> list[Step] | None:
+        body = asked.body
+        wrong = body.keys() - KNOWN or set(str(body.get("select")).split(",")) != FIELDS
+        if asked.path != PATH or wrong or visible(body["filter"], document("x")) is None:
+            return error(400, code="InvalidRequest")
+        if not asked.headers["authorization"].startswith("Bearer "):
+            return error(401)
+        if body.get("queryType") == "semantic" and not self.ranker and not self.plan:
+            details = [{"code": "SemanticQueriesNotAvailable", "message": "words"}]
+            return error(400, code="FeatureNotSupportedInService", details=details)
+        return None
+
+    def answer(self, asked: Asked) -> list[Step]:
+        body = asked.body
+        seen = [doc for doc in self.docs if visible(body["filter"], doc)]
+        ranked = body.get("queryType") == "semantic" and not self.partial
+        hits = [self.hit(doc, ranked, "captions" in body) for doc in seen[: body["top"]]]
+        return whole({"value": hits}, 206 if self.partial else 200)
+
+    def hit(self, doc: Mapping[str, Any], ranked: bool, captions: bool) -> dict[str, Any]:
+        found: dict[str, Any] = {"@search.score": self.scores.get(doc["id"], 1.5), **doc}
+        if ranked:
+            found["@search.rerankerScore"] = 2.5
+        if ranked and captions:
+            found["@search.captions"] = [{"text": f"caption of {doc['id']}", "highlights": ""}]
+        return found
