@@ -24,10 +24,10 @@ no_venv = $(call first,$(IN_RANGE)) cannot make virtual environments: install it
 	Debian and Ubuntu by `sudo apt install python3-venv`
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check samples
+.PHONY: help run run-fakes test check samples
 
 help: ## say what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
 run: $(VENV)/.run local.settings.json ## start the app on http://localhost:7071 (or PORT=...)
 	@if command -v "$(FUNC)" >/dev/null; then \
@@ -38,6 +38,9 @@ run: $(VENV)/.run local.settings.json ## start the app on http://localhost:7071 
 	else \
 		exec $(BIN)/python dev_server.py --port $(PORT); \
 	fi
+
+run-fakes: $(VENV)/.dev ## start it over fakes of Azure AI Search and Azure OpenAI
+	@exec $(BIN)/python -m tests.run_fakes --port $(PORT)
 
 test: $(VENV)/.dev ## run the tests (more options: ARGS=...)
 	@$(BIN)/python -m pytest $(ARGS)

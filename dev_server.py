@@ -71,8 +71,8 @@ def main(port: int) -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    stopping = logging.getLogger("uvicorn.error")  # a stream that Ctrl+C cuts off is no error
-    stopping.addFilter(lambda it: not re.search("^Cancel |CancelledE", f"{it.msg}{it.exc_info}"))
+    cut = re.compile("^Cancel |CancelledE|^Unclosed")  # what Ctrl+C cuts off is no error
+    logging.root.handlers[0].addFilter(lambda it: not cut.search(f"{it.msg}{it.exc_info}"))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=7071)
     with suppress(KeyboardInterrupt):

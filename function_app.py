@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from shared.bootstrap import start
 from shared.errors import ClientGone
 from shared.http import Bytes, Call, Reply
-from shared.logs import NoQueries
+from shared.logs import NoQueries, hush
 
 # A method that a route does not list is the host's empty 404: all are listed, the service refuses.
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
@@ -25,6 +25,7 @@ GRACE = 5.0  # seconds after a request's time limit, for its last line to be rea
 
 log = logging.getLogger("chat")
 logging.getLogger("uvicorn.access").addFilter(NoQueries())
+hush()
 
 app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)
 service = start(os.environ)

@@ -14,6 +14,9 @@ from shared.errors import ChatError
 
 log = logging.getLogger("chat")
 
+# The libraries that tell of every request to a service, with its address and headers.
+TALKATIVE = ("azure.core", "azure.identity", "httpx2", "openai")
+
 
 @dataclass(slots=True)
 class Record:
@@ -72,6 +75,12 @@ class Record:
     def broke(self, error: BaseException) -> None:
         """Log a failure that nobody foresaw, with its stack and the request's id."""
         log.error("request id=%s failed: %s", self.id, type(error).__name__, exc_info=error)
+
+
+def hush() -> None:
+    """Let the services' libraries tell of warnings only."""
+    for name in TALKATIVE:
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 class NoQueries(logging.Filter):

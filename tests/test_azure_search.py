@@ -355,6 +355,20 @@ def test_one_connection_serves_every_search(home: Path) -> None:
     assert search.connections == 1
 
 
+def test_a_first_answer_costs_one_search_and_one_call_and_one_line_of_the_log(home: Path) -> None:
+    more = {"CHAT_MODEL": "openai", "OPENAI_EMBEDDING_MODEL": "e"}
+    with app(home, **more) as (search, model, client):
+        assert ask(client).status_code == 200
+        log = max(home.glob("dev-*.log"), key=lambda path: path.stat().st_mtime).read_text("utf-8")
+    paths = [asked.path for asked in model.asked]
+
+    assert paths == ["/v1/embeddings", "/v1/chat/completions"]
+    assert len(search.asked) == 1
+    assert log.count(" POST /chat ") == 1
+    assert "HTTP" not in log
+    assert "deductible" not in log
+
+
 def test_without_an_identity_a_search_says_what_to_do(home: Path, tmp_path: Path) -> None:
     for name in REFUSES:
         tool(tmp_path, name, None)

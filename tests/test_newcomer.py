@@ -178,6 +178,21 @@ def dev_server(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     )
 
 
+def test_the_azure_path_can_be_tried_without_azure() -> None:
+    command = (sys.executable, "-m", "tests.run_fakes", "--port", "0")
+    question = {"messages": [{"role": "user", "content": "How many vacation days do I get?"}]}
+    with started(*command, folder=ROOT, env=environment()) as process:
+        with httpx.Client(base_url=address(process), timeout=PATIENCE, trust_env=False) as client:
+            parts = client.get("/health").json()
+            answer = client.post("/chat", json=question).json()["message"]["content"]
+        said = control_c(process)
+
+    assert parts == {"status": "ok", "model": "chat", "index": "Azure AI Search"}
+    assert "20 days of paid vacation a year. [company/employee_handbook.md]" in answer
+    assert said.splitlines()[-1] == "Stopped."
+    assert "Traceback" not in said
+
+
 def test_a_port_that_cannot_be_is_told_in_one_sentence(clone: Path) -> None:
     ended = dev_server(clone, "--port", "99999")
 
@@ -215,7 +230,7 @@ def test_make_alone_says_what_there_is(clone: Path) -> None:
     ended = make(clone, environment())
 
     commands = [line.split()[1] for line in ended.stdout.splitlines()]
-    assert commands == ["help", "run", "test", "check", "samples"]
+    assert commands == ["help", "run", "run-fakes", "test", "check", "samples"]
 
 
 @needs_make

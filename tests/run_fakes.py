@@ -1,0 +1,105 @@
+"""The Azure path without Azure: the app over real SDKs, on a search service and a model of ours.
+
+`python -m tests.run_fakes --port 7071`. The index holds the sample passages; the model quotes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import ssl
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from pathlib import Path
+
+import trustme
+
+from shared.bootstrap import HERE
+from shared.chat import Message, User
+from shared.models.demo_model import reply
+from shared.overrides import Overrides
+from shared.retrieval.local_index import LocalIndex, read_passages
+from tests.fake_search import FIELDS, Search
+from tests.servers import ROOT
+from tests.test_identity import AZ, tool
+from tests.upstream import Asked, Step, Upstream, answer, streaming, upstream, whole
+
+TOLD = """The app answers over fakes of Azure AI Search and Azure OpenAI, by a fake `az`:
+  search {search}
+  model  {model}
+Not imitated: vectors' ranking, the semantic ranker's, rate limits."""
+
+
+class Quoting(Upstream):
+    """A deployment that quotes the sources of its prompt, as the demo model does."""
+
+    def answer(self, asked: Asked) -> list[Step]:
+        if asked.path.endswith("/embeddings"):
+            return super().answer(asked)
+        messages = [Message(said["role"], said["content"]) for said in asked.body["messages"]]
+        task = "answer" if "\n\nSources:\n" in messages[-1].content else "rewrite"
+        words = reply(task, messages).split(" ")
+        return streaming(answer(*(f"{word} " for word in words[:-1]), words[-1]))
+
+
+class Searching(Search):
+    """An index that searches the sample passages by their words."""
+
+    index: LocalIndex
+
+    def answer(self, asked: Asked) -> list[Step]:
+        words, top = asked.body.get("search") or "", asked.body["top"]
+        searching = self.index.search(User(), words, Overrides(top=top))
+        with ThreadPoolExecutor() as aside:  # this thread has a loop that runs already
+            found = aside.submit(asyncio.run, searching).result()
+        docs = [{name: getattr(source, name) for name in FIELDS} for source in found.sources]
+        how = ("queryType" in asked.body, "captions" in asked.body)
+        return whole({"value": [self.hit(doc, *how) for doc in docs]})
+
+
+def serve(port: int, folder: Path) -> int:
+    """Run fakes and app until Ctrl+C; the app's exit status."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    tool(folder, "az", AZ)
+    samples = read_passages(HERE / "data" / "samples.jsonl")
+    with closing(LocalIndex(samples)) as index:
+        searching = Searching()
+        searching.index = index
+        with upstream(searching, tls) as search, upstream(Quoting()) as model:
+            print(TOLD.format(search=search.url, model=model.url), flush=True)
+            settings = {
+                "AZURE_SEARCH_ENDPOINT": search.url,
+                "AZURE_SEARCH_INDEX": "docs",
+                "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "default",
+                "AZURE_OPENAI_ENDPOINT": model.url,
+                "AZURE_OPENAI_CHAT_DEPLOYMENT": "chat",
+                "AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "embedding",
+                "CHAT_MODEL": "",
+                "SSL_CERT_FILE": str(folder / "ca.pem"),
+                "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
+            }
+            command = [sys.executable, "dev_server.py", "--port", str(port)]
+            app = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **settings})
+            while app.poll() is None:
+                with suppress(KeyboardInterrupt):
+                    app.wait()
+            return app.returncode
+
+
+def main() -> int:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=7071)
+    with tempfile.TemporaryDirectory() as folder:
+        return serve(parser.parse_args().port, Path(folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
