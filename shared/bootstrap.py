@@ -83,7 +83,7 @@ def _azure_client(settings: Settings) -> Any:
 
     (endpoint,) = configuration.required(settings, "AZURE_OPENAI_ENDPOINT")
     key = identity.bearer(_identity(settings), identity.OPENAI_SCOPE)
-    return make_client(f"{endpoint.rstrip('/')}/openai/v1/", key)
+    return make_client(f"{endpoint.removesuffix('/v1').removesuffix('/openai')}/openai/v1/", key)
 
 
 def _client(settings: Settings) -> Any:

@@ -24,7 +24,7 @@ SENTENCES: Mapping[str, str] = {
     "less_than": "must be less than {lt}",
     "less_than_equal": "must be {le} or less",
     "finite_number": "must be a number within the range of numbers",
-    "string_pattern_mismatch": "must be a URL such as https://host",
+    "value_error": "{error}",
     "json_invalid": "must be JSON",
     "too_long": "must have {max_length} entries at most",
     "too_short": "must not be empty",

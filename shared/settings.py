@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, Json, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Json, SecretStr, ValidationError
 
 from shared.sentences import sentence
 
@@ -21,12 +23,40 @@ class SettingsError(Exception):
 
 
 Name = Annotated[str, Field(min_length=1)]
-Url = Annotated[str, Field(pattern=r"^https?://[^/\s]+")]
-# An identity's token goes out by https, or not off this machine.
-Trusted = Annotated[
-    str, Field(pattern=r"^(https://[^/\s]+|http://(127\.0\.0\.1|localhost)(:\d+)?(/|$))")
-]
-Https = Annotated[str, Field(pattern=r"^https://[^/\s]+")]
+KEY = re.compile(r"[\x21-\x7e]+")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def _url(value: str) -> str:
+    """An address that can be called: never a value that has more in it than host, port and path."""
+    try:
+        parts = urlsplit(value)
+        more = parts.query or parts.fragment or parts.username or re.search(r"[\s?#]", value)
+        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not more
+    except ValueError:  # a port that is no number
+        good = False
+    if not good:
+        raise ValueError("must be a URL such as https://host, without a query")
+    return value.rstrip("/")
+
+
+def _trusted(value: str) -> str:
+    """Where an identity's token may go: by https, or not off this machine."""
+    parts = urlsplit(_url(value))
+    if parts.scheme != "https" and parts.hostname not in LOOPBACK:
+        raise ValueError("must be a URL such as https://host: no token goes out without TLS")
+    return value.rstrip("/")
+
+
+def _key(value: SecretStr) -> SecretStr:
+    if not KEY.fullmatch(value.get_secret_value()):
+        raise ValueError("must be one word of ASCII characters")
+    return value
+
+
+Url = Annotated[str, AfterValidator(_url)]
+Trusted = Annotated[str, AfterValidator(_trusted)]
+Key = Annotated[SecretStr, AfterValidator(_key)]
 FieldName = Literal[
     "id", "content", "sourcepage", "sourcefile", "category", "oids", "groups", "embedding"
 ]
@@ -54,7 +84,7 @@ class Settings(BaseModel):
         default=None, alias="AZURE_OPENAI_EMBEDDING_DEPLOYMENT"
     )
     openai_embedding: Name | None = Field(default=None, alias="OPENAI_EMBEDDING_MODEL")
-    search_endpoint: Https | None = Field(default=None, alias="AZURE_SEARCH_ENDPOINT")
+    search_endpoint: Trusted | None = Field(default=None, alias="AZURE_SEARCH_ENDPOINT")
     search_index: Name | None = Field(default=None, alias="AZURE_SEARCH_INDEX")
     search_fields: Json[dict[FieldName, Name]] | None = Field(
         default=None, alias="AZURE_SEARCH_FIELDS"
@@ -64,7 +94,7 @@ class Settings(BaseModel):
     search_seconds: float = Field(default=10, gt=0, alias="SEARCH_SECONDS")
     openai_base_url: Url | None = Field(default=None, alias="OPENAI_BASE_URL")
     openai_chat_model: Name | None = Field(default=None, alias="OPENAI_CHAT_MODEL")
-    openai_api_key: SecretStr | None = Field(default=None, alias="OPENAI_API_KEY")
+    openai_api_key: Key | None = Field(default=None, alias="OPENAI_API_KEY")
     azure_client_id: Name | None = Field(default=None, alias="AZURE_CLIENT_ID")
     reasoning: bool | None = Field(default=None, alias="CHAT_MODEL_REASONING")
     vision: bool | None = Field(default=None, alias="CHAT_MODEL_VISION")

@@ -31,7 +31,7 @@ QUOTING = {"shared.models.leaning", "shared.models.quoting", "shared.models.spli
 PRIVATE = QUOTING | {"shared.models.sse", "shared.retrieval.notes", "shared.retrieval.odata"}
 SEAMS = {"shared.models", "shared.retrieval"}
 NOUNS = {"shared.chat", "shared.overrides", "shared.errors"}
-PLAIN = {"shared.sentences", "shared.tokens", "shared.text"}
+PLAIN = {"shared.sentences", "shared.tokens", "shared.text", "shared.waits"}
 WIRE = {f"shared.dialects.{name}" for name in ("wire", "request", "files")}
 ROWS = {"shared.dialects.ai_chat", "shared.dialects.rag_chat"}
 SERVICE = {
@@ -47,6 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shared.sentences": set(),
     "shared.tokens": set(),
     "shared.text": set(),
+    "shared.waits": set(),
     "shared.models": NOUNS,
     "shared.retrieval": NOUNS,
     "shared.prompt": NOUNS | SEAMS,

@@ -85,6 +85,29 @@ def test_azd_comes_before_az(model: Upstream, tmp_path: Path) -> None:
     assert not calls.exists()
 
 
+def test_an_azd_that_fails_does_not_hide_an_az_that_works(model: Upstream, tmp_path: Path) -> None:
+    tool(tmp_path, "azd", None)
+    script = tmp_path / "azd"
+    script.write_text("#!/bin/sh\necho 'AADSTS70043: the refresh token has expired' >&2; exit 1\n")
+    tool(tmp_path, "az", AZ)
+    with serving("dev", tmp_path, azure(model, tmp_path)) as server:
+        got = ask(server)
+
+    assert got.status_code == 200
+    assert model.asked[0].headers["authorization"] == "Bearer token-of-az"
+
+
+def test_a_platform_whose_identity_cannot_be_reached_is_told(
+    model: Upstream, tmp_path: Path
+) -> None:
+    more = {"IDENTITY_ENDPOINT": "http://127.0.0.1:9/token", "IDENTITY_HEADER": "h"}
+    with serving("dev", tmp_path, azure(model, tmp_path, **more)) as server:
+        got = ask(server)
+
+    assert got.status_code == 503
+    assert "Misconfigured: identity: " in server.log
+
+
 def test_without_an_identity_the_error_says_what_to_do(model: Upstream, tmp_path: Path) -> None:
     tool(tmp_path, "azd", None)
     tool(tmp_path, "az", None)

@@ -12,8 +12,8 @@ import pytest
 from shared.bootstrap import start
 from shared.service import Service
 from shared.settings import Settings, SettingsError, read
+from tests import fakes
 from tests.calls import ask, call
-from tests.fakes import engine
 
 
 def test_an_empty_string_is_unset() -> None:
@@ -73,16 +73,48 @@ def test_what_belongs_together_is_missed_by_its_name() -> None:
     )
 
 
-def test_an_endpoint_that_is_no_url_is_named() -> None:
-    wrong = {"OPENAI_BASE_URL": "localhost:11434", "OPENAI_CHAT_MODEL": "x"}
+NO_URLS = [
+    "localhost:11434",
+    "ftp://host",
+    "http://",
+    "http://host:x",
+    "http://host:0",
+    "http://ex ample",
+    "http://host?api-version=1",
+    "http://host#x",
+    "http://user:s3cret@host",
+]
 
-    identity = {"AZURE_OPENAI_ENDPOINT": "http://host", "AZURE_SEARCH_ENDPOINT": "http://127.0.0.1"}
 
-    assert start(wrong).problems == ("OPENAI_BASE_URL must be a URL such as https://host",)
-    assert start(identity).problems == (
-        "AZURE_OPENAI_ENDPOINT must be a URL such as https://host",
-        "AZURE_SEARCH_ENDPOINT must be a URL such as https://host",
-    )
+@pytest.mark.parametrize("value", NO_URLS)
+def test_an_endpoint_that_is_no_url_is_named(value: str) -> None:
+    wrong = {"OPENAI_BASE_URL": value, "OPENAI_CHAT_MODEL": "x"}
+    said = "OPENAI_BASE_URL must be a URL such as https://host, without a query"
+
+    assert start(wrong).problems == (said,)
+
+
+@pytest.mark.parametrize("name", ["AZURE_OPENAI_ENDPOINT", "AZURE_SEARCH_ENDPOINT"])
+def test_no_identity_s_token_goes_out_without_tls(name: str) -> None:
+    said = f"{name} must be a URL such as https://host: no token goes out without TLS"
+
+    assert start({name: "http://mine.openai.azure.com"}).problems == (said,)
+
+
+@pytest.mark.parametrize("end", ["", "/", "/openai", "/openai/v1", "/openai/v1/"])
+def test_an_azure_endpoint_may_be_given_in_any_of_its_forms(end: str) -> None:
+    both = {"AZURE_OPENAI_ENDPOINT": f"https://x{end}", "AZURE_OPENAI_CHAT_DEPLOYMENT": "c"}
+    engine = start(both).engine
+
+    assert engine is not None
+    assert str(engine.model.client.base_url) == "https://x/openai/v1/"  # type: ignore[attr-defined]
+
+
+def test_a_key_that_no_header_can_hold_is_named() -> None:
+    for key in ("k\u00e9", "a b", "a\nb"):
+        assert start({"OPENAI_API_KEY": key}).problems == (
+            "OPENAI_API_KEY must be one word of ASCII characters",
+        )
 
 
 def test_a_key_does_not_show_in_the_settings() -> None:
@@ -119,7 +151,7 @@ def test_the_model_in_the_docs_answers() -> None:
     block = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     names: dict[str, Any] = {}
     exec(block[0], names)
-    service = Service(engine(names["make"](Settings())))
+    service = Service(fakes.engine(names["make"](Settings())))
     got = ask(call("/chat"), service)
 
     assert got.json["message"]["content"].startswith("What is in Plus?\n\nSources:\n")

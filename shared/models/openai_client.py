@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 import httpx2
@@ -17,6 +16,7 @@ from openai import (
     OpenAIError,
 )
 
+from shared import waits
 from shared.errors import (
     BadRequest,
     ChatError,
@@ -32,25 +32,46 @@ Key = Callable[[], Awaitable[str]]
 RETRIES = 1
 LONGEST_WAIT = 2.0  # seconds of Retry-After that are waited for here; a longer one is the caller's
 CONNECT_SECONDS = 5.0
-
-# The headers that a request may have; the SDK would add others from the environment.
-OURS = re.compile(
-    r"host|accept(-encoding)?|connection|content-(type|length)|user-agent|x-stainless"
+# What we send of our own accord: where one is refused, the question is not at fault.
+PARAMETERS = (
+    "model",
+    "stream",
+    "stream_options",
+    "temperature",
+    "seed",
+    "max_tokens",
+    "max_completion_tokens",
+    "reasoning_effort",
 )
+USER_AGENT = "serverless-rag-chat"
+RAW = "x-stainless-raw-response"  # by which the SDK knows that we read the stream ourselves
+# A model on this machine is not asked by way of a proxy.
+LOOPBACK = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 
 
 def make_client(base_url: str, key: Key) -> AsyncOpenAI:
     """The client for an endpoint, made once a worker. `key` is asked at every attempt."""
 
     async def only_ours(sent: httpx2.Request) -> None:
-        """Nothing that the SDK takes from the environment goes out; the key is ours."""
-        for name in [name for name in sent.headers if not OURS.match(name)]:
-            del sent.headers[name]
-        sent.headers["authorization"] = f"Bearer {await key()}"
+        """Headers of ours alone: the SDK takes others, and other values, from the environment."""
+        body = await sent.aread()
+        raw = {RAW: "stream"} if sent.headers.get(RAW) == "stream" else {}
+        sent.headers = httpx2.Headers(
+            {
+                **raw,
+                "host": sent.url.netloc.decode(),
+                "authorization": f"Bearer {await key()}",
+                "accept": "text/event-stream, application/json",
+                "accept-encoding": "gzip, deflate",
+                "content-type": "application/json",
+                "content-length": str(len(body)),
+                "user-agent": USER_AGENT,
+            }
+        )
 
     async def no_long_waits(received: httpx2.Response) -> None:
         """The SDK would wait up to two minutes: what is longer than ours, it shall not retry."""
-        if (seconds(received.headers) or 0) > LONGEST_WAIT:
+        if (waits.asked(received.headers) or 0) > LONGEST_WAIT:
             received.headers["x-should-retry"] = "false"
 
     return AsyncOpenAI(
@@ -64,6 +85,7 @@ def make_client(base_url: str, key: Key) -> AsyncOpenAI:
         http_client=DefaultAsyncHttpxClient(
             event_hooks={"request": [only_ours], "response": [no_long_waits]},
             follow_redirects=False,
+            mounts=dict.fromkeys(LOOPBACK),
             timeout=httpx2.Timeout(600, connect=CONNECT_SECONDS),
         ),
     )
@@ -99,28 +121,22 @@ def translated(name: str, hint: str) -> Iterator[None]:
 
 def refusal(error: APIStatusError, name: str, hint: str) -> ChatError:
     """What a refusal means. Its text may hold the user's words: the code alone is logged."""
-    cause = f"{name}: status {error.status_code}, code {error.code}, param {error.param}"
+    # in their quotes: a line end in them would be a line of the log
+    said = f"code {error.code!r:.80}, param {error.param!r:.80}"
+    cause = f"{name}: status {error.status_code}, {said}"
     if error.status_code == 400 and (kind := CODES.get(error.code or "")):
         return kind(cause=cause)
     match error.status_code:
         case 429:
-            wait = seconds(error.response.headers)
+            wait = waits.asked(error.response.headers)
             return TooManyRequests(retry_after=wait, cause=cause)
         case 401 | 403:
             return Misconfigured(cause=f"{cause}: {hint}")
         case 404:
             return Misconfigured(cause=f"{cause}: there is no such deployment, model or endpoint")
-        case 400 | 413 | 422 if error.param is None:
-            return BadRequest("The model did not accept the question.", cause=cause)
-        case 400 | 422:  # a parameter of ours that this model does not take
+        case 400 | 422 if error.param in PARAMETERS:  # one that this model does not take
             return Misconfigured(cause=cause)
+        case 400 | 413 | 422:
+            return BadRequest("The model did not accept the question.", cause=cause)
         case _:
-            return Unavailable(retry_after=seconds(error.response.headers), cause=cause)
-
-
-def seconds(headers: Mapping[str, str]) -> float | None:
-    """Retry-After in seconds, as the services write it; None for a date or nothing."""
-    try:
-        return float(headers.get("retry-after", ""))
-    except ValueError:
-        return None
+            return Unavailable(retry_after=waits.asked(error.response.headers), cause=cause)

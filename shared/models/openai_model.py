@@ -13,16 +13,23 @@ import httpx2
 from openai import AsyncOpenAI
 
 from shared.chat import Delta, Message
+from shared.errors import ChatError, Misconfigured
 from shared.models import ModelStream, Prompt
 from shared.models.openai_client import translated
 from shared.models.sse import Reading, data
 from shared.tokens import count_tokens
 
+Lines = AsyncGenerator[bytes, None]
+
 DRAIN_SECONDS = 0.5
 
 # What is known of models by their names. A deployment may have any name: settings say otherwise.
-REASONING = re.compile(r"(?:^|/)(?:o\d|gpt-5)(?!.*chat)", re.I)
-SEEING = re.compile(r"(?:^|/)(?:o[134]|gpt-5|gpt-4o|gpt-4\.1)|vision|llava|-vl\b", re.I)
+REASONING = re.compile(r"(?:^|/)(?:o\d(?![a-z\d])|gpt-5(?!\d))(?!.*chat)", re.I)
+SEEING = re.compile(
+    r"(?:^|/)(?:o[13](?!-mini|-preview)(?![a-z\d])|o4-mini|gpt-5(?!\d)|gpt-4o|gpt-4\.1)"
+    r"|vision|llava|-vl\b",
+    re.I,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,29 +83,48 @@ class OpenAIModel:
                 async with asyncio.timeout(self.traits.accept_seconds):
                     asking = create(**request(self.traits, prompt))
                     response = await stack.enter_async_context(asking)
+            _check_stream(self.name, response)
             yield await stack.enter_async_context(aclosing(self._events(response)))
 
     async def _events(self, response: Any) -> ModelStream:
         reading = Reading(self.traits.name)
-        seconds = self.traits.first_seconds
+        due = asyncio.get_running_loop().time() + self.traits.first_seconds
         async with aclosing(data(response.iter_bytes())) as lines:
-            while not reading.ended:
-                with translated(self.traits.name, self.traits.hint):
-                    # One limit for each wait: none may span a yield.
-                    async with asyncio.timeout(seconds):
-                        line = await anext(lines, None)
-                if line is None:
-                    break
+            while (line := await self._next(lines, due, reading)) is not None:
                 if text := reading.take(line):
-                    seconds = self.traits.gap_seconds
                     yield Delta(text)
-            await _drained(lines)
-        yield reading.done()
+                    due = asyncio.get_running_loop().time() + self.traits.gap_seconds
+            try:
+                yield reading.done()
+            finally:
+                await _drained(lines)
+
+    async def _next(self, lines: Lines, due: float, reading: Reading) -> bytes | None:
+        """The next event's data, or None at the end. Raises ChatErrors."""
+        if reading.ended:
+            return None
+        try:
+            with translated(self.traits.name, self.traits.hint):
+                # A limit for each wait: none may span a yield.
+                async with asyncio.timeout_at(due):
+                    return await anext(lines, None)
+        except ChatError:
+            if reading.reason is None:
+                raise
+            return None  # the answer was whole: what is lost is what stands behind it
 
 
-async def _drained(lines: AsyncGenerator[bytes, None]) -> None:
+def _check_stream(name: str, response: Any) -> None:
+    """Raises Misconfigured for a 200 that is no stream, as of a web page at a wrong address."""
+    kind = response.headers.get("content-type", "none")
+    if not kind.lower().startswith("text/event-stream"):
+        cause = f"{name}: status {response.status_code}, type {kind!r:.80}: is the address right?"
+        raise Misconfigured(cause=cause)
+
+
+async def _drained(lines: Lines) -> None:
     """Read to the end of the response: only then is its connection used again."""
-    with suppress(TimeoutError, httpx2.HTTPError):
+    with suppress(TimeoutError, httpx2.HTTPError, ChatError):
         async with asyncio.timeout(DRAIN_SECONDS):
             await anext(lines, None)
 

@@ -22,6 +22,7 @@ CODES: Mapping[str, type[ChatError]] = {
     "content_filter": ContentFiltered,
     "context_length_exceeded": TooLong,
     "rate_limit_exceeded": TooManyRequests,
+    "429": TooManyRequests,
 }
 
 
@@ -58,7 +59,7 @@ class Reading:
             self.ended = True
             return ""
         try:
-            return self._taken(from_json(line))
+            return self._taken(from_json(line, allow_inf_nan=False))
         except (ValueError, TypeError, AttributeError, LookupError) as error:
             raise Unavailable(cause="a chunk of the model's stream cannot be read") from error
 
@@ -70,22 +71,23 @@ class Reading:
         choice = next(iter(chunk.get("choices") or ()), None)
         if choice is None:
             return ""
-        self.reason = choice.get("finish_reason") or self.reason
+        reason = choice.get("finish_reason")
+        self.reason = reason if isinstance(reason, str) and reason else self.reason
         self.answer_filter = choice.get("content_filter_results") or self.answer_filter
         delta = choice.get("delta") or {}
-        return str(delta.get("content") or delta.get("refusal") or "")
+        return _text(delta.get("content")) or _text(delta.get("refusal"))
 
     def _note(self, chunk: Mapping[str, Any]) -> None:
         self.model = chunk.get("model") or self.model
         self.fingerprint = chunk.get("system_fingerprint") or self.fingerprint
         self.prompt_filter = chunk.get("prompt_filter_results") or self.prompt_filter
-        if used := chunk.get("usage"):
-            self.usage = Usage(int(used["prompt_tokens"]), int(used["completion_tokens"]))
+        self.usage = _usage(chunk.get("usage")) or self.usage
 
     def done(self) -> Done:
         """The last event. Raises Unavailable where the stream broke off without an end."""
         if not (self.reason or self.ended):
-            raise Unavailable("The model's answer broke off. Ask again.")
+            cause = f"{self.model}: its stream ended without an end"
+            raise Unavailable("The model's answer broke off. Ask again.", cause=cause)
         return Done(
             finish_reason=self.reason or "stop",
             usage=self.usage,
@@ -96,7 +98,22 @@ class Reading:
         )
 
 
+def _text(content: Any) -> str:
+    """A delta's text; some servers send it in parts."""
+    if isinstance(content, list):
+        return "".join(_text(part.get("text")) for part in content)
+    return content if isinstance(content, str) else ""
+
+
+def _usage(used: Any) -> Usage | None:
+    """Tokens, where a server tells both."""
+    told = used if isinstance(used, Mapping) else {}
+    sent, made = told.get("prompt_tokens"), told.get("completion_tokens")
+    return Usage(sent, made) if isinstance(sent, int) and isinstance(made, int) else None
+
+
 def failure(error: Any) -> ChatError:
     """The error in an event, or in a refusal, by its code. Its text is for nobody but the log."""
     code = str(error.get("code") if isinstance(error, Mapping) else "")
-    return CODES.get(code, Unavailable)(cause=f"the model's stream ended with an error ({code})")
+    cause = f"the model's stream ended with an error, code {code!r:.80}"
+    return CODES.get(code, Unavailable)(cause=cause)

@@ -11,6 +11,7 @@ from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpRes
 from azure.core.pipeline.policies import AsyncRetryPolicy
 from azure.search.documents.aio import SearchClient
 
+from shared import waits
 from shared.errors import (
     ChatError,
     DeadlineExceeded,
@@ -37,7 +38,7 @@ class ShortWaits(AsyncRetryPolicy):  # type: ignore[type-arg]
     def is_retry(self, settings: dict[str, Any], response: Any) -> bool:
         """Whether a response is worth another try."""
         answer = response.http_response
-        wait = seconds(answer.headers)
+        wait = waits.asked(answer.headers)
         worth = answer.status_code in RETRIED and wait is not None and wait <= LONGEST_WAIT
         return worth and settings["total"] > 0
 
@@ -87,10 +88,10 @@ def refusal(error: HttpResponseError) -> Exception:
     if WITHOUT_RANKER in (code, *details):
         return NoRanker()
     headers: Mapping[str, str] = getattr(error.response, "headers", {})
-    cause = f"search: status {error.status_code}, code {code}"
+    cause = f"search: status {error.status_code}, code {code!r:.80}"
     match error.status_code:
         case 429:
-            return TooManyRequests(retry_after=seconds(headers), cause=cause)
+            return TooManyRequests(retry_after=waits.asked(headers), cause=cause)
         case 401 | 403:
             hint = "does the app's identity have the role Search Index Data Reader?"
             return Misconfigured(cause=f"{cause}: {hint}")
@@ -99,12 +100,4 @@ def refusal(error: HttpResponseError) -> Exception:
         case 400:
             return Misconfigured(cause=f"{cause}: do the index's fields fit?")
         case _:
-            return Unavailable(retry_after=seconds(headers), cause=cause)
-
-
-def seconds(headers: Mapping[str, str]) -> float | None:
-    """Retry-After in seconds; None for a date or nothing."""
-    try:
-        return float(headers.get("Retry-After", ""))
-    except ValueError:
-        return None
+            return Unavailable(retry_after=waits.asked(headers), cause=cause)

@@ -1,0 +1,42 @@
+"""How long does a service ask us to wait? Its Retry-After, in whichever of its forms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from math import isfinite
+
+LONGEST = 86_400.0  # seconds; who asks for more has made a mistake
+
+
+def asked(headers: Mapping[str, str]) -> float | None:
+    """Seconds, from `retry-after-ms` or `Retry-After` (a number or a date); None where unread."""
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return _sane(milliseconds / 1000)
+    said = headers.get("retry-after") or headers.get("Retry-After")
+    number = _number(said)
+    return _sane(number if number is not None else _until(said))
+
+
+def _number(said: str | None) -> float | None:
+    try:
+        return float(said or "")
+    except ValueError:
+        return None
+
+
+def _until(said: str | None) -> float | None:
+    try:
+        moment = parsedate_to_datetime(said or "")
+    except ValueError:
+        return None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (aware - datetime.now(UTC)).total_seconds())
+
+
+def _sane(seconds: float | None) -> float | None:
+    if seconds is None or not isfinite(seconds) or not 0 <= seconds <= LONGEST:
+        return None
+    return seconds
