@@ -53,26 +53,7 @@ def make_client(base_url: str, key: Key) -> AsyncOpenAI:
     """The client for an endpoint, made once a worker. `key` is asked at every attempt."""
 
     async def only_ours(sent: httpx2.Request) -> None:
-        """Headers of ours alone: the SDK takes others, and other values, from the environment."""
-        body = await sent.aread()
-        raw = {RAW: "stream"} if sent.headers.get(RAW) == "stream" else {}
-        sent.headers = httpx2.Headers(
-            {
-                **raw,
-                "host": sent.url.netloc.decode(),
-                "authorization": f"Bearer {await key()}",
-                "accept": "text/event-stream, application/json",
-                "accept-encoding": "gzip, deflate",
-                "content-type": "application/json",
-                "content-length": str(len(body)),
-                "user-agent": USER_AGENT,
-            }
-        )
-
-    async def no_long_waits(received: httpx2.Response) -> None:
-        """The SDK would wait up to two minutes: what is longer than ours, it shall not retry."""
-        if (waits.asked(received.headers) or 0) > LONGEST_WAIT:
-            received.headers["x-should-retry"] = "false"
+        sent.headers = _headers(sent, len(await sent.aread()), await key())
 
     return AsyncOpenAI(
         base_url=base_url,
@@ -83,12 +64,33 @@ def make_client(base_url: str, key: Key) -> AsyncOpenAI:
         webhook_secret="",
         max_retries=RETRIES,
         http_client=DefaultAsyncHttpxClient(
-            event_hooks={"request": [only_ours], "response": [no_long_waits]},
+            event_hooks={"request": [only_ours], "response": [_no_long_waits]},
             follow_redirects=False,
             mounts=dict.fromkeys(LOOPBACK),
             timeout=httpx2.Timeout(600, connect=CONNECT_SECONDS),
         ),
     )
+
+
+def _headers(sent: httpx2.Request, length: int, key: str) -> httpx2.Headers:
+    """Headers of ours alone: the SDK takes others, and other values, from the environment."""
+    raw = {RAW: "stream"} if sent.headers.get(RAW) == "stream" else {}
+    ours = {
+        "host": sent.url.netloc.decode(),
+        "authorization": f"Bearer {key}",
+        "accept": "text/event-stream, application/json",
+        "accept-encoding": "gzip, deflate",
+        "content-type": "application/json",
+        "content-length": str(length),
+        "user-agent": USER_AGENT,
+    }
+    return httpx2.Headers(raw | ours)
+
+
+async def _no_long_waits(received: httpx2.Response) -> None:
+    """The SDK would wait up to two minutes: what is longer than ours, it shall not try again."""
+    if (waits.asked(received.headers) or 0) > LONGEST_WAIT:
+        received.headers["x-should-retry"] = "false"
 
 
 async def embed(client: AsyncOpenAI, name: str, limit: float, text: str) -> list[float]:
