@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,8 @@ def build(settings: Settings) -> Service:
 
     Raises SettingsError.
     """
-    model, retriever = _model(settings), _retriever(settings)
+    clients = Clients(settings)
+    model, retriever = _model(clients), _retriever(clients)
     defaults = Overrides(top=settings.default_top, temperature=settings.default_temperature)
     words = read_words(HERE / "prompts")
     return Service(
@@ -59,50 +60,64 @@ def build(settings: Settings) -> Service:
     )
 
 
-def _demo(_settings: Settings) -> Model:
+class Clients:
+    """The clients that the settings ask for: each is made once, when the first part needs it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    @cached_property
+    def identity(self) -> Any:
+        """Who the app is towards Azure."""
+        from shared import identity
+
+        managed = bool(self.settings.identity_endpoint)
+        return identity.credential(managed, self.settings.azure_client_id)
+
+    @cached_property
+    def azure_openai(self) -> Any:
+        """Azure OpenAI's, for the chat and for embeddings. Raises SettingsError."""
+        from shared import identity
+        from shared.models.openai_client import make_client
+
+        (given,) = configuration.required(self.settings, "AZURE_OPENAI_ENDPOINT")
+        endpoint = given.removesuffix("/v1").removesuffix("/openai")
+        return make_client(
+            f"{endpoint}/openai/v1/", identity.bearer(self.identity, identity.OPENAI_SCOPE)
+        )
+
+    @cached_property
+    def openai(self) -> Any:
+        """The other server's, for the chat and for embeddings. Raises SettingsError."""
+        from shared.models.openai_client import make_client
+
+        (base_url,) = configuration.required(self.settings, "OPENAI_BASE_URL")
+        secret = self.settings.openai_api_key
+        value = secret.get_secret_value() if secret else "none"  # servers without keys take any
+
+        async def key() -> str:
+            return value
+
+        return make_client(base_url, key)
+
+
+def _demo(_clients: Clients) -> Model:
     from shared.models.demo_model import DemoModel
 
     return DemoModel()
 
 
-def _azure_openai(settings: Settings) -> Model:
+def _azure_openai(clients: Clients) -> Model:
     names = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_CHAT_DEPLOYMENT")
-    _, deployment = configuration.required(settings, *names)
+    _, deployment = configuration.required(clients.settings, *names)
     hint = "does the app's identity have the role Cognitive Services OpenAI User on it?"
-    return _language_model(_azure_client(settings), deployment, settings, hint)
+    return _language_model(clients.azure_openai, deployment, clients.settings, hint)
 
 
-def _openai(settings: Settings) -> Model:
-    _, model = configuration.required(settings, "OPENAI_BASE_URL", "OPENAI_CHAT_MODEL")
-    return _language_model(_client(settings), model, settings, "is OPENAI_API_KEY right?")
-
-
-def _azure_client(settings: Settings) -> Any:
-    from shared import identity
-    from shared.models.openai_client import make_client
-
-    (endpoint,) = configuration.required(settings, "AZURE_OPENAI_ENDPOINT")
-    key = identity.bearer(_identity(settings), identity.OPENAI_SCOPE)
-    return make_client(f"{endpoint.removesuffix('/v1').removesuffix('/openai')}/openai/v1/", key)
-
-
-def _client(settings: Settings) -> Any:
-    from shared.models.openai_client import make_client
-
-    (base_url,) = configuration.required(settings, "OPENAI_BASE_URL")
-    secret = settings.openai_api_key
-    value = secret.get_secret_value() if secret else "none"  # servers without keys take any
-
-    async def key() -> str:
-        return value
-
-    return make_client(base_url, key)
-
-
-def _identity(settings: Settings) -> Any:
-    from shared import identity
-
-    return identity.credential(bool(settings.identity_endpoint), settings.azure_client_id)
+def _openai(clients: Clients) -> Model:
+    names = ("OPENAI_BASE_URL", "OPENAI_CHAT_MODEL")
+    _, model = configuration.required(clients.settings, *names)
+    return _language_model(clients.openai, model, clients.settings, "is OPENAI_API_KEY right?")
 
 
 def _language_model(client: Any, name: str, settings: Settings, hint: str) -> Model:
@@ -125,16 +140,17 @@ def _language_model(client: Any, name: str, settings: Settings, hint: str) -> Mo
 
 
 # The models by name. Any other is `package.module:factory`, a function Settings -> Model.
-MODELS: Mapping[str, Callable[[Settings], Model]] = {
+MODELS: Mapping[str, Callable[[Clients], Model]] = {
     "demo": _demo,
     "azure-openai": _azure_openai,
     "openai": _openai,
 }
 
 
-def _model(settings: Settings) -> Model:
-    name = settings.chat_model or _configured(settings)
-    return (MODELS.get(name) or _imported(name))(settings)
+def _model(clients: Clients) -> Model:
+    name = clients.settings.chat_model or _configured(clients.settings)
+    known = MODELS.get(name)
+    return known(clients) if known else _imported(name)(clients.settings)
 
 
 def _configured(settings: Settings) -> str:
@@ -155,8 +171,8 @@ def _imported(name: str) -> Callable[[Settings], Model]:
     return made
 
 
-def _retriever(settings: Settings) -> Retriever:
-    return _azure_search(settings) if settings.search_endpoint else _samples()
+def _retriever(clients: Clients) -> Retriever:
+    return _azure_search(clients) if clients.settings.search_endpoint else _samples()
 
 
 def _samples() -> Retriever:
@@ -165,28 +181,29 @@ def _samples() -> Retriever:
     return LocalIndex(read_passages(HERE / "data" / "samples.jsonl"))
 
 
-def _azure_search(settings: Settings) -> Retriever:
+def _azure_search(clients: Clients) -> Retriever:
     from shared.retrieval.azure_search import AzureSearch, Fields
     from shared.retrieval.azure_search_client import make_client
 
+    settings = clients.settings
     names = ("AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX")
     endpoint, index = configuration.required(settings, *names)
     return AzureSearch(
-        client=make_client(endpoint, index, _identity(settings)),
+        client=make_client(endpoint, index, clients.identity),
         fields=Fields(**(settings.search_fields or {})),
         seconds=settings.search_seconds,
-        embed=None if settings.search_vectorizer else _embedder(settings),
+        embed=None if settings.search_vectorizer else _embedder(clients),
         vectorizer=settings.search_vectorizer,
         ranking=settings.search_ranking,
     )
 
 
-def _embedder(settings: Settings) -> Callable[[str], Awaitable[list[float]]] | None:
-    azure, other = settings.azure_openai_embedding, settings.openai_embedding
+def _embedder(clients: Clients) -> Callable[[str], Awaitable[list[float]]] | None:
+    azure, other = clients.settings.azure_openai_embedding, clients.settings.openai_embedding
     name = azure or other
     if name is None:
         return None
     from shared.models.openai_client import embed
 
-    client = _azure_client(settings) if azure else _client(settings)
-    return partial(embed, client, name, settings.search_seconds)
+    client = clients.azure_openai if azure else clients.openai
+    return partial(embed, client, name, clients.settings.search_seconds)

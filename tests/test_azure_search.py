@@ -363,6 +363,7 @@ def test_a_first_answer_costs_one_search_and_one_call_and_one_line_of_the_log(ho
     paths = [asked.path for asked in model.asked]
 
     assert paths == ["/v1/embeddings", "/v1/chat/completions"]
+    assert model.connections == 1
     assert len(search.asked) == 1
     assert log.count(" POST /chat ") == 1
     assert "HTTP" not in log
