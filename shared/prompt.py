@@ -95,8 +95,12 @@ def fitting(lines: Iterable[str], room: int, model: Model) -> list[str]:
 
 def check(request: ChatRequest, overrides: Overrides, words: Words, model: Model) -> None:
     """Raise TooLong where a question does not fit the model even without sources and history."""
-    system, question = instructions(words, request, overrides), request.messages[-1]
-    room_for((system, with_sources(question, ())), model)
+    _bare(request, instructions(words, request, overrides), model)
+
+
+def _bare(request: ChatRequest, system: Message, model: Model) -> int:
+    """The room beside instructions and question. Raises TooLong."""
+    return room_for((system, with_sources(request.messages[-1], ())), model)
 
 
 def for_answer(
@@ -112,7 +116,7 @@ def for_answer(
     does not fit is left out in the opposite order. Raises TooLong.
     """
     system, question = instructions(words, request, overrides), request.messages[-1]
-    room = room_for((system, with_sources(question, ())), model)
+    room = _bare(request, system, model)
     captions = bool(overrides.semantic_captions)
     lines = fitting((source.line(captions) for source in sources), room, model)
     asked = with_sources(question, lines)

@@ -42,7 +42,7 @@ async def answer(rag: Rag, asked: ChatRequest) -> Events:
     prompt, fitted = await asyncio.to_thread(
         prompts.for_answer, request, used, rag.words, rag.model, found.sources
     )
-    steps = (*thoughts(request, query, found, prompt, rag.model.name),)
+    steps = thoughts(request, query, found, prompt, rag.model.name)
     notes = (*notes, *found.notes, *left_out(len(found.sources) - fitted))
     if notes:
         steps = (*steps, Step("What was used instead", notes))

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import isfinite
 
+OURS = 2.0  # seconds that are waited for here, once; a longer wait is the caller's
 LONGEST = 86_400.0  # seconds; who asks for more has made a mistake
 
 

@@ -32,8 +32,7 @@ def answer(asked: ChatRequest, given: Answer) -> Json:
     context = wire.start_of_context(given.context) | wire.end_of_context(done)
     choice = _choice("message", wire.message(given.content), done.finish_reason, context=context)
     choice["session_state"] = asked.state
-    filters = {"content_filter_results": done.answer_filter} if done.answer_filter else {}
-    envelope = _envelope(asked, done.model, choice | filters, "chat.completion")
+    envelope = _envelope(asked, done.model, choice | _filtered(done), "chat.completion")
     return envelope | {"usage": None} | _from_model(done)
 
 
@@ -48,9 +47,8 @@ def chunk(asked: ChatRequest, context: Context, event: Event) -> Json:
         case Done():
             end = wire.end_of_context(event)
             choice = _choice("delta", {"role": "assistant"}, event.finish_reason, context=end)
-            filters = {"content_filter_results": event.answer_filter} if event.answer_filter else {}
             model = event.model or context.model
-            whole = _envelope(asked, model, choice | filters, "chat.completion.chunk")
+            whole = _envelope(asked, model, choice | _filtered(event), "chat.completion.chunk")
             return whole | _from_model(event)
 
 
@@ -74,6 +72,10 @@ def _envelope(asked: ChatRequest, model: str | None, choice: Json, kind: str) ->
         "object": kind,
         "choices": [choice],
     }
+
+
+def _filtered(done: Done) -> Json:
+    return {"content_filter_results": done.answer_filter} if done.answer_filter else {}
 
 
 def _from_model(done: Done) -> Json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -36,8 +36,6 @@ class Frame(BaseModel):
     context: _Context | None = None
 
 
-Shape = TypeVar("Shape", bound=BaseModel)
-
 SHOWN = 3  # errors named in one sentence; the rest show when these are mended
 
 
@@ -48,7 +46,7 @@ def parse(body: Body, state_key: str, flat: bool = False, last_only: bool = Fals
     """
     if not isinstance(body.json, dict):
         raise BadRequest("The body must be a JSON object.")
-    frame = _validated(Frame, body.json)
+    frame = _frame(body.json)
     messages = _messages(frame, body.files)
     state = body.json.get(state_key)
     _check_state(state, state_key)
@@ -64,9 +62,9 @@ def boolean(body: Any, key: str) -> bool:
     return bool(value)
 
 
-def _validated(shape: type[Shape], value: Any) -> Shape:
+def _frame(body: Any) -> Frame:
     try:
-        return shape.model_validate(value)
+        return Frame.model_validate(body)
     except ValidationError as failure:
         raise BadRequest(_named(failure, lambda path: path)) from None
 

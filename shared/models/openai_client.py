@@ -30,7 +30,6 @@ from shared.models.sse import CODES
 Key = Callable[[], Awaitable[str]]
 
 RETRIES = 1
-LONGEST_WAIT = 2.0  # seconds of Retry-After that are waited for here; a longer one is the caller's
 CONNECT_SECONDS = 5.0
 # What we send of our own accord: where one is refused, the question is not at fault.
 PARAMETERS = (
@@ -89,7 +88,7 @@ def _headers(sent: httpx2.Request, length: int, key: str) -> httpx2.Headers:
 
 async def _no_long_waits(received: httpx2.Response) -> None:
     """The SDK would wait up to two minutes: what is longer than ours, it shall not try again."""
-    if (waits.asked(received.headers) or 0) > LONGEST_WAIT:
+    if (waits.asked(received.headers) or 0) > waits.OURS:
         received.headers["x-should-retry"] = "false"
 
 

@@ -63,65 +63,53 @@ class AzureSearch:
         """The best passages for `query` that `user` may see. Raises ChatErrors."""
         mode = self._mode(overrides)
         ranked = bool(overrides.semantic_ranker and self.ranking)
-        vectors = await self._vectors(mode, query, overrides)
+        asked = self._asked(user, query, overrides, mode) | await self._vectors(mode, query)
         try:
-            hits = await self._hits(self._asked(user, query, overrides, (mode, vectors, ranked)))
+            ranking = self._ranking(query, overrides) if ranked else {}
+            hits = await self._hits(asked | ranking)
         except NoRanker:
             self.ranking, ranked = None, False
-            hits = await self._hits(self._asked(user, query, overrides, (mode, vectors, False)))
+            hits = await self._hits(asked)
         sources = tuple(self._source(hit) for hit in hits)
         done = Done(mode, ranked, self.fields.embedding)
-        notes = (*done.notes(overrides), *(PART for _ in unranked(sources, ranked)))
+        part = ranked and any(source.reranker_score is None for source in sources)
+        notes = (*done.notes(overrides), *((PART,) if part else ()))
         return Found(enough(sources, overrides, ranked), done.props(overrides), notes)
 
-    @property
-    def _has_vectors(self) -> bool:
-        return self.vectorizer or self.embed is not None
-
     def _mode(self, overrides: Overrides) -> str:
-        if not self._has_vectors:
+        if not self.vectorizer and self.embed is None:
             return "text"
         return overrides.retrieval_mode or "hybrid"
 
-    def _vector_fields(self, overrides: Overrides) -> list[str]:
-        asked = overrides.vector_fields or ()
-        return [name for name in asked if name == self.fields.embedding] or [self.fields.embedding]
-
-    async def _vectors(self, mode: str, query: str, overrides: Overrides) -> list[VectorQuery]:
+    async def _vectors(self, mode: str, query: str) -> dict[str, list[VectorQuery]]:
         if mode == "text":
-            return []
-        fields = ",".join(self._vector_fields(overrides))
-        shared: dict[str, Any] = {"k_nearest_neighbors": NEIGHBOURS, "fields": fields}
+            return {}
+        field: dict[str, Any] = {
+            "k_nearest_neighbors": NEIGHBOURS,
+            "fields": self.fields.embedding,
+        }
         if self.embed is None:
-            return [VectorizableTextQuery(text=query, **shared)]
-        return [VectorizedQuery(vector=list(await self.embed(query)), **shared)]
+            return {"vector_queries": [VectorizableTextQuery(text=query, **field)]}
+        vector = list(await self.embed(query))
+        return {"vector_queries": [VectorizedQuery(vector=vector, **field)]}
 
-    def _asked(
-        self,
-        user: User,
-        query: str,
-        overrides: Overrides,
-        how: tuple[str, list[VectorQuery], bool],
-    ) -> dict[str, Any]:
-        mode, vectors, ranked = how
-        asked: dict[str, Any] = {
+    def _asked(self, user: User, query: str, overrides: Overrides, mode: str) -> dict[str, Any]:
+        return {
             "search_text": None if mode == "vectors" else query,
             "filter": condition(self.fields, user, overrides),
             "select": self.fields.selected(),
             "top": overrides.top,
         }
-        if vectors:
-            asked["vector_queries"] = vectors
-        if ranked:
-            asked |= {
-                "query_type": "semantic",
-                "semantic_configuration_name": self.ranking,
-                "semantic_query": query,
-                "semantic_error_mode": "partial",
-            }
-        if ranked and overrides.semantic_captions:
-            asked |= {"query_caption": "extractive", "query_caption_highlight_enabled": False}
-        return asked
+
+    def _ranking(self, query: str, overrides: Overrides) -> dict[str, Any]:
+        captions = {"query_caption": "extractive", "query_caption_highlight_enabled": False}
+        return {
+            "query_type": "semantic",
+            "semantic_configuration_name": self.ranking,
+            "semantic_query": query,
+            "semantic_error_mode": "partial",
+            **(captions if overrides.semantic_captions else {}),
+        }
 
     async def _hits(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
         with translated():
@@ -146,22 +134,17 @@ class AzureSearch:
         )
 
 
-def unranked(sources: Sequence[Source], ranked: bool) -> Sequence[Source]:
-    """The first hit, where the ranker was used and gave none or a part of its scores."""
-    return [source for source in sources if ranked and source.reranker_score is None][:1]
-
-
 def enough(sources: Sequence[Source], overrides: Overrides, ranked: bool) -> tuple[Source, ...]:
-    """The sources whose scores are high enough; a score that was not given is."""
+    """The sources whose scores are high enough."""
     least = overrides.minimum_search_score
-    least_ranked = overrides.minimum_reranker_score if ranked else None
+    ranked_least = overrides.minimum_reranker_score if ranked else None
     return tuple(
         source
         for source in sources
-        if (least is None or source.score is None or source.score >= least)
-        and (
-            least_ranked is None
-            or source.reranker_score is None
-            or source.reranker_score >= least_ranked
-        )
+        if reaches(source.score, least) and reaches(source.reranker_score, ranked_least)
     )
+
+
+def reaches(score: float | None, least: float | None) -> bool:
+    """Whether a score is high enough; one that was not given is, and any where none is asked."""
+    return score is None or least is None or score >= least

@@ -22,7 +22,6 @@ from shared.errors import (
 from shared.identity import NO_IDENTITY
 
 API_VERSION = "2026-04-01"
-LONGEST_WAIT = 2.0  # seconds of Retry-After that are waited for here; a longer one is the caller's
 CONNECT_SECONDS, READ_SECONDS = 5, 30
 RETRIED = (429, 500, 502, 503, 504)
 WITHOUT_RANKER = "SemanticQueriesNotAvailable"
@@ -39,7 +38,7 @@ class ShortWaits(AsyncRetryPolicy):  # type: ignore[type-arg]
         """Whether a response is worth another try."""
         answer = response.http_response
         wait = waits.asked(answer.headers)
-        worth = answer.status_code in RETRIED and wait is not None and wait <= LONGEST_WAIT
+        worth = answer.status_code in RETRIED and wait is not None and wait <= waits.OURS
         return worth and settings["total"] > 0
 
 
