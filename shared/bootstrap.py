@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from functools import cached_property, partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from shared import settings as configuration
 from shared.auth import Access
+from shared.clients import Clients
 from shared.http import Limits
 from shared.models import Model
 from shared.overrides import Overrides
@@ -58,47 +58,6 @@ def build(settings: Settings) -> Service:
         limits=Limits(settings.json_limit, settings.form_limit, settings.answer_seconds),
         parts={"model": model.name, "index": retriever.name},
     )
-
-
-class Clients:
-    """The clients that the settings ask for: each is made once, when the first part needs it."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-
-    @cached_property
-    def identity(self) -> Any:
-        """Who the app is towards Azure."""
-        from shared import identity
-
-        managed = bool(self.settings.identity_endpoint)
-        return identity.credential(managed, self.settings.azure_client_id)
-
-    @cached_property
-    def azure_openai(self) -> Any:
-        """Azure OpenAI's, for the chat and for embeddings. Raises SettingsError."""
-        from shared import identity
-        from shared.models.openai_client import make_client
-
-        (given,) = configuration.required(self.settings, "AZURE_OPENAI_ENDPOINT")
-        endpoint = given.removesuffix("/v1").removesuffix("/openai")
-        return make_client(
-            f"{endpoint}/openai/v1/", identity.bearer(self.identity, identity.OPENAI_SCOPE)
-        )
-
-    @cached_property
-    def openai(self) -> Any:
-        """The other server's, for the chat and for embeddings. Raises SettingsError."""
-        from shared.models.openai_client import make_client
-
-        (base_url,) = configuration.required(self.settings, "OPENAI_BASE_URL")
-        secret = self.settings.openai_api_key
-        value = secret.get_secret_value() if secret else "none"  # servers without keys take any
-
-        async def key() -> str:
-            return value
-
-        return make_client(base_url, key)
 
 
 def _demo(_clients: Clients) -> Model:
@@ -192,18 +151,7 @@ def _azure_search(clients: Clients) -> Retriever:
         client=make_client(endpoint, index, clients.identity),
         fields=Fields(**(settings.search_fields or {})),
         seconds=settings.search_seconds,
-        embed=None if settings.search_vectorizer else _embedder(clients),
+        embed=None if settings.search_vectorizer else clients.embed,
         vectorizer=settings.search_vectorizer,
         ranking=settings.search_ranking,
     )
-
-
-def _embedder(clients: Clients) -> Callable[[str], Awaitable[list[float]]] | None:
-    azure, other = clients.settings.azure_openai_embedding, clients.settings.openai_embedding
-    name = azure or other
-    if name is None:
-        return None
-    from shared.models.openai_client import embed
-
-    client = clients.azure_openai if azure else clients.openai
-    return partial(embed, client, name, clients.settings.search_seconds)

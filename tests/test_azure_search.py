@@ -100,6 +100,13 @@ def text(running: tuple[Search, Upstream, httpx.Client]) -> tuple[Search, httpx.
     return search, client
 
 
+@pytest.fixture(scope="module")
+def embedding(home: Path) -> Iterator[tuple[Search, Upstream, httpx.Client]]:
+    """With an embedding model."""
+    with app(home, OPENAI_EMBEDDING_MODEL="e", SEARCH_SECONDS="1.5") as parts:
+        yield parts
+
+
 def ask(client: httpx.Client, user: str | None = None, **overrides: Any) -> httpx.Response:
     headers = signed(*USERS[user]) if user else {}
     body = {
@@ -269,7 +276,7 @@ def test_with_an_embedding_model_a_search_is_hybrid_unless_asked_otherwise(home:
         queries,
     ]
     assert [asked.body.get("search") for asked in search.asked] == [QUERY, None, QUERY, QUERY]
-    assert embedded[0] == {"model": "e", "input": QUERY, "encoding_format": "float"}
+    assert embedded[0] == {"model": "e", "input": [QUERY], "encoding_format": "float"}
     assert len(embedded) == 3
     assert hybrid.json()["context"]["thoughts"][1]["props"]["has_vector"] is True
     assert [notes(each) for each in (hybrid, vectors, plain)] == [[], [], []]
@@ -344,6 +351,33 @@ def test_a_failure_has_its_status_and_the_next_search_works(
     assert (failed.status_code, asked) == (status, times)
     assert failed.headers.get("Retry-After") == retry_after
     assert "upstream" not in failed.text
+    assert ask(client).status_code == 200
+
+
+UNREAD: list[Any] = [
+    pytest.param([error(429, {"Retry-After": "30"})], 429, id="429"),
+    pytest.param([error(401)], 503, id="401"),
+    pytest.param([[Exchange.reset]] * 2, 503, id="reset"),
+    pytest.param([GARBAGE], 503, id="a 200 that is no JSON"),
+    pytest.param([whole(7)], 503, id="a 200 of another shape"),
+    pytest.param([whole({"data": None})], 503, id="no vectors"),
+    pytest.param([whole({"data": []})], 503, id="too few vectors"),
+    pytest.param([whole({"data": [{"index": 0}]})], 503, id="a vector without numbers"),
+    pytest.param([[Exchange.stall]], 504, id="stall"),
+]
+
+
+@pytest.mark.parametrize(("plan", "status"), UNREAD)
+def test_a_question_without_its_vector_has_its_status_too(
+    embedding: tuple[Search, Upstream, httpx.Client], plan: list[list[Step]], status: int
+) -> None:
+    search, model, client = embedding
+    search.asked.clear()
+    model.plan += plan
+    failed = ask(client)
+
+    assert failed.status_code == status
+    assert search.asked == []
     assert ask(client).status_code == 200
 
 

@@ -150,7 +150,8 @@ class Upstream(Server):
 
     def answer(self, asked: Asked) -> list[Step]:
         if asked.path.endswith("/embeddings"):
-            data = [{"object": "embedding", "index": 0, "embedding": [0.25, 0.5]}]
+            vector = {"object": "embedding", "embedding": [0.25, 0.5]}
+            data = [{**vector, "index": index} for index in range(len(asked.body["input"]))]
             usage = {"prompt_tokens": 1, "total_tokens": 1}
             return whole({"object": "list", "data": data, "model": "e", "usage": usage})
         return streaming(answer("Yes", " [a.md]."))

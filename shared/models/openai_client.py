@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import httpx2
@@ -92,12 +92,22 @@ async def _no_long_waits(received: httpx2.Response) -> None:
         received.headers["x-should-retry"] = "false"
 
 
-async def embed(client: AsyncOpenAI, name: str, limit: float, text: str) -> list[float]:
-    """The vector of a text by the embedding model `name`, within `limit` seconds."""
-    with translated(name, "does it exist at the same endpoint?"):
-        async with asyncio.timeout(limit):
-            made = await client.embeddings.create(model=name, input=text, encoding_format="float")
-            return made.data[0].embedding
+async def embed(
+    client: AsyncOpenAI, name: str, limit: float, texts: Sequence[str]
+) -> list[list[float]]:
+    """The vectors of some texts by the embedding model `name`, within `limit` seconds."""
+    try:
+        with translated(name, "does it exist at the same endpoint?"):
+            async with asyncio.timeout(limit):
+                made = await client.embeddings.create(
+                    model=name, input=list(texts), encoding_format="float"
+                )
+        vectors = [list(one.embedding) for one in sorted(made.data, key=lambda one: one.index)]
+    except (AttributeError, TypeError, ValueError) as error:  # a 200 that is no answer
+        raise Unavailable(cause=f"{name}: vectors that cannot be read") from error
+    if len(vectors) != len(texts):
+        raise Unavailable(cause=f"{name}: {len(vectors)} vectors for {len(texts)} texts")
+    return vectors
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from shared.retrieval.azure_search_client import NoRanker, translated
 from shared.retrieval.notes import Done
 from shared.retrieval.odata import condition
 
-Embed = Callable[[str], Awaitable[Sequence[float]]]
+Embed = Callable[[Sequence[str]], Awaitable[Sequence[list[float]]]]
 
 NEIGHBOURS = 50  # what each vector query gives to the ranking; the service's own advice for hybrid
 PART = "semantic_ranker gave a part only: the passages are in the order of the search."
@@ -90,7 +90,7 @@ class AzureSearch:
         }
         if self.embed is None:
             return {"vector_queries": [VectorizableTextQuery(text=query, **field)]}
-        vector = list(await self.embed(query))
+        (vector,) = await self.embed([query])
         return {"vector_queries": [VectorizedQuery(vector=vector, **field)]}
 
     def _asked(self, user: User, query: str, overrides: Overrides, mode: str) -> dict[str, Any]:
