@@ -75,6 +75,7 @@ class Source:
     """A passage that can be cited as `[sourcepage]`.
 
     `score` is the search engine's own (higher is better), `reranker_score` a semantic ranker's.
+    `image` is a data URL, there only where images were asked for and the passage has one.
     """
 
     id: str
@@ -87,6 +88,7 @@ class Source:
     captions: tuple[str, ...] = ()
     score: float | None = None
     reranker_score: float | None = None
+    image: str | None = None
 
     def line(self, captions: bool = False) -> str:
         """`sourcepage: content` on one line; captions stand for the content where wanted."""

@@ -31,7 +31,9 @@ def file_passages(folder: Path, path: Path) -> tuple[Passage, ...]:
 
 def json_lines(found: Iterable[Passage]) -> str:
     """One passage a line, in the form that both indexes load."""
-    return "".join(json.dumps(asdict(passage), ensure_ascii=False) + "\n" for passage in found)
+    rows = (asdict(passage) for passage in found)
+    bare = ({key: value for key, value in row.items() if value is not None} for row in rows)
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in bare)
 
 
 def remake(folder: Path, target: Path) -> str:

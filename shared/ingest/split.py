@@ -27,6 +27,7 @@ class Passage:
     """A part of a document that is found and cited as `[sourcepage]`.
 
     `oids` and `groups` name the users and groups who may see it; both empty means everyone.
+    `image` is the picture that the passage describes: PNG or JPEG.
     """
 
     id: str
@@ -36,6 +37,7 @@ class Passage:
     category: str
     oids: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
+    image: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
