@@ -80,10 +80,11 @@ def _openai(clients: Clients) -> Model:
 
 
 def _language_model(client: Any, name: str, settings: Settings, hint: str) -> Model:
-    from shared.models import openai_model as adapter
+    from shared.models.openai_model import OpenAIModel
+    from shared.models.openai_request import Traits, known_of, limits
 
-    known = adapter.known(name)
-    traits = adapter.Traits(
+    known = known_of(name)
+    traits = Traits(
         name=name,
         max_prompt_tokens=settings.prompt_tokens,
         reasoning=known.reasoning if settings.reasoning is None else settings.reasoning,
@@ -95,7 +96,7 @@ def _language_model(client: Any, name: str, settings: Settings, hint: str) -> Mo
         gap_seconds=settings.gap_seconds,
         hint=hint,
     )
-    return adapter.OpenAIModel(client, traits, adapter.limits(traits))
+    return OpenAIModel(client, traits, limits(traits))
 
 
 # The models by name. Any other is `package.module:factory`, a function Settings -> Model.

@@ -12,16 +12,35 @@ from typing import Any, Literal
 
 from shared.overrides import UNSET, Overrides
 
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A model's call of a tool that it was offered, or a part of one: `index` says of which.
+
+    `arguments` is text as the model wrote it, JSON or not; a stream's parts add up to it. `id`
+    and `name` come with the first part.
+    """
+
+    index: int
+    id: str | None = None
+    name: str | None = None
+    arguments: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What one of the two said. `images` are URLs, data URLs for what a client uploaded."""
+    """What somebody said. `images` are URLs, data URLs for what a client uploaded.
+
+    A tool's message says in `tool_call_id` which of the assistant's `tool_calls` it answers.
+    """
 
     role: Role
     content: str
     images: tuple[str, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +81,7 @@ class ChatRequest:
     def history(self) -> tuple[Message, ...]:
         """Everything said before the question, the client's own instructions left out."""
         said = (m for m in self.messages[:-1] if m.role != "system")
-        return tuple(m for m in said if m.content.strip() or m.images)
+        return tuple(m for m in said if m.content.strip() or m.images or m.tool_calls)
 
     @property
     def instructions(self) -> tuple[str, ...]:
@@ -130,9 +149,10 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Some more of the answer's text, as the model gave it."""
+    """Some more of the answer, as the model gave it: of its text, or of its calls of tools."""
 
-    content: str
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +177,12 @@ Events = AsyncGenerator[Event, None]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A stream folded: its context, its whole text, and how it ended."""
+    """A stream folded: its context, its whole text, how it ended, the calls of tools in it."""
 
     context: Context
     content: str
     done: Done
+    tool_calls: tuple[ToolCall, ...] = ()
 
 
 async def collect(events: Events) -> Answer:
@@ -170,13 +191,24 @@ async def collect(events: Events) -> Answer:
     A failure in the stream is an exception here.
     """
     context, text, done = Context((), (), ""), [], Done()
+    calls: dict[int, ToolCall] = {}
     async with aclosing(events):
         async for event in events:
             match event:
                 case Context():
                     context = event
-                case Delta(content):
+                case Delta(content, parts):
                     text.append(content)
+                    calls |= {part.index: joined(calls.get(part.index), part) for part in parts}
                 case Done():
                     done = event
-    return Answer(context, "".join(text), replace(done, model=done.model or context.model))
+    done = replace(done, model=done.model or context.model)
+    return Answer(context, "".join(text), done, tuple(calls[index] for index in sorted(calls)))
+
+
+def joined(begun: ToolCall | None, part: ToolCall) -> ToolCall:
+    """A call with one more of its parts."""
+    if begun is None:
+        return part
+    arguments = begun.arguments + part.arguments
+    return ToolCall(begun.index, begun.id or part.id, begun.name or part.name, arguments)

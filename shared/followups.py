@@ -109,8 +109,8 @@ async def taken_out(events: Events) -> Events:
     async with aclosing(events):
         async for event in events:
             if isinstance(event, Delta):
-                if text := splitter.feed(event.content):
-                    yield Delta(text)
+                if (text := splitter.feed(event.content)) or event.tool_calls:
+                    yield replace(event, content=text)
                 continue
             if isinstance(event, Done):
                 if rest := splitter.end(cut=event.finish_reason == "length"):

@@ -52,7 +52,13 @@ def turns(history: Iterable[Message]) -> list[list[Message]]:
 
 def cost(messages: Iterable[Message], count: Callable[[str], int]) -> int:
     """Tokens of some messages, their frames included."""
-    return sum(count(message.content) + MESSAGE_TOKENS for message in messages)
+    return sum(count(said(message)) + MESSAGE_TOKENS for message in messages)
+
+
+def said(message: Message) -> str:
+    """All that a message says, its calls of tools too."""
+    called = (f"\n{call.name} {call.arguments}" for call in message.tool_calls)
+    return message.content + "".join(called)
 
 
 def newest(history: tuple[Message, ...], room: int, model: Model) -> tuple[Message, ...]:

@@ -22,6 +22,7 @@ ADAPTERS = {
     "shared.models.demo_model",
     "shared.models.openai_client",
     "shared.models.openai_model",
+    "shared.models.openai_request",
     "shared.retrieval.azure_search",
     "shared.retrieval.azure_search_client",
     "shared.retrieval.local_index",

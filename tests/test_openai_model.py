@@ -15,10 +15,11 @@ import pytest
 
 from shared import errors
 from shared.bootstrap import build
-from shared.chat import Message
+from shared.chat import Answer, Message, ToolCall, collect
 from shared.models import Prompt
 from shared.models.openai_client import translated
-from shared.models.openai_model import known
+from shared.models.openai_request import known_of
+from shared.rag import checked
 from shared.settings import read
 from tests.calls import QUESTION, Got, call
 from tests.calls import read as read_reply
@@ -66,7 +67,10 @@ def asked(server: Upstream, *routes: str, body: Any = QUESTION, **more: str) -> 
         assert service.engine is not None
         try:
             async with asyncio.timeout(PATIENCE):
-                return [await read_reply(await service.reply(call(r, body))) for r in routes]
+                got = [await read_reply(await service.reply(call(r, body))) for r in routes]
+                while server.open > 1:  # one is kept for the next request
+                    await asyncio.sleep(0.01)
+                return got
         finally:
             await service.engine.model.client.close()  # type: ignore[attr-defined]
 
@@ -144,23 +148,96 @@ def test_a_setting_says_what_a_name_does_not(server: Upstream) -> None:
     assert "temperature" not in reasoning
 
 
-def test_images_go_to_a_model_that_sees(server: Upstream) -> None:
-    async def sent() -> None:
+def answered(server: Upstream, prompt: Prompt) -> Answer:
+    """What the adapter alone makes of a prompt."""
+
+    async def go() -> Answer:
         service = build(read(settings(server)))
         assert service.engine is not None
         model = service.engine.model
-        said = Message("user", "What is this?", ("data:image/png;base64,AA==",))
-        async with model.open(Prompt("answer", (said,), 0.0)) as stream:
-            async for _ in stream:
-                pass
-        await model.client.close()  # type: ignore[attr-defined]
+        try:
+            async with asyncio.timeout(PATIENCE), model.open(prompt) as stream:
+                return await collect(checked(stream))
+        finally:
+            await model.client.close()  # type: ignore[attr-defined]
 
-    asyncio.run(sent())
+    return asyncio.run(go())
+
+
+def test_images_go_to_a_model_that_sees(server: Upstream) -> None:
+    said = Message("user", "What is this?", ("data:image/png;base64,AA==",))
+    answered(server, Prompt("answer", (said,), 0.0))
 
     assert server.asked[0].body["messages"][0]["content"] == [
         {"type": "text", "text": "What is this?"},
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
     ]
+
+
+WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+CALLS = (ToolCall(0, "call_1", "weather", '{"city": "Köln"}'), ToolCall(1, "call_2", "weather"))
+
+
+def called(**part: Any) -> bytes:
+    return event(chunk(delta={"tool_calls": [part]}))
+
+
+def test_tools_and_their_calls_and_results_go_out_unchanged(server: Upstream) -> None:
+    turns = (
+        Message("user", "How warm is it?"),
+        Message("assistant", "", tool_calls=(ToolCall(0, "call_1", "weather", "{no JSON"),)),
+        Message("tool", "21", tool_call_id="call_1"),
+    )
+    answered(server, Prompt("answer", turns, 0.0, tools=(WEATHER,)))
+    sent = server.asked[0].body
+
+    assert sent["tools"] == [WEATHER]
+    assert sent["messages"] == [
+        {"role": "user", "content": "How warm is it?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {
+                    "id": "call_1",
+                    "type": "function",
+                    "function": {"name": "weather", "arguments": "{no JSON"},
+                }
+            ],
+        },
+        {"role": "tool", "content": "21", "tool_call_id": "call_1"},
+    ]
+
+
+def test_calls_of_tools_come_back_whole_however_they_are_cut(server: Upstream) -> None:
+    parts = [
+        called(index=0, id="call_1", type="function", function={"name": "weather"}),
+        called(index=0, function={"arguments": '{"city": '}),
+        called(index=1, id="call_2", type="function", function={"name": "weather"}),
+        called(index=0, function={"arguments": '"Köln"}'}),
+    ]
+    server.plan.append(streaming([*parts, event(chunk(finish_reason="tool_calls"))]))
+    answer = answered(server, Prompt("answer", (Message("user", "x"),), 0.0, tools=(WEATHER,)))
+
+    assert answer.tool_calls == CALLS
+    assert (answer.content, answer.done.finish_reason) == ("", "tool_calls")
+
+
+def test_calls_that_a_server_sends_whole_and_without_an_index_are_read(server: Upstream) -> None:
+    whole = [
+        {"id": call.id, "function": {"name": call.name, "arguments": call.arguments}}
+        for call in CALLS
+    ]
+    server.plan.append(streaming([event(chunk(delta={"tool_calls": whole})), event(STOP)]))
+
+    assert answered(server, Prompt("answer", (Message("user", "x"),), 0.0)).tool_calls == CALLS
+
+
+def test_a_call_that_cannot_be_read_is_an_answer_that_cannot(server: Upstream) -> None:
+    server.plan.append(streaming([called(index=0, function={"arguments": {"city": 1}})]))
+
+    with pytest.raises(errors.Unavailable):
+        answered(server, Prompt("answer", (Message("user", "x"),), 0.0))
 
 
 def test_what_the_environment_holds_for_the_sdk_does_not_go_out(server: Upstream) -> None:
@@ -396,7 +473,7 @@ KINDS = {
 
 @pytest.mark.parametrize("name", KINDS)
 def test_what_is_known_of_a_model_by_its_name(name: str) -> None:
-    traits = known(name)
+    traits = known_of(name)
 
     assert (traits.reasoning, traits.seeing) == KINDS[name]
 

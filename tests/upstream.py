@@ -26,6 +26,7 @@ KNOWN = {
     "max_tokens",
     "max_completion_tokens",
     "reasoning_effort",
+    "tools",
 }
 NOT_FOR_REASONING = {"temperature", "max_tokens"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from shared.chat import Delta, Done, Message
 
@@ -14,12 +14,16 @@ ModelStream = AsyncGenerator[Delta | Done, None]
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is asked: to rewrite a question for the search, or to answer it."""
+    """What a model is asked: to rewrite a question for the search, or to answer it.
+
+    `tools` are what it may call instead, each as OpenAI's chat completions describe a tool.
+    """
 
     task: Literal["rewrite", "answer"]
     messages: tuple[Message, ...]
     temperature: float
     seed: int | None = None
+    tools: tuple[Mapping[str, Any], ...] = ()
 
 
 class Model(Protocol):

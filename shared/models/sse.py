@@ -5,13 +5,13 @@ The objects that the SDK builds of each chunk cost more than all the rest of a s
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import from_json
 
-from shared.chat import Done, Usage
+from shared.chat import Delta, Done, ToolCall, Usage
 from shared.errors import ChatError, ContentFiltered, TooLong, TooManyRequests, Unavailable
 
 END = b"[DONE]"
@@ -53,29 +53,31 @@ class Reading:
     prompt_filter: list[Any] | None = None
     ended: bool = False
 
-    def take(self, line: bytes) -> str:
-        """The text that one event adds. Raises the error that it holds, Unavailable if unread."""
+    def take(self, line: bytes) -> Delta | None:
+        """What one event adds, if anything. Raises the error in it, Unavailable if unread."""
         if line == END:
             self.ended = True
-            return ""
+            return None
         try:
             return self._taken(from_json(line, allow_inf_nan=False))
         except (ValueError, TypeError, AttributeError, LookupError) as error:
             raise Unavailable(cause="a chunk of the model's stream cannot be read") from error
 
-    def _taken(self, chunk: Any) -> str:
+    def _taken(self, chunk: Any) -> Delta | None:
         if chunk.get("error"):
             raise failure(chunk["error"])
         self._note(chunk)
         # Azure sends chunks without choices: filter results before, usage after the text.
         choice = next(iter(chunk.get("choices") or ()), None)
         if choice is None:
-            return ""
+            return None
         reason = choice.get("finish_reason")
         self.reason = reason if isinstance(reason, str) and reason else self.reason
         self.answer_filter = choice.get("content_filter_results") or self.answer_filter
         delta = choice.get("delta") or {}
-        return _text(delta.get("content")) or _text(delta.get("refusal"))
+        text = _text(delta.get("content")) or _text(delta.get("refusal"))
+        calls = _calls(delta.get("tool_calls") or ())
+        return Delta(text, calls) if text or calls else None
 
     def _note(self, chunk: Mapping[str, Any]) -> None:
         self.model = chunk.get("model") or self.model
@@ -103,6 +105,17 @@ def _text(content: Any) -> str:
     if isinstance(content, list):
         return "".join(_text(part.get("text")) for part in content)
     return content if isinstance(content, str) else ""
+
+
+def _calls(parts: Iterable[Any]) -> tuple[ToolCall, ...]:
+    """Parts of calls; a server that sends a call whole may leave out its index."""
+    return tuple(_call(place, part) for place, part in enumerate(parts))
+
+
+def _call(place: int, part: Mapping[str, Any]) -> ToolCall:
+    index, called = part.get("index"), part.get("function") or {}
+    place = index if isinstance(index, int) else place
+    return ToolCall(place, part.get("id"), called.get("name"), "" + (called.get("arguments") or ""))
 
 
 def _usage(used: Any) -> Usage | None:
