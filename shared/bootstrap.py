@@ -11,6 +11,7 @@ from typing import Any
 from shared import settings as configuration
 from shared.auth import Access
 from shared.clients import Clients
+from shared.health import Health, Part
 from shared.http import Limits
 from shared.models import Model
 from shared.overrides import Overrides
@@ -32,7 +33,8 @@ def start(environment: Mapping[str, str]) -> Service:
     """
     try:
         service = build(configuration.read(environment))
-        log.info("start: %s", " ".join(f"{name}={part}" for name, part in service.parts.items()))
+        parts = service.health.names.items()
+        log.info("start: %s", " ".join(f"{kind}={name}" for kind, name in parts))
         return service
     except SettingsError as wrong:
         for problem in wrong.problems:
@@ -56,7 +58,12 @@ def build(settings: Settings) -> Service:
         engine=Rag(retriever, model, words, defaults, settings.allow_client_prompts),
         access=Access(settings.sign_in, settings.force_security_filters),
         limits=Limits(settings.json_limit, settings.form_limit, settings.answer_seconds),
-        parts={"model": model.name, "index": retriever.name},
+        health=Health(
+            {
+                "model": Part(model.name, model.ready),
+                "index": Part(retriever.name, retriever.ready),
+            }
+        ),
     )
 
 

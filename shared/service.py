@@ -15,6 +15,7 @@ from shared.dialects import pick
 from shared.dialects.wire import dumps, media_type
 from shared.errors import BadRequest, ChatError, ClientGone, MethodNotAllowed, Misconfigured
 from shared.exchange import FRESH, JSON, Exchange
+from shared.health import Health
 from shared.http import Call, Limits, Reply, read_body, unless_gone
 from shared.logs import Record
 from shared.rag import Rag
@@ -38,13 +39,13 @@ ROUTES: Mapping[str, tuple[str, str]] = {
 class Service:
     """Answers calls. `problems` are the settings that are wrong: then it only says so.
 
-    `parts` is what `/health` tells: names of the parts in use.
+    `health` is what `/health` tells.
     """
 
     engine: Rag | None = None
     access: Access = field(default_factory=Access)
     limits: Limits = field(default_factory=Limits)
-    parts: Mapping[str, str] = field(default_factory=dict)
+    health: Health = field(default_factory=lambda: Health({}))
     problems: tuple[str, ...] = ()
 
     async def reply(self, call: Call) -> Reply:
@@ -68,7 +69,7 @@ class Service:
     async def _dispatch(self, exchange: Exchange) -> Reply:
         _check_method(exchange.call)
         if exchange.call.route == "/health":
-            return self._health()
+            return await self._health(exchange.call)
         if self.engine is None:
             raise Misconfigured
         return await self._chat(self.engine, exchange)
@@ -109,11 +110,15 @@ class Service:
             events = followups.taken_out(events)
         return within(deadline, events)
 
-    def _health(self) -> Reply:
+    async def _health(self, call: Call) -> Reply:
         if self.problems:
             told = {"error": "Settings are wrong or missing.", "settings": list(self.problems)}
             return Reply(503, JSON, dumps(told))
-        return Reply(200, JSON, dumps({"status": "ok", **self.parts}))
+        # HEAD is for whoever only wants to know that the app runs: it asks no part.
+        failing = {} if call.method == "HEAD" else await self.health.failing()
+        status = {"status": "degraded" if failing else "ok"}
+        more = {"failing": failing} if failing else {}
+        return Reply(200, JSON, dumps({**status, **self.health.names, **more}), FRESH)
 
 
 def _check_method(call: Call) -> None:

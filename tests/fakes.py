@@ -70,6 +70,9 @@ class FakeModel:
     def count(self, text: str) -> int:
         return len(text.split())
 
+    async def ready(self) -> None:
+        pass
+
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
         self.told.append(prompt)
@@ -112,6 +115,10 @@ class FakeRetriever:
         )
         self.error = error
         self.told: list[tuple[User, str, Overrides]] = []
+
+    async def ready(self) -> None:
+        if self.error is not None:
+            raise self.error
 
     async def search(self, user: User, query: str, overrides: Overrides) -> Found:
         self.told.append((user, query, overrides))
@@ -159,6 +166,9 @@ class ObeyingModel:
 
     def count(self, text: str) -> int:
         return len(text) // 4
+
+    async def ready(self) -> None:
+        pass
 
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:

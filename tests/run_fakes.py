@@ -38,7 +38,7 @@ class Quoting(Upstream):
     """A deployment that quotes the sources of its prompt, as the demo model does."""
 
     def answer(self, asked: Asked) -> list[Step]:
-        if asked.path.endswith("/embeddings"):
+        if not asked.path.endswith("/chat/completions"):
             return super().answer(asked)
         messages = [Message(said["role"], said["content"]) for said in asked.body["messages"]]
         task = "answer" if "\n\nSources:\n" in messages[-1].content else "rewrite"
@@ -53,6 +53,8 @@ class Searching(Search):
 
     def answer(self, asked: Asked) -> list[Step]:
         words, top = asked.body.get("search") or "", asked.body["top"]
+        if top == 0:
+            return whole({"value": []})
         searching = self.index.search(User(), words, Overrides(top=top))
         with ThreadPoolExecutor() as aside:  # this thread has a loop that runs already
             found = aside.submit(asyncio.run, searching).result()

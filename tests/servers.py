@@ -80,7 +80,7 @@ def wait_until_up(process: subprocess.Popen[bytes], server: Server) -> None:
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until and process.poll() is None:
         try:
-            httpx.get(f"{server.url}/health", timeout=5, trust_env=False)
+            httpx.head(f"{server.url}/health", timeout=5, trust_env=False)
             return
         except httpx.TransportError:
             time.sleep(0.1)

@@ -37,8 +37,8 @@ WIRE = {f"shared.dialects.{name}" for name in ("wire", "request", "files")}
 ROWS = {"shared.dialects.ai_chat", "shared.dialects.rag_chat"}
 SERVICE = {
     f"shared.{name}"
-    for name in ("auth", "deadline", "dialects", "exchange", "followups", "http", "logs", "rag")
-}
+    for name in ("auth", "deadline", "dialects", "exchange", "followups", "health", "http")
+} | {"shared.logs", "shared.rag"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "shared": set(),
@@ -61,6 +61,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shared.http": NOUNS | {"shared.dialects.wire"},
     "shared.dialects": WIRE | ROWS,
     **dict.fromkeys(WIRE | ROWS, NOUNS | PLAIN | WIRE),
+    "shared.health": NOUNS,
     "shared.exchange": NOUNS | WIRE | {"shared.http", "shared.logs"},
     "shared.service": NOUNS | WIRE | SERVICE,
     **dict.fromkeys(ADAPTERS | PRIVATE, NOUNS | SEAMS | PLAIN | ADAPTERS | PRIVATE),
@@ -68,8 +69,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shared.bootstrap": NOUNS
     | SEAMS
     | ADAPTERS
-    | {f"shared.{name}" for name in ("auth", "clients", "http", "prompt", "rag", "service")}
-    | {"shared.settings"},
+    | {f"shared.{name}" for name in ("auth", "clients", "health", "http", "prompt", "rag")}
+    | {"shared.service", "shared.settings"},
     "function_app": {"shared.bootstrap", "shared.errors", "shared.http", "shared.logs"},
 }
 

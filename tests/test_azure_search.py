@@ -381,6 +381,17 @@ def test_a_question_without_its_vector_has_its_status_too(
     assert ask(client).status_code == 200
 
 
+def test_whether_the_index_answers_is_told(home: Path) -> None:
+    with app(home) as (search, _, client):
+        search.plan.append(error(403))
+        failing, later = client.get("/health").json(), client.get("/health").json()
+
+    assert failing["index"] == "Azure AI Search"
+    assert failing["failing"] == {"index": errors.Misconfigured.default}
+    assert later == failing  # for half a minute it is not asked again
+    assert [asked.body["top"] for asked in search.asked] == [0]
+
+
 def test_one_connection_serves_every_search(home: Path) -> None:
     with app(home) as (search, _, client):
         for _ in range(5):

@@ -122,7 +122,7 @@ def test_a_key_does_not_show_in_the_settings() -> None:
 
 
 def test_a_model_of_one_s_own_is_imported_by_its_name() -> None:
-    assert start({"CHAT_MODEL": "tests.fakes:obeying"}).parts["model"] == "obeying"
+    assert start({"CHAT_MODEL": "tests.fakes:obeying"}).health.names["model"] == "obeying"
 
 
 ROOT = Path(__file__).parent.parent

@@ -144,12 +144,14 @@ class Server:
 
 
 class Upstream(Server):
-    """Chat completions and embeddings."""
+    """Chat completions, embeddings, and the list of models."""
 
     def refusal(self, asked: Asked) -> list[Step] | None:
-        return None if asked.path.endswith("/embeddings") else strict(asked.body)
+        return strict(asked.body) if asked.path.endswith("/chat/completions") else None
 
     def answer(self, asked: Asked) -> list[Step]:
+        if asked.path.endswith("/models"):
+            return whole({"object": "list", "data": []})
         if asked.path.endswith("/embeddings"):
             vector = {"object": "embedding", "embedding": [0.25, 0.5]}
             data = [{**vector, "index": index} for index in range(len(asked.body["input"]))]
@@ -224,7 +226,8 @@ async def exchange(
     """Read a request and answer it; whether the connection can be used again."""
     start, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
     headers = {k.lower(): v for k, _, v in (line.partition(": ") for line in lines)}
-    body = json.loads(await reader.readexactly(int(headers.get("content-length", 0))))
+    data = await reader.readexactly(int(headers.get("content-length", 0)))
+    body = json.loads(data) if data else None
     asked = Asked(start.split()[1], headers, body)
     made.asked.append(asked)
     gone = asyncio.ensure_future(reader.read(1))

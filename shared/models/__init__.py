@@ -52,6 +52,10 @@ class Model(Protocol):
         """How many tokens `text` is at most."""
         ...
 
+    async def ready(self) -> None:
+        """Ask whether it would answer, at no cost. Raises the ChatError that stands against it."""
+        ...
+
     def open(self, prompt: Prompt) -> AbstractAsyncContextManager[ModelStream]:
         """Ask. It is entered when the model has accepted the prompt, so a refusal is raised there.
 

@@ -41,6 +41,9 @@ class DemoModel:
         """How many tokens `text` is at most."""
         return count_tokens(text)
 
+    async def ready(self) -> None:
+        """It always answers."""
+
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
         """Accept any prompt; give the answer word by word, and one Done."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, NotFoundError
 
 from shared.errors import ChatError, Misconfigured
 from shared.models import ModelStream, Prompt
@@ -44,6 +44,15 @@ class OpenAIModel:
     def count(self, text: str) -> int:
         """How many tokens `text` is, rather too high than too low."""
         return count_tokens(text)
+
+    async def ready(self) -> None:
+        """Ask for the list of models. That a deployment exists only a question tells.
+
+        A server without such a list answers all the same. Raises ChatErrors.
+        """
+        asking = self.client.with_options(max_retries=0).models.with_raw_response.list
+        with translated(self.traits.name, self.traits.hint), suppress(NotFoundError):
+            await asking()
 
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:

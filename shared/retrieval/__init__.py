@@ -28,6 +28,10 @@ class Retriever(Protocol):
 
     name: str
 
+    async def ready(self) -> None:
+        """Ask whether it would answer, at no cost. Raises the ChatError that stands against it."""
+        ...
+
     async def search(self, user: User, query: str, overrides: Overrides) -> Found:
         """The best `overrides.top` passages for `query` that `user` may see.
 

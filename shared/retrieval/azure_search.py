@@ -11,7 +11,7 @@ from azure.search.documents.aio import SearchClient
 from azure.search.documents.models import VectorizableTextQuery, VectorizedQuery, VectorQuery
 
 from shared.chat import Source, User
-from shared.overrides import Overrides
+from shared.overrides import UNSET, Overrides
 from shared.retrieval import Found
 from shared.retrieval.azure_search_client import NoRanker, translated
 from shared.retrieval.notes import Done
@@ -58,6 +58,10 @@ class AzureSearch:
     vectorizer: bool = False
     ranking: str | None = None
     name: str = "Azure AI Search"
+
+    async def ready(self) -> None:
+        """Ask for no passage, with the fields that a search asks for. Raises ChatErrors."""
+        await self._hits(self._asked(User(), "", UNSET, "text") | {"top": 0})
 
     async def search(self, user: User, query: str, overrides: Overrides) -> Found:
         """The best passages for `query` that `user` may see. Raises ChatErrors."""

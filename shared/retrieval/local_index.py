@@ -113,6 +113,9 @@ class LocalIndex:
         self.close = weakref.finalize(self, self._connection.close)
         create(self._connection, passages)
 
+    async def ready(self) -> None:
+        """It is in memory."""
+
     async def search(self, user: User, query: str, overrides: Overrides) -> Found:
         """The best passages for `query` that `user` may see. Raises Unavailable."""
         # In a thread: a blocking call would hold up every other answer of this worker.
