@@ -297,7 +297,7 @@ REFUSALS: list[Any] = [
     pytest.param([error(502)] * 2, 503, "1", 2, id="502"),
     pytest.param([error(503, {"Retry-After": "20"})], 503, "20", 1, id="503, long wait"),
     pytest.param([[Exchange.reset]] * 2, 503, "1", 2, id="reset"),
-    pytest.param([[b"garbage\r\n\r\n"]] * 2, 503, "1", 2, id="garbage"),
+    pytest.param([[b"garbage\r\n\r\n"]], 503, "1", 1, id="garbage"),
     pytest.param([[Exchange.stall]], 504, None, 1, id="stall before the headers"),
     pytest.param([[head(307, {"Location": "/v2"}), b"0\r\n\r\n"]], 503, "1", 1, id="redirect"),
 ]
@@ -363,8 +363,10 @@ def test_a_failure_in_mid_answer_is_told_and_nothing_is_left_open(
         server.plan.append(streaming(events))
     stream, whole, after = asked(server, "/chat/stream", "/chat", "/chat", **LIMITS)
 
-    assert [line["delta"].get("content") for line in stream.lines[:2]] == [None, "Some "]
-    assert stream.lines[2:] == [{"error": sentence}]
+    *begun, last = stream.lines
+    assert last == {"error": sentence}
+    # a reset may take with it what was not read by then
+    assert [line["delta"].get("content") for line in begun] in ([None], [None, "Some "])
     assert (whole.status, whole.json) == (status, {"error": sentence})
     assert after.status == 200
 

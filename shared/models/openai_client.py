@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+import aiohttp
 import httpx2
 from openai import (
-    APIConnectionError,
     APIStatusError,
-    APITimeoutError,
     AsyncOpenAI,
-    DefaultAsyncHttpxClient,
+    DefaultAioHttpClient,
     OpenAIError,
 )
 
@@ -62,7 +61,8 @@ def make_client(base_url: str, key: Key) -> AsyncOpenAI:
         project="",
         webhook_secret="",
         max_retries=RETRIES,
-        http_client=DefaultAsyncHttpxClient(
+        # Of the SDK's two transports the one with a third of the other's work for a stream.
+        http_client=DefaultAioHttpClient(
             event_hooks={"request": [only_ours], "response": [_no_long_waits]},
             follow_redirects=False,
             mounts=dict.fromkeys(LOOPBACK),
@@ -120,11 +120,12 @@ def translated(name: str, hint: str) -> Iterator[None]:
         yield
     except ChatError:
         raise
-    except (TimeoutError, APITimeoutError, httpx2.TimeoutException) as error:
+    except (TimeoutError, httpx2.ReadTimeout) as error:
         raise DeadlineExceeded(cause=f"{name}: {type(error).__name__}") from error
     except APIStatusError as error:
         raise refusal(error, name, hint) from error
-    except (APIConnectionError, httpx2.HTTPError, httpx2.StreamError, OpenAIError) as error:
+    except (OpenAIError, httpx2.HTTPError, httpx2.StreamError, aiohttp.ClientError) as error:
+        # A connection that is refused or reset is an APITimeoutError too, by this transport.
         raise Unavailable(cause=f"{name}: {type(error).__name__}") from error
     except httpx2.InvalidURL as error:
         raise Misconfigured(cause=f"{name}: its endpoint is not a URL") from error

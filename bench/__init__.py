@@ -1,0 +1,1 @@
+"""What is measured, and how: each file is a command that prints its figures."""
