@@ -25,6 +25,8 @@ SENTENCES: Mapping[str, str] = {
     "less_than_equal": "must be {le} or less",
     "finite_number": "must be a number within the range of numbers",
     "value_error": "{error}",
+    "extra_forbidden": "is not known here",
+    "string_pattern_mismatch": "must be one word, such as an id of Entra ID",
     "json_invalid": "must be JSON",
     "too_long": "must have {max_length} entries at most",
     "too_short": "must not be empty",

@@ -1,0 +1,130 @@
+"""Who may see a document: the rules of `acl.yaml`, and every mistake in them that stops a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shared.ingest.acl import AclError, Readers, read
+
+BOARD, ANNA = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
+RULES = f"""
+board/**:        {{groups: [{BOARD}]}}
+board/agenda.md: {{groups: [], oids: []}}          # public again
+people/anna/**:  {{oids: [{ANNA}]}}
+"""
+NAMES = ("a.md", "board/agenda.md", "board/plan.md", "board/2026/plan.md", "people/anna/x/y.md")
+
+
+def who(folder: Path, rules: str, name: str, *names: str) -> Readers:
+    (folder / "acl.yaml").write_text(rules, "utf-8")
+    return read(folder, (*NAMES, *names)).of(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "readers"),
+    [
+        ("a.md", Readers()),
+        ("board/plan.md", Readers(groups=(BOARD,))),
+        ("board/2026/plan.md", Readers(groups=(BOARD,))),
+        ("board/agenda.md", Readers()),
+        ("people/anna/x/y.md", Readers(oids=(ANNA,))),
+        ("boardroom.md", Readers()),
+        ("x/board/plan.md", Readers()),
+    ],
+)
+def test_the_deepest_rule_that_fits_holds(tmp_path: Path, name: str, readers: Readers) -> None:
+    assert who(tmp_path, RULES, name) == readers
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_order_of_the_rules_says_nothing(tmp_path: Path, order: int) -> None:
+    rules = "\n".join(RULES.strip().split("\n")[::order])
+
+    assert who(tmp_path, rules, "board/agenda.md") == Readers()
+    assert who(tmp_path, rules, "board/plan.md") == Readers(groups=(BOARD,))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fits"),
+    [
+        ("**", {"a.md", "board/plan.md", "board/2026/plan.md"}),
+        ("*", {"a.md"}),
+        ("**/plan.md", {"board/plan.md", "board/2026/plan.md"}),
+        ("board/*.md", {"board/plan.md"}),
+        ("board/*/plan.md", {"board/2026/plan.md"}),
+    ],
+)
+def test_a_star_stays_in_its_folder_and_two_go_through(
+    tmp_path: Path, pattern: str, fits: set[str]
+) -> None:
+    (tmp_path / "acl.yaml").write_text(f'"{pattern}": {{oids: [me]}}')
+    acl = read(tmp_path, NAMES)
+    names = ("a.md", "board/plan.md", "board/2026/plan.md")
+
+    assert {name for name in names if acl.of(name).oids} == fits
+
+
+def test_a_name_is_found_however_its_accents_are_written(tmp_path: Path) -> None:
+    rules = "re\u0301sume\u0301/**: {oids: [me]}"  # as a Mac writes it
+
+    assert who(tmp_path, rules, "r\u00e9sum\u00e9/a.md", "r\u00e9sum\u00e9/a.md").oids == ("me",)
+
+
+def test_without_rules_everything_is_public(tmp_path: Path) -> None:
+    assert read(tmp_path, NAMES).of("board/plan.md") == Readers()
+
+
+MISTAKES = {
+    "": "acl.yaml: must map paths to groups and oids.",
+    "- board/**": "acl.yaml: must map paths to groups and oids.",
+    "board/**: {group: [x]}": "acl.yaml: board/**.group: is not known here.",
+    "board/**: {groups: x}": "acl.yaml: board/**.groups: must be a list.",
+    "board/**: {groups: [7]}": "acl.yaml: board/**.groups.0: must be a string.",
+    "board/**: {groups: ['The board']}": "acl.yaml: board/**.groups.0: must be one word, such as",
+    "board/**: {groups: ['']}": "acl.yaml: board/**.groups.0: must be one word, such as",
+    "board/**:": "acl.yaml: board/**: must be an object.",
+    "board/**: {}": "acl.yaml: board/**: needs groups or oids; empty lists make it public.",
+    "bord/**: {groups: [x]}": "acl.yaml: bord/** fits none of the documents.",
+    "board/: {groups: [x]}": "acl.yaml: board/: write paths from here, such as board/** or a/b.md.",
+    "/board/**: {groups: [x]}": "acl.yaml: /board/**: write paths from here",
+    "board\\plan.md: {groups: [x]}": "acl.yaml: board\\plan.md: write paths from here",
+    "7: {groups: [x]}": "acl.yaml: 7",
+    "a.md: {groups: [x]}\na.md: {groups: []}": "acl.yaml cannot be read: a.md stands there twice.",
+    "a.md: {groups: [x], groups: []}": "acl.yaml cannot be read: groups stands there twice.",
+    "a.md: {groups: [x]": "acl.yaml cannot be read: ",
+    "a.md: &x {groups: [x]}\n<<: *x": "acl.yaml",
+    "a.md: !!python/object:os.system {}": "acl.yaml cannot be read: ",
+}
+
+
+@pytest.mark.parametrize("rules", MISTAKES)
+def test_a_mistake_stops_the_run_before_it_makes_anything_public(
+    tmp_path: Path, rules: str
+) -> None:
+    with pytest.raises(AclError) as stopped:
+        who(tmp_path, rules, "a.md")
+
+    assert str(stopped.value).startswith(MISTAKES[rules])
+
+
+@pytest.mark.parametrize("name", ["board/acl.yaml", "acl.yml", "ACL.yaml", ".acl.yaml", "acl.json"])
+def test_rules_at_another_place_stop_the_run_too(tmp_path: Path, name: str) -> None:
+    with pytest.raises(AclError, match="would not be obeyed"):
+        read(tmp_path, (*NAMES, name))
+
+
+def test_rules_above_the_folder_stop_the_run_too(tmp_path: Path) -> None:
+    (tmp_path / "acl.yaml").write_text("docs/**: {groups: [x]}")
+    (tmp_path / "docs").mkdir()
+
+    with pytest.raises(AclError, match="has rules for this folder too"):
+        read(tmp_path / "docs", NAMES)
+
+
+def test_rules_that_are_no_utf_8_stop_the_run_too(tmp_path: Path) -> None:
+    (tmp_path / "acl.yaml").write_bytes(b"a.md: {groups: [\xff]}")
+
+    with pytest.raises(AclError, match="cannot be read"):
+        read(tmp_path, NAMES)
