@@ -139,12 +139,16 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The first event: what the answer will stand on. The model has accepted the prompt."""
+    """The first event: what the answer will stand on. The model has accepted the prompt.
+
+    `images` are the URLs of those that were shown to the model beside the sources' text.
+    """
 
     sources: tuple[Source, ...]
     steps: tuple[Step, ...]
     model: str
     captions: bool = False
+    images: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

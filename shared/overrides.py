@@ -62,6 +62,11 @@ class Overrides(BaseModel):
         value = getattr(self, name)
         return value is not None and value is not False
 
+    @property
+    def images(self) -> bool:
+        """Whether the images of the found passages are to go to the model."""
+        return bool(self.use_gpt4v) and self.gpt4v_input != "text"
+
     def filled(self, defaults: Overrides) -> Overrides:
         """These overrides, with `defaults` wherever nothing was set."""
         return defaults.model_copy(update=self.model_dump(exclude_none=True))

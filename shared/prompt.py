@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +13,9 @@ from shared.overrides import Overrides
 
 # What a message costs beside its words: its role and the marks around it (OpenAI's own count).
 MESSAGE_TOKENS = 4
+IMAGE_TOKENS = 800  # of one image: OpenAI counts 765 for 1024 by 1024 pixels
+LABEL_TOKENS = 8  # of " (image 1)" behind a source's text
+MOST_IMAGES = 8  # of sources; what a model looks at closely
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,10 @@ def turns(history: Iterable[Message]) -> list[list[Message]]:
 
 def cost(messages: Iterable[Message], count: Callable[[str], int]) -> int:
     """Tokens of some messages, their frames included."""
-    return sum(count(said(message)) + MESSAGE_TOKENS for message in messages)
+    return sum(
+        count(said(message)) + MESSAGE_TOKENS + len(message.images) * IMAGE_TOKENS
+        for message in messages
+    )
 
 
 def said(message: Message) -> str:
@@ -109,26 +115,59 @@ def _bare(request: ChatRequest, system: Message, model: Model) -> int:
     return room_for((system, with_sources(request.messages[-1], ())), model)
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A prompt for an answer, and what it shows of the sources: the first `fitted`, `images`."""
+
+    prompt: Prompt
+    fitted: int
+    images: tuple[str, ...] = ()
+
+
 def for_answer(
     request: ChatRequest,
     overrides: Overrides,
     words: Words,
     model: Model,
     sources: tuple[Source, ...],
-) -> tuple[Prompt, int]:
-    """The prompt for an answer, and how many of the sources fitted into it, best first.
+) -> Asked:
+    """The prompt for an answer.
 
-    Instructions and question come first, then sources, then the newest turns of the history: what
-    does not fit is left out in the opposite order. Raises TooLong.
+    Instructions and question come first, then sources, their images, then the newest turns of the
+    history: what does not fit is left out in the opposite order. Raises TooLong.
     """
     system, question = instructions(words, request, overrides), request.messages[-1]
     room = _bare(request, system, model)
     captions = bool(overrides.semantic_captions)
     lines = fitting((source.line(captions) for source in sources), room, model)
-    asked = with_sources(question, lines)
+    room = room_for((system, with_sources(question, lines)), model)
+    seen = pictured(sources[: len(lines)], room)
+    asked = with_images(question, lines, seen, overrides.gpt4v_input == "images")
     history = newest(request.history, room_for((system, asked), model), model)
     messages = (system, *history, asked)
-    return Prompt("answer", messages, overrides.temperature or 0.0, overrides.seed), len(lines)
+    prompt = Prompt("answer", messages, overrides.temperature or 0.0, overrides.seed)
+    return Asked(prompt, len(lines), tuple(source.image or "" for source in seen.values()))
+
+
+def pictured(sources: Iterable[Source], room: int) -> dict[int, Source]:
+    """The sources whose images fit into `room` tokens, by their places."""
+    found = [(place, source) for place, source in enumerate(sources) if source.image]
+    return dict(found[: min(MOST_IMAGES, room // (IMAGE_TOKENS + LABEL_TOKENS))])
+
+
+def with_images(
+    question: Message, lines: Iterable[str], seen: Mapping[int, Source], alone: bool
+) -> Message:
+    """The question with its sources and their images; each line says which image is its own.
+
+    `alone`: the image stands for the source's text.
+    """
+    told, first = list(lines), len(question.images) + 1  # the user's own come before
+    for number, (place, source) in enumerate(seen.items(), first):
+        text = f"{source.sourcepage}:" if alone else told[place]
+        told[place] = f"{text} (image {number})"
+    images = tuple(source.image for source in seen.values() if source.image)
+    return replace(with_sources(question, told), images=question.images + images)
 
 
 def for_rewrite(request: ChatRequest, words: Words, model: Model) -> Prompt:

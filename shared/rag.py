@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
@@ -39,16 +40,17 @@ async def answer(rag: Rag, asked: ChatRequest) -> Events:
     query = await search_query(rag, request)
     found = await rag.retriever.search(request.user, query, used)
     # In a thread: counting megabytes would hold up every other answer of this worker.
-    prompt, fitted = await asyncio.to_thread(
+    asking = await asyncio.to_thread(
         prompts.for_answer, request, used, rag.words, rag.model, found.sources
     )
-    steps = thoughts(request, query, found, prompt, rag.model.name)
-    notes = (*notes, *found.notes, *left_out(len(found.sources) - fitted))
+    steps = thoughts(request, query, found, asking.prompt, rag.model.name)
+    notes = (*notes, *found.notes, *left_out(found, asking))
     if notes:
         steps = (*steps, Step("What was used instead", notes))
-    async with rag.model.open(prompt) as stream, aclosing(checked(stream)) as events:
+    async with rag.model.open(asking.prompt) as stream, aclosing(checked(stream)) as events:
         captions = bool(used.semantic_captions)
-        yield Context(found.sources[:fitted], steps, rag.model.name, captions)
+        sources = found.sources[: asking.fitted]
+        yield Context(sources, steps, rag.model.name, captions, asking.images)
         async for event in events:
             yield event
 
@@ -64,9 +66,18 @@ def possible(rag: Rag, request: ChatRequest) -> tuple[ChatRequest, tuple[str, ..
             "(ALLOW_CLIENT_PROMPTS)."
         )
     if "images" in rag.model.limits:
-        messages = tuple(replace(message, images=()) for message in request.messages)
-        request = replace(request, messages=messages)
+        request, blind = without_images(request, rag.model.name)
+        notes += blind
     return request, tuple(notes)
+
+
+def without_images(request: ChatRequest, model: str) -> tuple[ChatRequest, list[str]]:
+    """The request for a model that does not see, and a sentence where it asked for images."""
+    messages = tuple(replace(message, images=()) for message in request.messages)
+    overrides = request.overrides.model_copy(update={"use_gpt4v": None})
+    note = f"use_gpt4v was left out: {model} is not known to see images; text was used."
+    notes = [note] if request.overrides.images else []
+    return replace(request, messages=messages, overrides=overrides), notes
 
 
 def wanted(request: ChatRequest) -> list[str]:
@@ -109,11 +120,13 @@ def own(source: Source, user: User) -> Source:
     return replace(source, oids=oids, groups=groups)
 
 
-def left_out(number: int) -> list[str]:
-    """The note about sources that were found and are not in the prompt."""
-    if not number:
-        return []
-    return [f"{number} of the passages found did not fit the model and were left out."]
+def left_out(found: Found, asking: prompts.Asked) -> Iterator[str]:
+    """The notes about what was found and is not in the prompt."""
+    if number := len(found.sources) - asking.fitted:
+        yield f"{number} of the passages found did not fit the model and were left out."
+    images = sum(source.image is not None for source in found.sources[: asking.fitted])
+    if number := images - len(asking.images):
+        yield f"{number} of the images found did not fit the model and were left out."
 
 
 async def checked(stream: ModelStream) -> Events:

@@ -13,6 +13,7 @@ import sys
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 
 from shared import errors
@@ -124,7 +125,11 @@ class FakeRetriever:
         self.told.append((user, query, overrides))
         if self.error is not None:
             raise self.error
-        return self.found
+        if overrides.images:
+            return self.found
+        return replace(
+            self.found, sources=tuple(replace(s, image=None) for s in self.found.sources)
+        )
 
 
 def engine(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from shared.service import Service
 from tests.calls import JSON, QUESTION, Got, ask, call
+from tests.fakes import PLUS, FakeModel, FakeRetriever, engine
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = [
@@ -50,6 +53,24 @@ def folded(lines: list[dict[str, Any]]) -> dict[str, Any]:
         states = {key: value for key, value in choice.items() if key.endswith(("State", "_state"))}
         whole["rest"] |= states
     return whole
+
+
+@pytest.mark.parametrize("keys", [{"sessionState": 1}, {"session_state": 1}, {"stream": True}])
+def test_images_are_among_the_data_points_only_when_they_were_used(keys: dict[str, Any]) -> None:
+    def data_points(**overrides: Any) -> dict[str, Any]:
+        retriever = FakeRetriever((replace(PLUS, image="data:image/png;base64,AA=="),))
+        service = Service(engine(FakeModel(max_prompt_tokens=9000), retriever))
+        body = {**QUESTION, **keys, "context": {"overrides": overrides}}
+        route = "/chat" if "stream" in keys else "/chat/stream"
+        first = ask(call(route, body), service).lines[0]
+        shown: dict[str, Any] = folded([first])["context"]["data_points"]
+        return shown
+
+    assert data_points(use_gpt4v=True)["images"] == [
+        {"detail": "auto", "url": "data:image/png;base64,AA=="}
+    ]
+    assert "images" not in data_points()
+    assert "images" not in data_points(use_gpt4v=True, gpt4v_input="text")
 
 
 @pytest.mark.parametrize("keys", [{"sessionState": 1}, {"session_state": 1}, {"stream": True}])

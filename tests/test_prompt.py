@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -22,10 +24,10 @@ TURN_COST = 2 * (2 + MESSAGE_TOKENS)
 
 def prompted(budget: int, *history: Message) -> list[str]:
     request = ChatRequest((*history, QUESTION))
-    prompt, _ = for_answer(
+    asked = for_answer(
         request, Overrides(), WORDS, FakeModel(max_prompt_tokens=budget), (PLUS, STANDARD)
     )
-    return [message.content for message in prompt.messages]
+    return [message.content for message in asked.prompt.messages]
 
 
 def test_a_question_that_does_not_fit_is_refused_before_any_search() -> None:
@@ -98,3 +100,64 @@ def test_images_go_to_a_model_that_sees_and_a_thought_tells_of_one_that_does_not
     assert len(seen.context.steps) == 4
     assert blind.told[0].messages[-1].images == ()
     assert unseen.context.steps[4].description == ("fake cannot see images",)
+
+
+PICTURE, CHART = "data:image/png;base64,AA==", "data:image/png;base64,BB=="
+ILLUSTRATED = (replace(PLUS, image=PICTURE), STANDARD, replace(PLUS, id="c", image=CHART))
+
+
+def looked(model: FakeModel, *images: str, **overrides: Any) -> tuple[Message, Answer]:
+    """The question as the model got it, and the answer, of a search that finds images."""
+    request = ChatRequest((Message("user", "look", images),), Overrides(**overrides))
+    given = asyncio.run(collect(answer(engine(model, FakeRetriever(ILLUSTRATED)), request)))
+    return model.told[0].messages[-1], given
+
+
+def test_the_images_of_sources_go_to_a_model_that_sees_each_named_by_its_source() -> None:
+    asked, given = looked(FakeModel(max_prompt_tokens=9000), "data:mine", use_gpt4v=True)
+    lines = asked.content.partition("Sources:\n")[2].split("\n")
+
+    assert asked.images == ("data:mine", PICTURE, CHART)
+    assert given.context.images == (PICTURE, CHART)
+    assert lines == [
+        f"{PLUS.line()} (image 2)",
+        STANDARD.line(),
+        f"{PLUS.line()} (image 3)",
+    ]
+    assert len(given.context.steps) == 4
+
+
+def test_an_image_stands_for_its_source_where_only_images_are_asked_for() -> None:
+    model = FakeModel(max_prompt_tokens=9000)
+    asked, given = looked(model, use_gpt4v=True, gpt4v_input="images")
+    lines = asked.content.partition("Sources:\n")[2].split("\n")
+
+    assert lines[:2] == [f"{PLUS.sourcepage}: (image 1)", STANDARD.line()]
+    assert given.context.sources == ILLUSTRATED
+
+
+def test_a_blind_model_gets_text_and_a_thought_says_so() -> None:
+    asked, given = looked(FakeModel(limits={"images": "fake is blind"}), use_gpt4v=True)
+
+    assert asked.images == given.context.images == ()
+    assert "image" not in asked.content
+    assert given.context.steps[4].description == (
+        "use_gpt4v was left out: fake is not known to see images; text was used.",
+    )
+
+
+def test_images_that_do_not_fit_are_left_out_and_a_thought_says_so() -> None:
+    asked, given = looked(FakeModel(max_prompt_tokens=1500), use_gpt4v=True)
+
+    assert asked.images == given.context.images == (PICTURE,)
+    assert given.context.steps[4].description == (
+        "1 of the images found did not fit the model and were left out.",
+    )
+
+
+def test_a_picture_of_an_earlier_turn_counts_too() -> None:
+    shown = Message("user", "u1 u2", ("data:old",))
+    fits = BARE + len(PLUS.line().split()) + len(STANDARD.line().split())
+
+    assert prompted(fits + 900, shown)[1:-1] == ["u1 u2"]
+    assert prompted(fits + 700, shown)[1:-1] == []

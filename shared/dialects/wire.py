@@ -122,10 +122,14 @@ def message(content: str) -> Json:
 
 
 def data_points(context: Context) -> Json:
-    """The passages as text, and what may be cited, once each: frontends link only those."""
+    """The passages as text, and what may be cited, once each: frontends link only those.
+
+    `images` are there only when images were used.
+    """
     pages = dict.fromkeys(source.sourcepage for source in context.sources)
     lines = [source.line(context.captions) for source in context.sources]
-    return {"text": lines, "citations": list(pages)}
+    images = [{"detail": "auto", "url": url} for url in context.images]
+    return {"text": lines, "citations": list(pages), **({"images": images} if images else {})}
 
 
 def thought(step: Step) -> Json:
