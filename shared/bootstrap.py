@@ -51,7 +51,7 @@ def build(settings: Settings) -> Service:
     Raises SettingsError.
     """
     clients = Clients(settings)
-    model, retriever = _model(clients), _retriever(clients)
+    model, retriever = chat_model(clients), _retriever(clients)
     defaults = Overrides(top=settings.default_top, temperature=settings.default_temperature)
     words = read_words(HERE / "prompts")
     return Service(
@@ -114,7 +114,8 @@ MODELS: Mapping[str, Callable[[Clients], Model]] = {
 }
 
 
-def _model(clients: Clients) -> Model:
+def chat_model(clients: Clients) -> Model:
+    """The model that answers. Raises SettingsError."""
     name = clients.settings.chat_model or _configured(clients.settings)
     known = MODELS.get(name)
     return known(clients) if known else _imported(name)(clients.settings)

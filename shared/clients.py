@@ -11,12 +11,17 @@ from shared.settings import Settings
 
 Embed = Callable[[Sequence[str]], Awaitable[list[list[float]]]]
 
+PATIENT_SECONDS = 600.0  # for one request, its waits included
+
 
 class Clients:
-    """One worker's clients. Imports the libraries that are asked for, and no other."""
+    """One worker's clients. Imports the libraries that are asked for, and no other.
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    `patient` ones are for a run over many documents, which may wait for minutes.
+    """
+
+    def __init__(self, settings: Settings, patient: bool = False) -> None:
+        self.settings, self.patient = settings, patient
 
     @cached_property
     def identity(self) -> Any:
@@ -34,9 +39,8 @@ class Clients:
 
         (given,) = configuration.required(self.settings, "AZURE_OPENAI_ENDPOINT")
         endpoint = given.removesuffix("/v1").removesuffix("/openai")
-        return make_client(
-            f"{endpoint}/openai/v1/", identity.bearer(self.identity, identity.OPENAI_SCOPE)
-        )
+        key = identity.bearer(self.identity, identity.OPENAI_SCOPE)
+        return make_client(f"{endpoint}/openai/v1/", key, self.patient)
 
     @cached_property
     def openai(self) -> Any:
@@ -50,7 +54,7 @@ class Clients:
         async def key() -> str:
             return value
 
-        return make_client(base_url, key)
+        return make_client(base_url, key, self.patient)
 
     @cached_property
     def embed(self) -> Embed | None:
@@ -62,4 +66,11 @@ class Clients:
         from shared.models.openai_client import embed
 
         client = self.azure_openai if azure else self.openai
-        return partial(embed, client, name, self.settings.search_seconds)
+        seconds = PATIENT_SECONDS if self.patient else self.settings.search_seconds
+        return partial(embed, client, name, seconds)
+
+    async def close(self) -> None:
+        """Close what was made."""
+        for name in ("azure_openai", "openai", "identity"):
+            if name in vars(self):
+                await vars(self)[name].close()

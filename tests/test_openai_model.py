@@ -16,6 +16,7 @@ import pytest
 from shared import errors
 from shared.bootstrap import build
 from shared.chat import Answer, Message, ToolCall, collect
+from shared.clients import Clients
 from shared.models import Prompt
 from shared.models.openai_client import translated
 from shared.models.openai_request import known_of
@@ -325,6 +326,26 @@ def test_a_short_wait_is_waited_for(server: Upstream) -> None:
 
     assert got.status == 200
     assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize("wait", ["2.5", None])
+def test_a_patient_client_waits_as_long_as_it_is_asked_to(
+    server: Upstream, wait: str | None
+) -> None:
+    async def go() -> int:
+        clients = Clients(read(settings(server, OPENAI_EMBEDDING_MODEL="e")), patient=True)
+        assert clients.embed is not None
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return len(await clients.embed(["x", "y"]))
+        finally:
+            await clients.close()
+
+    times = 1 if wait else 3
+    server.plan += [error(429, {"Retry-After": wait} if wait else {})] * times
+
+    assert asyncio.run(go()) == 2
+    assert len(server.asked) == times + 1
 
 
 SAID = event(chunk("Some "))

@@ -28,7 +28,7 @@ from shared.models.sse import CODES
 
 Key = Callable[[], Awaitable[str]]
 
-RETRIES = 1
+RETRIES, PATIENT_RETRIES = 1, 8
 CONNECT_SECONDS = 5.0
 # What we send of our own accord: where one is refused, the question is not at fault.
 PARAMETERS = (
@@ -47,8 +47,12 @@ RAW = "x-stainless-raw-response"  # by which the SDK knows that we read the stre
 LOOPBACK = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 
 
-def make_client(base_url: str, key: Key) -> AsyncOpenAI:
-    """The client for an endpoint, made once a worker. `key` is asked at every attempt."""
+def make_client(base_url: str, key: Key, patient: bool = False) -> AsyncOpenAI:
+    """The client for an endpoint, made once a worker. `key` is asked at every attempt.
+
+    A `patient` one is for a run over many documents: it waits as long as the service asks (the SDK
+    up to two minutes), several times.
+    """
 
     async def only_ours(sent: httpx2.Request) -> None:
         sent.headers = _headers(sent, len(await sent.aread()), await key())
@@ -60,10 +64,13 @@ def make_client(base_url: str, key: Key) -> AsyncOpenAI:
         organization="",
         project="",
         webhook_secret="",
-        max_retries=RETRIES,
+        max_retries=PATIENT_RETRIES if patient else RETRIES,
         # Of the SDK's two transports the one with a third of the other's work for a stream.
         http_client=DefaultAioHttpClient(
-            event_hooks={"request": [only_ours], "response": [_no_long_waits]},
+            event_hooks={
+                "request": [only_ours],
+                "response": [] if patient else [_no_long_waits],
+            },
             follow_redirects=False,
             mounts=dict.fromkeys(LOOPBACK),
             timeout=httpx2.Timeout(600, connect=CONNECT_SECONDS),
