@@ -1,147 +1,114 @@
-"""What text does a file hold, page by page?
+"""What does a file hold, page by page?
 
-To read another type of file, add a function and its row in `READERS`.
+To read another type of file, add its row in `KINDS`, and its function in `kinds/`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pypdf import PageObject, PdfReader
-from pypdf.errors import DependencyError, PyPdfError
+from shared.ingest.kinds import html, pdf, pictures, records, sheets, slides, text, word
+from shared.ingest.kinds.office import kind_of_zip
+from shared.ingest.pages import LARGEST, MEGABYTE, Content, Unreadable, filled
 
-# A line further below the last one than this many times its own height begins a paragraph.
-_PARAGRAPH_GAP = 1.6
-_HYPHEN = re.compile(r"\w-$")
-
-# A damaged PDF makes pypdf stumble in more ways than its own errors name.
-_DAMAGE = (
-    PyPdfError,
-    DependencyError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    OSError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
+_HEAD = 65536
+_OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
+_PICTURES = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*")
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """The text of one page; `number` counts from 1 and is None where a file has no pages."""
+class _Kind:
+    """How a type of file is read, and what its bytes look like."""
 
-    text: str
-    number: int | None = None
-    markdown: bool = False
-
-
-class Unreadable(Exception):
-    """A file gave no text; the message is a sentence that names the file."""
+    content: str
+    reader: Callable[[Path], Content]
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    text: str
-    size: float
-    y: float
+def read(path: Path, largest: int = LARGEST) -> Content:
+    """Read a file of at most `largest` bytes into its pages that hold text or pictures.
 
-
-def read(path: Path) -> tuple[Page, ...]:
-    """Read a file into its pages that hold text.
-
-    Raises `Unreadable` for a type that has no reader, a damaged file and one without any text.
+    Raises Unreadable, with the reason. A hostile file may take any time and memory: see
+    `shared.ingest.child`.
     """
-    reader = READERS.get(path.suffix.lower())
-    if reader is None:
-        raise Unreadable(f"{path} cannot be read: there is no reader for this type of file.")
-    pages = tuple(page for page in reader(path) if page.text.strip())
+    try:
+        content = _read(path, largest)
+    except (Unreadable, MemoryError):
+        raise
+    except Exception as error:  # Eight libraries stumble over damage in more ways than they name.
+        raise Unreadable("It is damaged.") from error
+    pages = filled(content.pages)
     if not pages:
-        raise Unreadable(f"{path} cannot be read: it holds no text.")
-    return pages
+        raise Unreadable(_nothing(content))
+    return replace(content, pages=pages)
 
 
-def _plain(path: Path) -> tuple[Page, ...]:
-    return (Page(_decoded(path)),)
+def _read(path: Path, largest: int) -> Content:
+    kind = KINDS.get(path.suffix.lower())
+    if kind is None:
+        raise Unreadable("There is no reader for this type of file.")
+    head = _head(path, largest)
+    found = _content(path, head)
+    if found == "encrypted":
+        raise Unreadable("It is encrypted: it opens with a password only.")
+    if found != kind.content:
+        raise Unreadable("Its content is not what its name says.")
+    return kind.reader(path)
 
 
-def _markdown(path: Path) -> tuple[Page, ...]:
-    return (Page(_decoded(path), markdown=True),)
-
-
-def _decoded(path: Path) -> str:
+def _head(path: Path, largest: int) -> bytes:
     try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Unreadable(f"{path} cannot be read: it is not UTF-8 text.") from error
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
     except OSError as error:
-        raise Unreadable(f"{path} cannot be read: {error.strerror}.") from error
+        raise Unreadable(f"It cannot be opened: {error.strerror}.") from error
+    if not head.strip():
+        raise Unreadable("It is empty.")
+    if size > largest:
+        raise Unreadable(f"It is larger than {largest / MEGABYTE:g} MB.")
+    return head
 
 
-def _pdf(path: Path) -> tuple[Page, ...]:
-    try:
-        pages = PdfReader(path).pages
-        return tuple(Page(page_text(page), number) for number, page in enumerate(pages, 1))
-    except _DAMAGE as error:
-        raise Unreadable(f"{path} cannot be read: it is damaged or encrypted.") from error
+def _content(path: Path, head: bytes) -> str:
+    """What the bytes of a file are, whatever it is called."""
+    if head.lstrip().startswith(b"%PDF-"):
+        return "pdf"
+    if text.is_text(head):
+        return "text"
+    if head.startswith(b"PK\x03\x04"):
+        return kind_of_zip(path)
+    if head.startswith(_OLD_OFFICE):
+        return "encrypted" if _ENCRYPTED in path.read_bytes() else "old office"
+    picture = head.startswith(_PICTURES) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP")
+    return "picture" if picture else "pdf" if b"%PDF-" in head[:1024] else "unknown"
 
 
-def page_text(page: PageObject) -> str:
-    """The text of a PDF page: a line for each heading and each paragraph."""
-    text, last = "", None
-    for line in _lines(page):
-        text += _joint(text, last, line) + line.text
-        last = line
-    return text
+def _nothing(content: Content) -> str:
+    if any(page.number for page in content.pages):
+        return "It is scanned or drawn: its pages hold no text, and no picture that can be shown."
+    return "It holds no text."
 
 
-def _joint(text: str, last: _Line | None, line: _Line) -> str:
-    """What stands between two lines. Within a paragraph a sentence is not cut by a line's end."""
-    if last is None:
-        return ""
-    if line.size < last.size:  # A heading stays with what follows it when the page is split.
-        return "\n"
-    if line.size > last.size or last.y - line.y > _PARAGRAPH_GAP * line.size:
-        return "\n\n"
-    return "" if _HYPHEN.search(text) else " "
-
-
-def _lines(page: PageObject) -> tuple[_Line, ...]:
-    pieces: list[_Line] = []
-
-    def visit(
-        text: str, matrix: Sequence[float], within: Sequence[float], font: object, size: float
-    ) -> None:
-        # pypdf's two matrices: where the text is placed, inside where its block is placed.
-        y = within[4] * matrix[1] + within[5] * matrix[3] + matrix[5]
-        scale = abs(within[3] * matrix[3]) or 1.0
-        pieces.append(_Line(text, round(size * scale, 1), y))
-
-    page.extract_text(visitor_text=visit)
-    return tuple(_whole_lines(pieces))
-
-
-def _whole_lines(pieces: Iterable[_Line]) -> Iterable[_Line]:
-    """Join pieces to lines; the first piece that is not blank gives a line its size and place."""
-    text, first = "", None
-    for piece in pieces:
-        head, *rest = piece.text.split("\n")
-        text += head
-        first = first or (piece if head.strip() else None)
-        for part in rest:
-            if first and text.strip():
-                yield _Line(" ".join(text.split()), first.size, first.y)
-            text, first = part, piece if part.strip() else None
-    if first and text.strip():
-        yield _Line(" ".join(text.split()), first.size, first.y)
-
-
-READERS: dict[str, Callable[[Path], tuple[Page, ...]]] = {
-    ".md": _markdown,
-    ".pdf": _pdf,
-    ".txt": _plain,
+KINDS: Mapping[str, _Kind] = {
+    ".csv": _Kind("text", sheets.separated),
+    ".docx": _Kind("docx", word.word),
+    ".htm": _Kind("text", html.page),
+    ".html": _Kind("text", html.page),
+    ".json": _Kind("text", records.records),
+    ".jsonl": _Kind("text", records.records),
+    ".markdown": _Kind("text", text.markdown),
+    ".md": _Kind("text", text.markdown),
+    ".ndjson": _Kind("text", records.records),
+    ".pdf": _Kind("pdf", pdf.pdf),
+    ".pptx": _Kind("pptx", slides.slides),
+    ".tsv": _Kind("text", sheets.separated),
+    ".txt": _Kind("text", text.plain),
+    ".xlsx": _Kind("xlsx", sheets.workbook),
+    **dict.fromkeys(
+        (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"),
+        _Kind("picture", pictures.picture_file),
+    ),
 }

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
-from shared.ingest.read import Unreadable, read
+from shared.ingest.pages import Unreadable
+from shared.ingest.read import read
 from shared.ingest.split import Passage, passages
 
 DATA = Path(__file__).parent.parent / "data"
@@ -25,8 +26,13 @@ def documents(folder: Path) -> tuple[Path, ...]:
 
 
 def file_passages(folder: Path, path: Path) -> tuple[Passage, ...]:
-    """The passages of one file in `folder`. Raises `Unreadable`."""
-    return tuple(passages(path.relative_to(folder).as_posix(), read(path)))
+    """The passages of one file in `folder`. Raises Unreadable, with the file's name."""
+    name = path.relative_to(folder).as_posix()
+    try:
+        content = read(path)
+    except Unreadable as error:
+        raise Unreadable(f"{name}: {error}") from error
+    return tuple(passages(name, content.pages, content.category))
 
 
 def json_lines(found: Iterable[Passage]) -> str:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from semantic_text_splitter import MarkdownSplitter, TextSplitter
-
-from shared.ingest.read import Page
+from shared.ingest.captions import caption
+from shared.ingest.pages import Page
+from shared.ingest.parts import markdown_parts, pieces, plain_parts
+from shared.ingest.sections import Section, lead, sections
+from shared.names import encoded
 from shared.tokens import count_tokens
 
 LIMIT = 350
 """The most tokens of a passage, by `count_tokens`: about two paragraphs."""
 
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
-_FENCE = re.compile(r" {0,3}(```|~~~)")
-_TABLE = re.compile(r"^(?P<header>\|.*\n\|[ \t:|-]+\n)(?:\|.*(?:\n|\Z))+", re.MULTILINE)
-# These four have a meaning in a citation `[path#page=3]` and in the link made of it.
-_RESERVED = re.compile(r"[\[\]#%]")
+VERSION = 1
+"""Part of each file's fingerprint: raise it with any change in what a file's passages are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +40,51 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class _Section:
-    """The text under one heading; `path` names that heading last, the ones above it first."""
+class Cut:
+    """The content of a passage, and where in its page's text it lies, headings included.
 
-    path: tuple[str, ...]
-    body: str
+    What several cuts share is what is said again. Nothing but white space lies in none.
+    """
+
+    content: str
+    start: int
+    end: int
 
 
-def passages(name: str, pages: Iterable[Page]) -> Iterator[Passage]:
-    """Split the pages of the file `name`, its path from the documents' folder with `/`."""
-    sourcefile = _RESERVED.sub(lambda found: f"%{ord(found[0]):02X}", name)
-    category, slash, _ = name.partition("/")
+def passages(name: str, pages: Iterable[Page], category: str | None = None) -> Iterator[Passage]:
+    """Split the pages of the file `name`, its path from the documents' folder with `/`.
+
+    The category is the file's top folder, unless the file gives one itself.
+    """
+    folder, slash, _ = name.partition("/")
+    sourcefile = encoded(name)
+    within = category or (folder if slash else "")
+    whole = Passage(key_of(name), "", sourcefile, sourcefile, within)
     for page in pages:
-        anchor = f"#page={page.number}" if page.number else ""
-        for part, content in enumerate(split(page), 1):
-            yield Passage(
-                id=f"{_key(name)}-p{page.number or 0}-{part}",
-                content=content,
-                sourcepage=sourcefile + anchor,
-                sourcefile=sourcefile,
-                category=category if slash else "",
-            )
+        yield from _page_passages(name, page, whole)
 
 
-def _key(name: str) -> str:
+def _page_passages(name: str, page: Page, whole: Passage) -> Iterator[Passage]:
+    anchor = f"#page={page.number}" if page.number else ""
+    key, cited = f"{whole.id}-p{page.number or 0}", whole.sourcepage + anchor
+    for part, content in enumerate(split(page), 1):
+        yield replace(whole, id=f"{key}-{part}", content=content, sourcepage=cited)
+    for place, picture in enumerate(page.pictures):
+        content = pieces(caption(name, page, place), LIMIT)[0].strip()
+        picture_key = f"{key}-i{place + 1}"
+        shown = replace(whole, id=picture_key, content=content, sourcepage=cited)
+        yield replace(shown, image=picture.data)
+
+
+def described(passage: Passage, description: str) -> Passage:
+    """A picture's passage with what a model sees in it, below the line that names the picture."""
+    named = passage.content.partition("\n")[0]
+    first, *_ = pieces(f"{named}\n\n{description.strip()}", LIMIT)
+    return replace(passage, content=first.strip())
+
+
+def key_of(name: str) -> str:
+    """What the ids of a file's passages begin with, before a hyphen."""
     # Readable, and with the hash no two paths share it. An id may hold no other characters.
     readable = re.sub(r"[^A-Za-z0-9_]+", "-", name)[:80]
     return f"{readable}-{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
@@ -75,73 +95,29 @@ def split(page: Page) -> Iterator[str]:
 
     A Markdown passage begins with the headings above it, `Northwind Standard > Dental`.
     """
-    if not page.markdown:
-        yield from _stripped(pieces(page.text, LIMIT))
-        return
-    sections = tuple(_sections(page.text))
-    for section, following in zip(sections, (*sections[1:], None), strict=True):
-        if not (following and _says(following, section)):
-            yield from _section_passages(section)
+    return (cut.content for cut in cuts(page))
 
 
-def pieces(text: str, limit: int) -> tuple[str, ...]:
-    """Cut `text` at its natural borders. Joined, the pieces are the text."""
-    return tuple(TextSplitter.from_callback(count_tokens, limit, trim=False).chunks(text))
+def cuts(page: Page) -> Iterator[Cut]:
+    """The same, with their places in the page's text."""
+    if page.markdown:
+        for section in sections(page.text, LIMIT):
+            yield from _section_cuts(page.text, section)
+    else:
+        for part in plain_parts(page.text, LIMIT):
+            yield Cut(page.text[part.start : part.end].strip(), part.start, part.end)
 
 
-def _stripped(texts: Iterable[str]) -> Iterator[str]:
-    return (text.strip() for text in texts if text.strip())
-
-
-def _sections(text: str) -> Iterator[_Section]:
-    path: tuple[tuple[int, str], ...] = ()
-    body: list[str] = []
-    fenced = False
-    for line in text.splitlines(keepends=True):
-        fenced ^= bool(_FENCE.match(line))
-        heading = None if fenced else _HEADING.match(line)
-        if heading:
-            yield _Section(tuple(title for _, title in path), "".join(body))
-            level = len(heading[1])
-            path, body = (*(above for above in path if above[0] < level), (level, heading[2])), []
-        else:
-            body.append(line)
-    yield _Section(tuple(title for _, title in path), "".join(body))
-
-
-def _lead(section: _Section) -> str:
-    """The heading path, without its outer headings where it would fill half of a passage."""
-    path = section.path
-    while path and count_tokens(" > ".join(path)) > LIMIT // 2:
-        path = path[1:]
-    return " > ".join(path)
-
-
-def _says(following: _Section, section: _Section) -> bool:
-    """Whether an empty section needs no passage, as the next one carries its headings."""
-    below = following.path[:-1][: len(section.path)] == section.path
-    return not section.body.strip() and below and _lead(following) == " > ".join(following.path)
-
-
-def _section_passages(section: _Section) -> Iterator[str]:
-    lead = _lead(section)
+def _section_cuts(text: str, section: Section) -> Iterator[Cut]:
+    above = lead(section, LIMIT)
+    start = f"{above}\n\n" if above else ""
     # A heading too long to be carried stays in the text.
-    body = section.body if lead else "\n\n".join((*section.path[-1:], section.body))
-    start = f"{lead}\n\n" if lead else ""
-    parts = tuple(_stripped(_markdown_pieces(body, LIMIT - count_tokens(start))))
-    yield from (start + part for part in parts) if parts else _stripped((lead,))
-
-
-def _markdown_pieces(body: str, limit: int) -> Iterator[str]:
-    """Like `pieces`, but a piece that begins inside a table repeats the table's header."""
-    tables = tuple(found for found in _TABLE.finditer(body) if _repeats(found, limit))
-    room = limit - max((count_tokens(found["header"]) for found in tables), default=0)
-    splitter = MarkdownSplitter.from_callback(count_tokens, room, trim=False)
-    for start, piece in splitter.chunk_indices(body):
-        inside = (found for found in tables if found.end("header") <= start < found.end())
-        yield next((found["header"] for found in inside), "") + piece
-
-
-def _repeats(table: re.Match[str], limit: int) -> bool:
-    fits = count_tokens(table[0]) <= limit
-    return not fits and count_tokens(table["header"]) <= limit // 2
+    place = section.body if above else section.start
+    body = text[place : section.end]
+    parts = tuple(markdown_parts(body, LIMIT - count_tokens(start)))
+    for number, part in enumerate(parts):
+        begin = place + part.start if number else section.start
+        said = part.header + body[part.start : part.end]
+        yield Cut(start + said.strip(), begin, place + part.end)
+    if above and not parts:
+        yield Cut(above, section.start, section.end)

@@ -1,0 +1,68 @@
+"""How are rows written as a Markdown table, and which of the rows of a sheet are one?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+Row = Sequence[str]
+
+_NUMBER = re.compile(r"[^\w]*\d[\d.,:%/\-\s]*[^\w]*$")
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Rows as a Markdown table; the first is its header. Columns without any text are left out."""
+    width = max(map(len, rows), default=0)
+    padded = [[_cell(text) for text in (*row, *[""] * (width - len(row)))] for row in rows]
+    kept = [column for column in range(width) if any(row[column] for row in padded)]
+    if not kept:
+        return ""
+    lines = ["| " + " | ".join(row[column] for column in kept) + " |" for row in padded]
+    return "\n".join((lines[0], "|" + "---|" * len(kept), *lines[1:]))
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")
+
+
+def blocks(rows: Iterable[Row]) -> Iterator[str]:
+    """The tables of a sheet, and the lines of text beside them, each as Markdown.
+
+    Empty rows part them. What follows a gap without a header of its own goes on under the last.
+    """
+    header: Row = ()
+    for empty, group in groupby(rows, key=lambda row: not any(text.strip() for text in row)):
+        if empty:
+            continue
+        lines = list(group)
+        above = _lines_above(lines)
+        yield from map(_line, lines[:above])
+        lines = lines[above:]
+        if lines and header and not _is_header(lines[0]):
+            lines.insert(0, header)
+        if lines:
+            header = lines[0]
+            yield table(lines)
+
+
+def _lines_above(rows: Sequence[Row]) -> int:
+    """How many rows are text above a table. Rows of one cell each are a table of one column."""
+    first = next((number for number, row in enumerate(rows) if not _is_line(row)), None)
+    return first if first is not None else len(rows) == 1
+
+
+def _filled(row: Row) -> list[str]:
+    return [text for text in row if text.strip()]
+
+
+def _is_line(row: Row) -> bool:
+    return len(_filled(row)) == 1
+
+
+def _line(row: Row) -> str:
+    return " ".join(_filled(row)[0].split())
+
+
+def _is_header(row: Row) -> bool:
+    return not any(_NUMBER.match(text.strip()[:40]) for text in row)

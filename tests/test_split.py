@@ -1,0 +1,204 @@
+"""Is nothing lost, nothing too large and no word cut, whatever text is split?"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.ingest.pages import Page, Picture
+from shared.ingest.parts import OVERLAP
+from shared.ingest.split import LIMIT, Cut, cuts, described, passages, split
+from shared.tokens import count_tokens
+
+LANGUAGES = {
+    "English": "The plan covers emergency room visits at any hospital. Each one costs $150. ",
+    "German": "Die Krankenversicherung übernimmt Zahnreinigungen. Brillengläser kosten 40 €. ",
+    "Arabic": "تغطي الخطة زيارات غرفة الطوارئ في أي مستشفى. هل تغطي النظارات؟ نعم. ",
+    "Chinese": "该计划涵盖网络内外任何医院的急诊室就诊。自付费用为一百五十美元。",
+    "Hindi": "यह योजना किसी भी अस्पताल की यात्राओं को कवर करती है। चश्मा भी शामिल है। ",
+    "Japanese": "このプランは救急外来を対象としています。自己負担額は百五十ドルです。",
+}
+WORDS = st.sampled_from(
+    "copay deductible $1,500 3.5 Straße naïve مستشفى अस्पताल 急诊室 don't Dr. 👩🏽‍💻 a_b".split()
+)
+SENTENCES = st.lists(WORDS, min_size=1, max_size=30).map(lambda words: " ".join(words) + ". ")
+ROWS = st.lists(WORDS, min_size=3, max_size=3).map(lambda cells: f"| {' | '.join(cells)} |\n")
+TABLES = st.lists(ROWS, min_size=1, max_size=60).map(
+    lambda rows: "\n\n| A | B | C |\n|---|---|---|\n" + "".join(rows) + "\n"
+)
+HEADINGS = st.tuples(st.integers(1, 4), WORDS).map(
+    lambda parts: f"\n\n{'#' * parts[0]} {parts[1]}\n\n"
+)
+LISTS = st.lists(SENTENCES, min_size=1, max_size=8).map(
+    lambda items: "\n" + "".join(f"- {item}\n" for item in items)
+)
+BREAKS = st.sampled_from(["\n", "\n\n", "\r\n\r\n", "   ", "\n```\n", "\n---\n", "|"])
+BLOCKS = st.one_of(SENTENCES, SENTENCES, TABLES, HEADINGS, LISTS, BREAKS, st.text(max_size=60))
+TEXTS = st.lists(BLOCKS, max_size=25).map("".join)
+PAGES = st.builds(Page, TEXTS, markdown=st.booleans())
+
+
+def uncovered(page: Page, found: list[Cut]) -> str:
+    """What of a page's text lies in no cut."""
+    left, place = "", 0
+    for cut in found:
+        left += page.text[place : cut.start]
+        place = max(place, cut.end)
+    return (left + page.text[place:]).strip()
+
+
+def is_within_word(text: str, place: int) -> bool:
+    """Whether a place lies between two letters of a script that parts words by blanks."""
+    around = text[max(0, place - 1) : place + 1]
+    return bool(re.fullmatch(r"[A-Za-zÀ-ɏ0-9\u0620-\u064a\u0904-\u0939]{2}", around))
+
+
+@settings(max_examples=200, deadline=None)
+@given(PAGES)
+def test_nothing_but_white_space_lies_in_no_passage(page: Page) -> None:
+    found = list(cuts(page))
+
+    assert uncovered(page, found) == ""
+    assert all(0 <= cut.start < cut.end <= len(page.text) for cut in found)
+
+
+@settings(max_examples=200, deadline=None)
+@given(PAGES)
+def test_a_passage_holds_the_words_of_its_place_in_their_order(page: Page) -> None:
+    for cut in cuts(page):
+        rest = iter(re.findall(r"\w", cut.content))
+        place = page.text[cut.start : cut.end]
+
+        assert all(letter in rest for letter in re.findall(r"\w", place))
+
+
+@settings(max_examples=200, deadline=None)
+@given(PAGES)
+def test_no_passage_is_empty_or_over_the_limit(page: Page) -> None:
+    sizes = [count_tokens(content) for content in split(page)]
+
+    assert all(0 < size <= LIMIT for size in sizes)
+
+
+@settings(max_examples=200, deadline=None)
+@given(PAGES)
+def test_no_word_is_cut(page: Page) -> None:
+    places = {place for cut in cuts(page) for place in (cut.start, cut.end)}
+    longest = max(map(count_tokens, page.text.split()), default=0)
+
+    assert longest > LIMIT // 2 or not any(is_within_word(page.text, place) for place in places)
+
+
+@settings(max_examples=200, deadline=None)
+@given(PAGES)
+def test_what_is_said_again_is_short(page: Page) -> None:
+    found = list(cuts(page))
+    again = [page.text[after.start : before.end] for before, after in pairwise(found)]
+
+    assert all(count_tokens(text) <= OVERLAP * LIMIT for text in again)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_next_passage_begins_with_the_last_sentences_of_the_one_before(language: str) -> None:
+    text = LANGUAGES[language] * 40
+
+    first, second, *_ = split(Page(text))
+
+    again = max((n for n in range(1, 200) if first.endswith(second[:n].rstrip())), default=0)
+    assert again >= 15
+    assert text.strip().startswith(second[:10]) or second[:10] in LANGUAGES[language]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_long_text_is_cut_between_sentences(language: str) -> None:
+    parts = list(split(Page(LANGUAGES[language] * 40)))
+
+    assert len(parts) > 2
+    assert all(part[-1] in ".。।؟" for part in parts)
+
+
+def test_a_table_is_not_repeated_beyond_its_header() -> None:
+    rows = "".join(f"| Row {number}. | It costs ${number}. |\n" for number in range(90))
+    text = f"# Costs\n\n| A | B |\n|---|---|\n{rows}\nAfter it. Another sentence.\n"
+
+    parts = list(split(Page(text, markdown=True)))
+
+    assert len(parts) > 2
+    for number in range(90):
+        assert sum(f"| Row {number}. |" in part for part in parts) == 1
+
+
+@pytest.mark.parametrize("markdown", [False, True])
+def test_a_heading_within_a_page_stays_with_the_text_below_it(markdown: bool) -> None:
+    said = "A sentence of some words stands here. " * 31
+    text = "\n\n".join(f"Heading {number}\n{said}" for number in range(5))
+
+    parts = list(split(Page(text, markdown=markdown)))
+
+    for number in range(5):
+        [holder] = [part for part in parts if f"Heading {number}" in part]
+        assert f"Heading {number}\nA sentence of" in holder
+
+
+def test_a_table_stays_with_the_line_that_announces_it() -> None:
+    rows = "".join(f"| Row {number} | It costs ${number} |\n" for number in range(90))
+    text = f"# Costs\n\nWhat each row costs:\n\n| A | B |\n|---|---|\n{rows}"
+
+    first, *_ = split(Page(text, markdown=True))
+
+    assert first.startswith("Costs\n\nWhat each row costs:\n\n| A | B |\n|---|---|\n| Row 0 |")
+
+
+def test_a_table_below_a_long_text_begins_with_its_header() -> None:
+    rows = "".join(f"| Row {number} | It costs ${number} |\n" for number in range(12))
+    said = "A sentence of some words stands here. " * 18
+    text = f"{said}\n\nWhat it costs.\n\n| A | B |\n|---|---|\n{rows}"
+
+    *_, table = split(Page(text, markdown=True))
+
+    assert table.startswith("| A | B |")
+
+
+def test_a_picture_is_a_passage_beside_its_page() -> None:
+    text = "Evacuation\n\nFigure 1: Ways out of the tower.\n\nUse the stairs."
+    page = Page(text, 3, pictures=(Picture(b"one"), Picture(b"two")))
+
+    said, first, second = passages("plans/fire-drill.pdf", [page])
+
+    assert said.image is None
+    assert (first.image, second.image) == (b"one", b"two")
+    assert {said.sourcepage, first.sourcepage} == {"plans/fire-drill.pdf#page=3"}
+    assert first.id == said.id.removesuffix("-1") + "-i1"
+    assert first.content.splitlines() == [
+        "Picture on page 3 of fire drill (plans/fire-drill.pdf)",
+        "Figure 1: Ways out of the tower.",
+        "Evacuation",
+        "Figure 1: Ways out of the tower. Use the stairs.",
+    ]
+
+
+def test_a_picture_file_is_described_by_its_name_and_folder() -> None:
+    [found] = passages("board/org-chart_2024.png", [Page("", pictures=(Picture(b"x"),))])
+
+    assert found.content == "Picture: board org chart 2024 (board/org-chart_2024.png)"
+    assert found.sourcepage == "board/org-chart_2024.png"
+
+
+def test_a_description_takes_the_place_of_what_was_around_the_picture() -> None:
+    [found] = passages("board/chart.png", [Page("", pictures=(Picture(b"x"),))])
+
+    seen = described(found, " Three boxes. ")
+
+    assert seen.content == "Picture: board chart (board/chart.png)\n\nThree boxes."
+    assert (seen.id, seen.image) == (found.id, b"x")
+    assert count_tokens(described(found, "word " * 900).content) <= LIMIT
+
+
+def test_a_category_that_a_file_gives_itself_is_its_own() -> None:
+    [found] = passages("plans/a.md", [Page("text")], "people")
+
+    assert found.category == "people"
