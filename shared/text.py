@@ -6,9 +6,11 @@ SQLite's own tokenizer finds no Chinese word inside a sentence and no Straße fo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
 from unicodedata import normalize
+
+from shared import function_words
 
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 """The FTS5 tokenizer that both tables of passages and of sentences are made with."""
@@ -23,23 +25,20 @@ _UNSPACED = (
     "\uac00-\ud7af\U00020000-\U0003ffff"
 )
 _WORDS = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
+_ARABIC = re.compile(r"[\u0610-\u061a\u0620-\u065f\u0670-\u0672]")
+# What Arabic is written with or without: vowel signs, the stretched line, forms of one letter.
+_ARABIC_FORMS = {
+    **dict.fromkeys([*range(0x610, 0x61B), 0x640, *range(0x64B, 0x660), 0x670]),
+    **dict.fromkeys(map(ord, "أإآٱ"), "\u0627"),
+    ord("ى"): "ي",
+    ord("ة"): "\u0647",
+}
+# "The", and the small words that are written as one with it.
+_ARTICLE = re.compile(r"\b(?:[وفبك]?ال|لل)(?=\w{3})")
+_GERMAN_END = re.compile(r"(?<=\w{5})(?:e[nrs]?|n|s)$")
+_ASCII_WORDS = re.compile(r"[a-z0-9]+")
 _UNSPACED_RUN = re.compile(rf"[{_UNSPACED}]+")
 _NOT = re.compile("n['\u2019]t\\b")
-
-FUNCTION_WORDS = frozenset(
-    """
-    a about above after all also am an and another any anybody anyone anything are as at be
-    because been before being below between both but by ca can could did do does doing during
-    each either else even ever every few for from further get gets getting had has have having
-    he her here hers him his how i if in into is it its just let ll m many may me might mine
-    more most much must my myself near neither nor of off on once one ones only onto or other
-    our ours out over own per please re s same shall she should since so some somebody someone
-    something still such than that the their theirs them then there these they this those
-    through to too under until up upon us ve very was we were what when where whether which
-    while who whom whose why will with within without wo would you your yours
-    """.split()
-)
-"""English words that say how a sentence is built, not what it is about; "not" says something."""
 
 # Forms that the stemmer does not bring together.
 _FORMS = dict(
@@ -62,22 +61,28 @@ def terms(text: str) -> list[str]:
 
     A run of a script that is written without spaces gives each pair of its neighbours.
     """
-    return list(_terms(text))
+    words = _plain(text) if text.isascii() else _worded(text)
+    return list(map(_FORMS.get, words, words))
 
 
-def _terms(text: str) -> Iterator[str]:
+def _plain(text: str) -> list[str]:
+    """The words of a text in ASCII: the same as any other's, and fast."""
+    return _ASCII_WORDS.findall(_NOT.sub(" not", text.casefold()))
+
+
+def _worded(text: str) -> list[str]:
     # The second pass takes the forms apart that casefold made.
     folded = normalize("NFKC", normalize("NFKC", text).casefold())
-    for found in _WORDS.finditer(_NOT.sub(" not", folded)):
-        yield from _pairs(found[0]) if _UNSPACED_RUN.match(found[0]) else (_plain(found[0]),)
-
-
-def _plain(word: str) -> str:
-    return _FORMS.get(word, word)
+    if _ARABIC.search(folded):
+        folded = _ARTICLE.sub("", folded.translate(_ARABIC_FORMS))
+    words = _WORDS.findall(_NOT.sub(" not", folded))
+    if not _UNSPACED_RUN.search(folded):
+        return words
+    return [part for word in words for part in _pairs(word)]
 
 
 def _pairs(run: str) -> Iterable[str]:
-    if len(run) == 1:
+    if len(run) == 1 or not _UNSPACED_RUN.match(run):
         return (run,)
     return (run[start : start + 2] for start in range(len(run) - 1))
 
@@ -90,17 +95,30 @@ def key_terms(question: str) -> list[str]:
 def content_terms(question: str) -> list[str]:
     """The terms of a question, once each, that say what it is about; there may be none."""
     found = terms(question)
+    without = function_words.of(found)
     kept = (
         term
         for before, term in zip(("", *found), found, strict=False)
-        if term not in FUNCTION_WORDS and not (before == "how" and term in _MEASURES)
+        if term not in without and not (before == "how" and term in _MEASURES)
     )
+    if without >= function_words.GERMAN:  # which the stemmer does not know
+        kept = (_GERMAN_END.sub("", term) for term in kept)
     return list(dict.fromkeys(kept))
 
 
 def match_query(question: str) -> str:
     """The FTS5 query for any text at all; empty where there is nothing to look for."""
-    return " OR ".join(map(match_term, islice(key_terms(question), MOST_TERMS)))
+    return any_of(match_terms(question))
+
+
+def match_terms(question: str) -> list[str]:
+    """The FTS5 queries for each of the terms that are looked for."""
+    return list(map(match_term, islice(key_terms(question), MOST_TERMS)))
+
+
+def any_of(queries: Iterable[str]) -> str:
+    """The FTS5 query for what any of some queries finds."""
+    return " OR ".join(queries)
 
 
 def match_term(term: str) -> str:

@@ -23,6 +23,7 @@ from shared.errors import Unavailable
 from shared.overrides import Overrides
 from shared.retrieval import Found
 from shared.retrieval.local_index import LocalIndex, read_passages
+from shared.retrieval.local_search import RANKED
 from shared.text import MOST_TERMS, match_query, terms
 
 SAMPLES = HERE / "data" / "samples.jsonl"
@@ -56,6 +57,14 @@ def names(result: Found) -> list[str]:
         ("Die STRASSE ist gesperrt.", "Straße"),
         ("该计划涵盖任何医院的急诊室就诊。", "急诊室"),
         ("医", "医"),
+        ("Der Vertrag endet mit der Kündigung.", "Wann enden die Verträge?"),
+        ("Die Krankenhäuser rechnen selbst ab.", "Was zahle ich im Krankenhaus?"),
+        ("Das Krankenhaus rechnet selbst ab.", "Welche Krankenhäuser gibt es?"),
+        ("Les médecins sont remboursés.", "Quel medecin est rembourse ?"),
+        ("يغطي التأمين زيارات الطوارئ.", "ما هو تأمين الطوارئ؟"),
+        ("تُدفع الأُجُور شهريًّا.", "متى تدفع الاجور؟"),
+        ("رصيد الإجازة السنوية", "إجازه سنويه"),
+        ("تكاليف المستشـــفى", "بالمستشفى"),
         ("แผนนี้ครอบคลุมการรักษาพยาบาล", "รักษา"),
         ("救急外来の自己負担は150ドルです。", "自己負担"),
         ("Written in C++ and C#.", "C++"),
@@ -145,6 +154,49 @@ def test_function_words_are_looked_for_only_where_there_is_nothing_else() -> Non
     assert match_query("What is it?") == '"what" OR "is" OR "it"'
 
 
+IN_LANGUAGES = {
+    "de": (
+        "Wie viele Tage Urlaub haben die Mitarbeiter im ersten Jahr?",
+        "Im ersten Jahr haben Mitarbeiter 25 Tage Urlaub.",
+        "Die Kündigung und die Frist, die für sie gilt, stehen in dem Vertrag, den die Firma hat.",
+    ),
+    "fr": (
+        "Quel est le montant du remboursement pour les lunettes ?",
+        "Le remboursement des lunettes : 150 euros, montant annuel.",
+        "Le contrat est le même pour tous, et les dates du début et de la fin sont dans le texte.",
+    ),
+    "es": (
+        "¿Cuántos días de vacaciones tienen los empleados?",
+        "Los empleados: 22 días de vacaciones.",
+        "El contrato de la empresa dice lo que es de los que están en ella, y de ellos.",
+    ),
+    "ar": (
+        "كم عدد أيام الإجازة السنوية للموظفين؟",
+        "الإجازة السنوية 30 يومًا، وعدد أيام المرض 10.",
+        "هذا هو العقد الذي كان في الشركة من قبل، وهو على ما كان عليه إلى الآن مع كل ما فيه.",
+    ),
+    "zh": (
+        "员工每年有多少天带薪休假？",
+        "员工每年享有十五天带薪休假。",
+        "本合同由双方签署。一式两份。自签署之日起生效。",
+    ),
+}
+
+
+@pytest.mark.parametrize("language", IN_LANGUAGES)
+def test_a_question_in_another_language_is_not_drowned_by_its_small_words(language: str) -> None:
+    question, right, wordy = IN_LANGUAGES[language]
+    others = [passage(texts[2], f"{name}.md") for name, texts in IN_LANGUAGES.items()]
+    passages = [*others, *(passage(wordy, f"wordy{n}.md") for n in range(9))]
+
+    assert names(found([*passages, passage(right, "right.md")], question)) == ["right.md"]
+
+
+def test_a_word_is_no_function_word_where_the_question_is_in_another_language() -> None:
+    assert match_query("What if I die in a war?") == '"die" OR "war"'
+    assert match_query("Was ist die Versicherung?") == '"versicherung"*'
+
+
 CATEGORIES = [passage("Dental.", f"{name}.md", name) for name in ("plans", "company")]
 CATEGORIES.append(passage("Dental.", "none.md"))
 
@@ -173,6 +225,19 @@ def test_three_passages_are_given_unless_top_says_otherwise() -> None:
     assert len(found(passages, "dental").sources) == 3
     assert len(found(passages, "dental", top=1).sources) == 1
     assert len(found(passages, "dental", top=50).sources) == 50
+
+
+def test_words_that_are_everywhere_do_not_hide_the_rare_one_in_a_large_index() -> None:
+    everywhere = (passage("The plan and its cost.", f"{number}.md") for number in range(RANKED + 9))
+    passages = [*everywhere, passage("A plan that says dental, and its cost.", "right.md")]
+    query = "dental plan cost"
+    with closing(LocalIndex(passages)) as index:
+        one, two = (
+            names(asyncio.run(index.search(NOBODY, query, Overrides(top=top)))) for top in (1, 2)
+        )
+
+    assert one == ["right.md"]
+    assert two == ["right.md", "0.md"]
 
 
 def test_scores_are_positive_and_the_best_is_first() -> None:

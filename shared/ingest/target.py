@@ -31,6 +31,10 @@ class Refused(Exception):
     """An index did not take a file; the message is a sentence without the file's name."""
 
 
+class Unusable(Refused):
+    """The index takes no file at all for now: it ends the run. The message says what to do."""
+
+
 class Target(Protocol):
     """An index that documents are put into. One run uses it, one call at a time.
 

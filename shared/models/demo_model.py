@@ -9,11 +9,12 @@ from contextlib import aclosing, asynccontextmanager
 from itertools import chain, islice
 
 from shared.chat import Delta, Done, Message, Usage
+from shared.function_words import ENGLISH
 from shared.models import ModelStream, Prompt
 from shared.models.leaning import asked
 from shared.models.quoting import quotes
 from shared.models.splitting import Sentence, sentences
-from shared.text import FUNCTION_WORDS, terms
+from shared.text import terms
 from shared.tokens import count_tokens
 
 INTRODUCTION = "From the documents (the demo model only quotes):"
@@ -121,7 +122,7 @@ def _label(text: str) -> str:
 def _is_topic(text: str) -> bool:
     words = text.split()
     first = words[0].lower() if words else ""
-    return 0 < len(words) <= _MOST_TOPIC_WORDS and first not in FUNCTION_WORDS | {"no", "not"}
+    return 0 < len(words) <= _MOST_TOPIC_WORDS and first not in ENGLISH | {"no", "not"}
 
 
 def _inside(topic: str) -> str:

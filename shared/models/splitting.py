@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from shared.text import FUNCTION_WORDS, terms
+from shared.function_words import ENGLISH
+from shared.text import terms
 
 _END = re.compile(
     r"(?:(?<=[.!?])|(?<=[.!?][\"')\u201d]))\s+(?=[\"'(\u201c]?[A-Z0-9\u00c0-\u00de])"
@@ -93,13 +94,13 @@ def _heading_end(words: Sequence[str], style: _Style, certain: bool) -> int:
 def _begins(words: Sequence[str], place: int, style: _Style) -> bool:
     """Whether a new sentence begins at `place` although there is no mark before it."""
     before, word = words[place - 1], words[place]
-    if not (word.istitle() and before[-1].isalnum()) or before.lower() in FUNCTION_WORDS:
+    if not (word.istitle() and before[-1].isalnum()) or before.lower() in ENGLISH:
         return False
     # "Part A" and "Health Plus" are names where they come more than once.
     if word == "I" or (before[0].isupper() and style.pairs[before, word.strip(_MARKS)] > 1):
         return False
     opens = word in style.openers and word != words[0]
-    return opens or word.lower() in FUNCTION_WORDS or _repeated(words, place)
+    return opens or word.lower() in ENGLISH or _repeated(words, place)
 
 
 def _repeated(words: Sequence[str], place: int) -> bool:

@@ -4,60 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
+import logging
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 from shared.chat import Source, User
-from shared.errors import Unavailable
+from shared.errors import ChatError, Misconfigured, Unavailable
 from shared.overrides import Overrides
 from shared.retrieval import Found
-from shared.retrieval.notes import Done
-from shared.text import TOKENIZER, match_query, terms
+from shared.retrieval.local_search import Asked, by_both, by_vector, by_words, is_readable, worded
+from shared.retrieval.local_state import AGAIN, Current, Replaced, State, in_memory
+from shared.retrieval.local_vectors import possible
+from shared.retrieval.notes import NO_VECTORS, Done
 
-DEFAULT_TOP = 3
-DONE = Done()  # by text, without a ranker: this index knows no other way
-NAME_WEIGHT = 2.0  # of a word in the file's name, against one in the passage
+T = TypeVar("T")
+Embed = Callable[[Sequence[str]], Awaitable[Sequence[list[float]]]]
 
-SCHEMA = f"""
-CREATE TABLE passage (
-    key INTEGER PRIMARY KEY, category TEXT, public INTEGER NOT NULL, id TEXT NOT NULL,
-    sourcepage TEXT NOT NULL, sourcefile TEXT NOT NULL, oids TEXT NOT NULL, groups TEXT NOT NULL,
-    content TEXT NOT NULL
-);
-CREATE TABLE reader (
-    kind TEXT NOT NULL, name TEXT NOT NULL, passage INTEGER NOT NULL,
-    PRIMARY KEY (kind, name, passage)
-) WITHOUT ROWID;
-CREATE VIRTUAL TABLE words USING fts5(
-    body, name, tokenize = "{TOKENIZER}"
-);
-"""
+TRIES = 3  # of a search whose file is replaced under its hands
 
-# Ranked by key first: only the text of the best is read.
-QUERY = """
-SELECT id, content, sourcepage, sourcefile, category, oids, groups, score
-FROM (
-    SELECT words.rowid AS best, -bm25(words, 1.0, :name_weight) AS score
-    FROM words JOIN passage ON passage.key = words.rowid
-    WHERE words MATCH :query
-    AND (:include_category IS NULL OR category = :include_category)
-    AND (:exclude_category IS NULL OR category IS NOT :exclude_category)
-    AND (public OR key IN (
-        SELECT reader.passage FROM reader WHERE kind = 'oid' AND reader.name = :oid
-        UNION ALL
-        SELECT reader.passage FROM json_each(:groups), reader
-        WHERE kind = 'group' AND reader.name = json_each.value
-    ))
-    ORDER BY score DESC, best LIMIT :top
-) JOIN passage ON key = best
-WHERE :minimum_search_score IS NULL OR score >= :minimum_search_score
-ORDER BY score DESC, best
-"""
+log = logging.getLogger("chat")
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """What makes vectors of questions: a model by its name, as the index calls it too."""
+
+    model: str
+    embed: Embed
 
 
 def read_passages(path: Path) -> Iterator[Source]:
@@ -80,80 +58,118 @@ def _source(row: Mapping[str, Any]) -> Source:
     )
 
 
-def create(connection: sqlite3.Connection, passages: Iterable[Source]) -> None:
-    """Make the tables in an empty database and fill them. Raises sqlite3.Error."""
-    connection.executescript(SCHEMA)
-    with connection:
-        for key, source in enumerate(passages, 1):
-            _add(connection, key, source)
-
-
-def _add(connection: sqlite3.Connection, key: int, source: Source) -> None:
-    public = not (source.oids or source.groups)
-    names = (source.id, source.sourcepage, source.sourcefile)
-    readers = (json.dumps(source.oids), json.dumps(source.groups))
-    row = (key, source.category, public, *names, *readers, source.content)
-    words = (key, " ".join(terms(source.content)), " ".join(terms(source.sourcepage)))
-    kinds = (("oid", source.oids), ("group", source.groups))
-    named = ((kind, name, key) for kind, given in kinds for name in set(given))
-    connection.execute("INSERT INTO passage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-    connection.execute("INSERT INTO words (rowid, body, name) VALUES (?, ?, ?)", words)
-    connection.executemany("INSERT INTO reader VALUES (?, ?, ?)", named)
-
-
 class LocalIndex:
-    """A Retriever that searches inside the app, by words."""
+    """A Retriever that searches inside the app: by words, and by vectors where there are any."""
 
     name = "embedded"
 
-    def __init__(self, passages: Iterable[Source]) -> None:
-        """Build the index in memory. Raises what reading the passages raises."""
-        self._connection = sqlite3.connect(":memory:", check_same_thread=False)
-        self._lock = Lock()  # one connection is for one thread at a time
-        self.close = weakref.finalize(self, self._connection.close)
-        create(self._connection, passages)
+    def __init__(
+        self,
+        place: Iterable[Source] | Path,
+        embedding: Embedding | None = None,
+        documents: Path | None = None,
+    ) -> None:
+        """Answer from a file, or from some passages of the files in `documents`, kept in memory.
+
+        Raises what reading the passages raises.
+        """
+        kept = place if isinstance(place, Path) else in_memory(place, documents)
+        self._current = Current(kept)
+        self._embedding = embedding
+        self.close = weakref.finalize(self, self._current.close)
+
+    @classmethod
+    def open(cls, path: Path, embedding: Embedding | None = None) -> LocalIndex:
+        """The index in a file, which may be replaced at any time: the next question sees it.
+
+        What is wrong with the file is logged now, and is an error of each search until it is put
+        right.
+        """
+        index = cls(path, embedding)
+        try:
+            model = index._current.now().meta.model
+        except ChatError as error:
+            log.error("index: %s", error.cause)
+        else:
+            if (embedding or model) and isinstance(why := index._usable(model), str):
+                log.warning("index: the search is by text: %s", why)
+        return index
+
+    @property
+    def documents(self) -> Path | None:
+        """The folder that the files were read from, where the index knows one.
+
+        Raises Misconfigured, Unavailable where the index cannot be read.
+        """
+        return self._current.now().meta.documents
 
     async def ready(self) -> None:
-        """It is in memory."""
+        """See that its file can be read. Raises Misconfigured, Unavailable."""
+        await asyncio.to_thread(self._current.now)
 
     async def search(self, user: User, query: str, overrides: Overrides) -> Found:
-        """The best passages for `query` that `user` may see. Raises Unavailable."""
-        # In a thread: a blocking call would hold up every other answer of this worker.
-        sources = await asyncio.to_thread(self._find, user, query, overrides)
-        return Found(sources, DONE.props(overrides), DONE.notes(overrides))
+        """The best passages for `query` that `user` may see. Raises ChatErrors.
 
-    def _find(self, user: User, query: str, overrides: Overrides) -> tuple[Source, ...]:
-        match = match_query(query)
-        if not match:
-            return ()
-        with _translated(), self._lock:
-            rows = self._connection.execute(QUERY, _parameters(user, match, overrides)).fetchall()
-        return tuple(_found(row) for row in rows)
+        Their score is bm25 for a search by words, the cosine for one by vectors, and what
+        reciprocal rank fusion gives for both.
+        """
+        return await self._steadily(partial(self._found, Asked(user, query, overrides)))
+
+    async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
+        """Whether `user` may see any passage of a file. Raises ChatErrors."""
+        asked = Asked(user, "", overrides)
+
+        async def seen(state: State) -> bool:
+            return await asyncio.to_thread(is_readable, state, asked, sourcefile)
+
+        return await self._steadily(seen)
+
+    async def _steadily(self, work: Callable[[State], Awaitable[T]]) -> T:
+        """Do it from the beginning where the file is replaced meanwhile."""
+        for _ in range(TRIES):
+            with suppress(Replaced):
+                return await work(await asyncio.to_thread(self._current.now))
+        raise Unavailable(cause="the embedded index: its file is replaced again and again")
+
+    async def _found(self, asked: Asked, state: State) -> Found:
+        usable = self._usable(state.meta.model)
+        mode = asked.overrides.retrieval_mode or "hybrid"
+        unlike = usable if isinstance(usable, str) else NO_VECTORS
+        if isinstance(usable, str) or mode == "text":
+            mode = "text"
+            # In a thread: a blocking call would hold up every other answer of this worker.
+            sources = await asyncio.to_thread(by_words, state, asked)
+        else:
+            sources = await _by_meaning(state, asked, usable.embed)
+        done = Done(mode, unlike=unlike, images=state.pictures)
+        return Found(sources, done.props(asked.overrides), done.notes(asked.overrides))
+
+    def _usable(self, model: str | None) -> Embedding | str:
+        """What makes vectors as `model` has made the index's; else why there is nothing."""
+        if model is None:
+            return NO_VECTORS
+        if self._embedding is None:
+            return "there is no embedding model here"
+        if self._embedding.model != model:
+            return "the index was made with another embedding model"
+        return self._embedding if possible() else "numpy, which searches vectors, is not installed"
 
 
-@contextmanager
-def _translated() -> Iterator[None]:
+async def _by_meaning(state: State, asked: Asked, embed: Embed) -> tuple[Source, ...]:
+    """By vectors, or by words and vectors. The question's vector is made meanwhile."""
+    making = asyncio.create_task(_vector(embed, asked.query, state.meta.dimensions))
     try:
-        yield
-    except sqlite3.Error as error:
-        raise Unavailable from error
+        if asked.overrides.retrieval_mode == "vectors":
+            return await asyncio.to_thread(by_vector, state, asked, await making)
+        words = await asyncio.to_thread(worded, state, asked)
+        return await asyncio.to_thread(by_both, state, asked, words, await making)
+    finally:
+        making.cancel()
 
 
-def _parameters(user: User, match: str, overrides: Overrides) -> dict[str, Any]:
-    groups = user.groups if overrides.use_groups_security_filter and user.oid else ()
-    return {
-        "query": match,
-        "name_weight": NAME_WEIGHT,
-        "top": overrides.top or DEFAULT_TOP,
-        "include_category": overrides.include_category,
-        "exclude_category": overrides.exclude_category,
-        "minimum_search_score": overrides.minimum_search_score,
-        "oid": user.oid if overrides.use_oid_security_filter else None,
-        "groups": json.dumps(groups),
-    }
-
-
-def _found(row: tuple[Any, ...]) -> Source:
-    id, content, sourcepage, sourcefile, category, oids, groups, score = row
-    readers = (tuple(json.loads(oids)), tuple(json.loads(groups)))
-    return Source(id, content, sourcepage, sourcefile, category, *readers, score=score)
+async def _vector(embed: Embed, query: str, dimensions: int) -> Sequence[float]:
+    (vector,) = await embed([query])
+    if len(vector) != dimensions:
+        said = f"its vectors have {dimensions} numbers, the model's have {len(vector)}."
+        raise Misconfigured(cause=AGAIN.format(said))
+    return vector

@@ -10,6 +10,8 @@ from shared.overrides import Overrides
 
 USUAL_FIELD = "embedding"  # clients name it in every request, also for a search by text
 
+NO_VECTORS = "there are no vectors here"
+
 _RANKED = {
     "semantic_ranker": "there is no ranker here; the passages are in the order of the search",
     "semantic_captions": "there are no captions without a ranker; the passages are given whole",
@@ -19,11 +21,17 @@ _RANKED = {
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a search did: its mode, whether a ranker went over its hits, its vector field."""
+    """What a search did: its mode, whether a ranker went over its hits, its vector field.
+
+    `unlike` says why the mode is another than the one that was asked for; `images`
+    whether it gives the pictures of its passages where they are asked for.
+    """
 
     mode: str = "text"
     ranked: bool = False
     field: str = USUAL_FIELD
+    unlike: str = NO_VECTORS
+    images: bool = False
 
     def props(self, overrides: Overrides) -> dict[str, Any]:
         """For the thought about the search."""
@@ -45,7 +53,7 @@ class Done:
     def _about_vectors(self, overrides: Overrides) -> Iterator[str]:
         asked = overrides.retrieval_mode
         if asked not in (None, self.mode):
-            yield f"retrieval_mode {asked} was left out: there are no vectors here; text was used."
+            yield f"retrieval_mode {asked} was left out: {self.unlike}; text was used."
         unused = self.mode == "text" and asked != "text"
         fields = overrides.vector_fields or ()
         if unknown := [name for name in fields if unused or name != self.field]:
@@ -55,7 +63,8 @@ class Done:
         for name, reason in _RANKED.items():
             if overrides.asked(name) and not self.ranked:
                 yield f"{name} was left out: {reason}."
-        if overrides.asked("use_gpt4v"):
+        if overrides.asked("use_gpt4v") and not self.images:
             yield "use_gpt4v was left out: there are no images of the documents here."
-        if overrides.gpt4v_input not in (None, "text"):
+        seen = self.images and overrides.asked("use_gpt4v")
+        if overrides.gpt4v_input not in (None, "text") and not seen:
             yield f"gpt4v_input {overrides.gpt4v_input} was left out: only text was used."

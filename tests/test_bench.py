@@ -1,0 +1,23 @@
+"""Do the benchmarks still run? What they measure is asserted nowhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize("vectors", [0, 8])
+def test_the_benchmark_of_the_index_prints_a_table(vectors: int) -> None:
+    options = ["--passages", "120", "--questions", "30", "--vectors", str(vectors)]
+    command = [sys.executable, "-m", "bench.index", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^95th percentile, ms +[\d.]+$", done.stdout, re.MULTILINE)
+    assert done.stderr == ""
