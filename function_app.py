@@ -14,7 +14,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from shared.bootstrap import start
-from shared.errors import ClientGone
+from shared.errors import ChatError, ClientGone
 from shared.http import Bytes, Call, Reply
 from shared.logs import NoQueries, hush
 
@@ -55,12 +55,19 @@ async def health(req: Request) -> Response:
     return await reply(req, "/health")
 
 
+@app.route(route="content/{*path}", methods=METHODS)
+async def content(req: Request) -> Response:
+    """The file behind a citation."""
+    return await reply(req, "/content/{path}")
+
+
 async def reply(req: Request, route: str) -> Response:
     """Hand a request to the service, and its reply to the web server."""
     headers = {name.lower(): value for name, value in req.headers.items()}
     given = headers.get("x-ms-invocation-id", "")  # the platform's own, wherever there is one
     request_id = given if re.fullmatch(r"[\w-]{1,64}", given, re.ASCII) else str(uuid.uuid4())
-    call = Call(route, req.method, headers, body(req), req.is_disconnected, request_id)
+    path = req.path_params.get("path") or ""
+    call = Call(route, req.method, headers, body(req), req.is_disconnected, request_id, path)
     return response(await service.reply(call))
 
 
@@ -91,6 +98,8 @@ class Stream(StreamingResponse):
         try:
             async with asyncio.timeout_at(self.deadline):
                 await super().__call__(scope, receive, send)
+        except ChatError:
+            pass  # it is in the log; the client sees that bytes are missing
         except TimeoutError:
             name = self.headers["x-request-id"]
             log.warning("request id=%s: the client stopped reading, its stream was closed", name)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from shared import settings as configuration
 from shared.auth import Access
 from shared.clients import Clients
+from shared.content import Files
 from shared.health import Health, Part
 from shared.http import Limits
-from shared.models import Model
+from shared.models.provider import chat_model
 from shared.overrides import Overrides
 from shared.prompt import read_words
 from shared.rag import Rag
@@ -22,6 +21,7 @@ from shared.service import Service
 from shared.settings import Settings, SettingsError
 
 HERE = Path(__file__).parent
+SAMPLES = "samples"  # what INDEX_FILE says where they shall answer in any case
 
 log = logging.getLogger("chat")
 
@@ -52,9 +52,11 @@ def build(settings: Settings) -> Service:
     """
     clients = Clients(settings)
     model, retriever = chat_model(clients), _retriever(clients)
+    files = _files(clients, retriever)
     defaults = Overrides(top=settings.default_top, temperature=settings.default_temperature)
     words = read_words(HERE / "prompts")
     return Service(
+        files=files,
         engine=Rag(retriever, model, words, defaults, settings.allow_client_prompts),
         access=Access(settings.sign_in, settings.force_security_filters),
         limits=Limits(settings.json_limit, settings.form_limit, settings.answer_seconds),
@@ -62,91 +64,38 @@ def build(settings: Settings) -> Service:
             {
                 "model": Part(model.name, model.ready),
                 "index": Part(retriever.name, retriever.ready),
+                **({"files": Part(files.name, files.ready)} if files else {}),
             }
         ),
     )
 
 
-def _demo(_clients: Clients) -> Model:
-    from shared.models.demo_model import DemoModel
-
-    return DemoModel()
-
-
-def _azure_openai(clients: Clients) -> Model:
-    names = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_CHAT_DEPLOYMENT")
-    _, deployment = configuration.required(clients.settings, *names)
-    hint = "does the app's identity have the role Cognitive Services OpenAI User on it?"
-    return _language_model(clients.azure_openai, deployment, clients.settings, hint)
-
-
-def _openai(clients: Clients) -> Model:
-    names = ("OPENAI_BASE_URL", "OPENAI_CHAT_MODEL")
-    _, model = configuration.required(clients.settings, *names)
-    return _language_model(clients.openai, model, clients.settings, "is OPENAI_API_KEY right?")
-
-
-def _language_model(client: Any, name: str, settings: Settings, hint: str) -> Model:
-    from shared.models.openai_model import OpenAIModel
-    from shared.models.openai_request import Traits, known_of, limits
-
-    known = known_of(name)
-    traits = Traits(
-        name=name,
-        max_prompt_tokens=settings.prompt_tokens,
-        reasoning=known.reasoning if settings.reasoning is None else settings.reasoning,
-        seeing=known.seeing if settings.vision is None else settings.vision,
-        answer_tokens=settings.answer_tokens,
-        effort=settings.reasoning_effort,
-        accept_seconds=settings.accept_seconds,
-        first_seconds=settings.first_seconds,
-        gap_seconds=settings.gap_seconds,
-        hint=hint,
-    )
-    return OpenAIModel(client, traits, limits(traits))
-
-
-# The models by name. Any other is `package.module:factory`, a function Settings -> Model.
-MODELS: Mapping[str, Callable[[Clients], Model]] = {
-    "demo": _demo,
-    "azure-openai": _azure_openai,
-    "openai": _openai,
-}
-
-
-def chat_model(clients: Clients) -> Model:
-    """The model that answers. Raises SettingsError."""
-    name = clients.settings.chat_model or _configured(clients.settings)
-    known = MODELS.get(name)
-    return known(clients) if known else _imported(name)(clients.settings)
-
-
-def _configured(settings: Settings) -> str:
-    """The model that the other settings ask for: Azure's before any other."""
-    if settings.azure_openai_endpoint:
-        return "azure-openai"
-    return "openai" if settings.openai_base_url else "demo"
-
-
-def _imported(name: str) -> Callable[[Settings], Model]:
-    module, _, factory = name.partition(":")
-    try:
-        made: Callable[[Settings], Model] = getattr(importlib.import_module(module), factory)
-    except (ImportError, AttributeError, ValueError) as error:
-        known = ", ".join(MODELS)
-        problem = f"CHAT_MODEL must be {known}, or a package.module:factory that can be imported"
-        raise SettingsError((problem,)) from error
-    return made
-
-
 def _retriever(clients: Clients) -> Retriever:
-    return _azure_search(clients) if clients.settings.search_endpoint else _samples()
+    if clients.settings.search_endpoint:
+        return _azure_search(clients)
+    if clients.settings.index_file == SAMPLES:
+        return _samples()
+    path = HERE.parent / clients.settings.index_file
+    if path.is_file():
+        return _embedded(clients, path)
+    if configuration.is_given(clients.settings, "INDEX_FILE"):
+        problem = "INDEX_FILE names a file that is not there: `make index DOCS=folder` makes it"
+        raise SettingsError((problem,))
+    return _samples()
 
 
 def _samples() -> Retriever:
     from shared.retrieval.local_index import LocalIndex, read_passages
 
-    return LocalIndex(read_passages(HERE / "data" / "samples.jsonl"))
+    data = HERE / "data"
+    return LocalIndex(read_passages(data / "samples.jsonl"), documents=data / "documents")
+
+
+def _embedded(clients: Clients, path: Path) -> Retriever:
+    from shared.retrieval.local_index import Embedding, LocalIndex
+
+    model, embed = clients.embedding_model, clients.embed
+    return LocalIndex.open(path, Embedding(model, embed) if model and embed else None)
 
 
 def _azure_search(clients: Clients) -> Retriever:
@@ -163,4 +112,23 @@ def _azure_search(clients: Clients) -> Retriever:
         embed=None if settings.search_vectorizer else clients.embed,
         vectorizer=settings.search_vectorizer,
         ranking=settings.search_ranking,
+        pictures=clients.blobs.picture if clients.blobs else None,
     )
+
+
+def _files(clients: Clients, retriever: Retriever) -> Files | None:
+    """The files behind citations: a container's, a folder's, or none. Raises SettingsError."""
+    if clients.blobs is not None:
+        return clients.blobs
+    from shared.content.folder import Folder, FolderOf
+    from shared.retrieval.local_index import LocalIndex
+
+    settings = clients.settings
+    if settings.documents_path:
+        folder = HERE.parent / settings.documents_path  # from the app's own folder, if relative
+        if not folder.is_dir():
+            raise SettingsError(("DOCUMENTS_PATH must be a folder that exists",))
+        return Folder(folder)
+    if not isinstance(retriever, LocalIndex):
+        return None
+    return FolderOf(lambda: retriever.documents)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shared import settings as configuration
 from shared.settings import Settings
+
+if TYPE_CHECKING:
+    from shared.content.blobs import Blobs
 
 Embed = Callable[[Sequence[str]], Awaitable[list[list[float]]]]
 
@@ -56,16 +59,33 @@ class Clients:
 
         return make_client(base_url, key, self.patient)
 
+    @property
+    def embedding_model(self) -> str | None:
+        """The name of the model that makes vectors: Azure's deployment before any other."""
+        return self.settings.azure_openai_embedding or self.settings.openai_embedding
+
+    @cached_property
+    def blobs(self) -> Blobs | None:
+        """The container that citations' files lie in; None where there is none."""
+        settings = self.settings
+        if settings.storage_endpoint is None:
+            return None
+        from shared.content.blobs import Blobs, make_container
+
+        container = make_container(
+            settings.storage_endpoint, settings.storage_container, self.identity
+        )
+        return Blobs(container, settings.storage_seconds)
+
     @cached_property
     def embed(self) -> Embed | None:
         """What makes vectors of texts; None without a model for it. Raises SettingsError."""
-        azure, other = self.settings.azure_openai_embedding, self.settings.openai_embedding
-        name = azure or other
+        name = self.embedding_model
         if name is None:
             return None
         from shared.models.openai_client import embed
 
-        client = self.azure_openai if azure else self.openai
+        client = self.azure_openai if self.settings.azure_openai_embedding else self.openai
         seconds = PATIENT_SECONDS if self.patient else self.settings.search_seconds
         return partial(embed, client, name, seconds)
 

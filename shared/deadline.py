@@ -1,15 +1,18 @@
-"""A filter over the stream: one time limit for the whole answer."""
+"""A filter over a stream: one time limit for the whole answer."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import TypeVar
 
-from shared.chat import Events
 from shared.errors import DeadlineExceeded
 
+T = TypeVar("T")
 
-async def within(deadline: float, events: Events) -> Events:
+
+async def within(deadline: float, events: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
     """The same events, until the event loop's clock shows `deadline`, in seconds.
 
     Raises DeadlineExceeded then. The limit is set anew around each event: the first is read in

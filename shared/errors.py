@@ -5,7 +5,9 @@ ChatError 500
  |   +- ContentFiltered       the content filter flagged the question or the answer
  |   +- TooLong               longer than the model can take, even without its history
  +- Unauthorized 401
+ +- NotFound 404              not there, or not this user's: which of them is not told
  +- MethodNotAllowed 405      with the methods that are allowed
+ +- RangeNotSatisfiable 416   with the size that there is
  +- TooLarge 413 · UnsupportedMediaType 415
  +- TooManyRequests 429       with Retry-After
  +- Unavailable 503           with Retry-After: asking again may help
@@ -90,6 +92,13 @@ class Unauthorized(ChatError):
     default = "Sign in to use this."
 
 
+class NotFound(ChatError):
+    """Nothing of that name, or nothing that this user may know of."""
+
+    status = 404
+    default = "There is no such document."
+
+
 class MethodNotAllowed(ChatError):
     """A route of ours, called with a method that it does not have."""
 
@@ -103,6 +112,21 @@ class MethodNotAllowed(ChatError):
     def headers(self) -> Mapping[str, str]:
         """The methods that the route has."""
         return {"Allow": self.allow}
+
+
+class RangeNotSatisfiable(ChatError):
+    """A part of a file that begins behind its end. `size` is the file's, in bytes."""
+
+    status = 416
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"The document has {size} bytes: there is no such part of it.")
+        self.size = size
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """How large the whole is."""
+        return {"Content-Range": f"bytes */{self.size}"}
 
 
 class TooLarge(ChatError):

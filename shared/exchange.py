@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shared.chat import Answer, ChatRequest, Context, Events
@@ -61,6 +61,31 @@ class Exchange:
             if begun:
                 self.record.write()
 
+    async def begun(self, reply: Reply) -> Reply:
+        """A reply whose stream has begun; a failure until then is an exception."""
+        if reply.rest is None:
+            return reply
+        pieces = self._pieces(reply.rest)
+        return replace(reply, body=await anext(pieces), rest=pieces)
+
+    async def _pieces(self, pieces: Bytes) -> Bytes:
+        """The same bytes, taken down for the log. A failure ends them short, as a ChatError."""
+        begun = False
+        self.record.outcome = "client gone"  # until the end is reached
+        try:
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    begun = True
+                    yield piece
+            self.record.outcome = "ok"
+        except Exception as failure:
+            if not begun:
+                raise
+            raise self._seen(failure) from None
+        finally:
+            if begun:
+                self.record.write()
+
     async def _framed(self, asked: ChatRequest, events: Events) -> AsyncGenerator[bytes, None]:
         context = Context((), (), "")
         async with aclosing(events):
@@ -69,8 +94,12 @@ class Exchange:
                 yield self.dialect.frame(self.dialect.chunk(asked, context, event))
 
     def _last_words(self, failure: Exception) -> Json:
+        return self.dialect.error(self._seen(failure), self.body)
+
+    def _seen(self, failure: Exception) -> ChatError:
+        """What the caller may know of a failure that came late; the log has the rest."""
         if not isinstance(failure, ChatError):
             self.record.broke(failure)
             failure = ChatError()
         self.record.caused(failure)
-        return self.dialect.error(failure, self.body)
+        return failure

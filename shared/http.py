@@ -32,7 +32,8 @@ GONE_EVERY = 0.5  # seconds between two looks whether the client is still there
 class Call:
     """One HTTP request. `headers` by lower-case names; `gone` tells whether the client has left.
 
-    `body` is read once and raises ClientGone where the client breaks off.
+    `body` is read once and raises ClientGone where the client breaks off. `path` is what stands
+    behind the route's own words, decoded once.
     """
 
     route: str
@@ -41,6 +42,7 @@ class Call:
     body: AsyncIterator[bytes]
     gone: Callable[[], Awaitable[bool]]
     id: str
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,10 @@ from shared.errors import ChatError
 log = logging.getLogger("chat")
 
 # The libraries that tell of every request to a service, with its address and headers.
-TALKATIVE = ("azure.core", "azure.identity", "httpx2", "openai")
+TALKATIVE = ("httpx2", "openai")
+# Those that also warn, with a stack, of what is an error of ours and told as such: a tool that is
+# not signed in beside one that is, a refusal without a body.
+WORRIED = ("azure.core", "azure.identity", "azure.search", "azure.storage")
 
 
 @dataclass(slots=True)
@@ -78,9 +81,11 @@ class Record:
 
 
 def hush() -> None:
-    """Let the services' libraries tell of warnings only."""
+    """Let the services' libraries tell of what nobody else does."""
     for name in TALKATIVE:
         logging.getLogger(name).setLevel(logging.WARNING)
+    for name in WORRIED:
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 class NoQueries(logging.Filter):

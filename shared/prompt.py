@@ -89,7 +89,7 @@ def room_for(messages: Iterable[Message], model: Model) -> int:
     if room < 0:
         raise TooLong(
             f"The question is too long for the model, which takes {model.max_prompt_tokens} "
-            "tokens with its instructions. Ask a shorter one."
+            f"tokens with its instructions (an image counts {IMAGE_TOKENS}). Ask a shorter one."
         )
     return room
 

@@ -10,10 +10,19 @@ from dataclasses import dataclass, field, replace
 from shared import followups, rag
 from shared.auth import Access
 from shared.chat import ChatRequest, Events, collect
+from shared.content import Files
+from shared.content.serve import Shelf
 from shared.deadline import within
 from shared.dialects import pick
 from shared.dialects.wire import dumps, media_type
-from shared.errors import BadRequest, ChatError, ClientGone, MethodNotAllowed, Misconfigured
+from shared.errors import (
+    BadRequest,
+    ChatError,
+    ClientGone,
+    MethodNotAllowed,
+    Misconfigured,
+    NotFound,
+)
 from shared.exchange import FRESH, JSON, Exchange
 from shared.health import Health
 from shared.http import Call, Limits, Reply, read_body, unless_gone
@@ -32,6 +41,7 @@ ROUTES: Mapping[str, tuple[str, str]] = {
     "/chat/stream": ("POST", ASKING),
     "/ask": ("POST", ASKING),
     "/health": ("GET, HEAD", "GET {route}"),
+    "/content/{path}": ("GET, HEAD", "GET {route}, where path is a citation's"),
 }
 
 
@@ -39,13 +49,14 @@ ROUTES: Mapping[str, tuple[str, str]] = {
 class Service:
     """Answers calls. `problems` are the settings that are wrong: then it only says so.
 
-    `health` is what `/health` tells.
+    `files` are those behind citations, None where there are none. `health` is what `/health` tells.
     """
 
     engine: Rag | None = None
     access: Access = field(default_factory=Access)
     limits: Limits = field(default_factory=Limits)
     health: Health = field(default_factory=lambda: Health({}))
+    files: Files | None = None
     problems: tuple[str, ...] = ()
 
     async def reply(self, call: Call) -> Reply:
@@ -72,7 +83,18 @@ class Service:
             return await self._health(exchange.call)
         if self.engine is None:
             raise Misconfigured
+        if exchange.call.route == "/content/{path}":
+            return await self._content(self.engine, exchange)
         return await self._chat(self.engine, exchange)
+
+    async def _content(self, engine: Rag, exchange: Exchange) -> Reply:
+        if self.files is None:
+            raise NotFound("This deployment serves no documents.")
+        call = exchange.call
+        deadline = asyncio.get_running_loop().time() + self.limits.seconds
+        shelf = Shelf(self.files, engine.retriever, self.access)
+        reply = await unless_gone(shelf.reply(call, deadline), call.gone)
+        return await unless_gone(exchange.begun(reply), call.gone)
 
     async def _chat(self, engine: Rag, exchange: Exchange) -> Reply:
         call = exchange.call
@@ -128,6 +150,6 @@ def _check_method(call: Call) -> None:
 
 
 def _finished(reply: Reply, call: Call) -> Reply:
-    headers = {**reply.headers, "x-request-id": call.id}
+    headers = {**reply.headers, "X-Content-Type-Options": "nosniff", "x-request-id": call.id}
     body = b"" if call.method == "HEAD" else reply.body
     return replace(reply, headers=headers, body=body)

@@ -54,11 +54,19 @@ def _key(value: SecretStr) -> SecretStr:
     return value
 
 
+def _container(value: str) -> str:
+    """A name that Blob storage takes; no other may become a part of an address."""
+    if not re.fullmatch(r"(?=.{3,63}$)[a-z0-9]+(-[a-z0-9]+)*", value, re.ASCII):
+        raise ValueError("must be 3 to 63 lower-case letters, digits and single hyphens")
+    return value
+
+
 Url = Annotated[str, AfterValidator(_url)]
 Trusted = Annotated[str, AfterValidator(_trusted)]
+Container = Annotated[str, AfterValidator(_container)]
 Key = Annotated[SecretStr, AfterValidator(_key)]
 FieldName = Literal[
-    "id", "content", "sourcepage", "sourcefile", "category", "oids", "groups", "embedding"
+    "id", "content", "sourcepage", "sourcefile", "category", "oids", "groups", "embedding", "image"
 ]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
@@ -91,11 +99,16 @@ class Settings(BaseModel):
     )
     search_ranking: Name | None = Field(default=None, alias="AZURE_SEARCH_SEMANTIC_CONFIGURATION")
     search_vectorizer: bool = Field(default=False, alias="AZURE_SEARCH_VECTORIZER")
+    index_file: Name = Field(default="index.db", alias="INDEX_FILE")
     search_seconds: float = Field(default=10, gt=0, alias="SEARCH_SECONDS")
     openai_base_url: Url | None = Field(default=None, alias="OPENAI_BASE_URL")
     openai_chat_model: Name | None = Field(default=None, alias="OPENAI_CHAT_MODEL")
     openai_api_key: Key | None = Field(default=None, alias="OPENAI_API_KEY")
     azure_client_id: Name | None = Field(default=None, alias="AZURE_CLIENT_ID")
+    documents_path: Name | None = Field(default=None, alias="DOCUMENTS_PATH")
+    storage_endpoint: Trusted | None = Field(default=None, alias="AZURE_STORAGE_ENDPOINT")
+    storage_container: Container = Field(default="documents", alias="AZURE_STORAGE_CONTAINER")
+    storage_seconds: float = Field(default=10, gt=0, alias="STORAGE_SECONDS")
     reasoning: bool | None = Field(default=None, alias="CHAT_MODEL_REASONING")
     vision: bool | None = Field(default=None, alias="CHAT_MODEL_VISION")
     reasoning_effort: Effort | None = Field(default=None, alias="REASONING_EFFORT")
@@ -138,6 +151,11 @@ def _alone(settings: Settings) -> Iterator[str]:
         if len(missing) == 1:
             (there,) = set(pair) - set(missing)
             yield f"{_alias(missing[0])} is required with {_alias(there)}"
+
+
+def is_given(settings: Settings, alias: str) -> bool:
+    """Whether a setting was set, be it to its default."""
+    return alias in settings.model_dump(by_alias=True, exclude_unset=True)
 
 
 def _alias(name: str) -> str:

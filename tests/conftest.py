@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,12 @@ import pytest
 from tests.servers import OBEYING, Server, serving
 
 HOSTS = ["dev", "functions"] if os.environ.get("FUNCTIONS_HOST") else ["dev"]
+
+
+def pytest_sessionstart() -> None:
+    """Let Ctrl+C reach what the tests start: a shell's background jobs are begun without it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -13,6 +13,7 @@ from tests.upstream import Asked, Server, Step, error, whole
 API_VERSION = "2026-04-01"
 PATH = f"/indexes('docs')/docs/search.post.search?api-version={API_VERSION}"
 FIELDS = {"id", "content", "sourcepage", "sourcefile", "category", "oids", "groups"}
+SELECTS = (FIELDS, {*FIELDS, "image"}, {"id"})
 KNOWN = {
     "search",
     "filter",
@@ -31,7 +32,7 @@ TEXT = r"'((?:[^']|'')*)'"
 def document(name: str, **more: Any) -> dict[str, Any]:
     """A passage as it lies in the index."""
     page = f"{name}.md"
-    bare: dict[str, Any] = {"category": None, "oids": [], "groups": []}
+    bare: dict[str, Any] = {"category": None, "oids": [], "groups": [], "image": None}
     content = f"The deductible in {name}."
     return {"id": name, "content": content, "sourcepage": page, "sourcefile": page, **bare, **more}
 
@@ -56,6 +57,7 @@ def visible(condition: str, doc: Mapping[str, Any]) -> bool | None:
         rf"category eq {TEXT}": lambda found: doc["category"] == unquoted(found[1]),
         rf"category ne {TEXT}": lambda found: doc["category"] != unquoted(found[1]),
         r"category eq null": lambda _: doc["category"] is None,
+        rf"sourcefile eq {TEXT}": lambda found: doc["sourcefile"] == unquoted(found[1]),
     }
     for form, holds in forms.items():
         said = re.sub(form, partial(told, holds), said)
@@ -75,7 +77,7 @@ class Search(Server):
 
     def refusal(self, asked: Asked) -> list[Step] | None:
         body = asked.body
-        wrong = body.keys() - KNOWN or set(str(body.get("select")).split(",")) != FIELDS
+        wrong = body.keys() - KNOWN or set(str(body.get("select")).split(",")) not in SELECTS
         if asked.path != PATH or wrong or visible(body["filter"], document("x")) is None:
             return error(400, code="InvalidRequest")
         if not asked.headers["authorization"].startswith("Bearer "):
@@ -89,7 +91,9 @@ class Search(Server):
         body = asked.body
         seen = [doc for doc in self.docs if visible(body["filter"], doc)]
         ranked = body.get("queryType") == "semantic" and not self.partial
-        hits = [self.hit(doc, ranked, "captions" in body) for doc in seen[: body["top"]]]
+        select = body["select"].split(",")
+        shown = [{name: doc[name] for name in select} for doc in seen[: body["top"]]]
+        hits = [self.hit(doc, ranked, "captions" in body) for doc in shown]
         return whole({"value": hits}, 206 if self.partial else 200)
 
     def hit(self, doc: Mapping[str, Any], ranked: bool, captions: bool) -> dict[str, Any]:

@@ -131,6 +131,12 @@ class FakeRetriever:
             self.found, sources=tuple(replace(s, image=None) for s in self.found.sources)
         )
 
+    async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
+        self.told.append((user, sourcefile, overrides))
+        if self.error is not None:
+            raise self.error
+        return any(source.sourcefile == sourcefile for source in self.found.sources)
+
 
 def engine(
     model: FakeModel | None = None,

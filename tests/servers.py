@@ -21,6 +21,7 @@ from pathlib import Path
 import httpx
 
 ROOT = Path(__file__).parent.parent
+SAMPLES = {"INDEX_FILE": "samples"}  # also where there is an index of one's own
 OBEYING = {"CHAT_MODEL": "tests.fakes:obeying"}
 PATIENCE = 60.0  # seconds; only a hang takes so long
 
@@ -52,7 +53,7 @@ def serving(kind: str, folder: Path, settings: Mapping[str, str]) -> Iterator[Se
     """Run a server until the block ends. What it writes goes into a file in `folder`."""
     port = free_port()
     log_file = folder / f"{kind}-{port}.log"
-    environment = {**os.environ, **settings, "PYTHONUNBUFFERED": "1"}
+    environment = {**os.environ, **SAMPLES, **settings, "PYTHONUNBUFFERED": "1"}
     with log_file.open("wb") as log:
         process = subprocess.Popen(
             [*command(kind), "--port", str(port)],

@@ -18,6 +18,8 @@ FILES = {
 }
 APP = [name for name in FILES if not name.startswith("shared.ingest")]
 ADAPTERS = {
+    "shared.content.blobs",
+    "shared.content.folder",
     "shared.identity",
     "shared.models.demo_model",
     "shared.models.openai_client",
@@ -27,13 +29,21 @@ ADAPTERS = {
     "shared.retrieval.azure_search_client",
     "shared.retrieval.local_index",
 }
+LOCAL = {
+    f"shared.retrieval.local_{part}" for part in ("query", "schema", "search", "state", "vectors")
+}
 # Files that an adapter has for itself.
 QUOTING = {"shared.models.leaning", "shared.models.quoting", "shared.models.splitting"}
-PRIVATE = QUOTING | {"shared.models.sse", "shared.retrieval.notes", "shared.retrieval.odata"}
-SEAMS = {"shared.models", "shared.retrieval"}
+NOTES = {f"shared.retrieval.{name}" for name in ("notes", "odata", "pictures")}
+PRIVATE = QUOTING | LOCAL | NOTES | {"shared.azure_calls", "shared.models.sse"}
+SEAMS = {"shared.content", "shared.models", "shared.retrieval"}
 NOUNS = {"shared.chat", "shared.overrides", "shared.errors"}
-PLAIN = {"shared.sentences", "shared.tokens", "shared.text", "shared.waits"}
+PLAIN = {
+    f"shared.{name}"
+    for name in ("function_words", "images", "names", "sentences", "text", "tokens", "waits")
+}
 WIRE = {f"shared.dialects.{name}" for name in ("wire", "request", "files")}
+FILING = {f"shared.content.{name}" for name in ("conditions", "kinds", "names")}
 ROWS = {"shared.dialects.ai_chat", "shared.dialects.rag_chat"}
 SERVICE = {
     f"shared.{name}"
@@ -45,10 +55,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shared.chat": {"shared.overrides"},
     "shared.overrides": set(),
     "shared.errors": set(),
+    "shared.images": set(),
+    "shared.names": set(),
     "shared.sentences": set(),
     "shared.tokens": set(),
-    "shared.text": set(),
+    "shared.function_words": set(),
+    "shared.text": {"shared.function_words"},
     "shared.waits": set(),
+    "shared.content": set(),
     "shared.models": NOUNS,
     "shared.retrieval": NOUNS,
     "shared.prompt": NOUNS | SEAMS,
@@ -62,13 +76,22 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shared.dialects": WIRE | ROWS,
     **dict.fromkeys(WIRE | ROWS, NOUNS | PLAIN | WIRE),
     "shared.health": NOUNS,
+    "shared.content.conditions": NOUNS | SEAMS,
+    "shared.content.kinds": set(),
+    "shared.content.names": {"shared.names"},
+    "shared.content.serve": NOUNS
+    | SEAMS
+    | FILING
+    | {f"shared.{name}" for name in ("auth", "deadline", "http")},
     "shared.exchange": NOUNS | WIRE | {"shared.http", "shared.logs"},
-    "shared.service": NOUNS | WIRE | SERVICE,
+    "shared.service": NOUNS | SEAMS | WIRE | SERVICE | {"shared.content.serve"},
     **dict.fromkeys(ADAPTERS | PRIVATE, NOUNS | SEAMS | PLAIN | ADAPTERS | PRIVATE),
     "shared.clients": ADAPTERS | {"shared.settings"},
+    "shared.models.provider": SEAMS | ADAPTERS | {"shared.clients", "shared.settings"},
     "shared.bootstrap": NOUNS
     | SEAMS
     | ADAPTERS
+    | {"shared.models.provider"}
     | {f"shared.{name}" for name in ("auth", "clients", "health", "http", "prompt", "rag")}
     | {"shared.service", "shared.settings"},
     "function_app": {"shared.bootstrap", "shared.errors", "shared.http", "shared.logs"},
@@ -119,11 +142,11 @@ def test_there_is_no_circle() -> None:
 
 
 def test_only_the_bootstrap_imports_adapters_and_only_when_they_are_asked_for() -> None:
-    makers = {"shared.bootstrap", "shared.clients"}
+    makers = {"shared.bootstrap", "shared.clients", "shared.models.provider"}
     for name in set(APP) - ADAPTERS - PRIVATE - makers:
         assert not ours(name) & (ADAPTERS | PRIVATE), name
     assert not {module for name in makers for module in imports(name, top_only=True)} & ADAPTERS
-    assert ours("shared.bootstrap") | ours("shared.clients") >= ADAPTERS
+    assert {module for name in makers for module in ours(name)} >= ADAPTERS
 
 
 def test_the_service_knows_seams_and_dialects_and_no_adapter() -> None:

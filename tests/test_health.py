@@ -17,7 +17,7 @@ from tests.calls import Got, call, read
 from tests.upstream import Exchange, Step, Upstream, error, upstream
 
 GET = replace(call("/health"), method="GET")
-OK = {"status": "ok", "model": "m", "index": "embedded"}
+OK = {"status": "ok", "model": "m", "index": "embedded", "files": "folder"}
 
 
 class Asked:

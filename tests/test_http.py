@@ -41,7 +41,7 @@ def sent(data: Any, model: FakeModel | None = None, **limits: Any) -> Got:
 def test_an_image_reaches_the_model_by_its_first_bytes_wherever_the_form_is_cut(kind: str) -> None:
     data = form(DOCUMENT, (FILE, KINDS[kind][:60]))
     for at in range(1, len(data), 7):
-        model = FakeModel()
+        model = FakeModel(max_prompt_tokens=200_000)
         got = sent([data[:at], data[at:]], model)
 
         assert got.status == 200
@@ -53,7 +53,7 @@ def test_images_keep_their_message_and_their_order() -> None:
     document = json.dumps({"messages": [*messages, *QUESTION["messages"]]}).encode()
     names = ["messages[2].files[1]", "messages[0].files[0]", "messages[2].files[0]"]
     images = [(f'form-data; name="{name}"', KINDS["image/gif"]) for name in names[:2]]
-    model = FakeModel()
+    model = FakeModel(max_prompt_tokens=200_000)
     parts = [*images, ("form-data; name=json", document), (f'form-data; name="{names[2]}"', PNG)]
     got = sent(form(*parts), model)
     kinds = [[url[5:14] for url in message.images] for message in model.told[-1].messages]
@@ -101,7 +101,7 @@ def test_a_form_of_many_images_is_read_and_one_of_too_many_is_told() -> None:
         names = (f'form-data; name="messages[0].files[{at}]"' for at in range(number))
         return [DOCUMENT, *((name, KINDS["image/gif"]) for name in names)]
 
-    assert sent(form(*parts(150))).status == 200
+    assert sent(form(*parts(150)), FakeModel(max_prompt_tokens=200_000)).status == 200
     assert sent(form(*parts(250))).json["error"].startswith("The form has more than 200 parts")
 
 

@@ -57,7 +57,7 @@ NOTHING: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def service() -> Service:
-    return build(Settings())
+    return build(Settings(INDEX_FILE="samples"))
 
 
 def context(service: Service, **overrides: Any) -> Any:

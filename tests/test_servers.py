@@ -248,7 +248,12 @@ def test_a_wrong_method_is_a_405(client: httpx.Client, route: str, method: str) 
 def test_health_tells_the_parts_in_use(client: httpx.Client) -> None:
     told = client.get("/health")
 
-    assert told.json() == {"status": "ok", "model": "obeying", "index": "embedded"}
+    assert told.json() == {
+        "status": "ok",
+        "model": "obeying",
+        "index": "embedded",
+        "files": "folder",
+    }
     assert client.head("/health").status_code == 200
     assert client.post("/health").headers["allow"] == "GET, HEAD"
 

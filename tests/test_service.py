@@ -281,7 +281,9 @@ def test_a_source_cited_by_two_passages_is_listed_once() -> None:
     assert len(got.json["context"]["data_points"]["text"]) == 2
 
 
-@pytest.mark.parametrize("route", [route for route in ROUTES if route != "/health"])
+@pytest.mark.parametrize(
+    "route", [route for route, (allow, _) in ROUTES.items() if allow == "POST"]
+)
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "HEAD"])
 def test_a_wrong_method_is_a_405_that_shows_the_right_call(route: str, method: str) -> None:
 

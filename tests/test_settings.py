@@ -129,6 +129,13 @@ ROOT = Path(__file__).parent.parent
 PLATFORM = {"FUNCTIONS_WORKER_RUNTIME", "AzureWebJobsStorage", "PYTHON_ENABLE_INIT_INDEXING"}
 
 
+def test_an_index_file_that_is_not_there_is_missed_with_the_way_to_make_it(tmp_path: Path) -> None:
+    said = "INDEX_FILE names a file that is not there: `make index DOCS=folder` makes it"
+
+    assert start({"INDEX_FILE": str(tmp_path / "none.db")}).problems == (said,)
+    assert start({"INDEX_FILE": ""}).problems == start({"INDEX_FILE": "samples"}).problems == ()
+
+
 def test_the_table_of_the_docs_names_every_setting_and_its_default() -> None:
     text = (ROOT / "docs" / "configuration.md").read_text("utf-8")
     table = dict(re.findall(r"^\| `(\w+)` \|.*\| `(\S+)` \|$", text, re.MULTILINE))

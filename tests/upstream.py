@@ -38,6 +38,7 @@ class Asked:
     path: str
     headers: Mapping[str, str]
     body: Any
+    method: str = "POST"
 
 
 def chunk(content: str | None = None, **more: Any) -> dict[str, Any]:
@@ -226,9 +227,9 @@ async def exchange(
     """Read a request and answer it; whether the connection can be used again."""
     start, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
     headers = {k.lower(): v for k, _, v in (line.partition(": ") for line in lines)}
-    data = await reader.readexactly(int(headers.get("content-length", 0)))
-    body = json.loads(data) if data else None
-    asked = Asked(start.split()[1], headers, body)
+    sent = await reader.readexactly(int(headers.get("content-length", 0)))
+    method, path, _ = start.split()
+    asked = Asked(path, headers, json.loads(sent) if sent else None, method)
     made.asked.append(asked)
     gone = asyncio.ensure_future(reader.read(1))
     working = asyncio.ensure_future(perform(made.next_steps(asked), Exchange(writer, stop)))

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Mapping, Sequence
 
 from shared.errors import BadRequest
+from shared.images import data_url
 
 PART = re.compile(r"messages\[(\d{1,6})\]\.files\[(\d{1,6})\]")
-
-# The first bytes of the images that models read; a file name is not sure.
-STARTS: Mapping[bytes, str] = {
-    b"\x89PNG\r\n\x1a\n": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF87a": "image/gif",
-    b"GIF89a": "image/gif",
-}
 
 
 def images(files: Mapping[str, bytes], roles: Sequence[str]) -> dict[int, tuple[str, ...]]:
@@ -29,7 +21,7 @@ def images(files: Mapping[str, bytes], roles: Sequence[str]) -> dict[int, tuple[
     for name, data in files.items():
         if name.startswith("messages"):
             message, file = _place(name, roles)
-            found.setdefault(message, []).append((file, data_url(name, data)))
+            found.setdefault(message, []).append((file, _data_url(name, data)))
     return {message: tuple(url for _, url in sorted(urls)) for message, urls in found.items()}
 
 
@@ -42,11 +34,8 @@ def _place(name: str, roles: Sequence[str]) -> tuple[int, int]:
     return int(part[1]), int(part[2])
 
 
-def data_url(name: str, data: bytes) -> str:
-    """An image as a data URL. Raises BadRequest where it is none."""
-    kind = next((kind for start, kind in STARTS.items() if data.startswith(start)), None)
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        kind = "image/webp"
-    if kind is None:
+def _data_url(name: str, data: bytes) -> str:
+    url = data_url(data)
+    if url is None:
         raise BadRequest(f"{name}: must be an image (png, jpeg, gif or webp)")
-    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+    return url

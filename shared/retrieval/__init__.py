@@ -40,3 +40,11 @@ class Retriever(Protocol):
         text at all. Raises a ChatError: TooManyRequests, Unavailable, Misconfigured.
         """
         ...
+
+    async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
+        """Whether `user` may see any passage of a file, by the same rule as in a search.
+
+        Who may not find it may not open it. False too where there is no such file. Raises a
+        ChatError as `search` does.
+        """
+        ...

@@ -15,7 +15,8 @@ from shared.overrides import UNSET, Overrides
 from shared.retrieval import Found
 from shared.retrieval.azure_search_client import NoRanker, translated
 from shared.retrieval.notes import Done
-from shared.retrieval.odata import condition
+from shared.retrieval.odata import condition, quoted, visible
+from shared.retrieval.pictures import Pictures, pictured
 
 Embed = Callable[[Sequence[str]], Awaitable[Sequence[list[float]]]]
 
@@ -35,11 +36,12 @@ class Fields:
     oids: str = "oids"
     groups: str = "groups"
     embedding: str = "embedding"
+    image: str = "image"
 
-    def selected(self) -> list[str]:
-        """The fields that a hit is asked for: all but the vector."""
+    def selected(self, images: bool = False) -> list[str]:
+        """The fields that a hit is asked for: all but the vector; the picture's where wanted."""
         names = (self.id, self.content, self.sourcepage, self.sourcefile, self.category)
-        return [*names, self.oids, self.groups]
+        return [*names, self.oids, self.groups, *((self.image,) if images else ())]
 
 
 @dataclass(slots=True)
@@ -48,7 +50,7 @@ class AzureSearch:
 
     `embed` makes vectors of a question; None where the index makes them (`vectorizer`), or where
     there are none. `ranking` is the name of the semantic configuration, None without a ranker: it
-    is forgotten when the service says that it has none.
+    is forgotten when the service says that it has none. `pictures` fetches a passage's picture.
     """
 
     client: SearchClient
@@ -57,6 +59,7 @@ class AzureSearch:
     embed: Embed | None = None
     vectorizer: bool = False
     ranking: str | None = None
+    pictures: Pictures | None = None
     name: str = "Azure AI Search"
 
     async def ready(self) -> None:
@@ -74,11 +77,32 @@ class AzureSearch:
         except NoRanker:
             self.ranking, ranked = None, False
             hits = await self._hits(asked)
-        sources = tuple(self._source(hit) for hit in hits)
-        done = Done(mode, ranked, self.fields.embedding)
-        part = ranked and any(source.reranker_score is None for source in sources)
-        notes = (*done.notes(overrides), *((PART,) if part else ()))
-        return Found(enough(sources, overrides, ranked), done.props(overrides), notes)
+        done = Done(mode, ranked, self.fields.embedding, images=self.pictures is not None)
+        found = tuple(self._source(hit) for hit in hits)
+        part = ranked and any(source.reranker_score is None for source in found)
+        sources, missing = await self._pictured(enough(found, overrides, ranked), hits, overrides)
+        notes = (*done.notes(overrides), *((PART,) if part else ()), *missing)
+        return Found(sources, done.props(overrides), notes)
+
+    async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
+        """Whether `user` may see any passage of a file. Raises ChatErrors."""
+        ours = visible(self.fields, user, overrides)
+        asked = {
+            "search_text": "*",
+            "filter": f"{ours} and {self.fields.sourcefile} eq {quoted(sourcefile)}",
+            "select": [self.fields.id],
+            "top": 1,
+        }
+        return bool(await self._hits(asked))
+
+    async def _pictured(
+        self, found: tuple[Source, ...], hits: Sequence[Mapping[str, Any]], overrides: Overrides
+    ) -> tuple[tuple[Source, ...], tuple[str, ...]]:
+        if self.pictures is None or not overrides.images:
+            return found, ()
+        names = self.fields
+        keys = {str(hit[names.id]): str(hit[names.image]) for hit in hits if hit.get(names.image)}
+        return await pictured(found, keys, self.pictures, self.seconds)
 
     def _mode(self, overrides: Overrides) -> str:
         if not self.vectorizer and self.embed is None:
@@ -101,7 +125,7 @@ class AzureSearch:
         return {
             "search_text": None if mode == "vectors" else query,
             "filter": condition(self.fields, user, overrides),
-            "select": self.fields.selected(),
+            "select": self.fields.selected(self.pictures is not None and overrides.images),
             "top": overrides.top,
         }
 

@@ -2,44 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
 from azure.core.credentials_async import AsyncTokenCredential
-from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
-from azure.core.pipeline.policies import AsyncRetryPolicy
+from azure.core.exceptions import HttpResponseError
 from azure.search.documents.aio import SearchClient
 
-from shared import waits
-from shared.errors import (
-    ChatError,
-    DeadlineExceeded,
-    Misconfigured,
-    TooManyRequests,
-    Unavailable,
-)
-from shared.identity import NO_IDENTITY
+from shared import azure_calls, waits
+from shared.azure_calls import ShortWaits
+from shared.errors import Misconfigured, TooManyRequests, Unavailable
 
 API_VERSION = "2026-04-01"
 CONNECT_SECONDS, READ_SECONDS = 5, 30
-RETRIED = (429, 500, 502, 503, 504)
 WITHOUT_RANKER = "SemanticQueriesNotAvailable"
 
 
 class NoRanker(Exception):
     """The service has no semantic ranker."""
-
-
-class ShortWaits(AsyncRetryPolicy):  # type: ignore[type-arg]
-    """One retry, and only where the service asks for a short wait: its own knows no limit."""
-
-    def is_retry(self, settings: dict[str, Any], response: Any) -> bool:
-        """Whether a response is worth another try."""
-        answer = response.http_response
-        wait = waits.asked(answer.headers)
-        worth = answer.status_code in RETRIED and wait is not None and wait <= waits.OURS
-        return worth and settings["total"] > 0
 
 
 def make_client(endpoint: str, index: str, credential: AsyncTokenCredential) -> SearchClient:
@@ -55,29 +35,9 @@ def make_client(endpoint: str, index: str, credential: AsyncTokenCredential) -> 
     )
 
 
-@contextmanager
-def translated() -> Iterator[None]:
+def translated() -> AbstractContextManager[None]:
     """The one place where the exceptions of the SDK become ours, and NoRanker."""
-    try:
-        yield
-    except ChatError:
-        raise
-    except TimeoutError as error:
-        raise DeadlineExceeded(cause="search: no answer in time") from error
-    except ClientAuthenticationError as error:
-        raise _denied(error) from error
-    except HttpResponseError as error:
-        raise refusal(error) from error
-    except (AzureError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # a 200 that is no answer comes out of the SDK as any of these
-        raise Unavailable(cause=f"search: {type(error).__name__}") from error
-
-
-def _denied(error: ClientAuthenticationError) -> Exception:
-    # An identity that gives no token raises the same class, without a response.
-    if error.response is None:
-        return Misconfigured(NO_IDENTITY, cause=f"identity: {type(error).__name__}")
-    return refusal(error)
+    return azure_calls.translated("search", refusal)
 
 
 def refusal(error: HttpResponseError) -> Exception:

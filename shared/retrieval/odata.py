@@ -33,13 +33,18 @@ class Names(Protocol):
 
 def condition(names: Names, user: User, overrides: Overrides) -> str:
     """The OData filter for a search: always there, since what is public is a condition too."""
-    parts = [f"({' or '.join(seen(names, user, overrides))})"]
+    parts = [visible(names, user, overrides)]
     if overrides.include_category is not None:
         parts.append(f"{names.category} eq {quoted(overrides.include_category)}")
     if overrides.exclude_category is not None:
         other = f"{names.category} ne {quoted(overrides.exclude_category)}"
         parts.append(f"({other} or {names.category} eq null)")
     return " and ".join(parts)
+
+
+def visible(names: Names, user: User, overrides: Overrides) -> str:
+    """The part of it that says who may see what."""
+    return f"({' or '.join(seen(names, user, overrides))})"
 
 
 def seen(names: Names, user: User, overrides: Overrides) -> list[str]:

@@ -1,0 +1,65 @@
+"""GET and HEAD of a citation's file, for whoever could find it: who may not gets the same 404."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from email.utils import formatdate
+
+from shared.auth import Access
+from shared.content import LATE, File, Files
+from shared.content.conditions import part, unchanged
+from shared.content.kinds import handling, kind
+from shared.content.names import candidates
+from shared.deadline import within
+from shared.errors import DeadlineExceeded, NotFound
+from shared.http import Call, Reply
+from shared.overrides import UNSET
+from shared.retrieval import Retriever
+
+# A browser keeps it for this user, and asks again each time: a right may be taken back.
+KEPT = {"Cache-Control": "private, no-cache", "Accept-Ranges": "bytes"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """The files of a deployment, and what says who may open which."""
+
+    files: Files
+    retriever: Retriever
+    access: Access
+
+    async def reply(self, call: Call, deadline: float) -> Reply:
+        """What a call gets until `deadline`; its stream has not begun. Raises ChatErrors."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                name = await self._name(call)
+                file = await self.files.open(name)
+        except TimeoutError:
+            raise DeadlineExceeded(LATE) from None
+        return _answer(call, name, file, deadline)
+
+    async def _name(self, call: Call) -> str:
+        """The file that is meant, of those that the user could find. Raises NotFound."""
+        user = self.access.user(call.headers)
+        overrides = self.access.filters(user, UNSET)
+        for named in candidates(call.path):
+            if await self.retriever.readable(user, named.sourcefile, overrides):
+                return named.name
+        raise NotFound
+
+
+def _answer(call: Call, name: str, file: File, deadline: float) -> Reply:
+    told = {**KEPT, "ETag": file.etag, "Last-Modified": formatdate(file.modified, usegmt=True)}
+    if unchanged(call.headers, file):
+        return Reply(304, kind(name), b"", told)
+    told |= handling(name)
+    wanted = part(call.headers, file) if call.method == "GET" else None
+    start, stop = wanted or (0, file.size)
+    told["Content-Length"] = str(stop - start)
+    if wanted:
+        told["Content-Range"] = f"bytes {start}-{stop - 1}/{file.size}"
+    status = 206 if wanted else 200
+    if call.method == "HEAD" or start == stop:
+        return Reply(status, kind(name), b"", told)
+    return Reply(status, kind(name), b"", told, within(deadline, file.read(start, stop)), deadline)

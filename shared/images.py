@@ -1,0 +1,22 @@
+"""Is this a picture? Told by its first bytes alone: a file's name is not sure."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+
+# What models read, and how it begins.
+STARTS: Mapping[bytes, str] = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
+
+
+def data_url(data: bytes) -> str | None:
+    """A picture as a data URL: png, jpeg, gif or webp; None where it is no picture."""
+    kind = next((kind for start, kind in STARTS.items() if data.startswith(start)), None)
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        kind = "image/webp"
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}" if kind else None

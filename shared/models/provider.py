@@ -1,0 +1,84 @@
+"""Which model answers? The choice that the settings make, and the making of what was chosen."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from shared import settings as configuration
+from shared.clients import Clients
+from shared.models import Model
+from shared.settings import Settings, SettingsError
+
+
+def _demo(_clients: Clients) -> Model:
+    from shared.models.demo_model import DemoModel
+
+    return DemoModel()
+
+
+def _azure_openai(clients: Clients) -> Model:
+    names = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_CHAT_DEPLOYMENT")
+    _, deployment = configuration.required(clients.settings, *names)
+    hint = "does the app's identity have the role Cognitive Services OpenAI User on it?"
+    return _language_model(clients.azure_openai, deployment, clients.settings, hint)
+
+
+def _openai(clients: Clients) -> Model:
+    names = ("OPENAI_BASE_URL", "OPENAI_CHAT_MODEL")
+    _, model = configuration.required(clients.settings, *names)
+    return _language_model(clients.openai, model, clients.settings, "is OPENAI_API_KEY right?")
+
+
+def _language_model(client: Any, name: str, settings: Settings, hint: str) -> Model:
+    from shared.models.openai_model import OpenAIModel
+    from shared.models.openai_request import Traits, known_of, limits
+
+    known = known_of(name)
+    traits = Traits(
+        name=name,
+        max_prompt_tokens=settings.prompt_tokens,
+        reasoning=known.reasoning if settings.reasoning is None else settings.reasoning,
+        seeing=known.seeing if settings.vision is None else settings.vision,
+        answer_tokens=settings.answer_tokens,
+        effort=settings.reasoning_effort,
+        accept_seconds=settings.accept_seconds,
+        first_seconds=settings.first_seconds,
+        gap_seconds=settings.gap_seconds,
+        hint=hint,
+    )
+    return OpenAIModel(client, traits, limits(traits))
+
+
+# The models by name. Any other is `package.module:factory`, a function Settings -> Model.
+MODELS: Mapping[str, Callable[[Clients], Model]] = {
+    "demo": _demo,
+    "azure-openai": _azure_openai,
+    "openai": _openai,
+}
+
+
+def chat_model(clients: Clients) -> Model:
+    """The model that answers. Raises SettingsError."""
+    name = clients.settings.chat_model or _configured(clients.settings)
+    known = MODELS.get(name)
+    return known(clients) if known else _imported(name)(clients.settings)
+
+
+def _configured(settings: Settings) -> str:
+    """The model that the other settings ask for: Azure's before any other."""
+    if settings.azure_openai_endpoint:
+        return "azure-openai"
+    return "openai" if settings.openai_base_url else "demo"
+
+
+def _imported(name: str) -> Callable[[Settings], Model]:
+    module, _, factory = name.partition(":")
+    try:
+        made: Callable[[Settings], Model] = getattr(importlib.import_module(module), factory)
+    except (ImportError, AttributeError, ValueError) as error:
+        known = ", ".join(MODELS)
+        problem = f"CHAT_MODEL must be {known}, or a package.module:factory that can be imported"
+        raise SettingsError((problem,)) from error
+    return made
