@@ -1,0 +1,90 @@
+"""How does Azure AI Search index a folder by itself? The files are uploaded; an indexer reads them.
+
+For corpora beyond one machine. The service knows no pages of a PDF, and no acl.yaml.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from shared import settings as configuration
+from shared.clients import Clients
+from shared.content.kinds import kind
+from shared.ingest.azure_clients import make_clients
+from shared.ingest.blobs import Uploads, make_uploads
+from shared.ingest.folder import Listing
+from shared.ingest.indexer import Outcome, fill, refuse_acl
+from shared.ingest.indexer_parts import Plan
+from shared.ingest.making import Options, Say, dimensions_of, enrichment, shape
+from shared.ingest.patience import Patience
+from shared.ingest.target import Refused
+from shared.names import encoded
+from shared.settings import Settings
+
+# What the service needs beside the folder.
+NEEDED = (
+    "AZURE_SEARCH_ENDPOINT",
+    "AZURE_SEARCH_INDEX",
+    "AZURE_STORAGE_ENDPOINT",
+    "AZURE_OPENAI_ENDPOINT",
+    "AZURE_OPENAI_EMBEDDING_DEPLOYMENT",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """What became of the files on their way: how many were new, how many removed, which refused."""
+
+    new: int
+    removed: int
+    refused: tuple[tuple[str, str], ...]
+
+
+async def indexed(
+    settings: Settings, folder: Path, found: Listing, options: Options, say: Say
+) -> tuple[Uploaded, Outcome]:
+    """Upload a folder's files, set the indexer up, and follow it. Raises Refused, SettingsError."""
+    refuse_acl(folder)
+    endpoint, index, storage, *_ = configuration.required(settings, *NEEDED)
+    clients = Clients(settings, patient=True)
+    patience = Patience(roles=options.roles, say=say)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(clients.close)
+        files = make_uploads(storage, settings.storage_container, clients.identity)
+        stack.push_async_callback(files.close)
+        search = make_clients(endpoint, index, clients.identity)
+        stack.push_async_callback(search.close)
+        dimensions = await dimensions_of(enrichment(clients))
+        made = shape(settings.model_copy(update={"search_vectorizer": True}), dimensions, options)
+        plan = Plan(made, options.storage or "", settings.storage_container)
+        uploaded = await upload(files, found, options.prune, say)
+        return uploaded, await fill(search, plan, patience)
+    raise AssertionError("an exit stack that suppresses nothing")
+
+
+async def upload(files: Uploads, found: Listing, prune: bool, say: Say) -> Uploaded:
+    """Bring the container up to the folder. A file that it does not take is skipped."""
+    await files.ensure()
+    new, refused = 0, []
+    for number, file in enumerate(found.files, 1):
+        told = metadata(file.name)
+        try:
+            new += await files.put(file.name, file.path, kind(file.name), told)
+        except Refused as failure:
+            refused.append((file.name, str(failure)))
+        if number % 100 == 0:
+            say(f"{number} of {len(found.files)} files are uploaded.")
+    gone = sorted(set(await files.names()) - {file.name for file in found.files}) if prune else []
+    for name in gone:
+        await files.remove(name)
+    return Uploaded(new, len(gone), tuple(refused))
+
+
+def metadata(name: str) -> dict[str, str]:
+    """What a file's blob must be told for an indexer to know its passages' names; in ASCII."""
+    folder, slash, _ = name.partition("/")
+    said = {"sourcefile": encoded(name), "category": folder if slash else ""}
+    return {key: quote(value) for key, value in said.items() if value}
