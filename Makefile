@@ -24,7 +24,7 @@ no_venv = $(call first,$(IN_RANGE)) cannot make virtual environments: install it
 	Debian and Ubuntu by `sudo apt install python3-venv`
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-fakes test check samples
+.PHONY: help run index run-fakes test check samples
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,10 @@ run: $(VENV)/.run local.settings.json ## start the app on http://localhost:7071 
 	else \
 		exec $(BIN)/python dev_server.py --port $(PORT); \
 	fi
+
+index: $(VENV)/.ingest ## index a folder of documents: make index DOCS=path (ARGS=--prune)
+	@test -n "$(DOCS)" || { echo "Say which folder: make index DOCS=path/to/documents"; exit 2; }
+	@$(BIN)/python -m shared.ingest "$(DOCS)" $(ARGS)
 
 run-fakes: $(VENV)/.dev ## start it over fakes of Azure AI Search and Azure OpenAI
 	@exec $(BIN)/python -m tests.run_fakes --port $(PORT)
@@ -63,10 +67,15 @@ $(VENV)/.run: $(VENV)/.made requirements.txt
 	@$(PIP) -r requirements.txt
 	@touch $@
 
+$(VENV)/.ingest: $(VENV)/.made requirements.txt requirements-ingest.txt
+	@echo "Installing what reads documents into $(VENV) (once) ..."
+	@$(PIP) -r requirements.txt -r requirements-ingest.txt
+	@touch $@ $(VENV)/.run
+
 $(VENV)/.dev: $(VENV)/.made requirements.txt requirements-ingest.txt requirements-dev.txt
 	@echo "Installing what the app and its tests need into $(VENV) (once) ..."
 	@$(PIP) -r requirements-dev.txt
-	@touch $@ $(VENV)/.run
+	@touch $@ $(VENV)/.run $(VENV)/.ingest
 
 $(VENV)/.made:
 	$(if $(call first,$(ABLE)),,$(error $(if $(call first,$(IN_RANGE)),$(no_venv),$(no_python))))

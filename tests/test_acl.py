@@ -112,7 +112,7 @@ def test_a_mistake_stops_the_run_before_it_makes_anything_public(
 @pytest.mark.parametrize("name", ["board/acl.yaml", "acl.yml", "ACL.yaml", ".acl.yaml", "acl.json"])
 def test_rules_at_another_place_stop_the_run_too(tmp_path: Path, name: str) -> None:
     with pytest.raises(AclError, match="would not be obeyed"):
-        read(tmp_path, (*NAMES, name))
+        read(tmp_path, NAMES, ["acl.yaml", name])
 
 
 def test_rules_above_the_folder_stop_the_run_too(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_the_answer_in_the_readme_is_what_the_app_gives() -> None:
     shown = re.search(r"```json\n(.*?)```", README, re.DOTALL)
     assert asked is not None
     assert shown is not None
-    got = ask(call("/chat/stream", asked[1].encode()), build(Settings())).lines
+    got = ask(call("/chat/stream", asked[1].encode()), build(Settings(INDEX_FILE="samples"))).lines
     first, *rest = shown[1].strip().split("\n")
     known = [json.dumps(line, ensure_ascii=False, separators=(",", ":")) for line in got]
 

@@ -187,7 +187,8 @@ def test_the_azure_path_can_be_tried_without_azure() -> None:
             answer = client.post("/chat", json=question).json()["message"]["content"]
         said = control_c(process)
 
-    assert parts == {"status": "ok", "model": "chat", "index": "Azure AI Search"}
+    told = {"status": "ok", "model": "chat", "index": "Azure AI Search"}
+    assert parts == told
     assert "20 days of paid vacation a year. [company/employee_handbook.md]" in answer
     assert said.splitlines()[-1] == "Stopped."
     assert "Traceback" not in said
@@ -230,7 +231,7 @@ def test_make_alone_says_what_there_is(clone: Path) -> None:
     ended = make(clone, environment())
 
     commands = [line.split()[1] for line in ended.stdout.splitlines()]
-    assert commands == ["help", "run", "run-fakes", "test", "check", "samples"]
+    assert commands == ["help", "run", "index", "run-fakes", "test", "check", "samples"]
 
 
 @needs_make

@@ -80,10 +80,13 @@ def _depth(pattern: str) -> tuple[int, bool, int]:
     return literal.count("/"), "*" not in pattern, len(literal)
 
 
-def read(folder: Path, names: Iterable[str]) -> Acl:
-    """The rules of `folder`, whose documents are `names`. No file, no rules. Raises AclError."""
+def read(folder: Path, names: Iterable[str], meant: Iterable[str] = ()) -> Acl:
+    """The rules of `folder`, whose documents are `names`. No file, no rules. Raises AclError.
+
+    `meant` are the files in it that may be meant to hold rules.
+    """
     known = tuple(normalize("NFC", name) for name in names)
-    _check_places(folder, known)
+    _check_places(folder, meant)
     if not (folder / NAME).is_file():
         return Acl()
     given = _parsed(folder / NAME)
@@ -93,10 +96,10 @@ def read(folder: Path, names: Iterable[str]) -> Acl:
     return Acl(tuple(sorted(given.items(), key=lambda rule: _depth(rule[0]), reverse=True)))
 
 
-def _check_places(folder: Path, names: Iterable[str]) -> None:
+def _check_places(folder: Path, meant: Iterable[str]) -> None:
     """Rules are read at one place. At another, or under another name, they would not hold."""
-    for name in names:
-        if LOOKS_LIKE.fullmatch(name.rpartition("/")[2]) and name != NAME:
+    for name in meant:
+        if name != NAME:
             raise AclError(f"{name} would not be obeyed: the rules belong into {NAME} at the top.")
     above = next((up for up in folder.resolve().parents if (up / NAME).is_file()), None)
     if above is not None:

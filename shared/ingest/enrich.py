@@ -1,0 +1,81 @@
+"""What do models add to passages? A description of each picture, a vector of each text."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from shared.chat import Message, collect
+from shared.errors import BadRequest
+from shared.ingest.split import Passage, described
+from shared.models import Model, Prompt
+from shared.rag import checked
+
+Vectors = tuple[Sequence[float], ...]
+Embed = Callable[[Sequence[str]], Awaitable[list[list[float]]]]
+
+BATCH = 64  # texts of one request: about 20,000 tokens, where the services take 300,000
+AT_ONCE = 4  # requests
+
+
+@dataclass(frozen=True, slots=True)
+class Describer:
+    """A model that sees, and the words that ask it what a picture shows."""
+
+    model: Model
+    words: str
+
+    async def __call__(self, passage: Passage) -> Passage:
+        """The passage with what the model sees; as it was where the model refuses the picture."""
+        shown = data_url(passage.image or b"")
+        asked = (Message("system", self.words), Message("user", passage.content, (shown,)))
+        try:
+            async with self.model.open(Prompt("answer", asked, temperature=0.0)) as stream:
+                answer = await collect(checked(stream))
+        except BadRequest:
+            return passage
+        return described(passage, answer.content) if answer.content.strip() else passage
+
+
+@dataclass(frozen=True, slots=True)
+class Enrich:
+    """What is added: by `embed`, by `describe`, None where there is no such model.
+
+    `made_with` names the models: with others the passages are other ones.
+    """
+
+    embed: Embed | None = None
+    describe: Describer | None = None
+    made_with: str = ""
+    _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+
+    async def passages(
+        self, given: tuple[Passage, ...]
+    ) -> tuple[tuple[Passage, ...], Vectors | None]:
+        """The passages, their pictures described, and a vector for each. Raises ChatError."""
+        made = tuple(await asyncio.gather(*(self._described(passage) for passage in given)))
+        if self.embed is None:
+            return made, None
+        texts = [passage.content for passage in made]
+        parts = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
+        vectors = await asyncio.gather(*(self._embedded(part) for part in parts))
+        return made, tuple(vector for part in vectors for vector in part)
+
+    async def _described(self, passage: Passage) -> Passage:
+        if passage.image is None or self.describe is None:
+            return passage
+        async with self._turns:
+            return await self.describe(passage)
+
+    async def _embedded(self, texts: list[str]) -> list[list[float]]:
+        assert self.embed is not None
+        async with self._turns:
+            return await self.embed(texts)
+
+
+def data_url(image: bytes) -> str:
+    """A picture of ours, PNG or JPEG, as a data URL."""
+    kind = "png" if image.startswith(b"\x89PNG") else "jpeg"
+    return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"

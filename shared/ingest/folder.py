@@ -1,0 +1,89 @@
+"""Which documents does a folder have, and what in it is none?"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+from shared.ingest import acl
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A document: where it lies, and its path from the folder with `/`, by which it is known."""
+
+    name: str
+    path: Path
+
+
+@dataclass(slots=True)
+class Listing:
+    """What lies in a folder: its documents by name, and what was skipped with the reason.
+
+    Hidden files (.DS_Store) are passed over in silence. `rules` are the files that may be meant to
+    say who sees what.
+    """
+
+    files: list[File] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    rules: list[str] = field(default_factory=list)
+
+
+def listing(folder: Path) -> Listing:
+    """List `folder` and all folders in it. No link to a folder is followed."""
+    found, whole = Listing(), folder.resolve()
+    for path in sorted(_walk(folder, folder, found), key=lambda path: path.as_posix()):
+        name = path.relative_to(folder).as_posix()
+        if acl.LOOKS_LIKE.fullmatch(path.name):
+            found.rules.append(name)
+        elif path.name.startswith("."):
+            continue
+        elif reason := _unfit(path, whole):
+            found.skipped.append((name, reason))
+        else:
+            found.files.append(File(name, path))
+    return found
+
+
+def _walk(top: Path, folder: Path, found: Listing) -> Iterator[Path]:
+    try:
+        entries = list(os.scandir(folder))
+    except OSError as error:
+        found.skipped.append((folder.relative_to(top).as_posix(), f"{error.strerror}."))
+        return
+    for entry in entries:
+        path = folder / entry.name
+        if not entry.is_dir(follow_symlinks=False):
+            yield path
+        elif not entry.name.startswith("."):
+            yield from _walk(top, path, found)
+
+
+def _unfit(path: Path, whole: Path) -> str | None:
+    """Why a file is not read; None where it may be."""
+    try:
+        target = path.resolve(strict=True)
+        kind = target.stat().st_mode
+    except (OSError, RuntimeError):
+        return "It is a link to nothing." if path.is_symlink() else "It cannot be opened."
+    if not target.is_relative_to(whole):
+        return "It is a link that leads out of the folder."
+    if stat.S_ISDIR(kind):
+        return "It is a link to a folder."
+    return None if stat.S_ISREG(kind) else "It is no regular file."
+
+
+def fingerprint(file: File, *made_of: str) -> str:
+    """What changes with a file's content, and with whatever else its passages are made of.
+
+    Raises OSError.
+    """
+    digest = sha256("\0".join(made_of).encode("utf-8", "surrogatepass"))
+    with file.path.open("rb") as data:
+        while piece := data.read(1024 * 1024):
+            digest.update(piece)
+    return digest.hexdigest()

@@ -1,0 +1,132 @@
+"""Which index is filled, and by which models? What the settings ask for, made for a run."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shared import settings as configuration
+from shared.bootstrap import HERE, SAMPLES
+from shared.clients import Clients
+from shared.ingest.enrich import Describer, Enrich
+from shared.ingest.local import LocalTarget, Meta
+from shared.ingest.target import Target
+from shared.models.provider import chat_model
+from shared.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from shared.ingest.azure_index import Shape
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a command says beside the settings.
+
+    `prune`: what is no longer in the folder goes. `largest` is in megabytes. `embedding_model` is
+    the model behind the embedding deployment, where its name is another; `storage` the storage
+    account's resource id; `roles` the seconds that a refusal is waited out, while roles spread.
+    """
+
+    prune: bool = False
+    indexer: bool = False
+    largest: int = 32
+    embedding_model: str | None = None
+    storage: str | None = None
+    roles: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a run works with; `told` is what it tells of them before it begins."""
+
+    target: Target
+    enrich: Enrich
+    told: str
+    close: Callable[[], Awaitable[None]]
+
+
+async def made(settings: Settings, folder: Path, options: Options, say: Say) -> Made:
+    """The index and the models that the settings ask for. Raises SettingsError, ChatError."""
+    clients = Clients(settings, patient=True)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(clients.close)
+        enrich = enrichment(clients)
+        dimensions = await dimensions_of(enrich)
+        if settings.search_endpoint:
+            target = searched(clients, dimensions, options, say)
+            told = f"Azure AI Search, index {settings.search_index}"
+        else:
+            target, told = embedded(clients, folder, dimensions), settings.index_file
+        stack.push_async_callback(target.close)
+        told += f", vectors by {clients.embedding_model}" if dimensions else ", by words alone"
+        if enrich.describe:
+            told += f", pictures described by {enrich.describe.model.name}"
+        return Made(target, enrich, told, stack.pop_all().aclose)
+    raise AssertionError("an exit stack that suppresses nothing")
+
+
+def enrichment(clients: Clients) -> Enrich:
+    """What models add: vectors, and descriptions where the chat's model sees."""
+    model = chat_model(clients)
+    words = (HERE / "prompts" / "describe.txt").read_text("utf-8").strip()
+    describe = None if "images" in model.limits else Describer(model, words)
+    names = (clients.embedding_model or "", model.name if describe else "")
+    return Enrich(clients.embed, describe, made_with="\0".join(names))
+
+
+async def dimensions_of(enrich: Enrich) -> int:
+    """How many numbers a vector has; 0 without an embedding model. Raises ChatError."""
+    if enrich.embed is None:
+        return 0
+    (vector,) = await enrich.embed(["How many numbers has this?"])
+    return len(vector)
+
+
+def embedded(clients: Clients, folder: Path, dimensions: int) -> Target:
+    """The index in a file beside the app. Raises SettingsError."""
+    if clients.settings.index_file == SAMPLES:
+        raise SettingsError(("INDEX_FILE must name a file to write: it says `samples`",))
+    model = clients.embedding_model if dimensions else None
+    index = HERE.parent / clients.settings.index_file
+    return LocalTarget(index, Meta(folder.resolve(), model, dimensions))
+
+
+def searched(clients: Clients, dimensions: int, options: Options, say: Say) -> Target:
+    """The index in Azure AI Search, its files in Blob storage where that is set."""
+    from shared.ingest.azure import AzureTarget
+    from shared.ingest.azure_clients import make_clients
+    from shared.ingest.patience import Patience
+
+    settings = clients.settings
+    names = ("AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX")
+    endpoint, index = configuration.required(settings, *names)
+    search = make_clients(endpoint, index, clients.identity)
+    fill = partial(AzureTarget, search, shape(settings, dimensions, options))
+    patience = Patience(roles=options.roles, say=say)
+    if settings.storage_endpoint is None:
+        return fill(patience)
+    from shared.ingest.blobs import make_uploads
+    from shared.ingest.shelved import Shelved
+
+    files = make_uploads(settings.storage_endpoint, settings.storage_container, clients.identity)
+    return Shelved(fill(patience, files.put_picture), files)
+
+
+def shape(settings: Settings, dimensions: int, options: Options) -> Shape:
+    """What the index in Azure AI Search is like."""
+    from shared.ingest.azure_index import Shape, Vectorizer
+    from shared.retrieval.azure_search import Fields
+
+    endpoint, deployment = settings.azure_openai_endpoint, settings.azure_openai_embedding
+    vectorizer = None
+    if settings.search_vectorizer and endpoint and deployment:
+        vectorizer = Vectorizer(endpoint, deployment, options.embedding_model or deployment)
+    (index,) = configuration.required(settings, "AZURE_SEARCH_INDEX")
+    fields = Fields(**(settings.search_fields or {}))
+    return Shape(index, fields, dimensions or None, vectorizer)

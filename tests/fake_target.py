@@ -1,0 +1,63 @@
+"""An index in a dictionary, and a reader of files whose text is all there is to say of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from shared.ingest.child import FilePassages
+from shared.ingest.pages import Page, Unreadable
+from shared.ingest.split import passages
+from shared.ingest.target import Document, Refused
+
+
+class FakeTarget:
+    """Keeps documents by name; `refuses` says what it does not take, and why."""
+
+    name = "fake"
+
+    def __init__(self, refuses: Mapping[str, str] | None = None) -> None:
+        self.refuses = refuses or {}
+        self.held: dict[str, Document] = {}
+        self.puts: list[str] = []
+        self.finished = 0
+
+    async def known(self) -> Mapping[str, str]:
+        return {name: document.fingerprint for name, document in self.held.items()}
+
+    async def put(self, document: Document, path: Path) -> None:
+        self.puts.append(document.name)
+        if document.name in self.refuses:
+            raise Refused(self.refuses[document.name])
+        self.held[document.name] = document
+
+    async def remove(self, name: str) -> None:
+        if name in self.refuses:
+            raise Refused(self.refuses[name])
+        del self.held[name]
+
+    async def finish(self) -> None:
+        self.finished += 1
+
+    async def close(self) -> None:
+        pass
+
+
+class FakeReader:
+    """Reads text; a file that says "broken" cannot be read. Counts what is being read at once."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.at_once = self.most = 0
+
+    async def passages(self, path: Path, name: str) -> FilePassages:
+        self.names.append(name)
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        await asyncio.sleep(0)
+        self.at_once -= 1
+        text = path.read_text("utf-8")
+        if text == "broken":
+            raise Unreadable("It is damaged.")
+        return FilePassages(tuple(passages(name, [Page(text)])))
