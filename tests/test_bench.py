@@ -21,3 +21,11 @@ def test_the_benchmark_of_the_index_prints_a_table(vectors: int) -> None:
     assert done.returncode == 0, done.stderr
     assert re.search(r"^95th percentile, ms +[\d.]+$", done.stdout, re.MULTILINE)
     assert done.stderr == ""
+
+
+def test_the_benchmark_of_a_run_prints_its_figures() -> None:
+    command = [sys.executable, "-m", "bench.ingest", "--files", "4"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^4 files: [\d.]+ s, \d+ MiB at most$", done.stdout, re.MULTILINE)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from shared.chat import Message, collect
 from shared.errors import BadRequest
+from shared.images import data_url
 from shared.ingest.split import Passage, described
 from shared.models import Model, Prompt
 from shared.rag import checked
@@ -29,7 +29,7 @@ class Describer:
 
     async def __call__(self, passage: Passage) -> Passage:
         """The passage with what the model sees; as it was where the model refuses the picture."""
-        shown = data_url(passage.image or b"")
+        shown = data_url(passage.image or b"") or ""
         asked = (Message("system", self.words), Message("user", passage.content, (shown,)))
         try:
             async with self.model.open(Prompt("answer", asked, temperature=0.0)) as stream:
@@ -73,9 +73,3 @@ class Enrich:
         assert self.embed is not None
         async with self._turns:
             return await self.embed(texts)
-
-
-def data_url(image: bytes) -> str:
-    """A picture of ours, PNG or JPEG, as a data URL."""
-    kind = "png" if image.startswith(b"\x89PNG") else "jpeg"
-    return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"

@@ -1,0 +1,51 @@
+"""Does a run's memory grow with the corpus? `python -m bench.ingest --files 200`
+
+Made-up Markdown files of about a hundred passages each, put into a new embedded index by the
+command itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+from bench.corpus import FILE_PASSAGES, documents
+
+
+def write(folder: Path, files: int) -> None:
+    """Write that many files of text into a folder."""
+    for document in documents(files * FILE_PASSAGES, 0):
+        path = folder / document.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = "\n\n".join(passage.content for passage in document.passages)
+        path.with_suffix(".md").write_text(text, "utf-8")
+
+
+def main() -> None:
+    """Write the files, index them, and print what it took."""
+    parser = argparse.ArgumentParser(prog="python -m bench.ingest", description=__doc__)
+    parser.add_argument("--files", type=int, default=200)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as home:
+        folder = Path(home) / "documents"
+        folder.mkdir()
+        write(folder, given.files)
+        environment = {**os.environ, "INDEX_FILE": str(Path(home) / "index.db")}
+        start = perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", "shared.ingest", str(folder)], check=True, env=environment
+        )
+        seconds = perf_counter() - start
+    # Of the largest of its processes: the run itself, or the one that reads.
+    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    print(f"{given.files} files: {seconds:.1f} s, {memory:.0f} MiB at most")
+
+
+if __name__ == "__main__":
+    main()
