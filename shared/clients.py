@@ -89,8 +89,8 @@ class Clients:
         seconds = PATIENT_SECONDS if self.patient else self.settings.search_seconds
         return partial(embed, client, name, seconds)
 
-    async def close(self) -> None:
-        """Close what was made."""
-        for name in ("azure_openai", "openai", "identity"):
+    async def close(self, identity: bool = True) -> None:
+        """Close what was made; the `identity` too, which all clients of a process share."""
+        for name in ("azure_openai", "openai", *(("identity",) if identity else ())):
             if name in vars(self):
                 await vars(self)[name].close()

@@ -57,7 +57,7 @@ async def made(settings: Settings, folder: Path, options: Options, say: Say) -> 
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
         enrich = enrichment(clients)
-        dimensions = await dimensions_of(enrich)
+        dimensions = await dimensions_of(settings)
         if settings.search_endpoint:
             target = searched(clients, dimensions, options, say)
             told = f"Azure AI Search, index {settings.search_index}"
@@ -80,12 +80,19 @@ def enrichment(clients: Clients) -> Enrich:
     return Enrich(clients.embed, describe, made_with="\0".join(names))
 
 
-async def dimensions_of(enrich: Enrich) -> int:
-    """How many numbers a vector has; 0 without an embedding model. Raises ChatError."""
-    if enrich.embed is None:
+async def dimensions_of(settings: Settings) -> int:
+    """How many numbers a vector has; 0 without an embedding model. Raises ChatError.
+
+    By clients that do not wait: what is set up wrong is told at once.
+    """
+    clients = Clients(settings)
+    if clients.embed is None:
         return 0
-    (vector,) = await enrich.embed(["How many numbers has this?"])
-    return len(vector)
+    try:
+        (vector,) = await clients.embed(["How many numbers has this?"])
+        return len(vector)
+    finally:
+        await clients.close(identity=False)
 
 
 def embedded(clients: Clients, folder: Path, dimensions: int) -> Target:

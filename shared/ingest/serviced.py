@@ -18,7 +18,7 @@ from shared.ingest.blobs import Uploads, make_uploads
 from shared.ingest.folder import Listing
 from shared.ingest.indexer import Outcome, fill, refuse_acl
 from shared.ingest.indexer_parts import Plan
-from shared.ingest.making import Options, Say, dimensions_of, enrichment, shape
+from shared.ingest.making import Options, Say, dimensions_of, shape
 from shared.ingest.patience import Patience
 from shared.ingest.target import Refused
 from shared.names import encoded
@@ -57,7 +57,7 @@ async def indexed(
         stack.push_async_callback(files.close)
         search = make_clients(endpoint, index, clients.identity)
         stack.push_async_callback(search.close)
-        dimensions = await dimensions_of(enrichment(clients))
+        dimensions = await dimensions_of(settings)
         made = shape(settings.model_copy(update={"search_vectorizer": True}), dimensions, options)
         plan = Plan(made, options.storage or "", settings.storage_container)
         uploaded = await upload(files, found, options.prune, say)
