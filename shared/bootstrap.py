@@ -53,6 +53,7 @@ def build(settings: Settings) -> Service:
     clients = Clients(settings)
     model, retriever = chat_model(clients), _retriever(clients)
     files = _files(clients, retriever)
+    model_of = clients.embedding_model  # of vectors
     defaults = Overrides(top=settings.default_top, temperature=settings.default_temperature)
     words = read_words(HERE / "prompts")
     return Service(
@@ -65,6 +66,7 @@ def build(settings: Settings) -> Service:
                 "model": Part(model.name, model.ready),
                 "index": Part(retriever.name, retriever.ready),
                 **({"files": Part(files.name, files.ready)} if files else {}),
+                **({"vectors": Part(model_of, clients.embed_ready)} if model_of else {}),
             }
         ),
     )

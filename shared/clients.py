@@ -89,6 +89,13 @@ class Clients:
         seconds = PATIENT_SECONDS if self.patient else self.settings.search_seconds
         return partial(embed, client, name, seconds)
 
+    async def embed_ready(self) -> None:
+        """Ask whether vectors would come, at no cost. Raises ChatErrors."""
+        from shared.models.openai_client import ready
+
+        client = self.azure_openai if self.settings.azure_openai_embedding else self.openai
+        await ready(client, self.embedding_model or "", "do its key or its roles hold?")
+
     async def close(self, identity: bool = True) -> None:
         """Close what was made; the `identity` too, which all clients of a process share."""
         for name in ("azure_openai", "openai", *(("identity",) if identity else ())):

@@ -22,12 +22,15 @@ class FakeTarget:
         self.held: dict[str, Document] = {}
         self.puts: list[str] = []
         self.finished = 0
+        self.takes_none = False
 
     async def known(self) -> Mapping[str, str]:
         return {name: document.fingerprint for name, document in self.held.items()}
 
     async def put(self, document: Document, path: Path) -> None:
         self.puts.append(document.name)
+        if self.takes_none:
+            raise Refused("It takes no more.")
         if document.name in self.refuses:
             raise Refused(self.refuses[document.name])
         self.held[document.name] = document
@@ -47,7 +50,8 @@ class FakeTarget:
 class FakeReader:
     """Reads text; a file that says "broken" cannot be read. Counts what is being read at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, largest: int = 1_000_000) -> None:
+        self.largest = largest
         self.names: list[str] = []
         self.at_once = self.most = 0
 

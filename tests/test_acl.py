@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from shared.ingest.acl import AclError, Readers, read
+from shared.ingest.acl import LOOKS_LIKE, AclError, Readers, read
 
 BOARD, ANNA = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
 RULES = f"""
@@ -95,6 +96,7 @@ MISTAKES = {
     "a.md: {groups: [x], groups: []}": "acl.yaml cannot be read: groups stands there twice.",
     "a.md: {groups: [x]": "acl.yaml cannot be read: ",
     "a.md: &x {groups: [x]}\n<<: *x": "acl.yaml",
+    "[" * 3000: "acl.yaml cannot be read: it goes too deep.",
     "a.md: !!python/object:os.system {}": "acl.yaml cannot be read: ",
 }
 
@@ -109,7 +111,32 @@ def test_a_mistake_stops_the_run_before_it_makes_anything_public(
     assert str(stopped.value).startswith(MISTAKES[rules])
 
 
-@pytest.mark.parametrize("name", ["board/acl.yaml", "acl.yml", "ACL.yaml", ".acl.yaml", "acl.json"])
+OTHER_PLACES = [
+    "board/acl.yaml",
+    "acl.yml",
+    "ACL.yaml",
+    ".acl.yaml",
+    "acl.json",
+    "acl.yaml.txt",
+    "acl (1).yaml",
+    "acl.yaml.bak",
+    "acls.yaml",
+    "acl",
+    "acl.yaml ",
+]
+
+
+@pytest.mark.parametrize("name", ["aclu.md", "miracle.yaml", "acl-surgery.pdf", "ACL reform.md"])
+def test_a_document_is_not_taken_for_rules(name: str) -> None:
+    assert LOOKS_LIKE.fullmatch(name) is None
+
+
+@pytest.mark.parametrize("name", OTHER_PLACES)
+def test_what_may_be_meant_for_rules_is_known(name: str) -> None:
+    assert LOOKS_LIKE.fullmatch(name.rpartition("/")[2])
+
+
+@pytest.mark.parametrize("name", OTHER_PLACES)
 def test_rules_at_another_place_stop_the_run_too(tmp_path: Path, name: str) -> None:
     with pytest.raises(AclError, match="would not be obeyed"):
         read(tmp_path, NAMES, ["acl.yaml", name])
@@ -121,6 +148,18 @@ def test_rules_above_the_folder_stop_the_run_too(tmp_path: Path) -> None:
 
     with pytest.raises(AclError, match="has rules for this folder too"):
         read(tmp_path / "docs", NAMES)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
+def test_rules_that_are_no_file_stop_the_run_too(tmp_path: Path) -> None:
+    (tmp_path / "acl.yaml").symlink_to(tmp_path / "not-mounted" / "acl.yaml")
+    with pytest.raises(AclError, match="is no file that can be read"):
+        read(tmp_path, NAMES)
+    (tmp_path / "acl.yaml").unlink()
+    (tmp_path / "acl.yaml").mkdir()
+
+    with pytest.raises(AclError, match="is no file that can be read"):
+        read(tmp_path, NAMES)
 
 
 def test_rules_that_are_no_utf_8_stop_the_run_too(tmp_path: Path) -> None:

@@ -81,9 +81,9 @@ def test_a_part_that_breaks_is_told_without_its_words() -> None:
     assert got.json["failing"] == {"index": errors.UNEXPECTED}
 
 
-def asked(server: Upstream, *plan: list[Step]) -> Got:
+def asked(server: Upstream, *plan: list[Step], **more: str) -> Got:
     server.plan += plan * 2  # a GET that is cut off is sent again
-    settings = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_CHAT_MODEL": "m"}
+    settings = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_CHAT_MODEL": "m", **more}
 
     async def go() -> Got:
         service = build(read_settings(settings))
@@ -91,7 +91,8 @@ def asked(server: Upstream, *plan: list[Step]) -> Got:
         try:
             return await read(await service.reply(GET))
         finally:
-            await service.engine.model.client.close()  # type: ignore[attr-defined]
+            if client := getattr(service.engine.model, "client", None):
+                await client.close()
 
     return asyncio.run(go())
 
@@ -123,3 +124,10 @@ def test_a_model_that_does_not_answer_is_told(
 
     assert got.status == 200
     assert got.json == {**OK, "status": "degraded", "failing": {"model": sentence}}
+
+
+def test_what_makes_vectors_is_asked_too(server: Upstream) -> None:
+    got = asked(server, error(401), OPENAI_EMBEDDING_MODEL="e", CHAT_MODEL="demo")
+
+    assert got.json["vectors"] == "e"
+    assert got.json["failing"] == {"vectors": errors.Misconfigured.default}

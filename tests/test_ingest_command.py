@@ -124,6 +124,17 @@ def test_what_is_gone_is_told_and_pruned_when_asked(folder: Path, index: Path) -
         assert found(opened, "Apples") == ()
 
 
+def test_an_index_of_another_folder_is_told_of(folder: Path, index: Path, tmp_path: Path) -> None:
+    ingested(str(folder), INDEX_FILE=str(index))
+    write(tmp_path / "other", "c.md", "Cherries.")
+    told = ingested(str(tmp_path / "other"), INDEX_FILE=str(index))
+    pruned = ingested(str(tmp_path / "other"), "--prune", INDEX_FILE=str(index))
+
+    assert f"own.db was made from {folder}" in told.stdout + told.stderr
+    assert "was made from" not in pruned.stdout + pruned.stderr
+    assert "2 removed" in pruned.stdout
+
+
 MISTAKES: Mapping[str, tuple[dict[str, str], dict[str, str], str]] = {
     "no such folder": ({}, {}, "docs is not a folder that can be read."),
     "an empty folder": ({".hidden": "x"}, {}, "docs has no documents."),
@@ -156,7 +167,7 @@ MISTAKES: Mapping[str, tuple[dict[str, str], dict[str, str], str]] = {
             "OPENAI_CHAT_MODEL": "m",
             "OPENAI_EMBEDDING_MODEL": "e",
         },
-        "A service that the answer needs is not available.",
+        "e gives no vectors (e: APITimeoutError): does it run",
     ),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from shared.chat import Delta, Done
-from shared.errors import ContentFiltered, Unavailable
+from shared.errors import BadRequest, ContentFiltered, Unavailable
 from shared.ingest import acl
-from shared.ingest.ahead import ahead
+from shared.ingest.ahead import ahead, together
 from shared.ingest.enrich import BATCH, Describer, Enrich
 from shared.ingest.folder import listing
 from shared.ingest.run import AHEAD, Run, Summary
-from shared.ingest.split import Passage
+from shared.ingest.split import VERSION, Passage
 from tests.fake_target import FakeReader, FakeTarget
 from tests.fakes import FakeModel
 
@@ -43,11 +44,12 @@ def ran(
     prune: bool = False,
     enrich: Enrich | None = None,
     reader: FakeReader | None = None,
+    version: int = VERSION,
 ) -> Summary:
     async def go() -> Summary:
         found = listing(folder)
         rules = acl.read(folder, [file.name for file in found.files], found.rules)
-        run = Run(reader or FakeReader(), target, enrich or Enrich(), prune)
+        run = Run(reader or FakeReader(), target, enrich or Enrich(), prune, version=version)
         return await run.over(found, rules)
 
     return asyncio.run(go())
@@ -120,6 +122,117 @@ def test_a_file_that_the_index_refuses_is_named_and_tried_again(folder: Path) ->
 
     assert first.skipped == second.skipped == [("a.md", "It is too much.")]
     assert (first.put, second.unchanged) == (2, 2)
+
+
+def test_a_file_that_the_index_refuses_is_not_found_as_it_was_before(folder: Path) -> None:
+    target = FakeTarget()
+    ran(folder, target)
+    write(folder, "acl.yaml", "plans/**: {groups: [board]}")
+    target.takes_none = True
+    summary = ran(folder, target)
+
+    assert summary.skipped[0] == ("plans/b.md", "It takes no more.")
+    assert target.held.keys() == {"a.md"}
+
+
+def test_where_there_are_rules_what_is_gone_does_not_wait_to_be_pruned(folder: Path) -> None:
+    target = FakeTarget()
+    ran(folder, target)
+    (folder / "plans/b.md").unlink()
+    (folder / "a.md").unlink()
+    write(folder, "acl.yaml", "plans/**: {groups: [board]}")
+    summary = ran(folder, target)
+
+    assert (summary.removed, summary.gone) == (2, 0)
+    assert target.held.keys() == {"plans/c.txt"}
+
+
+def test_a_link_does_not_lead_around_the_rules(folder: Path) -> None:
+    (folder / "open.md").symlink_to(folder / "plans/b.md")
+    (folder / "plans/own.md").symlink_to(folder / "plans/b.md")
+    write(folder, "acl.yaml", "plans/**: {groups: [board]}")
+    target = FakeTarget()
+    summary = ran(folder, target)
+
+    assert summary.skipped == [("open.md", "It is a link to a document that others may see.")]
+    assert target.held["plans/own.md"].passages[0].groups == ("board",)
+
+
+def test_a_file_that_is_too_large_is_not_read_at_all(folder: Path) -> None:
+    (folder / "film.pdf").touch()
+    os.truncate(folder / "film.pdf", 2**33)  # a hole: it takes no room
+    reader = FakeReader(largest=2 * 2**20)
+    summary = ran(folder, FakeTarget(), reader=reader)
+
+    assert summary.skipped == [("film.pdf", "It is larger than 2 MB.")]
+    assert "film.pdf" not in reader.names
+
+
+def test_a_document_that_a_model_refuses_is_named_and_does_not_stop_the_rest(
+    folder: Path,
+) -> None:
+    async def refusing(texts: Sequence[str]) -> list[list[float]]:
+        if "Bananas." in texts:
+            raise BadRequest("No bananas.")
+        return await numbers(texts)
+
+    target = FakeTarget()
+    summary = ran(folder, target, enrich=Enrich(refusing))
+
+    assert summary.skipped == [("plans/b.md", "A model does not take it: No bananas.")]
+    assert summary.put == 2
+
+
+def test_another_way_of_reading_puts_everything_again(folder: Path) -> None:
+    target = FakeTarget()
+    ran(folder, target)
+
+    assert ran(folder, target, version=VERSION + 1).put == 3
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has shorter paths")
+def test_a_folder_may_be_deep(folder: Path) -> None:
+    deep = folder
+    for _ in range(1100):
+        deep = deep / "d"
+        deep.mkdir()
+    (deep / "a.md").write_text("Deep.")
+    summary = ran(folder, FakeTarget())
+    (deep / "a.md").unlink()
+    while deep != folder:  # what clears up after the tests does not go so deep
+        deep.rmdir()
+        deep = deep.parent
+
+    assert summary.put == 4
+
+
+@pytest.mark.skipif(
+    sys.platform == "win32" or os.geteuid() == 0, reason="who runs this may read everything"
+)
+def test_what_cannot_be_looked_into_is_named_and_not_pruned(folder: Path) -> None:
+    target = FakeTarget()
+    ran(folder, target)
+    (folder / "plans").chmod(0)
+    try:
+        summary = ran(folder, target, prune=True)
+    finally:
+        (folder / "plans").chmod(0o755)
+
+    assert summary.skipped == [("plans", "Permission denied.")]
+    assert target.held.keys() == FILES.keys()
+
+
+def test_what_is_skipped_is_not_taken_for_gone(folder: Path) -> None:
+    target = FakeTarget()
+    ran(folder, target)
+    found = listing(folder)
+    found.files = [file for file in found.files if not file.name.startswith("plans/")]
+    found.skipped = [("plans", "Permission denied.")]
+    run = Run(FakeReader(), target, Enrich(), prune=True)
+    summary = asyncio.run(run.over(found, acl.Acl()))
+
+    assert summary.removed == 0
+    assert target.held.keys() == FILES.keys()
 
 
 def test_new_rules_put_a_file_again_with_its_readers(folder: Path) -> None:
@@ -241,6 +354,22 @@ def test_a_picture_that_the_model_refuses_keeps_its_own_words() -> None:
     assert seen(FakeModel([ContentFiltered()])) == picture()
     assert seen(FakeModel((Delta("x"), Done("content_filter")))) == picture()
     assert seen(FakeModel((Delta(" "), Done()))) == picture()
+
+
+def test_what_is_done_side_by_side_ends_with_the_first_failure() -> None:
+    ended: list[int] = []
+
+    async def work(number: int) -> None:
+        try:
+            if number == 2:
+                raise ValueError
+            await asyncio.Event().wait()
+        finally:
+            ended.append(number)
+
+    with pytest.raises(ValueError):
+        asyncio.run(together(work(number) for number in range(4)))
+    assert sorted(ended) == [0, 1, 2, 3]
 
 
 def test_what_was_begun_ahead_ends_with_the_caller() -> None:

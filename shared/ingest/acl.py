@@ -5,6 +5,7 @@ A mistake there must not make a document public: whatever cannot be meant stops 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,10 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from shared.sentences import sentence
 
 NAME = "acl.yaml"
-LOOKS_LIKE = re.compile(r"\.?acl\.(?:ya?ml|json|txt)", re.IGNORECASE)
+# What may be meant: acl.yml, acl.yaml.txt (as some editors name it), acl (1).yaml, acls.yaml ...
+LOOKS_LIKE = re.compile(
+    r"\.?acls?(?: ?\(\d+\))?(?:\.(?:ya?ml|json|txt|bak|old|orig))*[ ~]*", re.IGNORECASE
+)
 
 # The ids of Entra ID. What else stands here, such as a name, would match nobody.
 Id = Annotated[str, Field(pattern=r"^[\w.@:+-]{1,128}$")]
@@ -87,8 +91,10 @@ def read(folder: Path, names: Iterable[str], meant: Iterable[str] = ()) -> Acl:
     """
     known = tuple(normalize("NFC", name) for name in names)
     _check_places(folder, meant)
-    if not (folder / NAME).is_file():
+    if not os.path.lexists(folder / NAME):
         return Acl()
+    if not (folder / NAME).is_file():  # such as a link into a share that is not mounted
+        raise AclError(f"{NAME} is no file that can be read.")
     given = _parsed(folder / NAME)
     for pattern in given:
         if not any(matches(pattern, name) for name in known):
@@ -113,7 +119,11 @@ def _parsed(path: Path) -> Mapping[str, Readers]:
         entries = TypeAdapter(dict[str, _Entry]).validate_python(rules, strict=True)
     except ValidationError as failure:
         raise AclError(f"{NAME}: {_named(failure)}.") from None
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except OSError as error:
+        raise AclError(f"{NAME} cannot be read: {error.strerror}.") from None
+    except RecursionError:
+        raise AclError(f"{NAME} cannot be read: it goes too deep.") from None
+    except (ValueError, yaml.YAMLError) as error:
         raise AclError(f"{NAME} cannot be read: {' '.join(str(error).split())}.") from None
     return {normalize("NFC", _path(path)): _readers(path, entries[path]) for path in entries}
 

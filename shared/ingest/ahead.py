@@ -1,4 +1,4 @@
-"""Work that is begun before it is needed: the next file is read while this one is put."""
+"""Work that is done side by side: the next file is read while this one is put."""
 
 from __future__ import annotations
 
@@ -8,6 +8,17 @@ from collections.abc import AsyncGenerator, Coroutine, Iterable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+async def together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results of `works`, done side by side. Where one raises, the others are cancelled."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def ahead(works: Iterable[Coroutine[Any, Any, T]], most: int) -> AsyncGenerator[T, None]:

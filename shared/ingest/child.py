@@ -61,6 +61,11 @@ class Reader:
         self._left = 0
         self._turn = asyncio.Lock()
 
+    @property
+    def largest(self) -> int:
+        """The most bytes of a file."""
+        return self._limits.largest
+
     async def __aenter__(self) -> Self:
         return self
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from shared.chat import Message, collect
 from shared.errors import BadRequest
 from shared.images import data_url
+from shared.ingest.ahead import together
 from shared.ingest.split import Passage, described
 from shared.models import Model, Prompt
 from shared.rag import checked
@@ -55,12 +56,12 @@ class Enrich:
         self, given: tuple[Passage, ...]
     ) -> tuple[tuple[Passage, ...], Vectors | None]:
         """The passages, their pictures described, and a vector for each. Raises ChatError."""
-        made = tuple(await asyncio.gather(*(self._described(passage) for passage in given)))
+        made = tuple(await together(self._described(passage) for passage in given))
         if self.embed is None:
             return made, None
         texts = [passage.content for passage in made]
         parts = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
-        vectors = await asyncio.gather(*(self._embedded(part) for part in parts))
+        vectors = await together(self._embedded(part) for part in parts)
         return made, tuple(vector for part in vectors for vector in part)
 
     async def _described(self, passage: Passage) -> Passage:

@@ -14,10 +14,14 @@ from shared.ingest import acl
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A document: where it lies, and its path from the folder with `/`, by which it is known."""
+    """A document: where it lies, and its path from the folder with `/`, by which it is known.
+
+    `source` is the name of what a link leads to; a file's own otherwise.
+    """
 
     name: str
     path: Path
+    source: str
 
 
 @dataclass(slots=True)
@@ -32,11 +36,17 @@ class Listing:
     skipped: list[tuple[str, str]] = field(default_factory=list)
     rules: list[str] = field(default_factory=list)
 
+    def hides(self, name: str) -> bool:
+        """Whether a document may be there all the same, in a folder that cannot be looked into."""
+        parts = name.split("/")
+        above = {"/".join(parts[:depth]) for depth in range(1, len(parts))} | {"."}
+        return any(place in above for place, _ in self.skipped)
+
 
 def listing(folder: Path) -> Listing:
     """List `folder` and all folders in it. No link to a folder is followed."""
     found, whole = Listing(), folder.resolve()
-    for path in sorted(_walk(folder, folder, found), key=lambda path: path.as_posix()):
+    for path in sorted(_walk(folder, found), key=lambda path: path.as_posix()):
         name = path.relative_to(folder).as_posix()
         if acl.LOOKS_LIKE.fullmatch(path.name):
             found.rules.append(name)
@@ -45,22 +55,26 @@ def listing(folder: Path) -> Listing:
         elif reason := _unfit(path, whole):
             found.skipped.append((name, reason))
         else:
-            found.files.append(File(name, path))
+            source = path.resolve().relative_to(whole).as_posix()
+            found.files.append(File(name, path, source))
     return found
 
 
-def _walk(top: Path, folder: Path, found: Listing) -> Iterator[Path]:
-    try:
-        entries = list(os.scandir(folder))
-    except OSError as error:
-        found.skipped.append((folder.relative_to(top).as_posix(), f"{error.strerror}."))
-        return
-    for entry in entries:
-        path = folder / entry.name
-        if not entry.is_dir(follow_symlinks=False):
-            yield path
-        elif not entry.name.startswith("."):
-            yield from _walk(top, path, found)
+def _walk(top: Path, found: Listing) -> Iterator[Path]:
+    """The files below a folder, in no order, however deep they lie."""
+    folders = [top]
+    while folders:
+        folder = folders.pop()
+        try:
+            entries = list(os.scandir(folder))
+        except OSError as error:
+            found.skipped.append((folder.relative_to(top).as_posix(), f"{error.strerror}."))
+            continue
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                yield folder / entry.name
+            elif not entry.name.startswith("."):
+                folders.append(folder / entry.name)
 
 
 def _unfit(path: Path, whole: Path) -> str | None:
@@ -69,7 +83,7 @@ def _unfit(path: Path, whole: Path) -> str | None:
         target = path.resolve(strict=True)
         kind = target.stat().st_mode
     except (OSError, RuntimeError):
-        return "It is a link to nothing." if path.is_symlink() else "It cannot be opened."
+        return "It is a link to nothing." if os.path.islink(path) else "It cannot be opened."
     if not target.is_relative_to(whole):
         return "It is a link that leads out of the folder."
     if stat.S_ISDIR(kind):

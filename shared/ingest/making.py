@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from shared import settings as configuration
 from shared.bootstrap import HERE, SAMPLES
 from shared.clients import Clients
+from shared.errors import ChatError
 from shared.ingest.enrich import Describer, Enrich
 from shared.ingest.local import LocalTarget, Meta
 from shared.ingest.target import Target
@@ -52,7 +53,7 @@ class Made:
 
 
 async def made(settings: Settings, folder: Path, options: Options, say: Say) -> Made:
-    """The index and the models that the settings ask for. Raises SettingsError, ChatError."""
+    """The index and the models that the settings ask for. Raises SettingsError."""
     clients = Clients(settings, patient=True)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
@@ -63,6 +64,7 @@ async def made(settings: Settings, folder: Path, options: Options, say: Say) -> 
             told = f"Azure AI Search, index {settings.search_index}"
         else:
             target, told = embedded(clients, folder, dimensions), settings.index_file
+            tell_of_another(HERE.parent / told, folder, options.prune, say)
         stack.push_async_callback(target.close)
         told += f", vectors by {clients.embedding_model}" if dimensions else ", by words alone"
         if enrich.describe:
@@ -91,6 +93,9 @@ async def dimensions_of(settings: Settings) -> int:
     try:
         (vector,) = await clients.embed(["How many numbers has this?"])
         return len(vector)
+    except ChatError as failure:
+        said = f"{clients.embedding_model} gives no vectors ({failure.cause or failure}): "
+        raise SettingsError((f"{said}does it run at this endpoint, and may you use it?",)) from None
     finally:
         await clients.close(identity=False)
 
@@ -102,6 +107,19 @@ def embedded(clients: Clients, folder: Path, dimensions: int) -> Target:
     model = clients.embedding_model if dimensions else None
     index = HERE.parent / clients.settings.index_file
     return LocalTarget(index, Meta(folder.resolve(), model, dimensions))
+
+
+def tell_of_another(index: Path, folder: Path, prune: bool, say: Say) -> None:
+    """Say so where an index holds another folder's documents: their files cannot be opened."""
+    from shared.retrieval.local_index import LocalIndex
+
+    if prune or not index.is_file():
+        return
+    with suppress(ChatError):  # one that cannot be read is made anew
+        before = LocalIndex(index).documents
+        if before and before != folder.resolve():
+            say(f"{index.name} was made from {before}: what is left of it can be found, and its")
+            say("files cannot be opened any more. --prune takes it out.")
 
 
 def searched(clients: Clients, dimensions: int, options: Options, say: Say) -> Target:

@@ -45,6 +45,11 @@ class Unreadable(Exception):
     """A file gave nothing to find; the message is a sentence without the file's name."""
 
 
+def too_large(largest: int) -> str:
+    """The reason for a file of more than `largest` bytes."""
+    return f"It is larger than {largest / MEGABYTE:g} MB."
+
+
 def filled(pages: Iterable[Page]) -> tuple[Page, ...]:
     """The pages that hold anything, their text in characters that every store takes."""
     clean = (replace(page, text=cleaned(page.text)) for page in pages)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from shared.ingest.kinds import html, pdf, pictures, records, sheets, slides, text, word
 from shared.ingest.kinds.office import kind_of_zip
-from shared.ingest.pages import LARGEST, MEGABYTE, Content, Unreadable, filled
+from shared.ingest.pages import LARGEST, Content, Unreadable, filled, too_large
 
 _HEAD = 65536
 _OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -68,7 +68,7 @@ def _head(path: Path, largest: int) -> bytes:
     if not head.strip():
         raise Unreadable("It is empty.")
     if size > largest:
-        raise Unreadable(f"It is larger than {largest / MEGABYTE:g} MB.")
+        raise Unreadable(too_large(largest))
     return head
 
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from shared.errors import BadRequest
 from shared.ingest import acl
 from shared.ingest.ahead import ahead
 from shared.ingest.child import FilePassages
 from shared.ingest.enrich import Enrich
 from shared.ingest.folder import File, Listing, fingerprint
-from shared.ingest.pages import Unreadable
+from shared.ingest.pages import Unreadable, too_large
 from shared.ingest.split import VERSION
 from shared.ingest.target import Document, Refused, Target, Unusable
 
@@ -25,7 +26,12 @@ Result = Document | str | None
 
 
 class Reading(Protocol):
-    """Reads a file and splits it."""
+    """Reads a file of at most `largest` bytes, and splits it."""
+
+    @property
+    def largest(self) -> int:
+        """The most bytes of a file."""
+        ...
 
     async def passages(self, path: Path, name: str) -> FilePassages:
         """The passages of the file at `path`. Raises Unreadable."""
@@ -48,7 +54,7 @@ class Summary:
 class Run:
     """One run over a folder. `prune`: what is no longer in the folder is removed from the index.
 
-    `step` is called after each file, with its name.
+    `step` is called after each file, with its name. `version` is that of reading and splitting.
     """
 
     reader: Reading
@@ -56,6 +62,7 @@ class Run:
     enrich: Enrich
     prune: bool = False
     step: Callable[[str], None] = lambda _: None
+    version: int = VERSION
 
     async def over(self, found: Listing, rules: acl.Acl) -> Summary:
         """Bring the index up to a folder. Raises Unusable, and ChatError where a model fails.
@@ -64,60 +71,87 @@ class Run:
         """
         known = await self.target.known()
         files, summary = found.files, Summary(skipped=list(found.skipped))
-        works = (
-            self._work(file, rules.of(file.name), known.get(file.name)) for file in found.files
-        )
+        works = (self._work(file, rules, known.get(file.name)) for file in files)
         async with aclosing(ahead(works, AHEAD)) as done:
             async for file, result in done:
                 await self._take(summary, file, result, file.name in known)
                 self.step(file.name)
-        await self._tidy(summary, set(known) - {file.name for file in files})
+        there = {file.name for file in files}
+        gone = (name for name in known if name not in there and not found.hides(name))
+        await self._tidy(summary, gone, rules)
         await self.target.finish()
         return summary
 
-    async def _work(self, file: File, who: acl.Readers, known: str | None) -> tuple[File, Result]:
+    async def _work(self, file: File, rules: acl.Acl, known: str | None) -> tuple[File, Result]:
         """What becomes of one file, before the index is touched."""
         try:
-            made_of = (str(VERSION), self.enrich.made_with, *who.oids, "", *who.groups)
-            mark = await asyncio.to_thread(fingerprint, file, *made_of)
-            if mark == known:
-                return file, None
-            read = await self.reader.passages(file.path, file.name)
+            return file, await self._made(file, rules, known)
         except Unreadable as error:
             return file, str(error)
+        except BadRequest as error:
+            return file, f"A model does not take it: {error}"
         except OSError as error:
             return file, f"It cannot be opened: {error.strerror}."
+
+    async def _made(self, file: File, rules: acl.Acl, known: str | None) -> Document | None:
+        """A file's document; None where the index has it. Raises Unreadable, ChatError, OSError."""
+        who = rules.of(file.name)
+        if rules.of(file.source) != who:
+            raise Unreadable("It is a link to a document that others may see.")
+        if file.path.stat().st_size > self.reader.largest:  # not even its fingerprint is taken
+            raise Unreadable(too_large(self.reader.largest))
+        made_of = (str(self.version), self.enrich.made_with, *who.oids, "", *who.groups)
+        mark = await asyncio.to_thread(fingerprint, file, *made_of)
+        if mark == known:
+            return None
+        read = await self.reader.passages(file.path, file.name)
         own = (replace(each, oids=who.oids, groups=who.groups) for each in read.passages)
         passages, vectors = await self.enrich.passages(tuple(own))
-        return file, Document(file.name, mark, passages, vectors)
+        return Document(file.name, mark, passages, vectors)
 
     async def _take(self, summary: Summary, file: File, result: Result, known: bool) -> None:
         if result is None:
             summary.unchanged += 1
             return
+        reason = await self._put(summary, file, result) if isinstance(result, Document) else result
+        if reason is None:
+            return
+        summary.skipped.append((file.name, reason))
+        # What it said before is not what the file says now, or not for the same people.
+        if known and (reason := await self._removed(file.name)):
+            summary.skipped.append((file.name, reason))
+
+    async def _put(self, summary: Summary, file: File, document: Document) -> str | None:
+        """Put a file; the reason why it was not."""
         try:
-            if isinstance(result, Document):
-                await self.target.put(result, file.path)
-                summary.put += 1
-                summary.passages += len(result.passages)
-                return
-            summary.skipped.append((file.name, result))
-            if known:  # what it said before cannot be opened any more
-                await self.target.remove(file.name)
+            await self.target.put(document, file.path)
         except Unusable:
             raise
         except Refused as refused:
-            summary.skipped.append((file.name, str(refused)))
+            return str(refused)
+        summary.put += 1
+        summary.passages += len(document.passages)
+        return None
 
-    async def _tidy(self, summary: Summary, gone: Iterable[str]) -> None:
+    async def _removed(self, name: str) -> str | None:
+        """Remove a file; the reason why it was not."""
+        try:
+            await self.target.remove(name)
+        except Unusable:
+            raise
+        except Refused as refused:
+            return str(refused)
+        return None
+
+    async def _tidy(self, summary: Summary, gone: Iterable[str], rules: acl.Acl) -> None:
+        """Remove what is gone, where that is asked for, and in any case where there are rules.
+
+        It may have gone to where only some may see it.
+        """
         for name in sorted(gone):
-            if not self.prune:
+            if not self.prune and not rules.rules:
                 summary.gone += 1
-                continue
-            try:
-                await self.target.remove(name)
+            elif reason := await self._removed(name):
+                summary.skipped.append((name, reason))
+            else:
                 summary.removed += 1
-            except Unusable:
-                raise
-            except Refused as refused:
-                summary.skipped.append((name, str(refused)))

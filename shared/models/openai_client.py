@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import aiohttp
 import httpx2
@@ -12,6 +12,7 @@ from openai import (
     APIStatusError,
     AsyncOpenAI,
     DefaultAioHttpClient,
+    NotFoundError,
     OpenAIError,
 )
 
@@ -97,6 +98,16 @@ async def _no_long_waits(received: httpx2.Response) -> None:
     """The SDK would wait up to two minutes: what is longer than ours, it shall not try again."""
     if (waits.asked(received.headers) or 0) > waits.OURS:
         received.headers["x-should-retry"] = "false"
+
+
+async def ready(client: AsyncOpenAI, name: str, hint: str) -> None:
+    """Ask for the list of models, once. A server without such a list answers all the same.
+
+    That a deployment exists only a question tells. Raises ChatErrors.
+    """
+    asking = client.with_options(max_retries=0).models.with_raw_response.list
+    with translated(name, hint), suppress(NotFoundError):
+        await asking()
 
 
 async def embed(

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
-from openai import AsyncOpenAI, NotFoundError
+from openai import AsyncOpenAI
 
 from shared.errors import ChatError, Misconfigured
 from shared.models import ModelStream, Prompt
-from shared.models.openai_client import translated
+from shared.models.openai_client import ready, translated
 from shared.models.openai_request import Traits, request
 from shared.models.sse import Reading, data
 from shared.tokens import count_tokens
@@ -46,13 +46,8 @@ class OpenAIModel:
         return count_tokens(text)
 
     async def ready(self) -> None:
-        """Ask for the list of models. That a deployment exists only a question tells.
-
-        A server without such a list answers all the same. Raises ChatErrors.
-        """
-        asking = self.client.with_options(max_retries=0).models.with_raw_response.list
-        with translated(self.traits.name, self.traits.hint), suppress(NotFoundError):
-            await asking()
+        """Ask its server for the list of models. Raises ChatErrors."""
+        await ready(self.client, self.traits.name, self.traits.hint)
 
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
