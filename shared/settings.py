@@ -69,6 +69,7 @@ FieldName = Literal[
     "id", "content", "sourcepage", "sourcefile", "category", "oids", "groups", "embedding", "image"
 ]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+Callers = Literal["keys", "signed-in", "anyone"]
 
 # Settings that are nothing without another: an endpoint and what to ask for there.
 PAIRS = (
@@ -117,6 +118,8 @@ class Settings(BaseModel):
     accept_seconds: float = Field(default=60, gt=0, alias="MODEL_ACCEPT_SECONDS")
     first_seconds: float = Field(default=60, gt=0, alias="MODEL_FIRST_TOKEN_SECONDS")
     gap_seconds: float = Field(default=30, gt=0, alias="MODEL_GAP_SECONDS")
+    trace_exporter: Name | None = Field(default=None, alias="TRACE_EXPORTER")
+    trace_ratio: float = Field(default=1, ge=0, le=1, alias="TRACE_RATIO")
     allow_client_prompts: bool = Field(default=False, alias="ALLOW_CLIENT_PROMPTS")
     default_top: int = Field(default=3, ge=1, le=50, alias="DEFAULT_TOP")
     default_temperature: float = Field(default=0.3, ge=0, le=2, alias="DEFAULT_TEMPERATURE")
@@ -124,6 +127,7 @@ class Settings(BaseModel):
     form_limit: int = Field(default=20 * MIB, ge=1, alias="MAX_FORM_BYTES")
     answer_seconds: float = Field(default=120, gt=0, le=540, alias="ANSWER_TIMEOUT_SECONDS")
     force_security_filters: bool = Field(default=True, alias="FORCE_SECURITY_FILTERS")
+    callers: Callers = Field(default="keys", alias="CALLERS")
     sign_in: bool = Field(default=False, alias="WEBSITE_AUTH_ENABLED")
     identity_endpoint: Name | None = Field(default=None, alias="IDENTITY_ENDPOINT")
 
@@ -143,6 +147,19 @@ def read(environment: Mapping[str, str]) -> Settings:
     if problems := tuple(_alone(settings)):
         raise SettingsError(problems)
     return settings
+
+
+def asks_for_keys(environment: Mapping[str, str]) -> bool:
+    """Whether a caller needs a function key: yes, unless settings without a mistake say no.
+
+    Where sign-in is to keep others out and is not on, keys do.
+    """
+    try:
+        settings = read(environment)
+    except SettingsError:
+        return True
+    signed_in = settings.callers == "signed-in" and settings.sign_in
+    return not signed_in and settings.callers != "anyone"
 
 
 def _alone(settings: Settings) -> Iterator[str]:

@@ -1,0 +1,304 @@
+metadata description = 'Everything the chat needs in Azure: no key anywhere, and nothing kept warm while nobody asks.'
+
+targetScope = 'subscription'
+
+@minLength(1)
+@maxLength(64)
+@description('The name of the azd environment: names are made from it, and every resource is tagged with it.')
+param environmentName string
+
+@minLength(1)
+@metadata({ azd: { type: 'location' } })
+@description('Where everything but the models lies: a region that has Flex Consumption (az functionapp list-flexconsumption-locations).')
+param location string
+
+@description('Who fills the index: the object id of whoever provisions, a person or a pipeline. azd knows it; empty gives nobody those roles.')
+param principalId string = ''
+
+@allowed(['User', 'ServicePrincipal'])
+@description('What principalId is. ServicePrincipal in a pipeline.')
+param principalType string = 'User'
+
+@metadata({
+  azd: {
+    type: 'location'
+    // The SKU, the model and the capacity of the defaults below: azd offers only regions that have so much left.
+    usageName: [
+      'OpenAI.GlobalStandard.gpt-5.4-mini,50'
+      'OpenAI.GlobalStandard.text-embedding-3-small,50'
+    ]
+  }
+})
+@description('Where Azure OpenAI lies: a region that has the models and quota for them.')
+param openAiLocation string
+
+@allowed(['GlobalStandard', 'DataZoneStandard', 'Standard'])
+@description('Where prompts may be processed: in any region, in the data zone of openAiLocation (EU or US), or only there. Each has its own quota, prices and models.')
+param openAiSku string = 'GlobalStandard'
+
+// What a new customer can deploy, and until when, is in MicrosoftDocs/azure-ai-docs,
+// articles/foundry/openai/includes/concepts-model-retirement-schedule-content.md. Read on 2026-11-21, in its version
+// of 2026-07-07: gpt-5.4-mini 2026-03-17 is generally available and retires on 2027-03-18, text-embedding-3-small 1 on
+// 2027-04-15. gpt-4o, gpt-4.1 and their minis are closed to new customers, and their last day was in October 2026.
+@description('The model that answers. The deployment is named after it: the app tells by the name what a model can do.')
+param chatModel string = 'gpt-5.4-mini'
+
+@description('The version of the model that answers.')
+param chatModelVersion string = '2026-03-17'
+
+@minValue(1)
+@description('How much the model that answers may do, in thousands of tokens a minute: a question costs about two thousand.')
+param chatCapacity int = 50
+
+@description('The model that makes vectors. Another one needs the documents to be indexed anew.')
+param embeddingModel string = 'text-embedding-3-small'
+
+@description('The version of the model that makes vectors.')
+param embeddingModelVersion string = '1'
+
+@minValue(1)
+@description('How much the model that makes vectors may do, in thousands of tokens a minute: indexing waits for it, questions hardly use it.')
+param embeddingCapacity int = 50
+
+// https://learn.microsoft.com/azure/search/search-sku-tier, as of 2025-08-01
+@allowed(['free', 'basic', 'standard'])
+@description('The tier of Azure AI Search. free costs nothing, but: one a subscription, 50 MB, no semantic ranker, no identity of its own (so no --indexer), no private endpoint, and it may be deleted when idle. basic and standard cost by the hour, asked or not; standard has room for more than 15 GB.')
+param searchSku string = 'basic'
+
+@description('Where Azure AI Search lies, where location has no capacity for it; empty, location.')
+param searchLocation string = ''
+
+@allowed(['disabled', 'free', 'standard'])
+@description('The semantic ranker: off, its first 1,000 questions a month for nothing (then refused, and the app goes on without), or each one paid for.')
+param semanticRanker string = 'free'
+
+@minLength(2)
+@maxLength(128)
+@description('The index. Who fills it makes it.')
+param searchIndex string = 'documents'
+
+@minValue(1)
+@maxValue(1000)
+@description('How many instances the app may grow to: the limit of what a flood of questions can cost.')
+param maximumInstanceCount int = 40
+
+@allowed([512, 2048, 4096])
+@description('The memory of one instance, in MB.')
+param instanceMemoryMB int = 2048
+
+@minValue(1)
+@maxValue(1000)
+@description('How many requests one instance serves at once. Left to the platform it is 1 for Python; the app waits far more than it computes.')
+param perInstanceConcurrency int = 16
+
+@description('The browser origins that may call, by commas, such as https://chat.example.com. Never *.')
+param allowedOrigins string = ''
+
+@description('The client id of the app registration that people sign in with (scripts/sign_in.sh makes it). Empty: no sign-in, callers need a function key.')
+param authClientId string = ''
+
+@description('The client ids of other apps whose tokens are taken too, by commas.')
+param authAllowedClients string = ''
+
+@allowed(['Return401', 'RedirectToLoginPage'])
+@description('What a caller gets who has not signed in: a 401, as suits an API, or the sign-in page, as suits links in a browser.')
+param authUnauthenticated string = 'Return401'
+
+@description('Lets anyone call, without a key, where there is no sign-in. Every question costs you money.')
+param openToAll bool = false
+
+@description('Puts search, models and storage behind private endpoints, and the app into a virtual network.')
+param useVnet bool = false
+
+@description('With useVnet: IPv4 addresses, by commas, that still reach search, models and documents from outside, such as yours while you index. Empty: none.')
+param allowedIps string = ''
+
+@minValue(30)
+@maxValue(730)
+@description('For how many days logs are kept.')
+param logRetentionDays int = 30
+
+@description('How many GB of logs a day are taken at most; what comes after is lost. -1: no limit.')
+param logDailyGb int = 1
+
+var tags = { 'azd-env-name': environmentName }
+var token = toLower(uniqueString(subscription().id, environmentName, location))
+var signIn = !empty(authClientId)
+var origins = empty(allowedOrigins) ? [] : split(replace(allowedOrigins, ' ', ''), ',')
+var ips = useVnet && !empty(allowedIps) ? split(replace(allowedIps, ' ', ''), ',') : []
+var clients = empty(authAllowedClients) ? [] : split(replace(authAllowedClients, ' ', ''), ',')
+var ranker = searchSku == 'free' ? 'disabled' : semanticRanker
+var documents = 'documents'
+var packages = 'packages'
+
+resource group 'Microsoft.Resources/resourceGroups@2025-04-01' = {
+  name: 'rg-${environmentName}'
+  location: location
+  tags: tags
+}
+
+module identity 'modules/identity.bicep' = {
+  scope: group
+  params: {
+    name: 'id-${token}'
+    location: location
+    tags: tags
+  }
+}
+
+module monitoring 'modules/monitoring.bicep' = {
+  scope: group
+  params: {
+    token: token
+    location: location
+    tags: tags
+    retentionDays: logRetentionDays
+    dailyGb: logDailyGb
+  }
+}
+
+// Two accounts, because the host must own the one that it works in, and the app only reads the other.
+module hostStorage 'modules/storage.bicep' = {
+  scope: group
+  params: {
+    name: 'sthost${token}'
+    location: location
+    tags: tags
+    container: packages
+    closed: useVnet
+    allowedIps: []
+  }
+}
+
+module documentStorage 'modules/storage.bicep' = {
+  scope: group
+  params: {
+    name: 'stdocs${token}'
+    location: location
+    tags: tags
+    container: documents
+    closed: useVnet
+    allowedIps: ips
+  }
+}
+
+module search 'modules/search.bicep' = {
+  scope: group
+  params: {
+    name: 'srch-${token}'
+    location: empty(searchLocation) ? location : searchLocation
+    tags: tags
+    sku: useVnet && searchSku == 'free' ? fail('AZURE_SEARCH_SKU=free has no private endpoint: take basic with AZURE_USE_VNET.') : searchSku
+    semanticRanker: ranker
+    closed: useVnet
+    allowedIps: ips
+  }
+}
+
+module openAi 'modules/openai.bicep' = {
+  scope: group
+  params: {
+    name: 'oai-${token}'
+    location: openAiLocation
+    tags: tags
+    sku: openAiSku
+    chatModel: chatModel
+    chatModelVersion: chatModelVersion
+    chatCapacity: chatCapacity
+    embeddingModel: embeddingModel
+    embeddingModelVersion: embeddingModelVersion
+    embeddingCapacity: embeddingCapacity
+    closed: useVnet
+    allowedIps: ips
+  }
+}
+
+module network 'modules/network.bicep' = if (useVnet) {
+  scope: group
+  params: {
+    name: 'vnet-${token}'
+    location: location
+    tags: tags
+    endpoints: [
+      { name: 'host', resourceId: hostStorage.outputs.id, group: 'blob' }
+      { name: 'documents', resourceId: documentStorage.outputs.id, group: 'blob' }
+      { name: 'search', resourceId: search.outputs.id, group: 'searchService' }
+      { name: 'openai', resourceId: openAi.outputs.id, group: 'account' }
+    ]
+  }
+}
+
+module roles 'modules/roles.bicep' = {
+  scope: group
+  params: {
+    appPrincipalId: identity.outputs.principalId
+    searchPrincipalId: search.outputs.principalId
+    deployerPrincipalId: principalId
+    deployerPrincipalType: principalType
+    hostStorageName: hostStorage.outputs.name
+    documentStorageName: documentStorage.outputs.name
+    documentContainer: documents
+    searchName: search.outputs.name
+    openAiName: openAi.outputs.name
+    insightsName: monitoring.outputs.insightsName
+  }
+}
+
+module app 'modules/app.bicep' = {
+  scope: group
+  // The host fails at its first start where it may not use its storage: the roles go first.
+  dependsOn: [roles]
+  params: {
+    name: 'func-${token}'
+    planName: 'plan-${token}'
+    location: location
+    tags: tags
+    identityId: identity.outputs.id
+    identityClientId: identity.outputs.clientId
+    packagesUrl: '${hostStorage.outputs.endpoint}${packages}'
+    subnetId: useVnet ? network!.outputs.appSubnetId : ''
+    maximumInstanceCount: maximumInstanceCount
+    instanceMemoryMB: instanceMemoryMB
+    perInstanceConcurrency: perInstanceConcurrency
+    allowedOrigins: contains(origins, '*') ? fail('AZURE_ALLOWED_ORIGINS must name origins: with * every web site could call.') : origins
+    authClientId: authClientId
+    authAllowedClients: clients
+    authUnauthenticated: authUnauthenticated
+    settings: {
+      AzureWebJobsStorage__blobServiceUri: hostStorage.outputs.endpoint
+      AzureWebJobsStorage__credential: 'managedidentity'
+      AzureWebJobsStorage__clientId: identity.outputs.clientId
+      APPLICATIONINSIGHTS_CONNECTION_STRING: monitoring.outputs.connectionString
+      APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identity.outputs.clientId};Authorization=AAD'
+      AZURE_CLIENT_ID: identity.outputs.clientId
+      AZURE_SEARCH_ENDPOINT: search.outputs.endpoint
+      AZURE_SEARCH_INDEX: searchIndex
+      AZURE_SEARCH_SEMANTIC_CONFIGURATION: ranker == 'disabled' ? '' : 'default'
+      AZURE_OPENAI_ENDPOINT: openAi.outputs.endpoint
+      AZURE_OPENAI_CHAT_DEPLOYMENT: openAi.outputs.chatDeployment
+      AZURE_OPENAI_EMBEDDING_DEPLOYMENT: openAi.outputs.embeddingDeployment
+      AZURE_STORAGE_ENDPOINT: documentStorage.outputs.endpoint
+      AZURE_STORAGE_CONTAINER: documents
+      CALLERS: signIn ? 'signed-in' : openToAll ? 'anyone' : 'keys'
+    }
+  }
+}
+
+// azd keeps these in its environment. Those that are named as the app's settings are what `make run` on a laptop takes.
+output AZURE_LOCATION string = location
+output AZURE_TENANT_ID string = tenant().tenantId
+output AZURE_RESOURCE_GROUP string = group.name
+output SERVICE_API_NAME string = app.outputs.name
+output SERVICE_API_URI string = app.outputs.uri
+// Whom scripts/sign_in.sh trusts in the place of a secret.
+output SERVICE_API_IDENTITY_PRINCIPAL_ID string = identity.outputs.principalId
+output AZURE_SEARCH_ENDPOINT string = search.outputs.endpoint
+output AZURE_SEARCH_INDEX string = searchIndex
+output AZURE_SEARCH_SEMANTIC_CONFIGURATION string = ranker == 'disabled' ? '' : 'default'
+output AZURE_OPENAI_ENDPOINT string = openAi.outputs.endpoint
+output AZURE_OPENAI_CHAT_DEPLOYMENT string = openAi.outputs.chatDeployment
+output AZURE_OPENAI_EMBEDDING_DEPLOYMENT string = openAi.outputs.embeddingDeployment
+output AZURE_STORAGE_ENDPOINT string = documentStorage.outputs.endpoint
+output AZURE_STORAGE_CONTAINER string = documents
+// What `make index ARGS="--indexer --storage ..."` asks for.
+output AZURE_STORAGE_ID string = documentStorage.outputs.id

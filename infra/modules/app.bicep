@@ -1,0 +1,150 @@
+metadata description = 'The app itself, on Flex Consumption: nothing runs and nothing is paid while nobody asks.'
+
+@description('The name of the app, and the host in its address.')
+param name string
+
+@description('The name of its plan.')
+param planName string
+
+@description('Where it lies.')
+param location string
+
+@description('Tags.')
+param tags object
+
+@description('The resource id of its identity.')
+param identityId string
+
+@description('The client id of its identity.')
+param identityClientId string
+
+@description('The address of the container that packages are deployed to.')
+param packagesUrl string
+
+@description('The subnet that it calls from; empty, none.')
+param subnetId string
+
+@description('How many instances it may grow to.')
+param maximumInstanceCount int
+
+@description('The memory of one instance, in MB.')
+param instanceMemoryMB int
+
+@description('How many requests one instance serves at once.')
+param perInstanceConcurrency int
+
+@description('The browser origins that may call.')
+param allowedOrigins string[]
+
+@description('The client id of the app registration for sign-in; empty, no sign-in.')
+param authClientId string
+
+@description('The client ids of other apps whose tokens are taken.')
+param authAllowedClients string[]
+
+@allowed(['Return401', 'RedirectToLoginPage'])
+@description('What a caller gets who has not signed in.')
+param authUnauthenticated string
+
+@description('The app settings.')
+param settings object
+
+var signIn = !empty(authClientId)
+// The name is the platform's: it signs in by the identity in the place of a secret.
+var signInSettings = signIn ? { OVERRIDE_USE_MI_FIC_ASSERTION_CLIENTID: identityClientId } : {}
+
+resource plan 'Microsoft.Web/serverfarms@2025-03-01' = {
+  name: planName
+  location: location
+  tags: tags
+  kind: 'functionapp'
+  sku: { name: 'FC1', tier: 'FlexConsumption' }
+  properties: { reserved: true }
+}
+
+resource site 'Microsoft.Web/sites@2025-03-01' = {
+  name: name
+  location: location
+  tags: union(tags, { 'azd-service-name': 'api' })
+  kind: 'functionapp,linux'
+  identity: {
+    type: 'UserAssigned'
+    userAssignedIdentities: { '${identityId}': {} }
+  }
+  properties: {
+    serverFarmId: plan.id
+    httpsOnly: true
+    virtualNetworkSubnetId: empty(subnetId) ? null : subnetId
+    functionAppConfig: {
+      deployment: {
+        storage: {
+          type: 'blobContainer'
+          value: packagesUrl
+          authentication: { type: 'UserAssignedIdentity', userAssignedIdentityResourceId: identityId }
+        }
+      }
+      runtime: { name: 'python', version: '3.13' }
+      scaleAndConcurrency: {
+        instanceMemoryMB: instanceMemoryMB
+        maximumInstanceCount: maximumInstanceCount
+        triggers: { http: { perInstanceConcurrency: perInstanceConcurrency } }
+      }
+    }
+    siteConfig: {
+      minTlsVersion: '1.2'
+      cors: { allowedOrigins: allowedOrigins }
+      appSettings: [
+        for setting in items(union(settings, signInSettings)): { name: setting.key, value: setting.value }
+      ]
+    }
+  }
+
+  // Deploying by user name and password: azd signs in instead.
+  resource noFtp 'basicPublishingCredentialsPolicies' = {
+    name: 'ftp'
+    properties: { allow: false }
+  }
+
+  resource noScm 'basicPublishingCredentialsPolicies' = {
+    name: 'scm'
+    properties: { allow: false }
+  }
+}
+
+// Deployed in either case, so that sign-in also ends where its client id is taken away.
+resource auth 'Microsoft.Web/sites/config@2025-03-01' = {
+  parent: site
+  name: 'authsettingsV2'
+  properties: !signIn ? {
+    platform: { enabled: false }
+    globalValidation: { requireAuthentication: false, unauthenticatedClientAction: 'AllowAnonymous' }
+  } : {
+    platform: { enabled: true }
+    globalValidation: {
+      requireAuthentication: true
+      unauthenticatedClientAction: authUnauthenticated
+      redirectToProvider: 'azureactivedirectory'
+      excludedPaths: ['/health'] // it says no more than which parts answer
+    }
+    httpSettings: { requireHttps: true }
+    identityProviders: {
+      azureActiveDirectory: {
+        enabled: true
+        registration: {
+          clientId: authClientId
+          clientSecretSettingName: 'OVERRIDE_USE_MI_FIC_ASSERTION_CLIENTID'
+          openIdIssuer: '${environment().authentication.loginEndpoint}${tenant().tenantId}/v2.0'
+        }
+        validation: {
+          allowedAudiences: [authClientId, 'api://${authClientId}']
+          // Without it the token of any app in the tenant would do.
+          defaultAuthorizationPolicy: { allowedApplications: concat([authClientId], authAllowedClients) }
+        }
+      }
+    }
+    login: { tokenStore: { enabled: false } } // the app calls nothing in its users' names
+  }
+}
+
+output name string = site.name
+output uri string = 'https://${site.properties.defaultHostName}'

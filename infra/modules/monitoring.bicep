@@ -1,0 +1,44 @@
+metadata description = 'Where logs and measurements go, written by identity alone.'
+
+@description('What makes the names unique.')
+param token string
+
+@description('Where it lies.')
+param location string
+
+@description('Tags.')
+param tags object
+
+@description('For how many days logs are kept.')
+param retentionDays int
+
+@description('How many GB a day are taken at most.')
+param dailyGb int
+
+resource workspace 'Microsoft.OperationalInsights/workspaces@2026-03-01' = {
+  name: 'log-${token}'
+  location: location
+  tags: tags
+  properties: {
+    sku: { name: 'PerGB2018' }
+    retentionInDays: retentionDays
+    workspaceCapping: { dailyQuotaGb: dailyGb }
+    features: { disableLocalAuth: true }
+  }
+}
+
+// How much of it is kept is said in host.json, which the host samples by.
+resource insights 'Microsoft.Insights/components@2020-02-02' = {
+  name: 'appi-${token}'
+  location: location
+  tags: tags
+  kind: 'web'
+  properties: {
+    Application_Type: 'web'
+    WorkspaceResourceId: workspace.id
+    DisableLocalAuth: true
+  }
+}
+
+output insightsName string = insights.name
+output connectionString string = insights.properties.ConnectionString

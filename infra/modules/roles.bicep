@@ -1,0 +1,185 @@
+metadata description = 'Who may do what: every role that this template gives, and no more.'
+
+@description('The app.')
+param appPrincipalId string
+
+@description('The search service, which reads documents itself where `make index ARGS=--indexer` told it to; empty, it has no identity.')
+param searchPrincipalId string
+
+@description('Whoever provisions, and fills the index; empty, nobody.')
+param deployerPrincipalId string
+
+@allowed(['User', 'ServicePrincipal'])
+@description('What the deployer is.')
+param deployerPrincipalType string
+
+@description('The storage account that the Functions host works in.')
+param hostStorageName string
+
+@description('The storage account of the documents.')
+param documentStorageName string
+
+@description('The container of the documents.')
+param documentContainer string
+
+@description('The search service.')
+param searchName string
+
+@description('The Azure OpenAI resource.')
+param openAiName string
+
+@description('The Application Insights resource.')
+param insightsName string
+
+var roleIds = {
+  storageBlobDataOwner: 'b7e6dc6d-f1e8-4753-8033-0f276bb0955b'
+  storageBlobDataContributor: 'ba92f5b4-2d11-453d-a403-e96b0029c9fe'
+  storageBlobDataReader: '2a2b9908-6ea1-4ae2-8e65-a410df84e7d1'
+  searchIndexDataReader: '1407120a-92aa-4202-b7e9-c0e197c71c8f'
+  searchIndexDataContributor: '8ebe5a00-799e-43f5-93ac-243d3dce84a7'
+  searchServiceContributor: '7ca78c08-252a-4471-8644-bb5ff32d4ba0'
+  cognitiveServicesOpenAIUser: '5e0bd9bd-7b93-4f28-af87-19fc36ad61bd'
+  monitoringMetricsPublisher: '3913510d-42f4-4e42-8a64-420c390055eb'
+}
+
+resource hostStorage 'Microsoft.Storage/storageAccounts@2026-04-01' existing = {
+  name: hostStorageName
+}
+
+resource documentStorage 'Microsoft.Storage/storageAccounts@2026-04-01' existing = {
+  name: documentStorageName
+
+  resource blobs 'blobServices' existing = {
+    name: 'default'
+
+    resource documents 'containers' existing = {
+      name: documentContainer
+    }
+  }
+}
+
+resource search 'Microsoft.Search/searchServices@2025-05-01' existing = {
+  name: searchName
+}
+
+resource openAi 'Microsoft.CognitiveServices/accounts@2026-07-01' existing = {
+  name: openAiName
+}
+
+resource insights 'Microsoft.Insights/components@2020-02-02' existing = {
+  name: insightsName
+}
+
+// The host keeps its keys and locks in containers that it makes itself. Owner is what its documentation asks for;
+// a narrower role is not documented, and nothing else lies in this account.
+resource appOwnsHostStorage 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+  scope: hostStorage
+  name: guid(hostStorage.id, appPrincipalId, roleIds.storageBlobDataOwner)
+  properties: {
+    principalId: appPrincipalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roleIds.storageBlobDataOwner)
+  }
+}
+
+resource appReadsDocuments 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+  scope: documentStorage::blobs::documents
+  name: guid(documentStorage::blobs::documents.id, appPrincipalId, roleIds.storageBlobDataReader)
+  properties: {
+    principalId: appPrincipalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roleIds.storageBlobDataReader)
+  }
+}
+
+resource appReadsIndex 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+  scope: search
+  name: guid(search.id, appPrincipalId, roleIds.searchIndexDataReader)
+  properties: {
+    principalId: appPrincipalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roleIds.searchIndexDataReader)
+  }
+}
+
+resource appAsksModels 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+  scope: openAi
+  name: guid(openAi.id, appPrincipalId, roleIds.cognitiveServicesOpenAIUser)
+  properties: {
+    principalId: appPrincipalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roleIds.cognitiveServicesOpenAIUser)
+  }
+}
+
+resource appWritesTelemetry 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+  scope: insights
+  name: guid(insights.id, appPrincipalId, roleIds.monitoringMetricsPublisher)
+  properties: {
+    principalId: appPrincipalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roleIds.monitoringMetricsPublisher)
+  }
+}
+
+resource deployerFillsDocuments 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(deployerPrincipalId)) {
+  scope: documentStorage::blobs::documents
+  name: guid(documentStorage::blobs::documents.id, deployerPrincipalId, roleIds.storageBlobDataContributor)
+  properties: {
+    principalId: deployerPrincipalId
+    principalType: deployerPrincipalType
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roleIds.storageBlobDataContributor)
+  }
+}
+
+resource deployerFillsIndex 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(deployerPrincipalId)) {
+  scope: search
+  name: guid(search.id, deployerPrincipalId, roleIds.searchIndexDataContributor)
+  properties: {
+    principalId: deployerPrincipalId
+    principalType: deployerPrincipalType
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roleIds.searchIndexDataContributor)
+  }
+}
+
+// Makes the index, and grows it by the fields that it lacks.
+resource deployerMakesIndex 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(deployerPrincipalId)) {
+  scope: search
+  name: guid(search.id, deployerPrincipalId, roleIds.searchServiceContributor)
+  properties: {
+    principalId: deployerPrincipalId
+    principalType: deployerPrincipalType
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roleIds.searchServiceContributor)
+  }
+}
+
+resource deployerAsksModels 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(deployerPrincipalId)) {
+  scope: openAi
+  name: guid(openAi.id, deployerPrincipalId, roleIds.cognitiveServicesOpenAIUser)
+  properties: {
+    principalId: deployerPrincipalId
+    principalType: deployerPrincipalType
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roleIds.cognitiveServicesOpenAIUser)
+  }
+}
+
+// On the account, as its documentation says: an indexer names the account, then the container.
+resource searchReadsDocuments 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(searchPrincipalId)) {
+  scope: documentStorage
+  name: guid(documentStorage.id, searchPrincipalId, roleIds.storageBlobDataReader)
+  properties: {
+    principalId: searchPrincipalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roleIds.storageBlobDataReader)
+  }
+}
+
+resource searchAsksModels 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(searchPrincipalId)) {
+  scope: openAi
+  name: guid(openAi.id, searchPrincipalId, roleIds.cognitiveServicesOpenAIUser)
+  properties: {
+    principalId: searchPrincipalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roleIds.cognitiveServicesOpenAIUser)
+  }
+}

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Makes the app registration that people sign in with. It has no secret: the app's own identity vouches for it.
+# After `azd up`, once, by someone who may register applications: scripts/sign_in.sh, then `azd provision`.
+# It may be run again. `scripts/sign_in.sh --remove` takes the registration away (azd down does not).
+set -euo pipefail
+
+graph=https://graph.microsoft.com/v1.0
+azure_cli=04b07795-8ddb-461a-bbee-02f9e1bf7b46      # Microsoft's id of the Azure CLI, the same in every tenant
+scope=6b1f7a52-4c3e-4d0b-9a55-0f8f7d1c2e90          # of our making: one scope, known again in a second run
+
+fail() {
+  echo "$1" >&2
+  exit 1
+}
+
+value() { # value NAME: of azd's environment, or nothing
+  local found
+  if found=$(azd env get-value "$1" 2>/dev/null); then echo "$found"; fi
+}
+
+learn=https://learn.microsoft.com
+command -v az >/dev/null || fail "Install az first: $learn/cli/azure/install-azure-cli"
+command -v azd >/dev/null || fail "Install azd first: $learn/azure/developer/azure-developer-cli/install-azd"
+
+client=$(value AZURE_AUTH_CLIENT_ID)
+
+if [ "${1:-}" = --remove ]; then
+  [ -n "$client" ] || fail "There is nothing to remove: AZURE_AUTH_CLIENT_ID is not set."
+  az ad app delete --id "$client"
+  azd env set AZURE_AUTH_CLIENT_ID ""
+  echo "Removed. Where the app is to stay, run: azd provision (it asks for function keys again)."
+  exit
+fi
+[ $# = 0 ] || fail "Usage: scripts/sign_in.sh [--remove]"
+
+name=$(value AZURE_ENV_NAME)
+tenant=$(value AZURE_TENANT_ID)
+uri=$(value SERVICE_API_URI)
+identity=$(value SERVICE_API_IDENTITY_PRINCIPAL_ID)
+if [ -z "$uri" ] || [ -z "$identity" ] || [ -z "$tenant" ]; then
+  fail "There is no app yet: run azd up first."
+fi
+[ "$(az account show --query tenantId --output tsv)" = "$tenant" ] ||
+  fail "az is signed in to another tenant: az login --tenant $tenant"
+
+if [ -z "$client" ]; then
+  echo "Making the app registration ..."
+  client=$(az ad app create --display-name "chat $name" --sign-in-audience AzureADMyOrg --query appId --output tsv)
+  azd env set AZURE_AUTH_CLIENT_ID "$client"
+fi
+
+patiently() { # a registration that was just made is not found everywhere for some seconds
+  local times
+  for times in 1 2 3 4 5; do
+    "$@" && return
+    echo "That did not work (try $times of 6); again in 5 seconds ..." >&2
+    sleep 5
+  done
+  "$@"
+}
+
+registered() { # registered PRE_AUTHORIZED: what the registration says, written whole, so that a second run mends it
+  az rest --method PATCH --uri "$graph/applications(appId='$client')" \
+    --headers Content-Type=application/json --body "{
+      \"identifierUris\": [\"api://$client\"],
+      \"groupMembershipClaims\": \"SecurityGroup\",
+      \"web\": {
+        \"redirectUris\": [\"$uri/.auth/login/aad/callback\"],
+        \"implicitGrantSettings\": {\"enableIdTokenIssuance\": true}
+      },
+      \"api\": {
+        \"requestedAccessTokenVersion\": 2,
+        \"oauth2PermissionScopes\": [{
+          \"id\": \"$scope\", \"value\": \"user_impersonation\", \"type\": \"User\", \"isEnabled\": true,
+          \"adminConsentDisplayName\": \"Ask the chat\", \"adminConsentDescription\": \"Ask the chat as the signed-in user\",
+          \"userConsentDisplayName\": \"Ask the chat\", \"userConsentDescription\": \"Ask the chat in your name\"
+        }],
+        \"preAuthorizedApplications\": $1
+      }
+    }"
+}
+
+echo "Writing what it says ..."
+patiently registered "[]" # a scope must be there before anyone is authorized for it
+patiently registered "[{\"appId\": \"$azure_cli\", \"delegatedPermissionIds\": [\"$scope\"]}]"
+
+az ad sp show --id "$client" --output none 2>/dev/null || patiently az ad sp create --id "$client" --output none
+
+trusted=$(az ad app federated-credential list --id "$client" --query "[?subject=='$identity'].name" --output tsv)
+if [ -z "$trusted" ]; then
+  echo "Trusting the app's identity in the place of a secret ..."
+  patiently az ad app federated-credential create --id "$client" --output none --parameters "{
+    \"name\": \"app-$identity\",
+    \"issuer\": \"https://login.microsoftonline.com/$tenant/v2.0\",
+    \"subject\": \"$identity\",
+    \"audiences\": [\"api://AzureADTokenExchange\"]
+  }"
+fi
+
+if [ -z "$(value AZURE_AUTH_ALLOWED_CLIENTS)" ]; then
+  azd env set AZURE_AUTH_ALLOWED_CLIENTS "$azure_cli"
+fi
+echo "Done. Now run: azd provision"

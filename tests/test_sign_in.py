@@ -1,0 +1,209 @@
+"""Who may call: by a key, by sign-in (as the script registers it), or anyone on purpose."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SCRIPT = ROOT / "scripts" / "sign_in.sh"
+CLI = "04b07795-8ddb-461a-bbee-02f9e1bf7b46"
+PROVISIONED = {
+    "AZURE_ENV_NAME": "blue",
+    "AZURE_TENANT_ID": "tenant-1",
+    "SERVICE_API_URI": "https://func.example.com",
+    "SERVICE_API_IDENTITY_PRINCIPAL_ID": "identity-1",
+}
+# Stand-ins for az and azd: azd keeps its environment in a file, az writes down what it is asked.
+AZD = """import json, sys
+path, words = {path!r}, sys.argv[1:]
+values = json.load(open(path))
+if words[1] == "get-value":
+    sys.exit("ERROR: key not found") if words[2] not in values else print(values[words[2]])
+else:
+    json.dump(values | {{words[2]: words[3]}}, open(path, "w"))
+"""
+AZ = """import json, sys
+words = sys.argv[1:]
+with open({path!r}, "a") as calls:
+    print(json.dumps(words), file=calls)
+asked = [json.loads(line) for line in open({path!r})]
+if words[:2] == ["account", "show"]:
+    print("tenant-1")
+if words[:3] == ["ad", "app", "create"]:
+    print("client-1")
+if words[:3] == ["ad", "sp", "show"]:
+    sys.exit(["ad", "sp", "create"] not in [call[:3] for call in asked])
+if words[:4] == ["ad", "app", "federated-credential", "list"]:
+    if "create" in [call[3] for call in asked if len(call) > 3]:
+        print("app-identity-1")
+"""
+PRINT = """import function_app
+for one in function_app.app.get_functions():
+    trigger = one.get_trigger().get_dict_repr()
+    print(trigger["route"], trigger["authLevel"].name)
+"""
+
+
+class Machine:
+    """A machine with az and azd, and what they were asked."""
+
+    def __init__(self, folder: Path, values: dict[str, str]) -> None:
+        self.folder = folder
+        self.environment, self.calls = folder / "environment.json", folder / "calls.jsonl"
+        self.environment.write_text(json.dumps(values))
+        self.calls.touch()
+        for name, code, path in (("azd", AZD, self.environment), ("az", AZ, self.calls)):
+            tool = folder / name
+            tool.write_text(f"#!{sys.executable}\n{code.format(path=str(path))}")
+            tool.chmod(0o755)
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        path = f"{self.folder}{os.pathsep}{os.environ['PATH']}"
+        return subprocess.run(
+            ["bash", SCRIPT, *words],
+            env=os.environ | {"PATH": path},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    @property
+    def values(self) -> dict[str, str]:
+        return dict(json.loads(self.environment.read_text()))
+
+    def asked(self, *words: str) -> list[list[str]]:
+        lines = map(json.loads, self.calls.read_text().splitlines())
+        return [call for call in lines if call[: len(words)] == list(words)]
+
+
+needs_bash = pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash here")
+
+
+@needs_bash
+def test_the_registration_trusts_the_app_s_identity_and_has_no_secret(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    done = machine.run()
+    (made,) = machine.asked("ad", "app", "federated-credential", "create")
+    trusted: dict[str, Any] = json.loads(made[made.index("--parameters") + 1])
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("Done. Now run: azd provision\n")
+    assert machine.values["AZURE_AUTH_CLIENT_ID"] == "client-1"
+    assert machine.values["AZURE_AUTH_ALLOWED_CLIENTS"] == CLI
+    assert trusted == {
+        "name": "app-identity-1",
+        "issuer": "https://login.microsoftonline.com/tenant-1/v2.0",
+        "subject": "identity-1",
+        "audiences": ["api://AzureADTokenExchange"],
+    }
+    assert machine.asked("ad", "app", "credential") == []
+
+
+@needs_bash
+def test_the_registration_says_what_the_app_s_sign_in_relies_on(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    machine.run()
+    calls = machine.asked("rest")
+    first, last = (json.loads(call[call.index("--body") + 1]) for call in calls)
+    (scope,) = last["api"]["oauth2PermissionScopes"]
+
+    assert last["identifierUris"] == ["api://client-1"]
+    assert last["web"]["redirectUris"] == ["https://func.example.com/.auth/login/aad/callback"]
+    assert last["groupMembershipClaims"] == "SecurityGroup"
+    assert last["api"]["requestedAccessTokenVersion"] == 2
+    assert scope["value"] == "user_impersonation"
+    assert first["api"]["preAuthorizedApplications"] == []
+    assert last["api"]["preAuthorizedApplications"] == [
+        {"appId": CLI, "delegatedPermissionIds": [scope["id"]]}
+    ]
+
+
+@needs_bash
+def test_a_second_run_makes_nothing_twice(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    machine.run()
+    again = machine.run()
+
+    assert again.returncode == 0, again.stderr
+    assert len(machine.asked("ad", "app", "create")) == 1
+    assert len(machine.asked("ad", "sp", "create")) == 1
+    assert len(machine.asked("ad", "app", "federated-credential", "create")) == 1
+
+
+@needs_bash
+def test_the_registration_can_be_taken_away(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    nothing = machine.run("--remove")
+    machine.run()
+    gone = machine.run("--remove")
+
+    assert nothing.returncode == 1
+    assert "There is nothing to remove" in nothing.stderr
+    assert gone.returncode == 0, gone.stderr
+    assert machine.asked("ad", "app", "delete") == [["ad", "app", "delete", "--id", "client-1"]]
+    assert machine.values["AZURE_AUTH_CLIENT_ID"] == ""
+
+
+@needs_bash
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({}, "There is no app yet: run azd up first."),
+        (PROVISIONED | {"AZURE_TENANT_ID": "tenant-2"}, "az login --tenant tenant-2"),
+    ],
+)
+def test_where_it_cannot_work_it_says_what_to_do(
+    values: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    machine = Machine(tmp_path, values)
+    done = machine.run()
+
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert machine.asked("ad") == []
+
+
+def levels(**settings: str) -> dict[str, str]:
+    """What each route of the app asks for, loaded anew with these settings."""
+    run = subprocess.run(
+        [sys.executable, "-c", PRINT],
+        env=os.environ | settings,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return dict(line.split(" ") for line in run.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"CALLERS": ""},
+        {"CALLERS": "keys", "WEBSITE_AUTH_ENABLED": "true"},
+        {"CALLERS": "signed-in"},
+        {"CALLERS": "everyone"},
+        {"CALLERS": "anyone", "DEFAULT_TOP": "x"},
+    ],
+)
+def test_every_route_but_health_asks_for_a_key(settings: dict[str, str]) -> None:
+    asked = levels(**settings)
+
+    assert asked.pop("health") == "ANONYMOUS"
+    assert set(asked.values()) == {"FUNCTION"}
+
+
+def test_no_route_asks_for_a_key_where_sign_in_does_or_anyone_may_call() -> None:
+    signed_in = levels(CALLERS="signed-in", WEBSITE_AUTH_ENABLED="true")
+
+    assert set(signed_in.values()) == {"ANONYMOUS"}
+    assert signed_in == levels(CALLERS="anyone")
