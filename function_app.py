@@ -16,7 +16,8 @@ from starlette.types import Receive, Scope, Send
 from shared.bootstrap import start
 from shared.errors import ChatError, ClientGone
 from shared.http import Bytes, Call, Reply
-from shared.logs import NoQueries, hush
+from shared.logs import NoQueries, hush, past_the_host
+from shared.settings import asks_for_keys
 
 # A method that a route does not list is the host's empty 404: all are listed, the service refuses.
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
@@ -26,8 +27,10 @@ GRACE = 5.0  # seconds after a request's time limit, for its last line to be rea
 log = logging.getLogger("chat")
 logging.getLogger("uvicorn.access").addFilter(NoQueries())
 hush()
+past_the_host()
 
-app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)
+LEVEL = func.AuthLevel.FUNCTION if asks_for_keys(os.environ) else func.AuthLevel.ANONYMOUS
+app = func.FunctionApp(http_auth_level=LEVEL)
 service = start(os.environ)
 
 

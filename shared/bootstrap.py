@@ -12,6 +12,7 @@ from shared.clients import Clients
 from shared.content import Files
 from shared.health import Health, Part
 from shared.http import Limits
+from shared.imported import imported
 from shared.models.provider import chat_model
 from shared.overrides import Overrides
 from shared.prompt import read_words
@@ -19,8 +20,10 @@ from shared.rag import Rag
 from shared.retrieval import Retriever
 from shared.service import Service
 from shared.settings import Settings, SettingsError
+from shared.spans import SILENCE, Tracer
 
 HERE = Path(__file__).parent
+EXPORTERS = {"azure-monitor": "azure.monitor.opentelemetry.exporter:AzureMonitorTraceExporter"}
 SAMPLES = "samples"  # what INDEX_FILE says where they shall answer in any case
 
 log = logging.getLogger("chat")
@@ -60,6 +63,7 @@ def build(settings: Settings) -> Service:
         files=files,
         engine=Rag(retriever, model, words, defaults, settings.allow_client_prompts),
         access=Access(settings.sign_in, settings.force_security_filters),
+        tracer=_tracer(settings),
         limits=Limits(settings.json_limit, settings.form_limit, settings.answer_seconds),
         health=Health(
             {
@@ -116,6 +120,21 @@ def _azure_search(clients: Clients) -> Retriever:
         ranking=settings.search_ranking,
         pictures=clients.blobs.picture if clients.blobs else None,
     )
+
+
+def _tracer(settings: Settings) -> Tracer:
+    """Who collects spans: the exporter that the settings name, or nobody. Raises SettingsError."""
+    name = settings.trace_exporter
+    if name is None:
+        return SILENCE
+    from shared.open_telemetry import Tracing
+
+    exporter = imported("TRACE_EXPORTER", EXPORTERS.get(name, name), EXPORTERS)
+    try:
+        return Tracing(exporter(), settings.trace_ratio)
+    except Exception as failure:  # whatever it needs and reads from the environment by itself
+        problem = "TRACE_EXPORTER names an exporter that cannot be made: the log says why"
+        raise SettingsError((problem,)) from failure
 
 
 def _files(clients: Clients, retriever: Retriever) -> Files | None:

@@ -12,6 +12,7 @@ from shared.dialects.wire import Dialect, Json, dumps
 from shared.errors import ChatError
 from shared.http import Bytes, Call, Reply
 from shared.logs import Record
+from shared.spans import Span, Tracer
 
 JSON = "application/json"
 FRESH = {"Cache-Control": "no-store"}
@@ -25,6 +26,12 @@ class Exchange:
     record: Record
     dialect: Dialect
     body: Any = None
+
+    def traced(self, tracer: Tracer) -> Span:
+        """The span of this request, which ends with its line in the log."""
+        call = self.call
+        self.record.span = tracer.request(f"{call.method} {call.route}", call.headers)
+        return self.record.span
 
     def whole(self, asked: ChatRequest, answer: Answer) -> Reply:
         """A whole answer."""

@@ -6,16 +6,18 @@ Never a key, never a word of the conversation.
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from dataclasses import dataclass, field
 
 from shared.chat import Context, Done, Event
 from shared.errors import ChatError
+from shared.spans import SILENCE, Fact, Facts, Span
 
 log = logging.getLogger("chat")
 
 # The libraries that tell of every request to a service, with its address and headers.
-TALKATIVE = ("httpx2", "openai")
+TALKATIVE = ("azure.monitor", "httpx2", "openai")
 # Those that also warn, with a stack, of what is an error of ours and told as such: a tool that is
 # not signed in beside one that is, a refusal without a body.
 WORRIED = ("azure.core", "azure.identity", "azure.search", "azure.storage")
@@ -34,6 +36,7 @@ class Record:
     tokens: int | None = None
     outcome: str = "ok"
     failed: bool = False
+    span: Span = SILENCE
     first: float | None = None
     started: float = field(default_factory=time.monotonic)
 
@@ -48,6 +51,8 @@ class Record:
 
     def write(self) -> None:
         """The line: `request id=... POST /chat ... outcome=ok`; seconds, `-` where unknown.
+
+        With it the request is over: its span ends, which says the same.
 
         A warning where the fault is ours or a service's, so that an alert can go by the level.
         """
@@ -67,6 +72,22 @@ class Record:
             "-" if self.tokens is None else self.tokens,
             self.outcome,
         )
+        self.span.tell(self._facts())
+        self.span.end(self.outcome if self.failed else "")
+
+    def _facts(self) -> Facts:
+        # Names of ours: Azure Monitor keeps only for itself what has OpenTelemetry's (`http...`).
+        known: dict[str, Fact | None] = {
+            "chat.id": self.id,
+            "chat.route": self.route,
+            "chat.status": self.status,
+            "chat.dialect": self.dialect,
+            "chat.first_event_seconds": self.first,
+            "chat.hits": self.hits,
+            "chat.tokens": self.tokens,
+            "chat.outcome": self.outcome,
+        }
+        return {name: fact for name, fact in known.items() if fact is not None}
 
     def caused(self, failure: ChatError) -> None:
         """Take down how the request failed, and log what is behind it: not the caller's affair."""
@@ -86,6 +107,33 @@ def hush() -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
     for name in WORRIED:
         logging.getLogger(name).setLevel(logging.ERROR)
+
+
+class OneLine(logging.Formatter):
+    """Level and message; what has several lines, such as a stack, in one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Each line of the host's log is an entry of its own: a stack would be dozens."""
+        return super().format(record).replace("\n", " | ")
+
+
+def past_the_host() -> None:
+    """Write our lines to the worker's own output, where it is the host that would get them.
+
+    The host drops every line that the worker hands it outside of an invocation, and an invocation
+    is over when its stream begins: the line of a streamed answer, and those of the start, would be
+    lost. It takes what stands in the output for a line of the log, with the level of its words.
+    """
+    if not any(type(it).__name__ == "AsyncLoggingHandler" for it in logging.root.handlers):
+        return
+    log.propagate = False
+    for stream in (sys.stdout, sys.stderr):
+        handler = logging.StreamHandler(stream)
+        handler.setFormatter(OneLine("%(levelname)s %(message)s"))
+        log.addHandler(handler)
+    out, errors = log.handlers[-2:]
+    out.addFilter(lambda record: record.levelno < logging.WARNING)
+    errors.setLevel(logging.WARNING)
 
 
 class NoQueries(logging.Filter):

@@ -28,6 +28,8 @@ from shared.health import Health
 from shared.http import Call, Limits, Reply, read_body, unless_gone
 from shared.logs import Record
 from shared.rag import Rag
+from shared.spans import SILENCE, Tracer
+from shared.traced import traced
 
 GONE = 499  # what proxies log for a client that left; nobody receives it
 
@@ -57,6 +59,7 @@ class Service:
     limits: Limits = field(default_factory=Limits)
     health: Health = field(default_factory=lambda: Health({}))
     files: Files | None = None
+    tracer: Tracer = SILENCE
     problems: tuple[str, ...] = ()
 
     async def reply(self, call: Call) -> Reply:
@@ -97,13 +100,13 @@ class Service:
         return await unless_gone(exchange.begun(reply), call.gone)
 
     async def _chat(self, engine: Rag, exchange: Exchange) -> Reply:
-        call = exchange.call
+        call, span = exchange.call, exchange.traced(self.tracer)
         deadline = asyncio.get_running_loop().time() + self.limits.seconds
         body = await read_body(call, self.limits, deadline)
         exchange.body, exchange.dialect = body.json, pick(call.route, body.json)
         exchange.record.dialect = exchange.dialect.name
         asked = self._allowed(engine, call, exchange.dialect.parse(body))
-        events = exchange.watched(self._events(engine, asked, deadline))
+        events = exchange.watched(self._events(traced(engine, span), asked, deadline))
         if not exchange.dialect.streams(call.route, body.json):
             return exchange.whole(asked, await unless_gone(collect(events), call.gone))
         lines = exchange.lines(asked, events)

@@ -25,6 +25,7 @@ ADAPTERS = {
     "shared.models.openai_client",
     "shared.models.openai_model",
     "shared.models.openai_request",
+    "shared.open_telemetry",
     "shared.retrieval.azure_search",
     "shared.retrieval.azure_search_client",
     "shared.retrieval.local_index",
@@ -48,7 +49,7 @@ ROWS = {"shared.dialects.ai_chat", "shared.dialects.rag_chat"}
 SERVICE = {
     f"shared.{name}"
     for name in ("auth", "deadline", "dialects", "exchange", "followups", "health", "http")
-} | {"shared.logs", "shared.rag"}
+} | {"shared.logs", "shared.rag", "shared.spans", "shared.traced"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "shared": set(),
@@ -70,7 +71,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shared.deadline": NOUNS,
     "shared.rag": NOUNS | SEAMS | {"shared.prompt"},
     "shared.auth": NOUNS,
-    "shared.logs": NOUNS,
+    "shared.spans": set(),
+    "shared.logs": NOUNS | {"shared.spans"},
+    "shared.traced": NOUNS | SEAMS | {"shared.rag", "shared.spans"},
+    "shared.imported": {"shared.settings"},
     "shared.settings": PLAIN,
     "shared.http": NOUNS | {"shared.dialects.wire"},
     "shared.dialects": WIRE | ROWS,
@@ -83,18 +87,23 @@ MAY_IMPORT: dict[str, set[str]] = {
     | SEAMS
     | FILING
     | {f"shared.{name}" for name in ("auth", "deadline", "http")},
-    "shared.exchange": NOUNS | WIRE | {"shared.http", "shared.logs"},
+    "shared.exchange": NOUNS | WIRE | {"shared.http", "shared.logs", "shared.spans"},
     "shared.service": NOUNS | SEAMS | WIRE | SERVICE | {"shared.content.serve"},
     **dict.fromkeys(ADAPTERS | PRIVATE, NOUNS | SEAMS | PLAIN | ADAPTERS | PRIVATE),
+    "shared.open_telemetry": {"shared.spans"},
     "shared.clients": ADAPTERS | {"shared.settings"},
-    "shared.models.provider": SEAMS | ADAPTERS | {"shared.clients", "shared.settings"},
+    "shared.models.provider": SEAMS
+    | ADAPTERS
+    | {"shared.clients", "shared.imported", "shared.settings"},
     "shared.bootstrap": NOUNS
     | SEAMS
     | ADAPTERS
-    | {"shared.models.provider"}
+    | {"shared.imported", "shared.models.provider", "shared.spans"}
     | {f"shared.{name}" for name in ("auth", "clients", "health", "http", "prompt", "rag")}
     | {"shared.service", "shared.settings"},
-    "function_app": {"shared.bootstrap", "shared.errors", "shared.http", "shared.logs"},
+    "function_app": {
+        f"shared.{name}" for name in ("bootstrap", "errors", "http", "logs", "settings")
+    },
 }
 
 
@@ -156,6 +165,7 @@ def test_the_service_knows_seams_and_dialects_and_no_adapter() -> None:
 @pytest.mark.parametrize("name", APP)
 def test_libraries_of_services_stay_in_adapters(name: str) -> None:
     libraries = {module.partition(".")[0] for module in imports(name)}
+    assert ("opentelemetry" in libraries) == (name == "shared.open_telemetry")
     allowed = {"function_app": {"azure", "azurefunctions"}}.get(name, set())
     if name in ADAPTERS | PRIVATE:
         allowed = {"sqlite3", "openai", "azure"}
@@ -219,11 +229,12 @@ def test_nothing_is_read_or_opened_at_import(name: str) -> None:
 
 
 def test_without_settings_no_library_of_a_service_is_loaded() -> None:
-    code = "import sys, function_app; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    code = "import sys, function_app; print(*sorted(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env={}, capture_output=True, text=True, timeout=60
     )
 
     assert done.returncode == 0, done.stderr
     assert "azurefunctions" in done.stdout
-    assert not {"openai", "httpx2", "aiohttp", "msal"} & set(done.stdout.split())
+    unasked = {"openai", "httpx2", "aiohttp", "msal", "opentelemetry.sdk"}
+    assert not unasked & set(done.stdout.split())

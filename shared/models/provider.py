@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from shared import settings as configuration
 from shared.clients import Clients
+from shared.imported import imported
 from shared.models import Model
-from shared.settings import Settings, SettingsError
+from shared.settings import Settings
 
 
 def _demo(_clients: Clients) -> Model:
@@ -63,7 +63,10 @@ def chat_model(clients: Clients) -> Model:
     """The model that answers. Raises SettingsError."""
     name = clients.settings.chat_model or _configured(clients.settings)
     known = MODELS.get(name)
-    return known(clients) if known else _imported(name)(clients.settings)
+    if known is not None:
+        return known(clients)
+    made: Model = imported("CHAT_MODEL", name, MODELS)(clients.settings)
+    return made
 
 
 def _configured(settings: Settings) -> str:
@@ -71,14 +74,3 @@ def _configured(settings: Settings) -> str:
     if settings.azure_openai_endpoint:
         return "azure-openai"
     return "openai" if settings.openai_base_url else "demo"
-
-
-def _imported(name: str) -> Callable[[Settings], Model]:
-    module, _, factory = name.partition(":")
-    try:
-        made: Callable[[Settings], Model] = getattr(importlib.import_module(module), factory)
-    except (ImportError, AttributeError, ValueError) as error:
-        known = ", ".join(MODELS)
-        problem = f"CHAT_MODEL must be {known}, or a package.module:factory that can be imported"
-        raise SettingsError((problem,)) from error
-    return made

@@ -1,0 +1,89 @@
+"""Function keys, which the platform asks for: each route with, without and with a wrong one."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from shared.service import ROUTES
+from tests.conftest import HOSTS
+from tests.servers import OBEYING, Server, command, serving
+
+KEY = "the-k3y"
+OPTIONS = ("--enable-auth", "--key", KEY)
+CITED = "/content/plans/northwind_health_plus.pdf"
+ASKED = {"messages": [{"role": "user", "content": "say yes"}]}
+# Every route as it is called; a POST has the question for its body.
+CALLS = {
+    "/chat": ("POST", "/chat"),
+    "/chat/stream": ("POST", "/chat/stream"),
+    "/ask": ("POST", "/ask"),
+    "/health": ("GET", "/health"),
+    "/content/{path}": ("GET", CITED),
+}
+OPEN = {"/health"}  # to whoever asks whether the app runs
+GUARDED = sorted(CALLS.keys() - OPEN)
+
+
+def can_ask_for_keys() -> bool:
+    """Whether there is a host that takes a key of ours; Core Tools' are not ours to set."""
+    if "functions" not in HOSTS:
+        return False
+    told = subprocess.run(
+        [*command("functions"), "--help"], capture_output=True, text=True, timeout=60
+    )
+    return all(option in told.stdout for option in OPTIONS if option.startswith("--"))
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The app under a host that asks for keys."""
+    if not can_ask_for_keys():
+        pytest.skip("FUNCTIONS_HOST names no host that can be given a key")
+    folder = tmp_path_factory.mktemp("keys")
+    line = [*command("functions"), *OPTIONS]
+    with serving("functions", folder, OBEYING, line=line) as running:
+        yield running
+
+
+def send(server: Server, route: str, query: str = "", **headers: str) -> httpx.Response:
+    method, path = CALLS[route]
+    body = ASKED if method == "POST" else None
+    with server.client() as client:
+        return client.request(method, path + query, json=body, headers=headers)
+
+
+def test_every_route_is_tried() -> None:
+    assert CALLS.keys() == ROUTES.keys()
+
+
+@pytest.mark.parametrize("route", GUARDED)
+def test_without_a_key_or_with_a_wrong_one_nothing_is_answered(guarded: Server, route: str) -> None:
+    for answer in (
+        send(guarded, route),
+        send(guarded, route, **{"x-functions-key": "wrong"}),
+        send(guarded, route, query="?code=wrong"),
+    ):
+        assert (answer.status_code, answer.content) == (401, b"")
+
+
+@pytest.mark.parametrize("route", sorted(CALLS))
+def test_with_the_key_each_route_answers(guarded: Server, route: str) -> None:
+    assert send(guarded, route, **{"x-functions-key": KEY}).status_code == 200
+    assert send(guarded, route, query=f"?code={KEY}").status_code == 200
+
+
+@pytest.mark.parametrize("route", sorted(OPEN))
+def test_whether_the_app_runs_is_told_without_a_key(guarded: Server, route: str) -> None:
+    assert send(guarded, route).status_code == 200
+    assert send(guarded, route, **{"x-functions-key": "wrong"}).status_code == 200
+
+
+def test_the_key_is_in_no_line_of_the_log(guarded: Server) -> None:
+    send(guarded, "/chat", query=f"?code={KEY}", **{"x-functions-key": KEY})
+
+    assert "POST /chat " in guarded.log
+    assert KEY not in guarded.log
