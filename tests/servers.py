@@ -13,8 +13,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,23 +41,32 @@ class Server:
         return httpx.Client(base_url=self.url, timeout=PATIENCE, trust_env=False)
 
 
-def command(kind: str) -> list[str]:
+def command(kind: str, environment: Mapping[str, str] = os.environ) -> list[str]:
     """The command line of a kind of server, without its port."""
     if kind == "dev":
         return [sys.executable, "dev_server.py"]
-    return shlex.split(os.environ["FUNCTIONS_HOST"])
+    return shlex.split(environment["FUNCTIONS_HOST"])
 
 
 @contextmanager
-def serving(kind: str, folder: Path, settings: Mapping[str, str]) -> Iterator[Server]:
-    """Run a server until the block ends. What it writes goes into a file in `folder`."""
+def serving(
+    kind: str,
+    folder: Path,
+    settings: Mapping[str, str],
+    app: Path = ROOT,
+    line: Sequence[str] = (),
+) -> Iterator[Server]:
+    """Run a server until the block ends. What it writes goes into a file in `folder`.
+
+    `app` is the folder that is served, `line` a command line in place of the kind's own.
+    """
     port = free_port()
     log_file = folder / f"{kind}-{port}.log"
     environment = {**os.environ, **SAMPLES, **settings, "PYTHONUNBUFFERED": "1"}
     with log_file.open("wb") as log:
         process = subprocess.Popen(
-            [*command(kind), "--port", str(port)],
-            cwd=ROOT,
+            [*(line or command(kind)), "--port", str(port)],
+            cwd=app,
             env=environment,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -89,10 +98,10 @@ def wait_until_up(process: subprocess.Popen[bytes], server: Server) -> None:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End a server as Ctrl+C does, and by force where that does not help."""
+    """End a server as Ctrl+C does, and what is left of it by force: a host has a worker, too."""
     process.send_signal(signal.SIGINT)
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(20)
-    except subprocess.TimeoutExpired:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    process.wait()

@@ -1,0 +1,96 @@
+"""How do the sample documents get into the index, while the roles that allow it still spread?"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tqdm import tqdm
+
+from shared.bootstrap import HERE
+from shared.ingest.__main__ import ENDING, documents, put, say
+from shared.ingest.folder import Listing
+from shared.ingest.making import Options, made
+from shared.ingest.target import Refused
+from shared.ingest.telling import summed_up
+from shared.settings import Settings
+
+SAMPLES = HERE / "data" / "documents"
+# A role that was given just now, and a model that was deployed just now, are there in minutes.
+SPREADING = (401, 403, 404)
+SPREADS = (
+    "Azure says {status} for now: what was made or allowed just now takes some minutes to act. "
+    "Trying again in {pause:.0f} s, for {left:.0f} minutes at most."
+)
+OTHERS = (
+    "The index {index} holds documents and none of the samples: it is left as it is. "
+    "`make index DOCS=path/to/documents` changes it."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How many seconds refusals are waited out, and how many lie between two tries."""
+
+    longest: float = 900
+    pause: float = 15
+
+
+async def load(settings: Settings, waiting: Waiting) -> None:
+    """Make the index and put the samples into it. Raises what ENDING names.
+
+    What is whole in the index is not put again, so each try goes on where the last one ended.
+    """
+    begun = time.monotonic()
+    while True:
+        try:
+            return await tried(settings)
+        except ENDING as ending:
+            left = begun + waiting.longest - time.monotonic()
+            status = spreading(ending)
+            if status is None or left < waiting.pause:
+                raise
+        say([SPREADS.format(status=status, pause=waiting.pause, left=left / 60)])
+        await asyncio.sleep(waiting.pause)
+
+
+def spreading(ending: BaseException | None) -> int | None:
+    """The status behind a failure, where it is one that passes when roles have spread."""
+    while ending is not None:
+        status = getattr(ending, "status_code", None)
+        if status in SPREADING:
+            return int(status)
+        ending = ending.__cause__
+    return None
+
+
+class NotAllowed(Refused):
+    """Storage refused a file: a run goes on without it, and this one may not."""
+
+    status_code = 403
+
+
+async def tried(settings: Settings) -> None:
+    """One try. Raises what ENDING names."""
+    begun = time.monotonic()
+    found, rules = documents(SAMPLES)
+    parts = await made(settings, SAMPLES, Options(), tqdm.write)
+    try:
+        if others(await parts.target.known(), found):
+            return say([OTHERS.format(index=settings.search_index)])
+        say([f"{len(found.files)} sample documents -> {parts.told}"])
+        summary = await put(Options(), parts, found, rules)
+    finally:
+        await parts.close()
+    for _, reason in summary.skipped:
+        if re.search(r"status 40[13]\b", reason):
+            raise NotAllowed(reason)
+    say(summed_up(summary, time.monotonic() - begun))
+
+
+def others(known: Mapping[str, str], found: Listing) -> bool:
+    """Whether somebody has put documents of their own in the samples' place."""
+    return bool(known) and known.keys().isdisjoint(file.name for file in found.files)
