@@ -53,7 +53,7 @@ class Made:
 
 
 async def made(settings: Settings, folder: Path, options: Options, say: Say) -> Made:
-    """The index and the models that the settings ask for. Raises SettingsError."""
+    """The index and the models that the settings ask for. Raises SettingsError, ChatError."""
     clients = Clients(settings, patient=True)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
@@ -83,7 +83,7 @@ def enrichment(clients: Clients) -> Enrich:
 
 
 async def dimensions_of(settings: Settings) -> int:
-    """How many numbers a vector has; 0 without an embedding model. Raises ChatError.
+    """How many numbers a vector has; 0 without an embedding model. Raises SettingsError, ChatError.
 
     By clients that do not wait: what is set up wrong is told at once.
     """
@@ -94,8 +94,12 @@ async def dimensions_of(settings: Settings) -> int:
         (vector,) = await clients.embed(["How many numbers has this?"])
         return len(vector)
     except ChatError as failure:
+        if failure.message != failure.default:  # it says what to do
+            raise
         said = f"{clients.embedding_model} gives no vectors ({failure.cause or failure}): "
-        raise SettingsError((f"{said}does it run at this endpoint, and may you use it?",)) from None
+        raise SettingsError(
+            (f"{said}does it run at this endpoint, and may you use it?",)
+        ) from failure
     finally:
         await clients.close(identity=False)
 
