@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 from pathlib import Path
 from random import Random
@@ -19,6 +19,7 @@ from shared.ingest.target import Document
 DOCUMENTS = Path(__file__).parent.parent / "shared" / "data" / "documents"
 VOCABULARY = 40_000  # words of one language
 PASSAGE_WORDS, FILE_PASSAGES = 120, 50
+GROUPS = [f"group-{number}" for number in range(60)]
 HEADS = {
     "de": """der die und in den von zu das mit sich des auf für ist im dem nicht ein eine als auch
         es an werden aus er hat dass sie nach wird bei einer um am sind noch wie einem über so zum
@@ -100,12 +101,16 @@ def made_up(name: str, chance: Random, seen: set[str]) -> Iterator[str]:
 
 
 def documents(passages: int, dimensions: int) -> Iterator[Document]:
-    """Files with so many passages in all, and vectors of so many numbers where it is not 0."""
+    """Files with so many passages in all, and vectors of so many numbers where it is not 0.
+
+    Every second file is for one of the groups alone.
+    """
     known, chance = languages(), Random(2)
     for file in range(-(-passages // FILE_PASSAGES)):
         (name,) = chance.choices(list(SHARES), list(SHARES.values()))
         count = min(FILE_PASSAGES, passages - file * FILE_PASSAGES)
-        yield document(f"{name}/{file}.pdf", known[name], count, dimensions)
+        made = document(f"{name}/{file}.pdf", known[name], count, dimensions)
+        yield restricted(made, GROUPS[file // 2 % len(GROUPS)]) if file % 2 else made
 
 
 def document(name: str, language: Language, passages: int, dimensions: int) -> Document:
@@ -113,6 +118,12 @@ def document(name: str, language: Language, passages: int, dimensions: int) -> D
     chance = Random(name)
     made = tuple(passage(name, number, language, chance) for number in range(passages))
     return Document(name, "1", made, vectors(chance, passages, dimensions))
+
+
+def restricted(document: Document, group: str) -> Document:
+    """A file that a group alone may see."""
+    passages = tuple(replace(passage, groups=(group,)) for passage in document.passages)
+    return replace(document, passages=passages)
 
 
 def passage(name: str, number: int, language: Language, chance: Random) -> Passage:

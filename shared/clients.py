@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from shared import settings as configuration
+from shared.retrieval import Embed
 from shared.settings import Settings
 
 if TYPE_CHECKING:
     from shared.content.blobs import Blobs
-
-Embed = Callable[[Sequence[str]], Awaitable[list[list[float]]]]
 
 PATIENT_SECONDS = 600.0  # for one request, its waits included
 

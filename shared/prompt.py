@@ -10,12 +10,12 @@ from shared.chat import ChatRequest, Message, Source
 from shared.errors import TooLong
 from shared.models import Model, Prompt
 from shared.overrides import Overrides
+from shared.retrieval import MOST_PICTURES
 
 # What a message costs beside its words: its role and the marks around it (OpenAI's own count).
 MESSAGE_TOKENS = 4
 IMAGE_TOKENS = 800  # of one image: OpenAI counts 765 for 1024 by 1024 pixels
 LABEL_TOKENS = 8  # of " (image 1)" behind a source's text
-MOST_IMAGES = 8  # of sources; what a model looks at closely
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def for_answer(
 def pictured(sources: Iterable[Source], room: int) -> dict[int, Source]:
     """The sources whose images fit into `room` tokens, by their places."""
     found = [(place, source) for place, source in enumerate(sources) if source.image]
-    return dict(found[: min(MOST_IMAGES, room // (IMAGE_TOKENS + LABEL_TOKENS))])
+    return dict(found[: min(MOST_PICTURES, room // (IMAGE_TOKENS + LABEL_TOKENS))])
 
 
 def with_images(

@@ -106,18 +106,13 @@ def content_terms(question: str) -> list[str]:
     return list(dict.fromkeys(kept))
 
 
-def match_query(question: str) -> str:
-    """The FTS5 query for any text at all; empty where there is nothing to look for."""
-    return any_of(match_terms(question))
-
-
 def match_terms(question: str) -> list[str]:
-    """The FTS5 queries for each of the terms that are looked for."""
+    """The FTS5 queries for each of the terms that are looked for, of any text at all."""
     return list(map(match_term, islice(key_terms(question), MOST_TERMS)))
 
 
 def any_of(queries: Iterable[str]) -> str:
-    """The FTS5 query for what any of some queries finds."""
+    """The FTS5 query for what any of some queries finds; empty where there are none."""
     return " OR ".join(queries)
 
 

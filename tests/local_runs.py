@@ -39,7 +39,7 @@ def passage(chance: Random, name: str, number: int) -> Passage:
         category=chance.choice(["", "plans", "company"]),
         oids=tuple(chance.sample(["a", "b"], chance.randrange(3))) if chance.random() < 0.3 else (),
         groups=("g",) if chance.random() < 0.1 else (),
-        image=b"\x89PNG" + chance.randbytes(9) if chance.random() < 0.1 else None,
+        image=b"\x89PNG\r\n\x1a\n" + chance.randbytes(9) if chance.random() < 0.1 else None,
     )
 
 

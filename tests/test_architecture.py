@@ -91,7 +91,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shared.service": NOUNS | SEAMS | WIRE | SERVICE | {"shared.content.serve"},
     **dict.fromkeys(ADAPTERS | PRIVATE, NOUNS | SEAMS | PLAIN | ADAPTERS | PRIVATE),
     "shared.open_telemetry": {"shared.spans"},
-    "shared.clients": ADAPTERS | {"shared.settings"},
+    "shared.clients": ADAPTERS | {"shared.retrieval", "shared.settings"},
     "shared.models.provider": SEAMS
     | ADAPTERS
     | {"shared.clients", "shared.imported", "shared.settings"},

@@ -11,6 +11,7 @@ import pytest
 from shared import errors
 from shared.chat import User
 from shared.overrides import Overrides
+from shared.retrieval import MOST_PICTURES
 from shared.retrieval.azure_search import AzureSearch, Fields
 from tests.fake_search import Search, document
 from tests.filling import certificates, connected
@@ -67,7 +68,8 @@ def test_the_first_pictures_come_with_their_passages_and_a_note_says_what_is_mis
     seen = [n for n, source in enumerate(found.sources) if source.image]
 
     assert body["select"] == f"{SELECT},image"
-    assert seen == [0, 2, 5, 6, 7, 8]  # eight are asked for, two of them do not come
+    assert seen == [0, 2, 5, 6, 7, 8]
+    assert len(seen) == MOST_PICTURES - 2
     assert found.sources[2].image == "data:image/png;base64,key-2"
     assert found.notes == ("use_gpt4v: 2 of 8 pictures could not be fetched; text was used.",)
 

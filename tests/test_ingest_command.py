@@ -23,6 +23,7 @@ from shared.ingest.azure_index import Shape
 from shared.ingest.child import Reader
 from shared.ingest.enrich import Enrich
 from shared.ingest.folder import listing
+from shared.ingest.local import COMMIT_AFTER
 from shared.ingest.run import Run
 from shared.overrides import Overrides
 from shared.retrieval.azure_search import Fields
@@ -193,24 +194,47 @@ def passages(index: Path) -> list[tuple[Any, ...]]:
         return opened.execute(ROWS).fetchall()
 
 
+def written_down(part: Path) -> int:
+    """How many files a run that goes on would not lose if it were killed now."""
+    try:
+        with closing(sqlite3.connect(f"{part.as_uri()}?mode=ro", uri=True)) as opened:
+            (number,) = opened.execute("SELECT count(*) FROM file").fetchone()
+            return int(number)
+    except sqlite3.OperationalError:  # there is none yet
+        return 0
+
+
+def killed_after(folder: Path, index: Path, files: int) -> int:
+    """Kill a run when it has written down more than some files; how many there were."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "shared.ingest", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "INDEX_FILE": str(index)},
+        stdout=subprocess.PIPE,
+    )
+    while (held := written_down(index.with_name(f"{index.name}.part"))) <= files:
+        assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    return held
+
+
 def test_a_run_that_is_killed_is_gone_on_with(tmp_path: Path, index: Path) -> None:
-    for number in range(300):
-        text = "\n\n".join(f"Passage {part} of number {number} costs dollars." for part in range(9))
-        write(tmp_path / "docs", f"{number}.md", text)
-    command = [sys.executable, "-m", "shared.ingest", str(tmp_path / "docs")]
-    for seconds in (1.0, 1.6, 2.2):  # before, and while, files are put
-        process = subprocess.Popen(
-            command, cwd=ROOT, env={**os.environ, "INDEX_FILE": str(index)}, stdout=subprocess.PIPE
-        )
-        time.sleep(seconds)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-    done = ingested(str(tmp_path / "docs"), INDEX_FILE=str(index))
+    docs, files, each = tmp_path / "docs", 30, COMMIT_AFTER // 8
+    for number in range(files):
+        parts = [f"# Part {part}\n\nIt costs {number} dollars." for part in range(each)]
+        write(docs, f"{number}.md", "\n\n".join(parts))
+    first = killed_after(docs, index, 0)
+    second = killed_after(docs, index, first)
+    done = ingested(str(docs), INDEX_FILE=str(index))
     fresh = tmp_path / "fresh.db"
-    ingested(str(tmp_path / "docs"), INDEX_FILE=str(fresh))
+    ingested(str(docs), INDEX_FILE=str(fresh))
+    unchanged = int(done.stdout.partition(" unchanged")[0].split()[-1])
 
     assert done.returncode == 0, done.stderr
-    assert len(passages(index)) >= 300
+    assert 0 < first < second <= unchanged
+    assert len(passages(index)) == files * each
     assert passages(index) == passages(fresh)
 
 

@@ -22,11 +22,12 @@ from shared.ingest.local import LocalTarget, Meta
 from shared.ingest.split import Passage
 from shared.ingest.target import Document
 from shared.overrides import Overrides
-from shared.retrieval import Found
+from shared.retrieval import MOST_PICTURES, Found
 from shared.retrieval.local_index import Embedding, LocalIndex
 
 ROOT = Path(__file__).parent.parent
-PNG, JPEG = b"\x89PNG a picture", b"\xff\xd8\xff a photograph"
+PNG, JPEG = b"\x89PNG\r\n\x1a\n a picture", b"\xff\xd8\xff a photograph"
+WEBP = b"RIFF....WEBP a picture"
 NOBODY, ANNA = User(), User("anna", ("board",))
 # What a model makes of some words: near in meaning is near in numbers.
 MEANING = {"vehicle": [0.1, 0.9], "teeth": [0.9, 0.1], "dentist": [1.0, 0.0]}
@@ -218,18 +219,31 @@ def test_a_file_that_is_not_indexed_is_readable_by_nobody() -> None:
 
 
 PICTURES = [passage("a.png", "Chart.", image=PNG), passage("b.jpg", "Chart.", image=JPEG)]
+SHOWN = (("a.png", "png", PNG), ("b.jpg", "jpeg", JPEG), ("d.webp", "webp", WEBP))
 
 
 def test_pictures_come_as_data_urls_where_they_are_asked_for(tmp_path: Path) -> None:
-    path = make(tmp_path / "index.db", *PICTURES, passage("c.md", "Chart."))
-    result = found(path, "chart", use_gpt4v=True, gpt4v_input="images")
+    others = passage("c.md", "Chart."), passage("d.webp", "Chart.", image=WEBP)
+    path = make(tmp_path / "index.db", *PICTURES, *others)
+    result = found(path, "chart", top=4, use_gpt4v=True, gpt4v_input="images")
     images = {source.sourcepage: source.image for source in result.sources}
 
     assert result.notes == ()
     assert images["c.md"] is None
-    for name, kind, picture in (("a.png", "png", PNG), ("b.jpg", "jpeg", JPEG)):
+    for name, kind, picture in SHOWN:
         start, _, data = str(images[name]).partition(",")
         assert (start, b64decode(data)) == (f"data:image/{kind};base64", picture)
+
+
+def test_only_the_best_passages_with_pictures_give_them(tmp_path: Path) -> None:
+    """A picture may have half a megabyte, and a model looks closely at a few."""
+    shown = [passage(f"{place:02}.png", "Chart.", image=PNG) for place in range(12)]
+    path = make(tmp_path / "index.db", passage("00.md", "Chart."), *shown)
+    result = found(path, "chart", top=50, use_gpt4v=True)
+    with_one = [source.sourcepage for source in result.sources if source.image]
+
+    assert len(result.sources) == 13
+    assert with_one == [one.sourcepage for one in shown[:MOST_PICTURES]]
 
 
 @pytest.mark.parametrize("asked", [{}, {"use_gpt4v": True, "gpt4v_input": "text"}])

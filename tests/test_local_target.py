@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from itertools import product
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from random import Random
@@ -159,22 +160,54 @@ def test_a_second_run_at_the_same_time_says_so_and_stops(tmp_path: Path) -> None
     asyncio.run(fill(tmp_path / "index.db", {}))
 
 
+STRANGERS = {"text": b"no database", "zeros": bytes(4096), "cut": b"SQLite format 3\0"}
+
+
+def damaged(whole: bytes, how: str) -> bytes:
+    return {
+        **STRANGERS,
+        "empty": b"",
+        "cut off": whole[:100],
+        "overwritten": whole[:8192] + b"\xff" * 8192 + whole[16384:],
+        "but its header": whole[:100] + b"\xff" * (len(whole) - 100),
+    }[how]
+
+
 @pytest.mark.parametrize(
-    "damage", [b"", b"no database", b"SQLite format 3\0" + bytes(4096), None], ids=range(4)
+    ("name", "how"),
+    [
+        *product(["index.db", "index.db.part"], ["empty", "cut off", "overwritten"]),
+        ("index.db", "but its header"),
+        *(("index.db.part", how) for how in STRANGERS),
+    ],
 )
-@pytest.mark.parametrize("name", ["index.db", "index.db.part"])
-def test_a_damaged_index_or_part_is_made_anew(
-    damage: bytes | None, name: str, tmp_path: Path
-) -> None:
+def test_a_damaged_index_or_part_is_made_anew(name: str, how: str, tmp_path: Path) -> None:
     index, fresh = tmp_path / "index.db", tmp_path / "fresh.db"
     asyncio.run(fill(index, dict.fromkeys(FILES, 1)))
-    whole = index.read_bytes()
-    overwritten = whole[:8192] + b"\xff" * 8192 + whole[16384:]
-    (tmp_path / name).write_bytes(overwritten if damage is None else damage)
+    (tmp_path / name).write_bytes(damaged(index.read_bytes(), how))
     asyncio.run(fill(index, dict.fromkeys(FILES, 2)))
     asyncio.run(fill(fresh, dict.fromkeys(FILES, 2)))
 
     assert content(index) == content(fresh)
+
+
+def somebodys_database() -> bytes:
+    """A database of another program, with a table that is called as one of ours."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE TABLE meta (name, value)")
+        return database.serialize()
+
+
+@pytest.mark.parametrize("bytes", [*STRANGERS.values(), somebodys_database()], ids=range(4))
+def test_a_file_that_is_no_index_is_left_alone_and_named(bytes: bytes, tmp_path: Path) -> None:
+    index = tmp_path / "notes.txt"
+    index.write_bytes(bytes)
+    said = r"^notes\.txt is no index of this app: name another INDEX_FILE, or remove it\.$"
+    with pytest.raises(Unusable, match=said):
+        asyncio.run(fill(index, {"a.md": 1}))
+
+    assert index.read_bytes() == bytes
+    assert list(tmp_path.iterdir()) == [index]
 
 
 @pytest.mark.parametrize(

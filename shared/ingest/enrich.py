@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from shared.chat import Message, collect
@@ -13,9 +13,9 @@ from shared.ingest.ahead import together
 from shared.ingest.split import Passage, described
 from shared.models import Model, Prompt
 from shared.rag import checked
+from shared.retrieval import Embed
 
 Vectors = tuple[Sequence[float], ...]
-Embed = Callable[[Sequence[str]], Awaitable[list[list[float]]]]
 
 BATCH = 64  # texts of one request: about 20,000 tokens, where the services take 300,000
 AT_ONCE = 4  # requests

@@ -31,8 +31,8 @@ class LocalTarget:
 
     All changes go into `<index>.part`, which takes the index's place in `finish`; a run that was
     killed is gone on with. An index of another format, or with vectors by another model or of
-    other dimensions than `meta` says, is made anew. Every method raises Unusable, where no
-    file could be put.
+    other dimensions than `meta` says, is made anew; a file that is no index is left alone. Every
+    method raises Unusable, where no file could be put.
     """
 
     name = "embedded index"

@@ -14,6 +14,7 @@ from shared.retrieval import local_schema as schema
 from shared.retrieval.local_schema import Meta, OtherFormat
 
 CACHE_KIB = 65536  # of the database, while it is written
+WAIT = 10.0  # seconds for whoever looks into a file while it is written
 GATHERED = 16 * 1024 * 1024  # bytes of words, before they are written down
 
 
@@ -34,6 +35,7 @@ class Part:
     def take(self) -> None:
         """Be the only run, until `close` or this process' end. Raises Unusable."""
         if self._lock is None:
+            _check_ours(self.index)
             self._lock = _locked(self.index)
 
     def close(self) -> None:
@@ -125,9 +127,16 @@ def translated(index: Path) -> Iterator[None]:
         raise Unusable(f"{index.name} cannot be written: {error.strerror}.") from error
 
 
+def _check_ours(index: Path) -> None:
+    """Raise Unusable where the file at `index` is somebody else's, which a run would replace."""
+    if index.exists() and index.stat().st_size and not schema.is_ours(index):
+        said = "is no index of this app: name another INDEX_FILE, or remove it."
+        raise Unusable(f"{index.name} {said}")
+
+
 def _locked(index: Path) -> sqlite3.Connection:
     """A lock that every system releases when the process ends, however it ends: SQLite's own."""
-    lock = _connect(_beside(index, "lock"), "rwc")
+    lock = _connect(_beside(index, "lock"), "rwc", 0)
     try:
         lock.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:
@@ -139,10 +148,10 @@ def _locked(index: Path) -> sqlite3.Connection:
     return lock
 
 
-def _connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
+def _connect(path: Path, mode: str = "rw", wait: float = WAIT) -> sqlite3.Connection:
     address = f"{path.absolute().as_uri()}?mode={mode}"
     # each call comes from a thread of its own, one at a time
-    return sqlite3.connect(address, uri=True, timeout=0, check_same_thread=False)
+    return sqlite3.connect(address, uri=True, timeout=wait, check_same_thread=False)
 
 
 def _beside(index: Path, kind: str) -> Path:

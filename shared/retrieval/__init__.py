@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from shared.chat import Source, User
 from shared.overrides import Overrides
+
+Embed = Callable[[Sequence[str]], Awaitable[list[list[float]]]]
+"""Makes a vector of each text, in their order. Raises ChatErrors."""
+
+MOST_PICTURES = 8
+"""Of a search: its best passages that have one. What a model looks at closely has an end."""
 
 
 @dataclass(frozen=True, slots=True)

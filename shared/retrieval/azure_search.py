@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +12,11 @@ from azure.search.documents.models import VectorizableTextQuery, VectorizedQuery
 
 from shared.chat import Source, User
 from shared.overrides import UNSET, Overrides
-from shared.retrieval import Found
+from shared.retrieval import Embed, Found
 from shared.retrieval.azure_search_client import NoRanker, translated
 from shared.retrieval.notes import Done
 from shared.retrieval.odata import condition, quoted, visible
 from shared.retrieval.pictures import Pictures, pictured
-
-Embed = Callable[[Sequence[str]], Awaitable[Sequence[list[float]]]]
 
 NEIGHBOURS = 50  # what each vector query gives to the ranking; the service's own advice for hybrid
 PART = "semantic_ranker gave a part only: the passages are in the order of the search."

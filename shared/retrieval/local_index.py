@@ -16,14 +16,13 @@ from typing import Any, TypeVar
 from shared.chat import Source, User
 from shared.errors import ChatError, Misconfigured, Unavailable
 from shared.overrides import Overrides
-from shared.retrieval import Found
+from shared.retrieval import Embed, Found
 from shared.retrieval.local_search import Asked, by_both, by_vector, by_words, is_readable, worded
 from shared.retrieval.local_state import AGAIN, Current, Replaced, State, in_memory
 from shared.retrieval.local_vectors import possible
 from shared.retrieval.notes import NO_VECTORS, Done
 
 T = TypeVar("T")
-Embed = Callable[[Sequence[str]], Awaitable[Sequence[list[float]]]]
 
 TRIES = 3  # of a search whose file is replaced under its hands
 

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any
 
 from shared.chat import Source, User
+from shared.images import data_url
 from shared.overrides import Overrides
+from shared.retrieval import MOST_PICTURES
 
 NAME_WEIGHT = 2.0  # of a word in the file's name, against one in the passage
 
-# What holds for every way to a passage: who may see it, and the categories.
+# What holds for every way to a passage: who may see it, and the categories. A passage has few
+# readers, but a user may see half the index: so those of each passage are read. The pluses keep
+# SQLite from looking them up group by group.
 SEEN = """
-(public OR passage.key IN (
-    SELECT reader.passage FROM reader WHERE kind = 'oid' AND reader.name = :oid
-    UNION ALL
-    SELECT reader.passage FROM json_each(:groups), reader
-    WHERE kind = 'group' AND reader.name = json_each.value
+(public OR EXISTS (
+    SELECT 1 FROM reader WHERE reader.passage = passage.key AND (
+        +kind = 'oid' AND +reader.name = :oid
+        OR +kind = 'group' AND +reader.name IN (SELECT value FROM json_each(:groups))
+    )
 ))
 """
 ALLOWED = f"""
@@ -81,13 +84,18 @@ def allowed(
 def sources(
     connection: sqlite3.Connection, scored: Sequence[tuple[int, float]], overrides: Overrides
 ) -> tuple[Source, ...]:
-    """The passages with these keys and scores, but for those with a score that is too low."""
-    least = overrides.minimum_search_score
-    return tuple(
-        _source(connection.execute(BODY, (overrides.images, key)).fetchone(), score)
-        for key, score in scored
-        if least is None or score >= least
-    )
+    """The passages with these keys and scores, but for those with a score that is too low.
+
+    Where pictures are asked for, the first that have one have it.
+    """
+    least, found = overrides.minimum_search_score, list[Source]()
+    pictures = MOST_PICTURES if overrides.images else 0
+    for key, score in scored:
+        if least is None or score >= least:
+            row = connection.execute(BODY, (pictures > 0, key)).fetchone()
+            found.append(_source(row, score))
+            pictures -= found[-1].image is not None
+    return tuple(found)
 
 
 def _source(row: tuple[Any, ...], score: float) -> Source:
@@ -96,9 +104,3 @@ def _source(row: tuple[Any, ...], score: float) -> Source:
     image = data_url(picture) if picture else None
     names = (id, content, sourcepage, sourcefile, category)
     return Source(*names, *readers, score=score, image=image)
-
-
-def data_url(picture: bytes) -> str:
-    """A PNG or JPEG picture as a URL that holds it."""
-    kind = "png" if picture.startswith(b"\x89PNG") else "jpeg"
-    return f"data:image/{kind};base64,{b64encode(picture).decode()}"

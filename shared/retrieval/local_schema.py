@@ -15,9 +15,14 @@ VERSION = "1"
 """Of the file's format. Raise it with any change of the tables, or of `shared.text.terms`: a file
 of another version is made anew."""
 
+MARK = b"ragx"
+"""SQLite's application id: what tells our files, of any version, from those of others."""
+_MARK_AT = 68  # bytes into the file, by SQLite's file format
+
 # `passage` is read for each hit of a search, so it holds no text. `words` keeps the terms that it
 # was given: without them FTS5 could not take back exactly what it had put in.
 SCHEMA = f"""
+PRAGMA application_id = {int.from_bytes(MARK, "big")};
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE file (
     key INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, fingerprint TEXT NOT NULL,
@@ -110,6 +115,12 @@ def create(connection: sqlite3.Connection, meta: Meta) -> None:
     connection.executescript(SCHEMA)
     with connection:
         write_meta(connection, meta)
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a file was made as an index, however old or damaged it is. Raises OSError."""
+    with path.open("rb") as file:
+        return file.read(_MARK_AT + len(MARK))[_MARK_AT:] == MARK
 
 
 def write_meta(connection: sqlite3.Connection, meta: Meta) -> None:

@@ -8,11 +8,10 @@ from dataclasses import replace
 
 from shared.chat import Source
 from shared.errors import ChatError
+from shared.retrieval import MOST_PICTURES
 
 Pictures = Callable[[str], Awaitable[str | None]]
 """The data URL of the picture of a passage, by the key that the index has; None without one."""
-
-MOST = 8  # pictures; what a model is sent has an end
 
 
 async def pictured(
@@ -23,7 +22,7 @@ async def pictured(
     `keys` has the picture's key by the passage's id. A picture that does not come within `seconds`,
     or not at all, is left out: the passage says in words what it shows.
     """
-    asked = [source.id for source in sources if source.id in keys][:MOST]
+    asked = [source.id for source in sources if source.id in keys][:MOST_PICTURES]
     got = await asyncio.gather(*(_fetched(keys[one], pictures, seconds) for one in asked))
     found = {one: picture for one, picture in zip(asked, got, strict=True) if picture}
     missing = len(asked) - len(found)
