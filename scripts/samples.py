@@ -77,7 +77,7 @@ async def tried(settings: Settings) -> None:
     """One try. Raises what ENDING names."""
     begun = time.monotonic()
     found, rules = documents(SAMPLES)
-    parts = await made(settings, SAMPLES, Options(), tqdm.write)
+    parts = await made(settings, SAMPLES, Options(), bool(rules.rules), tqdm.write)
     try:
         if others(await parts.target.known(), found):
             return say([OTHERS.format(index=settings.search_index)])

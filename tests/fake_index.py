@@ -14,7 +14,7 @@ FIELD = {*TRAITS, "name", "type", "stored", "analyzer", "dimensions", "vectorSea
 INDEX = {"name", "fields", "semantic", "vectorSearch", "scoringProfiles", "@odata.etag"}
 ANALYZERS = {"standard.lucene", "simple", "keyword", "en.lucene"}
 TYPES = {"Edm.String", "Collection(Edm.String)", "Collection(Edm.Single)", "Edm.Int32"}
-KEY = re.compile(r"[A-Za-z0-9_=-]{1,1024}")
+KEY = re.compile(r"[A-Za-z0-9=-][A-Za-z0-9_=-]{0,1023}")  # not `_` at first
 TERM = re.compile(r"(\w+) (eq|ne|gt) (?:(null)|'((?:[^']|'')*)')")
 
 

@@ -14,7 +14,7 @@ SOURCE = {"name", "type", "credentials", "container", "dataDeletionDetectionPoli
 SKILLSET = {"name", "skills", "indexProjections"}
 INDEXER = {
     *("name", "dataSourceName", "skillsetName", "targetIndexName"),
-    *("parameters", "fieldMappings", "schedule"),
+    *("parameters", "fieldMappings"),
 }
 SKILL = {"@odata.type", "name", "context", "inputs", "outputs"}
 SKILLS: Mapping[str, set[str]] = {

@@ -96,12 +96,14 @@ def run(
     shape: Shape = SHAPE,
     store: Store | None = None,
     signed_in: bool = True,
+    restricted: bool = False,
 ) -> Result:
     """Do `work` with a target over a service that runs."""
 
     async def with_target() -> Result:
         async with connected(running, signed_in) as clients:
-            target = AzureTarget(clients, shape, patience or Patience(tries=1), store)
+            waits = patience or Patience(tries=1)
+            target = AzureTarget(clients, shape, waits, store, restricted=restricted)
             try:
                 return await work(target)
             finally:

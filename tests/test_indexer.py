@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -107,13 +106,6 @@ def test_the_indexer_goes_on_past_a_file_that_it_cannot_read() -> None:
         "sourcefile": ("sourcefile", "urlDecode"),
         "category": ("category", "urlDecode"),
     }
-    assert "schedule" not in indexer
-
-
-def test_an_indexer_may_look_for_changes_by_itself() -> None:
-    plan = Plan(PLAN.shape, STORAGE, "documents", every=timedelta(hours=2))
-
-    assert made(plan).indexers["docs-indexer"]["schedule"] == {"interval": "PT02H00M00S"}
 
 
 def test_without_an_embedding_model_the_passages_have_no_vectors() -> None:

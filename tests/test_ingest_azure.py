@@ -108,6 +108,7 @@ def test_a_folder_goes_into_azure_and_the_chat_shows_its_pictures(
         "model": "gpt-4o",
         "index": "Azure AI Search",
         "files": "blobs",
+        "vectors": "e",
     }
     assert sent[1]["image_url"]["url"] == image["url"]
     assert image["url"].startswith("data:image/png;base64,")
@@ -152,3 +153,34 @@ def test_an_indexer_is_refused_a_folder_with_rules(azure: Azure, folder: Path) -
     assert done.returncode == 1
     assert "every passage would be public" in done.stderr
     assert len(azure.search.asked) == asked
+
+
+def test_a_folder_with_rules_does_not_go_beside_what_an_indexer_put(
+    azure: Azure, folder: Path
+) -> None:
+    settings = {**azure.settings, "AZURE_SEARCH_INDEX": "mixed"}
+    ingested(str(folder), **settings)
+    index = azure.search.indexes["mixed"]
+    empty = {one["name"]: None for one in index.definition["fields"]}
+    index.docs["f_0"] = {**empty, "id": "f_0", "sourcefile": "a.md", "parent": "f"}
+    write(folder, "acl.yaml", "a.md: {groups: [board]}")
+    done = ingested(str(folder), **settings)
+
+    assert done.returncode == 1
+    assert "one of a.md: they may stay for everyone" in done.stderr
+    assert not any(doc["groups"] for doc in index.docs.values())
+
+
+def test_a_storage_that_is_named_later_gets_the_files_too(azure: Azure, folder: Path) -> None:
+    settings = {**azure.settings, "AZURE_SEARCH_INDEX": "moved"}
+    elsewhere = {**settings, "AZURE_STORAGE_CONTAINER": "moved"}
+    without = ingested(str(folder), **{**settings, "AZURE_STORAGE_ENDPOINT": ""})
+    runs = [ingested(str(folder), **each) for each in (settings, elsewhere, elsewhere)]
+    renamed = ingested(str(folder), AZURE_SEARCH_FIELDS='{"content": "chunk"}', **elsewhere)
+    put = [each.stdout.count("3 documents put") for each in (without, *runs, renamed)]
+
+    assert put == [1, 1, 1, 0, 1]
+    assert {doc["image"] is None for doc in azure.search.indexes["moved"].docs.values()} == {
+        True,
+        False,
+    }

@@ -66,6 +66,10 @@ def asked(arguments: list[str] | None) -> tuple[Path, Options]:
     add("--embedding-model", metavar="NAME", help="the model, where its deployment's is another")
     add("--roles", type=float, default=0, metavar="SECONDS", help="wait for new roles to act (0)")
     given = vars(parser.parse_args(arguments))
+    if given["indexer"] and not (given["storage"] or "").startswith("/subscriptions/"):
+        parser.error("--indexer needs --storage /subscriptions/.../storageAccounts/NAME")
+    if given["storage"] and not given["indexer"]:
+        parser.error("--storage is for --indexer alone")
     return given.pop("folder").expanduser(), Options(**given)
 
 
@@ -79,7 +83,7 @@ async def run(folder: Path, options: Options, settings: Settings) -> None:
         done = await indexed(settings, folder, found, options, tqdm.write)
         say(of_service(*done, time.monotonic() - begun))
         return
-    parts = await made(settings, folder, options, tqdm.write)
+    parts = await made(settings, folder, options, bool(rules.rules), tqdm.write)
     try:
         say([f"{len(found.files)} documents in {folder} -> {parts.told}"])
         summary = await put(options, parts, found, rules)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,15 +11,20 @@ from shared.ingest.azure_batches import Has, deleted, marked, uploads
 from shared.ingest.azure_clients import SearchClients
 from shared.ingest.azure_documents import Documents, side_by_side
 from shared.ingest.azure_index import FINGERPRINT, Shape
-from shared.ingest.azure_index_growth import ensured
+from shared.ingest.azure_index_growth import OTHER_INDEX, ensured
 from shared.ingest.patience import Patience
-from shared.ingest.split import Passage
-from shared.ingest.target import UNFINISHED, Document
+from shared.ingest.split import Passage, key_of
+from shared.ingest.target import UNFINISHED, Document, Unusable
 from shared.names import decoded, encoded
 from shared.retrieval.azure_search import Fields
 from shared.retrieval.odata import quoted
 
 NOT_WHOLE = "unfinished"  # the mark of a file that is being put
+FOR_ALL = (
+    "The index {index} has passages that were not put there by this command, such as one of "
+    "{file}: they may stay for everyone, whatever acl.yaml says. Into an index of its own: "
+    f"{OTHER_INDEX}."
+)
 
 Store = Callable[[str, bytes], Awaitable[None]]
 
@@ -36,8 +42,10 @@ class AzureTarget:
     passages that it did not see. The next run, or one a minute later, sees and mends the first; the
     second goes when the file is next put or removed.
 
-    `store` keeps the picture of a passage under its id; without it there are no pictures. `has`
-    and `held` (the files that it holds) are what `known` found.
+    `store` keeps the picture of a passage under its id; without it there are no pictures.
+    `restricted` is whether some files are not for everyone: then nothing may fill the index that
+    does not know the rules. `has` and `held` are what `known` found; `held` are the files of an
+    index that this run made, the only one of which it knows all.
     """
 
     clients: SearchClients
@@ -45,6 +53,7 @@ class AzureTarget:
     patience: Patience = field(default_factory=Patience)
     store: Store | None = None
     name: str = "Azure AI Search"
+    restricted: bool = False
     has: Has = field(default_factory=Has, init=False)
     held: set[str] | None = field(default=None, init=False)
 
@@ -53,7 +62,9 @@ class AzureTarget:
 
         To be called before anything is put. Raises Refused.
         """
-        index = await ensured(self.clients.indexes, self.shape, self.patience)
+        index, new = await ensured(self.clients.indexes, self.shape, self.patience)
+        if self.restricted and not new:
+            await self._check_alone()
         vectors = any(one.name == self._fields.embedding for one in index.fields)
         self.has = Has(self.store is not None, vectors)
         names, found = self._fields, dict[str, str]()
@@ -63,7 +74,7 @@ class AzureTarget:
             # Two marks are a change that was broken off, or one that a search did not show.
             whole = mark != NOT_WHOLE and found.get(name, mark) == mark
             found[name] = mark if whole else UNFINISHED
-        self.held = set(found)
+        self.held = set() if new else None
         return found
 
     async def put(self, document: Document, path: Path) -> None:
@@ -96,6 +107,17 @@ class AzureTarget:
     async def close(self) -> None:
         """Close the connections."""
         await self.clients.close()
+
+    async def _check_alone(self) -> None:
+        """Raises Unusable where something else has put passages into the index."""
+        names = self._fields
+        found = self._documents.having(f"{FINGERPRINT} eq null", names.sourcefile)
+        async with aclosing(found) as rows:
+            async for row in rows:
+                file = decoded(row[names.sourcefile] or "")
+                if not row[names.id].startswith(f"{key_of(file)}-"):
+                    said = FOR_ALL.format(index=self.shape.index, file=file or "an unnamed file")
+                    raise Unusable(said)
 
     @property
     def _fields(self) -> Fields:

@@ -17,7 +17,6 @@ Action = dict[str, Any]
 MOST_ACTIONS = 1000  # the service's own limit
 MOST_BYTES = 8 * 1024 * 1024  # half of the service's: what is around the actions counts too
 ACTION = "@search.action"
-ACTIONS = ("mergeOrUpload", "merge", "delete")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -32,7 +32,7 @@ class Documents:
     key: str
     patience: Patience
 
-    async def having(self, condition: str, *select: str) -> AsyncIterator[dict[str, Any]]:
+    async def having(self, condition: str, *select: str) -> AsyncGenerator[dict[str, Any], None]:
         """Every document that `condition` holds for: by ranges of keys, as $skip has an end.
 
         Raises Refused.

@@ -29,14 +29,16 @@ VECTOR_PARTS = (
 )
 
 
-async def ensured(client: SearchIndexClient, shape: Shape, patience: Patience) -> SearchIndex:
-    """The index as it is in the end. Raises Refused."""
+async def ensured(
+    client: SearchIndexClient, shape: Shape, patience: Patience
+) -> tuple[SearchIndex, bool]:
+    """The index as it is in the end, and whether it is new. Raises Refused."""
     ours = wanted(shape)
     there = await patience.patiently(partial(_there, client, shape.index))
     index = ours if there is None else grown(there, ours)
     if index is not None:
         await patience.patiently(partial(client.create_or_update_index, index))
-    return index or there or ours
+    return index or there or ours, there is None
 
 
 async def _there(client: SearchIndexClient, name: str) -> SearchIndex | None:

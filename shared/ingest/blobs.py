@@ -6,7 +6,7 @@ Who runs it waits for a busy service, unlike a chat: for minutes, as long as the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -90,11 +90,12 @@ class Uploads:
         async with _refused():
             await self._delete(FILES + name)
 
-    async def remove_pictures(self, prefix: str) -> None:
-        """Remove the pictures of all passages whose ids begin so."""
+    async def remove_pictures(self, prefix: str, keep: Collection[str] = ()) -> None:
+        """Remove the pictures of all passages whose ids begin so, but of those in `keep`."""
         async with _refused():
             async for name in self.container.list_blob_names(name_starts_with=PICTURES + prefix):
-                await self._delete(name)
+                if name.removeprefix(PICTURES) not in keep:
+                    await self._delete(name)
 
     async def close(self) -> None:
         """Close the connections."""

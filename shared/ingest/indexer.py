@@ -66,7 +66,7 @@ async def set_up(clients: SearchClients, plan: Plan, patience: Patience) -> None
     What is there is changed. The search service's own identity needs the roles Storage Blob Data
     Reader on the storage account and Cognitive Services OpenAI User on the model's resource.
     """
-    index = await ensured(clients.indexes, plan.shape, patience)
+    index, _ = await ensured(clients.indexes, plan.shape, patience)
     key = next(one for one in index.fields if one.key)
     if key.analyzer_name != WHOLE:
         raise Unusable(

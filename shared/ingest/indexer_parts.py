@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 
 from azure.search.documents.indexes.models import (
     AzureOpenAIEmbeddingSkill,
@@ -12,7 +11,6 @@ from azure.search.documents.indexes.models import (
     FieldMappingFunction,
     IndexingParameters,
     IndexingParametersConfiguration,
-    IndexingSchedule,
     InputFieldMappingEntry,
     NativeBlobSoftDeleteDeletionDetectionPolicy,
     OutputFieldMappingEntry,
@@ -40,14 +38,13 @@ class Plan:
     """The index to fill, and the files: those below `folder` in a container of a storage account.
 
     `storage` is the account's resource id, `/subscriptions/...`: the search service reads it by its
-    own identity. `every` is how often it looks for changes; None: only when it is told to.
+    own identity.
     """
 
     shape: Shape
     storage: str
     container: str
     folder: str = "files/"
-    every: timedelta | None = None
 
     @property
     def source(self) -> str:
@@ -141,7 +138,6 @@ def indexer(plan: Plan) -> SearchIndexer:
         data_source_name=plan.source,
         skillset_name=plan.skills,
         target_index_name=plan.shape.index,
-        schedule=IndexingSchedule(interval=plan.every) if plan.every else None,
         parameters=IndexingParameters(
             max_failed_items=-1,
             max_failed_items_per_batch=-1,

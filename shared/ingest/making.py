@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,15 +54,23 @@ class Made:
     close: Callable[[], Awaitable[None]]
 
 
-async def made(settings: Settings, folder: Path, options: Options, say: Say) -> Made:
-    """The index and the models that the settings ask for. Raises SettingsError, ChatError."""
+async def made(
+    settings: Settings, folder: Path, options: Options, restricted: bool, say: Say
+) -> Made:
+    """The index and the models that the settings ask for. Raises SettingsError, ChatError.
+
+    `restricted` is whether the folder has rules of who may see what.
+    """
+    if options.embedding_model and not settings.search_vectorizer:
+        raise SettingsError(("--embedding-model needs --indexer or AZURE_SEARCH_VECTORIZER",))
+    words = (HERE / "prompts" / "describe.txt").read_text("utf-8").strip()
     clients = Clients(settings, patient=True)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
-        enrich = enrichment(clients)
+        enrich = enrichment(clients, words)
         dimensions = await dimensions_of(settings)
         if settings.search_endpoint:
-            target = searched(clients, dimensions, options, say)
+            target = searched(clients, dimensions, options, restricted, say)
             told = f"Azure AI Search, index {settings.search_index}"
         else:
             target, told = embedded(clients, folder, dimensions), settings.index_file
@@ -73,13 +83,27 @@ async def made(settings: Settings, folder: Path, options: Options, say: Say) -> 
     raise AssertionError("an exit stack that suppresses nothing")
 
 
-def enrichment(clients: Clients) -> Enrich:
-    """What models add: vectors, and descriptions where the chat's model sees."""
+def enrichment(clients: Clients, words: str) -> Enrich:
+    """What models add: vectors, and descriptions, asked by `words`, where the chat's model sees."""
     model = chat_model(clients)
-    words = (HERE / "prompts" / "describe.txt").read_text("utf-8").strip()
     describe = None if "images" in model.limits else Describer(model, words)
     names = (clients.embedding_model or "", model.name if describe else "")
-    return Enrich(clients.embed, describe, made_with="\0".join(names))
+    made_with = (*names, *_asked(describe), *_places(clients.settings))
+    return Enrich(clients.embed, describe, made_with="\0".join(made_with))
+
+
+def _asked(describe: Describer | None) -> tuple[str, ...]:
+    """By which words pictures are described: with others the descriptions are other ones."""
+    return (sha256(describe.words.encode()).hexdigest(),) if describe else ()
+
+
+def _places(settings: Settings) -> tuple[str, ...]:
+    """Where passages and files go in Azure: what lies elsewhere has to be put again."""
+    if settings.search_endpoint is None:
+        return ()
+    fields = json.dumps(settings.search_fields or {}, sort_keys=True)
+    storage = settings.storage_endpoint
+    return (fields, storage, settings.storage_container) if storage else (fields,)
 
 
 async def dimensions_of(settings: Settings) -> int:
@@ -126,7 +150,9 @@ def tell_of_another(index: Path, folder: Path, prune: bool, say: Say) -> None:
             say("files cannot be opened any more. --prune takes it out.")
 
 
-def searched(clients: Clients, dimensions: int, options: Options, say: Say) -> Target:
+def searched(
+    clients: Clients, dimensions: int, options: Options, restricted: bool, say: Say
+) -> Target:
     """The index in Azure AI Search, its files in Blob storage where that is set."""
     from shared.ingest.azure import AzureTarget
     from shared.ingest.azure_clients import make_clients
@@ -136,7 +162,8 @@ def searched(clients: Clients, dimensions: int, options: Options, say: Say) -> T
     names = ("AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX")
     endpoint, index = configuration.required(settings, *names)
     search = make_clients(endpoint, index, clients.identity)
-    fill = partial(AzureTarget, search, shape(settings, dimensions, options))
+    wanted = shape(settings, dimensions, options)
+    fill = partial(AzureTarget, search, wanted, restricted=restricted)
     patience = Patience(roles=options.roles, say=say)
     if settings.storage_endpoint is None:
         return fill(patience)

@@ -15,14 +15,20 @@ from shared.clients import Clients
 from shared.content.kinds import kind
 from shared.ingest.azure_clients import make_clients
 from shared.ingest.blobs import Uploads, make_uploads
-from shared.ingest.folder import Listing
+from shared.ingest.folder import File, Listing
 from shared.ingest.indexer import Outcome, fill, refuse_acl
 from shared.ingest.indexer_parts import Plan
 from shared.ingest.making import Options, Say, dimensions_of, shape
+from shared.ingest.pages import MEGABYTE
 from shared.ingest.patience import Patience
 from shared.ingest.target import Refused
 from shared.names import encoded
 from shared.settings import Settings
+
+LEFT = (
+    "The container has {number} files that are not in the folder, such as {name}: the indexer "
+    "would make passages of them that everyone finds. --prune removes them."
+)
 
 # What the service needs beside the folder.
 NEEDED = (
@@ -60,27 +66,43 @@ async def indexed(
         dimensions = await dimensions_of(settings)
         made = shape(settings.model_copy(update={"search_vectorizer": True}), dimensions, options)
         plan = Plan(made, options.storage or "", settings.storage_container)
-        uploaded = await upload(files, found, options.prune, say)
+        uploaded = await upload(files, found, options, say)
         return uploaded, await fill(search, plan, patience)
     raise AssertionError("an exit stack that suppresses nothing")
 
 
-async def upload(files: Uploads, found: Listing, prune: bool, say: Say) -> Uploaded:
-    """Bring the container up to the folder. A file that it does not take is skipped."""
+async def upload(files: Uploads, found: Listing, options: Options, say: Say) -> Uploaded:
+    """Bring the container up to the folder. A file that it does not take is skipped.
+
+    Raises Refused, before anything is uploaded, where the container has files of elsewhere.
+    """
     await files.ensure()
+    gone = sorted(set(await files.names()) - {file.name for file in found.files})
+    if gone and not options.prune:
+        raise Refused(LEFT.format(number=len(gone), name=gone[0]))
+    for name in gone:
+        await files.remove(name)
     new, refused = 0, []
     for number, file in enumerate(found.files, 1):
-        told = metadata(file.name)
         try:
-            new += await files.put(file.name, file.path, kind(file.name), told)
+            new += await _put(files, file, options.largest * MEGABYTE)
         except Refused as failure:
             refused.append((file.name, str(failure)))
         if number % 100 == 0:
             say(f"{number} of {len(found.files)} files are uploaded.")
-    gone = sorted(set(await files.names()) - {file.name for file in found.files}) if prune else []
-    for name in gone:
-        await files.remove(name)
     return Uploaded(new, len(gone), tuple(refused))
+
+
+async def _put(files: Uploads, file: File, largest: int) -> bool:
+    """Upload a file; whether that was needed. One that is too large is taken away."""
+    try:
+        size = file.path.stat().st_size
+    except OSError as error:
+        raise Refused(f"It cannot be opened: {error.strerror}.") from error
+    if size > largest:
+        await files.remove(file.name)
+        raise Refused(f"It is larger than {largest / MEGABYTE:g} MB.")
+    return await files.put(file.name, file.path, kind(file.name), metadata(file.name))
 
 
 def metadata(name: str) -> dict[str, str]:

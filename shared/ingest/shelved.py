@@ -3,43 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from shared.content.kinds import kind
 from shared.ingest.azure import AzureTarget
 from shared.ingest.blobs import Uploads
 from shared.ingest.split import key_of
-from shared.ingest.target import Document
+from shared.ingest.target import UNFINISHED, Document
 
 
 @dataclass(frozen=True, slots=True)
 class Shelved:
-    """An index in Azure AI Search with its files in a container.
+    """An index in Azure AI Search with its files in a container, which it has for itself.
 
-    A file is there before its passages are, and goes after them: no citation leads nowhere.
+    A file is there before its passages and pictures are, and goes after them: no citation leads
+    nowhere, and a file that is there alone tells the next run what is left to do. `held` are the
+    files that the container had when `known` looked.
     """
 
     index: AzureTarget
     files: Uploads
     name: str = "Azure AI Search"
+    held: set[str] = field(default_factory=set, init=False)
 
     async def known(self) -> Mapping[str, str]:
-        """The fingerprint of each file. Makes the container and the index first. Raises Refused."""
+        """The fingerprint of each file. Makes the container and the index first. Raises Refused.
+
+        A file of the container that the index does not know is what a broken run left.
+        """
         await self.files.ensure()
-        return await self.index.known()
+        found = await self.index.known()
+        self.held.update(await self.files.names())
+        return {**dict.fromkeys(self.held, UNFINISHED), **found}
 
     async def put(self, document: Document, path: Path) -> None:
-        """Upload a file, then replace its passages. Raises Refused."""
-        if document.passages:
-            await self.files.put(document.name, path, kind(document.name))
+        """Upload a file, then replace its passages and pictures. Raises Refused."""
+        if not document.passages:
+            return await self.remove(document.name)
+        await self.files.put(document.name, path, kind(document.name))
+        if document.name in self.held:
+            # Before the index calls the file whole: nobody would look for them after that.
+            keep = {passage.id for passage in document.passages if passage.image}
+            await self.files.remove_pictures(_pictures(document.name), keep)
         await self.index.put(document, path)
 
     async def remove(self, name: str) -> None:
-        """Delete a file's passages, then the file and its pictures. Raises Refused."""
+        """Delete a file's passages, then its pictures and the file. Raises Refused."""
         await self.index.remove(name)
+        await self.files.remove_pictures(_pictures(name))
         await self.files.remove(name)
-        await self.files.remove_pictures(f"{key_of(name)}-")
 
     async def finish(self) -> None:
         """Nothing is left to do."""
@@ -49,3 +62,8 @@ class Shelved:
         """Close the connections."""
         await self.index.close()
         await self.files.close()
+
+
+def _pictures(name: str) -> str:
+    """What the ids of all pictures of a file begin with."""
+    return f"{key_of(name)}-"

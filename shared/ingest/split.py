@@ -17,7 +17,7 @@ from shared.tokens import count_tokens
 LIMIT = 350
 """The most tokens of a passage, by `count_tokens`: about two paragraphs."""
 
-VERSION = 1
+VERSION = 2
 """Part of each file's fingerprint: raise it with any change in what a file's passages are."""
 
 
@@ -85,8 +85,9 @@ def described(passage: Passage, description: str) -> Passage:
 
 def key_of(name: str) -> str:
     """What the ids of a file's passages begin with, before a hyphen."""
-    # Readable, and with the hash no two paths share it. An id may hold no other characters.
-    readable = re.sub(r"[^A-Za-z0-9_]+", "-", name)[:80]
+    # Readable, and with the hash no two paths share it. An id may hold no other characters, and
+    # Azure AI Search takes none that begins with `_`.
+    readable = re.sub(r"[^A-Za-z0-9_]+", "-", name).lstrip("_")[:80]
     return f"{readable}-{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 

@@ -1,0 +1,35 @@
+"""What makes a file's passages other ones, beside the file: then a run puts them again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from shared.clients import Clients
+from shared.ingest.making import enrichment
+from shared.settings import read
+
+SEEING = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_CHAT_MODEL": "gpt-4o"}
+BLIND: Mapping[str, str] = {}
+
+
+def made_with(settings: Mapping[str, str], words: str = "What is it?") -> str:
+    async def made() -> str:
+        clients = Clients(read(settings))
+        try:
+            return enrichment(clients, words).made_with
+        finally:
+            await clients.close()
+
+    return asyncio.run(made())
+
+
+def test_pictures_are_described_again_where_other_words_ask_for_it() -> None:
+    assert made_with(SEEING) == made_with(SEEING)
+    assert made_with(SEEING) != made_with(SEEING, "Who is it?")
+
+
+def test_words_that_nobody_is_asked_by_and_places_that_nothing_goes_to_change_nothing() -> None:
+    storage = {"AZURE_STORAGE_ENDPOINT": "https://mine.blob.core.windows.net"}
+
+    assert made_with(BLIND) == made_with(BLIND, "Who is it?") == made_with(storage)
