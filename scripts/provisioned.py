@@ -12,7 +12,7 @@ from pathlib import Path
 from scripts.laptop import FROM_AZD, given
 from scripts.samples import Waiting, load
 from shared import settings as configuration
-from shared.ingest.__main__ import ENDING, say, sentence
+from shared.ingest.command import ENDING, say, sentence
 from shared.logs import hush
 from shared.settings import Settings
 

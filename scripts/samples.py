@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tqdm import tqdm
 
 from shared.bootstrap import HERE
-from shared.ingest.__main__ import ENDING, documents, put, say
+from shared.ingest.command import ENDING, documents, put, say
 from shared.ingest.folder import Listing
 from shared.ingest.making import Options, made
 from shared.ingest.target import Refused

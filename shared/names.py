@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote, unquote
 
-# These four have a meaning in a citation `[path#page=3]` and in the link made of it.
-_RESERVED = re.compile(r"[\[\]#%]")
-_ENCODED = re.compile(r"%(5B|5D|23|25)")
+LONGEST = 1024
+"""The most characters of a path that can be cited, as in Blob storage."""
+
+# What has a meaning in a citation `[path#page=3]`, in the link made of it, or in the line
+# `path: text` that a model is given: also whatever could end that line.
+_RESERVED = re.compile(r"[\[\]#%?:\\\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_ENCODED = re.compile(r"%(?:5B|5D|23|25|3F|3A|5C|[01][0-9A-F]|7F)|%C2%[89][0-9A-F]|%E2%80%A[89]")
 
 
 def encoded(name: str) -> str:
-    """The path `name` as passages have it: `[`, `]`, `#` and `%` are percent-encoded."""
-    return _RESERVED.sub(lambda found: f"%{ord(found[0]):02X}", name)
+    """The path `name` as passages have it: `[]#%?:`, backslashes, control characters as `%5B`."""
+    return _RESERVED.sub(lambda found: quote(found[0], safe=""), name)
 
 
 def decoded(sourcefile: str) -> str:
     """The path that `sourcefile` was made from."""
-    return _ENCODED.sub(lambda found: chr(int(found[1], 16)), sourcefile)
+    return _ENCODED.sub(lambda found: unquote(found[0]), sourcefile)

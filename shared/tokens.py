@@ -18,7 +18,7 @@ def count_tokens(text: str) -> int:
     code, tables, JSON, ids, emoji and long base64. Plain English is overcounted about twofold;
     letters by chance, as in a key, can be undercounted by up to a third.
     """
-    runs = sum(1 for _ in _RUNS.finditer(text))
+    runs = _RUNS.subn("", text)[1]  # The quickest way to count them.
     # Lone surrogates have no UTF-8; they count as the three bytes they would take.
     size = len(text.encode("utf-8", "surrogatepass"))
     return ceil(1.35 * max(size / 3, runs))

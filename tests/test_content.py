@@ -26,7 +26,7 @@ from shared.errors import ChatError, DeadlineExceeded, Misconfigured, NotFound, 
 from shared.http import Limits
 from shared.ingest.pages import Page
 from shared.ingest.split import passages
-from shared.names import encoded
+from shared.names import decoded, encoded
 from shared.retrieval.local_index import LocalIndex
 from shared.service import Service
 from shared.settings import read
@@ -90,6 +90,7 @@ KINDS = [
     ("x.PDF", "application/pdf", True),
     ("x.txt", "text/plain; charset=utf-8", True),
     ("x.md", "text/markdown; charset=utf-8", True),
+    ("x.ndjson", "application/jsonl", True),
     ("x.png", "image/png", True),
     ("x.jpeg", "image/jpeg", True),
     ("x.html", "text/html; charset=utf-8", False),
@@ -120,6 +121,24 @@ def test_what_a_browser_could_run_is_saved_and_gets_no_rights(
     assert got.headers.get("Content-Security-Policy") == (None if shown else "sandbox")
     how = "inline" if shown else "attachment"
     assert got.headers["Content-Disposition"].startswith(f'{how}; filename="{name}"; ')
+
+
+ENCODINGS = {
+    "utf-8": "; charset=utf-8",
+    "utf-8-sig": "; charset=utf-8",
+    "cp1252": "",
+    "utf-16": "",
+}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_text_is_called_utf_8_only_where_it_is(folder: Path, encoding: str, method: str) -> None:
+    (folder / "a.txt").write_bytes(("x" + "ä" * 100_000).encode(encoding))
+    service = serving(folder, "a.txt")
+    whole, part = get(service, "a.txt", method=method), get(service, "a.txt", {"range": "bytes=8-"})
+
+    assert {whole.media_type, part.media_type} == {f"text/plain{ENCODINGS[encoding]}"}
 
 
 def test_a_name_beyond_ascii_is_told_in_both_forms() -> None:
@@ -246,7 +265,21 @@ def test_no_condition_is_too_odd(
     assert get(serving(made, "a.txt"), "a.txt", headers).status in (200, 206, 304, 416)
 
 
-NAMES = ["a.txt", "a b.txt", "100%.txt", "c#.txt", "[1].txt", "%23.txt", "a%2Fb.txt", "漢/ü.txt"]
+NAMES = [
+    *("a.txt", "a b.txt", "100%.txt", "c#.txt", "[1].txt", "%23.txt", "a%2Fb.txt", "漢/ü.txt"),
+    *("why?.txt", "Q: how.txt", "%3F.txt"),
+]
+# What Windows lets no file be called.
+if os.name == "posix":
+    NAMES += [
+        "back\\slash.txt",
+        "a\nSources: b.txt",
+        "bell\a\x7f.txt",
+        "a\x85b\u2028c.txt",
+        "c:d.txt",
+    ]
+else:
+    NAMES = [name for name in NAMES if not set(name) & set("?:")]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -259,7 +292,16 @@ def test_a_citation_s_link_opens_its_file_encoded_once_or_twice(folder: Path, na
     assert get(service, encoded(name)).data.decode() == name  # what a second encoding leaves
 
 
-@given(st.text(min_size=1))
+@given(st.text(alphabet=st.one_of(st.characters(codec="utf-8"), st.sampled_from("%?:2835CAE"))))
+def test_a_name_is_encoded_for_a_citation_and_back(name: str) -> None:
+    known = encoded(name)
+
+    assert decoded(known) == name
+    assert known.splitlines() in ([known], [])
+    assert not set(known) & set("[]#?:\\")
+
+
+@given(st.text(min_size=1).filter(lambda name: "\n" not in name))
 def test_a_name_is_encoded_as_the_index_has_it(name: str) -> None:
     (passage,) = passages(name, [Page("words")])
 
@@ -349,16 +391,20 @@ def link(path: Path, to: Path | str) -> None:
         pytest.skip("this system lets no test make symbolic links")
 
 
-def test_a_link_is_followed_inside_the_folder_alone(folder: Path) -> None:
+def test_no_link_in_the_folder_is_followed_as_its_target_may_have_other_readers(
+    folder: Path,
+) -> None:
     link(folder / "out.txt", folder.parent / "secret.txt")
     link(folder / "up", "..")
     link(folder / "loop.txt", "loop.txt")
     link(folder / "broken.txt", "nothing")
     link(folder / "in.txt", "a.txt")
-    names = ["out.txt", "up/secret.txt", "loop.txt", "broken.txt", "in.txt"]
-    service = serving(folder, *names)
+    link(folder / "side", "sub")
+    names = ["out.txt", "up/secret.txt", "loop.txt", "broken.txt", "in.txt", "side/b.pdf"]
+    service = serving(folder, *names, "sub/b.pdf")
 
-    assert [refused(get(service, name)) for name in names] == [True, True, True, True, False]
+    assert [name for name in names if not refused(get(service, name))] == []
+    assert get(service, "sub/b.pdf").status == 200
 
 
 def test_documents_may_lie_behind_a_link_themselves(folder: Path) -> None:
@@ -523,14 +569,14 @@ class Stalling:
 
 def stalling(pieces: int, seconds: float) -> tuple[Service, Stalling]:
     files = Stalling(pieces)
-    index = engine(retriever=FakeRetriever([source("a.txt")]))
+    index = engine(retriever=FakeRetriever([source("a.pdf")]))
     return Service(index, limits=Limits(seconds=seconds), files=files), files
 
 
 @pytest.mark.parametrize("pieces", [-1, 0])
 def test_a_store_that_says_nothing_is_a_504(pieces: int) -> None:
     service, files = stalling(pieces, 0.5)
-    got = get(service, "a.txt")
+    got = get(service, "a.pdf")
 
     assert got.status == 504
     assert files.closed == (pieces == 0)
@@ -539,7 +585,7 @@ def test_a_store_that_says_nothing_is_a_504(pieces: int) -> None:
 def test_a_store_that_stops_in_the_middle_cuts_the_answer() -> None:
     service, files = stalling(3, 0.5)
     with pytest.raises(DeadlineExceeded):
-        get(service, "a.txt")
+        get(service, "a.pdf")
 
     assert files.closed
 
@@ -549,7 +595,7 @@ def leaving(receive: Any, send: Any) -> bool:
 
     async def go() -> bool:
         service, files = stalling(3, 60)
-        asked = replace(call("/content/{path}", b""), method="GET", path="a.txt")
+        asked = replace(call("/content/{path}", b""), method="GET", path="a.pdf")
         reply = await service.reply(asked)
         assert (reply.status, reply.body, files.closed) == (200, b"x", False)
         await function_app.response(reply)(SCOPE, receive, send)

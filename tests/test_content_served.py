@@ -16,8 +16,10 @@ import httpx
 import pytest
 
 from shared.bootstrap import HERE
+from shared.names import encoded
 from tests.servers import PATIENCE, Server, serving
 from tests.test_content import link
+from tests.test_ingest_command import ingested
 
 MIB = 1024 * 1024
 SAMPLE = "plans/northwind_health_plus.pdf"
@@ -165,6 +167,27 @@ def test_dots_that_a_host_may_resolve_lead_nowhere(own: Server, path: str) -> No
 
     assert got.status == 404
     assert b"secret" not in got.data
+
+
+ODD = ["why?.md", "Q: how.md", "c#.md", "100%.md", "[1].md", "%3F.md", "ü/漢.md"]
+ODD += ["back\\slash.md", "a\rb.md", "tab\tbell\a.md", "a\u2028b.md"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="this system lets no file be called so")
+def test_a_file_of_any_name_opens_by_the_citation_of_its_passage(kind: str, tmp_path: Path) -> None:
+    for name in ODD:
+        (tmp_path / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "docs" / name).write_text(f"It is {name!r}.", "utf-8")
+    settings = {"INDEX_FILE": str(tmp_path / "index.db")}
+    done = ingested(str(tmp_path / "docs"), **settings)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with serving(kind, tmp_path, settings) as running:
+        for name in ODD:
+            cited = encoded(name)
+            for path in (quote(cited, safe="/%"), quote(cited), quote(name, safe="")):
+                got = get(running, path)
+
+                assert (got.status, got.data.decode()) == (200, f"It is {name!r}."), path
 
 
 def until_logged(server: Server, words: str) -> bool:

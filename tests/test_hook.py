@@ -167,6 +167,10 @@ class Shelf(Server):
     refusing: int = 3
 
     def next_steps(self, asked: Asked) -> list[Step]:
+        if "comp=list" in asked.path:
+            none = b"<EnumerationResults><Blobs/><NextMarker/></EnumerationResults>"
+            said = f"Content-Type: application/xml\r\nContent-Length: {len(none)}"
+            return [f"HTTP/1.1 200 X\r\n{said}\r\n\r\n".encode() + none]
         if asked.method != "HEAD":
             return [b"HTTP/1.1 200 X\r\nContent-Length: 0\r\n\r\n"]
         if self.refusing:

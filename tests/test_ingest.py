@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pypdf import PdfReader
 
+from shared.ingest.borders import pieces
 from shared.ingest.pages import Page
-from shared.ingest.parts import pieces
 from shared.ingest.read import read
 from shared.ingest.samples import DATA, documents, file_passages, main, remake
 from shared.ingest.split import LIMIT, Passage, passages, split
@@ -131,10 +131,10 @@ def test_every_part_of_a_long_section_carries_its_headings() -> None:
     assert all(part.startswith("Plans > Costs\n\n") for part in parts)
 
 
-def test_a_heading_without_text_is_a_passage_only_where_no_other_carries_it() -> None:
+def test_a_heading_without_text_is_a_passage_only_where_nothing_follows() -> None:
     parts = list(split(Page(TEXTS["headings with nothing under them"], markdown=True)))
 
-    assert parts == ["Title > Empty", "Title > Full\n\nText.", "Last"]
+    assert parts == ["Title > Empty\nTitle > Full\n\nText.", "Last"]
 
 
 def test_a_comment_in_code_is_no_heading() -> None:

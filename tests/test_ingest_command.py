@@ -136,6 +136,26 @@ def test_an_index_of_another_folder_is_told_of(folder: Path, index: Path, tmp_pa
     assert "2 removed" in pruned.stdout
 
 
+def test_without_what_reads_documents_the_command_says_what_to_install(folder: Path) -> None:
+    code = (
+        "import sys, runpy; sys.modules['tqdm'] = None; sys.argv = ['shared.ingest', 'x'];"
+        "runpy.run_module('shared.ingest', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("tqdm is not installed. What reads documents: ")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("options", [["--largest", "0"], ["--indexer"], ["--storage", "x"]])
+def test_options_that_mean_nothing_are_refused(folder: Path, options: list[str]) -> None:
+    done = ingested(str(folder), *options)
+
+    assert done.returncode == 2
+    assert "error: --" in done.stderr
+
+
 MISTAKES: Mapping[str, tuple[dict[str, str], dict[str, str], str]] = {
     "no such folder": ({}, {}, "docs is not a folder that can be read."),
     "an empty folder": ({".hidden": "x"}, {}, "docs has no documents."),

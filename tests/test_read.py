@@ -109,6 +109,22 @@ def test_a_table_that_only_places_text_is_none() -> None:
     assert made == "# Plans\n\nOne\n\n- a"
 
 
+@pytest.mark.parametrize(
+    ("title", "kept"),
+    [
+        ("Leave policy - Contoso Intranet", False),
+        ("leave", False),
+        ("LEAVE POLICY", False),
+        ("Sick", True),
+        ("Leav", True),
+    ],
+)
+def test_a_title_is_left_out_where_the_first_heading_says_it(title: str, kept: bool) -> None:
+    made = as_markdown(f"<title>{title}</title><h1><img></h1><h1>Leave policy</h1><p>Text")
+
+    assert made.startswith(f"# {title}\n\n# Leave" if kept else "# Leave policy\n\nText")
+
+
 def test_a_page_of_xhtml_is_read() -> None:
     made = as_markdown('<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><p>a</p>')
 
@@ -167,6 +183,14 @@ def test_cells_say_what_a_sheet_shows(tmp_path: Path) -> None:
     ]
 
 
+def test_a_sheet_and_a_slide_without_anything_are_left_out(tmp_path: Path) -> None:
+    book = making.xlsx({"Sheet1": [["Item"], ["Desk"]], "Sheet2": [], "Sheet3": [[None, ""]]})
+
+    assert text(tmp_path, "a.xlsx", book) == "# Sheet1\n\n| Item |\n|---|\n| Desk |"
+    assert reason(tmp_path, "b.xlsx", making.xlsx({"Sheet1": []})) == "It holds no text."
+    assert reason(tmp_path, "c.pptx", making.pptx("", "", "", [["", ""]])) == "It holds no text."
+
+
 def test_rows_below_a_gap_stand_under_the_last_header() -> None:
     rows = [["Item", "Price"], ["Desk", "12"], [], ["Chair", "7"], [], ["Name", "City"], ["A", "B"]]
 
@@ -192,6 +216,13 @@ def test_what_parts_the_columns_is_found(tmp_path: Path, part: str) -> None:
     escaped = "\\|" if part == "|" else part.strip()
     kept = f'a {escaped} "b"' if escaped else 'a "b"'
     assert made == f"| name | note |\n|---|---|\n| Anna | {kept} |\n| Ben | none |"
+
+
+@pytest.mark.parametrize("odd", ["\u2028", "\x0b", "\x85", "\x1e"])
+def test_a_row_ends_at_the_end_of_its_line_alone(tmp_path: Path, odd: str) -> None:
+    made = text(tmp_path, "a.csv", f"name,note\r\nAnna,one{odd}two\r\nBen,none\r\n")
+
+    assert made.splitlines()[2:] == ["| Anna | one two |", "| Ben | none |"]
 
 
 def test_a_value_of_json_stands_with_the_path_to_it(tmp_path: Path) -> None:
@@ -256,10 +287,14 @@ def test_a_picture_of_noise_is_small_enough_too(tmp_path: Path) -> None:
 
 def test_what_is_transparent_is_white_and_what_was_turned_stands_upright(tmp_path: Path) -> None:
     clear, turned = BytesIO(), BytesIO()
-    Image.new("RGBA", (100, 100), (0, 0, 0, 0)).save(clear, "PNG")
+    drawn = Image.new("RGBA", (100, 100), (0, 0, 0, 0))
+    drawn.paste("navy", (50, 50, 80, 80))
+    drawn.save(clear, "PNG")
     exif = Image.Exif()
     exif[0x0112] = 6
-    Image.new("RGB", (200, 100), "red").save(turned, "JPEG", exif=exif)
+    wide = Image.new("RGB", (200, 100), "red")
+    wide.paste("white", (150, 0, 200, 50))
+    wide.save(turned, "JPEG", exif=exif)
 
     assert picture_of(content(tmp_path, "a.png", clear.getvalue())).getpixel((5, 5)) == (255,) * 3
     upright = picture_of(content(tmp_path, "a.jpg", turned.getvalue()))
@@ -277,6 +312,16 @@ def test_finer_greys_keep_their_shades(tmp_path: Path) -> None:
     assert shown.getpixel((9, 0)) == 0
     assert shown.getpixel((9, 128)) in range(120, 136)
     assert shown.getpixel((9, 255)) == 255
+
+
+@pytest.mark.parametrize("colour", [(0, 0, 128, 255), (0, 0, 0, 0)])
+def test_a_picture_file_of_one_colour_is_refused(
+    tmp_path: Path, colour: tuple[int, int, int, int]
+) -> None:
+    buffer = BytesIO()
+    Image.new("RGBA", (300, 200), colour).save(buffer, "PNG")
+
+    assert reason(tmp_path, "a.png", buffer.getvalue()) == "It shows nothing."
 
 
 def test_an_icon_is_refused(tmp_path: Path) -> None:

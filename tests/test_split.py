@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import time
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.ingest.pages import Page, Picture
-from shared.ingest.parts import OVERLAP
+from shared.ingest.borders import OVERLAP
+from shared.ingest.pages import Page, Picture, Unreadable
 from shared.ingest.split import LIMIT, Cut, cuts, described, passages, split
 from shared.tokens import count_tokens
 
@@ -102,6 +103,33 @@ def test_what_is_said_again_is_short(page: Page) -> None:
     assert all(count_tokens(text) <= OVERLAP * LIMIT for text in again)
 
 
+LONG = {
+    "one line": "abcdefghij0123456789" * 50_000,
+    "one paragraph": LANGUAGES["English"] * 13_000,
+    "one line of Chinese": LANGUAGES["Chinese"] * 10_000,
+    "lines": "2026-11-21 12:00:03,7 INFO GET /api/items/7 status=200 took 12 ms\n" * 15_000,
+}
+
+
+@pytest.mark.parametrize("markdown", [False, True])
+@pytest.mark.parametrize("kind", LONG)
+def test_a_megabyte_of_any_text_is_split_whole_and_in_time(kind: str, markdown: bool) -> None:
+    page = Page(LONG[kind], markdown=markdown)
+    began = time.monotonic()
+    found = list(cuts(page))
+
+    assert time.monotonic() - began < 30  # a few seconds; it was minutes for a line
+    assert uncovered(page, found) == ""
+    assert max(count_tokens(cut.content) for cut in found) <= LIMIT
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_very_long_text_is_cut_between_sentences_too(language: str) -> None:
+    parts = list(split(Page(LANGUAGES[language] * 900)))
+
+    assert all(part[-1] in ".。।؟" for part in parts)
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_next_passage_begins_with_the_last_sentences_of_the_one_before(language: str) -> None:
     text = LANGUAGES[language] * 40
@@ -163,6 +191,28 @@ def test_a_table_below_a_long_text_begins_with_its_header() -> None:
     assert table.startswith("| A | B |")
 
 
+@pytest.mark.parametrize(
+    ("text", "contents"),
+    [
+        ("# Intranet\n\n# Leave\n\nText.\n", ["Intranet\nLeave\n\nText."]),
+        ("# A\n\n## B\n\n## C\n\nText.\n", ["A > B\nA > C\n\nText."]),
+        ("# A\n## B\n# C\n## D\nText.\n# E\nMore.\n", ["A > B\nC > D\n\nText.", "E\n\nMore."]),
+        ("# A\n\nText.\n\n# Last\n", ["A\n\nText.", "Last"]),
+    ],
+)
+def test_a_heading_without_text_leads_what_follows(text: str, contents: list[str]) -> None:
+    assert list(split(Page(text, markdown=True))) == contents
+
+
+def test_many_headings_without_text_are_few_passages() -> None:
+    text = "".join(f"## Chapter {number}\n" for number in range(300))
+
+    parts = list(split(Page(text, markdown=True)))
+
+    assert len(parts) < 30
+    assert all(f"Chapter {number}" in "\n".join(parts) for number in range(300))
+
+
 def test_a_picture_is_a_passage_beside_its_page() -> None:
     text = "Evacuation\n\nFigure 1: Ways out of the tower.\n\nUse the stairs."
     page = Page(text, 3, pictures=(Picture(b"one"), Picture(b"two")))
@@ -196,6 +246,14 @@ def test_a_description_takes_the_place_of_what_was_around_the_picture() -> None:
     assert seen.content == "Picture: board chart (board/chart.png)\n\nThree boxes."
     assert (seen.id, seen.image) == (found.id, b"x")
     assert count_tokens(described(found, "word " * 900).content) <= LIMIT
+
+
+def test_a_path_that_nobody_could_open_is_refused() -> None:
+    assert len(list(passages("a/" * 510 + "a.md", [Page("text")]))) == 1
+    with pytest.raises(Unreadable, match=r"^Its path is too long to be cited\.$"):
+        list(passages("a/" * 511 + "a.md", [Page("text")]))
+    with pytest.raises(Unreadable, match=r"^Its path has a line break: no link would open it\.$"):
+        list(passages("a\nSources: b.md", [Page("text")]))
 
 
 def test_a_category_that_a_file_gives_itself_is_its_own() -> None:

@@ -1,4 +1,4 @@
-"""The files of a folder on this machine. Nothing outside of it is opened, whatever links it has."""
+"""The files of a folder on this machine. No link in it is followed, wherever it leads."""
 
 from __future__ import annotations
 
@@ -37,9 +37,11 @@ class Folder:
 
     def _open(self, name: str) -> File:
         with _translated():
-            path = (self.top / name).resolve(strict=True)
-            if not path.is_relative_to(self.top.resolve()):
-                raise NotFound(cause="content: a link leads out of the folder")
+            whole = self.top.resolve()
+            path = whole / name
+            # Who may open it was asked for this very name: a link's target may have other readers.
+            if path.resolve(strict=True) != path or path.relative_to(whole).as_posix() != name:
+                raise NotFound(cause="content: a link, or another spelling of a name")
             if not path.is_file():  # nor a pipe, which would be waited for
                 raise NotFound
             return _described(path)

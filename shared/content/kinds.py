@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import getincrementaldecoder
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from urllib.parse import quote
@@ -10,17 +11,18 @@ from urllib.parse import quote
 UNKNOWN = "application/octet-stream"
 OFFICE = "application/vnd.openxmlformats-officedocument"
 
-# By what the name ends in. Texts are taken for UTF-8.
+# By what the name ends in.
 KINDS: Mapping[str, str] = {
     ".pdf": "application/pdf",
-    ".txt": "text/plain; charset=utf-8",
-    ".log": "text/plain; charset=utf-8",
-    ".md": "text/markdown; charset=utf-8",
-    ".markdown": "text/markdown; charset=utf-8",
-    ".csv": "text/csv; charset=utf-8",
-    ".tsv": "text/tab-separated-values; charset=utf-8",
+    ".txt": "text/plain",
+    ".log": "text/plain",
+    ".md": "text/markdown",
+    ".markdown": "text/markdown",
+    ".csv": "text/csv",
+    ".tsv": "text/tab-separated-values",
     ".json": "application/json",
     ".jsonl": "application/jsonl",
+    ".ndjson": "application/jsonl",
     ".png": "image/png",
     ".jpg": "image/jpeg",
     ".jpeg": "image/jpeg",
@@ -30,8 +32,8 @@ KINDS: Mapping[str, str] = {
     ".tif": "image/tiff",
     ".tiff": "image/tiff",
     ".svg": "image/svg+xml",
-    ".html": "text/html; charset=utf-8",
-    ".htm": "text/html; charset=utf-8",
+    ".html": "text/html",
+    ".htm": "text/html",
     ".xhtml": "application/xhtml+xml",
     ".xml": "application/xml",
     ".docx": f"{OFFICE}.wordprocessingml.document",
@@ -41,7 +43,7 @@ KINDS: Mapping[str, str] = {
 
 # What a browser shows and never runs. All else is saved, and gets no rights if it is shown.
 SHOWN = {
-    *(".pdf", ".txt", ".log", ".md", ".markdown", ".csv", ".tsv", ".json", ".jsonl"),
+    *(".pdf", ".txt", ".log", ".md", ".markdown", ".csv", ".tsv", ".json", ".jsonl", ".ndjson"),
     *(".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff"),
 }
 
@@ -49,6 +51,20 @@ SHOWN = {
 def kind(name: str) -> str:
     """A file's media type, told by its name alone."""
     return KINDS.get(_end(name), UNKNOWN)
+
+
+def told(media_type: str, head: bytes) -> str:
+    """The type of a file that begins with `head`, and that its text is UTF-8 where it is.
+
+    What else a text may be written in, its own marks or the browser must tell.
+    """
+    if not media_type.startswith("text/"):
+        return media_type
+    try:
+        getincrementaldecoder("utf-8")().decode(head)  # The last character may be cut.
+    except UnicodeDecodeError:
+        return media_type
+    return f"{media_type}; charset=utf-8"
 
 
 def handling(name: str) -> dict[str, str]:

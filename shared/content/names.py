@@ -8,12 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from shared.names import decoded, encoded
-
-LONGEST = 1024  # characters of a name, as in Blob storage
+from shared.names import LONGEST, decoded, encoded
 
 _SLASH = re.compile(r"%2F", re.IGNORECASE)
-_FOREIGN = re.compile(r"[\\\x00-\x1f\x7f]|^[A-Za-z]:")  # Windows' own separators, what no name has
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,4 +41,6 @@ def _twice(path: str) -> Named:
 def _inside(name: str) -> bool:
     """Whether a name can be a file's below the top folder, on any system."""
     climbs = any(part in ("", ".", "..") for part in name.split("/"))
-    return not climbs and len(name) <= LONGEST and not _FOREIGN.search(name)
+    # A backslash parts names on some systems; elsewhere it is a letter like others.
+    climbs |= ".." in name.replace("\\", "/").split("/")
+    return not climbs and len(name) <= LONGEST and "\0" not in name

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from dataclasses import dataclass
 from email.utils import formatdate
 
 from shared.auth import Access
 from shared.content import LATE, File, Files
 from shared.content.conditions import part, unchanged
-from shared.content.kinds import handling, kind
+from shared.content.kinds import handling, kind, told
 from shared.content.names import candidates
 from shared.deadline import within
 from shared.errors import DeadlineExceeded, NotFound
 from shared.http import Call, Reply
 from shared.overrides import UNSET
 from shared.retrieval import Retriever
+
+HEAD = 64 * 1024  # bytes of a text by which its characters are told
 
 # A browser keeps it for this user, and asks again each time: a right may be taken back.
 KEPT = {"Cache-Control": "private, no-cache", "Accept-Ranges": "bytes"}
@@ -35,9 +38,10 @@ class Shelf:
             async with asyncio.timeout_at(deadline):
                 name = await self._name(call)
                 file = await self.files.open(name)
+                media_type = await _media_type(call, name, file)
         except TimeoutError:
             raise DeadlineExceeded(LATE) from None
-        return _answer(call, name, file, deadline)
+        return _answer(call, name, media_type, file, deadline)
 
     async def _name(self, call: Call) -> str:
         """The file that is meant, of those that the user could find. Raises NotFound."""
@@ -49,17 +53,27 @@ class Shelf:
         raise NotFound
 
 
-def _answer(call: Call, name: str, file: File, deadline: float) -> Reply:
-    told = {**KEPT, "ETag": file.etag, "Last-Modified": formatdate(file.modified, usegmt=True)}
+async def _media_type(call: Call, name: str, file: File) -> str:
+    """What a browser is told of a file; of a text, its beginning is looked at."""
+    found = kind(name)
+    if not found.startswith("text/") or not file.size or unchanged(call.headers, file):
+        return found
+    async with aclosing(file.read(0, min(HEAD, file.size))) as pieces:
+        return told(found, await anext(pieces, b""))
+
+
+def _answer(call: Call, name: str, media_type: str, file: File, deadline: float) -> Reply:
+    headers = {**KEPT, "ETag": file.etag, "Last-Modified": formatdate(file.modified, usegmt=True)}
     if unchanged(call.headers, file):
-        return Reply(304, kind(name), b"", told)
-    told |= handling(name)
+        return Reply(304, media_type, b"", headers)
+    headers |= handling(name)
     wanted = part(call.headers, file) if call.method == "GET" else None
     start, stop = wanted or (0, file.size)
-    told["Content-Length"] = str(stop - start)
+    headers["Content-Length"] = str(stop - start)
     if wanted:
-        told["Content-Range"] = f"bytes {start}-{stop - 1}/{file.size}"
+        headers["Content-Range"] = f"bytes {start}-{stop - 1}/{file.size}"
     status = 206 if wanted else 200
     if call.method == "HEAD" or start == stop:
-        return Reply(status, kind(name), b"", told)
-    return Reply(status, kind(name), b"", told, within(deadline, file.read(start, stop)), deadline)
+        return Reply(status, media_type, b"", headers)
+    rest = within(deadline, file.read(start, stop))
+    return Reply(status, media_type, b"", headers, rest, deadline)

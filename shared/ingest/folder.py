@@ -14,14 +14,10 @@ from shared.ingest import acl
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A document: where it lies, and its path from the folder with `/`, by which it is known.
-
-    `source` is the name of what a link leads to; a file's own otherwise.
-    """
+    """A document: where it lies, and its path from the folder with `/`, by which it is known."""
 
     name: str
     path: Path
-    source: str
 
 
 @dataclass(slots=True)
@@ -44,19 +40,18 @@ class Listing:
 
 
 def listing(folder: Path) -> Listing:
-    """List `folder` and all folders in it. No link to a folder is followed."""
-    found, whole = Listing(), folder.resolve()
+    """List `folder` and all folders in it. No link is followed."""
+    found = Listing()
     for path in sorted(_walk(folder, found), key=lambda path: path.as_posix()):
         name = path.relative_to(folder).as_posix()
         if acl.LOOKS_LIKE.fullmatch(path.name):
             found.rules.append(name)
         elif path.name.startswith("."):
             continue
-        elif reason := _unfit(path, whole):
+        elif reason := _unfit(path):
             found.skipped.append((name, reason))
         else:
-            source = path.resolve().relative_to(whole).as_posix()
-            found.files.append(File(name, path, source))
+            found.files.append(File(name, path))
     return found
 
 
@@ -77,17 +72,17 @@ def _walk(top: Path, found: Listing) -> Iterator[Path]:
                 folders.append(folder / entry.name)
 
 
-def _unfit(path: Path, whole: Path) -> str | None:
-    """Why a file is not read; None where it may be."""
+def _unfit(path: Path) -> str | None:
+    """Why a file is not read; None where it may be.
+
+    No link is followed: where it leads, other people may read than where it stands.
+    """
     try:
-        target = path.resolve(strict=True)
-        kind = target.stat().st_mode
-    except (OSError, RuntimeError):
-        return "It is a link to nothing." if os.path.islink(path) else "It cannot be opened."
-    if not target.is_relative_to(whole):
-        return "It is a link that leads out of the folder."
-    if stat.S_ISDIR(kind):
-        return "It is a link to a folder."
+        kind = path.lstat().st_mode
+    except OSError as error:
+        return f"It cannot be opened: {error.strerror}."
+    if stat.S_ISLNK(kind):
+        return "It is a link."
     return None if stat.S_ISREG(kind) else "It is no regular file."
 
 

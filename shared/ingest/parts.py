@@ -7,19 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
+from shared.ingest.borders import CHARACTERS, Part, budget, cut
 from shared.tokens import count_tokens
 
-_Splitter = type[TextSplitter] | type[MarkdownSplitter]
-
-OVERLAP = 0.15
-"""How much of a part may repeat the end of the one before, at most."""
-
 _TABLE = re.compile(r"^(?P<header>\|.*\n\|[ \t:|-]+\n)(?:\|.*(?:\n|\Z))+", re.MULTILINE)
-_CHARACTERS = 3
 _JOINT = 2  # tokens that white space on both sides of a border can make
 
 # Lines of a table, and the rest of one that was cut in the middle.
@@ -34,28 +29,10 @@ _BEGINS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The text from `start` to `end`; `header` is a table's, to be repeated above it.
-
-    `row` says that it begins in a table.
-    """
-
-    start: int
-    end: int
-    header: str = ""
-    row: bool = False
-
-
-def pieces(text: str, limit: int) -> tuple[str, ...]:
-    """Cut `text` at its natural borders. Joined, the pieces are the text."""
-    return tuple(TextSplitter.from_callback(count_tokens, limit, trim=False).chunks(text))
-
-
 def plain_parts(text: str, limit: int) -> Iterator[Part]:
     """The parts of a text without form, of at most `limit` tokens."""
     whole = Part(0, len(text))
-    return _overlapping(text, limit, _packed(text, limit, _cut(text, whole, limit, TextSplitter)))
+    return _overlapping(text, limit, _packed(text, limit, cut(text, whole, limit, TextSplitter)))
 
 
 def markdown_parts(text: str, limit: int) -> Iterator[Part]:
@@ -63,30 +40,14 @@ def markdown_parts(text: str, limit: int) -> Iterator[Part]:
     return _overlapping(text, limit, _packed(text, limit, _units(text, limit)))
 
 
-def _cut(text: str, whole: Part, limit: int, splitter: _Splitter) -> Iterator[Part]:
-    """Cut what does not fit. The pieces leave room for an overlap."""
-    said = text[whole.start : whole.end]
-    if count_tokens(said) <= limit:
-        yield whole
-        return
-    room = max(1, limit - _budget(limit))
-    for offset, piece in splitter.from_callback(count_tokens, room, trim=False).chunk_indices(said):
-        start = whole.start + offset
-        yield replace(whole, start=start, end=start + len(piece))
-
-
-def _budget(limit: int) -> int:
-    return int(limit * OVERLAP)
-
-
 def _units(text: str, limit: int) -> Iterator[Part]:
     """What parts are made of: whole tables and the rows of long ones, and the text between."""
     place = 0
     for table in _TABLE.finditer(text):
-        yield from _cut(text, Part(place, table.start()), limit, MarkdownSplitter)
+        yield from cut(text, Part(place, table.start()), limit, MarkdownSplitter)
         yield from _table_units(text, table, limit)
         place = table.end()
-    yield from _cut(text, Part(place, len(text)), limit, MarkdownSplitter)
+    yield from cut(text, Part(place, len(text)), limit, MarkdownSplitter)
 
 
 def _table_units(text: str, table: re.Match[str], limit: int) -> Iterator[Part]:
@@ -94,10 +55,10 @@ def _table_units(text: str, table: re.Match[str], limit: int) -> Iterator[Part]:
     if count_tokens(table[0]) <= limit:
         yield Part(*table.span(), row=True)
     elif header > limit // 2:  # Repeating it would leave no room for the rows.
-        yield from _cut(text, Part(*table.span(), row=True), limit, MarkdownSplitter)
+        yield from cut(text, Part(*table.span(), row=True), limit, MarkdownSplitter)
     else:
         for row in _rows(text, table):
-            yield from _cut(text, row, limit - (header if row.header else 0), TextSplitter)
+            yield from cut(text, row, limit - (header if row.header else 0), TextSplitter)
 
 
 def _rows(text: str, table: re.Match[str]) -> Iterator[Part]:
@@ -139,7 +100,7 @@ def _led(text: str, limit: int, units: Iterable[Part]) -> Iterator[Part]:
 
 
 def _is_short(text: str, part: Part, limit: int) -> bool:
-    return count_tokens(text[part.start : part.end]) <= _budget(limit)
+    return count_tokens(text[part.start : part.end]) <= budget(limit)
 
 
 def _fit(text: str, current: Part, unit: Part, limit: int) -> bool:
@@ -161,8 +122,8 @@ def _start(text: str, before: Part, part: Part, limit: int) -> int:
     """Where a part begins with what it repeats: whole sentences, none where none fits."""
     if part.row:
         return part.start
-    # A token has at most `_CHARACTERS`: what is further back cannot fit.
-    place = max(before.start, part.start - _budget(limit) * _CHARACTERS)
+    # A token has at most `CHARACTERS`: what is further back cannot fit.
+    place = max(before.start, part.start - budget(limit) * CHARACTERS)
     region = text[place : part.start]
     floor = max((found.end() for found in _TABLE_LINES.finditer(region)), default=0)
     begins = (place + found.end() for found in _BEGINS.finditer(region, floor))
@@ -171,5 +132,5 @@ def _start(text: str, before: Part, part: Part, limit: int) -> int:
 
 
 def _repeats(text: str, start: int, part: Part, limit: int) -> bool:
-    short = start < part.start and count_tokens(text[start : part.start]) <= _budget(limit)
+    short = start < part.start and count_tokens(text[start : part.start]) <= budget(limit)
     return short and count_tokens(text[start : part.end]) <= limit

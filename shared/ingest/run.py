@@ -96,8 +96,6 @@ class Run:
     async def _made(self, file: File, rules: acl.Acl, known: str | None) -> Document | None:
         """A file's document; None where the index has it. Raises Unreadable, ChatError, OSError."""
         who = rules.of(file.name)
-        if rules.of(file.source) != who:
-            raise Unreadable("It is a link to a document that others may see.")
         if file.path.stat().st_size > self.reader.largest:  # not even its fingerprint is taken
             raise Unreadable(too_large(self.reader.largest))
         made_of = (str(self.version), self.enrich.made_with, *who.oids, "", *who.groups)

@@ -17,35 +17,41 @@ class Section:
     """The text under one heading; `path` names that heading last, the ones above it first.
 
     It lies at `start` to `end` of the page, its heading's line included; `body` is where its own
-    text begins. Where the heading above has no text, its line is part of it too.
+    text begins. Headings before it that have no text are part of it too: `before` are the paths of
+    those that its own does not name.
     """
 
     path: tuple[str, ...]
     start: int
     body: int
     end: int
+    before: tuple[tuple[str, ...], ...] = ()
 
 
 def sections(text: str, limit: int) -> Iterator[Section]:
-    """The sections that need passages: an empty one does not where the next carries its headings.
+    """The sections that need passages: one without text joins the next, whose lead names it.
 
-    `limit` is the most tokens of a passage.
+    `limit` is the most tokens of a passage: what would fill half of it is not joined.
     """
-    found = tuple(_sections(text))
-    start = 0
-    for section, following in zip(found, (*found[1:], None), strict=True):
-        empty = not text[section.body : section.end].strip()
-        if not (empty and following and _says(following, section, limit)):
-            yield replace(section, start=start)
-            start = section.end
+    held: Section | None = None
+    for found in _sections(text):
+        joined = _joined(held, found) if held else found
+        if held and not _leads(joined, limit):
+            yield held
+            joined = found
+        held = None if text[found.body : found.end].strip() else joined
+        yield from () if held else (joined,)
+    yield from (held,) if held else ()
 
 
 def lead(section: Section, limit: int) -> str:
-    """The heading path, without its outer headings where it would fill half of a passage."""
-    path = section.path
-    while path and count_tokens(" > ".join(path)) > limit // 2:
-        path = path[1:]
-    return " > ".join(path)
+    """The heading path, without its outer headings where it would fill half of a passage.
+
+    Each heading before it that has no text has a line above.
+    """
+    while section.path and not _leads(section, limit):
+        section = replace(section, path=section.path[1:])
+    return _said(section)
 
 
 def _sections(text: str) -> Iterator[Section]:
@@ -70,6 +76,15 @@ def _title(text: str) -> str:
     return bare.rstrip() if bare[-1:] in ("", " ", "\t") else title
 
 
-def _says(following: Section, section: Section, limit: int) -> bool:
-    below = following.path[:-1][: len(section.path)] == section.path
-    return below and lead(following, limit) == " > ".join(following.path)
+def _joined(held: Section, following: Section) -> Section:
+    named = following.path[:-1][: len(held.path)] == held.path
+    before = held.before if named else (*held.before, held.path)
+    return replace(following, start=held.start, before=before)
+
+
+def _leads(section: Section, limit: int) -> bool:
+    return count_tokens(_said(section)) <= limit // 2
+
+
+def _said(section: Section) -> str:
+    return "\n".join(" > ".join(path) for path in (*section.before, section.path))

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
+from shared.ingest.borders import pieces
 from shared.ingest.captions import caption
-from shared.ingest.pages import Page
-from shared.ingest.parts import markdown_parts, pieces, plain_parts
+from shared.ingest.pages import Page, Unreadable
+from shared.ingest.parts import markdown_parts, plain_parts
 from shared.ingest.sections import Section, lead, sections
-from shared.names import encoded
+from shared.names import LONGEST, encoded
 from shared.tokens import count_tokens
 
 LIMIT = 350
@@ -54,8 +55,12 @@ class Cut:
 def passages(name: str, pages: Iterable[Page], category: str | None = None) -> Iterator[Passage]:
     """Split the pages of the file `name`, its path from the documents' folder with `/`.
 
-    The category is the file's top folder, unless the file gives one itself.
+    The category is the file's top folder, unless the file gives one itself. Raises Unreadable.
     """
+    if len(name) > LONGEST:
+        raise Unreadable("Its path is too long to be cited.")
+    if "\n" in name:  # The routes of a web server end at one, however it is written in a link.
+        raise Unreadable("Its path has a line break: no link would open it.")
     folder, slash, _ = name.partition("/")
     sourcefile = encoded(name)
     within = category or (folder if slash else "")

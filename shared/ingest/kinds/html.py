@@ -62,10 +62,21 @@ def _is_noise(tag: Tag) -> bool:
 
 
 def _title(soup: BeautifulSoup) -> tuple[str, ...]:
-    """The document's title as its first heading, unless a heading says the same."""
+    """The document's title as its first heading, unless the first of its own says the same.
+
+    It does too where one holds the other, as in "Leave policy - Contoso Intranet".
+    """
     named = _flat(soup.title.get_text()) if soup.title else ""
-    said = {_flat(tag.get_text()) for tag in soup.find_all("h1")}
-    return (f"# {named}",) if named and named not in said else ()
+    headings = (_flat(tag.get_text()) for tag in soup.find_all("h1"))
+    first = next(filter(None, headings), "")
+    same = first and (_holds(named, first) or _holds(first, named))
+    return (f"# {named}",) if named and not same else ()
+
+
+def _holds(text: str, words: str) -> bool:
+    """Whether whole words stand in a text, in capitals or not."""
+    pattern = rf"(?<!\w){re.escape(words.casefold())}(?!\w)"
+    return re.search(pattern, text.casefold()) is not None
 
 
 def _blocks(parent: Tag) -> Iterator[str]:

@@ -33,7 +33,10 @@ def picture_file(path: Path) -> Content:
             raise Unreadable(f"It is a picture of less than {SMALLEST} pixels a side.")
         if not is_safe(image.size):
             raise Unreadable(_TOO_MANY)
-        return Content((Page("", pictures=(Picture(encoded(image), path.name),)),))
+        data = encoded(image)
+        if _is_blank(image):
+            raise Unreadable("It shows nothing.")
+        return Content((Page("", pictures=(Picture(data, path.name),)),))
 
 
 def is_safe(size: tuple[int, int]) -> bool:
@@ -115,7 +118,7 @@ class Gallery:
 
 
 def _is_blank(image: Image.Image) -> bool:
-    return image.convert("RGB").getcolors(1) is not None
+    return _opaque(image).getcolors(1) is not None
 
 
 @contextmanager

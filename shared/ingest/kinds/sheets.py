@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime, time
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,14 @@ def workbook(path: Path) -> Content:
     """All sheets of an XLSX, hidden ones too; of a formula the value it had when it was saved."""
     with opened(path) as file:
         book = load_workbook(file, read_only=True, data_only=True, keep_links=False)
-        sections = ("\n\n".join((f"# {sheet.title}", *_tables(sheet))) for sheet in book.worksheets)
+        sections = (section for sheet in book.worksheets for section in _section(sheet))
         return Content((Page("\n\n".join(sections), markdown=True),))
+
+
+def _section(sheet: Any) -> Iterator[str]:
+    """A sheet under its name; nothing of one without any cell that says something."""
+    tables = "\n\n".join(_tables(sheet))
+    yield from (f"# {sheet.title}", tables) if tables else ()
 
 
 def _tables(sheet: Any) -> Iterator[str]:
@@ -54,7 +61,7 @@ def separated(path: Path) -> Content:
 
 def _rows(text: str) -> Iterable[list[str]]:
     csv.field_size_limit(_CELL)
-    rows = csv.reader(text.splitlines(keepends=True), delimiter=_delimiter(text[:_SNIFFED]))
+    rows = csv.reader(StringIO(text, newline=""), delimiter=_delimiter(text[:_SNIFFED]))
     return (row for row in rows if any(cell.strip() for cell in row))
 
 

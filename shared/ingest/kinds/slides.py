@@ -17,17 +17,19 @@ def slides(path: Path) -> Content:
     """All slides in their order, hidden ones too."""
     with opened(path) as file:
         shown = Presentation(file).slides
-        text = "\n\n".join(_slide(number, slide) for number, slide in enumerate(shown, 1))
-    return Content((Page(text, markdown=True),))
+        texts = (_slide(number, slide) for number, slide in enumerate(shown, 1))
+        return Content((Page("\n\n".join(filter(None, texts)), markdown=True),))
 
 
 def _slide(number: int, slide: Any) -> str:
+    """A slide in Markdown; nothing of one that has no words."""
     title = slide.shapes.title
     named = " ".join(title.text_frame.text.split()) if title is not None else ""
     heading = f"# Slide {number}: {named}" if named else f"# Slide {number}"
     own = title.shape_id if title is not None and named else None
     shapes = (shape for shape in slide.shapes if shape.shape_id != own)
-    return "\n\n".join((heading, *_texts(shapes), *_notes(slide)))
+    texts = tuple(filter(None, (*_texts(shapes), *_notes(slide))))
+    return "\n\n".join((heading, *texts)) if named or texts else ""
 
 
 def _texts(shapes: Iterable[Any]) -> Iterator[str]:
