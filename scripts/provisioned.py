@@ -35,8 +35,10 @@ CLOSED = (
     "yet. From a machine there: `azd env set AZURE_LOAD_SAMPLES true`, `azd hooks run "
     "postprovision`. Or let your own address in: AZURE_ALLOWED_IPS."
 )
-STOPPED = "Stopped. `azd hooks run postprovision` goes on."
-FAILED = "When that is mended, `azd hooks run postprovision` goes on."
+STOPPED = "Stopped. `azd up` goes on, or `azd hooks run postprovision` and then `azd deploy`."
+FAILED = (
+    "When that is mended, `azd up` goes on, or `azd hooks run postprovision` and then `azd deploy`."
+)
 
 
 def main(environment: Mapping[str, str] = os.environ, waiting: Waiting | None = None) -> int:

@@ -97,7 +97,10 @@ if [ -z "$trusted" ]; then
   }"
 fi
 
-if [ -z "$(value AZURE_AUTH_ALLOWED_CLIENTS)" ]; then
-  azd env set AZURE_AUTH_ALLOWED_CLIENTS "$azure_cli"
-fi
+allowed=$(value AZURE_AUTH_ALLOWED_CLIENTS)
+case ",$allowed," in
+  *",$azure_cli,"*) ;;
+  *) azd env set AZURE_AUTH_ALLOWED_CLIENTS "${allowed:+$allowed,}$azure_cli" ;;
+esac
+echo "Where a pipeline provisions, it knows the old values: run azd pipeline config again."
 echo "Done. Now run: azd provision"

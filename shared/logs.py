@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
+import traceback
 from dataclasses import dataclass, field
 
 from shared.chat import Context, Done, Event
@@ -98,7 +99,20 @@ class Record:
 
     def broke(self, error: BaseException) -> None:
         """Log a failure that nobody foresaw, with its stack and the request's id."""
-        log.error("request id=%s failed: %s", self.id, type(error).__name__, exc_info=error)
+        log.error("request id=%s failed: %s", self.id, places(error))
+
+
+def places(error: BaseException | None) -> str:
+    """What an error is, and where it and what caused it was raised: never its message.
+
+    That may hold what was asked.
+    """
+    told = []
+    while error is not None:
+        frames = traceback.format_list(traceback.extract_tb(error.__traceback__))
+        told.append(f"{type(error).__name__}\n{''.join(frames)}")
+        error = error.__cause__
+    return "caused by ".join(told).rstrip()
 
 
 def hush() -> None:

@@ -5,13 +5,14 @@ Imported only where the settings name an exporter: Azure Monitor's costs a third
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
-from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
+from opentelemetry.sdk.trace.sampling import Decision, ParentBased, Sampler, SamplingResult
 from opentelemetry.trace import Span as Given
 from opentelemetry.trace import Status, StatusCode, Tracer, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -21,15 +22,33 @@ from shared.spans import Facts
 PARENT = TraceContextTextMapPropagator()
 
 
+class Share(Sampler):
+    """Takes a share of the requests by chance: the id of a trace may be a caller's choice."""
+
+    def __init__(self, ratio: float) -> None:
+        self._ratio = ratio
+
+    def should_sample(self, *_: object, **__: object) -> SamplingResult:
+        """Whether this one is told of."""
+        taken = random.random() < self._ratio
+        return SamplingResult(Decision.RECORD_AND_SAMPLE if taken else Decision.DROP)
+
+    def get_description(self) -> str:
+        """What OpenTelemetry calls it."""
+        return f"Share({self._ratio})"
+
+
 class Tracing:
     """Makes spans for an exporter; `ratio` is the share of the requests that are told of, 0 to 1.
 
     The share is ours, whatever a caller's `traceparent` says: its flag is the caller's wish, and
-    the platform's own often says no.
+    the platform's own often says no. What lies beneath a request goes with it.
     """
 
     def __init__(self, exporter: SpanExporter, ratio: float) -> None:
-        self.provider = TracerProvider(sampler=TraceIdRatioBased(ratio))
+        share = Share(ratio)
+        sampler = ParentBased(share, remote_parent_sampled=share, remote_parent_not_sampled=share)
+        self.provider = TracerProvider(sampler=sampler)
         self.provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self.provider.get_tracer("chat")
 

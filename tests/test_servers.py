@@ -288,7 +288,7 @@ def test_a_function_key_is_in_no_line_of_the_log(kind: str, tmp_path: Path) -> N
 
     assert '"POST /chat HTTP/1.1" 500' in server.log  # the web server does write such lines
     assert f"request id={request_id} POST /chat" in server.log
-    assert "Traceback" in server.log  # the bug that was ordered: its stack is there
+    assert "tests/fakes.py" in server.log.replace("\\", "/")  # the bug that was ordered: its stack
     assert "k3y" not in server.log
 
 

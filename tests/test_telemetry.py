@@ -213,6 +213,15 @@ def test_a_share_of_the_requests_can_be_told_of() -> None:
     assert told_of(engine(), asking("/chat"), ratio=0) == {}
 
 
+@pytest.mark.parametrize("flag", ["00", "01"])
+@pytest.mark.parametrize("trace", [f"{'a' * 16}{'0' * 15}1", "f" * 32])
+def test_which_requests_are_told_of_is_no_caller_s_choice(trace: str, flag: str) -> None:
+    above = f"00-{trace}-{'b' * 16}-{flag}"
+
+    assert told_of(engine(), asking("/chat", traceparent=above), ratio=1e-12) == {}
+    assert told_of(engine(), asking("/chat", traceparent=above)).keys() >= {"search", "answer"}
+
+
 class Collected(InMemorySpanExporter):
     """What `TRACE_EXPORTER` names here."""
 
@@ -307,7 +316,7 @@ def test_in_the_worker_our_lines_take_their_own_way_each_once_and_in_one_piece()
         "HOST not ours",
     ]
     assert [line.split(" id=")[0] for line in errs] == ["ERROR request", "WARNING request"]
-    assert "Traceback" in errs[0]
+    assert "fakes.py" in errs[0]
     assert errs[1].endswith("outcome=ChatError")
 
 

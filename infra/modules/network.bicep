@@ -44,6 +44,8 @@ resource network 'Microsoft.Network/virtualNetworks@2025-09-01' = {
         name: 'app'
         properties: {
           addressPrefix: '10.0.2.0/24'
+          // The app's logs leave by a public address, which new subnets do not reach of themselves.
+          defaultOutboundAccess: true
           // Flex Consumption's; a name with an underscore is refused for such a subnet.
           delegations: [{ name: 'flex', properties: { serviceName: 'Microsoft.App/environments' } }]
         }
