@@ -124,9 +124,9 @@ param logDailyGb int = 1
 var tags = { 'azd-env-name': environmentName }
 var token = toLower(uniqueString(subscription().id, environmentName, location))
 var signIn = !empty(authClientId)
-var origins = empty(allowedOrigins) ? [] : split(replace(allowedOrigins, ' ', ''), ',')
-var ips = useVnet && !empty(allowedIps) ? split(replace(allowedIps, ' ', ''), ',') : []
-var clients = empty(authAllowedClients) ? [] : split(replace(authAllowedClients, ' ', ''), ',')
+var origins = filter(split(replace(allowedOrigins, ' ', ''), ','), one => !empty(one))
+var ips = useVnet && !empty(allowedIps) ? filter(split(replace(allowedIps, ' ', ''), ','), one => !empty(one)) : []
+var clients = filter(split(replace(authAllowedClients, ' ', ''), ','), one => !empty(one))
 var ranker = searchSku == 'free' ? 'disabled' : semanticRanker
 var documents = 'documents'
 var packages = 'packages'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the app registration that people sign in with. It has no secret: the app's own identity vouches for it.
 # After `azd up`, once, by someone who may register applications: scripts/sign_in.sh, then `azd provision`.
-# It may be run again. `scripts/sign_in.sh --remove` takes the registration away (azd down does not).
+# It may be run again, and then writes anew what it has written: scope, redirect, authorized apps. `scripts/sign_in.sh --remove` takes the registration away (azd down does not).
 set -euo pipefail
 
 graph=https://graph.microsoft.com/v1.0
@@ -24,9 +24,15 @@ command -v azd >/dev/null || fail "Install azd first: $learn/azure/developer/azu
 
 client=$(value AZURE_AUTH_CLIENT_ID)
 
+gone() { # whether somebody has deleted the registration: 3 is what az says of what is not there
+  local status=0
+  az ad app show --id "$client" --output none 2>/dev/null || status=$?
+  [ "$status" = 3 ]
+}
+
 if [ "${1:-}" = --remove ]; then
   [ -n "$client" ] || fail "There is nothing to remove: AZURE_AUTH_CLIENT_ID is not set."
-  az ad app delete --id "$client"
+  gone || az ad app delete --id "$client"
   azd env set AZURE_AUTH_CLIENT_ID ""
   echo "Removed. Where the app is to stay, run: azd provision (it asks for function keys again)."
   exit
@@ -43,6 +49,10 @@ fi
 [ "$(az account show --query tenantId --output tsv)" = "$tenant" ] ||
   fail "az is signed in to another tenant: az login --tenant $tenant"
 
+if [ -n "$client" ] && gone; then
+  echo "The registration $client is gone."
+  client=
+fi
 if [ -z "$client" ]; then
   echo "Making the app registration ..."
   client=$(az ad app create --display-name "chat $name" --sign-in-audience AzureADMyOrg --query appId --output tsv)

@@ -39,6 +39,10 @@ if words[:2] == ["account", "show"]:
     print("tenant-1")
 if words[:3] == ["ad", "app", "create"]:
     print("client-1")
+apps = [call[2] for call in asked if call[:2] == ["ad", "app"]]
+made = [word for word in apps if word in ("create", "delete")]
+if words[:3] == ["ad", "app", "show"] and made[-1:] == ["delete"]:
+    sys.exit(3)
 if words[:3] == ["ad", "sp", "show"]:
     sys.exit(["ad", "sp", "create"] not in [call[:3] for call in asked])
 if words[:4] == ["ad", "app", "federated-credential", "list"]:
@@ -74,6 +78,11 @@ class Machine:
             text=True,
             timeout=60,
         )
+
+    def delete(self) -> None:
+        """What somebody else does by hand."""
+        words = ["ad", "app", "delete", "--id", "client-1"]
+        subprocess.run([str(self.folder / "az"), *words], check=True)
 
     @property
     def values(self) -> dict[str, str]:
@@ -150,6 +159,31 @@ def test_the_registration_can_be_taken_away(tmp_path: Path) -> None:
     assert gone.returncode == 0, gone.stderr
     assert machine.asked("ad", "app", "delete") == [["ad", "app", "delete", "--id", "client-1"]]
     assert machine.values["AZURE_AUTH_CLIENT_ID"] == ""
+
+
+@needs_bash
+@pytest.mark.parametrize("words", [["--remove"], []])
+def test_a_registration_that_somebody_deleted_is_no_dead_end(
+    tmp_path: Path, words: list[str]
+) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    machine.run()
+    machine.delete()
+    done = machine.run(*words)
+
+    assert done.returncode == 0, done.stderr
+    assert len(machine.asked("ad", "app", "delete")) == 1
+    assert len(machine.asked("ad", "app", "create")) == (1 if words else 2)
+    assert machine.values["AZURE_AUTH_CLIENT_ID"] == ("" if words else "client-1")
+
+
+@needs_bash
+def test_apps_that_were_allowed_before_stay_allowed(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED | {"AZURE_AUTH_ALLOWED_CLIENTS": "mine"})
+    machine.run()
+    machine.run()
+
+    assert machine.values["AZURE_AUTH_ALLOWED_CLIENTS"] == f"mine,{CLI}"
 
 
 @needs_bash
