@@ -111,10 +111,10 @@ def numbered(folder: Path, number: int) -> Path:
 
 async def replaced(path: Path, others: Sequence[Path]) -> None:
     """Let each of the others stand at a path for a moment, one after the other."""
-    for round in range(60):
+    for round in range(40):
         shutil.copy(others[round % len(others)], path.with_name("next"))
         path.with_name("next").replace(path)
-        await asyncio.sleep(0.002)
+        await asyncio.sleep(0.03)
 
 
 async def asked_meanwhile(index: LocalIndex, work: Coroutine[Any, Any, None]) -> list[Found]:

@@ -24,7 +24,7 @@ from shared.retrieval.notes import NO_VECTORS, Done
 
 T = TypeVar("T")
 
-TRIES = 3  # of a search whose file is replaced under its hands
+TRIES = 10  # of a search whose file is replaced under its hands
 
 log = logging.getLogger("chat")
 
