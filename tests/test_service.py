@@ -346,7 +346,7 @@ def test_our_own_time_limit_ends_an_answer_wherever_it_hangs(
     route: str, keys: dict[str, Any]
 ) -> None:
     model = FakeModel([asyncio.Event()])
-    service = Service(engine(model), limits=Limits(seconds=0.05))
+    service = Service(engine(model), limits=Limits(seconds=1))
     got = ask(call(route, QUESTION | keys), service)
     said = {"error": errors.DeadlineExceeded.default}
 

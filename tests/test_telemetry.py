@@ -182,7 +182,7 @@ def test_a_client_that_leaves_before_the_response_ends_every_span() -> None:
 
 def test_a_time_limit_ends_every_span() -> None:
     async def act(service: Service) -> None:
-        short = replace(service, limits=Limits(seconds=0.2))
+        short = replace(service, limits=Limits(seconds=1))
         await read(await short.reply(call("/chat/stream")))
 
     spans = told_of(engine(FakeModel([Delta("x"), asyncio.Event()])), act)
