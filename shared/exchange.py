@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
 from shared.chat import Answer, ChatRequest, Context, Events
-from shared.dialects.wire import Dialect, Json, dumps
+from shared.dialects.wire import Dialect, dumps
 from shared.errors import ChatError
 from shared.http import Bytes, Call, Reply
 from shared.logs import Record
@@ -50,33 +50,32 @@ class Exchange:
                 self.record.saw(event)
                 yield event
 
-    async def lines(self, asked: ChatRequest, events: Events) -> Bytes:
-        """A stream's lines, one event each. Until the first is out, a failure is an exception."""
-        begun = False
-        self.record.outcome = "client gone"  # until the end is reached
-        try:
-            async with aclosing(self._framed(asked, events)) as framed:
-                async for line in framed:
-                    begun = True
-                    yield line
-            self.record.outcome = "ok"
-        except Exception as failure:
-            if not begun:
-                raise
-            yield self.dialect.frame(self._last_words(failure))
-        finally:
-            if begun:
-                self.record.write()
+    def lines(self, asked: ChatRequest, events: Events) -> Bytes:
+        """A stream's lines, one event each, the last of which may tell of a failure.
+
+        Until the first is out, a failure is an exception.
+        """
+
+        def last_words(failure: ChatError) -> bytes:
+            return self.dialect.frame(self.dialect.error(failure, self.body))
+
+        return self._taken_down(self._framed(asked, events), last_words)
 
     async def begun(self, reply: Reply) -> Reply:
         """A reply whose stream has begun; a failure until then is an exception."""
         if reply.rest is None:
             return reply
-        pieces = self._pieces(reply.rest)
+        pieces = self._taken_down(reply.rest)
         return replace(reply, body=await anext(pieces), rest=pieces)
 
-    async def _pieces(self, pieces: Bytes) -> Bytes:
-        """The same bytes, taken down for the log. A failure ends them short, as a ChatError."""
+    async def _taken_down(
+        self, pieces: Bytes, last_words: Callable[[ChatError], bytes] | None = None
+    ) -> Bytes:
+        """The same bytes, taken down for the log.
+
+        Once they have begun, a failure becomes the `last_words`, or else ends them short, as a
+        ChatError.
+        """
         begun = False
         self.record.outcome = "client gone"  # until the end is reached
         try:
@@ -88,7 +87,10 @@ class Exchange:
         except Exception as failure:
             if not begun:
                 raise
-            raise self._seen(failure) from None
+            seen = self._seen(failure)
+            if last_words is None:
+                raise seen from None
+            yield last_words(seen)
         finally:
             if begun:
                 self.record.write()
@@ -99,9 +101,6 @@ class Exchange:
             async for event in events:
                 context = event if isinstance(event, Context) else context
                 yield self.dialect.frame(self.dialect.chunk(asked, context, event))
-
-    def _last_words(self, failure: Exception) -> Json:
-        return self.dialect.error(self._seen(failure), self.body)
 
     def _seen(self, failure: Exception) -> ChatError:
         """What the caller may know of a failure that came late; the log has the rest."""
