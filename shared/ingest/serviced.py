@@ -19,7 +19,7 @@ from shared.ingest.folder import File, Listing
 from shared.ingest.indexer import Outcome, fill, refuse_acl
 from shared.ingest.indexer_parts import Plan
 from shared.ingest.making import Options, Say, dimensions_of, shape
-from shared.ingest.pages import MEGABYTE
+from shared.ingest.pages import MEGABYTE, too_large
 from shared.ingest.patience import Patience
 from shared.ingest.target import Refused
 from shared.names import encoded
@@ -101,7 +101,7 @@ async def _put(files: Uploads, file: File, largest: int) -> bool:
         raise Refused(f"It cannot be opened: {error.strerror}.") from error
     if size > largest:
         await files.remove(file.name)
-        raise Refused(f"It is larger than {largest / MEGABYTE:g} MB.")
+        raise Refused(too_large(largest))
     return await files.put(file.name, file.path, kind(file.name), metadata(file.name))
 
 
