@@ -62,6 +62,10 @@ class Clients:
         """The name of the model that makes vectors: Azure's deployment before any other."""
         return self.settings.azure_openai_embedding or self.settings.openai_embedding
 
+    @property
+    def _embedding_client(self) -> Any:
+        return self.azure_openai if self.settings.azure_openai_embedding else self.openai
+
     @cached_property
     def blobs(self) -> Blobs | None:
         """The container that citations' files lie in; None where there is none."""
@@ -83,16 +87,15 @@ class Clients:
             return None
         from shared.models.openai_client import embed
 
-        client = self.azure_openai if self.settings.azure_openai_embedding else self.openai
         seconds = PATIENT_SECONDS if self.patient else self.settings.search_seconds
-        return partial(embed, client, name, seconds)
+        return partial(embed, self._embedding_client, name, seconds)
 
     async def embed_ready(self) -> None:
         """Ask whether vectors would come, at no cost. Raises ChatErrors."""
         from shared.models.openai_client import ready
 
-        client = self.azure_openai if self.settings.azure_openai_embedding else self.openai
-        await ready(client, self.embedding_model or "", "do its key or its roles hold?")
+        name = self.embedding_model or ""
+        await ready(self._embedding_client, name, "do its key or its roles hold?")
 
     async def close(self, identity: bool = True) -> None:
         """Close what was made; the `identity` too, which all clients of a process share."""
