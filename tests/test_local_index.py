@@ -85,6 +85,11 @@ def test_a_word_is_found_in_every_form_of_it(content: str, query: str) -> None:
     assert names(result)[:1] == ["right.md"]
 
 
+@given(st.text(st.characters(codec="ascii") | st.sampled_from("n't' N'T")))
+def test_plain_text_has_the_same_terms_wherever_it_stands(text: str) -> None:
+    assert terms(f"{text} caf\u00e9") == [*terms(text), "caf\u00e9"]
+
+
 def test_a_short_word_is_not_taken_for_the_beginning_of_another() -> None:
     assert names(found([passage("Health care.")], "car")) == []
 
