@@ -15,7 +15,9 @@ from shared.retrieval.local_schema import Meta, OtherFormat
 
 CACHE_KIB = 65536  # of the database, while it is written
 WAIT = 10.0  # seconds for whoever looks into a file while it is written
-GATHERED = 16 * 1024 * 1024  # bytes of words, before they are written down
+# How FTS5 writes the words down: so many bytes at a time, and only the end of the run brings
+# them together, unless one that never ends has written them down very often.
+WRITES = {"hashsize": 16 * 1024 * 1024, "automerge": 0, "crisismerge": 100}
 
 
 class Part:
@@ -63,7 +65,7 @@ class Part:
         connection = _connect(self._path)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-        connection.execute("INSERT INTO words (words, rank) VALUES ('hashsize', ?)", (GATHERED,))
+        connection.executemany("INSERT INTO words (words, rank) VALUES (?, ?)", WRITES.items())
         return connection
 
     def replace(self) -> None:
