@@ -28,4 +28,7 @@ def test_the_benchmark_of_a_run_prints_its_figures() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
 
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^4 files: [\d.]+ s, \d+ MiB at most$", done.stdout, re.MULTILINE)
+    assert re.search(
+        r"^4 files, \d+ passages: [\d.]+ s, \d+ MiB at most$", done.stdout, re.MULTILINE
+    )
+    assert re.search(r"^[\d.]+ s of it are reading: -?[\d.]+ s beyond$", done.stdout, re.MULTILINE)
