@@ -38,7 +38,9 @@ class Shelf:
             async with asyncio.timeout_at(deadline):
                 name = await self._name(call)
                 file = await self.files.open(name)
-                media_type = await _media_type(call, name, file)
+                if unchanged(call.headers, file):
+                    return Reply(304, kind(name), b"", _kept(file))
+                media_type = await _media_type(name, file)
         except TimeoutError:
             raise DeadlineExceeded(LATE) from None
         return _answer(call, name, media_type, file, deadline)
@@ -53,20 +55,22 @@ class Shelf:
         raise NotFound
 
 
-async def _media_type(call: Call, name: str, file: File) -> str:
+async def _media_type(name: str, file: File) -> str:
     """What a browser is told of a file; of a text, its beginning is looked at."""
     found = kind(name)
-    if not found.startswith("text/") or not file.size or unchanged(call.headers, file):
+    if not found.startswith("text/") or not file.size:
         return found
     async with aclosing(file.read(0, min(HEAD, file.size))) as pieces:
         return told(found, await anext(pieces, b""))
 
 
+def _kept(file: File) -> dict[str, str]:
+    """By which headers a browser tells whether what it keeps is still good."""
+    return {**KEPT, "ETag": file.etag, "Last-Modified": formatdate(file.modified, usegmt=True)}
+
+
 def _answer(call: Call, name: str, media_type: str, file: File, deadline: float) -> Reply:
-    headers = {**KEPT, "ETag": file.etag, "Last-Modified": formatdate(file.modified, usegmt=True)}
-    if unchanged(call.headers, file):
-        return Reply(304, media_type, b"", headers)
-    headers |= handling(name)
+    headers = _kept(file) | handling(name)
     wanted = part(call.headers, file) if call.method == "GET" else None
     start, stop = wanted or (0, file.size)
     headers["Content-Length"] = str(stop - start)
