@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 
 from shared.ingest import acl
@@ -91,8 +91,6 @@ def fingerprint(file: File, *made_of: str) -> str:
 
     Raises OSError.
     """
-    digest = sha256("\0".join(made_of).encode("utf-8", "surrogatepass"))
+    begun = sha256("\0".join(made_of).encode("utf-8", "surrogatepass"))
     with file.path.open("rb") as data:
-        while piece := data.read(1024 * 1024):
-            digest.update(piece)
-    return digest.hexdigest()
+        return file_digest(data, lambda: begun).hexdigest()

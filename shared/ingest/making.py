@@ -79,8 +79,8 @@ async def made(
         told += f", vectors by {clients.embedding_model}" if dimensions else ", by words alone"
         if enrich.describe:
             told += f", pictures described by {enrich.describe.model.name}"
-        return Made(target, enrich, told, stack.pop_all().aclose)
-    raise AssertionError("an exit stack that suppresses nothing")
+        close = stack.pop_all().aclose
+    return Made(target, enrich, told, close)
 
 
 def enrichment(clients: Clients, words: str) -> Enrich:

@@ -67,8 +67,8 @@ async def indexed(
         made = shape(settings.model_copy(update={"search_vectorizer": True}), dimensions, options)
         plan = Plan(made, options.storage or "", settings.storage_container)
         uploaded = await upload(files, found, options, say)
-        return uploaded, await fill(search, plan, patience)
-    raise AssertionError("an exit stack that suppresses nothing")
+        filled = await fill(search, plan, patience)
+    return uploaded, filled
 
 
 async def upload(files: Uploads, found: Listing, options: Options, say: Say) -> Uploaded:
