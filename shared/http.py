@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from email.message import Message as Header
@@ -33,7 +34,7 @@ class Call:
     """One HTTP request. `headers` by lower-case names; `gone` tells whether the client has left.
 
     `body` is read once and raises ClientGone where the client breaks off. `path` is what stands
-    behind the route's own words, decoded once.
+    in the route's place for it, decoded once; `query` are the parameters behind the question mark.
     """
 
     route: str
@@ -43,6 +44,7 @@ class Call:
     gone: Callable[[], Awaitable[bool]]
     id: str
     path: str = ""
+    query: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +65,15 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How large bodies may be, in bytes; how long a request may take in all, in seconds."""
+    """How large bodies may be, in bytes; how long a request may take in all, in seconds.
+
+    `memory` is how long a memory may take for one call.
+    """
 
     json: int = 4 * 1024 * 1024
     form: int = 20 * 1024 * 1024
     seconds: float = 120
+    memory: float = 10
 
 
 async def read_body(call: Call, limits: Limits, deadline: float) -> Body:
@@ -79,16 +85,27 @@ async def read_body(call: Call, limits: Limits, deadline: float) -> Body:
     header["content-type"] = call.headers.get("content-type", "")
     kind = _kind(header, call.headers)
     form = kind == "multipart/form-data"
-    try:
-        async with asyncio.timeout_at(deadline):
-            data = await _read(call.body, limits.form if form else limits.json)
-    except TimeoutError:
-        raise DeadlineExceeded("The request did not arrive in time. Send it again.") from None
+    data = await _in_time(call, limits.form if form else limits.json, deadline)
     if not form:
         return Body(read_json(data), {})
     if len(data) > limits.json:  # a small form is read faster than a thread is started
         return await asyncio.to_thread(_read_form, data, header, limits)
     return _read_form(data, header, limits)
+
+
+async def read_optional(call: Call, limits: Limits, deadline: float) -> Any:
+    """The JSON of a request that may come without a body: then an empty object.
+
+    Raises what `read_body` raises.
+    """
+    data = await _in_time(call, limits.json, deadline)
+    if not data.strip():
+        return {}
+    header = Header()
+    header["content-type"] = call.headers.get("content-type", "application/json")
+    if _kind(header, call.headers) != "application/json":
+        raise UnsupportedMediaType
+    return read_json(data)
 
 
 def read_json(data: bytes) -> Any:
@@ -121,15 +138,29 @@ async def unless_gone(work: Awaitable[T], gone: Callable[[], Awaitable[bool]]) -
 def _kind(header: Header, headers: Mapping[str, str]) -> str:
     kind = header.get_content_type() if header["content-type"] else "missing"
     charset = str(header.get_content_charset("utf-8"))
-    encoded = headers.get("content-encoding", "").lower() not in ("", "identity")
+    encoded = _encoding(headers) not in ("", "identity", "gzip")
     if kind not in ("application/json", "multipart/form-data"):
         raise UnsupportedMediaType(
             f"The Content-Type is {kind}. Send the request as application/json "
             "(or multipart/form-data, with files)."
         )
     if charset not in ("", "utf-8", "utf8", "us-ascii", "ascii") or encoded:
-        raise UnsupportedMediaType("Send the body as plain UTF-8, not encoded otherwise.")
+        raise UnsupportedMediaType("Send the body as UTF-8, plain or with gzip.")
     return kind
+
+
+def _encoding(headers: Mapping[str, str]) -> str:
+    return headers.get("content-encoding", "").strip().lower()
+
+
+async def _in_time(call: Call, limit: int, deadline: float) -> bytes:
+    """The bytes of a body, read until `deadline`. Raises DeadlineExceeded, and as `_read` does."""
+    zipped = _encoding(call.headers) == "gzip"
+    try:
+        async with asyncio.timeout_at(deadline):
+            return await _read(_unzipped(call.body, limit) if zipped else call.body, limit)
+    except TimeoutError:
+        raise DeadlineExceeded("The request did not arrive in time. Send it again.") from None
 
 
 async def _read(body: AsyncIterator[bytes], limit: int) -> bytes:
@@ -139,6 +170,19 @@ async def _read(body: AsyncIterator[bytes], limit: int) -> bytes:
         if len(data) > limit:
             raise TooLarge(f"The request is larger than {limit} bytes, the limit here.")
     return bytes(data)
+
+
+async def _unzipped(body: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
+    """What a gzip body holds, never more than a little over `limit` at once."""
+    unzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        async for chunk in body:
+            yield unzip.decompress(chunk, limit + 1)
+        yield unzip.flush()
+    except zlib.error:
+        raise BadRequest("The body is said to be gzip and is not.") from None
+    if not unzip.eof:
+        raise BadRequest("The body is said to be gzip and breaks off.")
 
 
 def _read_form(data: bytes, header: Header, limits: Limits) -> Body:
