@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 PARAMETER = re.compile(r"/\{(\w+)[^?}]*(\??)\}")  # /{id}, /{id:int?}; its constraint is not checked
+ROOT = re.compile(r"/\{\w+:maxlength\(0\)\?\}$")
 REST = re.compile(r"/\{\*(\w+)\}")  # /{*path}
 NOTE = "Not imitated: function keys, platform sign-in, scaling, functionTimeout, other triggers."
 
@@ -34,6 +35,7 @@ def served(func: Any, prefix: str) -> Route:
     """An HTTP function's route: as on the platform it matches any case, and with a slash after."""
     trigger = func.get_trigger()
     path = "/" + f"{prefix}/{trigger.route or func.get_function_name()}".strip("/")
+    path = ROOT.sub("", path) or "/"
     known = REST.sub(r"/{\1}", PARAMETER.sub(r"/{\1}", path))
     route = Route(known, func.get_user_function(), name=path)
     pattern = REST.sub(r"(?:/(?P<\1>.*))?", PARAMETER.sub(r"(?:/(?P<\1>[^/]+))\2", path))
@@ -53,6 +55,7 @@ def main(port: int) -> None:
     bound = socket.socket(bound.family, bound.type, socket.IPPROTO_TCP, bound.detach())
     local = {"Values": {}, "Host": {}} | read("local.settings.json")
     os.environ |= {k: str(v) for k, v in local["Values"].items()} | os.environ  # which stays
+    os.environ.pop("CONTAINER_NAME", None)  # a container on a laptop is not the platform's
     from function_app import app  # only now: it reads the environment
 
     prefix = read("host.json").get("extensions", {}).get("http", {}).get("routePrefix", "api")

@@ -107,7 +107,15 @@ param authUnauthenticated string = 'Return401'
 @description('Lets anyone call, without a key, where there is no sign-in. Every question costs you money.')
 param openToAll bool = false
 
-@description('Puts search, models and storage behind private endpoints, and the app into a virtual network.')
+@description('Keeps conversations in Azure Cosmos DB, where there is sign-in: without it they would be nobody\'s.')
+param useMemory bool = true
+
+@minValue(0)
+@maxValue(24855) // an item's time to live is seconds in 32 bits
+@description('For how many days conversations are kept; 0: until their owner deletes them.')
+param memoryDays int = 90
+
+@description('Puts search, models, storage and conversations behind private endpoints, and the app into a virtual network.')
 param useVnet bool = false
 
 @description('With useVnet: IPv4 addresses, by commas, that still reach search, models and documents from outside, such as yours while you index. Empty: none.')
@@ -124,12 +132,15 @@ param logDailyGb int = 1
 var tags = { 'azd-env-name': environmentName }
 var token = toLower(uniqueString(subscription().id, environmentName, location))
 var signIn = !empty(authClientId)
+var memory = signIn && useMemory
 var origins = filter(split(replace(allowedOrigins, ' ', ''), ','), one => !empty(one))
 var ips = useVnet && !empty(allowedIps) ? filter(split(replace(allowedIps, ' ', ''), ','), one => !empty(one)) : []
 var clients = filter(split(replace(authAllowedClients, ' ', ''), ','), one => !empty(one))
 var ranker = searchSku == 'free' ? 'disabled' : semanticRanker
 var documents = 'documents'
 var packages = 'packages'
+var database = 'chat'
+var conversations = 'memory'
 
 resource group 'Microsoft.Resources/resourceGroups@2025-04-01' = {
   name: 'rg-${environmentName}'
@@ -213,18 +224,34 @@ module openAi 'modules/openai.bicep' = {
   }
 }
 
+module cosmos 'modules/cosmos.bicep' = if (memory) {
+  scope: group
+  params: {
+    name: 'cosmos-${token}'
+    location: location
+    tags: tags
+    database: database
+    container: conversations
+    closed: useVnet
+    allowedIps: ips
+  }
+}
+
 module network 'modules/network.bicep' = if (useVnet) {
   scope: group
   params: {
     name: 'vnet-${token}'
     location: location
     tags: tags
-    endpoints: [
-      { name: 'host', resourceId: hostStorage.outputs.id, group: 'blob' }
-      { name: 'documents', resourceId: documentStorage.outputs.id, group: 'blob' }
-      { name: 'search', resourceId: search.outputs.id, group: 'searchService' }
-      { name: 'openai', resourceId: openAi.outputs.id, group: 'account' }
-    ]
+    endpoints: concat(
+      [
+        { name: 'host', resourceId: hostStorage.outputs.id, group: 'blob' }
+        { name: 'documents', resourceId: documentStorage.outputs.id, group: 'blob' }
+        { name: 'search', resourceId: search.outputs.id, group: 'searchService' }
+        { name: 'openai', resourceId: openAi.outputs.id, group: 'account' }
+      ],
+      memory ? [{ name: 'memory', resourceId: cosmos!.outputs.id, group: 'Sql' }] : []
+    )
   }
 }
 
@@ -240,6 +267,9 @@ module roles 'modules/roles.bicep' = {
     documentContainer: documents
     searchName: search.outputs.name
     openAiName: openAi.outputs.name
+    cosmosName: memory ? cosmos!.outputs.name : ''
+    cosmosDatabase: database
+    cosmosContainer: conversations
     insightsName: monitoring.outputs.insightsName
   }
 }
@@ -279,6 +309,10 @@ module app 'modules/app.bicep' = {
       AZURE_OPENAI_EMBEDDING_DEPLOYMENT: openAi.outputs.embeddingDeployment
       AZURE_STORAGE_ENDPOINT: documentStorage.outputs.endpoint
       AZURE_STORAGE_CONTAINER: documents
+      AZURE_COSMOS_ENDPOINT: memory ? cosmos!.outputs.endpoint : ''
+      AZURE_COSMOS_DATABASE: memory ? cosmos!.outputs.database : ''
+      AZURE_COSMOS_CONTAINER: memory ? cosmos!.outputs.container : ''
+      MEMORY_DAYS: memory ? string(memoryDays) : ''
       CALLERS: signIn ? 'signed-in' : openToAll ? 'anyone' : 'keys'
     }
   }

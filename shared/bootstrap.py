@@ -13,6 +13,7 @@ from shared.content import Files
 from shared.health import Health, Part
 from shared.http import Limits
 from shared.imported import imported
+from shared.memory import Memory
 from shared.models.provider import chat_model
 from shared.overrides import Overrides
 from shared.prompt import read_words
@@ -55,21 +56,30 @@ def build(settings: Settings) -> Service:
     """
     clients = Clients(settings)
     model, retriever = chat_model(clients), _retriever(clients)
-    files = _files(clients, retriever)
+    files, memory = _files(clients, retriever), _memory(clients)
     model_of = clients.embedding_model  # of vectors
     defaults = Overrides(top=settings.default_top, temperature=settings.default_temperature)
     words = read_words(HERE / "prompts")
     return Service(
         files=files,
+        memory=memory,
         engine=Rag(retriever, model, words, defaults, settings.allow_client_prompts),
-        access=Access(settings.sign_in, settings.force_security_filters),
+        access=Access(
+            settings.sign_in, settings.force_security_filters, alone=not settings.in_azure
+        ),
         tracer=_tracer(settings),
-        limits=Limits(settings.json_limit, settings.form_limit, settings.answer_seconds),
+        limits=Limits(
+            settings.json_limit,
+            settings.form_limit,
+            settings.answer_seconds,
+            settings.memory_seconds,
+        ),
         health=Health(
             {
                 "model": Part(model.name, model.ready),
                 "index": Part(retriever.name, retriever.ready),
                 **({"files": Part(files.name, files.ready)} if files else {}),
+                **({"memory": Part(memory.name, memory.ready)} if memory else {}),
                 **({"vectors": Part(model_of, clients.embed_ready)} if model_of else {}),
             }
         ),
@@ -120,6 +130,23 @@ def _azure_search(clients: Clients) -> Retriever:
         ranking=settings.search_ranking,
         pictures=clients.blobs.picture if clients.blobs else None,
     )
+
+
+def _memory(clients: Clients) -> Memory | None:
+    """Where conversations are kept; None where they are not."""
+    settings = clients.settings
+    if settings.cosmos_endpoint:
+        from shared.memory.cosmos import open_cosmos
+        from shared.memory.cosmos_client import Place
+
+        place = Place(settings.cosmos_endpoint, settings.cosmos_database, settings.cosmos_container)
+        seconds = settings.memory_seconds
+        return open_cosmos(place, clients.identity, settings.memory_keeps, seconds)
+    if settings.memory_file:
+        from shared.memory.sqlite import open_memory
+
+        return open_memory(HERE.parent / settings.memory_file, settings.memory_keeps)
+    return None
 
 
 def _tracer(settings: Settings) -> Tracer:

@@ -49,6 +49,7 @@ class User:
 
     oid: str | None = None
     groups: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
 
     @property
     def signed_in(self) -> bool:
@@ -141,7 +142,8 @@ class Usage:
 class Context:
     """The first event: what the answer will stand on. The model has accepted the prompt.
 
-    `images` are the URLs of those that were shown to the model beside the sources' text.
+    `images` are the URLs of those that were shown to the model beside the sources' text,
+    `instructions` what it was told to do. `conversation` is the id of the one that was begun.
     """
 
     sources: tuple[Source, ...]
@@ -149,6 +151,8 @@ class Context:
     model: str
     captions: bool = False
     images: tuple[str, ...] = ()
+    instructions: str = ""
+    conversation: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +167,8 @@ class Delta:
 class Done:
     """The last event. `followups` is None where none were asked for.
 
-    `fingerprint` and the two filter results are the model's own, there only where it sent them.
+    `warnings` are sentences about what went wrong beside the answer. `fingerprint` and the two
+    filter results are the model's own, there only where it sent them.
     """
 
     finish_reason: str = "stop"
@@ -173,6 +178,7 @@ class Done:
     fingerprint: str | None = None
     answer_filter: Mapping[str, Any] | None = None
     prompt_filter: Sequence[Any] | None = None
+    warnings: tuple[str, ...] = ()
 
 
 Event = Context | Delta | Done

@@ -4,12 +4,13 @@ ChatError 500
  +- BadRequest 400            names the field where one is at fault
  |   +- ContentFiltered       the content filter flagged the question or the answer
  |   +- TooLong               longer than the model can take, even without its history
- +- Unauthorized 401
+ +- Unauthorized 401 · Forbidden 403
  +- NotFound 404              not there, or not this user's: which of them is not told
  +- MethodNotAllowed 405      with the methods that are allowed
  +- RangeNotSatisfiable 416   with the size that there is
  +- TooLarge 413 · UnsupportedMediaType 415
  +- TooManyRequests 429       with Retry-After
+ +- Unsupported 501           what this deployment, or this app, does not have
  +- Unavailable 503           with Retry-After: asking again may help
  +- Misconfigured 503         without: only the operator can help; the log names the cause
  +- DeadlineExceeded 504      our own time limit
@@ -92,6 +93,13 @@ class Unauthorized(ChatError):
     default = "Sign in to use this."
 
 
+class Forbidden(ChatError):
+    """Signed in, and not one of those who may."""
+
+    status = 403
+    default = "You may not do this."
+
+
 class NotFound(ChatError):
     """Nothing of that name, or nothing that this user may know of."""
 
@@ -148,6 +156,13 @@ class TooManyRequests(_RetryLater):
 
     status = 429
     default = "The service is busy. Wait a moment, then ask again."
+
+
+class Unsupported(ChatError):
+    """A part of a protocol that this deployment, or this app, does not have."""
+
+    status = 501
+    default = "This deployment does not offer this."
 
 
 class Unavailable(_RetryLater):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shared.chat import Answer, ChatRequest, Context, Events
-from shared.dialects.wire import Dialect, dumps
+from shared.dialects.wire import Dialect, Voice, dumps
 from shared.errors import ChatError
 from shared.http import Bytes, Call, Reply
 from shared.logs import Record
@@ -24,7 +24,7 @@ class Exchange:
 
     call: Call
     record: Record
-    dialect: Dialect
+    voice: Voice
     body: Any = None
 
     def traced(self, tracer: Tracer) -> Span:
@@ -33,14 +33,14 @@ class Exchange:
         self.record.span = tracer.request(f"{call.method} {call.route}", call.headers)
         return self.record.span
 
-    def whole(self, asked: ChatRequest, answer: Answer) -> Reply:
-        """A whole answer."""
-        return Reply(200, JSON, dumps(self.dialect.answer(asked, answer)), FRESH)
+    def speaks(self, dialect: Dialect, body: Any) -> None:
+        """Its protocol is known now, from the body."""
+        self.voice, self.body, self.record.dialect = dialect, body, dialect.name
 
     def failed(self, failure: ChatError) -> Reply:
         """A failure with its status."""
         self.record.caused(failure)
-        body = dumps(self.dialect.error(failure, self.body))
+        body = dumps(self.voice.error(failure, self.body))
         return Reply(failure.status, JSON, body, dict(failure.headers))
 
     async def watched(self, events: Events) -> Events:
@@ -50,16 +50,16 @@ class Exchange:
                 self.record.saw(event)
                 yield event
 
-    def lines(self, asked: ChatRequest, events: Events) -> Bytes:
+    def lines(self, dialect: Dialect, asked: ChatRequest, events: Events) -> Bytes:
         """A stream's lines, one event each, the last of which may tell of a failure.
 
         Until the first is out, a failure is an exception.
         """
 
         def last_words(failure: ChatError) -> bytes:
-            return self.dialect.frame(self.dialect.error(failure, self.body))
+            return dialect.frame(dialect.error(failure, self.body))
 
-        return self._taken_down(self._framed(asked, events), last_words)
+        return self._taken_down(framed(dialect, asked, events), last_words)
 
     async def begun(self, reply: Reply) -> Reply:
         """A reply whose stream has begun; a failure until then is an exception."""
@@ -95,13 +95,6 @@ class Exchange:
             if begun:
                 self.record.write()
 
-    async def _framed(self, asked: ChatRequest, events: Events) -> AsyncGenerator[bytes, None]:
-        context = Context((), (), "")
-        async with aclosing(events):
-            async for event in events:
-                context = event if isinstance(event, Context) else context
-                yield self.dialect.frame(self.dialect.chunk(asked, context, event))
-
     def _seen(self, failure: Exception) -> ChatError:
         """What the caller may know of a failure that came late; the log has the rest."""
         if not isinstance(failure, ChatError):
@@ -109,3 +102,19 @@ class Exchange:
             failure = ChatError()
         self.record.caused(failure)
         return failure
+
+
+def whole(dialect: Dialect, asked: ChatRequest, answer: Answer) -> Reply:
+    """A whole answer."""
+    return Reply(200, JSON, dumps(dialect.answer(asked, answer)), FRESH)
+
+
+async def framed(
+    dialect: Dialect, asked: ChatRequest, events: Events
+) -> AsyncGenerator[bytes, None]:
+    """The lines of a stream, one for each event."""
+    context = Context((), (), "")
+    async with aclosing(events):
+        async for event in events:
+            context = event if isinstance(event, Context) else context
+            yield dialect.frame(dialect.chunk(asked, context, event))

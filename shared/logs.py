@@ -21,7 +21,7 @@ log = logging.getLogger("chat")
 TALKATIVE = ("azure.monitor", "httpx2", "openai")
 # Those that also warn, with a stack, of what is an error of ours and told as such: a tool that is
 # not signed in beside one that is, a refusal without a body.
-WORRIED = ("azure.core", "azure.identity", "azure.search", "azure.storage")
+WORRIED = ("azure.core", "azure.cosmos", "azure.identity", "azure.search", "azure.storage")
 
 
 @dataclass(slots=True)

@@ -50,7 +50,8 @@ async def answer(rag: Rag, asked: ChatRequest) -> Events:
     async with rag.model.open(asking.prompt) as stream, aclosing(checked(stream)) as events:
         captions = bool(used.semantic_captions)
         sources = found.sources[: asking.fitted]
-        yield Context(sources, steps, rag.model.name, captions, asking.images)
+        told = asking.prompt.messages[0].content
+        yield Context(sources, steps, rag.model.name, captions, asking.images, told)
         async for event in events:
             yield event
 

@@ -14,7 +14,7 @@ from shared.content import Files
 from shared.content.serve import Shelf
 from shared.deadline import within
 from shared.dialects import pick
-from shared.dialects.wire import dumps, media_type
+from shared.dialects.wire import CONVERSATION, dumps, media_type
 from shared.errors import (
     BadRequest,
     ChatError,
@@ -23,10 +23,12 @@ from shared.errors import (
     Misconfigured,
     NotFound,
 )
-from shared.exchange import FRESH, JSON, Exchange
+from shared.exchange import FRESH, JSON, Exchange, whole
 from shared.health import Health
 from shared.http import Call, Limits, Reply, read_body, unless_gone
 from shared.logs import Record
+from shared.memory import Memory
+from shared.memory.kept import Keeper
 from shared.rag import Rag
 from shared.spans import SILENCE, Tracer
 from shared.traced import traced
@@ -51,7 +53,8 @@ ROUTES: Mapping[str, tuple[str, str]] = {
 class Service:
     """Answers calls. `problems` are the settings that are wrong: then it only says so.
 
-    `files` are those behind citations, None where there are none. `health` is what `/health` tells.
+    `files` are those behind citations, `memory` keeps conversations: None where there are none.
+    `health` is what `/health` tells.
     """
 
     engine: Rag | None = None
@@ -59,6 +62,7 @@ class Service:
     limits: Limits = field(default_factory=Limits)
     health: Health = field(default_factory=lambda: Health({}))
     files: Files | None = None
+    memory: Memory | None = None
     tracer: Tracer = SILENCE
     problems: tuple[str, ...] = ()
 
@@ -103,15 +107,19 @@ class Service:
         call, span = exchange.call, exchange.traced(self.tracer)
         deadline = asyncio.get_running_loop().time() + self.limits.seconds
         body = await read_body(call, self.limits, deadline)
-        exchange.body, exchange.dialect = body.json, pick(call.route, body.json)
-        exchange.record.dialect = exchange.dialect.name
-        asked = self._allowed(engine, call, exchange.dialect.parse(body))
-        events = exchange.watched(self._events(traced(engine, span), asked, deadline))
-        if not exchange.dialect.streams(call.route, body.json):
-            return exchange.whole(asked, await unless_gone(collect(events), call.gone))
-        lines = exchange.lines(asked, events)
+        dialect = pick(call.route, body.json)
+        exchange.speaks(dialect, body.json)
+        asked = self._allowed(engine, call, dialect.parse(body))
+        keeper = self._keeper(call, asked)
+        if keeper is not None:
+            asked = await unless_gone(keeper.remembering(asked), call.gone)
+        events = self._events(traced(engine, span), asked, keeper)
+        events = exchange.watched(within(deadline, events))
+        if not dialect.streams(call.route, body.json):
+            return whole(dialect, asked, await unless_gone(collect(events), call.gone))
+        lines = exchange.lines(dialect, asked, events)
         first = await unless_gone(anext(lines), call.gone)
-        kind = media_type(call.headers.get("accept", ""), exchange.dialect.media_type)
+        kind = media_type(call.headers.get("accept", ""), dialect.media_type)
         return Reply(200, kind, first, FRESH, lines, deadline)
 
     def _allowed(self, engine: Rag, call: Call, asked: ChatRequest) -> ChatRequest:
@@ -129,11 +137,22 @@ class Service:
         now = int(time.time())
         return replace(asked, user=user, overrides=overrides, id=call.id, created=now)
 
-    def _events(self, engine: Rag, asked: ChatRequest, deadline: float) -> Events:
+    def _keeper(self, call: Call, asked: ChatRequest) -> Keeper | None:
+        """Where this chat is kept; None where that is not asked for, or not possible."""
+        state = asked.state
+        if self.memory is None or not isinstance(state, dict) or CONVERSATION not in state:
+            return None
+        conversation = state[CONVERSATION]
+        if not isinstance(conversation, str | None):
+            raise BadRequest("must be a string or null", field=CONVERSATION)
+        owner = self.access.owner(call.headers)
+        return Keeper(self.memory, owner, conversation, self.limits.memory)
+
+    def _events(self, engine: Rag, asked: ChatRequest, keeper: Keeper | None) -> Events:
         events = rag.answer(engine, asked)
         if asked.overrides.suggest_followup_questions:
             events = followups.taken_out(events)
-        return within(deadline, events)
+        return keeper.kept(asked, events) if keeper else events
 
     async def _health(self, call: Call) -> Reply:
         if self.problems:

@@ -54,6 +54,13 @@ def _key(value: SecretStr) -> SecretStr:
     return value
 
 
+def _index(value: str) -> str:
+    """An index's name stands in a route: `/{index}/_search`."""
+    if value.startswith("_") or value.lower() in ROUTE_WORDS:
+        raise ValueError("must not be a word of the app's own routes, nor begin with _")
+    return value
+
+
 def _container(value: str) -> str:
     """A name that Blob storage takes; no other may become a part of an address."""
     if not re.fullmatch(r"(?=.{3,63}$)[a-z0-9]+(-[a-z0-9]+)*", value, re.ASCII):
@@ -61,6 +68,8 @@ def _container(value: str) -> str:
     return value
 
 
+ROUTE_WORDS = ("admin", "ask", "chat", "content", "health")  # the first is the host's
+Index = Annotated[Name, AfterValidator(_index)]
 Url = Annotated[str, AfterValidator(_url)]
 Trusted = Annotated[str, AfterValidator(_trusted)]
 Container = Annotated[str, AfterValidator(_container)]
@@ -94,7 +103,7 @@ class Settings(BaseModel):
     )
     openai_embedding: Name | None = Field(default=None, alias="OPENAI_EMBEDDING_MODEL")
     search_endpoint: Trusted | None = Field(default=None, alias="AZURE_SEARCH_ENDPOINT")
-    search_index: Name | None = Field(default=None, alias="AZURE_SEARCH_INDEX")
+    search_index: Index | None = Field(default=None, alias="AZURE_SEARCH_INDEX")
     search_fields: Json[dict[FieldName, Name]] | None = Field(
         default=None, alias="AZURE_SEARCH_FIELDS"
     )
@@ -128,8 +137,28 @@ class Settings(BaseModel):
     answer_seconds: float = Field(default=120, gt=0, le=540, alias="ANSWER_TIMEOUT_SECONDS")
     force_security_filters: bool = Field(default=True, alias="FORCE_SECURITY_FILTERS")
     callers: Callers = Field(default="keys", alias="CALLERS")
+    memory_file: Name | None = Field(default=None, alias="MEMORY_FILE")
+    cosmos_endpoint: Trusted | None = Field(default=None, alias="AZURE_COSMOS_ENDPOINT")
+    cosmos_database: Name = Field(default="chat", alias="AZURE_COSMOS_DATABASE")
+    cosmos_container: Name = Field(default="memory", alias="AZURE_COSMOS_CONTAINER")
+    memory_days: float | None = Field(default=None, ge=0, le=24855, alias="MEMORY_DAYS")
+    memory_seconds: float = Field(default=10, gt=0, alias="MEMORY_SECONDS")
     sign_in: bool = Field(default=False, alias="WEBSITE_AUTH_ENABLED")
     identity_endpoint: Name | None = Field(default=None, alias="IDENTITY_ENDPOINT")
+    instance_id: str | None = Field(default=None, alias="WEBSITE_INSTANCE_ID")
+    container_name: str | None = Field(default=None, alias="CONTAINER_NAME")
+    pod_name: str | None = Field(default=None, alias="WEBSITE_POD_NAME")
+    site_name: str | None = Field(default=None, alias="WEBSITE_SITE_NAME")
+
+    @property
+    def in_azure(self) -> bool:
+        """Whether the platform runs the app: any plan sets one of these, Core Tools none."""
+        return bool(self.instance_id or self.container_name or self.pod_name or self.site_name)
+
+    @property
+    def memory_keeps(self) -> float | None:
+        """For how many seconds a conversation is kept; None for ever."""
+        return self.memory_days * 86400 if self.memory_days else None
 
 
 def read(environment: Mapping[str, str]) -> Settings:
@@ -160,6 +189,18 @@ def asks_for_keys(environment: Mapping[str, str]) -> bool:
         return True
     signed_in = settings.callers == "signed-in" and settings.sign_in
     return not signed_in and settings.callers != "anyone"
+
+
+def asks_admins_for_keys(environment: Mapping[str, str]) -> bool:
+    """Whether the host's master key says who may change what holds for all.
+
+    It does in Azure, unless there is a sign-in, which has its own way to say so.
+    """
+    try:
+        settings = read(environment)
+    except SettingsError:
+        return True
+    return settings.in_azure and not settings.sign_in
 
 
 def _alone(settings: Settings) -> Iterator[str]:

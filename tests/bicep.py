@@ -52,6 +52,11 @@ class Block:
         depth = len(found[1]) + 2
         return dict(re.findall(rf"(?m)^ {{{depth}}}(\w+): (.+)$", found[2]))
 
+    def array(self, key: str) -> tuple[str, ...]:
+        """The lines of an array in the body; () where there is none, or where it is one line."""
+        found = re.search(rf"(?ms)^( +){key}: \[\n(.*?)^\1\]$", self.body)
+        return tuple(line.strip() for line in found[2].splitlines()) if found else ()
+
 
 @cache
 def text(name: str) -> str:

@@ -18,6 +18,7 @@ from functools import partial
 
 from shared import errors
 from shared.chat import Delta, Done, Source, Usage, User
+from shared.memory import Conversation, Conversations, Interaction, Interactions, Page, Said
 from shared.models import ModelStream, Prompt
 from shared.overrides import Overrides
 from shared.prompt import Words
@@ -146,6 +147,40 @@ def engine(
     """A Rag over fakes."""
     defaults = Overrides(top=3, temperature=0.3)
     return Rag(retriever or FakeRetriever(), model or FakeModel(), WORDS, defaults, client_prompts)
+
+
+class FailingConversations:
+    """The conversations of a memory that can be read, and of which none can be begun."""
+
+    def __init__(self, there: Conversations, error: Exception) -> None:
+        self.error = error
+        self.get, self.list, self.rename, self.delete = (
+            there.get,
+            there.list,
+            there.rename,
+            there.delete,
+        )
+
+    async def create(self, owner: str, name: str) -> Conversation:
+        raise self.error
+
+
+class FailingInteractions:
+    """The interactions of a memory to which nothing can be added, or that cannot be read."""
+
+    def __init__(self, there: Interactions, error: Exception, reading: bool = False) -> None:
+        self.there, self.error, self.reading = there, error, reading
+        self.get, self.annotate = there.get, there.annotate
+
+    async def add(self, owner: str, conversation: str, said: Said) -> Interaction:
+        raise self.error
+
+    async def list(
+        self, owner: str, conversation: str, page: Page, newest_first: bool = True
+    ) -> tuple[Interaction, ...]:
+        if self.reading:
+            raise self.error
+        return await self.there.list(owner, conversation, page, newest_first)
 
 
 # What a question may order: `say some words; wait for a; release a; fail with 429`.

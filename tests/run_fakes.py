@@ -1,4 +1,4 @@
-"""The Azure path without Azure: the app over real SDKs, on a search service and a model of ours.
+"""The Azure path without Azure: the app over real SDKs, on services of ours that speak their wire.
 
 `python -m tests.run_fakes --port 7071`. The index holds the sample passages; the model quotes.
 """
@@ -23,14 +23,16 @@ from shared.chat import Message, User
 from shared.models.demo_model import reply
 from shared.overrides import Overrides
 from shared.retrieval.local_index import LocalIndex, read_passages
+from tests.fake_cosmos import CONTAINER, DATABASE, cosmos
 from tests.fake_search import FIELDS, Search
 from tests.servers import ROOT
 from tests.test_identity import AZ, tool
 from tests.upstream import Asked, Step, Upstream, answer, streaming, upstream, whole
 
-TOLD = """The app answers over fakes of Azure AI Search and Azure OpenAI, by a fake `az`:
+TOLD = """The app answers over fakes of Azure AI Search, Azure OpenAI and Cosmos DB, by a fake `az`:
   search {search}
   model  {model}
+  memory {memory}
 Not imitated: vectors' ranking, the semantic ranker's, rate limits."""
 
 
@@ -74,8 +76,13 @@ def serve(port: int, folder: Path) -> int:
     with closing(LocalIndex(samples)) as index:
         searching = Searching()
         searching.index = index
-        with upstream(searching, tls) as search, upstream(Quoting()) as model:
-            print(TOLD.format(search=search.url, model=model.url), flush=True)
+        with (
+            upstream(searching, tls) as search,
+            upstream(Quoting()) as model,
+            cosmos() as memory,
+        ):
+            told = TOLD.format(search=search.url, model=model.url, memory=memory.url)
+            print(told, flush=True)
             settings = {
                 "AZURE_SEARCH_ENDPOINT": search.url,
                 "AZURE_SEARCH_INDEX": "docs",
@@ -83,6 +90,9 @@ def serve(port: int, folder: Path) -> int:
                 "AZURE_OPENAI_ENDPOINT": model.url,
                 "AZURE_OPENAI_CHAT_DEPLOYMENT": "chat",
                 "AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "embedding",
+                "AZURE_COSMOS_ENDPOINT": memory.url,
+                "AZURE_COSMOS_DATABASE": DATABASE,
+                "AZURE_COSMOS_CONTAINER": CONTAINER,
                 "CHAT_MODEL": "",
                 "SSL_CERT_FILE": str(folder / "ca.pem"),
                 "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",

@@ -22,6 +22,7 @@ import httpx
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = {"INDEX_FILE": "samples"}  # also where there is an index of one's own
+LAPTOP = {"CONTAINER_NAME": ""}  # also where the tests run in a container that has a name
 OBEYING = {"CHAT_MODEL": "tests.fakes:obeying"}
 PATIENCE = 60.0  # seconds; only a hang takes so long
 
@@ -62,7 +63,7 @@ def serving(
     """
     port = free_port()
     log_file = folder / f"{kind}-{port}.log"
-    environment = {**os.environ, **SAMPLES, **settings, "PYTHONUNBUFFERED": "1"}
+    environment = {**os.environ, **SAMPLES, **LAPTOP, **settings, "PYTHONUNBUFFERED": "1"}
     with log_file.open("wb") as log:
         process = subprocess.Popen(
             [*(line or command(kind)), "--port", str(port)],

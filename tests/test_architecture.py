@@ -21,6 +21,9 @@ ADAPTERS = {
     "shared.content.blobs",
     "shared.content.folder",
     "shared.identity",
+    "shared.memory.cosmos",
+    "shared.memory.cosmos_client",
+    "shared.memory.sqlite",
     "shared.models.demo_model",
     "shared.models.openai_client",
     "shared.models.openai_model",
@@ -36,8 +39,14 @@ LOCAL = {
 # Files that an adapter has for itself.
 QUOTING = {"shared.models.leaning", "shared.models.quoting", "shared.models.splitting"}
 NOTES = {f"shared.retrieval.{name}" for name in ("notes", "odata", "pictures")}
-PRIVATE = QUOTING | LOCAL | NOTES | {"shared.azure_calls", "shared.models.sse"}
-SEAMS = {"shared.content", "shared.models", "shared.retrieval"}
+PRIVATE = (
+    QUOTING
+    | LOCAL
+    | NOTES
+    | {"shared.memory.cosmos_kept", "shared.memory.sqlite_file"}
+    | {"shared.azure_calls", "shared.models.sse"}
+)
+SEAMS = {"shared.content", "shared.memory", "shared.models", "shared.retrieval"}
 NOUNS = {"shared.chat", "shared.overrides", "shared.errors"}
 PLAIN = {
     f"shared.{name}"
@@ -64,6 +73,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shared.text": {"shared.function_words"},
     "shared.waits": set(),
     "shared.content": set(),
+    "shared.memory": NOUNS,
+    "shared.memory.kept": NOUNS | {"shared.memory"},
     "shared.models": NOUNS,
     "shared.retrieval": NOUNS,
     "shared.prompt": NOUNS | SEAMS,
@@ -88,7 +99,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     | FILING
     | {f"shared.{name}" for name in ("auth", "deadline", "http")},
     "shared.exchange": NOUNS | WIRE | {"shared.http", "shared.logs", "shared.spans"},
-    "shared.service": NOUNS | SEAMS | WIRE | SERVICE | {"shared.content.serve"},
+    "shared.service": NOUNS
+    | SEAMS
+    | WIRE
+    | SERVICE
+    | {"shared.content.serve", "shared.memory.kept"},
     **dict.fromkeys(ADAPTERS | PRIVATE, NOUNS | SEAMS | PLAIN | ADAPTERS | PRIVATE),
     "shared.open_telemetry": {"shared.spans"},
     "shared.clients": ADAPTERS | {"shared.retrieval", "shared.settings"},

@@ -21,12 +21,14 @@ PLATFORM = {  # the host's and the platform's own settings
     "OVERRIDE_USE_MI_FIC_ASSERTION_CLIENTID",
 }
 DOCUMENTS = "documentStorage::blobs::documents"
+CONVERSATIONS = "'${cosmos.id}/dbs/${cosmosDatabase}/colls/${cosmosContainer}'"
 ROLES = {  # who, on what, as what
     ("app", "hostStorage", "storageBlobDataOwner"),
     ("app", DOCUMENTS, "storageBlobDataReader"),
     ("app", "search", "searchIndexDataReader"),
     ("app", "openAi", "cognitiveServicesOpenAIUser"),
     ("app", "insights", "monitoringMetricsPublisher"),
+    ("app", CONVERSATIONS, "cosmosDbBuiltInDataContributor"),
     ("deployer", DOCUMENTS, "storageBlobDataContributor"),
     ("deployer", "search", "searchIndexDataContributor"),
     ("deployer", "search", "searchServiceContributor"),
@@ -44,6 +46,9 @@ WHO_AND_WHERE = {  # what the names in roles.bicep stand for
     "documentContainer": "documents",
     "searchName": "search.outputs.name",
     "openAiName": "openAi.outputs.name",
+    "cosmosName": "memory ? cosmos!.outputs.name : ''",
+    "cosmosDatabase": "database",
+    "cosmosContainer": "conversations",
     "insightsName": "monitoring.outputs.insightsName",
 }
 OUTPUTS = {
@@ -65,10 +70,23 @@ LAPTOP = {  # the outputs that are settings too: what a laptop takes to use the 
     "AZURE_STORAGE_ENDPOINT",
     "AZURE_STORAGE_CONTAINER",
 }
+MEMORY = {  # what is set with sign-in alone, and not on a laptop: there it is MEMORY_FILE
+    "AZURE_COSMOS_ENDPOINT": "cosmos!.outputs.endpoint",
+    "AZURE_COSMOS_DATABASE": "cosmos!.outputs.database",
+    "AZURE_COSMOS_CONTAINER": "cosmos!.outputs.container",
+    "MEMORY_DAYS": "string(memoryDays)",
+}
+CLOSABLE = {  # the modules of what useVnet closes, and the resource in each
+    "storage": "account",
+    "search": "service",
+    "openai": "account",
+    "cosmos": "account",
+}
 
 
-def roles() -> dict[str, bicep.Block]:
-    return bicep.blocks("resource", "modules/roles.bicep")
+def roles(provider: str = "") -> dict[str, bicep.Block]:
+    made = bicep.blocks("resource", "modules/roles.bicep")
+    return {symbol: role for symbol, role in made.items() if role.source.startswith(provider)}
 
 
 def app_settings() -> dict[str, str]:
@@ -83,7 +101,7 @@ def test_every_identity_has_the_roles_of_the_table_and_no_more() -> None:
         (
             role.value("principalId").removesuffix("PrincipalId"),
             role.value("scope"),
-            role.value("roleDefinitionId").removesuffix(")").split("roleIds.")[1],
+            re.findall(r"roleIds\.(\w+)", role.value("roleDefinitionId"))[0],
         )
         for role in roles().values()
     ]
@@ -100,6 +118,7 @@ def test_the_names_in_the_table_of_roles_stand_for_what_they_say() -> None:
         "documentStorage": "documentStorageName",
         "search": "searchName",
         "openAi": "openAiName",
+        "cosmos": "cosmosAccount",
         "insights": "insightsName",
     }
     assert main["hostStorage"].value("container") == "packages"
@@ -108,7 +127,7 @@ def test_the_names_in_the_table_of_roles_stand_for_what_they_say() -> None:
 
 
 def test_a_role_is_named_after_whom_where_and_what_and_says_what_kind_of_whom() -> None:
-    for role in roles().values():
+    for role in roles("Microsoft.Authorization/").values():
         who, where = role.value("principalId"), role.value("scope")
         what = role.value("roleDefinitionId").removesuffix(")").split(", ")[1]
         kind = "deployerPrincipalType" if who.startswith("deployer") else "'ServicePrincipal'"
@@ -120,7 +139,7 @@ def test_a_role_is_named_after_whom_where_and_what_and_says_what_kind_of_whom() 
 
 def test_roles_are_given_in_one_file_and_nothing_hands_out_a_key() -> None:
     texts = {file.name: bicep.text(str(file.relative_to(bicep.INFRA))) for file in bicep.FILES}
-    giving = [name for name, text in texts.items() if "Microsoft.Authorization/" in text]
+    giving = [name for name, text in texts.items() if re.search("(?i)roleAssignments@", text)]
 
     assert giving == ["roles.bicep"]
     assert [name for name, text in texts.items() if re.search(r"\blist[A-Z]\w*\(", text)] == []
@@ -145,9 +164,10 @@ def test_every_setting_has_its_place_in_the_docs_on_azure() -> None:
 
 
 def test_the_app_takes_the_settings_as_bicep_writes_them() -> None:
-    literal = {"CALLERS": "keys", "AZURE_SEARCH_SEMANTIC_CONFIGURATION": ""}
-    endpoints = {name: "https://x.example.com/" for name in LAPTOP if name.endswith("_ENDPOINT")}
-    settings = read(dict.fromkeys(app_settings(), "documents") | endpoints | literal)
+    literal = {"CALLERS": "keys", "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "", "MEMORY_DAYS": "90"}
+    made = dict.fromkeys(app_settings(), "documents")
+    endpoints = {name: "https://x.example.com/" for name in made if name.endswith("_ENDPOINT")}
+    settings = read(made | endpoints | literal)
 
     assert settings.callers == "keys"
     assert settings.search_ranking is None
@@ -224,9 +244,9 @@ def test_what_may_not_be_there_is_asked_only_where_it_is(file: Path) -> None:
 
     for symbol, condition in perhaps.items():
         asked = re.findall(rf"(.*)(?<!/)\b{symbol}(!?\.\??)\w", bicep.text(name))
+        there = rf"(^|\s){re.escape(condition)} \? (?!.* : )"
         careful = [
-            mark == ".?" or (mark == "!." and before.endswith(f": {condition} ? "))
-            for before, mark in asked
+            mark == ".?" or (mark == "!." and re.search(there, before)) for before, mark in asked
         ]
         assert all(careful), asked
 
@@ -234,11 +254,24 @@ def test_what_may_not_be_there_is_asked_only_where_it_is(file: Path) -> None:
 def test_the_network_is_conditional_and_all_that_it_closes_is_reached_privately() -> None:
     main = bicep.blocks("module", "main.bicep")
     closed = {name for name, block in main.items() if "closed: useVnet" in block.body}
-    reached = set(re.findall(r"resourceId: (\w+)\.outputs\.id", main["network"].body))
+    reached = set(re.findall(r"resourceId: (\w+)!?\.outputs\.id", main["network"].body))
 
     assert main["network"].condition == "useVnet"
-    assert closed == reached == {"hostStorage", "documentStorage", "search", "openAi"}
+    assert closed == reached == {"hostStorage", "documentStorage", "search", "openAi", "cosmos"}
     assert main["hostStorage"].value("allowedIps") == "[]"
+    assert {main[name].value("allowedIps") for name in closed - {"hostStorage"}} == {"ips"}
+
+
+@pytest.mark.parametrize(("module", "symbol"), CLOSABLE.items())
+def test_what_is_closed_lets_named_addresses_in_and_takes_no_key(module: str, symbol: str) -> None:
+    made = bicep.blocks("resource", f"modules/{module}.bicep")[symbol]
+    shared = "allowSharedKeyAccess: false" in made.body
+
+    assert made.value("publicNetworkAccess") == (
+        "closed && empty(allowedIps) ? 'Disabled' : 'Enabled'"
+    )
+    assert made.value("ipRules").startswith("[for ip in allowedIps: { ")
+    assert shared or made.value("disableLocalAuth") == "true"
 
 
 def test_the_app_runs_the_python_that_the_project_names() -> None:
@@ -315,11 +348,101 @@ def test_a_private_endpoint_is_found_by_the_name_that_azure_gives_its_zone() -> 
         "blob": "privatelink.blob.${environment().suffixes.storage}",
         "searchService": "privatelink.search.windows.net",
         "account": "privatelink.openai.azure.com",
+        "Sql": "privatelink.documents.azure.com",
     }
     assert re.findall(r"name: '(\w+)'.*group: '(\w+)'", asked) == [
         ("host", "blob"),
         ("documents", "blob"),
         ("search", "searchService"),
         ("openai", "account"),
+        ("memory", "Sql"),
     ]
     assert "{ serviceName: 'Microsoft.App/environments' }" in network
+
+
+def test_a_zone_is_made_for_each_kind_of_endpoint_that_is_asked_for_and_for_no_other() -> None:
+    network = bicep.text("modules/network.bicep")
+    (kinds,) = re.findall(r"(?m)^  group: (.+)$", network)
+    known = kinds.split(" | ")
+
+    assert bicep.variables("modules/network.bicep") == {
+        "wanted": "map(endpoints, one => one.group)",
+        "groups": f"filter([{', '.join(known)}], group => contains(wanted, group))",
+    }
+    for group in known:
+        assert f"\n  {group.strip(chr(39))}: 'privatelink." in network
+
+
+def test_memory_is_there_with_sign_in_alone_and_its_settings_are_empty_without() -> None:
+    main, params = bicep.blocks("module", "main.bicep"), bicep.params("main.bicep")
+    settings = app_settings()
+
+    assert bicep.variables("main.bicep")["memory"] == "signIn && useMemory"
+    assert params["useMemory"].default == "true"
+    assert main["cosmos"].condition == "memory"
+    assert {name: settings[name] for name in MEMORY} == {
+        name: f"memory ? {value} : ''" for name, value in MEMORY.items()
+    }
+    endpoint = "{ name: 'memory', resourceId: cosmos!.outputs.id, group: 'Sql' }"
+    assert f"\n      memory ? [{endpoint}] : []\n" in main["network"].body
+
+
+def test_the_app_alone_reaches_conversations_and_nothing_else_in_their_account() -> None:
+    (role,) = roles("Microsoft.DocumentDB/").values()
+    passed = bicep.blocks("module", "main.bicep")["cosmos"].object("params")
+    text = bicep.text("modules/roles.bicep")
+
+    assert role.condition == "!empty(cosmosName)"
+    assert role.value("parent") == "cosmos"
+    assert role.value("name") == (
+        "guid(cosmos.id, cosmosDatabase, cosmosContainer, appPrincipalId, "
+        "roleIds.cosmosDbBuiltInDataContributor)"
+    )
+    assert role.value("roleDefinitionId") == (
+        "'${cosmos.id}/sqlRoleDefinitions/${roleIds.cosmosDbBuiltInDataContributor}'"
+    )
+    assert "cosmosDbBuiltInDataContributor: '00000000-0000-0000-0000-000000000002'" in text
+    # ARM refuses an empty name before it looks whether the resource is wanted.
+    assert "\nvar cosmosAccount = empty(cosmosName) ? 'none' : cosmosName\n" in text
+    assert (passed["database"], passed["container"]) == ("database", "conversations")
+    assert (WHO_AND_WHERE["cosmosDatabase"], WHO_AND_WHERE["cosmosContainer"]) == (
+        passed["database"],
+        passed["container"],
+    )
+
+
+def test_conversations_are_divided_by_owner_and_sorted_by_an_index_that_has_no_long_text() -> None:
+    container = bicep.blocks("resource", "modules/cosmos.bicep")["memory"]
+
+    assert container.value("partitionKey") == "{ paths: ['/owner'], kind: 'Hash', version: 2 }"
+    assert container.value("defaultTtl") == "-1"
+    assert container.value("indexingMode") == "'consistent'"
+    assert container.array("includedPaths") == tuple(
+        f"{{ path: '/{name}/?' }}" for name in ("owner", "conversation", "sort")
+    )
+    assert container.value("excludedPaths") == "[{ path: '/*' }]"
+    assert container.array("compositeIndexes") == (
+        "[",
+        "{ path: '/conversation', order: 'ascending' }",
+        "{ path: '/sort', order: 'ascending' }",
+        "]",
+    )
+
+
+def test_conversations_cost_by_use_are_read_as_written_and_stay_in_their_region() -> None:
+    account = bicep.blocks("resource", "modules/cosmos.bicep")["account"]
+
+    assert account.value("capabilities") == "[{ name: 'EnableServerless' }]"
+    assert account.value("minimalTlsVersion") == "'Tls12'"
+    assert account.value("consistencyPolicy") == "{ defaultConsistencyLevel: 'Strong' }"
+    assert account.value("backupStorageRedundancy") == "'Local'"
+    assert account.body.count("locationName: location,") == 1
+
+
+def test_a_conversation_s_days_fit_into_the_seconds_that_cosmos_db_counts() -> None:
+    days = bicep.params("main.bicep")["memoryDays"]
+    (least,) = re.findall(r"@minValue\((\d+)\)", days.decorators)
+    (most,) = re.findall(r"@maxValue\((\d+)\)", days.decorators)
+
+    assert (least, days.default) == ("0", "90")
+    assert int(most) * 24 * 60 * 60 < 2**31 <= (int(most) + 1) * 24 * 60 * 60

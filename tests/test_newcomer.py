@@ -187,8 +187,13 @@ def test_the_azure_path_can_be_tried_without_azure() -> None:
             answer = client.post("/chat", json=question).json()["message"]["content"]
         said = control_c(process)
 
-    told = {"status": "ok", "model": "chat", "index": "Azure AI Search", "vectors": "embedding"}
-    assert parts == told
+    assert parts == {
+        "status": "ok",
+        "model": "chat",
+        "index": "Azure AI Search",
+        "memory": "Azure Cosmos DB",
+        "vectors": "embedding",
+    }
     assert "20 days of paid vacation a year. [company/employee_handbook.md]" in answer
     assert said.splitlines()[-1] == "Stopped."
     assert "Traceback" not in said

@@ -52,6 +52,10 @@ BY_BICEP = {
     "AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "embedding",
     "AZURE_STORAGE_ENDPOINT": "https://127.0.0.1:1",  # asked for no answer
     "AZURE_STORAGE_CONTAINER": "documents",
+    "AZURE_COSMOS_ENDPOINT": "https://127.0.0.1:1",
+    "AZURE_COSMOS_DATABASE": "chat",
+    "AZURE_COSMOS_CONTAINER": "memory",
+    "MEMORY_DAYS": "90",
     "CALLERS": "keys",
 }
 MAIN = ROOT / "infra" / "main.bicep"

@@ -4,7 +4,7 @@ metadata description = 'A virtual network: a subnet that the app calls from, and
 type endpoint = {
   name: string
   resourceId: string
-  group: 'blob' | 'searchService' | 'account'
+  group: 'blob' | 'searchService' | 'account' | 'Sql'
 }
 
 @description('The name of the network.')
@@ -23,8 +23,10 @@ var zoneNames = {
   blob: 'privatelink.blob.${environment().suffixes.storage}'
   searchService: 'privatelink.search.windows.net'
   account: 'privatelink.openai.azure.com'
+  Sql: 'privatelink.documents.azure.com'
 }
-var groups = ['blob', 'searchService', 'account']
+var wanted = map(endpoints, one => one.group)
+var groups = filter(['blob', 'searchService', 'account', 'Sql'], group => contains(wanted, group))
 
 resource network 'Microsoft.Network/virtualNetworks@2025-09-01' = {
   name: name

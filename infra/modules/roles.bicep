@@ -28,6 +28,15 @@ param searchName string
 @description('The Azure OpenAI resource.')
 param openAiName string
 
+@description('The Cosmos DB account of conversations; empty, there is none.')
+param cosmosName string
+
+@description('The database of conversations.')
+param cosmosDatabase string
+
+@description('The container of conversations.')
+param cosmosContainer string
+
 @description('The Application Insights resource.')
 param insightsName string
 
@@ -40,7 +49,10 @@ var roleIds = {
   searchServiceContributor: '7ca78c08-252a-4471-8644-bb5ff32d4ba0'
   cognitiveServicesOpenAIUser: '5e0bd9bd-7b93-4f28-af87-19fc36ad61bd'
   monitoringMetricsPublisher: '3913510d-42f4-4e42-8a64-420c390055eb'
+  cosmosDbBuiltInDataContributor: '00000000-0000-0000-0000-000000000002' // Cosmos DB's own, the same in every account
 }
+// An empty name is refused also where nothing is made of it.
+var cosmosAccount = empty(cosmosName) ? 'none' : cosmosName
 
 resource hostStorage 'Microsoft.Storage/storageAccounts@2026-04-01' existing = {
   name: hostStorageName
@@ -64,6 +76,10 @@ resource search 'Microsoft.Search/searchServices@2025-05-01' existing = {
 
 resource openAi 'Microsoft.CognitiveServices/accounts@2026-07-01' existing = {
   name: openAiName
+}
+
+resource cosmos 'Microsoft.DocumentDB/databaseAccounts@2026-03-15' existing = {
+  name: cosmosAccount
 }
 
 resource insights 'Microsoft.Insights/components@2020-02-02' existing = {
@@ -119,6 +135,17 @@ resource appWritesTelemetry 'Microsoft.Authorization/roleAssignments@2022-04-01'
     principalId: appPrincipalId
     principalType: 'ServicePrincipal'
     roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roleIds.monitoringMetricsPublisher)
+  }
+}
+
+// The app alone: who provisions has no need to read what others asked. A laptop remembers in a file (MEMORY_FILE).
+resource appKeepsConversations 'Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments@2026-03-15' = if (!empty(cosmosName)) {
+  parent: cosmos
+  name: guid(cosmos.id, cosmosDatabase, cosmosContainer, appPrincipalId, roleIds.cosmosDbBuiltInDataContributor)
+  properties: {
+    principalId: appPrincipalId
+    roleDefinitionId: '${cosmos.id}/sqlRoleDefinitions/${roleIds.cosmosDbBuiltInDataContributor}'
+    scope: '${cosmos.id}/dbs/${cosmosDatabase}/colls/${cosmosContainer}'
   }
 }
 

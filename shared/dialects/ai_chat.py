@@ -21,7 +21,8 @@ def streams(route: str, _body: Any) -> bool:
 def answer(state_key: str, asked: ChatRequest, given: Answer) -> Json:
     """A whole answer: `message`, `context` and the state."""
     context = wire.start_of_context(given.context) | wire.end_of_context(given.done)
-    return {"message": wire.message(given.content), "context": context, state_key: asked.state}
+    state = wire.state(asked, given.context)
+    return {"message": wire.message(given.content), "context": context, state_key: state}
 
 
 def chunk(state_key: str, asked: ChatRequest, _context: Context, event: Event) -> Json:
@@ -29,7 +30,8 @@ def chunk(state_key: str, asked: ChatRequest, _context: Context, event: Event) -
     match event:
         case Context():
             context = wire.start_of_context(event)
-            return {"delta": {"role": "assistant"}, "context": context, state_key: asked.state}
+            state = wire.state(asked, event)
+            return {"delta": {"role": "assistant"}, "context": context, state_key: state}
         case Delta(content):
             return {"delta": {"content": content}}
         case Done():

@@ -66,13 +66,14 @@ def _frame(body: Any) -> Frame:
     try:
         return Frame.model_validate(body)
     except ValidationError as failure:
-        raise BadRequest(_named(failure, lambda path: path)) from None
+        raise BadRequest(named(failure, lambda path: path)) from None
 
 
-def _named(failure: ValidationError, place: Callable[[str], str]) -> str:
+def named(failure: ValidationError, place: Callable[[str], str]) -> str:
+    """What is wrong, each with the place that `place` makes of its path."""
     errors = failure.errors(include_url=False, include_input=False)
-    named = [f"{place(_path(error['loc']))}: {sentence(error)}" for error in errors[:SHOWN]]
-    return "; ".join(named)
+    told = [f"{place(_path(error['loc']))}: {sentence(error)}" for error in errors[:SHOWN]]
+    return "; ".join(told)
 
 
 def _path(location: Sequence[int | str]) -> str:
@@ -88,8 +89,8 @@ def _overrides(body: Mapping[str, Any], flat: bool) -> Overrides:
     try:
         return Overrides.model_validate(given)
     except ValidationError as failure:
-        named = _named(failure, lambda path: override_path(path, body, flat))
-        raise BadRequest(named) from None
+        told = named(failure, lambda path: override_path(path, body, flat))
+        raise BadRequest(told) from None
 
 
 def _messages(frame: Frame, files: Mapping[str, bytes]) -> tuple[Message, ...]:

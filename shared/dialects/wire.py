@@ -27,24 +27,31 @@ class Body:
     files: Mapping[str, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """One protocol: how its requests are read and its answers written.
-
-    `parse` raises BadRequest, which names the key at fault. `chunk` writes one event of a stream,
-    given the request and the stream's context. `error` is given the body that was sent, as far
-    as it could be read.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voice:
+    """How a protocol tells of a failure; `error` is given the body as far as it could be read."""
 
     name: str
+    error: Callable[[ChatError, Any], Json]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect(Voice):
+    """One protocol of a chat: how its requests are read and its answers written.
+
+    `parse` raises BadRequest, which names the key at fault. `chunk` writes one event of a stream,
+    given the request and the stream's context.
+    """
+
     media_type: str
     parse: Callable[[Body], ChatRequest]
     streams: Callable[[str, Any], bool]
     answer: Callable[[ChatRequest, Answer], Json]
     chunk: Callable[[ChatRequest, Context, Event], Json]
-    error: Callable[[ChatError, Any], Json]
     frame: Callable[[Json], bytes]
 
+
+CONVERSATION = "conversation_id"  # the key of a client's state that asks to be remembered
 
 # What JSON allows in a string and readers of lines take for the end of one.
 LINE_ENDS = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\u0085": "\\u0085"}
@@ -92,6 +99,13 @@ def error(failure: ChatError, body: Any, flat: bool = False) -> Json:
     return {"error": f"{path}: {failure.message}"}
 
 
+def state(asked: ChatRequest, context: Context) -> Any:
+    """The client's state, with the id of the conversation that was begun for it."""
+    if context.conversation is None:
+        return asked.state
+    return {**asked.state, CONVERSATION: context.conversation}
+
+
 def start_of_context(context: Context) -> Json:
     """What is known before the answer: `data_points` and `thoughts`."""
     return {"data_points": data_points(context), "thoughts": [thought(s) for s in context.steps]}
@@ -104,6 +118,8 @@ def end_of_context(done: Done) -> Json:
         end["usage"] = usage(done.usage)
     if done.followups is not None:
         end["followup_questions"] = list(done.followups)
+    if done.warnings:
+        end["warnings"] = list(done.warnings)
     return end
 
 

@@ -1,0 +1,69 @@
+"""The stores that the contract of memory is held against, each opened for one test."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from shared.memory import Clock, Memory
+from shared.memory.sqlite import open_memory
+from tests.fake_cosmos import Cosmos
+from tests.fake_cosmos import opened as cosmos_opened
+
+
+class Opened(Protocol):
+    """Opens a store: always the same one, which keeps what an earlier opening put there."""
+
+    def __call__(
+        self, keep: float | None = None, now: Clock = time.time
+    ) -> AbstractAsyncContextManager[Memory]: ...
+
+
+def sqlite(folder: Path) -> Opened:
+    """A file in a folder."""
+
+    @asynccontextmanager
+    async def opened(keep: float | None = None, now: Clock = time.time) -> AsyncIterator[Memory]:
+        memory = open_memory(folder / "memory.db", keep, now)
+        try:
+            yield memory
+        finally:
+            await memory.close()
+
+    return opened
+
+
+def in_cosmos(fake: Cosmos) -> Opened:
+    """An account with an empty container."""
+    return partial(cosmos_opened, fake)
+
+
+@contextmanager
+def remembering(
+    folder: Path, keep: float | None = None, now: Clock = time.time
+) -> Iterator[Memory]:
+    """A memory for one test."""
+    memory = open_memory(folder / "memory.db", keep, now)
+
+    async def close() -> None:
+        await memory.close()
+
+    try:
+        yield memory
+    finally:
+        asyncio.run(close())
+
+
+class Time:
+    """A clock that a test moves."""
+
+    def __init__(self, at: float = 1_700_000_000.0) -> None:
+        self.at = at
+
+    def __call__(self) -> float:
+        return self.at

@@ -1,0 +1,187 @@
+"""What is particular to conversations in a file: crashes, other workers, files of others."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.errors import ChatError, Misconfigured, Unavailable
+from shared.memory import Memory, Page, Said
+from shared.memory.sqlite import open_memory
+from shared.memory.sqlite_file import translated
+from tests.servers import ROOT
+from tests.stores import Time
+
+# Adds to conversations until it is ended; a line for each that was begun and each that was added.
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from shared.memory import Said
+from shared.memory.sqlite import open_memory
+
+async def main(owner, most):
+    memory = open_memory(Path(sys.argv[1]))
+    for number in range(most):
+        conversation = (await memory.conversations.create(owner, "c")).id
+        for said in range(3):
+            made = await memory.interactions.add(owner, conversation, Said(str(said)))
+            print(conversation, made.id, flush=True)
+        if number % 2:
+            await memory.conversations.delete(owner, conversation)
+            print(conversation, "deleted", flush=True)
+    await memory.close()
+
+asyncio.run(main(sys.argv[2], int(sys.argv[3])))
+"""
+
+
+def writer(path: Path, owner: str, most: int) -> subprocess.Popen[str]:
+    line = [sys.executable, "-c", WRITER, str(path), owner, str(most)]
+    return subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def during(path: Path, work: Callable[[Memory], Awaitable[Any]], **how: Any) -> Any:
+    async def go() -> Any:
+        memory = open_memory(path, **how)
+        try:
+            return await work(memory)
+        finally:
+            await memory.close()
+
+    return asyncio.run(go())
+
+
+@pytest.mark.parametrize("lines", [1, 5, 8, 20])
+def test_what_was_told_as_stored_survives_a_kill(tmp_path: Path, lines: int) -> None:
+    path = tmp_path / "memory.db"
+    with writer(path, "anna", 1_000_000) as process:
+        assert process.stdout is not None
+        told = [process.stdout.readline().split() for _ in range(lines)]
+        process.send_signal(signal.SIGKILL)
+        told += [line.split() for line in process.stdout.read().splitlines()]
+    deleted = {conversation for conversation, what in told if what == "deleted"}
+    kept = {(a, b) for a, b in told if b != "deleted" and a not in deleted}
+
+    async def look(memory: Memory) -> set[tuple[str, str]]:
+        everything = await memory.conversations.list("anna", Page(0, 100_000))
+        found = set()
+        for conversation in everything:
+            said = await memory.interactions.list("anna", conversation.id, Page(0, 10))
+            found |= {(conversation.id, each.id) for each in said}
+        return found
+
+    found = during(path, look)
+    assert {conversation for conversation, _ in found}.isdisjoint(deleted)
+    # The last deed may have been done and not told any more.
+    last = {a for a, _ in found - kept} | {a for a, _ in kept - found}
+    assert len(last) <= 1
+    assert len(found - kept) <= 1
+
+
+def test_workers_beside_each_other_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    workers = [writer(path, f"owner-{number % 2}", 20) for number in range(4)]
+    told = [worker.communicate(timeout=120)[0].splitlines() for worker in workers]
+
+    assert [worker.returncode for worker in workers] == [0, 0, 0, 0]
+    assert [len(lines) for lines in told] == [70, 70, 70, 70]
+
+    async def count(memory: Memory) -> list[int]:
+        owners = [f"owner-{number}" for number in range(3)]
+        return [len(await memory.conversations.list(owner, Page(0, 1000))) for owner in owners]
+
+    assert during(path, count) == [20, 20, 0]
+
+
+def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as connection:
+        connection.execute("CREATE TABLE mine (x)")
+    text = tmp_path / "notes.txt"
+    text.write_text("no database at all " * 100)
+    before = other.read_bytes(), text.read_bytes()
+    for path in (other, text, tmp_path, tmp_path / "nowhere" / "memory.db"):
+        with pytest.raises(Misconfigured) as failure:
+            during(path, lambda memory: memory.ready())
+
+        assert (failure.value.cause or "").startswith("MEMORY_FILE: ")
+    assert (other.read_bytes(), text.read_bytes()) == before
+
+
+def test_a_file_that_another_holds_is_an_outage_that_passes(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    during(path, lambda memory: memory.conversations.create("anna", "first"))
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(Unavailable):
+            during(path, lambda memory: memory.conversations.create("anna", "second"))
+        other.execute("ROLLBACK")
+
+    assert during(path, lambda memory: memory.conversations.create("anna", "third")).name == "third"
+
+
+def test_only_its_owner_may_read_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    during(path, lambda memory: memory.ready())
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_what_was_deleted_or_is_past_its_time_is_no_longer_in_the_file(tmp_path: Path) -> None:
+    path, clock = tmp_path / "memory.db", Time()
+
+    async def fill(memory: Memory) -> str:
+        made = [await memory.conversations.create("anna", f"name {n}") for n in range(2)]
+        for n, each in enumerate(made):
+            await memory.interactions.add("anna", each.id, Said(f"my secret number {n}"))
+        return made[0].id
+
+    deleted = during(path, fill, keep=100.0, now=clock)
+    assert path.read_bytes().count(b"my secret number") == 2
+    during(path, lambda memory: memory.conversations.delete("anna", deleted), now=clock)
+    assert path.read_bytes().count(b"my secret number") == 1
+    clock.at += 101
+    during(path, lambda memory: memory.conversations.create("ben", ""), now=clock)
+
+    assert path.read_bytes().count(b"my secret number") == 0
+    assert b"name 1" not in path.read_bytes()
+
+
+def refused(code: int) -> sqlite3.Error:
+    error = sqlite3.OperationalError("as SQLite says it")
+    error.sqlite_errorcode = code
+    return error
+
+
+FAILURES: list[tuple[Exception, type[ChatError]]] = [
+    (refused(sqlite3.SQLITE_BUSY), Unavailable),
+    (refused(sqlite3.SQLITE_BUSY_SNAPSHOT), Unavailable),
+    (refused(sqlite3.SQLITE_FULL), Unavailable),
+    (refused(sqlite3.SQLITE_IOERR_WRITE), Unavailable),
+    (refused(sqlite3.SQLITE_CANTOPEN), Misconfigured),
+    (refused(sqlite3.SQLITE_READONLY), Misconfigured),
+    (refused(sqlite3.SQLITE_NOTADB), Misconfigured),
+    (refused(sqlite3.SQLITE_CORRUPT), Misconfigured),
+    (sqlite3.ProgrammingError("closed"), Misconfigured),
+    (PermissionError(13, "Permission denied"), Misconfigured),
+]
+
+
+@pytest.mark.parametrize(("raised", "failure"), FAILURES, ids=repr)
+def test_what_fails_in_the_file_is_one_of_our_failures(
+    raised: Exception, failure: type[ChatError]
+) -> None:
+    with pytest.raises(failure) as seen, translated():
+        raise raised
+
+    assert seen.value.cause
