@@ -32,3 +32,12 @@ def test_the_benchmark_of_a_run_prints_its_figures() -> None:
         r"^4 files, \d+ passages: [\d.]+ s, \d+ MiB at most$", done.stdout, re.MULTILINE
     )
     assert re.search(r"^[\d.]+ s of it are reading: -?[\d.]+ s beyond$", done.stdout, re.MULTILINE)
+
+
+def test_the_benchmark_of_memory_prints_a_table() -> None:
+    command = [sys.executable, "-m", "bench.memory", "--conversations", "30", "--turns", "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^first page of 30 +[\d.]+ +[\d.]+$", done.stdout, re.MULTILINE)
+    assert re.search(r"^page at 20 +[\d.]+ +[\d.]+$", done.stdout, re.MULTILINE)
