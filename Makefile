@@ -43,7 +43,7 @@ index: $(VENV)/.ingest ## index a folder of documents: make index DOCS=path (ARG
 	@test -n "$(DOCS)" || { echo "Say which folder: make index DOCS=path/to/documents"; exit 2; }
 	@$(BIN)/python -m shared.ingest "$(DOCS)" $(ARGS)
 
-run-fakes: $(VENV)/.dev ## start it over fakes of Azure AI Search and Azure OpenAI
+run-fakes: $(VENV)/.dev ## start it over fakes of Azure's search, models and database
 	@exec $(BIN)/python -m tests.run_fakes --port $(PORT)
 
 test: $(VENV)/.dev ## run the tests (more options: ARGS=...)

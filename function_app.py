@@ -17,10 +17,13 @@ from shared.bootstrap import start
 from shared.errors import ChatError, ClientGone
 from shared.http import Bytes, Call, Reply
 from shared.logs import NoQueries, hush, past_the_host
-from shared.settings import asks_for_keys
+from shared.opensearch.routes import ADMINISTRATIVE, ROUTES
+from shared.settings import asks_admins_for_keys, asks_for_keys
 
 # A method that a route does not list is the host's empty 404: all are listed, the service refuses.
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
+
+ROOT = "{path:maxlength(0)?}"  # the only way to say it: an empty route is the function's name
 
 GRACE = 5.0  # seconds after a request's time limit, for its last line to be read
 
@@ -30,6 +33,7 @@ hush()
 past_the_host()
 
 LEVEL = func.AuthLevel.FUNCTION if asks_for_keys(os.environ) else func.AuthLevel.ANONYMOUS
+ADMIN = func.AuthLevel.ADMIN if asks_admins_for_keys(os.environ) else LEVEL
 app = func.FunctionApp(http_auth_level=LEVEL)
 service = start(os.environ)
 
@@ -64,13 +68,33 @@ async def content(req: Request) -> Response:
     return await reply(req, "/content/{path}")
 
 
+def opensearch(route: str, methods: list[str], level: func.AuthLevel, name: str) -> None:
+    """Serve one of the routes of OpenSearch's clients."""
+
+    async def handler(req: Request) -> Response:
+        return await reply(req, route)
+
+    at = re.sub(r"\{\w+\}", "{path}", route).strip("/") or ROOT
+    app.function_name(name)(app.route(route=at, methods=methods, auth_level=level)(handler))
+
+
+for each in ROUTES:
+    called = "opensearch_" + (re.sub(r"[\W_]+", "_", each).strip("_") or "root")
+    if each in ADMINISTRATIVE:
+        opensearch(each, ["GET", "HEAD"], LEVEL, f"{called}_read")
+        opensearch(each, ["POST", "PUT", "PATCH", "DELETE"], ADMIN, f"{called}_change")
+    else:
+        opensearch(each, METHODS, LEVEL, called)
+
+
 async def reply(req: Request, route: str) -> Response:
     """Hand a request to the service, and its reply to the web server."""
     headers = {name.lower(): value for name, value in req.headers.items()}
     given = headers.get("x-ms-invocation-id", "")  # the platform's own, wherever there is one
     request_id = given if re.fullmatch(r"[\w-]{1,64}", given, re.ASCII) else str(uuid.uuid4())
     path = req.path_params.get("path") or ""
-    call = Call(route, req.method, headers, body(req), req.is_disconnected, request_id, path)
+    query = dict(req.query_params)
+    call = Call(route, req.method, headers, body(req), req.is_disconnected, request_id, path, query)
     return response(await service.reply(call))
 
 

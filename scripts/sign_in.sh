@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Makes the app registration that people sign in with. It has no secret: the app's own identity vouches for it.
 # After `azd up`, once, by someone who may register applications: scripts/sign_in.sh, then `azd provision`.
-# It may be run again, and then writes anew what it has written: scope, redirect, authorized apps. `scripts/sign_in.sh --remove` takes the registration away (azd down does not).
+# It may be run again, and then writes anew what it has written: scope, redirect, authorized apps. The role Chat.Admin is
+# made where there is none of that name, and given to nobody. `scripts/sign_in.sh --remove` takes the registration away (azd down does not).
 set -euo pipefail
 
 graph=https://graph.microsoft.com/v1.0
 azure_cli=04b07795-8ddb-461a-bbee-02f9e1bf7b46      # Microsoft's id of the Azure CLI, the same in every tenant
 scope=6b1f7a52-4c3e-4d0b-9a55-0f8f7d1c2e90          # of our making: one scope, known again in a second run
+admin=4d2c8e1b-93a7-4f56-b1d8-5e0a7c6f2b34          # of our making, too: the role Chat.Admin
 
 fail() {
   echo "$1" >&2
@@ -93,6 +95,21 @@ registered() { # registered PRE_AUTHORIZED: what the registration says, written 
 echo "Writing what it says ..."
 patiently registered "[]" # a scope must be there before anyone is authorized for it
 patiently registered "[{\"appId\": \"$azure_cli\", \"delegatedPermissionIds\": [\"$scope\"]}]"
+
+# Roles, too, are written whole, and Graph takes none away that is enabled: what others made stays, and so does an id that
+# people were given a role by. `origin` is not asked for, as Graph refuses to be told it.
+fields="allowedMemberTypes: allowedMemberTypes, description: description, displayName: displayName"
+roles=$(patiently az ad app show --id "$client" --output json \
+  --query "appRoles[].{$fields, id: id, isEnabled: isEnabled, value: value}")
+if ! grep -Eq '"value": ?"Chat\.Admin"' <<<"$roles"; then
+  echo "Making the role Chat.Admin ..."
+  others=$(tr -d '\r\n' <<<"$roles" | sed -E 's/^ *\[ *//; s/ *\] *$//')
+  patiently az rest --method PATCH --uri "$graph/applications(appId='$client')" \
+    --headers Content-Type=application/json --body "{\"appRoles\": [${others:+$others, }{
+      \"id\": \"$admin\", \"value\": \"Chat.Admin\", \"isEnabled\": true, \"allowedMemberTypes\": [\"User\", \"Application\"],
+      \"displayName\": \"Chat administrator\", \"description\": \"May change the pipelines of the deployment\"
+    }]}"
+fi
 
 az ad sp show --id "$client" --output none 2>/dev/null || patiently az ad sp create --id "$client" --output none
 

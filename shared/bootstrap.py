@@ -63,6 +63,7 @@ def build(settings: Settings) -> Service:
     return Service(
         files=files,
         memory=memory,
+        index=settings.search_index or "documents",
         engine=Rag(retriever, model, words, defaults, settings.allow_client_prompts),
         access=Access(
             settings.sign_in, settings.force_security_filters, alone=not settings.in_azure

@@ -25,11 +25,12 @@ class Words:
     answer: str
     rewrite: str
     followups: str
+    pipeline: str
 
 
 def read_words(folder: Path) -> Words:
-    """Read `answer.txt`, `rewrite.txt` and `followups.txt`. Raises OSError."""
-    names = ("answer", "rewrite", "followups")
+    """Read `answer.txt`, `rewrite.txt`, `followups.txt`, `pipeline.txt`. Raises OSError."""
+    names = ("answer", "rewrite", "followups", "pipeline")
     return Words(*((folder / f"{name}.txt").read_text("utf-8").strip() for name in names))
 
 

@@ -14,21 +14,25 @@ from shared.content import Files
 from shared.content.serve import Shelf
 from shared.deadline import within
 from shared.dialects import pick
-from shared.dialects.wire import CONVERSATION, dumps, media_type
+from shared.dialects.opensearch import VOICE as OPENSEARCH
+from shared.dialects.wire import CONVERSATION, Voice, dumps, media_type
 from shared.errors import (
     BadRequest,
     ChatError,
     ClientGone,
+    DeadlineExceeded,
     MethodNotAllowed,
     Misconfigured,
     NotFound,
 )
 from shared.exchange import FRESH, JSON, Exchange, whole
 from shared.health import Health
-from shared.http import Call, Limits, Reply, read_body, unless_gone
+from shared.http import Call, Limits, Reply, read_body, read_optional, unless_gone
 from shared.logs import Record
 from shared.memory import Memory
 from shared.memory.kept import Keeper
+from shared.opensearch import Asked, Store
+from shared.opensearch import routes as opensearch
 from shared.rag import Rag
 from shared.spans import SILENCE, Tracer
 from shared.traced import traced
@@ -46,6 +50,10 @@ ROUTES: Mapping[str, tuple[str, str]] = {
     "/ask": ("POST", ASKING),
     "/health": ("GET, HEAD", "GET {route}"),
     "/content/{path}": ("GET, HEAD", "GET {route}, where path is a citation's"),
+    **{
+        route: (", ".join(methods), f"{' or '.join(methods)} {{route}}, as OpenSearch's clients do")
+        for route, methods in opensearch.ROUTES.items()
+    },
 }
 
 
@@ -54,7 +62,7 @@ class Service:
     """Answers calls. `problems` are the settings that are wrong: then it only says so.
 
     `files` are those behind citations, `memory` keeps conversations: None where there are none.
-    `health` is what `/health` tells.
+    `health` is what `/health` tells. `index` is what OpenSearch's clients call the one index.
     """
 
     engine: Rag | None = None
@@ -63,12 +71,13 @@ class Service:
     health: Health = field(default_factory=lambda: Health({}))
     files: Files | None = None
     memory: Memory | None = None
+    index: str = "documents"
     tracer: Tracer = SILENCE
     problems: tuple[str, ...] = ()
 
     async def reply(self, call: Call) -> Reply:
         """Answer one call. Never raises, but for being cancelled."""
-        exchange = Exchange(call, Record(call.id, call.method, call.route), pick(call.route, None))
+        exchange = Exchange(call, Record(call.id, call.method, call.route), _voice(call.route))
         try:
             reply = await self._dispatch(exchange)
         except ChatError as failure:
@@ -92,7 +101,27 @@ class Service:
             raise Misconfigured
         if exchange.call.route == "/content/{path}":
             return await self._content(self.engine, exchange)
+        if exchange.call.route in opensearch.ROUTES:
+            return await unless_gone(self._opensearch(self.engine, exchange), exchange.call.gone)
         return await self._chat(self.engine, exchange)
+
+    async def _opensearch(self, engine: Rag, exchange: Exchange) -> Reply:
+        call = exchange.call
+        exchange.record.dialect = exchange.voice.name
+        engine = traced(engine, exchange.traced(self.tracer))
+        store = Store(engine, self.access, self.memory, self.index, self.limits.memory)
+        deadline = asyncio.get_running_loop().time() + self.limits.seconds
+        body = await read_optional(call, self.limits, deadline)
+        if not isinstance(body, dict):
+            raise BadRequest("The body must be a JSON object.")
+        try:
+            async with asyncio.timeout_at(deadline):
+                answer = opensearch.ROUTES[call.route][call.method](
+                    Asked(store, call, body, deadline)
+                )
+                return Reply(200, JSON, dumps(await answer), FRESH)
+        except TimeoutError:
+            raise DeadlineExceeded from None
 
     async def _content(self, engine: Rag, exchange: Exchange) -> Reply:
         if self.files is None:
@@ -163,6 +192,11 @@ class Service:
         status = {"status": "degraded" if failing else "ok"}
         more = {"failing": failing} if failing else {}
         return Reply(200, JSON, dumps({**status, **self.health.names, **more}), FRESH)
+
+
+def _voice(route: str) -> Voice:
+    """Who tells of a failure before the body is read."""
+    return OPENSEARCH if route in opensearch.ROUTES else pick(route, None)
 
 
 def _check_method(call: Call) -> None:

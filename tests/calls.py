@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shared.http import Call, Reply
@@ -49,13 +49,13 @@ def call(
     body: Any = QUESTION,
     headers: Mapping[str, str] = JSON,
     gone: Callable[[], Awaitable[bool]] = never,
+    **more: Any,
 ) -> Call:
-    """A POST; bytes go as they are, a list of bytes in pieces, anything else as JSON."""
+    """A POST, or what `more` says; bytes go as they are, a list of them in pieces, else JSON."""
     raw = [body] if isinstance(body, bytes) else body
     pieces = isinstance(raw, list) and all(isinstance(piece, bytes) for piece in raw) and raw
-    return Call(
-        route, "POST", headers, chunks(pieces or [json.dumps(body).encode()]), gone, "call-1"
-    )
+    data = chunks(pieces or [json.dumps(body).encode()])
+    return replace(Call(route, "POST", headers, data, gone, "call-1"), **more)
 
 
 async def read(reply: Reply) -> Got:
@@ -74,3 +74,20 @@ def ask(asked: Call, service: Service | None = None) -> Got:
         return await read(await (service or Service(engine())).reply(asked))
 
     return asyncio.run(go())
+
+
+class Client:
+    """Calls the routes of one service, for one user at a time."""
+
+    def __init__(self, service: Service, headers: dict[str, str] = JSON) -> None:
+        self.service, self.headers = service, headers
+
+    def __call__(
+        self, method: str, route: str, body: Any = b"", path: str = "", **query: Any
+    ) -> Got:
+        texts = {name: str(value) for name, value in query.items()}
+        asked = call(route, body or [b""], self.headers, method=method, path=path, query=texts)
+        return ask(asked, self.service)
+
+    def as_(self, headers: dict[str, str]) -> Client:
+        return Client(self.service, headers)

@@ -45,7 +45,7 @@ STANDARD = Source(
 )
 USAGE = Usage(prompt_tokens=40, completion_tokens=9)
 ANSWER = (Delta("Dental care "), Delta("[plans/plus.pdf#page=2]."), Done("stop", usage=USAGE))
-WORDS = Words(answer="Answer.", rewrite="Rewrite.", followups="Ask <<more?>>")
+WORDS = Words(answer="Answer.", rewrite="Rewrite.", followups="Ask <<more?>>", pipeline="Search.")
 
 
 class FakeModel:
@@ -269,6 +269,8 @@ class ObeyingModel:
 def read_orders(prompt: Prompt) -> list[tuple[str, str]]:
     """The orders in the question, whether it is to be answered or rewritten."""
     question = prompt.messages[-1].content.partition("\n\nSources:")[0]
+    if question == "ANSWER:":  # as a search pipeline asks
+        question = prompt.messages[-2].content.removeprefix("QUESTION: ")
     found = [ORDER.fullmatch(part) for part in question.split("; ")]
     return [(order[1], order[2]) for order in found if order is not None]
 

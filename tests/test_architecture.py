@@ -53,6 +53,12 @@ PLAIN = {
     for name in ("function_words", "images", "names", "sentences", "text", "tokens", "waits")
 }
 WIRE = {f"shared.dialects.{name}" for name in ("wire", "request", "files")}
+# OpenSearch's wire: its later half stands on the earlier one.
+SEARCHING = {"shared.dialects.opensearch", "shared.dialects.opensearch_search"}
+OPENSEARCH = {
+    f"shared.opensearch.{name}"
+    for name in ("generation", "memory", "pipelines", "routes", "search")
+}
 FILING = {f"shared.content.{name}" for name in ("conditions", "kinds", "names")}
 ROWS = {"shared.dialects.ai_chat", "shared.dialects.rag_chat"}
 SERVICE = {
@@ -90,6 +96,21 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shared.http": NOUNS | {"shared.dialects.wire"},
     "shared.dialects": WIRE | ROWS,
     **dict.fromkeys(WIRE | ROWS, NOUNS | PLAIN | WIRE),
+    **dict.fromkeys(SEARCHING, NOUNS | WIRE | SEARCHING | {"shared.memory"}),
+    "shared.opensearch": NOUNS
+    | SEAMS
+    | WIRE
+    | SEARCHING
+    | {f"shared.{name}" for name in ("auth", "http", "rag")},
+    **dict.fromkeys(
+        OPENSEARCH,
+        NOUNS
+        | SEAMS
+        | WIRE
+        | SEARCHING
+        | OPENSEARCH
+        | {f"shared.{name}" for name in ("memory.kept", "opensearch", "prompt", "rag")},
+    ),
     "shared.health": NOUNS,
     "shared.content.conditions": NOUNS | SEAMS,
     "shared.content.kinds": set(),
@@ -103,7 +124,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     | SEAMS
     | WIRE
     | SERVICE
-    | {"shared.content.serve", "shared.memory.kept"},
+    | {"shared.content.serve", "shared.dialects.opensearch", "shared.memory.kept"}
+    | {"shared.opensearch", "shared.opensearch.routes"},
     **dict.fromkeys(ADAPTERS | PRIVATE, NOUNS | SEAMS | PLAIN | ADAPTERS | PRIVATE),
     "shared.open_telemetry": {"shared.spans"},
     "shared.clients": ADAPTERS | {"shared.retrieval", "shared.settings"},
@@ -118,7 +140,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"shared.service", "shared.settings"},
     "function_app": {
         f"shared.{name}" for name in ("bootstrap", "errors", "http", "logs", "settings")
-    },
+    }
+    | {"shared.opensearch.routes"},
 }
 
 

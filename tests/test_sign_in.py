@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.servers import LAPTOP
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = ROOT / "scripts" / "sign_in.sh"
@@ -43,16 +46,20 @@ apps = [call[2] for call in asked if call[:2] == ["ad", "app"]]
 made = [word for word in apps if word in ("create", "delete")]
 if words[:3] == ["ad", "app", "show"] and made[-1:] == ["delete"]:
     sys.exit(3)
+if words[:3] == ["ad", "app", "show"] and "--query" in words:
+    bodies = [json.loads(call[call.index("--body") + 1]) for call in asked if call[0] == "rest"]
+    roles = [body["appRoles"] for body in bodies if "appRoles" in body]
+    print(json.dumps(roles[-1] if roles else [], indent=2))
 if words[:3] == ["ad", "sp", "show"]:
     sys.exit(["ad", "sp", "create"] not in [call[:3] for call in asked])
 if words[:4] == ["ad", "app", "federated-credential", "list"]:
     if "create" in [call[3] for call in asked if len(call) > 3]:
         print("app-identity-1")
 """
+CHANGES = ("opensearch_search_pipeline_name_change", "opensearch_cluster_settings_change")
 PRINT = """import function_app
 for one in function_app.app.get_functions():
-    trigger = one.get_trigger().get_dict_repr()
-    print(trigger["route"], trigger["authLevel"].name)
+    print(one.get_function_name(), one.get_trigger().get_dict_repr()["authLevel"].name)
 """
 
 
@@ -81,8 +88,17 @@ class Machine:
 
     def delete(self) -> None:
         """What somebody else does by hand."""
-        words = ["ad", "app", "delete", "--id", "client-1"]
+        self.by_hand("ad", "app", "delete", "--id", "client-1")
+
+    def by_hand(self, *words: str) -> None:
         subprocess.run([str(self.folder / "az"), *words], check=True)
+
+    def bodies(self) -> list[dict[str, Any]]:
+        """What the registration was told to be, call by call."""
+        return [json.loads(call[call.index("--body") + 1]) for call in self.asked("rest")]
+
+    def roles(self) -> list[list[dict[str, Any]]]:
+        return [body["appRoles"] for body in self.bodies() if "appRoles" in body]
 
     @property
     def values(self) -> dict[str, str]:
@@ -120,8 +136,7 @@ def test_the_registration_trusts_the_app_s_identity_and_has_no_secret(tmp_path: 
 def test_the_registration_says_what_the_app_s_sign_in_relies_on(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     machine.run()
-    calls = machine.asked("rest")
-    first, last = (json.loads(call[call.index("--body") + 1]) for call in calls)
+    first, last, _ = machine.bodies()
     (scope,) = last["api"]["oauth2PermissionScopes"]
 
     assert last["identifierUris"] == ["api://client-1"]
@@ -145,6 +160,66 @@ def test_a_second_run_makes_nothing_twice(tmp_path: Path) -> None:
     assert len(machine.asked("ad", "app", "create")) == 1
     assert len(machine.asked("ad", "sp", "create")) == 1
     assert len(machine.asked("ad", "app", "federated-credential", "create")) == 1
+
+
+@needs_bash
+def test_the_registration_has_a_role_for_those_who_change_pipelines_and_gives_it_to_nobody(
+    tmp_path: Path,
+) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    machine.run()
+    again = machine.run()
+    ((role,),) = machine.roles()
+
+    assert again.returncode == 0, again.stderr
+    assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", role.pop("id"))
+    assert role.pop("displayName")
+    assert role == {
+        "value": "Chat.Admin",
+        "isEnabled": True,
+        "allowedMemberTypes": ["User", "Application"],
+        "description": "May change the pipelines of the deployment",
+    }
+    assert "appRoleAssign" not in machine.calls.read_text()
+
+
+def made_by_hand(value: str) -> dict[str, Any]:
+    """A role that is not the script's."""
+    return {
+        "allowedMemberTypes": ["User"],
+        "description": 'Of a fork: "[mine]"',
+        "displayName": "Mine",
+        "id": "role-of-a-fork",
+        "isEnabled": True,
+        "value": value,
+    }
+
+
+@needs_bash
+@pytest.mark.parametrize(("value", "writes"), [("Reader", 1), ("Chat.Admin", 0)])
+def test_roles_that_somebody_made_stay_as_they_are(value: str, writes: int, tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    mine = made_by_hand(value)
+    machine.by_hand("rest", "--body", json.dumps({"appRoles": [mine]}))
+    done = machine.run()
+    _, *written = machine.roles()
+
+    assert done.returncode == 0, done.stderr
+    assert len(written) == writes
+    for roles in written:
+        assert roles[0] == mine
+        assert [role["value"] for role in roles] == [value, "Chat.Admin"]
+
+
+@needs_bash
+def test_the_role_is_asked_for_without_what_may_not_be_written_back(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    machine.run()
+    (asked,) = machine.asked("ad", "app", "show")
+    fields = re.findall(r"(\w+): (\w+)", asked[asked.index("--query") + 1])
+
+    assert {name for name, _ in fields} == set(made_by_hand("x"))
+    assert all(name == value for name, value in fields)
 
 
 @needs_bash
@@ -209,7 +284,7 @@ def levels(**settings: str) -> dict[str, str]:
     """What each route of the app asks for, loaded anew with these settings."""
     run = subprocess.run(
         [sys.executable, "-c", PRINT],
-        env=os.environ | settings,
+        env=os.environ | LAPTOP | settings,
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -233,7 +308,19 @@ def test_every_route_but_health_asks_for_a_key(settings: dict[str, str]) -> None
     asked = levels(**settings)
 
     assert asked.pop("health") == "ANONYMOUS"
+    assert {asked.pop(name) for name in CHANGES} <= {"FUNCTION", "ADMIN"}
     assert set(asked.values()) == {"FUNCTION"}
+
+
+def test_what_holds_for_all_is_changed_with_the_master_key_in_azure_without_a_sign_in() -> None:
+    azure = {"WEBSITE_SITE_NAME": "chat"}
+    for settings in (azure, azure | {"CALLERS": "anyone"}, azure | {"DEFAULT_TOP": "x"}):
+        asked = levels(**settings)
+        assert {asked.pop(name) for name in CHANGES} == {"ADMIN"}
+        assert "ADMIN" not in asked.values()
+    signed_in = levels(**azure, CALLERS="signed-in", WEBSITE_AUTH_ENABLED="true")
+    assert {signed_in[name] for name in CHANGES} == {"ANONYMOUS"}
+    assert levels()["opensearch_search_pipeline_name_change"] == "FUNCTION"
 
 
 def test_no_route_asks_for_a_key_where_sign_in_does_or_anyone_may_call() -> None:

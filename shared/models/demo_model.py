@@ -22,6 +22,10 @@ UNKNOWN = "I don't know: the documents that were found do not answer this."
 FOLLOWUPS = 3
 WANTED = "double angle brackets"  # how a prompt asks for follow-up questions
 
+# How a search pipeline puts its question.
+RESULT = re.compile(r"SEARCH RESULT \d+: ")
+ASKS, ANSWERS = "QUESTION: ", "ANSWER:"
+
 _EXTENSION = re.compile(r"\.\w+$")
 _MOST_TOPIC_WORDS = 6
 _MOST_LABEL_WORDS = 3
@@ -64,6 +68,8 @@ async def _stream(prompt: Prompt) -> ModelStream:
 
 def reply(task: str, messages: Sequence[Message]) -> str:
     """The whole answer to a prompt's messages."""
+    if messages[-1].content == ANSWERS:
+        return of_results([message.content for message in messages if message.role == "user"])
     earlier = [message.content for message in messages[:-1] if message.role == "user"]
     last = messages[-1].content
     if task == "rewrite":
@@ -74,6 +80,15 @@ def reply(task: str, messages: Sequence[Message]) -> str:
     answer = quoted(quotes(asked(questions), found))
     wanted = any(message.role == "system" and WANTED in message.content for message in messages)
     return "\n".join((answer, *followups(found, questions))) if wanted else answer
+
+
+def of_results(told: Sequence[str]) -> str:
+    """The answer to a search pipeline's prompt: what it tells as a user, in order."""
+    results = [" ".join(text.split()) for text in told if RESULT.match(text)]
+    places = [place for place, text in enumerate(told) if RESULT.match(text)]
+    earlier = told[max(places, default=0) + 1 : -2]
+    questions = [*earlier, told[-2].removeprefix(ASKS)]
+    return quoted(quotes(asked(questions), sentences(results)))
 
 
 def quoted(chosen: Sequence[Sentence]) -> str:

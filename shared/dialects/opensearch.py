@@ -1,0 +1,224 @@
+"""OpenSearch's conversation memory: its requests and answers, in the names of 2.11 and of 2.12.
+
+"Conversation memory" of the document; the later names are those of OpenSearch's own clients.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
+
+from shared.dialects.request import named
+from shared.dialects.wire import Json, Voice
+from shared.errors import (
+    BadRequest,
+    ChatError,
+    DeadlineExceeded,
+    Forbidden,
+    MethodNotAllowed,
+    NotFound,
+    TooLarge,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+    Unsupported,
+    UnsupportedMediaType,
+)
+from shared.memory import Conversation, Interaction, Page, Said
+
+M = TypeVar("M", bound=BaseModel)
+SUCCESS: Json = {"success": True}
+ACKNOWLEDGED: Json = {"acknowledged": True}
+MOST = 1000  # entries of a page: what a message holds can be long
+
+
+class ParsingError(BadRequest):
+    """A search that is written in a way that is not understood here."""
+
+
+class IndexNotFound(NotFound):
+    """A search of another index than the one there is."""
+
+
+# What OpenSearch calls our failures; the first that fits.
+TYPES: Sequence[tuple[type[ChatError], str]] = (
+    (ParsingError, "parsing_exception"),
+    (IndexNotFound, "index_not_found_exception"),
+    (NotFound, "resource_not_found_exception"),
+    (BadRequest, "illegal_argument_exception"),
+    (Unauthorized, "security_exception"),
+    (Forbidden, "security_exception"),
+    (MethodNotAllowed, "method_not_allowed_exception"),
+    (TooLarge, "content_too_long_exception"),
+    (UnsupportedMediaType, "media_type_header_exception"),
+    (TooManyRequests, "rejected_execution_exception"),
+    (Unsupported, "unsupported_operation_exception"),
+    (DeadlineExceeded, "timeout_exception"),
+    (Unavailable, "unavailable_exception"),
+    (ChatError, "exception"),
+)
+
+
+def error(failure: ChatError, _body: Any = None) -> Json:
+    """A failure in OpenSearch's shape."""
+    kind = next(name for known, name in TYPES if isinstance(failure, known))
+    field = f"{failure.field}: " if failure.field else ""
+    said = {"type": kind, "reason": f"{field}{failure.message}"}
+    return {"error": {"root_cause": [said], **said}, "status": failure.status}
+
+
+VOICE = Voice(name="opensearch", error=error)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What an age calls things.
+
+    `newest_first` is the order inside of a conversation; `objects` is whether the additional
+    information may be an object.
+    """
+
+    conversation: str
+    interaction: str
+    conversations: str
+    interactions: str
+    newest_first: bool = False
+    objects: bool = False
+
+
+OLD = Names("conversation_id", "interaction_id", "conversations", "interactions", newest_first=True)
+NEW = Names("memory_id", "message_id", "memories", "messages", objects=True)
+
+
+class Body(BaseModel):
+    """What a request may bring; other keys are ignored."""
+
+    model_config = ConfigDict(strict=True)
+    name: str | None = None
+    input: str | None = None
+    prompt_template: str | None = None
+    response: str | None = None
+    origin: str | None = None
+    additional_info: str | None = None
+
+
+class LaterBody(Body):
+    """The same, where the additional information may be an object."""
+
+    additional_info: str | dict[str, Any] | None = None  # type: ignore[assignment]
+
+
+class Paging(BaseModel):
+    """Which part of a list, as query parameters say it."""
+
+    max_results: int = Field(default=10, ge=1, le=MOST)
+    next_token: int = Field(default=0, ge=0, lt=2**31)
+
+
+def read(model: type[M], given: Any, prefix: str = "") -> M:
+    """A body, a part of one, or query parameters. Raises BadRequest that names what is wrong."""
+    if not isinstance(given, Mapping):
+        raise BadRequest(f"{prefix.rstrip('.') or 'The body'} must be an object")
+    try:
+        return model.model_validate(given)
+    except ValidationError as failure:
+        raise BadRequest(named(failure, lambda path: f"{prefix}{path}")) from None
+
+
+def page(query: Mapping[str, str]) -> Page:
+    """The part of a list that is asked for. Raises BadRequest."""
+    given = read(Paging, query)
+    return Page(given.next_token, given.max_results)
+
+
+def name(body: Any) -> str:
+    """The name of a conversation that is to begin: empty without one. Raises BadRequest."""
+    return read(Body, body).name or ""
+
+
+def new_name(body: Any) -> str:
+    """The name that a conversation is to have. Raises BadRequest."""
+    given = read(Body, body).name
+    if given is None:
+        raise BadRequest("name: is required: nothing else can be changed")
+    return given
+
+
+def said(names: Names, body: Any) -> Said:
+    """What was said. Raises BadRequest, also where nothing was."""
+    given = read(LaterBody if names.objects else Body, body)
+    texts = {key: getattr(given, key) for key in _FIELDS}
+    info = texts["additional_info"]
+    texts["additional_info"] = info if isinstance(info, str) else _text(info)
+    if not any(texts.values()):
+        raise BadRequest(f"at least one of {', '.join(_FIELDS)} must not be empty")
+    return Said(**{key: text or "" for key, text in texts.items()})
+
+
+def annotation(body: Any) -> str:
+    """The additional information that is to stand instead. Raises BadRequest."""
+    given = read(LaterBody, body).additional_info
+    if given is None:
+        raise BadRequest("additional_info: is required: nothing else can be changed")
+    return given if isinstance(given, str) else _text(given)
+
+
+_FIELDS = ("input", "prompt_template", "response", "origin", "additional_info")
+
+
+def _text(info: Mapping[str, Any] | None) -> str:
+    return "" if info is None else json.dumps(info, ensure_ascii=False)
+
+
+def begun(names: Names, conversation: Conversation) -> Json:
+    """A conversation that was begun."""
+    return {names.conversation: conversation.id}
+
+
+def added(names: Names, interaction: Interaction) -> Json:
+    """Something that was added to a conversation."""
+    return {names.interaction: interaction.id}
+
+
+def conversation(names: Names, given: Conversation) -> Json:
+    """One of the conversations."""
+    told = {"name": given.name, "create_time": given.created}
+    return {names.conversation: given.id, **told}
+
+
+def interaction(names: Names, given: Interaction) -> Json:
+    """One of the interactions."""
+    info = given.said.additional_info
+    told = {**asdict(given.said), "additional_info": _object(info) if names.objects else info}
+    ids = {names.interaction: given.id, names.conversation: given.conversation}
+    return {**ids, "create_time": given.created, **told}
+
+
+def _object(info: str) -> Any:
+    """The object that additional information was given as; a text stays one."""
+    try:
+        read = from_json(info, allow_inf_nan=False)
+    except ValueError:
+        return info
+    return read if isinstance(read, dict) else info
+
+
+def listed(key: str, entries: Sequence[Json], asked: Page) -> Json:
+    """A page of a list. Its end tells the next position only where the page is full."""
+    more = {"next_token": asked.start + asked.size} if len(entries) == asked.size else {}
+    return {key: list(entries), **more}
+
+
+def renamed(conversation: str) -> Json:
+    """That a conversation was changed, as OpenSearch says it of a document."""
+    return {"_index": ".plugins-ml-memory-meta", "_id": conversation, "result": "updated"}
+
+
+def annotated(interaction: str) -> Json:
+    """That an interaction was changed."""
+    return {"_index": ".plugins-ml-memory-message", "_id": interaction, "result": "updated"}

@@ -1,0 +1,75 @@
+"""What the routes of OpenSearch's conversational search are answered with."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from shared.auth import Access
+from shared.dialects.opensearch_search import Pipeline
+from shared.dialects.wire import Json
+from shared.errors import Unsupported
+from shared.http import Call
+from shared.memory import Memory
+from shared.rag import Rag
+
+NO_MEMORY = (
+    "This deployment keeps no conversations: set AZURE_COSMOS_ENDPOINT, or MEMORY_FILE on one "
+    "machine."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """What there is to answer with: the parts of a chat, and a memory or None.
+
+    `index` is the name of the one index. `seconds` is how long one call of the memory may take.
+    """
+
+    engine: Rag
+    access: Access
+    memory: Memory | None
+    index: str
+    seconds: float
+
+    @property
+    def kept(self) -> Memory:
+        """The memory. Raises Unsupported where there is none."""
+        if self.memory is None:
+            raise Unsupported(NO_MEMORY)
+        return self.memory
+
+    @property
+    def default(self) -> Pipeline:
+        """The pipeline that the settings make."""
+        return Pipeline(
+            description="The answer to the question, made from the settings of the deployment.",
+            model_id=self.engine.model.name,
+            context_field_list=["text"],
+            system_prompt=self.engine.words.pipeline,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call with its JSON body, to be answered until `deadline` (the event loop's clock)."""
+
+    store: Store
+    call: Call
+    body: Json
+    deadline: float
+
+    @property
+    def mine(self) -> tuple[str, Memory]:
+        """Who asks, and the memory. Raises Unsupported, Unauthorized."""
+        memory = self.store.kept
+        return self.store.access.owner(self.call.headers), memory
+
+
+Handler = Callable[[Asked], Awaitable[Json]]
+"""Answers a call with JSON. Raises ChatErrors."""
+
+
+async def alive(_asked: Asked) -> Json:
+    """For whoever asks whether there is anybody."""
+    return {}

@@ -1,0 +1,136 @@
+"""The answer that a pipeline makes of the hits of a search, as the document tells a model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from shared import prompt as prompts
+from shared.chat import Message, Source, collect
+from shared.dialects import opensearch_search as wire
+from shared.dialects.opensearch_search import RAG, Pipeline, Question
+from shared.dialects.wire import Json
+from shared.errors import ChatError, DeadlineExceeded
+from shared.memory import Interaction, Said
+from shared.memory.kept import clean, turns
+from shared.models import Model, Prompt
+from shared.opensearch import Asked
+from shared.rag import checked
+
+NOT_STORED = "The answer was not stored in the conversation."
+LEAST_SECONDS = 1.0  # for the model, however little is left of the request's time
+
+log = logging.getLogger("chat")
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """The conversation that an answer belongs to, and its newest interactions, oldest first."""
+
+    owner: str
+    id: str
+    before: tuple[Interaction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the model is told, and which contexts are in it."""
+
+    messages: tuple[Message, ...]
+    instructions: str
+    contexts: tuple[str, ...]
+
+
+async def generated(
+    asked: Asked,
+    pipeline: Pipeline,
+    question: Question,
+    sources: tuple[Source, ...],
+    talk: Talk | None,
+) -> Json:
+    """The answer, stored when it is whole; or why there is none."""
+    texts = wire.contexts(sources[: question.contexts], pipeline.context_field_list)
+    before = talk.before if talk else ()
+    model = asked.store.engine.model
+    try:
+        told = await asyncio.to_thread(_told, model, pipeline, question.text, texts, before)
+        said = await _said(asked, told, question.seconds)
+    except ChatError as failure:
+        _log(asked, failure)
+        return wire.failed(failure.message)
+    stored, warning = await _stored(asked, talk, _interaction(question, told, said))
+    return wire.generated(said, question.names, stored, warning)
+
+
+def _told(
+    model: Model,
+    pipeline: Pipeline,
+    question: str,
+    texts: Sequence[str],
+    before: Iterable[Interaction],
+) -> Told:
+    """The messages, in the order of the document: what does not fit is left out, as in a chat."""
+    system = [Message("system", pipeline.system_prompt)] if pipeline.system_prompt else []
+    user = [Message("user", pipeline.user_instructions)] if pipeline.user_instructions else []
+    asking = (Message("user", f"QUESTION: {question}"), Message("user", "ANSWER:"))
+    room = prompts.room_for((*system, *user, *asking), model)
+    results = _fitting(texts, room, model)
+    room -= prompts.cost(results, model.count)
+    history = prompts.newest(turns(before), room, model)
+    messages = (*system, *user, *results, *history, *asking)
+    instructions = "\n".join(message.content for message in (*system, *user))
+    return Told(messages, instructions, tuple(texts[: len(results)]))
+
+
+def _fitting(texts: Sequence[str], room: int, model: Model) -> list[Message]:
+    """The first results that fit into `room` tokens together."""
+    kept: list[Message] = []
+    for number, text in enumerate(texts, 1):
+        result = Message("user", f"SEARCH RESULT {number}: {text}")
+        room -= prompts.cost([result], model.count)
+        if room < 0:
+            break
+        kept.append(result)
+    return kept
+
+
+async def _said(asked: Asked, told: Told, seconds: float) -> str:
+    """The model's whole answer. Raises ChatErrors."""
+    engine = asked.store.engine
+    # A request that ends in a 504 would be repeated: there must be time to say what went wrong.
+    left = asked.deadline - asyncio.get_running_loop().time() - asked.store.seconds
+    seconds = min(seconds, max(LEAST_SECONDS, left))
+    prompt = Prompt("answer", told.messages, engine.defaults.temperature or 0.0)
+    try:
+        async with asyncio.timeout(seconds), engine.model.open(prompt) as stream:
+            return (await collect(checked(stream))).content
+    except TimeoutError:
+        raise DeadlineExceeded(f"The model did not answer within {seconds:.3g} seconds.") from None
+
+
+def _interaction(question: Question, told: Told, said: str) -> Said:
+    contexts = json.dumps(told.contexts, ensure_ascii=False)
+    return Said(question.text, told.instructions, said, RAG, contexts)
+
+
+async def _stored(asked: Asked, talk: Talk | None, said: Said) -> tuple[str | None, str | None]:
+    """The id that an answer was stored by; a sentence where it could not be."""
+    if talk is None:
+        return None, None
+    try:
+        async with asyncio.timeout(asked.store.seconds):
+            interactions = asked.store.kept.interactions
+            added = await interactions.add(talk.owner, talk.id, clean(said))
+    except (ChatError, TimeoutError) as failure:
+        _log(asked, failure)
+        return None, NOT_STORED
+    return added.id, None
+
+
+def _log(asked: Asked, failure: Exception) -> None:
+    cause = getattr(failure, "cause", None) or ""
+    name = type(failure).__name__
+    log.warning("request id=%s pipeline: %s: %s", asked.call.id, name, cause)

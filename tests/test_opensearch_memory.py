@@ -1,0 +1,318 @@
+"""The memory API over a real store: both ages, their errors, and who sees what."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.auth import Access
+from shared.http import Limits
+from shared.opensearch.routes import ROUTES
+from shared.service import Service
+from tests.calls import JSON, Client
+from tests.fakes import engine
+from tests.stores import remembering
+
+OLD = "/_plugins/_ml/memory/conversation"
+NEW = "/_plugins/_ml/memory"
+ANNA = JSON | {"x-ms-client-principal-id": "anna"}
+BEN = JSON | {"x-ms-client-principal-id": "ben"}
+SAID = {
+    "input": "How do I make an interaction?",
+    "prompt_template": "Hello OpenAI, can you answer this question? [INFO] \n [QUESTION]",
+    "response": "Hello, this is OpenAI. Here is the answer to your question.",
+    "origin": "MyFirstOpenAIWrapper",
+    "additional_info": "Additional text related to the answer",
+}
+
+
+@pytest.fixture
+def laptop(tmp_path: Path) -> Iterator[Client]:
+    with remembering(tmp_path) as memory:
+        yield Client(Service(engine(), memory=memory))
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Iterator[Client]:
+    access = Access(sign_in=True, alone=False)
+    with remembering(tmp_path) as memory:
+        yield Client(Service(engine(), access, memory=memory), ANNA)
+
+
+def error(kind: str, reason: str, status: int) -> dict[str, Any]:
+    said = {"type": kind, "reason": reason}
+    return {"error": {"root_cause": [said], **said}, "status": status}
+
+
+def test_the_documents_conversation(laptop: Client) -> None:
+    begun = laptop("POST", OLD, {"name": "Example conversation"})
+    (conversation,) = begun.json.values()
+    added = laptop("POST", f"{OLD}/{{id}}", SAID, conversation)
+    (interaction,) = added.json.values()
+    listed = laptop("GET", OLD, max_results=3, next_token=0)
+    inside = laptop("GET", f"{OLD}/{{id}}", path=conversation)
+    gone = laptop("DELETE", f"{OLD}/{{id}}", path=conversation)
+
+    assert {got.status for got in (begun, added, listed, inside, gone)} == {200}
+    assert begun.json == {"conversation_id": conversation}
+    assert added.json == {"interaction_id": interaction}
+    (named,) = listed.json["conversations"]
+    assert named == {
+        "conversation_id": conversation,
+        "name": "Example conversation",
+        "create_time": named["create_time"],
+    }
+    assert "next_token" not in listed.json
+    (said,) = inside.json["interactions"]
+    assert said == {
+        "interaction_id": interaction,
+        "conversation_id": conversation,
+        "create_time": said["create_time"],
+        **SAID,
+    }
+    assert gone.json == {"success": True}
+    assert laptop("GET", OLD).json == {"conversations": []}
+
+
+def test_the_later_names_and_their_order(laptop: Client) -> None:
+    begun = laptop("POST", NEW, {"name": "first"})
+    memory = begun.json["memory_id"]
+    info = {"suggestion": "api.openai.com", "deep": [1, {"x": None}]}
+    ids = [
+        laptop("POST", f"{NEW}/{{id}}/messages", body, memory).json["message_id"]
+        for body in ({"input": "one", "additional_info": info}, {"response": "two"})
+    ]
+    listed = laptop("GET", f"{NEW}/{{id}}/messages", path=memory)
+    renamed = laptop("PUT", f"{NEW}/{{id}}", {"name": "second"}, memory)
+    changed = laptop("PUT", f"{NEW}/message/{{id}}", {"additional_info": {"liked": True}}, ids[0])
+    one = laptop("GET", f"{NEW}/message/{{id}}", path=ids[0])
+
+    assert begun.json == {"memory_id": memory}
+    assert [it["message_id"] for it in listed.json["messages"]] == ids
+    first, second = listed.json["messages"]
+    assert first["additional_info"] == info
+    assert (first["response"], second["input"], second["additional_info"]) == ("", "", "")
+    assert (renamed.json["_id"], renamed.json["result"]) == (memory, "updated")
+    assert (changed.json["_id"], changed.json["result"]) == (ids[0], "updated")
+    assert one.json["additional_info"] == {"liked": True}
+    assert (one.json["memory_id"], one.json["input"]) == (memory, "one")
+    found = laptop("GET", f"{NEW}/{{id}}", path=memory).json
+    assert found == {"memory_id": memory, "name": "second", "create_time": found["create_time"]}
+    assert laptop("GET", NEW).json["memories"] == [found]
+    assert laptop("DELETE", f"{NEW}/{{id}}", path=memory).json == {"success": True}
+
+
+def test_both_ages_see_the_same_conversations(laptop: Client) -> None:
+    conversation = laptop("POST", OLD).json["conversation_id"]
+    laptop(
+        "POST",
+        f"{NEW}/{{id}}/messages",
+        {"input": "one", "additional_info": {"a": 1}},
+        conversation,
+    )
+    laptop("POST", f"{OLD}/{{id}}", {"input": "two", "additional_info": "text"}, conversation)
+
+    old = laptop("GET", f"{OLD}/{{id}}", path=conversation).json["interactions"]
+    new = laptop("GET", f"{NEW}/{{id}}/messages", path=conversation).json["messages"]
+
+    assert [it["input"] for it in old] == ["two", "one"]
+    assert [it["input"] for it in new] == ["one", "two"]
+    assert [it["additional_info"] for it in old] == ["text", '{"a": 1}']
+    assert [it["additional_info"] for it in new] == [{"a": 1}, "text"]
+
+
+def test_a_full_page_says_where_the_next_one_begins(laptop: Client) -> None:
+    for name in "GFEDCBA":
+        laptop("POST", OLD, {"name": name})
+
+    def names(**query: Any) -> tuple[str, int | None]:
+        got = laptop("GET", OLD, **query).json
+        return "".join(it["name"] for it in got["conversations"]), got.get("next_token")
+
+    assert names() == ("ABCDEFG", None)
+    assert names(max_results=7) == ("ABCDEFG", 7)
+    assert names(max_results=3) == ("ABC", 3)
+    assert names(max_results=3, next_token=3) == ("DEF", 6)
+    assert names(max_results=3, next_token=6) == ("G", None)
+    assert names(max_results=3, next_token=100) == ("", None)
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ({"max_results": 0}, "max_results: must be 1 or more"),
+        ({"max_results": -1}, "max_results: must be 1 or more"),
+        ({"max_results": 1001}, "max_results: must be 1000 or less"),
+        ({"max_results": "ten"}, "max_results: must be a whole number"),
+        ({"next_token": -1}, "next_token: must be 0 or more"),
+        ({"next_token": 10**30}, "next_token: must be less than 2147483648"),
+    ],
+)
+@pytest.mark.parametrize("route", [OLD, NEW])
+def test_a_wrong_page_is_named(
+    laptop: Client, route: str, query: dict[str, Any], reason: str
+) -> None:
+    got = laptop("GET", route, **query)
+
+    assert (got.status, got.json) == (400, error("illegal_argument_exception", reason, 400))
+
+
+@pytest.mark.parametrize(
+    ("method", "route", "body", "reason"),
+    [
+        ("POST", OLD, {"name": 7}, "name: must be a string"),
+        ("POST", OLD, [1], "The body must be a JSON object."),
+        ("POST", OLD, b"{", "The body is not valid JSON (line 1 column 1)."),
+        ("POST", f"{OLD}/{{id}}", {}, None),
+        ("POST", f"{OLD}/{{id}}", {"input": "", "origin": None}, None),
+        ("POST", f"{OLD}/{{id}}", {"input": ["x"]}, "input: must be a string"),
+        ("POST", f"{OLD}/{{id}}", {"additional_info": {}}, "additional_info: must be a string"),
+        ("PUT", f"{NEW}/{{id}}", {}, "name: is required: nothing else can be changed"),
+        (
+            "PUT",
+            f"{NEW}/message/{{id}}",
+            {"input": "changed"},
+            "additional_info: is required: nothing else can be changed",
+        ),
+    ],
+)
+def test_a_wrong_body_is_named_and_nothing_is_stored(
+    laptop: Client, method: str, route: str, body: Any, reason: str | None
+) -> None:
+    conversation = laptop("POST", OLD, {"name": "mine"}).json["conversation_id"]
+    nothing = "at least one of input, prompt_template, response, origin, additional_info must not "
+    got = laptop(method, route, body, conversation)
+
+    assert (got.status, got.media_type) == (400, "application/json")
+    said = error("illegal_argument_exception", reason or f"{nothing}be empty", 400)
+    assert got.json == said
+    assert [it["name"] for it in laptop("GET", OLD).json["conversations"]] == ["mine"]
+    assert laptop("GET", f"{OLD}/{{id}}", path=conversation).json == {"interactions": []}
+
+
+VERBS = [
+    (method, route)
+    for route in ROUTES
+    for method in ROUTES[route]
+    if "{id}" in route and route.startswith(NEW) and not route.endswith(("traces", "_search"))
+]
+
+
+def put(client: Client) -> dict[str, str]:
+    """A conversation with something in it, and their ids by the routes that name them."""
+    conversation = client("POST", OLD, {"name": "private"}).json["conversation_id"]
+    said = client("POST", f"{OLD}/{{id}}", SAID, conversation).json["interaction_id"]
+    return {route: said if "/message/" in route else conversation for _, route in VERBS}
+
+
+@pytest.mark.parametrize(("method", "route"), VERBS)
+def test_what_is_anothers_cannot_be_told_from_what_is_not_there(
+    cloud: Client, method: str, route: str
+) -> None:
+    ids = put(cloud)
+    body = {"name": "stolen", "additional_info": "stolen"}
+    before = cloud("GET", OLD).json, cloud("GET", f"{OLD}/{{id}}", path=ids[f"{OLD}/{{id}}"]).json
+    ben = cloud.as_(BEN)
+    foreign = ben(method, route, body, ids[route])
+    missing = ben(method, route, body, "0" * 24)
+
+    assert (foreign.status, missing.status) == (404, 404)
+    assert foreign.data.replace(ids[route].encode(), b"0" * 24) == missing.data
+    kind = "Interaction" if "/message/" in route else "Conversation"
+    reason = f"{kind} [{ids[route]}] not found"
+    assert foreign.json == error("resource_not_found_exception", reason, 404)
+    after = cloud("GET", OLD).json, cloud("GET", f"{OLD}/{{id}}", path=ids[f"{OLD}/{{id}}"]).json
+    assert after == before
+    assert ben("GET", OLD).json == {"conversations": []}
+
+
+MEMORY_ROUTES = [(m, r) for r in ROUTES for m in ROUTES[r] if r.startswith(NEW)]
+
+
+@pytest.mark.parametrize(("method", "route"), MEMORY_ROUTES)
+def test_nobody_in_particular_gets_nothing_where_people_sign_in(
+    cloud: Client, method: str, route: str
+) -> None:
+    got = cloud.as_(JSON)(method, route, {"name": "x", "additional_info": "x"}, "id")
+
+    if route.endswith(("traces", "_search")):
+        assert got.status == 501
+        return
+    said = "Sign in: a conversation is kept for whoever began it."
+    assert (got.status, got.json) == (401, error("security_exception", said, 401))
+
+
+def test_in_azure_without_a_sign_in_nobody_owns_a_conversation(tmp_path: Path) -> None:
+    with remembering(tmp_path) as memory:
+        client = Client(Service(engine(), Access(alone=False), memory=memory), ANNA)
+
+    assert client("POST", OLD).status == 401
+    assert "sign-in, which is off here" in client("GET", NEW).json["error"]["reason"]
+
+
+@pytest.mark.parametrize(("method", "route"), MEMORY_ROUTES)
+def test_without_memory_the_routes_say_which_settings_turn_it_on(method: str, route: str) -> None:
+    got = Client(Service(engine()))(method, route, {"name": "x", "additional_info": "x"}, "id")
+
+    assert (got.status, got.json["error"]["type"]) == (501, "unsupported_operation_exception")
+    if not route.endswith(("traces", "_search")):
+        assert "AZURE_COSMOS_ENDPOINT" in got.json["error"]["reason"]
+        assert "MEMORY_FILE" in got.json["error"]["reason"]
+
+
+@pytest.mark.parametrize(
+    "route", [f"{NEW}/_search", f"{NEW}/{{id}}/_search", "/_plugins/_ml/{*path}"]
+)
+def test_what_is_not_here_says_so(laptop: Client, route: str) -> None:
+    got = laptop("POST", route, {"query": {"match_all": {}}}, "id")
+
+    assert (got.status, got.json["status"]) == (501, 501)
+    assert got.json["error"]["type"] == "unsupported_operation_exception"
+
+
+@pytest.mark.parametrize("route", sorted(ROUTES))
+def test_another_method_is_refused_in_opensearchs_shape(laptop: Client, route: str) -> None:
+    got = laptop("PATCH", route)
+
+    assert (got.status, got.json["error"]["type"]) == (405, "method_not_allowed_exception")
+    assert got.headers["Allow"] == ", ".join(ROUTES[route])
+
+
+def test_a_body_may_be_compressed(laptop: Client) -> None:
+    zipped = Client(laptop.service, JSON | {"content-encoding": "gzip"})
+    body = gzip.compress(json.dumps({"name": "zipped"}).encode())
+    pieces = [body[:7], body[7:9], body[9:]]
+
+    assert zipped("POST", OLD, body).status == 200
+    assert zipped("POST", OLD, pieces).status == 200
+    assert [it["name"] for it in laptop("GET", OLD).json["conversations"]] == ["zipped", "zipped"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "reason"),
+    [
+        (b"{}", 400, "The body is said to be gzip and is not."),
+        (gzip.compress(b'{"name": "x"}')[:-9], 400, "The body is said to be gzip and breaks off."),
+        (gzip.compress(b" " * 100_000_000), 413, "larger than 1000 bytes"),
+        (gzip.compress(b'{"name": "' + b"x" * 1000 + b'"}'), 413, "larger than 1000 bytes"),
+    ],
+)
+def test_a_compressed_body_is_held_to_the_same_limit(body: bytes, status: int, reason: str) -> None:
+    service = Service(engine(), limits=Limits(json=1000))
+    got = Client(service, JSON | {"content-encoding": "gzip"})("POST", OLD, body)
+
+    assert got.status == status
+    assert reason in got.json["error"]["reason"]
+
+
+def test_a_body_needs_no_type_where_there_is_none(laptop: Client) -> None:
+    bare = laptop.as_({})
+
+    assert bare("POST", OLD).status == 200
+    assert bare("GET", OLD).status == 200
+    assert laptop.as_({"content-type": "text/plain"})("POST", OLD, b"{}").status == 415
