@@ -146,7 +146,8 @@ def _memory(clients: Clients) -> Memory | None:
     if settings.memory_file:
         from shared.memory.sqlite import open_memory
 
-        return open_memory(HERE.parent / settings.memory_file, settings.memory_keeps)
+        path, seconds = HERE.parent / settings.memory_file, settings.memory_seconds
+        return open_memory(path, settings.memory_keeps, seconds)
     return None
 
 

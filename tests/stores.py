@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from shared.bootstrap import build
 from shared.memory import Clock, Memory
 from shared.memory.sqlite import open_memory
+from shared.settings import read
+from tests.calls import Client
 from tests.fake_cosmos import Cosmos
 from tests.fake_cosmos import opened as cosmos_opened
 
@@ -29,7 +32,7 @@ def sqlite(folder: Path) -> Opened:
 
     @asynccontextmanager
     async def opened(keep: float | None = None, now: Clock = time.time) -> AsyncIterator[Memory]:
-        memory = open_memory(folder / "memory.db", keep, now)
+        memory = open_memory(folder / "memory.db", keep, now=now)
         try:
             yield memory
         finally:
@@ -48,13 +51,28 @@ def remembering(
     folder: Path, keep: float | None = None, now: Clock = time.time
 ) -> Iterator[Memory]:
     """A memory for one test."""
-    memory = open_memory(folder / "memory.db", keep, now)
+    memory = open_memory(folder / "memory.db", keep, now=now)
 
     async def close() -> None:
         await memory.close()
 
     try:
         yield memory
+    finally:
+        asyncio.run(close())
+
+
+@contextmanager
+def built(settings: Mapping[str, str]) -> Iterator[Client]:
+    """The service that settings make."""
+    service = build(read(settings))
+
+    async def close() -> None:
+        if service.memory is not None:
+            await service.memory.close()
+
+    try:
+        yield Client(service)
     finally:
         asyncio.run(close())
 

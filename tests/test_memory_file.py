@@ -124,7 +124,7 @@ def test_a_file_that_another_holds_is_an_outage_that_passes(tmp_path: Path) -> N
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(Unavailable):
-            during(path, lambda memory: memory.conversations.create("anna", "second"))
+            during(path, lambda memory: memory.conversations.create("anna", "second"), seconds=0.3)
         other.execute("ROLLBACK")
 
     assert during(path, lambda memory: memory.conversations.create("anna", "third")).name == "third"
@@ -140,21 +140,82 @@ def test_only_its_owner_may_read_the_file(tmp_path: Path) -> None:
 def test_what_was_deleted_or_is_past_its_time_is_no_longer_in_the_file(tmp_path: Path) -> None:
     path, clock = tmp_path / "memory.db", Time()
 
+    def seen(words: bytes) -> int:
+        return sum(each.read_bytes().count(words) for each in tmp_path.iterdir())
+
     async def fill(memory: Memory) -> str:
         made = [await memory.conversations.create("anna", f"name {n}") for n in range(2)]
         for n, each in enumerate(made):
             await memory.interactions.add("anna", each.id, Said(f"my secret number {n}"))
         return made[0].id
 
-    deleted = during(path, fill, keep=100.0, now=clock)
-    assert path.read_bytes().count(b"my secret number") == 2
-    during(path, lambda memory: memory.conversations.delete("anna", deleted), now=clock)
-    assert path.read_bytes().count(b"my secret number") == 1
-    clock.at += 101
-    during(path, lambda memory: memory.conversations.create("ben", ""), now=clock)
+    async def work(memory: Memory) -> None:  # the file stays open, as in a server
+        deleted = await fill(memory)
+        assert seen(b"my secret number") >= 2
+        await memory.conversations.delete("anna", deleted)
+        assert seen(b"my secret number 0") == 0
+        assert seen(b"my secret number 1") == 1
+        clock.at += 101
+        await memory.conversations.create("ben", "")
 
-    assert path.read_bytes().count(b"my secret number") == 0
-    assert b"name 1" not in path.read_bytes()
+        assert seen(b"my secret number") == 0
+        assert seen(b"name 1") == 0
+
+    during(path, work, keep=100.0, now=clock)
+
+
+def test_what_was_refused_for_want_of_time_is_not_done_afterwards(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    during(path, lambda memory: memory.ready())
+
+    async def work(memory: Memory) -> None:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            writes = [memory.conversations.create("anna", str(n)) for n in range(5)]
+            ends = await asyncio.gather(*writes, return_exceptions=True)
+            cancelled = asyncio.ensure_future(memory.conversations.create("anna", "left"))
+            await asyncio.sleep(0.05)
+            cancelled.cancel()
+            await asyncio.gather(cancelled, return_exceptions=True)
+            other.execute("ROLLBACK")
+        assert [type(end) for end in ends] == [Unavailable] * 5
+        assert await memory.conversations.list("anna", Page()) == ()
+
+    during(path, work, seconds=0.3)
+
+
+def test_a_busy_file_takes_no_thread_from_others(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    during(path, lambda memory: memory.ready())
+
+    async def work(memory: Memory) -> None:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            waiting = [
+                asyncio.ensure_future(memory.conversations.create("anna", "")) for _ in range(50)
+            ]
+            await asyncio.sleep(0.1)
+            await asyncio.to_thread(str)
+            assert not any(each.done() for each in waiting)
+            other.execute("ROLLBACK")
+        await asyncio.gather(*waiting)
+
+    during(path, work, seconds=60)
+
+
+def test_a_file_that_somebody_removes_is_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+
+    async def work(memory: Memory) -> None:
+        await memory.conversations.create("anna", "before")
+        for each in tmp_path.iterdir():
+            each.unlink()
+        made = await memory.conversations.create("anna", "after")
+
+        assert await memory.conversations.list("anna", Page()) == (made,)
+        assert path.exists()
+
+    during(path, work)
 
 
 def refused(code: int) -> sqlite3.Error:

@@ -1,8 +1,9 @@
 """The seam behind which conversations are kept, with what was said in them, and pipelines.
 
 All but a pipeline belongs to an owner. What is another's, what is not there and what is past its
-time look the same: NotFound. Every method raises a ChatError where the store cannot do it:
-TooManyRequests, Unavailable, Misconfigured, DeadlineExceeded; then nothing is half done.
+time look the same: NotFound. Every method has a time limit of its own, and raises a ChatError where
+the store cannot do it: TooManyRequests, Unavailable, Misconfigured, DeadlineExceeded; then nothing
+is half done, and with few exceptions (an answer of the service that was lost twice) nothing at all.
 """
 
 from __future__ import annotations

@@ -6,10 +6,12 @@ import json
 import sqlite3
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
 
+from shared.errors import ChatError
 from shared.memory import (
     Clock,
     Conversation,
@@ -31,12 +33,14 @@ INTERACTION = """i.id, i.conversation, i.created,
 LIVING = "c.owner = ? AND (c.expires IS NULL OR c.expires > ?)"
 
 
-def open_memory(path: Path, keep: float | None = None, now: Clock = time.time) -> Memory:
-    """The memory in a file, which is made when it is first needed.
+def open_memory(
+    path: Path, keep: float | None = None, seconds: float = 10, now: Clock = time.time
+) -> Memory:
+    """The memory in a file, which is made when it is first needed, for `seconds` a call.
 
     `keep` is for how many seconds a conversation is kept, from its first moment; None is for ever.
     """
-    file = MemoryFile(path, now)
+    file = MemoryFile(path, now, seconds)
     return Memory(
         name="SQLite",
         conversations=SqliteConversations(file, Stamps(now), keep),
@@ -61,13 +65,15 @@ class SqliteConversations:
         until = None if self.keep is None else self.file.now() + self.keep
         past = (self.file.now(), SWEPT)
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: sqlite3.Connection) -> int:
             row = (stamp.id, owner, name, stamp.created, until)
             connection.execute("INSERT INTO conversation VALUES (?, ?, ?, ?, ?)", row)
             old = "SELECT id FROM conversation WHERE expires <= ? LIMIT ?"
-            connection.execute(f"DELETE FROM conversation WHERE id IN ({old})", past)
+            gone = connection.execute(f"DELETE FROM conversation WHERE id IN ({old})", past)
+            return gone.rowcount
 
-        await self.file.run(work)
+        if await self.file.run(work):
+            await self._forget()
         return Conversation(stamp.id, name, stamp.created)
 
     async def get(self, owner: str, conversation: str) -> Conversation:
@@ -102,6 +108,12 @@ class SqliteConversations:
             connection.execute("DELETE FROM conversation WHERE id = ?", (conversation,))
 
         await self.file.run(work)
+        await self._forget()
+
+    async def _forget(self) -> None:
+        """What is done is done: where the file is busy the next deletion sees to it."""
+        with suppress(ChatError):
+            await self.file.forget()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
+from math import ceil
 from pathlib import Path
-from threading import Lock
+from threading import Event
 from typing import TypeVar
 
 from shared.errors import ChatError, Misconfigured, Unavailable
@@ -17,7 +21,7 @@ T = TypeVar("T")
 
 MARK = int.from_bytes(b"ragm", "big")  # SQLite's application id: what tells our files from others
 VERSION = 1  # of the tables
-BUSY_SECONDS = 5.0  # to wait for another worker's write
+BUSY_SECONDS = 5.0  # to wait for another worker, while the file is opened
 # What may pass: another worker writes, or there is no room.
 PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
@@ -50,33 +54,63 @@ class NotOurs(Exception):
 
 
 class MemoryFile:
-    """The file and its one connection, for one thread at a time."""
+    """The file and its one connection, in a thread of its own: whoever waits for it holds no other.
 
-    def __init__(self, path: Path, now: Clock) -> None:
-        self.path, self.now = path, now
+    `seconds` is how long one call may take, its wait for the others included.
+    """
+
+    def __init__(self, path: Path, now: Clock, seconds: float) -> None:
+        self.path, self.now, self.seconds = path, now, seconds
         self._connection: sqlite3.Connection | None = None
-        self._turn = Lock()
+        self._thread = ThreadPoolExecutor(1, "memory")
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do some work in a transaction of its own: all of it, or none."""
-        return await asyncio.to_thread(self._alone, work)
+        """Do some work in a transaction of its own: all of it, or none.
 
-    def _alone(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with self._turn, translated():
-            if self._connection is None:
-                self._connection = connect(self.path)
-            with self._connection:
-                return work(self._connection)
+        None where the time is up before it could begin, or where the caller has given up.
+        """
+        until, gone = time.monotonic() + self.seconds, Event()
+        call = partial(self._alone, work, until, gone)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+        except asyncio.CancelledError:
+            gone.set()
+            raise
+
+    def _alone(self, work: Callable[[sqlite3.Connection], T], until: float, gone: Event) -> T:
+        with translated():
+            connection = self._opened()
+            left = until - time.monotonic()
+            if left <= 0:
+                raise Unavailable(cause="memory: the file is busy")
+            connection.execute(f"PRAGMA busy_timeout = {ceil(left * 1000)}")
+            with connection:
+                done = work(connection)
+                if gone.is_set():
+                    raise Unavailable(cause="memory: the caller has gone")  # takes it back
+            return done
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._connection is not None and not self.path.exists():  # somebody removed it
+            self._shut()
+        if self._connection is None:
+            self._connection = connect(self.path)
+        return self._connection
+
+    async def forget(self) -> None:
+        """Let go of what was deleted: until then it stands in the log beside the file."""
+        checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)"
+        await self.run(lambda connection: connection.execute(checkpoint).fetchall())
 
     async def close(self) -> None:
-        """Close the file."""
-        await asyncio.to_thread(self._close)
+        """Close the file, once."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._shut)
+        self._thread.shutdown()
 
-    def _close(self) -> None:
-        with self._turn:
-            if self._connection is not None:
-                self._connection.close()
-            self._connection = None
+    def _shut(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -111,5 +145,6 @@ def translated() -> Iterator[None]:
     except (sqlite3.Error, NotOurs, OSError) as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in PASSING:
             raise Unavailable(cause=f"memory: {error}") from error
-        cause = f"MEMORY_FILE: {type(error).__name__}: it is no file of ours that can be written."
+        reason = getattr(error, "strerror", None) or "it is no file of ours that can be written"
+        cause = f"MEMORY_FILE: {type(error).__name__}: {reason}."
         raise Misconfigured(cause=cause) from error
