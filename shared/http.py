@@ -102,7 +102,8 @@ async def read_optional(call: Call, limits: Limits, deadline: float) -> Any:
     if not data.strip():
         return {}
     header = Header()
-    header["content-type"] = call.headers.get("content-type", "application/json")
+    # Also of a laptop's app: a page of another site can send JSON, but not call it so.
+    header["content-type"] = call.headers.get("content-type", "")
     if _kind(header, call.headers) != "application/json":
         raise UnsupportedMediaType
     return read_json(data)
@@ -174,14 +175,19 @@ async def _read(body: AsyncIterator[bytes], limit: int) -> bytes:
 
 async def _unzipped(body: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
     """What a gzip body holds, never more than a little over `limit` at once."""
-    unzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    unzip, came = zlib.decompressobj(zlib.MAX_WBITS | 16), 0
     try:
         async for chunk in body:
+            came += len(chunk)
+            if came > limit:  # empty blocks become nothing
+                raise TooLarge(f"The request is larger than {limit} bytes, the limit here.")
             yield unzip.decompress(chunk, limit + 1)
+            if unzip.unused_data:
+                raise BadRequest("The body is said to be gzip and goes on behind its end.")
         yield unzip.flush()
     except zlib.error:
         raise BadRequest("The body is said to be gzip and is not.") from None
-    if not unzip.eof:
+    if came and not unzip.eof:
         raise BadRequest("The body is said to be gzip and breaks off.")
 
 

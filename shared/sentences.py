@@ -30,6 +30,8 @@ SENTENCES: Mapping[str, str] = {
     "json_invalid": "must be JSON",
     "too_long": "must have {max_length} entries at most",
     "too_short": "must not be empty",
+    "string_too_long": "must have {max_length} characters at most",
+    "string_too_short": "must not be empty",
 }
 
 

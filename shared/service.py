@@ -110,6 +110,7 @@ class Service:
         exchange.record.dialect = exchange.voice.name
         engine = traced(engine, exchange.traced(self.tracer))
         store = Store(engine, self.access, self.memory, self.index, self.limits.memory)
+        record = exchange.record
         deadline = asyncio.get_running_loop().time() + self.limits.seconds
         body = await read_optional(call, self.limits, deadline)
         if not isinstance(body, dict):
@@ -117,7 +118,7 @@ class Service:
         try:
             async with asyncio.timeout_at(deadline):
                 answer = opensearch.ROUTES[call.route][call.method](
-                    Asked(store, call, body, deadline)
+                    Asked(store, call, body, deadline, record.saw, record.caused)
                 )
                 return Reply(200, JSON, dumps(await answer), FRESH)
         except TimeoutError:
@@ -139,12 +140,13 @@ class Service:
         dialect = pick(call.route, body.json)
         exchange.speaks(dialect, body.json)
         asked = self._allowed(engine, call, dialect.parse(body))
-        keeper = self._keeper(call, asked)
+        streams = dialect.streams(call.route, body.json)
+        keeper = self._keeper(call, asked, streams)
         if keeper is not None:
             asked = await unless_gone(keeper.remembering(asked), call.gone)
         events = self._events(traced(engine, span), asked, keeper)
         events = exchange.watched(within(deadline, events))
-        if not dialect.streams(call.route, body.json):
+        if not streams:
             return whole(dialect, asked, await unless_gone(collect(events), call.gone))
         lines = exchange.lines(dialect, asked, events)
         first = await unless_gone(anext(lines), call.gone)
@@ -166,7 +168,7 @@ class Service:
         now = int(time.time())
         return replace(asked, user=user, overrides=overrides, id=call.id, created=now)
 
-    def _keeper(self, call: Call, asked: ChatRequest) -> Keeper | None:
+    def _keeper(self, call: Call, asked: ChatRequest, streams: bool) -> Keeper | None:
         """Where this chat is kept; None where that is not asked for, or not possible."""
         state = asked.state
         if self.memory is None or not isinstance(state, dict) or CONVERSATION not in state:
@@ -175,7 +177,7 @@ class Service:
         if not isinstance(conversation, str | None):
             raise BadRequest("must be a string or null", field=CONVERSATION)
         owner = self.access.owner(call.headers)
-        return Keeper(self.memory, owner, conversation, self.limits.memory)
+        return Keeper(self.memory, owner, conversation, streams)
 
     def _events(self, engine: Rag, asked: ChatRequest, keeper: Keeper | None) -> Events:
         events = rag.answer(engine, asked)

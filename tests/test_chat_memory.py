@@ -15,7 +15,7 @@ from shared import errors
 from shared.auth import Access
 from shared.chat import Delta, Done
 from shared.memory import Conversation, Interaction, Memory, Page, Said
-from shared.memory.kept import NOT_BEGUN, NOT_STORED
+from shared.memory.kept import EMPTY, NOT_BEGUN, NOT_STORED
 from shared.service import Service
 from tests.calls import JSON, Got, ask, call, read
 from tests.fakes import (
@@ -227,6 +227,40 @@ def test_an_answer_that_is_not_whole_is_not_stored(
     assert all(said == [] for _, said in kept(memory))
 
 
+def test_without_a_stream_an_answer_that_breaks_leaves_no_conversation(memory: Memory) -> None:
+    service = Service(engine(FakeModel([Delta("Half"), errors.Unavailable()])), memory=memory)
+    got = ask(asked("/chat", "sessionState", {}, {"conversation_id": None}), service)
+
+    assert got.status == 503
+    assert kept(memory) == []
+
+
+@everywhere
+def test_an_empty_answer_is_not_stored_and_says_so(
+    memory: Memory, route: str, key: str, more: Any
+) -> None:
+    conversation, service = begin(memory), Service(engine(FakeModel([Done()])), memory=memory)
+    got = ask(asked(route, key, more, {"conversation_id": conversation}), service)
+
+    assert warnings(got) == [EMPTY]
+    assert kept(memory)[0][1] == []
+
+
+def test_a_clients_own_instructions_are_no_history(memory: Memory) -> None:
+    conversation, model = begin(memory, turns=1), FakeModel()
+    body = {
+        "messages": [
+            {"role": "system", "content": "Be kind."},
+            {"role": "user", "content": "And then?"},
+        ],
+        "sessionState": {"conversation_id": conversation},
+    }
+    service = Service(engine(model, client_prompts=True), memory=memory)
+
+    assert ask(call("/chat", body), service).status == 200
+    assert [m.content for m in model.told[-1].messages[1:-1]] == ["question 0", "answer 0"]
+
+
 @everywhere
 def test_a_question_that_is_refused_leaves_no_empty_conversation(
     memory: Memory, route: str, key: str, more: Any
@@ -307,7 +341,12 @@ def failing(memory: Memory, error: Exception, where: str) -> Memory:
 @everywhere
 @pytest.mark.parametrize("error", [errors.Unavailable(), errors.TooManyRequests()], ids=repr)
 def test_a_memory_that_fails_costs_no_answer_and_says_so(
-    memory: Memory, route: str, key: str, more: Any, error: Exception
+    memory: Memory,
+    route: str,
+    key: str,
+    more: Any,
+    error: Exception,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     begun = Service(engine(), memory=failing(memory, error, "add"))
     unbegun = Service(engine(), memory=failing(memory, error, "begin"))
@@ -324,6 +363,8 @@ def test_a_memory_that_fails_costs_no_answer_and_says_so(
     texts = ("message", "delta")
     told = [line.get(at, {}).get("content") or "" for line in answers(second) for at in texts]
     assert "".join(told) == TEXT
+    assert f"request id=call-1 memory: not stored: {type(error).__name__}" in caplog.text
+    assert "Hello?" not in caplog.text
 
 
 @everywhere

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import sqlite3
+import tracemalloc
 from collections.abc import Iterator
+from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,7 @@ from shared.opensearch.routes import ROUTES
 from shared.service import Service
 from tests.calls import JSON, Client
 from tests.fakes import engine
-from tests.stores import remembering
+from tests.stores import built, remembering
 
 OLD = "/_plugins/_ml/memory/conversation"
 NEW = "/_plugins/_ml/memory"
@@ -126,6 +130,21 @@ def test_both_ages_see_the_same_conversations(laptop: Client) -> None:
     assert [it["additional_info"] for it in new] == [{"a": 1}, "text"]
 
 
+def test_additional_information_that_is_no_object_stays_as_it_was_said(laptop: Client) -> None:
+    texts = ['["a", "b"]', "7", '{"x": 1e400}', '{"x": NaN}', "{", ""]
+    conversation = laptop("POST", NEW).json["memory_id"]
+    for text in texts:
+        body = {"input": "x", "additional_info": text}
+        assert laptop("POST", f"{NEW}/{{id}}/messages", body, conversation).status == 200
+
+    listed = laptop("GET", f"{NEW}/{{id}}/messages", path=conversation)
+    assert [it["additional_info"] for it in listed.json["messages"]] == texts
+
+
+def test_no_answer_is_kept_by_a_browser(laptop: Client) -> None:
+    assert laptop("GET", OLD).headers["Cache-Control"] == "no-store"
+
+
 def test_a_full_page_says_where_the_next_one_begins(laptop: Client) -> None:
     for name in "GFEDCBA":
         laptop("POST", OLD, {"name": name})
@@ -147,10 +166,13 @@ def test_a_full_page_says_where_the_next_one_begins(laptop: Client) -> None:
     [
         ({"max_results": 0}, "max_results: must be 1 or more"),
         ({"max_results": -1}, "max_results: must be 1 or more"),
-        ({"max_results": 1001}, "max_results: must be 1000 or less"),
+        ({"max_results": 101}, "max_results: must be 100 or less"),
         ({"max_results": "ten"}, "max_results: must be a whole number"),
         ({"next_token": -1}, "next_token: must be 0 or more"),
-        ({"next_token": 10**30}, "next_token: must be less than 2147483648"),
+        ({"next_token": 10**12}, "next_token: must be less than 2147483648"),
+        ({"next_token": 10**30}, "next_token: must be a whole number"),
+        ({"max_results": "1_0"}, "max_results: must be a whole number"),
+        ({"max_results": "1.0"}, "max_results: must be a whole number"),
     ],
 )
 @pytest.mark.parametrize("route", [OLD, NEW])
@@ -166,10 +188,25 @@ def test_a_wrong_page_is_named(
     ("method", "route", "body", "reason"),
     [
         ("POST", OLD, {"name": 7}, "name: must be a string"),
+        ("POST", OLD, {"name": "x" * 1001}, "name: must have 1000 characters at most"),
         ("POST", OLD, [1], "The body must be a JSON object."),
         ("POST", OLD, b"{", "The body is not valid JSON (line 1 column 1)."),
         ("POST", f"{OLD}/{{id}}", {}, None),
         ("POST", f"{OLD}/{{id}}", {"input": "", "origin": None}, None),
+        ("POST", f"{NEW}/{{id}}/messages", {"additional_info": {}}, None),
+        (
+            "POST",
+            f"{NEW}/{{id}}/messages",
+            b'{"additional_info": {"x": 1e400}}',
+            "additional_info: holds a number out of the range of numbers",
+        ),
+        (
+            "POST",
+            f"{OLD}/{{id}}",
+            {"input": "x" * 100_000, "response": "y" * 100_001},
+            "input, prompt_template, response, origin, additional_info: 200000 characters at most, "
+            "together",
+        ),
         ("POST", f"{OLD}/{{id}}", {"input": ["x"]}, "input: must be a string"),
         ("POST", f"{OLD}/{{id}}", {"additional_info": {}}, "additional_info: must be a string"),
         ("PUT", f"{NEW}/{{id}}", {}, "name: is required: nothing else can be changed"),
@@ -255,6 +292,32 @@ def test_in_azure_without_a_sign_in_nobody_owns_a_conversation(tmp_path: Path) -
     assert "sign-in, which is off here" in client("GET", NEW).json["error"]["reason"]
 
 
+def test_in_azure_the_platforms_own_settings_say_so(tmp_path: Path) -> None:
+    file = {"MEMORY_FILE": str(tmp_path / "memory.db"), "INDEX_FILE": "samples"}
+    for name in ("WEBSITE_INSTANCE_ID", "CONTAINER_NAME", "WEBSITE_POD_NAME", "WEBSITE_SITE_NAME"):
+        with built({**file, name: "x"}) as azure:
+            assert azure("GET", NEW).status == 401
+    with built(file) as laptop:
+        assert laptop("GET", NEW).status == 200
+
+
+def test_settings_say_for_how_long_and_which_index(tmp_path: Path) -> None:
+    file = {"MEMORY_FILE": str(tmp_path / "memory.db"), "INDEX_FILE": "samples"}
+    search = {"query": {"match": {"text": "deductible"}}}
+    with built({**file, "MEMORY_DAYS": "2"}) as client:
+        client("POST", NEW)
+        found = client("POST", "/{index}/_search", search, "documents")
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as connection:
+        ((begun, until),) = connection.execute("SELECT created, expires FROM conversation")
+    azure = {"AZURE_SEARCH_ENDPOINT": "https://127.0.0.1:1", "AZURE_SEARCH_INDEX": "mine"}
+    with built(azure) as client:
+        other = client("POST", "/{index}/_search", search, "documents")
+
+    assert abs(until - datetime.fromisoformat(begun).timestamp() - 2 * 86400) < 5
+    assert found.status == 200
+    assert "the index here is mine" in other.json["error"]["reason"]
+
+
 @pytest.mark.parametrize(("method", "route"), MEMORY_ROUTES)
 def test_without_memory_the_routes_say_which_settings_turn_it_on(method: str, route: str) -> None:
     got = Client(Service(engine()))(method, route, {"name": "x", "additional_info": "x"}, "id")
@@ -298,7 +361,10 @@ def test_a_body_may_be_compressed(laptop: Client) -> None:
     [
         (b"{}", 400, "The body is said to be gzip and is not."),
         (gzip.compress(b'{"name": "x"}')[:-9], 400, "The body is said to be gzip and breaks off."),
-        (gzip.compress(b" " * 100_000_000), 413, "larger than 1000 bytes"),
+        (gzip.compress(b" " * 100_000), 413, "larger than 1000 bytes"),
+        (gzip.compress(b"{}") + bytes(500), 400, "goes on behind its end"),
+        (gzip.compress(b"{}") + bytes(2000), 413, "larger than 1000 bytes"),
+        (gzip.compress(b"{}")[:10] + b"\0\0\0\xff\xff" * 1000, 413, "larger than 1000 bytes"),
         (gzip.compress(b'{"name": "' + b"x" * 1000 + b'"}'), 413, "larger than 1000 bytes"),
     ],
 )
@@ -315,4 +381,24 @@ def test_a_body_needs_no_type_where_there_is_none(laptop: Client) -> None:
 
     assert bare("POST", OLD).status == 200
     assert bare("GET", OLD).status == 200
-    assert laptop.as_({"content-type": "text/plain"})("POST", OLD, b"{}").status == 415
+    assert laptop.as_({"content-encoding": "gzip"})("GET", OLD).status == 200
+
+
+def test_a_body_needs_its_type_as_no_other_site_can_send_it(laptop: Client) -> None:
+    for headers in ({}, {"content-type": "text/plain"}):
+        assert laptop.as_(headers)("POST", OLD, b"{}").status == 415
+
+
+def test_a_bomb_is_not_unpacked_beyond_the_limit() -> None:
+    service = Service(engine(), limits=Limits(json=1_000_000))
+    client = Client(service, JSON | {"content-encoding": "gzip"})
+    bomb = gzip.compress(bytes(200_000_000))
+    tracemalloc.start()
+    try:
+        got = client("POST", OLD, bomb)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert got.status == 413
+    assert most < 20_000_000

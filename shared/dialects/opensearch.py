@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -34,7 +35,9 @@ from shared.memory import Conversation, Interaction, Page, Said
 M = TypeVar("M", bound=BaseModel)
 SUCCESS: Json = {"success": True}
 ACKNOWLEDGED: Json = {"acknowledged": True}
-MOST = 1000  # entries of a page: what a message holds can be long
+MOST = 100  # entries of a page
+LONGEST_NAME = 1000  # characters of a conversation's
+LONGEST = 200_000  # characters of all that is said in an interaction
 
 
 class ParsingError(BadRequest):
@@ -99,7 +102,7 @@ class Body(BaseModel):
     """What a request may bring; other keys are ignored."""
 
     model_config = ConfigDict(strict=True)
-    name: str | None = None
+    name: str | None = Field(default=None, max_length=LONGEST_NAME)
     input: str | None = None
     prompt_template: str | None = None
     response: str | None = None
@@ -132,6 +135,9 @@ def read(model: type[M], given: Any, prefix: str = "") -> M:
 
 def page(query: Mapping[str, str]) -> Page:
     """The part of a list that is asked for. Raises BadRequest."""
+    for key in ("max_results", "next_token"):
+        if not re.fullmatch(r"-?[0-9]{1,20}", query.get(key, "0")):
+            raise BadRequest(f"{key}: must be a whole number")
     given = read(Paging, query)
     return Page(given.next_token, given.max_results)
 
@@ -155,9 +161,12 @@ def said(names: Names, body: Any) -> Said:
     texts = {key: getattr(given, key) for key in _FIELDS}
     info = texts["additional_info"]
     texts["additional_info"] = info if isinstance(info, str) else _text(info)
+    whole = Said(**{key: text or "" for key, text in texts.items()})
     if not any(texts.values()):
         raise BadRequest(f"at least one of {', '.join(_FIELDS)} must not be empty")
-    return Said(**{key: text or "" for key, text in texts.items()})
+    if sum(map(len, astuple(whole))) > LONGEST:
+        raise BadRequest(f"{', '.join(_FIELDS)}: {LONGEST} characters at most, together")
+    return whole
 
 
 def annotation(body: Any) -> str:
@@ -165,14 +174,20 @@ def annotation(body: Any) -> str:
     given = read(LaterBody, body).additional_info
     if given is None:
         raise BadRequest("additional_info: is required: nothing else can be changed")
-    return given if isinstance(given, str) else _text(given)
+    text = given if isinstance(given, str) else _text(given)
+    if len(text) > LONGEST:
+        raise BadRequest(f"additional_info: must have {LONGEST} characters at most")
+    return text
 
 
 _FIELDS = ("input", "prompt_template", "response", "origin", "additional_info")
 
 
 def _text(info: Mapping[str, Any] | None) -> str:
-    return "" if info is None else json.dumps(info, ensure_ascii=False)
+    try:
+        return json.dumps(info, ensure_ascii=False, allow_nan=False) if info else ""
+    except ValueError:
+        raise BadRequest("additional_info: holds a number out of the range of numbers") from None
 
 
 def begun(names: Names, conversation: Conversation) -> Json:
@@ -203,6 +218,7 @@ def _object(info: str) -> Any:
     """The object that additional information was given as; a text stays one."""
     try:
         read = from_json(info, allow_inf_nan=False)
+        json.dumps(read, allow_nan=False)  # 1e400 is read as infinity, which JSON cannot say
     except ValueError:
         return info
     return read if isinstance(read, dict) else info

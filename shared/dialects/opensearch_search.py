@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -18,6 +17,9 @@ from shared.dialects.wire import Json
 from shared.errors import BadRequest
 
 MOST_HITS = 50
+MOST_PATTERNS, LONGEST_PATTERN = 50, 100
+MOST_INTERACTIONS = 100
+LONGEST = 20_000  # characters of a pipeline's texts
 RAG = "retrieval_augmented_generation"
 EXT = "ext.generative_qa_parameters"
 FORMS = "match, query_string, match_all, or neural with a query_text"
@@ -27,12 +29,12 @@ class Pipeline(BaseModel):
     """The one processor of a pipeline."""
 
     model_config = ConfigDict(strict=True, frozen=True)
-    tag: str | None = None
-    description: str
-    model_id: str = Field(min_length=1)
+    tag: str | None = Field(default=None, max_length=LONGEST)
+    description: str = Field(max_length=LONGEST)
+    model_id: str = Field(min_length=1, max_length=LONGEST)
     context_field_list: list[str] = Field(min_length=1, max_length=20)
-    system_prompt: str | None = None
-    user_instructions: str | None = None
+    system_prompt: str | None = Field(default=None, max_length=LONGEST)
+    user_instructions: str | None = Field(default=None, max_length=LONGEST)
 
 
 class _Parameters(BaseModel):
@@ -42,8 +44,8 @@ class _Parameters(BaseModel):
     conversation_id: str | None = None
     memory_id: str | None = None
     context_size: int | None = Field(default=None, ge=1)
-    interaction_size: int | None = Field(default=None, ge=0, le=1000)
-    message_size: int | None = Field(default=None, ge=0, le=1000)
+    interaction_size: int | None = Field(default=None, ge=0, le=MOST_INTERACTIONS)
+    message_size: int | None = Field(default=None, ge=0, le=MOST_INTERACTIONS)
     timeout: float | None = Field(default=None, gt=0)
 
 
@@ -87,8 +89,25 @@ class Fields:
         return {key: value for key, value in source.items() if self._shows(key)}
 
     def _shows(self, key: str) -> bool:
-        included = not self.includes or any(fnmatchcase(key, one) for one in self.includes)
-        return included and not any(fnmatchcase(key, one) for one in self.excludes)
+        included = not self.includes or any(fits(key, one) for one in self.includes)
+        return included and not any(fits(key, one) for one in self.excludes)
+
+
+def fits(name: str, pattern: str) -> bool:
+    """Whether a name is what a pattern says; `*` stands for anything, nothing else is special."""
+    first, *rest = pattern.split("*")
+    if not rest:
+        return name == pattern
+    *middle, last = rest
+    if not name.startswith(first) or not name.endswith(last):
+        return False
+    at, end = len(first), len(name) - len(last)
+    for part in middle:
+        found = name.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return at <= end
 
 
 def pipeline(body: Any) -> Pipeline:
@@ -108,7 +127,7 @@ def _phases(body: Mapping[str, Any]) -> list[str]:
 
 
 def definition(processor: Pipeline) -> Json:
-    """A pipeline's definition with that processor."""
+    """A pipeline's definition with that processor, and with nothing that does nothing here."""
     return {"response_processors": [{RAG: processor.model_dump(exclude_none=True)}]}
 
 
@@ -124,15 +143,17 @@ def search(body: Any, query: Mapping[str, str]) -> Search:
         words = question.text
     if words is None:
         raise ParsingError(f"query: is required without {EXT}.llm_question: {FORMS}")
-    if _whole("from", query.get("from", body.get("from", 0))):
+    if _whole("from", query.get("from", body.get("from")), 0):
         raise BadRequest("from: is not possible here: ask for a larger size")
-    size = _whole("size", query.get("size", body.get("size", 10)))
+    size = _whole("size", query.get("size", body.get("size")), 10)
     if size > MOST_HITS:
         raise BadRequest(f"size: must be {MOST_HITS} or less")
     return Search(words, size, _fields(body, query), question)
 
 
-def _whole(name: str, given: Any) -> int:
+def _whole(name: str, given: Any, default: int) -> int:
+    if given is None:
+        return default
     text = str(given)
     if isinstance(given, bool) or not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise BadRequest(f"{name}: must be a whole number, 0 or more")
@@ -183,7 +204,11 @@ def _patterns(given: Any) -> tuple[str, ...]:
     names = given.split(",") if isinstance(given, str) else given
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise BadRequest("_source: includes and excludes must be lists of names")
-    return tuple(names[:100])
+    if len(names) > MOST_PATTERNS or any(len(name) > LONGEST_PATTERN for name in names):
+        raise BadRequest(
+            f"_source: {MOST_PATTERNS} names at most, of {LONGEST_PATTERN} characters at most"
+        )
+    return tuple(names)
 
 
 def _question(body: Mapping[str, Any]) -> Question | None:
@@ -194,12 +219,14 @@ def _question(body: Mapping[str, Any]) -> Question | None:
     asked = read(_Parameters, given, f"{EXT}.")
     if not asked.llm_question.strip():
         raise BadRequest(f"{EXT}.llm_question: must not be empty")
+    if asked.conversation_id is not None and asked.memory_id is not None:
+        raise BadRequest(f"{EXT}: conversation_id and memory_id are two names for one thing")
     later = bool({"memory_id", "message_size"} & given.keys())
     sizes = (asked.interaction_size, asked.message_size, 10)
     return Question(
         text=asked.llm_question,
         model=asked.llm_model,
-        conversation=asked.conversation_id or asked.memory_id,
+        conversation=asked.memory_id if asked.conversation_id is None else asked.conversation_id,
         contexts=asked.context_size,
         interactions=next(size for size in sizes if size is not None),
         seconds=asked.timeout or 30.0,
@@ -234,7 +261,8 @@ def answer(index: str, asked: Search, sources: Sequence[Source], milliseconds: i
         "timed_out": False,
         "_shards": {"total": 1, "successful": 1, "skipped": 0, "failed": 0},
         "hits": {
-            "total": {"value": len(hits), "relation": "eq"},
+            # A full page says nothing of what there is beyond it.
+            "total": {"value": len(hits), "relation": "gte" if len(hits) == asked.size else "eq"},
             "max_score": max(scores, default=None),
             "hits": hits,
         },

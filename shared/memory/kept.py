@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections.abc import Iterable
@@ -10,10 +9,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from shared.chat import ChatRequest, Context, Delta, Done, Events, Message
-from shared.errors import ChatError, DeadlineExceeded
+from shared.errors import ChatError
 from shared.memory import Interaction, Memory, Page, Said
 
 TURNS = 10  # of a conversation, the newest: OpenSearch's own default
+EMPTY = "The answer is empty: it was not stored."
 LONGEST_NAME = 100  # characters of the question that a new conversation is named by
 ORIGIN = "chat"
 NOT_BEGUN = "The conversation could not be begun: the answer was not stored."
@@ -26,13 +26,13 @@ log = logging.getLogger("chat")
 class Keeper:
     """Where one chat is kept: whose it is, and which conversation, None for one to begin.
 
-    `seconds` is how long one call of the memory may take.
+    A chat that `streams` has told its conversation's id before the answer, any other at its end.
     """
 
     memory: Memory
     owner: str
     conversation: str | None
-    seconds: float
+    streams: bool
 
     async def remembering(self, asked: ChatRequest) -> ChatRequest:
         """The request with what was said before, where it brings no history of its own.
@@ -41,17 +41,11 @@ class Keeper:
         """
         if self.conversation is None:
             return asked
-        own = [message for message in asked.messages if message.role != "system"]
-        try:
-            async with asyncio.timeout(self.seconds):
-                if len(own) > 1:
-                    await self.memory.conversations.get(self.owner, self.conversation)
-                    return asked
-                newest = await self.memory.interactions.list(
-                    self.owner, self.conversation, Page(0, TURNS)
-                )
-        except TimeoutError:
-            raise DeadlineExceeded(cause="memory: no answer in time") from None
+        if len([message for message in asked.messages if message.role != "system"]) > 1:
+            await self.memory.conversations.get(self.owner, self.conversation)
+            return asked
+        interactions, page = self.memory.interactions, Page(0, TURNS)
+        newest = await interactions.list(self.owner, self.conversation, page)
         return replace(asked, messages=(*turns(newest[::-1]), *asked.messages))
 
     async def kept(self, asked: ChatRequest, events: Events) -> Events:
@@ -59,55 +53,71 @@ class Keeper:
 
         A memory that fails costs no answer: a warning in the last event says so.
         """
-        conversation, context, text = self.conversation, Context((), (), ""), []
+        keeping, context, text = Keeping(self, asked), Context((), (), ""), []
         async with aclosing(events):
             async for event in events:
                 match event:
                     case Context():
-                        context = event
-                        if conversation is None:
-                            conversation = await self._begun(asked)
-                            event = replace(event, conversation=conversation)
+                        context = await keeping.begun(event) if self.streams else event
+                        event = context
                     case Delta(content):
                         text.append(content)
                     case Done():
-                        said = _said(asked, context, "".join(text))
-                        warning = await self._stored(asked, conversation, said)
-                        event = replace(event, warnings=(*event.warnings, *warning))
+                        if not self.streams and "".join(text).strip():
+                            context = await keeping.begun(context)
+                            yield context
+                        warnings = await keeping.stored(context, "".join(text))
+                        event = replace(event, warnings=(*event.warnings, *warnings))
                 yield event
 
-    async def _begun(self, asked: ChatRequest) -> str | None:
-        """The id of a new conversation; None where it could not be begun."""
-        name = whole(asked.question[:LONGEST_NAME])
-        try:
-            async with asyncio.timeout(self.seconds):
-                return (await self.memory.conversations.create(self.owner, name)).id
-        except (ChatError, TimeoutError) as failure:
-            _log(asked, failure)
-            return None
 
-    async def _stored(
-        self, asked: ChatRequest, conversation: str | None, said: Said
-    ) -> tuple[str, ...]:
-        """What there is to warn of."""
+@dataclass(slots=True)
+class Keeping:
+    """One answer on its way into a conversation."""
+
+    keeper: Keeper
+    asked: ChatRequest
+
+    async def begun(self, context: Context) -> Context:
+        """The context with the id of a new conversation, where one was to begin and could."""
+        keeper = self.keeper
+        if keeper.conversation is not None:
+            return context
+        name = whole(self.asked.question[:LONGEST_NAME])
+        try:
+            made = await keeper.memory.conversations.create(keeper.owner, name)
+        except ChatError as failure:
+            self._log(failure)
+            return context
+        return replace(context, conversation=made.id)
+
+    async def stored(self, context: Context, text: str) -> tuple[str, ...]:
+        """Store the answer; what there is to warn of."""
+        keeper = self.keeper
+        conversation = keeper.conversation or context.conversation
+        if not text.strip():
+            return (EMPTY,)
         if conversation is None:
             return (NOT_BEGUN,)
-        if not said.response.strip():
-            return ()
         try:
-            async with asyncio.timeout(self.seconds):
-                await self.memory.interactions.add(self.owner, conversation, said)
-        except (ChatError, TimeoutError) as failure:
-            _log(asked, failure)
+            said = _said(self.asked, context, text)
+            await keeper.memory.interactions.add(keeper.owner, conversation, said)
+        except ChatError as failure:
+            self._log(failure)
             return (NOT_STORED,)
         return ()
 
+    def _log(self, failure: ChatError) -> None:
+        name, cause = type(failure).__name__, failure.cause or ""
+        log.warning("request id=%s memory: not stored: %s: %s", self.asked.id, name, cause)
+
 
 def turns(interactions: Iterable[Interaction]) -> tuple[Message, ...]:
-    """What was said, as the messages of a chat."""
+    """What was asked and answered, as the messages of a chat: half of that is no turn."""
     said = (
         (Message("user", each.said.input), Message("assistant", each.said.response))
         for each in interactions
+        if each.said.input.strip() and each.said.response.strip()
     )
     return tuple(message for turn in said for message in turn)
 
@@ -126,9 +136,3 @@ def clean(said: Said) -> Said:
 def whole(text: str) -> str:
     """A text without halves of characters."""
     return text.encode(errors="replace").decode()
-
-
-def _log(asked: ChatRequest, failure: Exception) -> None:
-    cause = getattr(failure, "cause", None) or ""
-    name = type(failure).__name__
-    log.warning("request id=%s memory: not stored: %s: %s", asked.id, name, cause)

@@ -6,21 +6,21 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from shared import prompt as prompts
-from shared.chat import Message, Source, collect
+from shared.chat import Events, Message, Source, collect
 from shared.dialects import opensearch_search as wire
 from shared.dialects.opensearch_search import RAG, Pipeline, Question
 from shared.dialects.wire import Json
 from shared.errors import ChatError, DeadlineExceeded
 from shared.memory import Interaction, Said
-from shared.memory.kept import clean, turns
+from shared.memory.kept import EMPTY, NOT_STORED, clean, turns
 from shared.models import Model, Prompt
 from shared.opensearch import Asked
 from shared.rag import checked
 
-NOT_STORED = "The answer was not stored in the conversation."
 LEAST_SECONDS = 1.0  # for the model, however little is left of the request's time
 
 log = logging.getLogger("chat")
@@ -59,7 +59,7 @@ async def generated(
         told = await asyncio.to_thread(_told, model, pipeline, question.text, texts, before)
         said = await _said(asked, told, question.seconds)
     except ChatError as failure:
-        _log(asked, failure)
+        asked.failed(failure)
         return wire.failed(failure.message)
     stored, warning = await _stored(asked, talk, _interaction(question, told, said))
     return wire.generated(said, question.names, stored, warning)
@@ -106,9 +106,17 @@ async def _said(asked: Asked, told: Told, seconds: float) -> str:
     prompt = Prompt("answer", told.messages, engine.defaults.temperature or 0.0)
     try:
         async with asyncio.timeout(seconds), engine.model.open(prompt) as stream:
-            return (await collect(checked(stream))).content
+            return (await collect(_seen(asked, checked(stream)))).content
     except TimeoutError:
         raise DeadlineExceeded(f"The model did not answer within {seconds:.3g} seconds.") from None
+
+
+async def _seen(asked: Asked, events: Events) -> Events:
+    """The same events, taken down for the log."""
+    async with aclosing(events):
+        async for event in events:
+            asked.saw(event)
+            yield event
 
 
 def _interaction(question: Question, told: Told, said: str) -> Said:
@@ -120,17 +128,13 @@ async def _stored(asked: Asked, talk: Talk | None, said: Said) -> tuple[str | No
     """The id that an answer was stored by; a sentence where it could not be."""
     if talk is None:
         return None, None
+    if not said.response.strip():
+        return None, EMPTY
     try:
-        async with asyncio.timeout(asked.store.seconds):
-            interactions = asked.store.kept.interactions
-            added = await interactions.add(talk.owner, talk.id, clean(said))
-    except (ChatError, TimeoutError) as failure:
-        _log(asked, failure)
+        interactions = asked.store.kept.interactions
+        added = await interactions.add(talk.owner, talk.id, clean(said))
+    except ChatError as failure:
+        name, cause = type(failure).__name__, failure.cause or ""
+        log.warning("request id=%s memory: not stored: %s: %s", asked.call.id, name, cause)
         return None, NOT_STORED
     return added.id, None
-
-
-def _log(asked: Asked, failure: Exception) -> None:
-    cause = getattr(failure, "cause", None) or ""
-    name = type(failure).__name__
-    log.warning("request id=%s pipeline: %s: %s", asked.call.id, name, cause)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from typing import Any
+
 from shared.dialects import opensearch_search as wire
 from shared.dialects.opensearch import ACKNOWLEDGED
 from shared.dialects.opensearch_search import Pipeline
@@ -10,7 +14,8 @@ from shared.errors import BadRequest, NotFound, Unsupported
 from shared.opensearch import Asked, Store
 
 DEFAULT = "default"
-LONGEST_NAME = 100
+NAME = re.compile(r"(?![_.])[\w.-]{1,100}")
+LONGEST_SETTING = 200  # characters of the name of one
 # The first steps of the document: nothing has to be turned on here.
 FEATURES = ("memory_feature_enabled", "rag_pipeline_feature_enabled")
 CONFIGURED = (
@@ -38,11 +43,12 @@ async def put(asked: Asked) -> Json:
     store, name = asked.store, _writable(asked)
     processor = wire.pipeline(asked.body)
     check_model(store, processor.model_id, "model_id")
-    if not 0 < len(name) <= LONGEST_NAME or name.startswith("_"):
+    if not NAME.fullmatch(name):
         raise BadRequest(
-            f"the name of a pipeline has 1 to {LONGEST_NAME} characters, and no _ first"
+            "the name of a pipeline has 1 to 100 letters, digits, dots, hyphens and underscores, "
+            "and does not begin with a dot or an underscore"
         )
-    await store.kept.pipelines.put(name, asked.body)
+    await store.kept.pipelines.put(name, wire.definition(processor))
     return ACKNOWLEDGED
 
 
@@ -75,24 +81,28 @@ async def delete(asked: Asked) -> Json:
 async def settings(asked: Asked) -> Json:
     """Turn on what is always on."""
     asked.store.access.check_admin(asked.call.headers)
-    told = {}
-    for scope in ("persistent", "transient"):
-        given = asked.body.get(scope) or {}
-        told[scope] = flat(given) if isinstance(given, dict) else {scope: given}
-    for name, value in (told["persistent"] | told["transient"]).items():
-        known = name.removeprefix("plugins.ml_commons.") in FEATURES
-        if not known or str(value).lower() != "true":
-            raise BadRequest(f"{name[:100]}: cannot be set here, but for {', '.join(FEATURES)}")
+    told: dict[str, Json] = {"persistent": {}, "transient": {}}
+    for scope, given in asked.body.items():
+        if scope not in told or not isinstance(given, dict):
+            raise BadRequest(f"{scope[:100]}: must be `persistent` or `transient`, an object")
+        for name, value in flat(given):
+            known = name.removeprefix("plugins.ml_commons.") in FEATURES
+            if not known or str(value).lower() != "true":
+                raise BadRequest(f"{name[:100]}: cannot be set here, but for {', '.join(FEATURES)}")
+            told[scope][name] = value
+    if not any(told.values()):
+        raise BadRequest(f"nothing is to be set: {', '.join(FEATURES)} can be")
     return ACKNOWLEDGED | told
 
 
-def flat(given: Json, prefix: str = "") -> Json:
+def flat(given: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Settings by their whole names, however they were nested."""
-    found: Json = {}
     for name, value in given.items():
         whole = f"{prefix}{name}"
-        found |= flat(value, f"{whole}.") if isinstance(value, dict) else {whole: value}
-    return found
+        if isinstance(value, dict) and value and len(whole) <= LONGEST_SETTING:
+            yield from flat(value, f"{whole}.")
+        else:
+            yield whole, value
 
 
 async def models(_asked: Asked) -> Json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from shared.chat import Source
+from shared.chat import Context, Source
 from shared.dialects import opensearch_search as wire
 from shared.dialects.opensearch import IndexNotFound
 from shared.dialects.opensearch_search import EXT, Pipeline, Question, Search
@@ -29,6 +29,7 @@ async def search(asked: Asked) -> Json:
     pipeline = await _pipeline(asked, wanted)
     talk = await _talk(asked, wanted.question)
     sources = await _found(asked, wanted)
+    asked.saw(Context(sources, (), store.engine.model.name))
     answer: Json = {}
     if pipeline and wanted.question:
         answer = await generated(asked, pipeline, wanted.question, sources, talk)
@@ -51,7 +52,7 @@ async def _pipeline(asked: Asked, wanted: Search) -> Pipeline | None:
 
 
 async def _talk(asked: Asked, question: Question | None) -> Talk | None:
-    if question is None or not question.conversation:
+    if question is None or question.conversation is None:
         return None
     owner, memory = asked.mine
     page = Page(0, question.interactions or 1)
