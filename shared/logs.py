@@ -12,7 +12,7 @@ import traceback
 from dataclasses import dataclass, field
 
 from shared.chat import Context, Done, Event
-from shared.errors import ChatError
+from shared.errors import ChatError, Unsupported
 from shared.spans import SILENCE, Fact, Facts, Span
 
 log = logging.getLogger("chat")
@@ -92,7 +92,8 @@ class Record:
 
     def caused(self, failure: ChatError) -> None:
         """Take down how the request failed, and log what is behind it: not the caller's affair."""
-        self.outcome, self.failed = type(failure).__name__, failure.status >= 500
+        self.outcome = type(failure).__name__
+        self.failed = failure.status >= 500 and not isinstance(failure, Unsupported)
         behind = failure.cause or (type(failure.__cause__).__name__ if failure.__cause__ else "")
         if behind:
             log.warning("request id=%s %s: %s", self.id, type(failure).__name__, behind)

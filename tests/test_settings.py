@@ -101,6 +101,15 @@ def test_no_identity_s_token_goes_out_without_tls(name: str) -> None:
     assert start({name: "http://mine.openai.azure.com"}).problems == (said,)
 
 
+@pytest.mark.parametrize("name", ["content", "Chat", "ask", "health", "admin", "_search", "_all"])
+def test_an_index_is_not_called_as_a_route_is(name: str) -> None:
+    search = {"AZURE_SEARCH_ENDPOINT": "https://mine.search.windows.net"}
+    said = "AZURE_SEARCH_INDEX must not be a word of the app's own routes, nor begin with _"
+
+    assert start({**search, "AZURE_SEARCH_INDEX": name}).problems == (said,)
+    assert read({**search, "AZURE_SEARCH_INDEX": "docs"}).search_index == "docs"
+
+
 @pytest.mark.parametrize("end", ["", "/", "/openai", "/openai/v1", "/openai/v1/"])
 def test_an_azure_endpoint_may_be_given_in_any_of_its_forms(end: str) -> None:
     both = {"AZURE_OPENAI_ENDPOINT": f"https://x{end}", "AZURE_OPENAI_CHAT_DEPLOYMENT": "c"}
