@@ -109,7 +109,7 @@ class Service:
         call = exchange.call
         exchange.record.dialect = exchange.voice.name
         engine = traced(engine, exchange.traced(self.tracer))
-        store = Store(engine, self.access, self.memory, self.index, self.limits.memory)
+        store = Store(engine, self.access, self.memory, self.index, self.limits.kept_back)
         record = exchange.record
         deadline = asyncio.get_running_loop().time() + self.limits.seconds
         body = await read_optional(call, self.limits, deadline)
@@ -144,7 +144,7 @@ class Service:
         keeper = self._keeper(call, asked, streams)
         if keeper is not None:
             asked = await unless_gone(keeper.remembering(asked), call.gone)
-        events = self._events(traced(engine, span), asked, keeper)
+        events = self._events(traced(engine, span), asked, keeper, deadline)
         events = exchange.watched(within(deadline, events))
         if not streams:
             return whole(dialect, asked, await unless_gone(collect(events), call.gone))
@@ -179,11 +179,15 @@ class Service:
         owner = self.access.owner(call.headers)
         return Keeper(self.memory, owner, conversation, streams)
 
-    def _events(self, engine: Rag, asked: ChatRequest, keeper: Keeper | None) -> Events:
+    def _events(
+        self, engine: Rag, asked: ChatRequest, keeper: Keeper | None, deadline: float
+    ) -> Events:
         events = rag.answer(engine, asked)
         if asked.overrides.suggest_followup_questions:
             events = followups.taken_out(events)
-        return keeper.kept(asked, events) if keeper else events
+        if keeper is None:
+            return events
+        return keeper.kept(asked, within(deadline - self.limits.kept_back, events))
 
     async def _health(self, call: Call) -> Reply:
         if self.problems:

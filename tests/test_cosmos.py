@@ -33,7 +33,7 @@ JSON = {"Content-Type": "application/json"}
 GARBAGE: list[Step] = [head(200, JSON), piece(b"<html>"), b"0\r\n\r\n"]
 CUT: list[Step] = [head(200, JSON), piece(b'{"id": '), Exchange.reset]
 SHORT, LONG = ({"x-ms-retry-after-ms": ms} for ms in ("1", "60000"))
-MANY = 250  # more than two batches, and two pages of a query
+MANY = 250  # ten batches, and more than two pages of a query
 T = TypeVar("T")
 
 
@@ -253,7 +253,7 @@ async def all_is_seen(memory: Memory) -> None:
 
 
 BREAKS = {"lost before": (RESET, False), "lost after": (RESET, True), "stall": (STALL, False)}
-DELETING = 9  # a read, the mark, three pages of ids, three batches, the mark away
+DELETING = 16  # a read, the mark, three pages of ids, ten batches, the mark away
 
 
 @pytest.mark.parametrize("broken", BREAKS)

@@ -80,6 +80,20 @@ def test_an_interaction_is_as_it_was_said(opened: Opened) -> None:
     during(opened, work)
 
 
+def test_as_much_is_taken_as_the_api_lets_through(opened: Opened) -> None:
+    async def work(memory: Memory) -> None:
+        for character in ("x", "漢", "\U0001f600"):
+            long = Said(input="a", additional_info=character * 80_000)
+            conversation = (await memory.conversations.create("anna", character * 1000)).id
+            made = await memory.interactions.add("anna", conversation, long)
+            await memory.interactions.annotate("anna", made.id, character * 80_000)
+            await memory.conversations.rename("anna", conversation, character * 1000)
+
+            assert (await memory.interactions.get("anna", made.id)).said == long
+
+    during(opened, work)
+
+
 def test_what_was_stored_is_there_when_it_is_opened_again(opened: Opened) -> None:
     async def store(memory: Memory) -> Any:
         conversation = await memory.conversations.create("anna", "kept")

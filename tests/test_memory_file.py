@@ -203,6 +203,51 @@ def test_a_busy_file_takes_no_thread_from_others(tmp_path: Path) -> None:
     during(path, work, seconds=60)
 
 
+def test_a_deletion_waits_for_nobody_who_reads(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+
+    async def work(memory: Memory) -> None:
+        made = await memory.conversations.create("anna", "")
+        with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM conversation").fetchall()
+            async with asyncio.timeout(60):  # only a wait for the reader takes so long
+                await memory.conversations.delete("anna", made.id)
+                assert await memory.conversations.list("anna", Page()) == ()
+
+    during(path, work, seconds=600)
+
+
+def test_a_file_in_the_place_of_another_is_taken_by_all(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+
+    async def work(memory: Memory) -> None:
+        other = open_memory(path)
+        await memory.conversations.create("anna", "old")
+        for each in tmp_path.iterdir():
+            each.unlink()
+        made = await other.conversations.create("anna", "new")
+        try:
+            assert await memory.conversations.list("anna", Page()) == (made,)
+        finally:
+            await other.close()
+
+    during(path, work)
+
+
+def test_many_workers_may_begin_at_once(tmp_path: Path) -> None:
+    async def begin(path: Path) -> None:
+        memories = [open_memory(path) for _ in range(8)]
+        made = (each.conversations.create("anna", "") for each in memories)
+        await asyncio.gather(*made)
+        assert len(await memories[0].conversations.list("anna", Page(0, 100))) == 8
+        for each in memories:
+            await each.close()
+
+    for number in range(20):
+        asyncio.run(begin(tmp_path / f"{number}.db"))
+
+
 def test_a_file_that_somebody_removes_is_made_anew(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
 

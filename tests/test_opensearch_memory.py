@@ -203,8 +203,8 @@ def test_a_wrong_page_is_named(
         (
             "POST",
             f"{OLD}/{{id}}",
-            {"input": "x" * 100_000, "response": "y" * 100_001},
-            "input, prompt_template, response, origin, additional_info: 200000 characters at most, "
+            {"input": "x" * 40_000, "response": "y" * 40_001},
+            "input, prompt_template, response, origin, additional_info: 80000 characters at most, "
             "together",
         ),
         ("POST", f"{OLD}/{{id}}", {"input": ["x"]}, "input: must be a string"),

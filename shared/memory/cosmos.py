@@ -55,7 +55,7 @@ from shared.memory.cosmos_kept import (
     removal,
 )
 
-MOST = 100  # changes that a batch may have
+MOST = 25  # removals in one batch: it may have 100 changes, but no more than 5 seconds
 
 
 def open_cosmos(

@@ -62,6 +62,7 @@ class MemoryFile:
     def __init__(self, path: Path, now: Clock, seconds: float) -> None:
         self.path, self.now, self.seconds = path, now, seconds
         self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
         self._thread = ThreadPoolExecutor(1, "memory")
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -91,16 +92,19 @@ class MemoryFile:
             return done
 
     def _opened(self) -> sqlite3.Connection:
-        if self._connection is not None and not self.path.exists():  # somebody removed it
-            self._shut()
+        if self._connection is not None and _which(self.path) != self._file:
+            self._shut()  # somebody has removed the file, or put another in its place
         if self._connection is None:
             self._connection = connect(self.path)
+            self._file = _which(self.path)
         return self._connection
 
     async def forget(self) -> None:
-        """Let go of what was deleted: until then it stands in the log beside the file."""
-        checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)"
-        await self.run(lambda connection: connection.execute(checkpoint).fetchall())
+        """Let go of what was deleted: until then it stands in the log beside the file.
+
+        Where somebody is reading, nothing is waited for: that would hold up every other worker.
+        """
+        await self.run(_emptied)
 
     async def close(self) -> None:
         """Close the file, once."""
@@ -111,6 +115,20 @@ class MemoryFile:
         if self._connection is not None:
             self._connection.close()
         self._connection = None
+
+
+def _which(path: Path) -> tuple[int, int] | None:
+    """What tells the file at a path from every other; None where there is none."""
+    try:
+        known = path.stat()
+    except FileNotFoundError:
+        return None
+    return known.st_dev, known.st_ino
+
+
+def _emptied(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA busy_timeout = 0")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -126,13 +144,26 @@ def connect(path: Path) -> sqlite3.Connection:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if tables and (mark, version) != (MARK, VERSION):
             raise NotOurs
-        connection.executescript(SETUP)
+        _set_up(connection)
         if not tables:
             connection.executescript(SCHEMA)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _set_up(connection: sqlite3.Connection) -> None:
+    """Set what holds for a connection. For the log alone SQLite does not wait by itself."""
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.executescript(SETUP)
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+        time.sleep(0.02)
 
 
 @contextmanager

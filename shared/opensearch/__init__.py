@@ -24,14 +24,15 @@ NO_MEMORY = (
 class Store:
     """What there is to answer with: the parts of a chat, and a memory or None.
 
-    `index` is the name of the one index. `seconds` is how long one call of the memory may take.
+    `index` is the name of the one index. `kept_back` are the seconds of a request that are for
+    storing its answer.
     """
 
     engine: Rag
     access: Access
     memory: Memory | None
     index: str
-    seconds: float
+    kept_back: float
 
     @property
     def kept(self) -> Memory:

@@ -101,7 +101,7 @@ async def _said(asked: Asked, told: Told, seconds: float) -> str:
     """The model's whole answer. Raises ChatErrors."""
     engine = asked.store.engine
     # A request that ends in a 504 would be repeated: there must be time to say what went wrong.
-    left = asked.deadline - asyncio.get_running_loop().time() - asked.store.seconds
+    left = asked.deadline - asyncio.get_running_loop().time() - asked.store.kept_back
     seconds = min(seconds, max(LEAST_SECONDS, left))
     prompt = Prompt("answer", told.messages, engine.defaults.temperature or 0.0)
     try:
