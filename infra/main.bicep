@@ -239,6 +239,8 @@ module cosmos 'modules/cosmos.bicep' = if (memory) {
 
 module network 'modules/network.bicep' = if (useVnet) {
   scope: group
+  // A Cosmos DB account takes one change at a time.
+  dependsOn: [roles]
   params: {
     name: 'vnet-${token}'
     location: location

@@ -101,7 +101,7 @@ patiently registered "[{\"appId\": \"$azure_cli\", \"delegatedPermissionIds\": [
 fields="allowedMemberTypes: allowedMemberTypes, description: description, displayName: displayName"
 roles=$(patiently az ad app show --id "$client" --output json \
   --query "appRoles[].{$fields, id: id, isEnabled: isEnabled, value: value}")
-if ! grep -Eq '"value": ?"Chat\.Admin"' <<<"$roles"; then
+if ! grep -Eq "\"value\": ?\"Chat\.Admin\"|$admin" <<<"$roles"; then
   echo "Making the role Chat.Admin ..."
   others=$(tr -d '\r\n' <<<"$roles" | sed -E 's/^ *\[ *//; s/ *\] *$//')
   patiently az rest --method PATCH --uri "$graph/applications(appId='$client')" \
