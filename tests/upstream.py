@@ -201,7 +201,12 @@ def upstream(made: Server | None = None, tls: ssl.SSLContext | None = None) -> I
 async def listening(
     made: Server, stop: asyncio.Event, tls: ssl.SSLContext | None
 ) -> AsyncIterator[str]:
+    serving: set[asyncio.Task[None]] = set()
+
     async def serve(reader: asyncio.StreamReader, writer: Writer) -> None:
+        if task := asyncio.current_task():
+            serving.add(task)
+            task.add_done_callback(serving.discard)
         made.connections += 1
         made.open += 1
         try:
@@ -219,6 +224,10 @@ async def listening(
         yield f"{host}:{port}"
     finally:
         server.close()
+        left = list(serving)  # clients that keep their connections for later
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
 
 async def exchange(
@@ -233,14 +242,18 @@ async def exchange(
     made.asked.append(asked)
     gone = asyncio.ensure_future(reader.read(1))
     working = asyncio.ensure_future(perform(made.next_steps(asked), Exchange(writer, stop)))
-    await asyncio.wait({gone, working}, return_when=asyncio.FIRST_COMPLETED)
-    if not working.done():  # the client has gone
-        working.cancel()
-        return False
-    gone.cancel()
-    await asyncio.wait({gone})
-    await working
-    return not writer.is_closing() and gone.cancelled()
+    try:
+        await asyncio.wait({gone, working}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():  # the client has gone
+            return False
+        gone.cancel()
+        await asyncio.wait({gone})
+        await working
+        return not writer.is_closing() and gone.cancelled()
+    finally:
+        for task in (gone, working):
+            task.cancel()
+        await asyncio.wait({gone, working})
 
 
 async def perform(steps: Sequence[Step], going: Exchange) -> None:
