@@ -321,7 +321,9 @@ def test_a_file_of_40000_passages_goes_in_batches_and_few_at_a_time() -> None:
     sizes = [len(one.body["value"]) for one in running.asked if "search.index" in one.path]
 
     assert len(docs(running)) == 40_000
-    assert sizes == [1, *[MOST_ACTIONS] * 39, 999, 1]
+    first, *batches, last = sizes  # of which several are on their way at once
+    assert (first, last) == (1, 1)
+    assert sorted(batches) == [999, *[MOST_ACTIONS] * 39]
     assert running.connections <= AT_ONCE
 
 
