@@ -40,11 +40,11 @@ def open_memory(
 
     `keep` is for how many seconds a conversation is kept, from its first moment; None is for ever.
     """
-    file = MemoryFile(path, now, seconds)
+    file, stamps = MemoryFile(path, now, seconds), Stamps(now)
     return Memory(
         name="SQLite",
-        conversations=SqliteConversations(file, Stamps(now), keep),
-        interactions=SqliteInteractions(file, Stamps(now)),
+        conversations=SqliteConversations(file, stamps, keep),
+        interactions=SqliteInteractions(file, stamps),
         pipelines=SqlitePipelines(file),
         ready=partial(file.run, _counted),
         close=file.close,
@@ -61,15 +61,14 @@ class SqliteConversations:
 
     async def create(self, owner: str, name: str) -> Conversation:
         """Begin one, and remove some that are past their time."""
-        stamp = self.stamps.next()
-        until = None if self.keep is None else self.file.now() + self.keep
-        past = (self.file.now(), SWEPT)
+        stamp, now = self.stamps.next(), self.file.now()
+        until = None if self.keep is None else now + self.keep
 
         def work(connection: sqlite3.Connection) -> int:
             row = (stamp.id, owner, name, stamp.created, until)
             connection.execute("INSERT INTO conversation VALUES (?, ?, ?, ?, ?)", row)
             old = "SELECT id FROM conversation WHERE expires <= ? LIMIT ?"
-            gone = connection.execute(f"DELETE FROM conversation WHERE id IN ({old})", past)
+            gone = connection.execute(f"DELETE FROM conversation WHERE id IN ({old})", (now, SWEPT))
             return gone.rowcount
 
         if await self.file.run(work):
@@ -180,7 +179,9 @@ class SqlitePipelines:
 
     async def get(self, name: str) -> Definition | None:
         """The one of that name; None where there is none."""
-        return (await self.all()).get(name)
+        query = "SELECT definition FROM pipeline WHERE name = ?"
+        row = await self.file.run(lambda connection: connection.execute(query, (name,)).fetchone())
+        return None if row is None else dict(json.loads(row[0]))
 
     async def all(self) -> Mapping[str, Definition]:
         """Every one, by name."""
