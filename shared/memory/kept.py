@@ -53,63 +53,60 @@ class Keeper:
 
         A memory that fails costs no answer: a warning in the last event says so.
         """
-        keeping, context, text = Keeping(self, asked), Context((), (), ""), []
+        context, parts = Context((), (), ""), []
         async with aclosing(events):
             async for event in events:
                 match event:
                     case Context():
-                        context = await keeping.begun(event) if self.streams else event
-                        event = context
+                        event = context = await self._begun(asked, event) if self.streams else event
                     case Delta(content):
-                        text.append(content)
+                        parts.append(content)
                     case Done():
-                        if not self.streams and "".join(text).strip():
-                            context = await keeping.begun(context)
+                        text = "".join(parts)
+                        if not self.streams and text.strip():
+                            context = await self._begun(asked, context)
                             yield context
-                        warnings = await keeping.stored(context, "".join(text))
+                        warnings = await self._stored(asked, context, text)
                         event = replace(event, warnings=(*event.warnings, *warnings))
                 yield event
 
-
-@dataclass(slots=True)
-class Keeping:
-    """One answer on its way into a conversation."""
-
-    keeper: Keeper
-    asked: ChatRequest
-
-    async def begun(self, context: Context) -> Context:
+    async def _begun(self, asked: ChatRequest, context: Context) -> Context:
         """The context with the id of a new conversation, where one was to begin and could."""
-        keeper = self.keeper
-        if keeper.conversation is not None:
+        if self.conversation is not None:
             return context
-        name = whole(self.asked.question[:LONGEST_NAME])
+        name = whole(asked.question[:LONGEST_NAME])
         try:
-            made = await keeper.memory.conversations.create(keeper.owner, name)
+            made = await self.memory.conversations.create(self.owner, name)
         except ChatError as failure:
-            self._log(failure)
+            _log(asked.id, failure)
             return context
         return replace(context, conversation=made.id)
 
-    async def stored(self, context: Context, text: str) -> tuple[str, ...]:
+    async def _stored(self, asked: ChatRequest, context: Context, text: str) -> tuple[str, ...]:
         """Store the answer; what there is to warn of."""
-        keeper = self.keeper
-        conversation = keeper.conversation or context.conversation
-        if not text.strip():
-            return (EMPTY,)
+        conversation = self.conversation or context.conversation
         if conversation is None:
-            return (NOT_BEGUN,)
-        try:
-            said = _said(self.asked, context, text)
-            await keeper.memory.interactions.add(keeper.owner, conversation, said)
-        except ChatError as failure:
-            self._log(failure)
-            return (NOT_STORED,)
-        return ()
+            return (NOT_BEGUN if text.strip() else EMPTY,)
+        said = _said(asked, context, text)
+        _, warning = await stored(self.memory, self.owner, conversation, said, asked.id)
+        return (warning,) if warning else ()
 
-    def _log(self, failure: ChatError) -> None:
-        name, cause = type(failure).__name__, failure.cause or ""
-        log.warning("request id=%s memory: not stored: %s: %s", self.asked.id, name, cause)
+
+async def stored(
+    memory: Memory, owner: str, conversation: str, said: Said, request: str
+) -> tuple[str | None, str | None]:
+    """Store an answer; its id, or else a sentence that says why it has none.
+
+    A memory that fails costs no answer: the log has the cause, by the id of the `request`.
+    """
+    if not said.response.strip():
+        return None, EMPTY
+    try:
+        clean = replace(said, response=whole(said.response))
+        return (await memory.interactions.add(owner, conversation, clean)).id, None
+    except ChatError as failure:
+        _log(request, failure)
+        return None, NOT_STORED
 
 
 def turns(interactions: Iterable[Interaction]) -> tuple[Message, ...]:
@@ -125,14 +122,14 @@ def turns(interactions: Iterable[Interaction]) -> tuple[Message, ...]:
 def _said(asked: ChatRequest, context: Context, text: str) -> Said:
     lines = [source.line(context.captions) for source in context.sources]
     told = json.dumps(lines, ensure_ascii=False)
-    return clean(Said(asked.question, context.instructions, text, ORIGIN, told))
-
-
-def clean(said: Said) -> Said:
-    """What a store can hold: a model may cut a character into lone surrogates."""
-    return replace(said, response=whole(said.response))
+    return Said(asked.question, context.instructions, text, ORIGIN, told)
 
 
 def whole(text: str) -> str:
-    """A text without halves of characters."""
+    """What a store can hold of a text: a model may cut a character into lone surrogates."""
     return text.encode(errors="replace").decode()
+
+
+def _log(request: str, failure: ChatError) -> None:
+    name, cause = type(failure).__name__, failure.cause or ""
+    log.warning("request id=%s memory: not stored: %s: %s", request, name, cause)

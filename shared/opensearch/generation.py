@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -16,14 +15,12 @@ from shared.dialects.opensearch_search import RAG, Pipeline, Question
 from shared.dialects.wire import Json
 from shared.errors import ChatError, DeadlineExceeded
 from shared.memory import Interaction, Said
-from shared.memory.kept import EMPTY, NOT_STORED, clean, turns
+from shared.memory.kept import stored, turns
 from shared.models import Model, Prompt
 from shared.opensearch import Asked
 from shared.rag import checked
 
 LEAST_SECONDS = 1.0  # for the model, however little is left of the request's time
-
-log = logging.getLogger("chat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +58,12 @@ async def generated(
     except ChatError as failure:
         asked.failed(failure)
         return wire.failed(failure.message)
-    stored, warning = await _stored(asked, talk, _interaction(question, told, said))
-    return wire.generated(said, question.names, stored, warning)
+    kept: tuple[str | None, str | None] = (None, None)
+    if talk is not None:
+        whole = _interaction(question, told, said)
+        memory = asked.store.kept
+        kept = await stored(memory, talk.owner, talk.id, whole, asked.call.id)
+    return wire.generated(said, question.names, *kept)
 
 
 def _told(
@@ -122,19 +123,3 @@ async def _seen(asked: Asked, events: Events) -> Events:
 def _interaction(question: Question, told: Told, said: str) -> Said:
     contexts = json.dumps(told.contexts, ensure_ascii=False)
     return Said(question.text, told.instructions, said, RAG, contexts)
-
-
-async def _stored(asked: Asked, talk: Talk | None, said: Said) -> tuple[str | None, str | None]:
-    """The id that an answer was stored by; a sentence where it could not be."""
-    if talk is None:
-        return None, None
-    if not said.response.strip():
-        return None, EMPTY
-    try:
-        interactions = asked.store.kept.interactions
-        added = await interactions.add(talk.owner, talk.id, clean(said))
-    except ChatError as failure:
-        name, cause = type(failure).__name__, failure.cause or ""
-        log.warning("request id=%s memory: not stored: %s: %s", asked.call.id, name, cause)
-        return None, NOT_STORED
-    return added.id, None
