@@ -43,13 +43,6 @@ class Exchange:
         body = dumps(self.voice.error(failure, self.body))
         return Reply(failure.status, JSON, body, dict(failure.headers))
 
-    async def watched(self, events: Events) -> Events:
-        """The same events, taken down for the log."""
-        async with aclosing(events):
-            async for event in events:
-                self.record.saw(event)
-                yield event
-
     def lines(self, dialect: Dialect, asked: ChatRequest, events: Events) -> Bytes:
         """A stream's lines, one event each, the last of which may tell of a failure.
 

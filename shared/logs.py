@@ -9,9 +9,10 @@ import logging
 import sys
 import time
 import traceback
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from shared.chat import Context, Done, Event
+from shared.chat import Context, Done, Event, Events
 from shared.errors import ChatError, Unsupported
 from shared.spans import SILENCE, Fact, Facts, Span
 
@@ -49,6 +50,13 @@ class Record:
             self.hits = len(event.sources)
         if isinstance(event, Done) and event.usage is not None:
             self.tokens = event.usage.total_tokens
+
+    async def watched(self, events: Events) -> Events:
+        """The same events, each taken down."""
+        async with aclosing(events):
+            async for event in events:
+                self.saw(event)
+                yield event
 
     def write(self) -> None:
         """The line: `request id=... POST /chat ... outcome=ok`; seconds, `-` where unknown.

@@ -110,7 +110,6 @@ class Service:
         exchange.record.dialect = exchange.voice.name
         engine = traced(engine, exchange.traced(self.tracer))
         store = Store(engine, self.access, self.memory, self.index, self.limits.kept_back)
-        record = exchange.record
         deadline = asyncio.get_running_loop().time() + self.limits.seconds
         body = await read_optional(call, self.limits, deadline)
         if not isinstance(body, dict):
@@ -118,7 +117,7 @@ class Service:
         try:
             async with asyncio.timeout_at(deadline):
                 answer = opensearch.ROUTES[call.route][call.method](
-                    Asked(store, call, body, deadline, record.saw, record.caused)
+                    Asked(store, call, body, deadline, exchange.record)
                 )
                 return Reply(200, JSON, dumps(await answer), FRESH)
         except TimeoutError:
@@ -145,7 +144,7 @@ class Service:
         if keeper is not None:
             asked = await unless_gone(keeper.remembering(asked), call.gone)
         events = self._events(traced(engine, span), asked, keeper, deadline)
-        events = exchange.watched(within(deadline, events))
+        events = exchange.record.watched(within(deadline, events))
         if not streams:
             return whole(dialect, asked, await unless_gone(collect(events), call.gone))
         lines = exchange.lines(dialect, asked, events)

@@ -101,7 +101,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | SEAMS
     | WIRE
     | SEARCHING
-    | {f"shared.{name}" for name in ("auth", "http", "rag")},
+    | {f"shared.{name}" for name in ("auth", "http", "logs", "rag")},
     **dict.fromkeys(
         OPENSEARCH,
         NOUNS

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from shared.auth import Access
-from shared.chat import Event
 from shared.dialects.opensearch_search import Pipeline
 from shared.dialects.wire import Json
-from shared.errors import ChatError, Unsupported
+from shared.errors import Unsupported
 from shared.http import Call
+from shared.logs import Record
 from shared.memory import Memory
 from shared.rag import Rag
 
@@ -56,15 +56,14 @@ class Store:
 class Asked:
     """A call with its JSON body, to be answered until `deadline` (the event loop's clock).
 
-    `saw` takes down for the log what happens, `failed` how a model failed.
+    `record` takes down for the log what happens.
     """
 
     store: Store
     call: Call
     body: Json
     deadline: float
-    saw: Callable[[Event], None]
-    failed: Callable[[ChatError], None]
+    record: Record
 
     @property
     def mine(self) -> tuple[str, Memory]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 
 from shared import prompt as prompts
-from shared.chat import Events, Message, Source, collect
+from shared.chat import Message, Source, collect
 from shared.dialects import opensearch_search as wire
 from shared.dialects.opensearch_search import RAG, Pipeline, Question
 from shared.dialects.wire import Json
@@ -56,7 +55,7 @@ async def generated(
         told = await asyncio.to_thread(_told, model, pipeline, question.text, texts, before)
         said = await _said(asked, told, question.seconds)
     except ChatError as failure:
-        asked.failed(failure)
+        asked.record.caused(failure)
         return wire.failed(failure.message)
     kept: tuple[str | None, str | None] = (None, None)
     if talk is not None:
@@ -107,17 +106,9 @@ async def _said(asked: Asked, told: Told, seconds: float) -> str:
     prompt = Prompt("answer", told.messages, engine.defaults.temperature or 0.0)
     try:
         async with asyncio.timeout(seconds), engine.model.open(prompt) as stream:
-            return (await collect(_seen(asked, checked(stream)))).content
+            return (await collect(asked.record.watched(checked(stream)))).content
     except TimeoutError:
         raise DeadlineExceeded(f"The model did not answer within {seconds:.3g} seconds.") from None
-
-
-async def _seen(asked: Asked, events: Events) -> Events:
-    """The same events, taken down for the log."""
-    async with aclosing(events):
-        async for event in events:
-            asked.saw(event)
-            yield event
 
 
 def _interaction(question: Question, told: Told, said: str) -> Said:
