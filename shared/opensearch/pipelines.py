@@ -25,17 +25,22 @@ CONFIGURED = (
 )
 
 
-async def named(store: Store, name: str) -> Pipeline:
-    """The pipeline of a name: a stored one before the one that the settings make.
+async def defined(store: Store, name: str) -> Json:
+    """The definition of a name: a stored one before the one that the settings make.
 
     Raises NotFound.
     """
     found = await store.memory.pipelines.get(name) if store.memory else None
     if found is not None:
-        return wire.pipeline(found)
+        return dict(found)
     if name == DEFAULT:
-        return store.default
+        return wire.definition(store.default)
     raise _missing(name)
+
+
+async def named(store: Store, name: str) -> Pipeline:
+    """The pipeline of a name. Raises NotFound."""
+    return wire.pipeline(await defined(store, name))
 
 
 async def put(asked: Asked) -> Json:
@@ -54,13 +59,8 @@ async def put(asked: Asked) -> Json:
 
 async def get(asked: Asked) -> Json:
     """One pipeline, by its name."""
-    store, name = asked.store, asked.call.path
-    found = await store.memory.pipelines.get(name) if store.memory else None
-    if found is None and name == DEFAULT:
-        found = wire.definition(store.default)
-    if found is None:
-        raise _missing(name)
-    return {name: dict(found)}
+    name = asked.call.path
+    return {name: await defined(asked.store, name)}
 
 
 async def every(asked: Asked) -> Json:
