@@ -87,8 +87,7 @@ async def read_body(call: Call, limits: Limits, deadline: float) -> Body:
 
     Raises UnsupportedMediaType, TooLarge (while reading), DeadlineExceeded, BadRequest, ClientGone.
     """
-    header = Header()
-    header["content-type"] = call.headers.get("content-type", "")
+    header = _header(call.headers)
     kind = _kind(header, call.headers)
     form = kind == "multipart/form-data"
     data = await _in_time(call, limits.form if form else limits.json, deadline)
@@ -107,10 +106,8 @@ async def read_optional(call: Call, limits: Limits, deadline: float) -> Any:
     data = await _in_time(call, limits.json, deadline)
     if not data.strip():
         return {}
-    header = Header()
     # Also of a laptop's app: a page of another site can send JSON, but not call it so.
-    header["content-type"] = call.headers.get("content-type", "")
-    if _kind(header, call.headers) != "application/json":
+    if _kind(_header(call.headers), call.headers) != "application/json":
         raise UnsupportedMediaType
     return read_json(data)
 
@@ -142,6 +139,13 @@ async def unless_gone(work: Awaitable[T], gone: Callable[[], Awaitable[bool]]) -
             await asyncio.wait({task})
 
 
+def _header(headers: Mapping[str, str]) -> Header:
+    """The Content-Type, to be read in its parts."""
+    header = Header()
+    header["content-type"] = headers.get("content-type", "")
+    return header
+
+
 def _kind(header: Header, headers: Mapping[str, str]) -> str:
     kind = header.get_content_type() if header["content-type"] else "missing"
     charset = str(header.get_content_charset("utf-8"))
@@ -161,39 +165,40 @@ def _encoding(headers: Mapping[str, str]) -> str:
 
 
 async def _in_time(call: Call, limit: int, deadline: float) -> bytes:
-    """The bytes of a body, read until `deadline`. Raises DeadlineExceeded, and as `_read` does."""
-    zipped = _encoding(call.headers) == "gzip"
+    """The bytes of a body, read until `deadline`. Raises DeadlineExceeded, TooLarge, BadRequest."""
+    body = _bounded(call.body, limit)
+    if _encoding(call.headers) == "gzip":
+        body = _bounded(_unzipped(body, limit), limit)
     try:
         async with asyncio.timeout_at(deadline):
-            return await _read(_unzipped(call.body, limit) if zipped else call.body, limit)
+            return b"".join([chunk async for chunk in body])
     except TimeoutError:
         raise DeadlineExceeded("The request did not arrive in time. Send it again.") from None
 
 
-async def _read(body: AsyncIterator[bytes], limit: int) -> bytes:
-    data = bytearray()
+async def _bounded(body: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
+    """The same chunks. Raises TooLarge where they become more bytes than the limit."""
+    came = 0
     async for chunk in body:
-        data += chunk
-        if len(data) > limit:
+        came += len(chunk)
+        if came > limit:
             raise TooLarge(f"The request is larger than {limit} bytes, the limit here.")
-    return bytes(data)
+        yield chunk
 
 
 async def _unzipped(body: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
     """What a gzip body holds, never more than a little over `limit` at once."""
-    unzip, came = zlib.decompressobj(zlib.MAX_WBITS | 16), 0
+    unzip, empty = zlib.decompressobj(zlib.MAX_WBITS | 16), True
     try:
         async for chunk in body:
-            came += len(chunk)
-            if came > limit:  # empty blocks become nothing
-                raise TooLarge(f"The request is larger than {limit} bytes, the limit here.")
+            empty = empty and not chunk
             yield unzip.decompress(chunk, limit + 1)
             if unzip.unused_data:
                 raise BadRequest("The body is said to be gzip and goes on behind its end.")
         yield unzip.flush()
     except zlib.error:
         raise BadRequest("The body is said to be gzip and is not.") from None
-    if came and not unzip.eof:
+    if not empty and not unzip.eof:
         raise BadRequest("The body is said to be gzip and breaks off.")
 
 
