@@ -18,7 +18,7 @@ from shared.errors import ChatError, ClientGone
 from shared.http import Bytes, Call, Reply
 from shared.logs import NoQueries, hush, past_the_host
 from shared.opensearch.routes import ADMINISTRATIVE, ROUTES
-from shared.settings import asks_admins_for_keys, asks_for_keys
+from shared.settings import keys_asked
 
 # A method that a route does not list is the host's empty 404: all are listed, the service refuses.
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
@@ -32,8 +32,9 @@ logging.getLogger("uvicorn.access").addFilter(NoQueries())
 hush()
 past_the_host()
 
-LEVEL = func.AuthLevel.FUNCTION if asks_for_keys(os.environ) else func.AuthLevel.ANONYMOUS
-ADMIN = func.AuthLevel.ADMIN if asks_admins_for_keys(os.environ) else LEVEL
+KEYS = keys_asked(os.environ)
+LEVEL = func.AuthLevel.FUNCTION if KEYS.callers else func.AuthLevel.ANONYMOUS
+ADMIN = func.AuthLevel.ADMIN if KEYS.admins else LEVEL
 app = func.FunctionApp(http_auth_level=LEVEL)
 service = start(os.environ)
 

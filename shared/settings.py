@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Json, SecretStr, ValidationError
@@ -178,29 +178,28 @@ def read(environment: Mapping[str, str]) -> Settings:
     return settings
 
 
-def asks_for_keys(environment: Mapping[str, str]) -> bool:
-    """Whether a caller needs a function key: yes, unless settings without a mistake say no.
+class Keys(NamedTuple):
+    """Who needs one of the host's keys: who calls at all, who changes what holds for all."""
 
-    Where sign-in is to keep others out and is not on, keys do.
+    callers: bool
+    admins: bool
+
+
+def keys_asked(environment: Mapping[str, str]) -> Keys:
+    """Whom the host asks for keys: everyone, unless settings without a mistake say otherwise.
+
+    Where sign-in is to keep others out and is not on, keys do. Outside Azure the host asks nobody
+    for its master key, and a sign-in has its own way to tell who may change things.
     """
     try:
         settings = read(environment)
     except SettingsError:
-        return True
+        return Keys(callers=True, admins=True)
     signed_in = settings.callers == "signed-in" and settings.sign_in
-    return not signed_in and settings.callers != "anyone"
-
-
-def asks_admins_for_keys(environment: Mapping[str, str]) -> bool:
-    """Whether the host's master key says who may change what holds for all.
-
-    It does in Azure, unless there is a sign-in, which has its own way to say so.
-    """
-    try:
-        settings = read(environment)
-    except SettingsError:
-        return True
-    return settings.in_azure and not settings.sign_in
+    return Keys(
+        callers=not signed_in and settings.callers != "anyone",
+        admins=settings.in_azure and not settings.sign_in,
+    )
 
 
 def _alone(settings: Settings) -> Iterator[str]:
