@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, fields
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from shared.dialects.request import named
+from shared.dialects.request import UNSAYABLE, named, sayable
 from shared.dialects.wire import Json, Voice
 from shared.errors import (
     BadRequest,
@@ -128,7 +128,7 @@ class Paging(BaseModel):
 def read(model: type[M], given: Any, prefix: str = "") -> M:
     """A body, a part of one, or query parameters. Raises BadRequest that names what is wrong."""
     if not isinstance(given, Mapping):
-        raise BadRequest(f"{prefix.rstrip('.') or 'The body'} must be an object")
+        raise BadRequest(f"{prefix.rstrip('.')} must be an object")
     try:
         return model.model_validate(given)
     except ValidationError as failure:
@@ -160,13 +160,12 @@ def new_name(body: Any) -> str:
 def said(names: Names, body: Any) -> Said:
     """What was said. Raises BadRequest, also where nothing was."""
     given = read(LaterBody if names.objects else Body, body)
-    texts = {key: getattr(given, key) for key in _FIELDS}
-    info = texts["additional_info"]
-    texts["additional_info"] = info if isinstance(info, str) else _text(info)
-    whole = Said(**{key: text or "" for key, text in texts.items()})
-    if not any(texts.values()):
+    texts = {field: getattr(given, field) or "" for field in _FIELDS}
+    whole = Said(**texts | {"additional_info": _text(given.additional_info)})
+    length = sum(map(len, astuple(whole)))
+    if not length:
         raise BadRequest(f"at least one of {', '.join(_FIELDS)} must not be empty")
-    if sum(map(len, astuple(whole))) > LONGEST:
+    if length > LONGEST:
         raise BadRequest(f"{', '.join(_FIELDS)}: {LONGEST} characters at most, together")
     return whole
 
@@ -176,20 +175,24 @@ def annotation(body: Any) -> str:
     given = read(LaterBody, body).additional_info
     if given is None:
         raise BadRequest("additional_info: is required: nothing else can be changed")
-    text = given if isinstance(given, str) else _text(given)
+    text = _text(given)
     if len(text) > LONGEST:
         raise BadRequest(f"additional_info: must have {LONGEST} characters at most")
     return text
 
 
-_FIELDS = ("input", "prompt_template", "response", "origin", "additional_info")
+_FIELDS = tuple(field.name for field in fields(Said))
 
 
-def _text(info: Mapping[str, Any] | None) -> str:
-    try:
-        return json.dumps(info, ensure_ascii=False, allow_nan=False) if info else ""
-    except ValueError:
-        raise BadRequest("additional_info: holds a number out of the range of numbers") from None
+def _text(info: str | Mapping[str, Any] | None) -> str:
+    """What is stored of additional information: an object as JSON, an empty one as nothing."""
+    if isinstance(info, str):
+        return info
+    if not info:
+        return ""
+    if not sayable(info):
+        raise BadRequest(f"additional_info: {UNSAYABLE}")
+    return json.dumps(info, ensure_ascii=False)
 
 
 def begun(names: Names, conversation: Conversation) -> Json:
@@ -220,10 +223,9 @@ def _object(info: str) -> Any:
     """The object that additional information was given as; a text stays one."""
     try:
         read = from_json(info, allow_inf_nan=False)
-        json.dumps(read, allow_nan=False)  # 1e400 is read as infinity, which JSON cannot say
     except ValueError:
         return info
-    return read if isinstance(read, dict) else info
+    return read if isinstance(read, dict) and sayable(read) else info
 
 
 def listed(key: str, entries: Sequence[Json], asked: Page) -> Json:
@@ -234,9 +236,13 @@ def listed(key: str, entries: Sequence[Json], asked: Page) -> Json:
 
 def renamed(conversation: str) -> Json:
     """That a conversation was changed, as OpenSearch says it of a document."""
-    return {"_index": ".plugins-ml-memory-meta", "_id": conversation, "result": "updated"}
+    return _updated("meta", conversation)
 
 
 def annotated(interaction: str) -> Json:
     """That an interaction was changed."""
-    return {"_index": ".plugins-ml-memory-message", "_id": interaction, "result": "updated"}
+    return _updated("message", interaction)
+
+
+def _updated(kind: str, changed: str) -> Json:
+    return {"_index": f".plugins-ml-memory-{kind}", "_id": changed, "result": "updated"}

@@ -110,9 +110,9 @@ def fits(name: str, pattern: str) -> bool:
     return at <= end
 
 
-def pipeline(body: Any) -> Pipeline:
+def pipeline(body: Json) -> Pipeline:
     """The processor of a pipeline's definition. Raises BadRequest."""
-    given = body.get("response_processors") if isinstance(body, Mapping) else None
+    given = body.get("response_processors")
     if not isinstance(given, list) or len(given) != 1 or not isinstance(given[0], Mapping):
         raise BadRequest(f"response_processors: must be a list of one object with {RAG}")
     others = [key for key in (*given[0], *_phases(body)) if key != RAG]
@@ -131,10 +131,8 @@ def definition(processor: Pipeline) -> Json:
     return {"response_processors": [{RAG: processor.model_dump(exclude_none=True)}]}
 
 
-def search(body: Any, query: Mapping[str, str]) -> Search:
+def search(body: Json, query: Mapping[str, str]) -> Search:
     """What a search asks, by its body and its query parameters. Raises BadRequest."""
-    if not isinstance(body, Mapping):
-        raise BadRequest("The body must be an object")
     question = _question(body)
     words = _words(body.get("query"))
     if words is None and "q" in query:
@@ -248,7 +246,7 @@ def fields(source: Source) -> Json:
 
 def contexts(sources: Sequence[Source], names: Sequence[str]) -> list[str]:
     """What a pipeline tells a model of some passages: each of the fields that a passage has."""
-    told = (fields(source).get(name) for source in sources for name in names)
+    told = (shown.get(name) for shown in map(fields, sources) for name in names)
     return [text for text in told if isinstance(text, str) and text]
 
 

@@ -108,7 +108,17 @@ def _messages(frame: Frame, files: Mapping[str, bytes]) -> tuple[Message, ...]:
 
 
 def _check_state(state: Any, key: str) -> None:
-    try:  # it goes back as it came: 1e400 is read as infinity, which JSON cannot say
-        json.dumps(state, allow_nan=False)
+    if not sayable(state):
+        raise BadRequest(f"{key}: {UNSAYABLE}")
+
+
+UNSAYABLE = "holds a number out of the range of numbers"
+
+
+def sayable(value: Any) -> bool:
+    """Whether it can go back as it came: 1e400 is read as infinity, which JSON cannot say."""
+    try:
+        json.dumps(value, allow_nan=False)
     except ValueError:
-        raise BadRequest(f"{key}: holds a number out of the range of numbers") from None
+        return False
+    return True
