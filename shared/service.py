@@ -14,7 +14,7 @@ from shared.content import Files
 from shared.content.serve import Shelf
 from shared.deadline import within
 from shared.dialects import pick
-from shared.dialects.opensearch import VOICE as OPENSEARCH
+from shared.dialects.opensearch_errors import VOICE as OPENSEARCH
 from shared.dialects.wire import CONVERSATION, Voice, dumps, media_type
 from shared.errors import (
     BadRequest,

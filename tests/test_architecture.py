@@ -53,8 +53,8 @@ PLAIN = {
     for name in ("function_words", "images", "names", "sentences", "text", "tokens", "waits")
 }
 WIRE = {f"shared.dialects.{name}" for name in ("wire", "request", "files")}
-# OpenSearch's wire: its later half stands on the earlier one.
-SEARCHING = {"shared.dialects.opensearch", "shared.dialects.opensearch_search"}
+# OpenSearch's wire, of which the search stands on the memory's.
+SEARCHING = {f"shared.dialects.opensearch{part}" for part in ("", "_errors", "_search", "_source")}
 OPENSEARCH = {
     f"shared.opensearch.{name}"
     for name in ("generation", "memory", "pipelines", "routes", "search")
@@ -124,7 +124,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | SEAMS
     | WIRE
     | SERVICE
-    | {"shared.content.serve", "shared.dialects.opensearch", "shared.memory.kept"}
+    | {"shared.content.serve", "shared.dialects.opensearch_errors", "shared.memory.kept"}
     | {"shared.opensearch", "shared.opensearch.routes"},
     **dict.fromkeys(ADAPTERS | PRIVATE, NOUNS | SEAMS | PLAIN | ADAPTERS | PRIVATE),
     "shared.open_telemetry": {"shared.spans"},

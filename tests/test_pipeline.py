@@ -16,6 +16,7 @@ from shared import errors
 from shared.auth import Access
 from shared.chat import Delta, Done, Source
 from shared.dialects import opensearch_search as wire
+from shared.dialects.opensearch_source import fits
 from shared.http import Limits
 from shared.memory import Memory
 from shared.service import Service
@@ -765,7 +766,7 @@ def test_a_full_page_says_that_there_may_be_more(desk: Desk) -> None:
     ],
 )
 def test_only_a_star_is_special_in_a_pattern(pattern: str, names: set[str]) -> None:
-    assert {name for name in ("text", "title", "category") if wire.fits(name, pattern)} == names
+    assert {name for name in ("text", "title", "category") if fits(name, pattern)} == names
 
 
 @pytest.mark.parametrize("patterns", [["[" * 100_000], ["x" * 101], ["x"] * 51])

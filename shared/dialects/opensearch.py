@@ -15,21 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from shared.dialects.request import UNSAYABLE, named, sayable
-from shared.dialects.wire import Json, Voice
-from shared.errors import (
-    BadRequest,
-    ChatError,
-    DeadlineExceeded,
-    Forbidden,
-    MethodNotAllowed,
-    NotFound,
-    TooLarge,
-    TooManyRequests,
-    Unauthorized,
-    Unavailable,
-    Unsupported,
-    UnsupportedMediaType,
-)
+from shared.dialects.wire import Json
+from shared.errors import BadRequest
 from shared.memory import Conversation, Interaction, Page, Said
 
 M = TypeVar("M", bound=BaseModel)
@@ -40,44 +27,6 @@ LONGEST_NAME = 1000  # characters of a conversation's
 # Characters of all that is said in an interaction: a body over 1 MB holds up every other request
 # while it is sent to Cosmos DB, and its SDK writes an emoji in 12 bytes.
 LONGEST = 80_000
-
-
-class ParsingError(BadRequest):
-    """A search that is written in a way that is not understood here."""
-
-
-class IndexNotFound(NotFound):
-    """A search of another index than the one there is."""
-
-
-# What OpenSearch calls our failures; the first that fits.
-TYPES: Sequence[tuple[type[ChatError], str]] = (
-    (ParsingError, "parsing_exception"),
-    (IndexNotFound, "index_not_found_exception"),
-    (NotFound, "resource_not_found_exception"),
-    (BadRequest, "illegal_argument_exception"),
-    (Unauthorized, "security_exception"),
-    (Forbidden, "security_exception"),
-    (MethodNotAllowed, "method_not_allowed_exception"),
-    (TooLarge, "content_too_long_exception"),
-    (UnsupportedMediaType, "media_type_header_exception"),
-    (TooManyRequests, "rejected_execution_exception"),
-    (Unsupported, "unsupported_operation_exception"),
-    (DeadlineExceeded, "timeout_exception"),
-    (Unavailable, "unavailable_exception"),
-    (ChatError, "exception"),
-)
-
-
-def error(failure: ChatError, _body: Any = None) -> Json:
-    """A failure in OpenSearch's shape."""
-    kind = next(name for known, name in TYPES if isinstance(failure, known))
-    field = f"{failure.field}: " if failure.field else ""
-    said = {"type": kind, "reason": f"{field}{failure.message}"}
-    return {"error": {"root_cause": [said], **said}, "status": failure.status}
-
-
-VOICE = Voice(name="opensearch", error=error)
 
 
 @dataclass(frozen=True, slots=True)

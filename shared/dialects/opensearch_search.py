@@ -12,12 +12,14 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from shared.chat import Source
-from shared.dialects.opensearch import NEW, OLD, Names, ParsingError, read
+from shared.dialects import opensearch_source
+from shared.dialects.opensearch import NEW, OLD, Names, read
+from shared.dialects.opensearch_errors import ParsingError
+from shared.dialects.opensearch_source import Fields
 from shared.dialects.wire import Json
 from shared.errors import BadRequest
 
 MOST_HITS = 50
-MOST_PATTERNS, LONGEST_PATTERN = 50, 100
 MOST_INTERACTIONS = 100
 LONGEST = 20_000  # characters of a pipeline's texts
 RAG = "retrieval_augmented_generation"
@@ -76,40 +78,6 @@ class Search:
     question: Question | None
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """Which fields of a hit are shown: those that a pattern includes and none excludes."""
-
-    shown: bool = True
-    includes: tuple[str, ...] = ()
-    excludes: tuple[str, ...] = ()
-
-    def of(self, source: Json) -> Json:
-        """The fields of a hit that are shown."""
-        return {key: value for key, value in source.items() if self._shows(key)}
-
-    def _shows(self, key: str) -> bool:
-        included = not self.includes or any(fits(key, one) for one in self.includes)
-        return included and not any(fits(key, one) for one in self.excludes)
-
-
-def fits(name: str, pattern: str) -> bool:
-    """Whether a name is what a pattern says; `*` stands for anything, nothing else is special."""
-    first, *rest = pattern.split("*")
-    if not rest:
-        return name == pattern
-    *middle, last = rest
-    if not name.startswith(first) or not name.endswith(last):
-        return False
-    at, end = len(first), len(name) - len(last)
-    for part in middle:
-        found = name.find(part, at, end)
-        if found < 0:
-            return False
-        at = found + len(part)
-    return at <= end
-
-
 def pipeline(body: Json) -> Pipeline:
     """The processor of a pipeline's definition. Raises BadRequest."""
     given = body.get("response_processors")
@@ -146,7 +114,7 @@ def search(body: Json, query: Mapping[str, str]) -> Search:
     size = _whole("size", query.get("size", body.get("size")), 10)
     if size > MOST_HITS:
         raise BadRequest(f"size: must be {MOST_HITS} or less")
-    return Search(words, size, _fields(body, query), question)
+    return Search(words, size, opensearch_source.asked(body, query), question)
 
 
 def _whole(name: str, given: Any, default: int) -> int:
@@ -177,36 +145,6 @@ def _words(query: Any) -> str | None:
     if not isinstance(found, str):
         raise ParsingError(f"query: [{str(form)[:60]}] is not understood here: use {FORMS}")
     return found
-
-
-def _fields(body: Mapping[str, Any], query: Mapping[str, str]) -> Fields:
-    given: Any = query.get("_source", body.get("_source", True))
-    if given in ("true", "false", True, False):
-        shown, given = given in ("true", True), {}
-    else:
-        shown = True
-    if isinstance(given, str):
-        given = {"includes": given.split(",")}
-    if isinstance(given, list):
-        given = {"includes": given}
-    if not isinstance(given, Mapping):
-        raise BadRequest("_source: must be true, false, a name, a list of names or an object")
-    kinds = [
-        _patterns(query.get(f"_source_{kind}", given.get(kind, given.get(kind[:-1], []))))
-        for kind in ("includes", "excludes")
-    ]
-    return Fields(shown, *kinds)
-
-
-def _patterns(given: Any) -> tuple[str, ...]:
-    names = given.split(",") if isinstance(given, str) else given
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise BadRequest("_source: includes and excludes must be lists of names")
-    if len(names) > MOST_PATTERNS or any(len(name) > LONGEST_PATTERN for name in names):
-        raise BadRequest(
-            f"_source: {MOST_PATTERNS} names at most, of {LONGEST_PATTERN} characters at most"
-        )
-    return tuple(names)
 
 
 def _question(body: Mapping[str, Any]) -> Question | None:

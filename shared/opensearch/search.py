@@ -6,7 +6,7 @@ import time
 
 from shared.chat import Context, Source
 from shared.dialects import opensearch_search as wire
-from shared.dialects.opensearch import IndexNotFound
+from shared.dialects.opensearch_errors import IndexNotFound
 from shared.dialects.opensearch_search import EXT, Pipeline, Question, Search
 from shared.dialects.wire import Json
 from shared.errors import BadRequest
