@@ -14,6 +14,7 @@ from shared.health import Health, Part
 from shared.http import Limits
 from shared.imported import imported
 from shared.memory import Memory
+from shared.models import Model
 from shared.models.provider import chat_model
 from shared.overrides import Overrides
 from shared.prompt import read_words
@@ -57,7 +58,6 @@ def build(settings: Settings) -> Service:
     clients = Clients(settings)
     model, retriever = chat_model(clients), _retriever(clients)
     files, memory = _files(clients, retriever), _memory(clients)
-    model_of = clients.embedding_model  # of vectors
     defaults = Overrides(top=settings.default_top, temperature=settings.default_temperature)
     words = read_words(HERE / "prompts")
     return Service(
@@ -75,16 +75,16 @@ def build(settings: Settings) -> Service:
             settings.answer_seconds,
             settings.memory_seconds,
         ),
-        health=Health(
-            {
-                "model": Part(model.name, model.ready),
-                "index": Part(retriever.name, retriever.ready),
-                **({"files": Part(files.name, files.ready)} if files else {}),
-                **({"memory": Part(memory.name, memory.ready)} if memory else {}),
-                **({"vectors": Part(model_of, clients.embed_ready)} if model_of else {}),
-            }
-        ),
+        health=_health(clients, model=model, index=retriever, files=files, memory=memory),
     )
+
+
+def _health(clients: Clients, **parts: Model | Retriever | Files | Memory | None) -> Health:
+    """What `/health` tells of the parts that there are."""
+    told = {kind: Part(part.name, part.ready) for kind, part in parts.items() if part is not None}
+    if name := clients.embedding_model:
+        told["vectors"] = Part(name, clients.embed_ready)
+    return Health(told)
 
 
 def _retriever(clients: Clients) -> Retriever:
