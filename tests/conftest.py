@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.azurite import Home, azurite, make_home
 from tests.servers import OBEYING, Server, serving
 
 HOSTS = ["dev", "functions"] if os.environ.get("FUNCTIONS_HOST") else ["dev"]
@@ -37,3 +38,16 @@ def server(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
     """The app with a model that takes its orders from the question."""
     with serving(kind, tmp_path_factory.mktemp("log"), OBEYING) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A folder that makes a machine trust Azurite, and be signed in there."""
+    return make_home(tmp_path_factory.mktemp("storage"))
+
+
+@pytest.fixture(scope="module")
+def account(home: Home) -> Iterator[str]:
+    """The address of a storage account in Azurite."""
+    with azurite(home) as url:
+        yield url

@@ -21,7 +21,7 @@ from shared.content.blobs import LARGEST_PICTURE, PIECE, Blobs, make_container, 
 from shared.content.kinds import kind as media_type
 from shared.ingest.blobs import Uploads, make_uploads
 from shared.ingest.target import Refused
-from tests.azurite import Home, SignedIn, azurite, make_home, needs_azurite
+from tests.azurite import Home, SignedIn, needs_azurite
 from tests.servers import Server, serving
 from tests.upstream import Asked, Exchange, Step, upstream
 from tests.upstream import Server as Raw
@@ -29,17 +29,6 @@ from tests.upstream import Server as Raw
 T = TypeVar("T")
 SAMPLES = HERE / "data" / "documents"
 PNG = b"\x89PNG\r\n\x1a\n..."
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    return make_home(tmp_path_factory.mktemp("storage"))
-
-
-@pytest.fixture(scope="module")
-def account(home: Home) -> Iterator[str]:
-    with azurite(home) as url:
-        yield url
 
 
 def using(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,24 +16,13 @@ from shared.ingest.pages import Page, Picture
 from shared.ingest.shelved import Shelved
 from shared.ingest.split import passages
 from shared.ingest.target import UNFINISHED, Document, Refused
-from tests.azurite import Home, SignedIn, azurite, make_home, needs_azurite
+from tests.azurite import Home, SignedIn, needs_azurite
 from tests.fake_service import Service
 from tests.filling import run, service
 
 pytestmark = needs_azurite
 
 Work = Callable[[Shelved], Awaitable[None]]
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    return make_home(tmp_path_factory.mktemp("storage"))
-
-
-@pytest.fixture(scope="module")
-def account(home: Home) -> Iterator[str]:
-    with azurite(home) as url:
-        yield url
 
 
 @pytest.fixture
