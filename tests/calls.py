@@ -13,6 +13,8 @@ from shared.service import Service
 from tests.fakes import engine
 
 JSON = {"content-type": "application/json"}
+ANNA = JSON | {"x-ms-client-principal-id": "anna"}
+BEN = JSON | {"x-ms-client-principal-id": "ben"}
 QUESTION = {"messages": [{"role": "user", "content": "What is in Plus?"}]}
 
 

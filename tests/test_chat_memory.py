@@ -17,7 +17,7 @@ from shared.chat import Delta, Done
 from shared.memory import Conversation, Interaction, Memory, Page, Said
 from shared.memory.kept import EMPTY, NOT_BEGUN, NOT_STORED
 from shared.service import Service
-from tests.calls import JSON, Got, ask, call, read
+from tests.calls import ANNA, JSON, Got, ask, call, read
 from tests.fakes import (
     ANSWER,
     PLUS,
@@ -30,7 +30,6 @@ from tests.fakes import (
 )
 from tests.stores import Time, remembering
 
-ANNA = JSON | {"x-ms-client-principal-id": "anna"}
 TEXT = "Dental care [plans/plus.pdf#page=2]."
 WAYS = [
     pytest.param("/chat", "sessionState", {}, id="001"),

@@ -18,14 +18,12 @@ from shared.auth import Access
 from shared.http import Limits
 from shared.opensearch.routes import ROUTES
 from shared.service import Service
-from tests.calls import JSON, Client
+from tests.calls import ANNA, BEN, JSON, Client
 from tests.fakes import engine
 from tests.stores import built, remembering
 
 OLD = "/_plugins/_ml/memory/conversation"
 NEW = "/_plugins/_ml/memory"
-ANNA = JSON | {"x-ms-client-principal-id": "anna"}
-BEN = JSON | {"x-ms-client-principal-id": "ben"}
 SAID = {
     "input": "How do I make an interaction?",
     "prompt_template": "Hello OpenAI, can you answer this question? [INFO] \n [QUESTION]",

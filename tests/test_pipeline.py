@@ -20,7 +20,7 @@ from shared.dialects.opensearch_source import fits
 from shared.http import Limits
 from shared.memory import Memory
 from shared.service import Service
-from tests.calls import JSON, Client, Got, ask, call
+from tests.calls import ANNA, JSON, Client, Got, ask, call
 from tests.fakes import (
     ANSWER,
     PLUS,
@@ -35,8 +35,6 @@ from tests.stores import remembering
 OLD = "/_plugins/_ml/memory/conversation"
 PIPELINE = "/_search/pipeline/{name}"
 SEARCH = "/{index}/_search"
-ANNA = JSON | {"x-ms-client-principal-id": "anna"}
-BEN = JSON | {"x-ms-client-principal-id": "ben"}
 PROCESSOR = {
     "tag": "openai_pipeline_demo",
     "description": "Demo pipeline Using OpenAI Connector",
