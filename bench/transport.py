@@ -21,8 +21,9 @@ from openai import AsyncOpenAI, DefaultAioHttpClient, DefaultAsyncHttpxClient
 
 from shared.chat import Message
 from shared.models import Prompt
-from shared.models.openai_model import OpenAIModel
-from shared.models.openai_request import Traits
+from shared.models.flavors import Traits
+from shared.models.flavors.openai import OPENAI
+from shared.models.served import ServedModel
 from tests.upstream import Asked, Step, Upstream, answer, streaming, upstream
 
 AT_ONCE, TOKENS = 50, 100
@@ -52,7 +53,8 @@ async def measure(transport: str, url: str, authority: Path) -> float:
     trusted = ssl.create_default_context(cafile=str(authority))
     http = TRANSPORTS[transport](verify=trusted)
     async with AsyncOpenAI(base_url=f"{url}/v1", api_key="none", http_client=http) as client:
-        model = OpenAIModel(client, Traits("m", max_prompt_tokens=1000))
+        traits = Traits("m", max_prompt_tokens=1000, asked="m")
+        model = ServedModel(client, f"{url}/v1/chat/completions", OPENAI, traits)
 
         async def ask() -> None:
             async with model.open(PROMPT) as stream:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from shared.overrides import UNSET, Overrides
 
 Role = Literal["system", "user", "assistant", "tool"]
+Extra = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Message:
     """What somebody said. `images` are URLs, data URLs for what a client uploaded.
 
     A tool's message says in `tool_call_id` which of the assistant's `tool_calls` it answers.
+    `given` is the message as its client wrote it, for a model that takes it as it is.
     """
 
     role: Role
@@ -41,6 +43,7 @@ class Message:
     images: tuple[str, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
+    given: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +160,16 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Some more of the answer, as the model gave it: of its text, or of its calls of tools."""
+    """Some more of the answer, as the model gave it: of its text, or of its calls of tools.
+
+    `extra` is what the model's service says beside it, under names of its own; `message_extra`
+    what it says inside of the message, such as its thoughts.
+    """
 
     content: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
+    extra: Extra = field(default_factory=dict)
+    message_extra: Extra = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +188,7 @@ class Done:
     answer_filter: Mapping[str, Any] | None = None
     prompt_filter: Sequence[Any] | None = None
     warnings: tuple[str, ...] = ()
+    extra: Extra = field(default_factory=dict)
 
 
 Event = Context | Delta | Done
@@ -193,6 +203,8 @@ class Answer:
     content: str
     done: Done
     tool_calls: tuple[ToolCall, ...] = ()
+    extra: Extra = field(default_factory=dict)
+    message_extra: Extra = field(default_factory=dict)
 
 
 async def collect(events: Events) -> Answer:
@@ -202,6 +214,8 @@ async def collect(events: Events) -> Answer:
     """
     context, text, done = Context((), (), ""), [], Done()
     calls: dict[int, ToolCall] = {}
+    extra: dict[str, Any] = {}
+    beside: dict[str, Any] = {}
     async with aclosing(events):
         async for event in events:
             match event:
@@ -210,10 +224,18 @@ async def collect(events: Events) -> Answer:
                 case Delta(content, parts):
                     text.append(content)
                     calls |= {part.index: joined(calls.get(part.index), part) for part in parts}
+                    extra |= event.extra
+                    beside |= {k: added(beside.get(k), v) for k, v in event.message_extra.items()}
                 case Done():
-                    done = event
+                    done, extra = event, {**extra, **event.extra}
     done = replace(done, model=done.model or context.model)
-    return Answer(context, "".join(text), done, tuple(calls[index] for index in sorted(calls)))
+    whole = tuple(calls[index] for index in sorted(calls))
+    return Answer(context, "".join(text), done, whole, extra, beside)
+
+
+def added(begun: Any, part: Any) -> Any:
+    """What a service says beside a message, with one more of its parts: texts are joined."""
+    return begun + part if isinstance(begun, str) and isinstance(part, str) else part
 
 
 def joined(begun: ToolCall | None, part: ToolCall) -> ToolCall:

@@ -95,7 +95,7 @@ class Clients:
         from shared.models.openai_client import ready
 
         name = self.embedding_model or ""
-        await ready(self._embedding_client, name, "do its key or its roles hold?")
+        await ready(self._embedding_client, "/models", name, "do its key or its roles hold?")
 
     async def close(self, identity: bool = True) -> None:
         """Close what was made; the `identity` too, which all clients of a process share."""

@@ -35,6 +35,7 @@ class ChatError(Exception):
 
     `field` is the name of what is wrong where it lies in the request, in the vocabulary's words;
     the dialect turns it into the path that its client used. `cause` is for the log alone.
+    `upstream` is the status of a service that refused.
     """
 
     status: ClassVar[int] = 500
@@ -47,6 +48,7 @@ class ChatError(Exception):
         self.message = message or self.default
         self.field = field
         self.cause = cause
+        self.upstream: int | None = None
 
     @property
     def headers(self) -> Mapping[str, str]:

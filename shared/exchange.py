@@ -105,9 +105,11 @@ def whole(dialect: Dialect, asked: ChatRequest, answer: Answer) -> Reply:
 async def framed(
     dialect: Dialect, asked: ChatRequest, events: Events
 ) -> AsyncGenerator[bytes, None]:
-    """The lines of a stream, one for each event."""
+    """The lines of a stream, one for each event that the dialect has words for."""
     context = Context((), (), "")
     async with aclosing(events):
         async for event in events:
             context = event if isinstance(event, Context) else context
-            yield dialect.frame(dialect.chunk(asked, context, event))
+            chunk = dialect.chunk(asked, context, event)
+            if chunk is not None:
+                yield dialect.frame(chunk)

@@ -26,8 +26,7 @@ ADAPTERS = {
     "shared.memory.sqlite",
     "shared.models.demo_model",
     "shared.models.openai_client",
-    "shared.models.openai_model",
-    "shared.models.openai_request",
+    "shared.models.served",
     "shared.open_telemetry",
     "shared.retrieval.azure_search",
     "shared.retrieval.azure_search_client",
@@ -38,19 +37,21 @@ LOCAL = {
 }
 # Files that an adapter has for itself.
 QUOTING = {"shared.models.leaning", "shared.models.quoting", "shared.models.splitting"}
+FLAVORS = {f"shared.models.flavors{part}" for part in ("", ".openai")}
 NOTES = {f"shared.retrieval.{name}" for name in ("notes", "odata", "pictures")}
 PRIVATE = (
-    QUOTING
+    FLAVORS
+    | QUOTING
     | LOCAL
     | NOTES
     | {"shared.memory.cosmos_kept", "shared.memory.sqlite_file"}
-    | {"shared.azure_calls", "shared.models.sse"}
+    | {"shared.azure_calls", "shared.models.reading"}
 )
 SEAMS = {"shared.content", "shared.memory", "shared.models", "shared.retrieval"}
 NOUNS = {"shared.chat", "shared.overrides", "shared.errors"}
 PLAIN = {
     f"shared.{name}"
-    for name in ("function_words", "images", "names", "sentences", "text", "tokens", "waits")
+    for name in "function_words images names parts sentences text tokens waits".split()
 }
 WIRE = {f"shared.dialects.{name}" for name in ("wire", "request", "files")}
 # OpenSearch's wire, of which the search stands on the memory's.
@@ -73,6 +74,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shared.errors": set(),
     "shared.images": set(),
     "shared.names": set(),
+    "shared.parts": {"shared.images"},
     "shared.sentences": set(),
     "shared.tokens": set(),
     "shared.function_words": set(),
@@ -131,6 +133,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shared.clients": ADAPTERS | {"shared.retrieval", "shared.settings"},
     "shared.models.provider": SEAMS
     | ADAPTERS
+    | FLAVORS
     | {"shared.clients", "shared.imported", "shared.settings"},
     "shared.bootstrap": NOUNS
     | SEAMS
@@ -241,10 +244,11 @@ WIRE_NAMES = {
 
 
 # OpenAI's own wire has the same names, and its adapter must know them.
-SPEAK = {name for name in APP if name.startswith(("shared.dialects", "shared.models.openai"))}
+SPEAK = {name for name in APP if name.startswith(("shared.dialects", "shared.models.flavors"))}
+SPEAK |= {"shared.models.openai_client"}
 
 
-@pytest.mark.parametrize("name", sorted(set(APP) - SPEAK - {"shared.models.sse"}))
+@pytest.mark.parametrize("name", sorted(set(APP) - SPEAK))
 def test_the_names_of_the_wire_stand_in_dialects_only(name: str) -> None:
     texts = {node.value for node in ast.walk(tree(name)) if isinstance(node, ast.Constant)}
 

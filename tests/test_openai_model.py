@@ -18,8 +18,8 @@ from shared.bootstrap import build
 from shared.chat import Answer, Message, ToolCall, collect
 from shared.clients import Clients
 from shared.models import Prompt
+from shared.models.flavors.openai import known_of
 from shared.models.openai_client import translated
-from shared.models.openai_request import known_of
 from shared.rag import checked
 from shared.settings import read
 from tests.calls import QUESTION, Got, call
@@ -496,9 +496,7 @@ KINDS = {
 
 @pytest.mark.parametrize("name", KINDS)
 def test_what_is_known_of_a_model_by_its_name(name: str) -> None:
-    traits = known_of(name)
-
-    assert (traits.reasoning, traits.seeing) == KINDS[name]
+    assert known_of(name) == KINDS[name]
 
 
 def test_an_end_by_length_or_without_a_usage_is_an_end(server: Upstream) -> None:

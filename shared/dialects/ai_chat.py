@@ -25,7 +25,7 @@ def answer(state_key: str, asked: ChatRequest, given: Answer) -> Json:
     return {"message": wire.message(given.content), "context": context, state_key: state}
 
 
-def chunk(state_key: str, asked: ChatRequest, _context: Context, event: Event) -> Json:
+def chunk(state_key: str, asked: ChatRequest, _context: Context, event: Event) -> Json | None:
     """One line of a stream. The context goes out once, in the first line."""
     match event:
         case Context():
@@ -33,7 +33,7 @@ def chunk(state_key: str, asked: ChatRequest, _context: Context, event: Event) -
             state = wire.state(asked, event)
             return {"delta": {"role": "assistant"}, "context": context, state_key: state}
         case Delta(content):
-            return {"delta": {"content": content}}
+            return {"delta": {"content": content}} if content else None
         case Done():
             return {"delta": {"role": "assistant"}, "context": wire.end_of_context(event)}
 

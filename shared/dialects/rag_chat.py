@@ -36,11 +36,13 @@ def answer(asked: ChatRequest, given: Answer) -> Json:
     return envelope | {"usage": None} | _from_model(done)
 
 
-def chunk(asked: ChatRequest, context: Context, event: Event) -> Json:
+def chunk(asked: ChatRequest, context: Context, event: Event) -> Json | None:
     """One line of a stream: the envelope of an OpenAI chat completion chunk."""
     match event:
         case Context():
             return _first(asked, event)
+        case Delta(""):
+            return None
         case Delta(content):
             choice = _choice("delta", {"content": content}, None)
             return _envelope(asked, context.model, choice, "chat.completion.chunk")

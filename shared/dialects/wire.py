@@ -40,14 +40,14 @@ class Dialect(Voice):
     """One protocol of a chat: how its requests are read and its answers written.
 
     `parse` raises BadRequest, which names the key at fault. `chunk` writes one event of a stream,
-    given the request and the stream's context.
+    given the request and the stream's context: None for one that this protocol has no words for.
     """
 
     media_type: str
     parse: Callable[[Body], ChatRequest]
     streams: Callable[[str, Any], bool]
     answer: Callable[[ChatRequest, Answer], Json]
-    chunk: Callable[[ChatRequest, Context, Event], Json]
+    chunk: Callable[[ChatRequest, Context, Event], Json | None]
     frame: Callable[[Json], bytes]
 
 

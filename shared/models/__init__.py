@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from shared.chat import Delta, Done, Message
@@ -16,7 +16,8 @@ ModelStream = AsyncGenerator[Delta | Done, None]
 class Prompt:
     """What a model is asked: to rewrite a question for the search, or to answer it.
 
-    `tools` are what it may call instead, each as OpenAI's chat completions describe a tool.
+    `tools` are what it may call instead, each as OpenAI's chat completions describe a tool;
+    `options` what else the client asks of it: a model takes those that it knows.
     """
 
     task: Literal["rewrite", "answer"]
@@ -24,6 +25,7 @@ class Prompt:
     temperature: float
     seed: int | None = None
     tools: tuple[Mapping[str, Any], ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Model(Protocol):

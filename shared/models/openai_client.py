@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import aiohttp
 import httpx2
@@ -25,7 +26,7 @@ from shared.errors import (
     TooManyRequests,
     Unavailable,
 )
-from shared.models.sse import CODES
+from shared.models.flavors import CODES
 
 Key = Callable[[], Awaitable[str]]
 
@@ -44,19 +45,28 @@ PARAMETERS = (
 )
 USER_AGENT = "serverless-rag-chat"
 RAW = "x-stainless-raw-response"  # by which the SDK knows that we read the stream ourselves
+UNREAD: Any = {"headers": {RAW: "stream"}}  # the options of a request whose answer is not read yet
 # A model on this machine is not asked by way of a proxy.
 LOOPBACK = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 
 
-def make_client(base_url: str, key: Key, patient: bool = False) -> AsyncOpenAI:
-    """The client for an endpoint, made once a worker. `key` is asked at every attempt.
+def make_client(
+    base_url: str,
+    key: Key | None,
+    patient: bool = False,
+    headers: Mapping[str, str] | None = None,
+) -> AsyncOpenAI:
+    """The client for an endpoint, made once a worker. `key` is asked at every attempt; None sends
+    none. `headers` go out with every request.
 
     A `patient` one is for a run over many documents: it waits as long as the service asks (the SDK
     up to two minutes), several times.
     """
 
     async def only_ours(sent: httpx2.Request) -> None:
-        sent.headers = _headers(sent, len(await sent.aread()), await key())
+        held = {"authorization": f"Bearer {await key()}"} if key else {}
+        given = {name.lower(): value for name, value in (headers or {}).items()}
+        sent.headers = _headers(sent, len(await sent.aread()), held | given)
 
     return AsyncOpenAI(
         base_url=base_url,
@@ -79,19 +89,18 @@ def make_client(base_url: str, key: Key, patient: bool = False) -> AsyncOpenAI:
     )
 
 
-def _headers(sent: httpx2.Request, length: int, key: str) -> httpx2.Headers:
+def _headers(sent: httpx2.Request, length: int, more: Mapping[str, str]) -> httpx2.Headers:
     """Headers of ours alone: the SDK takes others, and other values, from the environment."""
     raw = {RAW: "stream"} if sent.headers.get(RAW) == "stream" else {}
     ours = {
         "host": sent.url.netloc.decode(),
-        "authorization": f"Bearer {key}",
-        "accept": "text/event-stream, application/json",
+        "accept": "text/event-stream, application/x-ndjson, application/json",
         "accept-encoding": "gzip, deflate",
         "content-type": "application/json",
         "content-length": str(length),
         "user-agent": USER_AGENT,
     }
-    return httpx2.Headers(raw | ours)
+    return httpx2.Headers({**raw, **ours, **more})
 
 
 async def _no_long_waits(received: httpx2.Response) -> None:
@@ -100,14 +109,13 @@ async def _no_long_waits(received: httpx2.Response) -> None:
         received.headers["x-should-retry"] = "false"
 
 
-async def ready(client: AsyncOpenAI, name: str, hint: str) -> None:
+async def ready(client: AsyncOpenAI, url: str, name: str, hint: str) -> None:
     """Ask for the list of models, once. A server without such a list answers all the same.
 
     That a deployment exists only a question tells. Raises ChatErrors.
     """
-    asking = client.with_options(max_retries=0).models.with_raw_response.list
     with translated(name, hint), suppress(NotFoundError):
-        await asking()
+        await client.with_options(max_retries=0).get(url, cast_to=httpx2.Response)
 
 
 async def embed(
@@ -154,6 +162,12 @@ def refusal(error: APIStatusError, name: str, hint: str) -> ChatError:
     # in their quotes: a line end in them would be a line of the log
     said = f"code {error.code!r:.80}, param {error.param!r:.80}"
     cause = f"{name}: status {error.status_code}, {said}"
+    failure = _kind(error, cause, hint)
+    failure.upstream = error.status_code
+    return failure
+
+
+def _kind(error: APIStatusError, cause: str, hint: str) -> ChatError:
     if error.status_code == 400 and (kind := CODES.get(error.code or "")):
         return kind(cause=cause)
     match error.status_code:

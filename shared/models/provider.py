@@ -20,27 +20,32 @@ def _demo(_clients: Clients) -> Model:
 
 def _azure_openai(clients: Clients) -> Model:
     names = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_CHAT_DEPLOYMENT")
-    _, deployment = configuration.required(clients.settings, *names)
+    given, deployment = configuration.required(clients.settings, *names)
+    base = f"{given.removesuffix('/v1').removesuffix('/openai')}/openai/v1"
     hint = "does the app's identity have the role Cognitive Services OpenAI User on it?"
-    return _language_model(clients.azure_openai, deployment, clients.settings, hint)
+    return _language_model(clients.azure_openai, base, deployment, clients.settings, hint)
 
 
 def _openai(clients: Clients) -> Model:
     names = ("OPENAI_BASE_URL", "OPENAI_CHAT_MODEL")
-    _, model = configuration.required(clients.settings, *names)
-    return _language_model(clients.openai, model, clients.settings, "is OPENAI_API_KEY right?")
+    base, model = configuration.required(clients.settings, *names)
+    return _language_model(
+        clients.openai, base, model, clients.settings, "is OPENAI_API_KEY right?"
+    )
 
 
-def _language_model(client: Any, name: str, settings: Settings, hint: str) -> Model:
-    from shared.models.openai_model import OpenAIModel
-    from shared.models.openai_request import Traits, known_of, limits
+def _language_model(client: Any, base: str, name: str, settings: Settings, hint: str) -> Model:
+    from shared.models.flavors import Traits
+    from shared.models.flavors.openai import OPENAI, known_of, limits
+    from shared.models.served import ServedModel
 
-    known = known_of(name)
+    reasoning, seeing = known_of(name)
     traits = Traits(
         name=name,
+        asked=name,
         max_prompt_tokens=settings.prompt_tokens,
-        reasoning=known.reasoning if settings.reasoning is None else settings.reasoning,
-        seeing=known.seeing if settings.vision is None else settings.vision,
+        reasoning=reasoning if settings.reasoning is None else settings.reasoning,
+        seeing=seeing if settings.vision is None else settings.vision,
         answer_tokens=settings.answer_tokens,
         effort=settings.reasoning_effort,
         accept_seconds=settings.accept_seconds,
@@ -48,7 +53,8 @@ def _language_model(client: Any, name: str, settings: Settings, hint: str) -> Mo
         gap_seconds=settings.gap_seconds,
         hint=hint,
     )
-    return OpenAIModel(client, traits, limits(traits))
+    url = f"{base.rstrip('/')}/chat/completions"
+    return ServedModel(client, url, OPENAI, traits, limits(traits))
 
 
 # The models by name. Any other is `package.module:factory`, a function Settings -> Model.

@@ -1,9 +1,9 @@
-"""Azure OpenAI, and whatever else speaks OpenAI's chat completions: Ollama, LM Studio, OpenAI."""
+"""A model behind a server: Azure OpenAI, OpenAI, Ollama, LM Studio, another AOG gateway."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,21 +13,22 @@ from openai import AsyncOpenAI
 
 from shared.errors import ChatError, Misconfigured
 from shared.models import ModelStream, Prompt
-from shared.models.openai_client import ready, translated
-from shared.models.openai_request import Traits, request
-from shared.models.sse import Reading, data
+from shared.models.flavors import Flavor, Traits, merged
+from shared.models.openai_client import UNREAD, ready, translated
+from shared.models.reading import FRAMINGS, Pieces, Reading, whole
 from shared.tokens import count_tokens
 
-Lines = AsyncGenerator[bytes, None]
-
 DRAIN_SECONDS = 0.5
+KINDS = {"sse": "text/event-stream", "ndjson": "application/x-ndjson"}
 
 
 @dataclass(frozen=True, slots=True)
-class OpenAIModel:
-    """A Model behind a chat completions endpoint."""
+class ServedModel:
+    """A Model at the `url` of a server that is spoken to in a flavor."""
 
     client: AsyncOpenAI
+    url: str
+    flavor: Flavor
     traits: Traits
     limits: Mapping[str, str] = field(default_factory=dict)
 
@@ -46,25 +47,40 @@ class OpenAIModel:
         return count_tokens(text)
 
     async def ready(self) -> None:
-        """Ask its server for the list of models. Raises ChatErrors."""
-        await ready(self.client, self.traits.name, self.traits.hint)
+        """Ask its server for what it has. Raises ChatErrors."""
+        if address := self.flavor.ready(self.url):
+            await ready(self.client, address, self.traits.name, self.traits.hint)
 
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
         """Ask; entered when the response's headers are there. Raises ChatErrors."""
-        create = self.client.chat.completions.with_streaming_response.create
+        body = merged(self.flavor.body(self.traits, prompt), self.traits.more)
         async with AsyncExitStack() as stack:
             with translated(self.traits.name, self.traits.hint):
                 async with asyncio.timeout(self.traits.accept_seconds):
-                    asking = create(**request(self.traits, prompt))
-                    response = await stack.enter_async_context(asking)
-            _check_stream(self.name, response)
+                    response = await self._posted(body)
+                    stack.push_async_callback(response.aclose)
+            self._check_kind(response)
             yield await stack.enter_async_context(aclosing(self._events(response)))
 
-    async def _events(self, response: Any) -> ModelStream:
-        reading = Reading(self.traits.name)
+    async def _posted(self, body: Mapping[str, Any]) -> httpx2.Response:
+        post = self.client.post
+        return await post(self.url, cast_to=httpx2.Response, body=body, options=UNREAD)
+
+    def _check_kind(self, response: httpx2.Response) -> None:
+        """Raises Misconfigured for a 200 that is no answer, as of a web page at a wrong address."""
+        wanted = KINDS[self.flavor.framing] if self.traits.streams else "application/json"
+        kind = response.headers.get("content-type", "none")
+        if not kind.lower().startswith(wanted):
+            status = response.status_code
+            cause = f"{self.name}: status {status}, type {kind!r:.80}: is the address right?"
+            raise Misconfigured(cause=cause)
+
+    async def _events(self, response: httpx2.Response) -> ModelStream:
+        reading = Reading(self.flavor, self.traits.name)
+        framing = FRAMINGS[self.flavor.framing] if self.traits.streams else whole
         due = asyncio.get_running_loop().time() + self.traits.first_seconds
-        async with aclosing(data(response.iter_bytes())) as lines:
+        async with aclosing(framing(response.aiter_bytes())) as lines:
             while (line := await self._next(lines, due, reading)) is not None:
                 if delta := reading.take(line):
                     yield delta
@@ -74,8 +90,8 @@ class OpenAIModel:
             finally:
                 await _drained(lines)
 
-    async def _next(self, lines: Lines, due: float, reading: Reading) -> bytes | None:
-        """The next event's data, or None at the end. Raises ChatErrors."""
+    async def _next(self, lines: Pieces, due: float, reading: Reading) -> bytes | None:
+        """The next object, or None at the end. Raises ChatErrors."""
         if reading.ended:
             return None
         try:
@@ -89,15 +105,7 @@ class OpenAIModel:
             return None  # the answer was whole: what is lost is what stands behind it
 
 
-def _check_stream(name: str, response: Any) -> None:
-    """Raises Misconfigured for a 200 that is no stream, as of a web page at a wrong address."""
-    kind = response.headers.get("content-type", "none")
-    if not kind.lower().startswith("text/event-stream"):
-        cause = f"{name}: status {response.status_code}, type {kind!r:.80}: is the address right?"
-        raise Misconfigured(cause=cause)
-
-
-async def _drained(lines: Lines) -> None:
+async def _drained(lines: Pieces) -> None:
     """Read to the end of the response: only then is its connection used again."""
     with suppress(TimeoutError, httpx2.HTTPError, ChatError):
         async with asyncio.timeout(DRAIN_SECONDS):

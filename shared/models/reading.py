@@ -1,0 +1,130 @@
+"""The answer of a model's server, from bytes cut anywhere.
+
+The objects that an SDK builds of each chunk cost more than all the rest of a stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic_core import from_json
+
+from shared.chat import Delta, Done, Usage
+from shared.errors import Unavailable
+from shared.models.flavors import Flavor, Heard
+
+END = b"[DONE]"
+LONGEST = 4 * 1024 * 1024  # bytes; a server that ends no line is not one that answers
+
+Pieces = AsyncGenerator[bytes, None]
+
+
+async def lines(chunks: AsyncIterator[bytes]) -> Pieces:
+    """The lines of a stream. Only "\\n" ends one: the SDK's own reader of lines also takes U+2028
+    for an end, which may stand inside a JSON string. Raises Unavailable."""
+    rest = b""
+    async for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        if len(rest) > LONGEST:
+            raise Unavailable(cause="the model's stream has a line without an end")
+        for line in whole:
+            yield line
+    yield rest
+
+
+async def events(chunks: AsyncIterator[bytes]) -> Pieces:
+    """The data of each event of a stream of server-sent ones."""
+    async for line in lines(chunks):
+        if line.startswith(b"data:"):
+            yield line[5:].strip()
+
+
+async def objects(chunks: AsyncIterator[bytes]) -> Pieces:
+    """The lines of JSON."""
+    async for line in lines(chunks):
+        if text := line.strip():
+            yield text
+
+
+async def whole(chunks: AsyncIterator[bytes]) -> Pieces:
+    """All of a body at once. Raises Unavailable."""
+    body = b""
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > LONGEST:
+            raise Unavailable(cause="the model's answer has no end")
+    yield body
+
+
+FRAMINGS: Mapping[str, Callable[[AsyncIterator[bytes]], Pieces]] = {
+    "sse": events,
+    "ndjson": objects,
+}
+
+
+@dataclass(slots=True)
+class Reading:
+    """What an answer has told by now, beside its text. `model` is the name that was asked for."""
+
+    flavor: Flavor
+    model: str
+    reason: str | None = None
+    usage: Usage | None = None
+    fingerprint: str | None = None
+    answer_filter: Mapping[str, Any] | None = None
+    prompt_filter: list[Any] | None = None
+    ended: bool = False
+    called: int = 0
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def take(self, line: bytes) -> Delta | None:
+        """What one object adds, if anything. Raises the error in it, Unavailable if unread."""
+        if line == END:
+            self.ended = True
+            return None
+        try:
+            heard = self.flavor.heard(from_json(line, allow_inf_nan=False))
+            return self._delta(heard)
+        except (ValueError, TypeError, AttributeError, LookupError) as error:
+            raise Unavailable(cause="a chunk of the model's stream cannot be read") from error
+
+    def _delta(self, heard: Heard) -> Delta | None:
+        self._note(heard)
+        calls = heard.calls
+        if self.flavor.called:  # each comes whole, and is the first of its line
+            calls = tuple(replace(call, index=self.called + i) for i, call in enumerate(calls))
+        self.called += len(calls)
+        if not (heard.text or calls or heard.message_extra):
+            return None
+        extra, self.extra = self.extra, {}
+        return Delta("" + heard.text, calls, extra, heard.message_extra)
+
+    def _note(self, heard: Heard) -> None:
+        self.reason = heard.reason or self.reason
+        self.model = heard.model or self.model
+        self.fingerprint = heard.fingerprint or self.fingerprint
+        self.answer_filter = heard.answer_filter or self.answer_filter
+        self.prompt_filter = heard.prompt_filter or self.prompt_filter
+        self.usage = heard.usage or self.usage
+        self.ended = heard.ended or self.ended
+        self.extra |= heard.extra
+
+    def done(self) -> Done:
+        """The last event. Raises Unavailable where the answer broke off without an end."""
+        if not (self.reason or self.ended):
+            cause = f"{self.model}: its stream ended without an end"
+            raise Unavailable("The model's answer broke off. Ask again.", cause=cause)
+        reason = self.reason or "stop"
+        if self.called and reason == "stop":
+            reason = self.flavor.called or reason
+        return Done(
+            finish_reason=reason,
+            usage=self.usage,
+            model=self.model,
+            fingerprint=self.fingerprint,
+            answer_filter=self.answer_filter,
+            prompt_filter=self.prompt_filter,
+            extra=self.extra,
+        )
