@@ -14,8 +14,8 @@ from shared.health import Health, Part
 from shared.http import Limits
 from shared.imported import imported
 from shared.memory import Memory
-from shared.models import Model
-from shared.models.provider import chat_model
+from shared.models.provider import router
+from shared.models.router import Router
 from shared.overrides import Overrides
 from shared.prompt import read_words
 from shared.rag import Rag
@@ -56,7 +56,7 @@ def build(settings: Settings) -> Service:
     Raises SettingsError.
     """
     clients = Clients(settings)
-    model, retriever = chat_model(clients), _retriever(clients)
+    models, retriever = router(clients), _retriever(clients)
     files, memory = _files(clients, retriever), _memory(clients)
     defaults = Overrides(top=settings.default_top, temperature=settings.default_temperature)
     words = read_words(HERE / "prompts")
@@ -64,7 +64,7 @@ def build(settings: Settings) -> Service:
         files=files,
         memory=memory,
         index=settings.search_index or "documents",
-        engine=Rag(retriever, model, words, defaults, settings.allow_client_prompts),
+        engine=Rag(retriever, models, words, defaults, settings.allow_client_prompts),
         access=Access(
             settings.sign_in, settings.force_security_filters, alone=not settings.in_azure
         ),
@@ -75,13 +75,17 @@ def build(settings: Settings) -> Service:
             settings.answer_seconds,
             settings.memory_seconds,
         ),
-        health=_health(clients, model=model, index=retriever, files=files, memory=memory),
+        health=_health(clients, models, index=retriever, files=files, memory=memory),
     )
 
 
-def _health(clients: Clients, **parts: Model | Retriever | Files | Memory | None) -> Health:
+def _health(clients: Clients, models: Router, **parts: Retriever | Files | Memory | None) -> Health:
     """What `/health` tells of the parts that there are."""
-    told = {kind: Part(part.name, part.ready) for kind, part in parts.items() if part is not None}
+    model = models.default
+    told = {"model": Part(model.name, model.ready)}
+    told |= {kind: Part(part.name, part.ready) for kind, part in parts.items() if part is not None}
+    for other in models.others:
+        told[f"model of {other.name}"] = Part(other.model(None).name, other.model(None).ready)
     if name := clients.embedding_model:
         told["vectors"] = Part(name, clients.embed_ready)
     return Health(told)

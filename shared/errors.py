@@ -6,6 +6,9 @@ ChatError 500
  |   +- TooLong               longer than the model can take, even without its history
  +- Unauthorized 401 · Forbidden 403
  +- NotFound 404              not there, or not this user's: which of them is not told
+ |   +- NoSuchModel           none of the providers that could be chosen has it
+ |   +- NoSuchProvider        no remote provider is called so
+ |   +- NoProvider            none that the policy allows is there
  +- MethodNotAllowed 405      with the methods that are allowed
  +- RangeNotSatisfiable 416   with the size that there is
  +- TooLarge 413 · UnsupportedMediaType 415
@@ -35,7 +38,7 @@ class ChatError(Exception):
 
     `field` is the name of what is wrong where it lies in the request, in the vocabulary's words;
     the dialect turns it into the path that its client used. `cause` is for the log alone.
-    `upstream` is the status of a service that refused.
+    `of_model`: the model failed, and nothing else; `upstream` is the status of its refusal.
     """
 
     status: ClassVar[int] = 500
@@ -48,6 +51,7 @@ class ChatError(Exception):
         self.message = message or self.default
         self.field = field
         self.cause = cause
+        self.of_model = False
         self.upstream: int | None = None
 
     @property
@@ -107,6 +111,24 @@ class NotFound(ChatError):
 
     status = 404
     default = "There is no such document."
+
+
+class NoSuchModel(NotFound):
+    """A model of that name is none of those that could be chosen."""
+
+    default = "There is no such model."
+
+
+class NoSuchProvider(NotFound):
+    """No remote provider has that name."""
+
+    default = "There is no remote provider of that name."
+
+
+class NoProvider(NotFound):
+    """None of the providers that the policy allows is available."""
+
+    default = "No provider is available."
 
 
 class MethodNotAllowed(ChatError):

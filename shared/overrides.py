@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 
 def _whole(value: Any) -> Any:
@@ -18,9 +18,18 @@ def is_set(value: Any) -> bool:
     return value is not None and value != ""
 
 
+def _printable(value: str) -> str:
+    """It is told to others, and stands in the log: no line end may be in it."""
+    if not value.isprintable():
+        raise ValueError("must be the name of a model")
+    return value
+
+
 Whole = Annotated[int, BeforeValidator(_whole)]
 RetrievalMode = Literal["text", "vectors", "hybrid"]
 ImageInput = Literal["text", "textAndImages", "images"]
+ModelName = Annotated[str, Field(max_length=200), AfterValidator(_printable)]
+Policy = Literal["always_remote", "always_local", "default"]
 
 
 class Overrides(BaseModel):
@@ -49,6 +58,8 @@ class Overrides(BaseModel):
     include_category: str | None = None
     exclude_category: str | None = None
     prompt_template: str | None = None
+    hybrid_policy: Policy | None = None
+    model: ModelName | None = None
 
     @model_validator(mode="before")
     @classmethod

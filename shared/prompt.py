@@ -146,8 +146,18 @@ def for_answer(
     asked = with_images(question, lines, seen, overrides.gpt4v_input == "images")
     history = newest(request.history, room_for((system, asked), model), model)
     messages = (system, *history, asked)
-    prompt = Prompt("answer", messages, overrides.temperature or 0.0, overrides.seed)
-    return Asked(prompt, len(lines), tuple(source.image or "" for source in seen.values()))
+    return Asked(asking(messages, overrides), len(lines), tuple(images_of(seen)))
+
+
+def asking(messages: tuple[Message, ...], overrides: Overrides) -> Prompt:
+    """The prompt for an answer that these messages make, with what the overrides ask beside it."""
+    temperature, seed = overrides.temperature or 0.0, overrides.seed
+    return Prompt("answer", messages, temperature, seed)
+
+
+def images_of(seen: Mapping[int, Source]) -> list[str]:
+    """The images of some sources."""
+    return [source.image for source in seen.values() if source.image]
 
 
 def pictured(sources: Iterable[Source], room: int) -> dict[int, Source]:
@@ -167,14 +177,18 @@ def with_images(
     for number, (place, source) in enumerate(seen.items(), first):
         text = f"{source.sourcepage}:" if alone else told[place]
         told[place] = f"{text} (image {number})"
-    images = tuple(source.image for source in seen.values() if source.image)
-    return replace(with_sources(question, told), images=question.images + images)
+    return replace(with_sources(question, told), images=question.images + tuple(images_of(seen)))
 
 
 def for_rewrite(request: ChatRequest, words: Words, model: Model) -> Prompt:
     """The prompt for a search query that says what the question leaves to the turns before it."""
     system = Message("system", words.rewrite)
     question = Message("user", request.question)
-    history = newest(request.history, room_for((system, question), model), model)
-    texts = (replace(message, images=()) for message in history)
-    return Prompt("rewrite", (system, *texts, question), temperature=0.0)
+    # Words alone: a model to which no tool is offered may refuse what tools said.
+    said = tuple(
+        Message(each.role, each.content)
+        for each in request.history
+        if each.role != "tool" and each.content.strip()
+    )
+    history = newest(said, room_for((system, question), model), model)
+    return Prompt("rewrite", (system, *history, question), temperature=0.0)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import aclosing
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 
 from shared import prompt as prompts
 from shared.chat import ChatRequest, Context, Done, Events, Source, Step, User, collect
-from shared.errors import ContentFiltered, Unavailable
+from shared.errors import ChatError, ContentFiltered, Unavailable
 from shared.models import Model, ModelStream, Prompt
+from shared.models.router import Router, Wish
 from shared.overrides import Overrides
 from shared.retrieval import Found, Retriever
 
@@ -22,10 +24,15 @@ class Rag:
     """What an answer is made with: the parts behind the seams, the words, the defaults."""
 
     retriever: Retriever
-    model: Model
+    models: Router
     words: prompts.Words
     defaults: Overrides
     client_prompts: bool = False
+
+    @property
+    def model(self) -> Model:
+        """The model that answers where a request says nothing."""
+        return self.models.default
 
 
 async def answer(rag: Rag, asked: ChatRequest) -> Events:
@@ -34,31 +41,73 @@ async def answer(rag: Rag, asked: ChatRequest) -> Events:
     Everything that can be refused is refused before the Context. A failure is an exception, one
     of the ChatErrors where the caller can know why.
     """
-    request, notes = possible(rag, asked)
-    used = request.overrides.filled(rag.defaults)
-    await asyncio.to_thread(prompts.check, request, used, rag.words, rag.model)
-    query = await search_query(rag, request)
-    found = await rag.retriever.search(request.user, query, used)
-    # In a thread: counting megabytes would hold up every other answer of this worker.
-    asking = await asyncio.to_thread(
-        prompts.for_answer, request, used, rag.words, rag.model, found.sources
-    )
-    steps = thoughts(request, query, found, asking.prompt, rag.model.name)
-    notes = (*notes, *found.notes, *left_out(found, asking))
-    if notes:
-        steps = (*steps, Step("What was used instead", notes))
-    async with rag.model.open(asking.prompt) as stream, aclosing(checked(stream)) as events:
-        captions = bool(used.semantic_captions)
-        sources = found.sources[: asking.fitted]
-        told = asking.prompt.messages[0].content
-        yield Context(sources, steps, rag.model.name, captions, asking.images, told)
-        async for event in events:
+    choice = rag.models.choice(wish(asked))
+    query = await choice.asked(partial(search_query, rag, asked))
+    request, _ = possible(rag, asked, choice.model)
+    found = await rag.retriever.search(asked.user, query, request.overrides.filled(rag.defaults))
+    async with AsyncExitStack() as stack:
+        opened = await choice.asked(partial(opening, rag, asked, found, stack))
+        yield begun(asked, query, found, opened, choice.notes)
+        async for event in opened.events:
             yield event
 
 
-def possible(rag: Rag, request: ChatRequest) -> tuple[ChatRequest, tuple[str, ...]]:
-    """The request without what this deployment cannot do, and a sentence for each such thing."""
-    notes = [rag.model.limits[name] for name in wanted(request) if name in rag.model.limits]
+def wish(asked: ChatRequest) -> Wish:
+    """What a request says of who shall answer it."""
+    overrides = asked.overrides
+    return Wish(overrides.hybrid_policy, overrides.model, request=asked.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An answer that a model has accepted to give: what it was asked, and its events."""
+
+    model: Model
+    asking: prompts.Asked
+    events: Events
+    captions: bool
+    notes: tuple[str, ...]
+
+
+async def opening(
+    rag: Rag, asked: ChatRequest, found: Found, stack: AsyncExitStack, model: Model
+) -> Opened:
+    """Ask a model for the answer. Raises ChatErrors, the model's refusals among them."""
+    request, notes = possible(rag, asked, model)
+    used = request.overrides.filled(rag.defaults)
+    sources = blind(found.sources) if "images" in model.limits else found.sources
+    # In a thread: counting megabytes would hold up every other answer of this worker.
+    asking = await asyncio.to_thread(prompts.for_answer, request, used, rag.words, model, sources)
+    events = await accepted(model, asking.prompt, stack)
+    return Opened(model, asking, events, bool(used.semantic_captions), notes)
+
+
+async def accepted(model: Model, prompt: Prompt, stack: AsyncExitStack) -> Events:
+    """What a model answers to a prompt, until `stack` is closed. Raises its refusal."""
+    try:
+        stream = await stack.enter_async_context(model.open(prompt))
+    except ChatError as failure:
+        failure.of_model = True
+        raise
+    return await stack.enter_async_context(aclosing(checked(stream)))
+
+
+def begun(
+    asked: ChatRequest, query: str, found: Found, opened: Opened, instead: Sequence[str]
+) -> Context:
+    """What is known when a model has accepted."""
+    asking, model = opened.asking, opened.model.name
+    steps = thoughts(asked, query, found, asking.prompt, model)
+    if notes := (*instead, *opened.notes, *found.notes, *left_out(found, asking)):
+        steps = (*steps, Step("What was used instead", notes))
+    told = asking.prompt.messages[0].content
+    sources = found.sources[: asking.fitted]
+    return Context(sources, steps, model, opened.captions, asking.images, told)
+
+
+def possible(rag: Rag, request: ChatRequest, model: Model) -> tuple[ChatRequest, tuple[str, ...]]:
+    """The request without what a model cannot do here, and a sentence for each such thing."""
+    notes = [model.limits[name] for name in wanted(request) if name in model.limits]
     if request.overrides.asked("prompt_template") and not rag.client_prompts:
         overrides = request.overrides.model_copy(update={"prompt_template": None})
         request = replace(request, overrides=overrides)
@@ -66,10 +115,15 @@ def possible(rag: Rag, request: ChatRequest) -> tuple[ChatRequest, tuple[str, ..
             "prompt_template was left out: this deployment does not allow client prompts "
             "(ALLOW_CLIENT_PROMPTS)."
         )
-    if "images" in rag.model.limits:
-        request, blind = without_images(request, rag.model.name)
-        notes += blind
+    if "images" in model.limits:
+        request, unseen = without_images(request, model.name)
+        notes += unseen
     return request, tuple(notes)
+
+
+def blind(sources: Sequence[Source]) -> tuple[Source, ...]:
+    """The same passages, for a model that does not see."""
+    return tuple(replace(source, image=None) for source in sources)
 
 
 def without_images(request: ChatRequest, model: str) -> tuple[ChatRequest, list[str]]:
@@ -88,13 +142,19 @@ def wanted(request: ChatRequest) -> list[str]:
     return ["images", *names] if images else names
 
 
-async def search_query(rag: Rag, request: ChatRequest) -> str:
-    """The question, rewritten so that it stands alone where there are turns before it."""
+async def search_query(rag: Rag, asked: ChatRequest, model: Model) -> str:
+    """The question, rewritten so that it stands alone where there are turns before it.
+
+    Raises TooLong where the model could not answer it in any case, before anything is asked.
+    """
+    request, _ = possible(rag, asked, model)
+    used = request.overrides.filled(rag.defaults)
+    await asyncio.to_thread(prompts.check, request, used, rag.words, model)
     if not request.history:
         return request.question
-    prompt = await asyncio.to_thread(prompts.for_rewrite, request, rag.words, rag.model)
-    async with rag.model.open(prompt) as stream:
-        rewritten = await collect(checked(stream))
+    prompt = await asyncio.to_thread(prompts.for_rewrite, request, rag.words, model)
+    async with AsyncExitStack() as stack:
+        rewritten = await collect(await accepted(model, prompt, stack))
     query = " ".join(rewritten.content.split()).strip('"')
     # "0" is how the prompt lets the model say that it cannot write one
     usable = query not in ("", "0") and len(query) <= LONGEST_QUERY
@@ -133,11 +193,15 @@ def left_out(found: Found, asking: prompts.Asked) -> Iterator[str]:
 async def checked(stream: ModelStream) -> Events:
     """A model's stream up to its end. Raises ContentFiltered where the filter stopped it,
     Unavailable where it broke off."""
-    async with aclosing(stream):
-        async for event in stream:
-            if isinstance(event, Done) and event.finish_reason == "content_filter":
-                raise ContentFiltered
-            yield event
-            if isinstance(event, Done):
-                return
-    raise Unavailable("The model's answer broke off. Ask again.")
+    try:
+        async with aclosing(stream):
+            async for event in stream:
+                if isinstance(event, Done) and event.finish_reason == "content_filter":
+                    raise ContentFiltered
+                yield event
+                if isinstance(event, Done):
+                    return
+        raise Unavailable("The model's answer broke off. Ask again.")
+    except ChatError as failure:
+        failure.of_model = True
+        raise

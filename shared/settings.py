@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Json, SecretStr, ValidationError
 
+from shared.overrides import Policy
 from shared.sentences import sentence
 
 MIB = 1024 * 1024
@@ -127,6 +128,8 @@ class Settings(BaseModel):
     accept_seconds: float = Field(default=60, gt=0, alias="MODEL_ACCEPT_SECONDS")
     first_seconds: float = Field(default=60, gt=0, alias="MODEL_FIRST_TOKEN_SECONDS")
     gap_seconds: float = Field(default=30, gt=0, alias="MODEL_GAP_SECONDS")
+    policy: Policy = Field(default="default", alias="HYBRID_POLICY")
+    local_seconds: float = Field(default=20, gt=0, alias="LOCAL_FIRST_TOKEN_SECONDS")
     trace_exporter: Name | None = Field(default=None, alias="TRACE_EXPORTER")
     trace_ratio: float = Field(default=1, ge=0, le=1, alias="TRACE_RATIO")
     allow_client_prompts: bool = Field(default=False, alias="ALLOW_CLIENT_PROMPTS")

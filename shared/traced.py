@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 
 from shared.chat import Done, User
 from shared.models import Model, ModelStream, Prompt
+from shared.models.choice import Choice
+from shared.models.router import Router, Wish
+from shared.models.wrapped import Wrapped
 from shared.overrides import Overrides
 from shared.rag import Rag
 from shared.retrieval import Found, Retriever
@@ -19,8 +22,8 @@ def traced(rag: Rag, parent: Span) -> Rag:
     """The same parts, which tell of their work in children of `parent`; as they are in silence."""
     if parent is SILENCE:
         return rag
-    retriever, model = TracedRetriever(rag.retriever, parent), TracedModel(rag.model, parent)
-    return replace(rag, retriever=retriever, model=model)
+    retriever, models = TracedRetriever(rag.retriever, parent), TracedRouter(rag.models, parent)
+    return replace(rag, retriever=retriever, models=models)
 
 
 @contextmanager
@@ -62,35 +65,32 @@ class TracedRetriever:
         return await self.retriever.readable(user, sourcefile, overrides)
 
 
+class TracedRouter(Router):
+    """The same choice among the same models, each in spans."""
+
+    def __init__(self, router: Router, parent: Span) -> None:
+        """What is known to be down is the other's knowledge."""
+        self.providers, self.policy = router.providers, router.policy
+        self.router, self.parent = router, parent
+
+    @property
+    def default(self) -> Model:
+        """As the router does."""
+        return TracedModel(self.router.default, self.parent)
+
+    def choice(self, wish: Wish) -> Choice:
+        """As the router does."""
+        made = self.router.choice(wish)
+        instead = made.instead
+        later = instead and (lambda: TracedModel(instead(), self.parent))
+        return replace(made, model=TracedModel(made.model, self.parent), instead=later)
+
+
 @dataclass(frozen=True)
-class TracedModel:
+class TracedModel(Wrapped):
     """A model whose rewrites and answers are spans, each with an event for its first token."""
 
-    model: Model
     parent: Span
-
-    @property
-    def name(self) -> str:
-        """The model's own."""
-        return self.model.name
-
-    @property
-    def max_prompt_tokens(self) -> int:
-        """The model's own."""
-        return self.model.max_prompt_tokens
-
-    @property
-    def limits(self) -> Mapping[str, str]:
-        """The model's own."""
-        return self.model.limits
-
-    def count(self, text: str) -> int:
-        """As the model does."""
-        return self.model.count(text)
-
-    async def ready(self) -> None:
-        """As the model does."""
-        await self.model.ready()
 
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:

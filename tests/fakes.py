@@ -20,6 +20,7 @@ from shared import errors
 from shared.chat import Delta, Done, Source, Usage, User
 from shared.memory import Conversation, Conversations, Interaction, Interactions, Page, Said
 from shared.models import ModelStream, Prompt
+from shared.models.router import Router
 from shared.overrides import Overrides
 from shared.prompt import Words
 from shared.rag import Rag
@@ -146,7 +147,8 @@ def engine(
 ) -> Rag:
     """A Rag over fakes."""
     defaults = Overrides(top=3, temperature=0.3)
-    return Rag(retriever or FakeRetriever(), model or FakeModel(), WORDS, defaults, client_prompts)
+    models = Router.of(model or FakeModel())
+    return Rag(retriever or FakeRetriever(), models, WORDS, defaults, client_prompts)
 
 
 class FailingConversations:

@@ -53,6 +53,7 @@ PLAIN = {
     f"shared.{name}"
     for name in "function_words images names parts sentences text tokens waits".split()
 }
+CHOOSING = {f"shared.models.{name}" for name in ("choice", "router", "wrapped")}
 WIRE = {f"shared.dialects.{name}" for name in ("wire", "request", "files")}
 # OpenSearch's wire, of which the search stands on the memory's.
 SEARCHING = {f"shared.dialects.opensearch{part}" for part in ("", "_errors", "_search", "_source")}
@@ -84,17 +85,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shared.memory": NOUNS,
     "shared.memory.kept": NOUNS | {"shared.memory"},
     "shared.models": NOUNS,
+    "shared.models.wrapped": {"shared.models"},
+    "shared.models.choice": NOUNS | {"shared.models", "shared.models.wrapped"},
+    "shared.models.router": NOUNS | {"shared.models", "shared.models.choice"},
     "shared.retrieval": NOUNS,
     "shared.prompt": NOUNS | SEAMS,
     "shared.followups": NOUNS,
     "shared.deadline": NOUNS,
-    "shared.rag": NOUNS | SEAMS | {"shared.prompt"},
+    "shared.rag": NOUNS | SEAMS | CHOOSING | {"shared.prompt"},
     "shared.auth": NOUNS,
     "shared.spans": set(),
     "shared.logs": NOUNS | {"shared.spans"},
-    "shared.traced": NOUNS | SEAMS | {"shared.rag", "shared.spans"},
+    "shared.traced": NOUNS | SEAMS | CHOOSING | {"shared.rag", "shared.spans"},
     "shared.imported": {"shared.settings"},
-    "shared.settings": PLAIN,
+    "shared.settings": NOUNS | PLAIN,
     "shared.http": NOUNS | {"shared.dialects.wire"},
     "shared.dialects": WIRE | ROWS,
     **dict.fromkeys(WIRE | ROWS, NOUNS | PLAIN | WIRE),
@@ -111,6 +115,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         | WIRE
         | SEARCHING
         | OPENSEARCH
+        | CHOOSING
         | {f"shared.{name}" for name in ("memory.kept", "opensearch", "prompt", "rag")},
     ),
     "shared.health": NOUNS,
@@ -133,11 +138,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shared.clients": ADAPTERS | {"shared.retrieval", "shared.settings"},
     "shared.models.provider": SEAMS
     | ADAPTERS
+    | CHOOSING
     | FLAVORS
     | {"shared.clients", "shared.imported", "shared.settings"},
     "shared.bootstrap": NOUNS
     | SEAMS
     | ADAPTERS
+    | CHOOSING
     | {"shared.imported", "shared.models.provider", "shared.spans"}
     | {f"shared.{name}" for name in ("auth", "clients", "health", "http", "prompt", "rag")}
     | {"shared.service", "shared.settings"},
@@ -245,7 +252,7 @@ WIRE_NAMES = {
 
 # OpenAI's own wire has the same names, and its adapter must know them.
 SPEAK = {name for name in APP if name.startswith(("shared.dialects", "shared.models.flavors"))}
-SPEAK |= {"shared.models.openai_client"}
+SPEAK |= {"shared.models.openai_client", "shared.models.provider"}
 
 
 @pytest.mark.parametrize("name", sorted(set(APP) - SPEAK))

@@ -17,6 +17,7 @@ from shared.followups import taken_out
 from shared.models import Model, ModelStream, Prompt
 from shared.models.demo_model import DemoModel
 from shared.models.leaning import leans
+from shared.models.router import Router
 from shared.models.splitting import sentences
 from shared.overrides import Overrides
 from shared.prompt import read_words
@@ -339,7 +340,7 @@ def test_a_question_of_blanks_and_capitals_takes_no_time() -> None:
 def flagship() -> Answer:
     async def whole() -> Answer:
         with closing(LocalIndex(read_passages(HERE / "data" / "samples.jsonl"))) as index:
-            rag = Rag(index, MODEL, read_words(HERE / "prompts"), Overrides())
+            rag = Rag(index, Router.of(MODEL), read_words(HERE / "prompts"), Overrides())
             asked_too = Overrides(suggest_followup_questions=True)
             question = "What is included in my Northwind Health Plus plan that is not in standard?"
             request = ChatRequest((Message("user", question),), asked_too)

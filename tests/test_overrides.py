@@ -44,6 +44,8 @@ ACTING: dict[str, Any] = {
     "exclude_category": "plans",
     "use_oid_security_filter": False,
     "use_groups_security_filter": False,
+    "hybrid_policy": "always_local",
+    "model": "demo",
 }
 NOTHING: dict[str, Any] = {
     "retrieval_mode": "text",

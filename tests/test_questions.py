@@ -17,6 +17,7 @@ from typing import Any
 from shared.bootstrap import HERE
 from shared.chat import ChatRequest, Message, collect
 from shared.models.demo_model import DemoModel
+from shared.models.router import Router
 from shared.overrides import Overrides
 from shared.prompt import read_words
 from shared.rag import Rag, answer
@@ -70,7 +71,7 @@ async def measure() -> Score:
     asked: Counter[str] = Counter()
     wrong: list[tuple[str, str]] = []
     with closing(LocalIndex(read_passages(HERE / "data" / "samples.jsonl"))) as index:
-        rag = Rag(index, DemoModel(), read_words(HERE / "prompts"), Overrides(top=3))
+        rag = Rag(index, Router.of(DemoModel()), read_words(HERE / "prompts"), Overrides(top=3))
         for line in map(json.loads, QUESTIONS.read_text("utf-8").splitlines()):
             questions = [*line.get("history", ()), line["question"]]
             text = await conversation(rag, questions)

@@ -1,82 +1,160 @@
-"""Which model answers? The choice that the settings make, and the making of what was chosen."""
+"""Which models are there? Those that the settings ask for, and the making of each."""
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from shared import settings as configuration
 from shared.clients import Clients
 from shared.imported import imported
 from shared.models import Model
+from shared.models.router import Provider, Router, Side
 from shared.settings import Settings
 
+CHAT = "/chat/completions"
 
-def _demo(_clients: Clients) -> Model:
+
+def _demo(_clients: Clients) -> Provider:
     from shared.models.demo_model import DemoModel
 
-    return DemoModel()
+    model = DemoModel()
+    told = _told("demo", "demo", model.name, model.max_prompt_tokens)
+    return _alone(model, told)
 
 
-def _azure_openai(clients: Clients) -> Model:
+def _azure_openai(clients: Clients) -> Provider:
     names = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_CHAT_DEPLOYMENT")
-    given, deployment = configuration.required(clients.settings, *names)
+    given, name = configuration.required(clients.settings, *names)
     base = f"{given.removesuffix('/v1').removesuffix('/openai')}/openai/v1"
     hint = "does the app's identity have the role Cognitive Services OpenAI User on it?"
-    return _language_model(clients.azure_openai, base, deployment, clients.settings, hint)
-
-
-def _openai(clients: Clients) -> Model:
-    names = ("OPENAI_BASE_URL", "OPENAI_CHAT_MODEL")
-    base, model = configuration.required(clients.settings, *names)
     return _language_model(
-        clients.openai, base, model, clients.settings, "is OPENAI_API_KEY right?"
+        clients, clients.azure_openai, base, name, ("azure-openai", "remote", hint)
     )
 
 
-def _language_model(client: Any, base: str, name: str, settings: Settings, hint: str) -> Model:
-    from shared.models.flavors import Traits
+def _openai(clients: Clients) -> Provider:
+    names = ("OPENAI_BASE_URL", "OPENAI_CHAT_MODEL")
+    base, name = configuration.required(clients.settings, *names)
+    side: Side = "local" if is_local(base) else "remote"
+    row = ("openai", side, "is OPENAI_API_KEY right?")
+    return _language_model(clients, clients.openai, base, name, row)
+
+
+def is_local(url: str) -> bool:
+    """Whether the host of an address is this machine, or one of a private network."""
+    host = urlsplit(url).hostname or ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+    return address.is_loopback or address.is_private
+
+
+def _language_model(
+    clients: Clients, client: Any, base: str, name: str, row: tuple[str, Side, str]
+) -> Provider:
+    """A provider of the one model that settings of its own name."""
     from shared.models.flavors.openai import OPENAI, known_of, limits
     from shared.models.served import ServedModel
 
+    settings, (provider, side, hint) = clients.settings, row
     reasoning, seeing = known_of(name)
-    traits = Traits(
-        name=name,
+    traits = _traits(
+        settings,
+        name,
         asked=name,
-        max_prompt_tokens=settings.prompt_tokens,
         reasoning=reasoning if settings.reasoning is None else settings.reasoning,
         seeing=seeing if settings.vision is None else settings.vision,
-        answer_tokens=settings.answer_tokens,
         effort=settings.reasoning_effort,
-        accept_seconds=settings.accept_seconds,
-        first_seconds=settings.first_seconds,
-        gap_seconds=settings.gap_seconds,
         hint=hint,
     )
-    url = f"{base.rstrip('/')}/chat/completions"
-    return ServedModel(client, url, OPENAI, traits, limits(traits))
+    url = base.rstrip("/") + CHAT
+    keyed = provider == "azure-openai" or settings.openai_api_key is not None
+    more = {"service_source": side, "url": url, "auth_type": "apikey" if keyed else "none"}
+    told = _told(provider, "openai", name, settings.prompt_tokens, **more)
+    return _alone(ServedModel(client, url, OPENAI, traits, limits(traits)), told)
+
+
+def _traits(settings: Settings, name: str, **more: Any) -> Any:
+    from shared.models.flavors import Traits
+
+    common = {
+        "max_prompt_tokens": settings.prompt_tokens,
+        "answer_tokens": settings.answer_tokens,
+        "accept_seconds": settings.accept_seconds,
+        "first_seconds": settings.first_seconds,
+        "gap_seconds": settings.gap_seconds,
+    }
+    return Traits(name=name, **common | more)
+
+
+def _told(name: str, flavor: str, model: str, tokens: int, **more: Any) -> dict[str, Any]:
+    """What is told of a provider that settings of its own make: as of one of the list."""
+    return {
+        "provider_name": name,
+        "service_name": "chat",
+        "service_source": "local",
+        "desc": "",
+        "method": "POST",
+        "url": "",
+        "flavor": flavor,
+        "properties": {"max_input_tokens": tokens, "supported_response_mode": ["stream", "sync"]},
+        "auth_type": "none",
+        "extra_headers": {},
+        "extra_json_body": {},
+        "status": 1,
+        "models": [model],
+        "allow_to_select_model": True,
+        **more,
+    }
+
+
+def _alone(model: Model, told: Mapping[str, Any]) -> Provider:
+    name, side = told["provider_name"], told["service_source"]
+    return Provider(name, side, lambda _: model, models=(model.name,), card=told)
 
 
 # The models by name. Any other is `package.module:factory`, a function Settings -> Model.
-MODELS: Mapping[str, Callable[[Clients], Model]] = {
+MODELS: Mapping[str, Callable[[Clients], Provider]] = {
     "demo": _demo,
     "azure-openai": _azure_openai,
     "openai": _openai,
 }
 
 
+def router(clients: Clients) -> Router:
+    """The models that there are, and the choice among them. Raises SettingsError."""
+    settings = clients.settings
+    return Router(_configured(clients), settings.policy, seconds=settings.local_seconds)
+
+
 def chat_model(clients: Clients) -> Model:
-    """The model that answers. Raises SettingsError."""
-    name = clients.settings.chat_model or _configured(clients.settings)
+    """The first model that settings of its own make."""
+    return _configured(clients)[0].model(None)
+
+
+def _configured(clients: Clients) -> list[Provider]:
+    """The providers that settings of their own make; the demo model where there is no other."""
+    settings = clients.settings
+    if settings.chat_model:
+        return [_named(clients, settings.chat_model)]
+    there = [
+        name
+        for name, given in (
+            ("azure-openai", settings.azure_openai_endpoint),
+            ("openai", settings.openai_base_url),
+        )
+        if given
+    ]
+    return [MODELS[name](clients) for name in there or ("demo",)]
+
+
+def _named(clients: Clients, name: str) -> Provider:
     known = MODELS.get(name)
     if known is not None:
         return known(clients)
-    made: Model = imported("CHAT_MODEL", name, MODELS)(clients.settings)
-    return made
-
-
-def _configured(settings: Settings) -> str:
-    """The model that the other settings ask for: Azure's before any other."""
-    if settings.azure_openai_endpoint:
-        return "azure-openai"
-    return "openai" if settings.openai_base_url else "demo"
+    model: Model = imported("CHAT_MODEL", name, MODELS)(clients.settings)
+    return _alone(model, _told("custom", "custom", model.name, model.max_prompt_tokens))

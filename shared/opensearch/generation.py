@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from shared import prompt as prompts
-from shared.chat import Message, Source, collect
+from shared.chat import Events, Message, Source, collect
 from shared.dialects import opensearch_search as wire
 from shared.dialects.opensearch_search import RAG, Pipeline, Question
 from shared.dialects.wire import Json
@@ -16,8 +18,9 @@ from shared.errors import ChatError, DeadlineExceeded
 from shared.memory import Interaction, Said
 from shared.memory.kept import stored, turns
 from shared.models import Model, Prompt
+from shared.models.router import Wish
 from shared.opensearch import Asked
-from shared.rag import checked
+from shared.rag import accepted
 
 LEAST_SECONDS = 1.0  # for the model, however little is left of the request's time
 
@@ -40,6 +43,16 @@ class Told:
     contexts: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """What there is to tell a model."""
+
+    pipeline: Pipeline
+    question: Question
+    texts: Sequence[str]
+    before: Sequence[Interaction]
+
+
 async def generated(
     asked: Asked,
     pipeline: Pipeline,
@@ -50,10 +63,10 @@ async def generated(
     """The answer, stored when it is whole; or why there is none."""
     texts = wire.contexts(sources[: question.contexts], pipeline.context_field_list)
     before = talk.before if talk else ()
-    model = asked.store.engine.model
     try:
-        told = await asyncio.to_thread(_told, model, pipeline, question.text, texts, before)
-        said = await _said(asked, told, question.seconds)
+        told, said = await _said(
+            asked, question.seconds, _Asking(pipeline, question, texts, before)
+        )
     except ChatError as failure:
         asked.record.caused(failure)
         return wire.failed(failure.message)
@@ -65,21 +78,16 @@ async def generated(
     return wire.generated(said, question.names, *kept)
 
 
-def _told(
-    model: Model,
-    pipeline: Pipeline,
-    question: str,
-    texts: Sequence[str],
-    before: Iterable[Interaction],
-) -> Told:
+def _told(model: Model, told: _Asking) -> Told:
     """The messages, in the order of the document: what does not fit is left out, as in a chat."""
+    pipeline, texts = told.pipeline, told.texts
     system = [Message("system", pipeline.system_prompt)] if pipeline.system_prompt else []
     user = [Message("user", pipeline.user_instructions)] if pipeline.user_instructions else []
-    asking = (Message("user", f"QUESTION: {question}"), Message("user", "ANSWER:"))
+    asking = (Message("user", f"QUESTION: {told.question.text}"), Message("user", "ANSWER:"))
     room = prompts.room_for((*system, *user, *asking), model)
     results = _fitting(texts, room, model)
     room -= prompts.cost(results, model.count)
-    history = prompts.newest(turns(before), room, model)
+    history = prompts.newest(turns(told.before), room, model)
     messages = (*system, *user, *results, *history, *asking)
     instructions = "\n".join(message.content for message in (*system, *user))
     return Told(messages, instructions, tuple(texts[: len(results)]))
@@ -97,18 +105,26 @@ def _fitting(texts: Sequence[str], room: int, model: Model) -> list[Message]:
     return kept
 
 
-async def _said(asked: Asked, told: Told, seconds: float) -> str:
-    """The model's whole answer. Raises ChatErrors."""
-    engine = asked.store.engine
+async def _said(asked: Asked, seconds: float, asking: _Asking) -> tuple[Told, str]:
+    """What a model was told, and its whole answer. Raises ChatErrors."""
     # A request that ends in a 504 would be repeated: there must be time to say what went wrong.
     left = asked.deadline - asyncio.get_running_loop().time() - asked.store.kept_back
     seconds = min(seconds, max(LEAST_SECONDS, left))
-    prompt = Prompt("answer", told.messages, engine.defaults.temperature or 0.0)
+    engine = asked.store.engine
     try:
-        async with asyncio.timeout(seconds), engine.model.open(prompt) as stream:
-            return (await collect(asked.record.watched(checked(stream)))).content
+        async with asyncio.timeout(seconds), AsyncExitStack() as stack:
+            opening = partial(_opened, asking, engine.defaults.temperature or 0.0, stack)
+            told, events = await engine.models.choice(Wish(request=asked.call.id)).asked(opening)
+            return told, (await collect(asked.record.watched(events))).content
     except TimeoutError:
         raise DeadlineExceeded(f"The model did not answer within {seconds:.3g} seconds.") from None
+
+
+async def _opened(
+    asking: _Asking, temperature: float, stack: AsyncExitStack, model: Model
+) -> tuple[Told, Events]:
+    told = await asyncio.to_thread(_told, model, asking)
+    return told, await accepted(model, Prompt("answer", told.messages, temperature), stack)
 
 
 def _interaction(question: Question, told: Told, said: str) -> Said:
