@@ -13,11 +13,12 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from shared import aog
 from shared.bootstrap import start
 from shared.errors import ChatError, ClientGone
 from shared.http import Bytes, Call, Reply
 from shared.logs import NoQueries, hush, past_the_host
-from shared.opensearch.routes import ADMINISTRATIVE, ROUTES
+from shared.opensearch import routes as opensearch
 from shared.settings import keys_asked
 
 # A method that a route does not list is the host's empty 404: all are listed, the service refuses.
@@ -69,23 +70,27 @@ async def content(req: Request) -> Response:
     return await reply(req, "/content/{path}")
 
 
-def opensearch(route: str, methods: list[str], level: func.AuthLevel, name: str) -> None:
-    """Serve one of the routes of OpenSearch's clients."""
+def serve(route: str, methods: list[str], level: func.AuthLevel, kind: str) -> None:
+    """Serve a route of a protocol's table; `kind` goes into its name."""
 
     async def handler(req: Request) -> Response:
         return await reply(req, route)
 
     at = re.sub(r"\{\w+\}", "{path}", route).strip("/") or ROOT
-    app.function_name(name)(app.route(route=at, methods=methods, auth_level=level)(handler))
+    words = re.sub(r"[\W_]+", "_", route).strip("_") or "root"
+    app.function_name(kind.format(words))(
+        app.route(route=at, methods=methods, auth_level=level)(handler)
+    )
 
 
-for each in ROUTES:
-    called = "opensearch_" + (re.sub(r"[\W_]+", "_", each).strip("_") or "root")
-    if each in ADMINISTRATIVE:
-        opensearch(each, ["GET", "HEAD"], LEVEL, f"{called}_read")
-        opensearch(each, ["POST", "PUT", "PATCH", "DELETE"], ADMIN, f"{called}_change")
+for each in aog.ROUTES:
+    serve(each, METHODS, LEVEL, "{}")
+for each in opensearch.ROUTES:
+    if each in opensearch.ADMINISTRATIVE:
+        serve(each, ["GET", "HEAD"], LEVEL, "opensearch_{}_read")
+        serve(each, ["POST", "PUT", "PATCH", "DELETE"], ADMIN, "opensearch_{}_change")
     else:
-        opensearch(each, METHODS, LEVEL, called)
+        serve(each, METHODS, LEVEL, "opensearch_{}")
 
 
 async def reply(req: Request, route: str) -> Response:

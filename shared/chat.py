@@ -62,11 +62,16 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What was asked, whatever protocol it came by. The last message is the question.
+    """What was asked, whatever protocol it came by. The last words of the user are the question.
 
     An earlier message without content is an answer that was broken off: it is kept in its place
     and counts for nothing. `state` is any JSON value; it goes back unchanged. `created` is in
     Unix seconds.
+
+    `tools` are offered to the model, each as OpenAI's chat completions describe a tool. `options`
+    are for a model that takes them, by the names of its client's protocol. `remote` is the remote
+    provider to ask where one is asked: its name, or a description of one. `verbatim`: the messages
+    are the model's as they are, behind our instructions. Without `retrieval` nothing is searched.
     """
 
     messages: tuple[Message, ...]
@@ -75,16 +80,31 @@ class ChatRequest:
     user: User = User()
     id: str = ""
     created: int = 0
+    tools: tuple[Mapping[str, Any], ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    remote: str | Mapping[str, Any] | None = None
+    verbatim: bool = False
+    retrieval: bool = True
+
+    @property
+    def place(self) -> int:
+        """Where the question stands: behind it there are tools' results, or nothing."""
+        said = (
+            index
+            for index, message in enumerate(self.messages)
+            if message.role == "user" and message.content.strip()
+        )
+        return max(said, default=len(self.messages) - 1)
 
     @property
     def question(self) -> str:
-        """The words of the last message."""
-        return self.messages[-1].content
+        """The last words of the user."""
+        return self.messages[self.place].content
 
     @property
     def history(self) -> tuple[Message, ...]:
         """Everything said before the question, the client's own instructions left out."""
-        said = (m for m in self.messages[:-1] if m.role != "system")
+        said = (m for m in self.messages[: self.place] if m.role != "system")
         return tuple(m for m in said if m.content.strip() or m.images or m.tool_calls)
 
     @property
@@ -147,6 +167,7 @@ class Context:
 
     `images` are the URLs of those that were shown to the model beside the sources' text,
     `instructions` what it was told to do. `conversation` is the id of the one that was begun.
+    `whole`: the model gives its answer in one piece.
     """
 
     sources: tuple[Source, ...]
@@ -156,6 +177,7 @@ class Context:
     images: tuple[str, ...] = ()
     instructions: str = ""
     conversation: str | None = None
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +185,14 @@ class Delta:
     """Some more of the answer, as the model gave it: of its text, or of its calls of tools.
 
     `extra` is what the model's service says beside it, under names of its own; `message_extra`
-    what it says inside of the message, such as its thoughts.
+    what it says inside of the message, such as its thoughts. `model` is the one that says it.
     """
 
     content: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     extra: Extra = field(default_factory=dict)
     message_extra: Extra = field(default_factory=dict)
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +257,11 @@ async def collect(events: Events) -> Answer:
 
 
 def added(begun: Any, part: Any) -> Any:
-    """What a service says beside a message, with one more of its parts: texts are joined."""
-    return begun + part if isinstance(begun, str) and isinstance(part, str) else part
+    """What a service says beside a message, with one more of its parts: texts and lists are
+    joined."""
+    if isinstance(begun, str) and isinstance(part, str):
+        return begun + part
+    return [*begun, *part] if isinstance(begun, list) and isinstance(part, list) else part
 
 
 def joined(begun: ToolCall | None, part: ToolCall) -> ToolCall:

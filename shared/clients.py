@@ -6,6 +6,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from shared import settings as configuration
+from shared.providers import ProviderMetadata
+from shared.providers.listed import IDENTITY
 from shared.retrieval import Embed
 from shared.settings import Settings
 
@@ -23,6 +25,7 @@ class Clients:
 
     def __init__(self, settings: Settings, patient: bool = False) -> None:
         self.settings, self.patient = settings, patient
+        self._made: list[Any] = []  # for the providers of the list
 
     @cached_property
     def identity(self) -> Any:
@@ -56,6 +59,34 @@ class Clients:
             return value
 
         return make_client(base_url, key, self.patient)
+
+    def of(self, provider: ProviderMetadata, ours: bool = True) -> Any:
+        """A client for a provider that is `ours`, or for one that a request describes.
+
+        The latter never gets the app's own identity.
+        """
+        from shared.models.openai_client import make_client
+
+        key = self._key(provider, ours)
+        client = make_client(provider.url, key, headers=provider.extra_headers)
+        if ours:
+            self._made.append(client)
+        return client
+
+    def _key(self, provider: ProviderMetadata, ours: bool) -> Any:
+        """What gives the provider's key; None where it has none."""
+        if provider.key is None:
+            return None
+        value = provider.key.get_secret_value()
+        if ours and value == IDENTITY:
+            from shared import identity
+
+            return identity.bearer(self.identity, identity.OPENAI_SCOPE)
+
+        async def key() -> str:
+            return value
+
+        return key
 
     @property
     def embedding_model(self) -> str | None:
@@ -99,6 +130,8 @@ class Clients:
 
     async def close(self, identity: bool = True) -> None:
         """Close what was made; the `identity` too, which all clients of a process share."""
+        for client in self._made:
+            await client.close()
         for name in ("azure_openai", "openai", *(("identity",) if identity else ())):
             if name in vars(self):
                 await vars(self)[name].close()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shared.chat import Answer, ChatRequest, Context, Events
+from shared.chat import Answer, ChatRequest, Context, Events, collect
 from shared.dialects.wire import Dialect, Voice, dumps
 from shared.errors import ChatError
 from shared.http import Bytes, Call, Reply
@@ -41,7 +42,8 @@ class Exchange:
         """A failure with its status."""
         self.record.caused(failure)
         body = dumps(self.voice.error(failure, self.body))
-        return Reply(failure.status, JSON, body, dict(failure.headers))
+        status = self.voice.status(failure)
+        return Reply(status, JSON, body, dict(failure.headers))
 
     def lines(self, dialect: Dialect, asked: ChatRequest, events: Events) -> Bytes:
         """A stream's lines, one event each, the last of which may tell of a failure.
@@ -50,9 +52,10 @@ class Exchange:
         """
 
         def last_words(failure: ChatError) -> bytes:
-            return dialect.frame(dialect.error(failure, self.body))
+            return dialect.frame((dialect.broken or dialect.error)(failure, self.body))
 
-        return self._taken_down(framed(dialect, asked, events), last_words)
+        lines = self._taken_down(framed(dialect, asked, events), last_words)
+        return paced(lines, dialect.pause) if dialect.pause else lines
 
     async def begun(self, reply: Reply) -> Reply:
         """A reply whose stream has begun; a failure until then is an exception."""
@@ -106,10 +109,37 @@ async def framed(
     dialect: Dialect, asked: ChatRequest, events: Events
 ) -> AsyncGenerator[bytes, None]:
     """The lines of a stream, one for each event that the dialect has words for."""
-    context = Context((), (), "")
+    context, first = Context((), (), ""), {}
     async with aclosing(events):
         async for event in events:
-            context = event if isinstance(event, Context) else context
+            if isinstance(event, Context):
+                context = event
+                if dialect.late and context.whole:
+                    whole = await collect(behind(context, events))
+                    yield dialect.frame(dialect.answer(asked, whole))
+                    return
             chunk = dialect.chunk(asked, context, event)
-            if chunk is not None:
-                yield dialect.frame(chunk)
+            if isinstance(event, Context) and dialect.late:
+                first = chunk or {}
+            elif chunk is not None:
+                yield dialect.frame({**first, **chunk})
+                first = {}
+
+
+async def behind(context: Context, events: Events) -> Events:
+    """The same events, with their context before them."""
+    async with aclosing(events):
+        yield context
+        async for event in events:
+            yield event
+
+
+async def paced(lines: Bytes, pause: float) -> Bytes:
+    """The same lines, with so many seconds at least between two of them."""
+    ready, now = 0.0, asyncio.get_running_loop().time
+    async with aclosing(lines):
+        async for line in lines:
+            if (wait := ready - now()) > 0:
+                await asyncio.sleep(wait)
+            yield line
+            ready = now() + pause  # from when the line has been sent

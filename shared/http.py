@@ -82,17 +82,19 @@ class Limits:
         return min(self.memory, self.seconds / 4)
 
 
-async def read_body(call: Call, limits: Limits, deadline: float) -> Body:
-    """The body of a request, JSON or a form with images, read until `deadline`.
+async def read_body(call: Call, limits: Limits, deadline: float, forms: bool = True) -> Body:
+    """The body of a request, JSON or (`forms`) a form with images, read until `deadline`.
 
     Raises UnsupportedMediaType, TooLarge (while reading), DeadlineExceeded, BadRequest, ClientGone.
     """
     header = _header(call.headers)
     kind = _kind(header, call.headers)
     form = kind == "multipart/form-data"
+    if form and not forms:
+        raise UnsupportedMediaType
     data = await _in_time(call, limits.form if form else limits.json, deadline)
     if not form:
-        return Body(read_json(data), {})
+        return Body(read_json(data), {}, len(data))
     if len(data) > limits.json:  # a small form is read faster than a thread is started
         return await asyncio.to_thread(_read_form, data, header, limits)
     return _read_form(data, header, limits)
@@ -226,4 +228,5 @@ def _read_form(data: bytes, header: Header, limits: Limits) -> Body:
         raise BadRequest("json: is required, a part of the form with the request in it")
     if len(document) > limits.json:
         raise TooLarge(f"The part json is larger than {limits.json} bytes, the limit here.")
-    return Body(read_json(document), {name: raw for name, raw in parts if name != "json"})
+    files = {name: raw for name, raw in parts if name != "json"}
+    return Body(read_json(document), files, len(document))

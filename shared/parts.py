@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator, Mapping
+from math import isfinite
 from typing import Any
 
 from shared.images import kind_of
@@ -19,8 +20,10 @@ def text_of(part: Any) -> str:
     """The words of a part: empty for an image."""
     if isinstance(part, str):
         return part
-    said = part.get("text")
-    return str(said["value"]) if isinstance(said, Mapping) else str(said or "")
+    if part["type"] != "text":
+        return ""
+    said = part["text"]
+    return str(said["value"] if isinstance(said, Mapping) else said)
 
 
 def image_of(part: Any) -> str | None:
@@ -34,8 +37,6 @@ def image_of(part: Any) -> str | None:
 
 def url_of(image: str) -> str:
     """The data URL of an image that came as base64; its kind is told by its first bytes."""
-    if image.startswith("data:"):
-        return image
     try:
         head = base64.b64decode(image[:HEAD])
     except binascii.Error:
@@ -49,3 +50,12 @@ def parts_of(given: Mapping[str, Any]) -> Iterator[Any]:
     yield from content if isinstance(content, list) else () if content is None else (content,)
     for image in given.get("images") or ():
         yield {"type": "image", "image": image}
+
+
+def finite(value: Any) -> bool:
+    """Whether JSON can hold it: 1e400 is read as infinity, which it cannot."""
+    if isinstance(value, float):
+        return isfinite(value)
+    if isinstance(value, Mapping):
+        return all(finite(each) for each in value.values())
+    return all(finite(each) for each in value) if isinstance(value, list) else True

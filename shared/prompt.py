@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from shared.chat import ChatRequest, Message, Source
@@ -70,13 +71,13 @@ def said(message: Message) -> str:
 
 def newest(history: tuple[Message, ...], room: int, model: Model) -> tuple[Message, ...]:
     """The newest whole turns that fit into `room` tokens, oldest first."""
-    kept: list[Message] = []
+    kept: list[list[Message]] = []
     for turn in reversed(turns(history)):
         room -= cost(turn, model.count)
         if room < 0:
             break
-        kept[:0] = turn
-    return tuple(kept)
+        kept.append(turn)
+    return tuple(chain.from_iterable(reversed(kept)))
 
 
 def with_sources(question: Message, lines: Iterable[str]) -> Message:
@@ -146,13 +147,13 @@ def for_answer(
     asked = with_images(question, lines, seen, overrides.gpt4v_input == "images")
     history = newest(request.history, room_for((system, asked), model), model)
     messages = (system, *history, asked)
-    return Asked(asking(messages, overrides), len(lines), tuple(images_of(seen)))
+    return Asked(asking(request, messages, overrides), len(lines), tuple(images_of(seen)))
 
 
-def asking(messages: tuple[Message, ...], overrides: Overrides) -> Prompt:
-    """The prompt for an answer that these messages make, with what the overrides ask beside it."""
+def asking(request: ChatRequest, messages: tuple[Message, ...], overrides: Overrides) -> Prompt:
+    """The prompt for an answer that these messages make, with what the request asks beside it."""
     temperature, seed = overrides.temperature or 0.0, overrides.seed
-    return Prompt("answer", messages, temperature, seed)
+    return Prompt("answer", messages, temperature, seed, request.tools, request.options)
 
 
 def images_of(seen: Mapping[int, Source]) -> list[str]:

@@ -9,14 +9,26 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from shared import prompt as prompts
-from shared.chat import ChatRequest, Context, Done, Events, Source, Step, User, collect
+from shared import prompt_verbatim as verbatim
+from shared.chat import (
+    ChatRequest,
+    Context,
+    Done,
+    Events,
+    Source,
+    Step,
+    User,
+    collect,
+)
 from shared.errors import ChatError, ContentFiltered, Unavailable
 from shared.models import Model, ModelStream, Prompt
 from shared.models.router import Router, Wish
 from shared.overrides import Overrides
+from shared.possible import blind, possible, unseeing
 from shared.retrieval import Found, Retriever
 
 LONGEST_QUERY = 1000  # characters; a model that rewrites a question into more has lost the thread
+NOTHING = Found((), {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +54,16 @@ async def answer(rag: Rag, asked: ChatRequest) -> Events:
     of the ChatErrors where the caller can know why.
     """
     choice = rag.models.choice(wish(asked))
-    query = await choice.asked(partial(search_query, rag, asked))
-    request, _ = possible(rag, asked, choice.model)
-    found = await rag.retriever.search(asked.user, query, request.overrides.filled(rag.defaults))
+    query, found = asked.question, NOTHING
+    if asked.retrieval:
+        query = await choice.asked(partial(search_query, rag, asked))
+        request, _ = possible(asked, choice.model, rag.client_prompts)
+        used = request.overrides.filled(rag.defaults)
+        found = await rag.retriever.search(asked.user, query, used)
+        found = replace(found, notes=(*unseeing(asked, choice.model), *found.notes))
     async with AsyncExitStack() as stack:
         opened = await choice.asked(partial(opening, rag, asked, found, stack))
-        yield begun(asked, query, found, opened, choice.notes)
+        yield begun(asked, query, opened, choice.notes)
         async for event in opened.events:
             yield event
 
@@ -55,14 +71,15 @@ async def answer(rag: Rag, asked: ChatRequest) -> Events:
 def wish(asked: ChatRequest) -> Wish:
     """What a request says of who shall answer it."""
     overrides = asked.overrides
-    return Wish(overrides.hybrid_policy, overrides.model, request=asked.id)
+    return Wish(overrides.hybrid_policy, overrides.model, asked.remote, asked.id)
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An answer that a model has accepted to give: what it was asked, and its events."""
+    """An answer that a model has accepted to give: what it was asked, of what, and its events."""
 
     model: Model
+    found: Found
     asking: prompts.Asked
     events: Events
     captions: bool
@@ -73,13 +90,16 @@ async def opening(
     rag: Rag, asked: ChatRequest, found: Found, stack: AsyncExitStack, model: Model
 ) -> Opened:
     """Ask a model for the answer. Raises ChatErrors, the model's refusals among them."""
-    request, notes = possible(rag, asked, model)
+    request, notes = possible(asked, model, rag.client_prompts)
     used = request.overrides.filled(rag.defaults)
-    sources = blind(found.sources) if "images" in model.limits else found.sources
+    if "images" in model.limits:
+        found = replace(found, sources=blind(found.sources))
+    build = verbatim.for_answer if request.verbatim else prompts.for_answer
     # In a thread: counting megabytes would hold up every other answer of this worker.
-    asking = await asyncio.to_thread(prompts.for_answer, request, used, rag.words, model, sources)
+    asking = await asyncio.to_thread(build, request, used, rag.words, model, found.sources)
     events = await accepted(model, asking.prompt, stack)
-    return Opened(model, asking, events, bool(used.semantic_captions), notes)
+    captions = bool(used.semantic_captions)
+    return Opened(model, found, asking, events, captions, notes)
 
 
 async def accepted(model: Model, prompt: Prompt, stack: AsyncExitStack) -> Events:
@@ -92,54 +112,24 @@ async def accepted(model: Model, prompt: Prompt, stack: AsyncExitStack) -> Event
     return await stack.enter_async_context(aclosing(checked(stream)))
 
 
-def begun(
-    asked: ChatRequest, query: str, found: Found, opened: Opened, instead: Sequence[str]
-) -> Context:
+def begun(asked: ChatRequest, query: str, opened: Opened, instead: Sequence[str]) -> Context:
     """What is known when a model has accepted."""
-    asking, model = opened.asking, opened.model.name
+    found, asking, model = opened.found, opened.asking, opened.model.name
     steps = thoughts(asked, query, found, asking.prompt, model)
-    if notes := (*instead, *opened.notes, *found.notes, *left_out(found, asking)):
-        steps = (*steps, Step("What was used instead", notes))
+    notes = (*instead, *opened.notes, *found.notes, *left_out(found, asking))
+    if notes:
+        steps = (*steps, Step("What was used instead", tuple(dict.fromkeys(notes))))
     told = asking.prompt.messages[0].content
     sources = found.sources[: asking.fitted]
-    return Context(sources, steps, model, opened.captions, asking.images, told)
-
-
-def possible(rag: Rag, request: ChatRequest, model: Model) -> tuple[ChatRequest, tuple[str, ...]]:
-    """The request without what a model cannot do here, and a sentence for each such thing."""
-    notes = [model.limits[name] for name in wanted(request) if name in model.limits]
-    if request.overrides.asked("prompt_template") and not rag.client_prompts:
-        overrides = request.overrides.model_copy(update={"prompt_template": None})
-        request = replace(request, overrides=overrides)
-        notes.append(
-            "prompt_template was left out: this deployment does not allow client prompts "
-            "(ALLOW_CLIENT_PROMPTS)."
-        )
-    if "images" in model.limits:
-        request, unseen = without_images(request, model.name)
-        notes += unseen
-    return request, tuple(notes)
-
-
-def blind(sources: Sequence[Source]) -> tuple[Source, ...]:
-    """The same passages, for a model that does not see."""
-    return tuple(replace(source, image=None) for source in sources)
-
-
-def without_images(request: ChatRequest, model: str) -> tuple[ChatRequest, list[str]]:
-    """The request for a model that does not see, and a sentence where it asked for images."""
-    messages = tuple(replace(message, images=()) for message in request.messages)
-    overrides = request.overrides.model_copy(update={"use_gpt4v": None})
-    note = f"use_gpt4v was left out: {model} is not known to see images; text was used."
-    notes = [note] if request.overrides.images else []
-    return replace(request, messages=messages, overrides=overrides), notes
-
-
-def wanted(request: ChatRequest) -> list[str]:
-    """What a request asks of the model beside an answer, by the names of `Model.limits`."""
-    names = [name for name in ("temperature", "seed") if request.overrides.asked(name)]
-    images = any(message.images for message in request.messages)
-    return ["images", *names] if images else names
+    return Context(
+        sources,
+        steps,
+        model,
+        opened.captions,
+        asking.images,
+        told,
+        whole="streaming" in opened.model.limits,
+    )
 
 
 async def search_query(rag: Rag, asked: ChatRequest, model: Model) -> str:
@@ -147,9 +137,10 @@ async def search_query(rag: Rag, asked: ChatRequest, model: Model) -> str:
 
     Raises TooLong where the model could not answer it in any case, before anything is asked.
     """
-    request, _ = possible(rag, asked, model)
+    request, _ = possible(asked, model, rag.client_prompts)
     used = request.overrides.filled(rag.defaults)
-    await asyncio.to_thread(prompts.check, request, used, rag.words, model)
+    check = verbatim.check if request.verbatim else prompts.check
+    await asyncio.to_thread(check, request, used, rag.words, model)
     if not request.history:
         return request.question
     prompt = await asyncio.to_thread(prompts.for_rewrite, request, rag.words, model)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from shared import followups, rag
+from shared import aog, followups, rag
 from shared.auth import Access
 from shared.chat import ChatRequest, Events, collect
 from shared.content import Files
@@ -37,6 +37,7 @@ from shared.rag import Rag
 from shared.spans import SILENCE, Tracer
 from shared.traced import traced
 
+LARGE = 256 * 1024  # bytes
 GONE = 499  # what proxies log for a client that left; nobody receives it
 
 ASKING = (
@@ -54,6 +55,8 @@ ROUTES: Mapping[str, tuple[str, str]] = {
         route: (", ".join(methods), f"{' or '.join(methods)} {{route}}, as OpenSearch's clients do")
         for route, methods in opensearch.ROUTES.items()
     },
+    **{route: (methods, f"{methods} {{route}}") for route, methods in aog.ROUTES.items()},
+    aog.CHAT: ("POST", ASKING.replace("{route}", aog.EXAMPLE)),
 }
 
 
@@ -94,6 +97,7 @@ class Service:
         return _finished(reply, call)
 
     async def _dispatch(self, exchange: Exchange) -> Reply:
+        aog.check(exchange.call)
         _check_method(exchange.call)
         if exchange.call.route == "/health":
             return await self._health(exchange.call)
@@ -103,6 +107,10 @@ class Service:
             return await self._content(self.engine, exchange)
         if exchange.call.route in opensearch.ROUTES:
             return await unless_gone(self._opensearch(self.engine, exchange), exchange.call.gone)
+        if exchange.call.route in (aog.SERVICES, aog.PROVIDERS):
+            exchange.record.dialect = exchange.voice.name
+            told = aog.told(exchange.call, self.engine.models)
+            return Reply(200, JSON, dumps(told), FRESH)
         return await self._chat(self.engine, exchange)
 
     async def _opensearch(self, engine: Rag, exchange: Exchange) -> Reply:
@@ -135,10 +143,14 @@ class Service:
     async def _chat(self, engine: Rag, exchange: Exchange) -> Reply:
         call, span = exchange.call, exchange.traced(self.tracer)
         deadline = asyncio.get_running_loop().time() + self.limits.seconds
-        body = await read_body(call, self.limits, deadline)
+        forms = pick(call.route, None).forms
+        body = await read_body(call, self.limits, deadline, forms)
         dialect = pick(call.route, body.json)
         exchange.speaks(dialect, body.json)
-        asked = self._allowed(engine, call, dialect.parse(body))
+        # In a thread where it is large: reading it would hold up every other answer.
+        large = body.size > LARGE
+        read = await asyncio.to_thread(dialect.parse, body) if large else dialect.parse(body)
+        asked = self._allowed(engine, call, read)
         streams = dialect.streams(call.route, body.json)
         keeper = self._keeper(call, asked, streams)
         if keeper is not None:
@@ -161,7 +173,7 @@ class Service:
             for i, said in enumerate(asked.messages)
             if said.role == "system" and said.content.strip()
         ]
-        if system and not engine.client_prompts:
+        if system and not engine.client_prompts and not asked.verbatim:
             place = f"messages[{system[0]}].role"
             raise BadRequest("must be user or assistant in this deployment", field=place)
         now = int(time.time())

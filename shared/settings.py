@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal, NamedTuple
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Json, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Json,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+)
 
 from shared.overrides import Policy
+from shared.providers import ProviderMetadata
+from shared.providers.listed import read_list
 from shared.sentences import sentence
 
 MIB = 1024 * 1024
@@ -69,11 +83,18 @@ def _container(value: str) -> str:
     return value
 
 
-ROUTE_WORDS = ("admin", "ask", "chat", "content", "health")  # the first is the host's
+def _listed(value: Any, info: ValidationInfo) -> Any:
+    """The providers of a list, with the secrets that the environment holds for them."""
+    return read_list(value, info.context or {}, HERE.parent) if isinstance(value, str) else value
+
+
+HERE = Path(__file__).parent
+ROUTE_WORDS = ("admin", "aog", "ask", "chat", "content", "health")  # the first is the host's
 Index = Annotated[Name, AfterValidator(_index)]
 Url = Annotated[str, AfterValidator(_url)]
 Trusted = Annotated[str, AfterValidator(_trusted)]
 Container = Annotated[str, AfterValidator(_container)]
+Providers = Annotated[tuple[ProviderMetadata, ...], BeforeValidator(_listed)]
 Key = Annotated[SecretStr, AfterValidator(_key)]
 FieldName = Literal[
     "id", "content", "sourcepage", "sourcefile", "category", "oids", "groups", "embedding", "image"
@@ -128,6 +149,7 @@ class Settings(BaseModel):
     accept_seconds: float = Field(default=60, gt=0, alias="MODEL_ACCEPT_SECONDS")
     first_seconds: float = Field(default=60, gt=0, alias="MODEL_FIRST_TOKEN_SECONDS")
     gap_seconds: float = Field(default=30, gt=0, alias="MODEL_GAP_SECONDS")
+    providers: Providers = Field(default=(), alias="MODEL_PROVIDERS")
     policy: Policy = Field(default="default", alias="HYBRID_POLICY")
     local_seconds: float = Field(default=20, gt=0, alias="LOCAL_FIRST_TOKEN_SECONDS")
     trace_exporter: Name | None = Field(default=None, alias="TRACE_EXPORTER")
@@ -171,14 +193,21 @@ def read(environment: Mapping[str, str]) -> Settings:
     """
     given = {key: value.strip() for key, value in environment.items() if value.strip()}
     try:
-        settings = Settings.model_validate(given)
+        settings = Settings.model_validate(given, context=given)
     except ValidationError as failure:
         errors = failure.errors(include_url=False, include_input=False)
-        problems = tuple(f"{error['loc'][0]} {sentence(error)}" for error in errors)
-        raise SettingsError(problems) from None
+        raise SettingsError(tuple(chain.from_iterable(map(_told, errors)))) from None
     if problems := tuple(_alone(settings)):
         raise SettingsError(problems)
     return settings
+
+
+def _told(error: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with a setting; a list may have several mistakes, each in an entry."""
+    raised = error.get("ctx", {}).get("error")
+    mistakes = raised.args if isinstance(raised, ValueError) else (sentence(error),)
+    for mistake in mistakes:
+        yield f"{error['loc'][0]}{'' if mistake.startswith('[') else ' '}{mistake}"
 
 
 class Keys(NamedTuple):

@@ -81,9 +81,10 @@ class TracedRouter(Router):
     def choice(self, wish: Wish) -> Choice:
         """As the router does."""
         made = self.router.choice(wish)
-        instead = made.instead
-        later = instead and (lambda: TracedModel(instead(), self.parent))
-        return replace(made, model=TracedModel(made.model, self.parent), instead=later)
+        other = made.fallback
+        if other is not None:
+            other = replace(other, model=TracedModel(other.model, self.parent))
+        return replace(made, model=TracedModel(made.model, self.parent), fallback=other)
 
 
 @dataclass(frozen=True)

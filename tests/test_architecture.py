@@ -37,7 +37,7 @@ LOCAL = {
 }
 # Files that an adapter has for itself.
 QUOTING = {"shared.models.leaning", "shared.models.quoting", "shared.models.splitting"}
-FLAVORS = {f"shared.models.flavors{part}" for part in ("", ".openai")}
+FLAVORS = {f"shared.models.flavors{part}" for part in ("", ".aog", ".ollama", ".openai", ".table")}
 NOTES = {f"shared.retrieval.{name}" for name in ("notes", "odata", "pictures")}
 PRIVATE = (
     FLAVORS
@@ -62,7 +62,7 @@ OPENSEARCH = {
     for name in ("generation", "memory", "pipelines", "routes", "search")
 }
 FILING = {f"shared.content.{name}" for name in ("conditions", "kinds", "names")}
-ROWS = {"shared.dialects.ai_chat", "shared.dialects.rag_chat"}
+ROWS = {f"shared.dialects.{name}" for name in ("ai_chat", "aog", "aog_request", "rag_chat")}
 SERVICE = {
     f"shared.{name}"
     for name in ("auth", "deadline", "dialects", "exchange", "followups", "health", "http")
@@ -76,6 +76,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shared.images": set(),
     "shared.names": set(),
     "shared.parts": {"shared.images"},
+    "shared.providers": PLAIN,
+    "shared.providers.card": {"shared.providers"},
+    "shared.providers.listed": {"shared.providers"},
+    "shared.possible": NOUNS | {"shared.models"},
     "shared.sentences": set(),
     "shared.tokens": set(),
     "shared.function_words": set(),
@@ -90,18 +94,24 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shared.models.router": NOUNS | {"shared.models", "shared.models.choice"},
     "shared.retrieval": NOUNS,
     "shared.prompt": NOUNS | SEAMS,
+    "shared.prompt_verbatim": NOUNS | SEAMS | {"shared.prompt"},
     "shared.followups": NOUNS,
     "shared.deadline": NOUNS,
-    "shared.rag": NOUNS | SEAMS | CHOOSING | {"shared.prompt"},
+    "shared.rag": NOUNS
+    | SEAMS
+    | CHOOSING
+    | {f"shared.{name}" for name in ("possible", "prompt", "prompt_verbatim")},
     "shared.auth": NOUNS,
     "shared.spans": set(),
     "shared.logs": NOUNS | {"shared.spans"},
     "shared.traced": NOUNS | SEAMS | CHOOSING | {"shared.rag", "shared.spans"},
     "shared.imported": {"shared.settings"},
-    "shared.settings": NOUNS | PLAIN,
+    "shared.settings": NOUNS | PLAIN | {"shared.providers", "shared.providers.listed"},
+    "shared.aog": NOUNS | CHOOSING | ROWS | {"shared.dialects.wire", "shared.http"},
     "shared.http": NOUNS | {"shared.dialects.wire"},
     "shared.dialects": WIRE | ROWS,
     **dict.fromkeys(WIRE | ROWS, NOUNS | PLAIN | WIRE),
+    "shared.dialects.aog": NOUNS | WIRE | {"shared.dialects.aog_request"},
     **dict.fromkeys(SEARCHING, NOUNS | WIRE | SEARCHING | {"shared.memory"}),
     "shared.opensearch": NOUNS
     | SEAMS
@@ -132,15 +142,21 @@ MAY_IMPORT: dict[str, set[str]] = {
     | WIRE
     | SERVICE
     | {"shared.content.serve", "shared.dialects.opensearch_errors", "shared.memory.kept"}
-    | {"shared.opensearch", "shared.opensearch.routes"},
+    | {"shared.aog", "shared.opensearch", "shared.opensearch.routes"},
     **dict.fromkeys(ADAPTERS | PRIVATE, NOUNS | SEAMS | PLAIN | ADAPTERS | PRIVATE),
     "shared.open_telemetry": {"shared.spans"},
-    "shared.clients": ADAPTERS | {"shared.retrieval", "shared.settings"},
+    "shared.clients": ADAPTERS
+    | {"shared.providers", "shared.providers.listed", "shared.retrieval", "shared.settings"},
     "shared.models.provider": SEAMS
     | ADAPTERS
     | CHOOSING
     | FLAVORS
-    | {"shared.clients", "shared.imported", "shared.settings"},
+    | {f"shared.{name}" for name in ("clients", "imported", "models.listed", "settings")},
+    "shared.models.listed": SEAMS
+    | ADAPTERS
+    | CHOOSING
+    | FLAVORS
+    | {f"shared.{name}" for name in ("clients", "providers", "providers.card", "settings")},
     "shared.bootstrap": NOUNS
     | SEAMS
     | ADAPTERS
@@ -151,7 +167,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "function_app": {
         f"shared.{name}" for name in ("bootstrap", "errors", "http", "logs", "settings")
     }
-    | {"shared.opensearch.routes"},
+    | {"shared.aog", "shared.opensearch.routes"},
 }
 
 
@@ -199,7 +215,12 @@ def test_there_is_no_circle() -> None:
 
 
 def test_only_the_bootstrap_imports_adapters_and_only_when_they_are_asked_for() -> None:
-    makers = {"shared.bootstrap", "shared.clients", "shared.models.provider"}
+    makers = {
+        "shared.bootstrap",
+        "shared.clients",
+        "shared.models.listed",
+        "shared.models.provider",
+    }
     for name in set(APP) - ADAPTERS - PRIVATE - makers:
         assert not ours(name) & (ADAPTERS | PRIVATE), name
     assert not {module for name in makers for module in imports(name, top_only=True)} & ADAPTERS
@@ -252,7 +273,9 @@ WIRE_NAMES = {
 
 # OpenAI's own wire has the same names, and its adapter must know them.
 SPEAK = {name for name in APP if name.startswith(("shared.dialects", "shared.models.flavors"))}
-SPEAK |= {"shared.models.openai_client", "shared.models.provider"}
+# So has AOG's, of whose metadata the providers are, and whose content has its forms.
+SPEAK |= {"shared.providers", "shared.models.listed", "shared.models.openai_client"}
+SPEAK |= {"shared.models.provider"}
 
 
 @pytest.mark.parametrize("name", sorted(set(APP) - SPEAK))
@@ -285,5 +308,5 @@ def test_without_settings_no_library_of_a_service_is_loaded() -> None:
 
     assert done.returncode == 0, done.stderr
     assert "azurefunctions" in done.stdout
-    unasked = {"openai", "httpx2", "aiohttp", "msal", "opentelemetry.sdk"}
+    unasked = {"openai", "httpx2", "aiohttp", "msal", "opentelemetry.sdk", "yaml"}
     assert not unasked & set(done.stdout.split())

@@ -1,25 +1,199 @@
-"""A local and a remote model, either of them in trouble: who is asked, what the client sees."""
+"""A local and a remote model, each in every kind of trouble: who is asked, what the client sees."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from shared import errors
-from shared.bootstrap import build
 from shared.chat import Delta, Done
 from shared.models import Model
-from shared.models.provider import is_local
 from shared.models.router import Provider, Router, Wish
 from shared.overrides import UNSET
 from shared.rag import Rag
 from shared.service import Service
-from shared.settings import read
 from tests.calls import QUESTION, Got, ask, call
-from tests.fakes import WORDS, FakeModel, FakeRetriever
+from tests.fakes import PLUS, WORDS, FakeModel, FakeRetriever
+from tests.gateways import (
+    REMOTE,
+    answered,
+    chat,
+    entry,
+    events,
+    line,
+    lines,
+    listed,
+    message,
+    serving,
+    text,
+)
+from tests.servers import free_port
+from tests.upstream import Exchange, Server, Step, error, whole
+
+QUICK = {
+    "MODEL_ACCEPT_SECONDS": "1.5",
+    "MODEL_FIRST_TOKEN_SECONDS": "1.5",
+    "LOCAL_FIRST_TOKEN_SECONDS": "1",
+}
+HELLO = {"messages": [{"role": "user", "content": "Hello."}], "retrieval": False}
+SOME = line(**message("Half"))
+
+# Trouble before the first token: what a server does each time that it is asked.
+BEFORE: list[Any] = [
+    pytest.param([error(500)], id="a 500"),
+    pytest.param([error(503, {"Retry-After": "60"})], id="a 503 that asks to wait"),
+    pytest.param([error(429)], id="a 429"),
+    pytest.param([error(401)], id="a wrong key"),
+    pytest.param([whole({"error": "model not found"}, 404)], id="no such model there"),
+    pytest.param([whole({"error": "no tools"}, 400)], id="a 400"),
+    pytest.param([[Exchange.reset]], id="a reset"),
+    pytest.param([[Exchange.stall]], id="a stall before the headers"),
+    pytest.param([lines(Exchange.stall)], id="a stall before the first token"),
+    pytest.param([lines(Exchange.reset)], id="a reset before the first token"),
+    pytest.param([lines(line(error="crashed"))], id="an error in the place of the first token"),
+    pytest.param([lines()], id="an end before the first token"),
+    pytest.param([lines(line(**message(thinking="")), Exchange.stall)], id="an empty first token"),
+    pytest.param([lines(b"<html>\n")], id="a page in the place of the first token"),
+]
+
+
+def troubled(server: Server, steps: list[list[Step]]) -> None:
+    """Let every request meet the same trouble."""
+    server.plan = steps * 4
+
+
+@pytest.mark.parametrize("steps", BEFORE)
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_local_model_in_trouble_before_its_first_token(
+    steps: list[list[Step]], stream: bool
+) -> None:
+    body = {**HELLO, "stream": stream}
+    with serving("ollama", "openai") as (local, remote):
+        troubled(local, steps)
+        settings = listed(entry("ollama", local), entry("openai", remote, **REMOTE), **QUICK)
+        (default,) = answered(settings, chat(body))
+        order = [server is remote for server in remote.order]
+        (alone,) = answered(settings, chat({**body, "hybrid_policy": "always_local"}))
+
+    assert text(default) == "Remote [a.md]."
+    assert "gpt-4o" in default.data.decode()
+    assert order == [False] * (len(order) - 1) + [True]
+    assert alone.status in (400, 502) or events(alone)[-1]["business_code"] == 40017
+    assert len(remote.asked) == 1
+
+
+@pytest.mark.parametrize("steps", BEFORE)
+def test_a_remote_model_in_trouble_is_not_replaced(steps: list[list[Step]]) -> None:
+    with serving("openai", "ollama") as (local, remote):
+        troubled(remote, steps)
+        settings = listed(entry("openai", local), entry("ollama", remote, **REMOTE), **QUICK)
+        (got,) = answered(settings, chat({**HELLO, "hybrid_policy": "always_remote"}))
+
+    code = 40003 if b"no tools" in b"".join(s for s in steps[0] if isinstance(s, bytes)) else 40017
+    assert got.json["business_code"] == code
+    assert got.status == (400 if code == 40003 else 502)
+    assert local.asked == []
+
+
+async def dies(going: Exchange) -> None:
+    """A reset, when what was sent before it has been read."""
+    await asyncio.sleep(0.3)
+    going.reset()
+
+
+@pytest.mark.parametrize("policy", ["default", "always_local"])
+@pytest.mark.parametrize("end", [dies, Exchange.stall, line(error="x"), b"no JSON\n"])
+def test_a_model_that_has_begun_to_answer_is_not_replaced(policy: str, end: Step) -> None:
+    body = {**HELLO, "hybrid_policy": policy}
+    with serving("ollama", "openai") as (local, remote):
+        troubled(local, [lines(SOME, end)])
+        settings = listed(
+            entry("ollama", local),
+            entry("openai", remote, **REMOTE),
+            **QUICK,
+            MODEL_GAP_SECONDS="0.5",
+        )
+        streamed, folded = answered(settings, chat({**body, "stream": True}), chat(body))
+
+    *said, last = events(streamed)
+    assert [each["message"]["content"] for each in said] == ["Half"]
+    assert (last["business_code"], last["finished"]) == (40017, True)
+    assert (folded.status, folded.json["business_code"]) == (502, 40017)
+    assert remote.asked == []
+
+
+def test_a_server_that_is_not_there_is_fallen_back_from() -> None:
+    with serving("openai") as (remote,):
+        nobody = Server(url=f"http://127.0.0.1:{free_port()}")
+        settings = listed(entry("ollama", nobody), entry("openai", remote, **REMOTE))
+        aog, current = answered(settings, chat(HELLO), call("/chat", QUESTION))
+
+    assert text(aog) == "Remote [a.md]."
+    assert current.json["message"]["content"] == "Remote [a.md]."
+    assert len(remote.asked) == 2
+
+
+def test_the_chat_tells_who_answered_and_why() -> None:
+    with serving("ollama", "openai") as (local, remote):
+        troubled(local, [error(500)])
+        settings = listed(
+            entry("ollama", local, models=["small"]),
+            entry("openai", remote, models=["large"], **REMOTE),
+        )
+        whole, streamed = answered(settings, call("/chat"), call("/chat/stream"))
+
+    steps = {step["title"]: step for step in whole.json["context"]["thoughts"]}
+    assert steps["Prompt"]["props"] == {"model": "large"}
+    assert steps["What was used instead"]["description"] == [
+        "openai was asked instead of ollama (Unavailable)."
+    ]
+    assert streamed.lines[0]["context"]["thoughts"][3]["props"] == {"model": "large"}
+
+
+@pytest.mark.parametrize("route", ["/chat", "/chat/stream"])
+def test_the_overrides_choose_policy_and_model(route: str) -> None:
+    def asked(**overrides: Any) -> Any:
+        return call(route, {**QUESTION, "context": {"overrides": overrides}})
+
+    with serving("ollama", "openai") as (local, remote):
+        settings = listed(
+            entry("ollama", local, models=["small", "middle"]),
+            entry("openai", remote, models=["large"], **REMOTE),
+        )
+        got = answered(
+            settings,
+            asked(hybrid_policy="always_remote"),
+            asked(model="middle"),
+            asked(model="large"),
+            asked(model="unknown"),
+            asked(hybrid_policy="never"),
+        )
+
+    assert [one.body["model"] for one in remote.asked] == ["large", "large"]
+    assert [one.body["model"] for one in local.asked] == ["middle"]
+    assert (got[3].status, got[3].json) == (404, {"error": "There is no model 'unknown'."})
+    assert got[4].status == 400
+    assert "context.overrides.hybrid_policy" in got[4].json["error"]
+
+
+def test_a_rewrite_that_fails_is_made_by_the_other_which_answers_too() -> None:
+    turns = [{"role": "user", "content": "One?"}, {"role": "assistant", "content": "Yes."}]
+    body = {"messages": [*turns, {"role": "user", "content": "And two?"}]}
+    with serving("ollama", "openai") as (local, remote):
+        local.plan = [lines(SOME, dies)]
+        settings = listed(entry("ollama", local), entry("openai", remote, **REMOTE))
+        (got,) = answered(settings, call("/chat", body))
+
+    assert got.json["message"]["content"] == "Remote [a.md]."
+    assert (len(local.asked), len(remote.asked)) == (1, 2)
+
+
+# From here on in one process: models that play a script.
 
 
 class Clock:
@@ -72,17 +246,25 @@ def test_what_is_down_is_left_alone_for_a_while_and_then_tried_by_one() -> None:
     assert len(far.told) == 4
 
 
-def test_while_one_request_tries_it_the_others_do_not_wait() -> None:
+@pytest.mark.parametrize("history", [(), ("One?", "Yes.")])
+def test_while_one_request_tries_it_the_others_do_not_wait(history: tuple[str, ...]) -> None:
     clock, held = Clock(), asyncio.Event()
     near, _, service = pair([errors.Unavailable()], clock)
-    ask(call("/chat"), service)
+    turns = [
+        {"role": r, "content": c} for r, c in zip(("user", "assistant"), history, strict=False)
+    ]
+    body = {"messages": [*turns, {"role": "user", "content": "And two?"}]}
+    ask(call("/chat", body), service)
     clock.at += 31
-    near.script = [held, Delta("near"), Done()]
+    near.script, near.query = [held, Delta("near"), Done()], held
     near.told.clear()
 
     async def go() -> list[str]:
-        replies = await asyncio.gather(*(service.reply(call("/chat")) for _ in range(5)))
-        return [str(reply.body) for reply in replies]
+        first = asyncio.ensure_future(service.reply(call("/chat", body)))
+        while not near.open_streams:
+            await asyncio.sleep(0)
+        rest = [str((await service.reply(call("/chat", body))).body) for _ in range(5)]
+        return [str((await first).body), *rest]
 
     got = asyncio.run(go())
 
@@ -108,6 +290,97 @@ def test_a_model_that_only_refuses_a_question_is_not_down() -> None:
 
     assert [said(ask(call("/chat"), service)) for _ in range(2)] == ["far"] * 2
     assert (len(near.told), len(far.told)) == (2, 2)
+
+
+def test_what_a_request_brings_about_does_not_move_the_others() -> None:
+    """A name that its server does not know, a parameter that it refuses."""
+    for refusal in (whole({"error": "no such model"}, 404), error(400, param="max_tokens")):
+        with serving("openai", "openai") as (local, remote):
+            local.plan = [refusal]
+            settings = listed(
+                entry("openai", local, provider_name="near", models=[]),
+                entry("openai", remote, provider_name="far", models=[], **REMOTE),
+            )
+            answered(settings, chat({**HELLO, "model": "mine"}), chat(HELLO), chat(HELLO))
+
+        assert (len(local.asked), len(remote.asked)) == (3, 1)
+
+
+def test_that_the_local_model_is_passed_over_is_told() -> None:
+    _, _, service = pair([errors.Unavailable()])
+    notes = []
+    for _ in range(2):
+        steps = ask(call("/chat"), service).json["context"]["thoughts"]
+        notes += [step["description"] for step in steps if step["title"] == "What was used instead"]
+
+    assert notes == [
+        ["far was asked instead of near (Unavailable)."],
+        ["far was asked: near did not answer a short while ago."],
+    ]
+
+
+def test_a_slow_rewrite_that_has_begun_is_waited_for() -> None:
+    near, far, service = pair([Delta("near"), Done()])
+
+    async def slowly() -> Any:
+        for _ in range(6):
+            yield Delta("dental ")
+            await asyncio.sleep(0.1)
+        yield Done()
+
+    class Slow(FakeModel):
+        def open(self, prompt: Any) -> Any:
+            return slow_stream() if prompt.task == "rewrite" else super().open(prompt)
+
+    @asynccontextmanager
+    async def slow_stream() -> Any:
+        yield slowly()
+
+    slow = named("near", Slow([Delta("near"), Done()]))
+    router = Router(
+        (
+            Provider("near", "local", lambda _: slow, models=("near",)),
+            Provider("far", "remote", lambda _: far, models=("far",)),
+        ),
+        seconds=0.2,
+    )
+    service = Service(Rag(FakeRetriever(), router, WORDS, UNSET))
+    turns = [{"role": "user", "content": "One?"}, {"role": "assistant", "content": "Yes."}]
+    body = {"messages": [*turns, {"role": "user", "content": "And two?"}]}
+
+    assert said(ask(call("/chat", body), service)) == "near"
+    assert near.told == far.told == []
+
+
+@pytest.mark.parametrize("remote", ["nobody", {"url": "nonsense"}, "far"])
+def test_without_a_remote_one_that_can_answer_the_local_one_s_failure_is_told(remote: Any) -> None:
+    near, far, service = pair([errors.Unavailable()])
+    body = {**HELLO, "remote_service_provider": remote, "model": "near"}
+    got = [ask(chat(body), service).json["business_code"] for _ in range(2)]
+
+    assert got == [40017, 40017]
+    assert (len(near.told), far.told) == (2, [])
+
+
+def test_images_are_told_of_as_they_were_used() -> None:
+    picture = replace(PLUS, image="data:image/png;base64,AA==")
+    body = {**QUESTION, "context": {"overrides": {"use_gpt4v": True}}}
+    blind = {"images": "The images were left out: it is blind."}
+    left_out = "use_gpt4v was left out: {} is not known to see images; text was used."
+
+    def notes(near_limits: Any, far_limits: Any) -> list[str]:
+        near = named("near", FakeModel([errors.Unavailable()], limits=near_limits))
+        far = named("far", FakeModel(limits=far_limits, max_prompt_tokens=9000))
+        providers = (
+            Provider("near", "local", lambda _: near, models=("near",)),
+            Provider("far", "remote", lambda _: far, models=("far",)),
+        )
+        rag = Rag(FakeRetriever([picture]), Router(providers), WORDS, UNSET)
+        steps = ask(call("/chat", body), Service(rag)).json["context"]["thoughts"]
+        return [note for note in steps[4]["description"] if "instead of" not in note]
+
+    assert notes({}, blind) == [left_out.format("far")]
+    assert notes(blind, {}) == [left_out.format("near")]
 
 
 def test_what_a_content_filter_flags_is_not_handed_on() -> None:
@@ -176,8 +449,8 @@ def test_a_named_model_is_looked_for_in_every_provider_that_may_answer() -> None
     assert chosen("other") == "b/other"
     assert chosen("large") == "c/large"
     assert chosen("small", policy="always_remote") == "c/small"
-    assert router.choice(Wish(model="other")).instead is None
-    assert router.choice(Wish(model="small")).instead is not None
+    assert router.choice(Wish(model="other")).fallback is None
+    assert router.choice(Wish(model="small")).fallback is not None
     with pytest.raises(errors.NoSuchModel):
         chosen("dear")
     with pytest.raises(errors.NoSuchModel):
@@ -195,36 +468,3 @@ def test_a_provider_without_a_list_has_every_model_that_is_asked_for() -> None:
     assert router.choice(Wish()).model.name == "a/None"
     far = router.choice(Wish(policy="always_remote", model="any"))
     assert far.model.name == "b/m"
-
-
-def test_azure_openai_is_remote_and_a_server_beside_it_local() -> None:
-    settings = {
-        "AZURE_OPENAI_ENDPOINT": "https://mine.openai.azure.com",
-        "AZURE_OPENAI_CHAT_DEPLOYMENT": "gpt",
-        "OPENAI_BASE_URL": "http://192.168.1.7:11434/v1",
-        "OPENAI_CHAT_MODEL": "llama3",
-    }
-    for policy, name in {"": "llama3", "always_local": "llama3", "always_remote": "gpt"}.items():
-        engine = build(read({**settings, "HYBRID_POLICY": policy})).engine
-
-        assert engine is not None
-        assert engine.model.name == name
-
-
-@pytest.mark.parametrize(
-    ("url", "local"),
-    [
-        ("http://localhost:1/v1", True),
-        ("http://127.0.0.1/v1", True),
-        ("http://[::1]:8080/v1", True),
-        ("http://10.1.2.3/v1", True),
-        ("http://192.168.0.9/v1", True),
-        ("http://[fd00::1]/v1", True),
-        ("https://api.openai.com/v1", False),
-        ("http://8.8.8.8/v1", False),
-        ("https://localhost.example.com/v1", False),
-        ("https://127.0.0.1.example.com/v1", False),
-    ],
-)
-def test_what_is_local_is_told_by_the_address(url: str, local: bool) -> None:
-    assert is_local(url) == local

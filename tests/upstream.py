@@ -122,10 +122,14 @@ def error(status: int, headers: Mapping[str, str] | None = None, **said: Any) ->
 
 @dataclass
 class Server:
-    """A server: `plan` says what the next requests get, its own answer where it is empty."""
+    """A server: `plan` says what the next requests get, its own answer where it is empty.
+
+    `order` has an entry for each request: servers that share it show who was asked when.
+    """
 
     plan: list[list[Step]] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
+    order: list[Server] = field(default_factory=list)
     connections: int = 0
     open: int = 0
     url: str = ""
@@ -240,6 +244,7 @@ async def exchange(
     method, path, _ = start.split()
     asked = Asked(path, headers, json.loads(sent) if sent else None, method)
     made.asked.append(asked)
+    made.order.append(made)
     gone = asyncio.ensure_future(reader.read(1))
     working = asyncio.ensure_future(perform(made.next_steps(asked), Exchange(writer, stop)))
     try:

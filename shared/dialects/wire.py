@@ -21,18 +21,26 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A request's body: its JSON value, and the other parts of a form by their names."""
+    """A request's body: its JSON value, and the other parts of a form by their names.
+
+    `size` is that of the JSON, in bytes.
+    """
 
     json: Any
     files: Mapping[str, bytes]
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Voice:
-    """How a protocol tells of a failure; `error` is given the body as far as it could be read."""
+    """How a protocol tells of a failure; `error` is given the body as far as it could be read.
+
+    `status` is the failure's own, where the protocol has no other for it.
+    """
 
     name: str
     error: Callable[[ChatError, Any], Json]
+    status: Callable[[ChatError], int] = lambda failure: failure.status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +49,10 @@ class Dialect(Voice):
 
     `parse` raises BadRequest, which names the key at fault. `chunk` writes one event of a stream,
     given the request and the stream's context: None for one that this protocol has no words for.
+    `broken` writes a failure after the first event, where that is not an `error` as any other.
+    `pause` is how many seconds there are at least between two events of a stream. `late`: what is
+    known before the answer goes out with its first piece, and an answer that comes in one piece is
+    one event. `forms`: whether a request may be one, with files.
     """
 
     media_type: str
@@ -49,6 +61,10 @@ class Dialect(Voice):
     answer: Callable[[ChatRequest, Answer], Json]
     chunk: Callable[[ChatRequest, Context, Event], Json | None]
     frame: Callable[[Json], bytes]
+    broken: Callable[[ChatError, Any], Json] | None = None
+    pause: float = 0
+    late: bool = False
+    forms: bool = True
 
 
 CONVERSATION = "conversation_id"  # the key of a client's state that asks to be remembered
@@ -74,7 +90,9 @@ LINES = ("application/jsonl", "application/json-lines", "application/x-ndjson")
 
 
 def media_type(accept: str, default: str) -> str:
-    """The content type of a stream: one that `Accept` names, else the dialect's."""
+    """The content type of a stream: of lines one that `Accept` names, else the dialect's."""
+    if default not in LINES:
+        return default
     parts = (re.sub(r"\s", "", part).lower() for part in accept.split(","))
     wanted = (kind for kind in parts if not re.search(r";q=0(?:\.0*)?(?:;|$)", kind))
     asked = (kind.partition(";")[0] for kind in wanted)

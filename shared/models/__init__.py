@@ -32,7 +32,8 @@ class Model(Protocol):
     """A language model, local or remote.
 
     `max_prompt_tokens` is the budget that history and sources are trimmed to. `limits` says in
-    sentences what it cannot do, by the name of what is asked: `images`, `temperature`, `seed`.
+    sentences what it cannot do, by the name of what is asked: `images`, `temperature`, `seed`,
+    `streaming` (its answer comes in one piece).
     """
 
     @property

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from shared.chat import Delta, Done
-from shared.errors import ChatError, ContentFiltered, DeadlineExceeded
+from shared.errors import ChatError, ContentFiltered, DeadlineExceeded, Unavailable
 from shared.models import Model, ModelStream, Prompt
 from shared.models.wrapped import Wrapped
 
@@ -19,21 +19,28 @@ T = TypeVar("T")
 log = logging.getLogger("chat")
 
 
-@dataclass(slots=True)
-class Choice:
-    """The model to ask, and `instead`, what gives the one to ask where that fails: None without.
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """What a model is replaced by until its first token.
 
-    `seconds` is how long the first may take to its first token where there is another. `failed`
-    and `answered` are told how it fared. `notes` say in sentences what was used instead, and the
-    log says it of the `request` of that id.
+    `seconds` is how long the first may take to that. `failed` and `answered` are told how it fared.
+    `names` are those of the two providers. The log says of the `request` of that id what was done.
     """
 
     model: Model
-    instead: Callable[[], Model] | None = None
-    seconds: float = 20
-    failed: Callable[[ChatError], None] = lambda _: None
-    answered: Callable[[], None] = lambda: None
+    seconds: float
+    failed: Callable[[ChatError], None]
+    answered: Callable[[], None]
+    names: tuple[str, str]
     request: str = ""
+
+
+@dataclass(slots=True)
+class Choice:
+    """The model to ask, and what there is instead. `notes` say in sentences what was used."""
+
+    model: Model
+    fallback: Fallback | None = None
     notes: list[str] = field(default_factory=list)
 
     async def asked(self, attempt: Callable[[Model], Awaitable[T]]) -> T:
@@ -41,55 +48,60 @@ class Choice:
 
         A question that a content filter flags is not handed on. Raises ChatErrors.
         """
-        if self.instead is None:
+        other = self.fallback
+        if other is None:
             return await attempt(self.model)
         try:
-            got = await self._in_time(attempt)
+            return await attempt(Eager(self.model, other))
         except ContentFiltered:
             raise
         except ChatError as failure:
-            self._fall_back(failure, self.instead)
+            other.failed(failure)
+            self._fall_back(other, failure)
             return await attempt(self.model)
-        self.answered()
-        return got
 
-    async def _in_time(self, attempt: Callable[[Model], Awaitable[T]]) -> T:
-        try:
-            async with asyncio.timeout(self.seconds) as limit:
-                return await attempt(Eager(self.model))
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            late = DeadlineExceeded(cause=f"{self.model.name}: no first token in time")
-            late.of_model = True
-            raise late from None
-
-    def _fall_back(self, failure: ChatError, instead: Callable[[], Model]) -> None:
-        self.failed(failure)
-        why, before = type(failure).__name__, self.model.name
-        said = failure.cause or failure.message
-        log.warning("request id=%s model %s: %s: %s", self.request, before, why, said)
-        self.model, self.instead = instead(), None
-        name = self.model.name
-        log.warning("request id=%s model %s was asked instead of %s", self.request, name, before)
-        self.notes.append(f"{self.model.name} was asked instead of {before} ({why}).")
+    def _fall_back(self, other: Fallback, failure: ChatError) -> None:
+        why, said = type(failure).__name__, failure.cause or failure.message
+        first, second = other.names
+        log.warning(
+            "request id=%s model of %s %s: %s; %s is asked", other.request, first, why, said, second
+        )
+        self.model, self.fallback = other.model, None
+        self.notes.append(f"{second} was asked instead of {first} ({why}).")
 
 
+@dataclass(frozen=True)
 class Eager(Wrapped):
     """A model that counts as having accepted a prompt with its first token."""
 
+    other: Fallback
+
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
-        """As the model does; entered when the first event is there."""
+        """As the model does; entered when the first event is there, in the time that it has."""
         async with AsyncExitStack() as stack:
-            stream = await stack.enter_async_context(self.model.open(prompt))
-            first = await anext(stream, None)
+            first, stream = await self._begun(prompt, stack)
+            self.other.answered()
             yield await stack.enter_async_context(aclosing(_resumed(first, stream)))
 
+    async def _begun(
+        self, prompt: Prompt, stack: AsyncExitStack
+    ) -> tuple[Delta | Done, ModelStream]:
+        try:
+            async with asyncio.timeout(self.other.seconds) as limit:
+                stream = await stack.enter_async_context(self.model.open(prompt))
+                first = await anext(stream, None)
+        except TimeoutError:
+            if not limit.expired():  # somebody else's
+                raise
+            raise DeadlineExceeded(cause="no first token in time") from None
+        if first is None:
+            raise Unavailable("The model's answer broke off. Ask again.")
+        return first, stream
 
-async def _resumed(first: Delta | Done | None, rest: ModelStream) -> ModelStream:
+
+async def _resumed(first: Delta | Done, rest: ModelStream) -> ModelStream:
     async with aclosing(rest):
-        if first is not None:
-            yield first
+        yield first
         async for event in rest:
             yield event

@@ -20,6 +20,7 @@ from shared.tokens import count_tokens
 INTRODUCTION = "From the documents (the demo model only quotes):"
 UNKNOWN = "I don't know: the documents that were found do not answer this."
 FOLLOWUPS = 3
+SOURCES = "\n\nSources:\n"
 WANTED = "double angle brackets"  # how a prompt asks for follow-up questions
 
 # How a search pipeline puts its question.
@@ -68,18 +69,31 @@ async def _stream(prompt: Prompt) -> ModelStream:
 
 def reply(task: str, messages: Sequence[Message]) -> str:
     """The whole answer to a prompt's messages."""
-    if messages[-1].content == ANSWERS:
+    before = messages[-2].content if len(messages) > 1 else ""
+    if messages[-1].content == ANSWERS and before.startswith(ASKS):
         return of_results([message.content for message in messages if message.role == "user"])
-    earlier = [message.content for message in messages[:-1] if message.role == "user"]
-    last = messages[-1].content
+    questions, told = asked_about(messages)
     if task == "rewrite":
-        return " ".join(asked([*earlier, last]).text.split())
-    before, marker, after = last.rpartition("\n\nSources:\n")
-    questions = [*earlier, before if marker else last]
-    found = sentences(after.split("\n") if marker and after else ())
+        return " ".join(asked(questions).text.split())
+    found = sentences(told.split("\n") if told else ())
     answer = quoted(quotes(asked(questions), found))
     wanted = any(message.role == "system" and WANTED in message.content for message in messages)
     return "\n".join((answer, *followups(found, questions))) if wanted else answer
+
+
+def asked_about(messages: Sequence[Message]) -> tuple[list[str], str]:
+    """What the user asks, and the sources: they stand behind the question, or in the first message
+    where the messages are a client's own."""
+    questions = [message.content for message in messages if message.role == "user"]
+    before, marker, sources = (questions or [""])[-1].rpartition(SOURCES)
+    if marker:
+        return [*questions[:-1], before], sources
+    first = messages[0]
+    return questions, first.content.rpartition(SOURCES)[2] if _tells(first) else ""
+
+
+def _tells(first: Message) -> bool:
+    return first.role == "system" and SOURCES in first.content
 
 
 def of_results(told: Sequence[str]) -> str:

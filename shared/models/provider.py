@@ -11,8 +11,9 @@ from shared import settings as configuration
 from shared.clients import Clients
 from shared.imported import imported
 from shared.models import Model
+from shared.models.listed import listed, traits_of
 from shared.models.router import Provider, Router, Side
-from shared.settings import Settings
+from shared.settings import SettingsError
 
 CHAT = "/chat/completions"
 
@@ -62,7 +63,7 @@ def _language_model(
 
     settings, (provider, side, hint) = clients.settings, row
     reasoning, seeing = known_of(name)
-    traits = _traits(
+    traits = traits_of(
         settings,
         name,
         asked=name,
@@ -76,19 +77,6 @@ def _language_model(
     more = {"service_source": side, "url": url, "auth_type": "apikey" if keyed else "none"}
     told = _told(provider, "openai", name, settings.prompt_tokens, **more)
     return _alone(ServedModel(client, url, OPENAI, traits, limits(traits)), told)
-
-
-def _traits(settings: Settings, name: str, **more: Any) -> Any:
-    from shared.models.flavors import Traits
-
-    common = {
-        "max_prompt_tokens": settings.prompt_tokens,
-        "answer_tokens": settings.answer_tokens,
-        "accept_seconds": settings.accept_seconds,
-        "first_seconds": settings.first_seconds,
-        "gap_seconds": settings.gap_seconds,
-    }
-    return Traits(name=name, **common | more)
 
 
 def _told(name: str, flavor: str, model: str, tokens: int, **more: Any) -> dict[str, Any]:
@@ -128,12 +116,22 @@ MODELS: Mapping[str, Callable[[Clients], Provider]] = {
 def router(clients: Clients) -> Router:
     """The models that there are, and the choice among them. Raises SettingsError."""
     settings = clients.settings
-    return Router(_configured(clients), settings.policy, seconds=settings.local_seconds)
+    more = (listed(clients, each) for each in settings.providers)
+    providers = [*_configured(clients), *more]
+    names = [one.name for one in providers]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        problem = f"MODEL_PROVIDERS must not name a provider {twice[0]}: the settings make one"
+        raise SettingsError((problem,))
+    if not any(one.available for one in providers):
+        raise SettingsError(("MODEL_PROVIDERS must have a provider with status 1",))
+    seconds = min(settings.local_seconds, settings.answer_seconds / 2)  # so that another has time
+    return Router(providers, settings.policy, seconds=seconds)
 
 
 def chat_model(clients: Clients) -> Model:
-    """The first model that settings of its own make."""
-    return _configured(clients)[0].model(None)
+    """The first model that settings of its own make: of a listed one nobody knows what it sees."""
+    made = _configured(clients)
+    return (made[0] if made else _demo(clients)).model(None)
 
 
 def _configured(clients: Clients) -> list[Provider]:
@@ -149,7 +147,7 @@ def _configured(clients: Clients) -> list[Provider]:
         )
         if given
     ]
-    return [MODELS[name](clients) for name in there or ("demo",)]
+    return [MODELS[name](clients) for name in there or (() if settings.providers else ("demo",))]
 
 
 def _named(clients: Clients, name: str) -> Provider:

@@ -6,14 +6,15 @@ The objects that an SDK builds of each chunk cost more than all the rest of a st
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic_core import from_json
 
-from shared.chat import Delta, Done, Usage
+from shared.chat import Delta, Done, ToolCall, Usage
 from shared.errors import Unavailable
-from shared.models.flavors import Flavor, Heard
+from shared.models.flavors import UNPLACED, Flavor, Heard
 
 END = b"[DONE]"
 LONGEST = 4 * 1024 * 1024  # bytes; a server that ends no line is not one that answers
@@ -36,16 +37,18 @@ async def lines(chunks: AsyncIterator[bytes]) -> Pieces:
 
 async def events(chunks: AsyncIterator[bytes]) -> Pieces:
     """The data of each event of a stream of server-sent ones."""
-    async for line in lines(chunks):
-        if line.startswith(b"data:"):
-            yield line[5:].strip()
+    async with aclosing(lines(chunks)) as each:
+        async for line in each:
+            if line.startswith(b"data:"):
+                yield line[5:].strip()
 
 
 async def objects(chunks: AsyncIterator[bytes]) -> Pieces:
     """The lines of JSON."""
-    async for line in lines(chunks):
-        if text := line.strip():
-            yield text
+    async with aclosing(lines(chunks)) as each:
+        async for line in each:
+            if text := line.strip():
+                yield text
 
 
 async def whole(chunks: AsyncIterator[bytes]) -> Pieces:
@@ -78,6 +81,7 @@ class Reading:
     ended: bool = False
     called: int = 0
     extra: dict[str, Any] = field(default_factory=dict)
+    message_extra: dict[str, Any] = field(default_factory=dict)
 
     def take(self, line: bytes) -> Delta | None:
         """What one object adds, if anything. Raises the error in it, Unavailable if unread."""
@@ -92,18 +96,26 @@ class Reading:
 
     def _delta(self, heard: Heard) -> Delta | None:
         self._note(heard)
-        calls = heard.calls
-        if self.flavor.called:  # each comes whole, and is the first of its line
-            calls = tuple(replace(call, index=self.called + i) for i, call in enumerate(calls))
-        self.called += len(calls)
-        if not (heard.text or calls or heard.message_extra):
+        calls = tuple(self._placed(call) for call in heard.calls)
+        said = any(value not in ("", [], {}) for value in heard.message_extra.values())
+        self.message_extra |= heard.message_extra
+        if not (heard.text or calls or said):
             return None
         extra, self.extra = self.extra, {}
-        return Delta("" + heard.text, calls, extra, heard.message_extra)
+        beside, self.message_extra = self.message_extra, {}
+        return Delta("" + heard.text, calls, extra, beside, self.model)
+
+    def _placed(self, call: ToolCall) -> ToolCall:
+        """The call with its index; without one it is the last, or another where it has a name."""
+        index = call.index
+        if index == UNPLACED:
+            index = self.called if call.name is not None else max(self.called - 1, 0)
+        self.called = max(self.called, index + 1)
+        return replace(call, index=index)
 
     def _note(self, heard: Heard) -> None:
         self.reason = heard.reason or self.reason
-        self.model = heard.model or self.model
+        self.model = heard.model if isinstance(heard.model, str) and heard.model else self.model
         self.fingerprint = heard.fingerprint or self.fingerprint
         self.answer_filter = heard.answer_filter or self.answer_filter
         self.prompt_filter = heard.prompt_filter or self.prompt_filter

@@ -11,13 +11,16 @@ from typing import Any, Literal
 from shared.errors import (
     BadRequest,
     ChatError,
+    DeadlineExceeded,
     Forbidden,
     NoProvider,
     NoSuchModel,
     NoSuchProvider,
+    TooManyRequests,
+    Unavailable,
 )
 from shared.models import Model
-from shared.models.choice import Choice
+from shared.models.choice import Choice, Fallback
 from shared.overrides import Policy
 
 Side = Literal["local", "remote"]
@@ -26,6 +29,9 @@ Inline = Callable[[Mapping[str, Any], str | None], Model]
 
 DOWN_SECONDS = 30.0  # for which a local model that failed is not waited for again
 LONGEST_DOWN = 300.0  # however long its server asks us to wait
+# What is worth not waiting for again. A refusal is soon there, and may be the request's own fault.
+DOWN = (DeadlineExceeded, TooManyRequests, Unavailable)
+INLINE = "remote_service_provider"  # what a provider is called that a request describes
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +74,7 @@ class Wish:
 def no_inline(_described: Mapping[str, Any], _model: str | None) -> Model:
     """What a deployment without an allow-list says to a provider that a request describes."""
     raise Forbidden(
-        "remote_service_provider: this deployment calls no provider that a request describes "
-        "(INLINE_PROVIDER_HOSTS)."
+        "remote_service_provider: this deployment calls no provider that a request describes."
     )
 
 
@@ -124,24 +129,30 @@ class Router:
         BadRequest."""
         policy = wish.policy or self.policy
         if policy == "always_remote":
-            return Choice(self._remote(wish))
+            return Choice(self._remote(wish)[1])
         if policy == "always_local":
             return Choice(self._picked("local", wish.model).model(wish.model))
         try:
             local = self._picked("local", wish.model)
         except (NoProvider, NoSuchModel) as none:
-            return Choice(self._remote_or(wish, none))
-        if wish.remote is None and not self._picks("remote", wish.model):
+            return Choice(self._remote_or(wish, none)[1])
+        try:
+            far, other = self._remote(wish)
+        except ChatError:  # there is nobody to fall back on: it is not looked at
             return Choice(local.model(wish.model))
         if self._is_down(local):
-            return Choice(self._remote(wish))
+            note = f"{far} was asked: {local.name} did not answer a short while ago."
+            return Choice(other, notes=[note])
         return Choice(
             local.model(wish.model),
-            partial(self._remote, wish),
-            self._seconds,
-            failed=partial(self._failed, local),
-            answered=partial(self._answered, local),
-            request=wish.request,
+            Fallback(
+                other,
+                self._seconds,
+                failed=partial(self._failed, local),
+                answered=partial(self._answered, local),
+                names=(local.name, far),
+                request=wish.request,
+            ),
         )
 
     def _available(self, side: Side) -> list[Provider]:
@@ -156,23 +167,28 @@ class Router:
             raise NoProvider(f"No {side} provider is available.")
         return next(iter(self._picks(side, model)), None) or _missing(model)
 
-    def _remote(self, wish: Wish) -> Model:
+    def _remote(self, wish: Wish) -> tuple[str, Model]:
+        """The remote model that is asked for, and the name of its provider."""
         if isinstance(wish.remote, Mapping):
-            return self._inline(wish.remote, wish.model)
-        if wish.remote is None:
-            return self._picked("remote", wish.model).model(wish.model)
+            return INLINE, self._inline(wish.remote, wish.model)
+        chosen = self._picked("remote", wish.model) if wish.remote is None else self._named(wish)
+        return chosen.name, chosen.model(wish.model)
+
+    def _named(self, wish: Wish) -> Provider:
         named = [it for it in self.providers if (it.side, it.name) == ("remote", wish.remote)]
         if not named:
             raise NoSuchProvider(f"There is no remote provider {wish.remote!r:.100}.")
         if not named[0].available:
             raise NoProvider(f"The remote provider {named[0].name} is not available.")
-        return (named[0] if named[0].has(wish.model) else _missing(wish.model)).model(wish.model)
+        return named[0] if named[0].has(wish.model) else _missing(wish.model)
 
-    def _remote_or(self, wish: Wish, none: NoProvider | NoSuchModel) -> Model:
+    def _remote_or(self, wish: Wish, none: NoProvider | NoSuchModel) -> tuple[str, Model]:
         try:
             return self._remote(wish)
-        except NoProvider:
-            raise (none if isinstance(none, NoSuchModel) else NoProvider()) from None
+        except NoProvider as neither:
+            if isinstance(none, NoSuchModel):
+                raise none from None
+            raise (neither if wish.remote else NoProvider()) from None
 
     def _is_down(self, local: Provider) -> bool:
         """Whether it failed a short while ago. Whoever comes first after that tries it again, and
@@ -185,7 +201,9 @@ class Router:
         return now < until
 
     def _failed(self, local: Provider, failure: ChatError) -> None:
-        if not isinstance(failure, BadRequest):  # which is about the question
+        if isinstance(failure, BadRequest):  # it is there, and does not take the question
+            self._answered(local)
+        if isinstance(failure, DOWN):
             wait = getattr(failure, "retry_after", None) or DOWN_SECONDS
             self._down[local.name] = self._now() + min(max(wait, DOWN_SECONDS), LONGEST_DOWN)
 

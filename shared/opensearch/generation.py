@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from shared import prompt as prompts
@@ -18,6 +18,7 @@ from shared.errors import ChatError, DeadlineExceeded
 from shared.memory import Interaction, Said
 from shared.memory.kept import stored, turns
 from shared.models import Model, Prompt
+from shared.models.choice import Choice
 from shared.models.router import Wish
 from shared.opensearch import Asked
 from shared.rag import accepted
@@ -114,10 +115,19 @@ async def _said(asked: Asked, seconds: float, asking: _Asking) -> tuple[Told, st
     try:
         async with asyncio.timeout(seconds), AsyncExitStack() as stack:
             opening = partial(_opened, asking, engine.defaults.temperature or 0.0, stack)
-            told, events = await engine.models.choice(Wish(request=asked.call.id)).asked(opening)
+            told, events = await _chosen(asked, seconds).asked(opening)
             return told, (await collect(asked.record.watched(events))).content
     except TimeoutError:
         raise DeadlineExceeded(f"The model did not answer within {seconds:.3g} seconds.") from None
+
+
+def _chosen(asked: Asked, seconds: float) -> Choice:
+    """The models to ask, the first of which leaves the other half of the time."""
+    choice = asked.store.engine.models.choice(Wish(request=asked.call.id))
+    if choice.fallback is not None:
+        limit = min(choice.fallback.seconds, seconds / 2)
+        choice.fallback = replace(choice.fallback, seconds=limit)
+    return choice
 
 
 async def _opened(

@@ -11,8 +11,11 @@ from typing import Any, Literal
 from shared.chat import Extra, ToolCall, Usage
 from shared.errors import ChatError, ContentFiltered, TooLong, TooManyRequests, Unavailable
 from shared.models import Prompt
+from shared.parts import finite
 
 Body = dict[str, Any]
+
+UNPLACED = -1  # the index of a call whose server does not say which it is
 
 # What a model's service says in an error's `code`, in a refusal and in mid-stream alike.
 CODES: Mapping[str, type[ChatError]] = {
@@ -75,7 +78,7 @@ class Flavor:
     `body` may raise BadRequest for what its server does not take; `heard` raises the error that an
     object tells, and ValueError, TypeError, AttributeError or LookupError where it is none of an
     answer. `framing` is that of a stream. `called` is how an answer ends that calls tools, for a
-    server whose calls come whole and that says of such an answer that it just stopped. `ready` is
+    server that says of such an answer that it just stopped. `ready` is
     the address that tells whether the server is there; None where none does.
     """
 
@@ -88,18 +91,25 @@ class Flavor:
 
 
 def merged(body: Body, more: Mapping[str, Any]) -> Body:
-    """A body with more in it: objects are joined, anything else is replaced."""
-    joined = dict(body)
+    """A body with more in it: objects are joined, null takes out, anything else is replaced."""
+    joined = {key: value for key, value in body.items() if more.get(key, value) is not None}
     for key, value in more.items():
         inner = joined.get(key)
-        both = isinstance(inner, dict) and isinstance(value, Mapping)
-        joined[key] = merged(inner, value) if both and inner is not None else value
+        if isinstance(value, Mapping):
+            joined[key] = merged(inner if isinstance(inner, dict) else {}, value)
+        elif value is not None:
+            joined[key] = value
     return joined
 
 
 def beside(given: Mapping[str, Any], *known: str) -> Extra:
-    """What an object says beside what is known of it; null says nothing."""
-    return {key: value for key, value in given.items() if key not in known and value is not None}
+    """What an object says beside what is known of it; null says nothing, and what JSON cannot
+    hold (1e400, read as infinity) cannot be passed on."""
+    return {
+        key: value
+        for key, value in given.items()
+        if key not in known and value is not None and finite(value)
+    }
 
 
 def failure(error: Any) -> ChatError:
@@ -111,15 +121,15 @@ def failure(error: Any) -> ChatError:
 
 def calls(parts: Any) -> tuple[ToolCall, ...]:
     """Parts of calls; a server that sends a call whole may leave out its index."""
-    return tuple(_call(place, part) for place, part in enumerate(parts or ()))
+    return tuple(_call(part) for part in parts or ())
 
 
-def _call(place: int, part: Mapping[str, Any]) -> ToolCall:
+def _call(part: Mapping[str, Any]) -> ToolCall:
     index, called = part.get("index"), part.get("function") or {}
-    place = index if isinstance(index, int) else place
-    given = called.get("arguments") or ""
-    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-    return ToolCall(place, part.get("id"), called.get("name"), text)
+    given = called.get("arguments")
+    text = given if isinstance(given, str) else json.dumps(given, allow_nan=False)
+    place = index if isinstance(index, int) else UNPLACED
+    return ToolCall(place, part.get("id"), called.get("name"), "" if given is None else text)
 
 
 def usage(sent: Any, made: Any) -> Usage | None:

@@ -45,6 +45,8 @@ def limits(traits: Traits) -> Mapping[str, str]:
         found["images"] = (
             f"The images were left out: {name} is not known to see them (CHAT_MODEL_VISION)."
         )
+    if not traits.streams:
+        found["streaming"] = f"{name} gives its answer in one piece."
     if traits.reasoning:
         found["temperature"] = (
             f"temperature was left out: {name} is a reasoning model, without one."
@@ -102,17 +104,28 @@ def tool_call(call: ToolCall) -> Body:
 
 
 def _rewritten(given: Mapping[str, Any]) -> Body:
-    kept = {key: given[key] for key in FRAME if given.get(key) is not None}
-    content = given.get("content")
-    if isinstance(content, str) and not given.get("images"):
+    kept = {key: given[key] for key in FRAME if given.get(key) not in (None, [])}
+    if "tool_calls" in kept:
+        kept["tool_calls"] = [_with_arguments(call) for call in kept["tool_calls"]]
+    content, images = given.get("content"), given.get("images")
+    if isinstance(content, str) and not images:
         return {**kept, "content": content}
-    if content is None and not given.get("images"):
-        return kept
     parts = [_part(part) for part in parts_of(given)]
+    if not parts:
+        return kept
     texts = [part["text"] for part in parts if part["type"] == "text"]
     if isinstance(content, dict) and len(texts) == len(parts):  # one text, with more around it
         return {**kept, "content": "".join(texts)}
-    return {**kept, "content": [part for part in parts if part != {"type": "text", "text": ""}]}
+    some = [part for part in parts if part != {"type": "text", "text": ""}]
+    return {**kept, "content": some or ""}
+
+
+def _with_arguments(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A call; OpenAI refuses one without arguments, which AOG allows."""
+    function = call["function"]
+    if function.get("arguments") is not None:
+        return call
+    return {**call, "function": {**function, "arguments": "{}"}}
 
 
 def _part(part: Any) -> Body:

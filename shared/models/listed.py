@@ -1,0 +1,68 @@
+"""The making of providers that are described: by the list of the settings, or by a request."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from shared.clients import Clients
+from shared.models import Model
+from shared.models.router import Provider
+from shared.providers import ProviderMetadata
+from shared.providers.card import card
+from shared.settings import Settings
+
+
+def traits_of(settings: Settings, name: str, **more: Any) -> Any:
+    """What the settings say of every model, and what is known of this one."""
+    from shared.models.flavors import Traits
+
+    common = {
+        "max_prompt_tokens": settings.prompt_tokens,
+        "answer_tokens": settings.answer_tokens,
+        "accept_seconds": settings.accept_seconds,
+        "first_seconds": settings.first_seconds,
+        "gap_seconds": settings.gap_seconds,
+    }
+    return Traits(name=name, **common | more)
+
+
+def listed(clients: Clients, given: ProviderMetadata) -> Provider:
+    """A provider of the list: one client for all of its models.
+
+    A model is made anew for each request: where any may be named, none is kept.
+    """
+    client = clients.of(given)
+    return Provider(
+        given.provider_name,
+        given.service_source,
+        partial(_served, clients.settings, client, given),
+        models=tuple(given.models),
+        selects=given.allow_to_select_model,
+        available=given.status == 1,
+        card=card(given, clients.settings.prompt_tokens),
+    )
+
+
+def _served(settings: Settings, client: Any, given: ProviderMetadata, name: str | None) -> Model:
+    """A model of a provider that is described; `name` is None for the one of its own choice."""
+    from shared.models.flavors.openai import known_of, limits
+    from shared.models.flavors.table import FLAVORS
+    from shared.models.served import ServedModel
+
+    streams = "stream" in given.properties.supported_response_mode
+    seconds = settings.accept_seconds + (0 if streams else settings.first_seconds)
+    traits = traits_of(
+        settings,
+        name or given.provider_name,
+        asked=name,
+        max_prompt_tokens=given.properties.max_input_tokens or settings.prompt_tokens,
+        reasoning=given.flavor == "openai" and known_of(name or "")[0],
+        seeing=True,  # nobody knows, and its server says so itself
+        effort=settings.reasoning_effort,
+        accept_seconds=seconds,
+        streams=streams,
+        more=given.extra_json_body,
+        hint=f"is what MODEL_PROVIDERS says of {given.provider_name} right?",
+    )
+    return ServedModel(client, given.url, FLAVORS[given.flavor], traits, limits(traits))
