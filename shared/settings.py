@@ -88,13 +88,24 @@ def _listed(value: Any, info: ValidationInfo) -> Any:
     return read_list(value, info.context or {}, HERE.parent) if isinstance(value, str) else value
 
 
+def _hosts(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    hosts = frozenset(part.strip().lower() for part in value.split(",") if part.strip())
+    if not all(HOST.fullmatch(host) for host in hosts):
+        raise ValueError("must be hosts such as api.example.com, or host:port, with commas between")
+    return frozenset(host.removesuffix(":443") for host in hosts)
+
+
 HERE = Path(__file__).parent
+HOST = re.compile(r"[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?(:[0-9]{1,5})?", re.ASCII)
 ROUTE_WORDS = ("admin", "aog", "ask", "chat", "content", "health")  # the first is the host's
 Index = Annotated[Name, AfterValidator(_index)]
 Url = Annotated[str, AfterValidator(_url)]
 Trusted = Annotated[str, AfterValidator(_trusted)]
 Container = Annotated[str, AfterValidator(_container)]
 Providers = Annotated[tuple[ProviderMetadata, ...], BeforeValidator(_listed)]
+Hosts = Annotated[frozenset[str], BeforeValidator(_hosts)]
 Key = Annotated[SecretStr, AfterValidator(_key)]
 FieldName = Literal[
     "id", "content", "sourcepage", "sourcefile", "category", "oids", "groups", "embedding", "image"
@@ -152,6 +163,7 @@ class Settings(BaseModel):
     providers: Providers = Field(default=(), alias="MODEL_PROVIDERS")
     policy: Policy = Field(default="default", alias="HYBRID_POLICY")
     local_seconds: float = Field(default=20, gt=0, alias="LOCAL_FIRST_TOKEN_SECONDS")
+    inline_hosts: Hosts = Field(default=frozenset(), alias="INLINE_PROVIDER_HOSTS")
     trace_exporter: Name | None = Field(default=None, alias="TRACE_EXPORTER")
     trace_ratio: float = Field(default=1, ge=0, le=1, alias="TRACE_RATIO")
     allow_client_prompts: bool = Field(default=False, alias="ALLOW_CLIENT_PROMPTS")

@@ -25,6 +25,7 @@ ADAPTERS = {
     "shared.memory.cosmos_client",
     "shared.memory.sqlite",
     "shared.models.demo_model",
+    "shared.models.inline",
     "shared.models.openai_client",
     "shared.models.served",
     "shared.open_telemetry",
@@ -144,6 +145,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"shared.content.serve", "shared.dialects.opensearch_errors", "shared.memory.kept"}
     | {"shared.aog", "shared.opensearch", "shared.opensearch.routes"},
     **dict.fromkeys(ADAPTERS | PRIVATE, NOUNS | SEAMS | PLAIN | ADAPTERS | PRIVATE),
+    "shared.models.inline": NOUNS | SEAMS | ADAPTERS | {"shared.providers"},
     "shared.open_telemetry": {"shared.spans"},
     "shared.clients": ADAPTERS
     | {"shared.providers", "shared.providers.listed", "shared.retrieval", "shared.settings"},

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from shared.clients import Clients
 from shared.models import Model
-from shared.models.router import Provider
+from shared.models.router import Inline, Provider, no_inline
 from shared.providers import ProviderMetadata
 from shared.providers.card import card
 from shared.settings import Settings
@@ -66,3 +67,31 @@ def _served(settings: Settings, client: Any, given: ProviderMetadata, name: str 
         hint=f"is what MODEL_PROVIDERS says of {given.provider_name} right?",
     )
     return ServedModel(client, given.url, FLAVORS[given.flavor], traits, limits(traits))
+
+
+def inline(clients: Clients) -> Inline:
+    """What makes a model of a provider that a request describes; nothing without an allow-list."""
+    hosts = clients.settings.inline_hosts
+    if not hosts:
+        return no_inline
+    from shared.models.inline import InlineModel, described
+
+    def made(given: Mapping[str, Any], name: str | None) -> Model:
+        provider = described(given, hosts)
+        default = provider.models[0] if provider.models else None
+        asked = name if name and provider.allow_to_select_model else default
+        known = _served(clients.settings, None, provider, asked)
+        return InlineModel(
+            client=partial(clients.of, provider, ours=False),
+            served=partial(_served_by, clients.settings, provider, asked),
+            name=known.name,
+            max_prompt_tokens=known.max_prompt_tokens,
+            limits=known.limits,
+            count=known.count,
+        )
+
+    return made
+
+
+def _served_by(settings: Settings, given: ProviderMetadata, name: str | None, client: Any) -> Any:
+    return _served(settings, client, given, name)

@@ -11,7 +11,7 @@ from shared import settings as configuration
 from shared.clients import Clients
 from shared.imported import imported
 from shared.models import Model
-from shared.models.listed import listed, traits_of
+from shared.models.listed import inline, listed, traits_of
 from shared.models.router import Provider, Router, Side
 from shared.settings import SettingsError
 
@@ -125,7 +125,7 @@ def router(clients: Clients) -> Router:
     if not any(one.available for one in providers):
         raise SettingsError(("MODEL_PROVIDERS must have a provider with status 1",))
     seconds = min(settings.local_seconds, settings.answer_seconds / 2)  # so that another has time
-    return Router(providers, settings.policy, seconds=seconds)
+    return Router(providers, settings.policy, inline(clients), seconds)
 
 
 def chat_model(clients: Clients) -> Model:

@@ -74,7 +74,8 @@ class Wish:
 def no_inline(_described: Mapping[str, Any], _model: str | None) -> Model:
     """What a deployment without an allow-list says to a provider that a request describes."""
     raise Forbidden(
-        "remote_service_provider: this deployment calls no provider that a request describes."
+        "remote_service_provider: this deployment calls no provider that a request describes "
+        "(INLINE_PROVIDER_HOSTS)."
     )
 
 
