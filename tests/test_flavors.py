@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import ollama
 import pytest
+from ollama._types import ChatRequest
 
 from shared.models.flavors import merged
 from shared.models.flavors.ollama import arguments
@@ -31,7 +33,7 @@ from tests.gateways import (
     unread,
 )
 from tests.servers import SAMPLES
-from tests.upstream import chunk, event, streaming
+from tests.upstream import chunk, event, streaming, whole
 
 HELLO = {"messages": [{"role": "user", "content": "Hello."}], "retrieval": False}
 FLAVORS = ["openai", "ollama", "aog"]
@@ -379,3 +381,36 @@ def test_the_ollama_here_refuses_what_the_real_one_refuses() -> None:
     assert unread({"messages": [{"role": "user", "content": ["x"]}]}) == "content"
     assert unread({"messages": [], "options": {"stop": "x"}}) == "options.stop"
     assert unread(sent("ollama", {"messages": SHIRTS})) is None
+
+
+@pytest.mark.parametrize("body", [{"messages": SHIRTS}, *(form.values[0] for form in FORMS)])
+def test_ollama_s_own_client_finds_our_requests_right(body: Any) -> None:
+    options = {"keep_alive": "5m", "seed": 1, "stop": "x", "max_tokens": 9, "tools": [WEATHER]}
+    got = sent("ollama", {**body, **options})
+    for each in got["messages"]:  # its own name for base64
+        if "images" in each:
+            each["images"] = [ollama.Image(value=image) for image in each["images"]]
+    made = ChatRequest.model_validate(got)
+    said = [ollama.Message.model_validate(each) for each in got["messages"]]
+
+    assert (made.keep_alive, made.options) == ("5m", got["options"])
+    assert [tool.function.name for tool in made.tools or () if tool.function] == [
+        "get_current_weather"
+    ]
+    assert [each.content for each in said] == [each.get("content") for each in got["messages"]]
+
+
+def test_ollama_s_own_client_reads_the_ollama_here() -> None:
+    with serving("ollama") as (server,):
+        client = ollama.Client(host=server.url, trust_env=False)
+        asked: Any = {"model": "m", "messages": [{"role": "user", "content": "Hello."}]}
+        said = client.chat(**asked)
+        streamed = list(client.chat(**asked, stream=True))
+        server.plan = [whole({"error": "model 'x' not found"}, 404)]
+        with pytest.raises(ollama.ResponseError, match="not found"):
+            client.chat(**asked)
+        client._client.close()
+
+    assert said.message.content == "Local [a.md]."
+    assert "".join(each.message.content or "" for each in streamed) == "Local [a.md]."
+    assert (streamed[-1].done, streamed[-1].eval_count) == (True, 298)
