@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shared.chat import Answer, ChatRequest, Context, Events, collect
+from shared.chat import Answer, ChatRequest, Events
 from shared.dialects.wire import Dialect, Voice, dumps
 from shared.errors import ChatError
+from shared.framing import framed, paced
 from shared.http import Bytes, Call, Reply
 from shared.logs import Record
 from shared.spans import Span, Tracer
@@ -103,43 +103,3 @@ class Exchange:
 def whole(dialect: Dialect, asked: ChatRequest, answer: Answer) -> Reply:
     """A whole answer."""
     return Reply(200, JSON, dumps(dialect.answer(asked, answer)), FRESH)
-
-
-async def framed(
-    dialect: Dialect, asked: ChatRequest, events: Events
-) -> AsyncGenerator[bytes, None]:
-    """The lines of a stream, one for each event that the dialect has words for."""
-    context, first = Context((), (), ""), {}
-    async with aclosing(events):
-        async for event in events:
-            if isinstance(event, Context):
-                context = event
-                if dialect.late and context.whole:
-                    whole = await collect(behind(context, events))
-                    yield dialect.frame(dialect.answer(asked, whole))
-                    return
-            chunk = dialect.chunk(asked, context, event)
-            if isinstance(event, Context) and dialect.late:
-                first = chunk or {}
-            elif chunk is not None:
-                yield dialect.frame({**first, **chunk})
-                first = {}
-
-
-async def behind(context: Context, events: Events) -> Events:
-    """The same events, with their context before them."""
-    async with aclosing(events):
-        yield context
-        async for event in events:
-            yield event
-
-
-async def paced(lines: Bytes, pause: float) -> Bytes:
-    """The same lines, with so many seconds at least between two of them."""
-    ready, now = 0.0, asyncio.get_running_loop().time
-    async with aclosing(lines):
-        async for line in lines:
-            if (wait := ready - now()) > 0:
-                await asyncio.sleep(wait)
-            yield line
-            ready = now() + pause  # from when the line has been sent

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,6 +14,8 @@ import pytest
 from shared.auth import Access
 from shared.bootstrap import build
 from shared.chat import Delta, Done, ToolCall
+from shared.dialects.aog import CHAT
+from shared.framing import paced
 from shared.service import Service
 from shared.settings import SettingsError, read
 from tests.calls import ANNA, JSON, Got, ask, call
@@ -579,7 +583,7 @@ def optional_removed() -> None:
         },
         "keep_alive": "10m",
     }
-    assert sent["aog"] == {**sampling, "keep_alive": "10m", "unheard_of": 1}
+    assert sent["aog"] == {**sampling, "keep_alive": "10m", "unheard_of": 1, "retrieval": False}
 
 
 @statement(34, "Required fields of an answer are always there")
@@ -795,6 +799,23 @@ def test_words_in_brackets_of_an_opensearch_prompt_do_no_harm_to_the_demo_model(
     service = build(read(SAMPLES))
     for words in ("ANSWER:", "QUESTION: x", "SEARCH RESULT 1: x"):
         assert ask(chat({"messages": [user(words)]}), service).status == 200
+
+
+def test_there_is_a_pause_between_two_events() -> None:
+    sent: list[float] = []
+
+    async def lines() -> Any:
+        for _ in range(5):
+            yield b"x"
+
+    async def go() -> None:
+        async for _ in paced(lines(), 0.05):
+            sent.append(asyncio.get_running_loop().time())
+
+    asyncio.run(go())
+
+    assert CHAT.pause >= 0.002
+    assert all(after - before >= 0.049 for before, after in pairwise(sent))
 
 
 def test_a_stream_is_server_sent_events_whatever_is_accepted() -> None:

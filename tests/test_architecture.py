@@ -108,6 +108,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shared.traced": NOUNS | SEAMS | CHOOSING | {"shared.rag", "shared.spans"},
     "shared.imported": {"shared.settings"},
     "shared.settings": NOUNS | PLAIN | {"shared.providers", "shared.providers.listed"},
+    "shared.framing": NOUNS | {"shared.dialects.wire"},
     "shared.aog": NOUNS | CHOOSING | ROWS | {"shared.dialects.wire", "shared.http"},
     "shared.http": NOUNS | {"shared.dialects.wire"},
     "shared.dialects": WIRE | ROWS,
@@ -137,7 +138,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     | SEAMS
     | FILING
     | {f"shared.{name}" for name in ("auth", "deadline", "http")},
-    "shared.exchange": NOUNS | WIRE | {"shared.http", "shared.logs", "shared.spans"},
+    "shared.exchange": NOUNS
+    | WIRE
+    | {f"shared.{name}" for name in ("framing", "http", "logs", "spans")},
     "shared.service": NOUNS
     | SEAMS
     | WIRE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -33,7 +34,7 @@ from tests.gateways import (
     unread,
 )
 from tests.servers import SAMPLES
-from tests.upstream import chunk, event, streaming, whole
+from tests.upstream import Exchange, chunk, event, streaming, whole
 
 HELLO = {"messages": [{"role": "user", "content": "Hello."}], "retrieval": False}
 FLAVORS = ["openai", "ollama", "aog"]
@@ -246,13 +247,58 @@ def test_what_a_server_adds_is_passed_on() -> None:
 
 
 def test_a_thinking_model_s_thoughts_hold_the_time_limits_off_and_start_no_empty_line() -> None:
+    async def while_it_thinks(_: Exchange) -> None:
+        await asyncio.sleep(0.5)
+
+    thought = line(**message(thinking="Hm. "))
     with serving("ollama") as (server,):
-        thoughts = [line(**message(thinking="Hm. ")) for _ in range(3)]
-        server.plan = [lines(*thoughts, line(**message("Hi")), line(**LAST))]
-        (got,) = answered(listed(entry("ollama", server)), call("/chat/stream", QUESTION))
+        steps = [step for _ in range(4) for step in (thought, while_it_thinks)]
+        server.plan = [lines(*steps, line(**message("Hi")), line(**LAST))]
+        settings = listed(
+            entry("ollama", server), MODEL_FIRST_TOKEN_SECONDS="1.5", MODEL_GAP_SECONDS="1.5"
+        )
+        (got,) = answered(settings, call("/chat/stream", QUESTION))
 
     said = [each["delta"].get("content") for each in got.lines]
     assert said == [None, "Hi", None]
+
+
+# Parts of calls without an index: of each its id, its name, a piece of its arguments.
+PARTS: list[Any] = [
+    pytest.param([("a", "f", "{"), ("b", "g", "["), ("a", "", "}"), ("b", "", "]")], id="by id"),
+    pytest.param([("a", "f", "{"), ("a", "f", "}"), ("b", "g", "[]")], id="id and name each time"),
+    pytest.param([("a", "", ""), ("", "f", "{}"), ("b", "", ""), ("", "g", "[]")], id="id, name"),
+    pytest.param([("a", "f", "{"), ("", "", "}"), ("b", "g", "["), ("", "", "]")], id="in order"),
+]
+
+
+@pytest.mark.parametrize("parts", PARTS)
+def test_parts_of_calls_without_an_index_find_their_call(parts: list[Any]) -> None:
+    def delta(identity: str, name: str, arguments: str) -> bytes:
+        function = {"name": name, "arguments": arguments}
+        return event(chunk(delta={"tool_calls": [{"id": identity, "function": function}]}))
+
+    with serving("openai") as (server,):
+        said = [delta(*part) for part in parts]
+        server.plan = [streaming([*said, event(chunk(finish_reason="tool_calls"))])]
+        (got,) = answered(listed(entry("openai", server)), chat(HELLO))
+
+    made = got.json["message"]["tool_calls"]
+    assert [(each["id"], each["function"]) for each in made] == [
+        ("a", {"name": "f", "arguments": "{}"}),
+        ("b", {"name": "g", "arguments": "[]"}),
+    ]
+
+
+def test_a_whole_answer_needs_no_reason_for_its_end() -> None:
+    one = {"properties": {"supported_response_mode": ["sync"]}}
+    choice = {"index": 0, "message": {"role": "assistant", "content": "Hi"}}
+    with serving("openai") as (server,):
+        server.plan = [whole({"choices": [choice]}), whole({"choices": []})]
+        first, second = answered(listed(entry("openai", server, **one)), chat(HELLO), chat(HELLO))
+
+    assert first.json["message"]["content"] == "Hi"
+    assert second.status == 502
 
 
 def test_the_way_an_answer_ends_is_one_of_the_document_s() -> None:

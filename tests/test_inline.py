@@ -109,6 +109,7 @@ def test_what_only_looks_like_an_allowed_address_is_none(url: Any) -> None:
         ({"models": [1] * 300_000}, "remote_service_provider.models[0]"),
         ({f"unknown{n}": 1 for n in range(9999)}, "is not known here"),
         ({"x" * 99_999: 1}, "is not known here"),
+        ({"extra_headers": {"x" * 99_999: "\u00e9"}}, "ASCII"),
     ],
 )
 def test_a_description_is_validated(more: dict[str, Any], words: str) -> None:

@@ -162,6 +162,7 @@ def test_an_address_that_could_be_read_in_two_ways_is_none(url: str) -> None:
         ({"auth_type": "apikey", "auth_key": {"apikey": "sk-clear"}}, "no secret stands"),
         ({"auth_type": "apikey", "auth_key": {"apikey": "${K}x"}}, "no secret stands"),
         ({"auth_type": "apikey", "auth_key": "{"}, "JSON string"),
+        ({"auth_type": "apikey", "auth_key": {"apikey": "${TWO}"}}, "one word"),
         ({"extra_headers": {"Host": "evil"}}, "must not set 'Host'"),
         ({"extra_headers": {"x-stainless-raw-response": "true"}}, "must not set"),
         ({"extra_headers": {"Expect": "100-continue"}}, "must not set 'Expect'"),
@@ -181,7 +182,7 @@ def test_an_address_that_could_be_read_in_two_ways_is_none(url: str) -> None:
     ],
 )
 def test_what_an_entry_must_not_say(more: dict[str, Any], words: str) -> None:
-    (said,) = problems(PLAIN | more, K="k")
+    (said,) = problems(PLAIN | more, K="k", TWO="a b")
 
     assert said.startswith("MODEL_PROVIDERS[0] (near)")
     assert words in said
@@ -216,6 +217,9 @@ SECRETIVE = {
         "Authorization": "Bearer sekret-four",
         "X-Plain": "blue",
         "X-Odd": "sk-sekret-five",
+        "X-Gateway": "Token sekret-eleven",
+        "X-Gateway-Pin": "sekret-twelve",
+        "X-Long": "sekret-eyJhbGciOiJIUzI1NiJ9.e30.abc",
     },
     "extra_json_body": {
         "api_key": "sekret-six",
@@ -246,6 +250,10 @@ def test_no_secret_of_the_list_comes_back_or_into_the_log(caplog: pytest.LogCapt
             call("/health", b"", method="GET"),
         )
 
+        made = read(listed(near, far, **SECRETS))
+
+    # ... nor where somebody prints the settings; what stands in an address, does.
+    assert "sekret" not in (repr(made) + str(made.providers)).replace("sekret-eight", "")
     told = b"".join(each.data for each in got).decode()
     assert "sekret" in json.dumps(remote.asked[0].body) + str(remote.asked[0].headers)
     assert "code=sekret-eight" in remote.asked[0].path
@@ -258,6 +266,9 @@ def test_no_secret_of_the_list_comes_back_or_into_the_log(caplog: pytest.LogCapt
         "Authorization": "***",
         "X-Plain": "blue",
         "X-Odd": "***",
+        "X-Gateway": "***",
+        "X-Gateway-Pin": "***",
+        "X-Long": "***",
     }
     assert shown["extra_json_body"] == {
         "api_key": "***",

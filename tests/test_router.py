@@ -322,7 +322,7 @@ def test_that_the_local_model_is_passed_over_is_told() -> None:
 def test_a_slow_rewrite_that_has_begun_is_waited_for() -> None:
     near, far, service = pair([Delta("near"), Done()])
 
-    async def slowly() -> Any:
+    async def words() -> Any:
         for _ in range(6):
             yield Delta("dental ")
             await asyncio.sleep(0.1)
@@ -334,7 +334,7 @@ def test_a_slow_rewrite_that_has_begun_is_waited_for() -> None:
 
     @asynccontextmanager
     async def slow_stream() -> Any:
-        yield slowly()
+        yield words()
 
     slow = named("near", Slow([Delta("near"), Done()]))
     router = Router(
@@ -414,15 +414,56 @@ def test_the_first_event_of_a_local_model_is_not_lost() -> None:
     assert said(ask(call("/chat"), service)) == ""
 
 
-def test_an_always_local_request_waits_as_long_as_the_model_may_take() -> None:
-    near, _, service = pair([Delta("near"), Done()])
-    body = {**QUESTION, "context": {"overrides": {"hybrid_policy": "always_local"}}}
-    first = pair([errors.Unavailable()])[2]
-    ask(call("/chat"), first)
+def slowly(*events: Any) -> Any:
+    """A model that takes longer to its first token than a local one may."""
 
-    assert said(ask(call("/chat", body), service)) == "near"
-    assert ask(call("/chat", body), first).status == 503
-    assert near.open_streams == 0
+    class Slow(FakeModel):
+        @asynccontextmanager
+        async def open(self, prompt: Any) -> Any:
+            await asyncio.sleep(0.5)
+            async with FakeModel.open(self, prompt) as stream:
+                yield stream
+
+    return Slow(events)
+
+
+def duo(near: FakeModel, far: FakeModel) -> Service:
+    providers = (
+        Provider("near", "local", lambda _: near, models=("near",)),
+        Provider("far", "remote", lambda _: far, models=("far",)),
+    )
+    return Service(Rag(FakeRetriever(), Router(providers, seconds=0.2), WORDS, UNSET))
+
+
+def test_a_local_model_waits_for_nobody_where_only_it_may_answer() -> None:
+    far = FakeModel([Delta("far"), Done()])
+    body = {**QUESTION, "context": {"overrides": {"hybrid_policy": "always_local"}}}
+
+    assert said(ask(call("/chat", body), duo(slowly(Delta("near"), Done()), far))) == "near"
+    assert said(ask(call("/chat"), duo(slowly(Delta("near"), Done()), far))) == "far"
+    _, _, service = pair([errors.Unavailable()])
+    ask(call("/chat"), service)
+    assert ask(call("/chat", body), service).status == 503
+
+
+def test_a_local_model_that_does_not_stream_has_the_time_for_its_answer() -> None:
+    near = slowly(Delta("near"), Done())
+    near.limits = {"streaming": "It answers in one piece."}
+
+    assert said(ask(call("/chat"), duo(near, FakeModel([Delta("far"), Done()])))) == "near"
+
+
+def test_a_question_that_never_reached_it_does_not_bring_a_model_back() -> None:
+    clock = Clock()
+    near, _, service = pair([errors.Unavailable()], clock)
+    ask(call("/chat"), service)
+    clock.at += 31
+    near.max_prompt_tokens = 1  # so that every question is too long, before it is asked
+    ask(call("/chat"), service)
+    near.max_prompt_tokens = 1000
+    ask(call("/chat"), service)
+
+    assert len(near.told) == 1
 
 
 def provider(name: str, side: Any, **more: Any) -> Provider:

@@ -86,7 +86,7 @@ class _Frame(BaseModel):
 
 # Read by name, and not left to whatever the provider takes.
 OURS = {
-    *("messages", "tools", "model", "stream", "retrieval", "seed", "temperature"),
+    *("messages", "tools", "model", "stream", "seed", "temperature"),
     *("hybrid_policy", "remote_service_provider"),
 }
 

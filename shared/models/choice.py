@@ -88,7 +88,9 @@ class Eager(Wrapped):
         self, prompt: Prompt, stack: AsyncExitStack
     ) -> tuple[Delta | Done, ModelStream]:
         try:
-            async with asyncio.timeout(self.other.seconds) as limit:
+            # One whose answer comes in one piece has the time for all of it.
+            seconds = None if "streaming" in self.limits else self.other.seconds
+            async with asyncio.timeout(seconds) as limit:
                 stream = await stack.enter_async_context(self.model.open(prompt))
                 first = await anext(stream, None)
         except TimeoutError:

@@ -64,7 +64,7 @@ def _served(settings: Settings, client: Any, given: ProviderMetadata, name: str 
         accept_seconds=seconds,
         streams=streams,
         more=given.extra_json_body,
-        hint=f"is what MODEL_PROVIDERS says of {given.provider_name} right?",
+        hint="is what MODEL_PROVIDERS, or the request, says of its provider right?",
     )
     return ServedModel(client, given.url, FLAVORS[given.flavor], traits, limits(traits))
 

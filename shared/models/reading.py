@@ -79,7 +79,8 @@ class Reading:
     answer_filter: Mapping[str, Any] | None = None
     prompt_filter: list[Any] | None = None
     ended: bool = False
-    called: int = 0
+    calls: dict[int, ToolCall] = field(default_factory=dict)
+    spoken: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
     message_extra: dict[str, Any] = field(default_factory=dict)
 
@@ -101,17 +102,28 @@ class Reading:
         self.message_extra |= heard.message_extra
         if not (heard.text or calls or said):
             return None
+        self.spoken = True
         extra, self.extra = self.extra, {}
         beside, self.message_extra = self.message_extra, {}
         return Delta("" + heard.text, calls, extra, beside, self.model)
 
     def _placed(self, call: ToolCall) -> ToolCall:
-        """The call with its index; without one it is the last, or another where it has a name."""
-        index = call.index
-        if index == UNPLACED:
-            index = self.called if call.name is not None else max(self.called - 1, 0)
-        self.called = max(self.called, index + 1)
-        return replace(call, index=index)
+        """The call with its index, its id and its name, of which each comes once."""
+        index = call.index if call.index != UNPLACED else self._place(call)
+        begun = self.calls.get(index, ToolCall(index))
+        self.calls[index] = replace(begun, id=begun.id or call.id, name=begun.name or call.name)
+        identity = None if begun.id else call.id
+        return replace(call, index=index, id=identity, name=None if begun.name else call.name)
+
+    def _place(self, call: ToolCall) -> int:
+        """Where a call belongs whose server does not say: with the one of its id, else the last
+        one; or it is another."""
+        last = max(self.calls, default=-1)
+        if call.id is not None:
+            known = (place for place, begun in self.calls.items() if begun.id == call.id)
+            return next(known, last + 1)
+        new = call.name is not None and self.calls.get(last, ToolCall(0)).name is not None
+        return last + 1 if new or last < 0 else last
 
     def _note(self, heard: Heard) -> None:
         self.reason = heard.reason or self.reason
@@ -129,7 +141,7 @@ class Reading:
             cause = f"{self.model}: its stream ended without an end"
             raise Unavailable("The model's answer broke off. Ask again.", cause=cause)
         reason = self.reason or "stop"
-        if self.called and reason == "stop":
+        if self.calls and reason == "stop":
             reason = self.flavor.called or reason
         return Done(
             finish_reason=reason,

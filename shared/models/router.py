@@ -198,12 +198,12 @@ class Router:
         if until is None:
             return False
         if now >= until:
-            self._down[local.name] = now + self._seconds
+            self._down[local.name] = now + max(self._seconds, DOWN_SECONDS)
         return now < until
 
     def _failed(self, local: Provider, failure: ChatError) -> None:
-        if isinstance(failure, BadRequest):  # it is there, and does not take the question
-            self._answered(local)
+        if isinstance(failure, BadRequest) and failure.upstream is not None:
+            self._answered(local)  # it is there, and does not take the question
         if isinstance(failure, DOWN):
             wait = getattr(failure, "retry_after", None) or DOWN_SECONDS
             self._down[local.name] = self._now() + min(max(wait, DOWN_SECONDS), LONGEST_DOWN)

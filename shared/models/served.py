@@ -85,6 +85,8 @@ class ServedModel:
                 if delta := reading.take(line):
                     yield delta
                     due = asyncio.get_running_loop().time() + self.traits.gap_seconds
+            # A whole answer is one, whether it says so or not.
+            reading.ended |= reading.spoken and not self.traits.streams
             try:
                 yield reading.done()
             finally:

@@ -67,7 +67,7 @@ def _headers(headers: dict[str, str]) -> dict[str, str]:
         if not HEADER.fullmatch(name) or NO_HEADERS.fullmatch(name):
             raise ValueError(f"must not set {name!r:.60}")
         if not re.fullmatch(r"[\x20-\x7e]*", value):
-            raise ValueError(f"has a value that is no text of ASCII characters: {name}")
+            raise ValueError(f"has a value that is no text of ASCII characters: {name:.60}")
     return headers
 
 
@@ -119,12 +119,13 @@ class ProviderMetadata(BaseModel):
     properties: Properties = Properties()
     auth_type: Literal["none", "apikey"] = "none"
     auth_key: Annotated[dict[str, SecretStr], BeforeValidator(_object)] = {}
-    extra_headers: Annotated[
-        dict[str, str], BeforeValidator(_object), AfterValidator(_headers)
-    ] = {}
+    # Their values may be secrets by now: they stand in no repr.
+    extra_headers: Annotated[dict[str, str], BeforeValidator(_object), AfterValidator(_headers)] = (
+        Field(default={}, repr=False)
+    )
     extra_json_body: Annotated[
         dict[str, JsonValue], BeforeValidator(_object), AfterValidator(_fields)
-    ] = {}
+    ] = Field(default={}, repr=False)
     status: Annotated[Literal[0, 1], BeforeValidator(_flag)] = 0
     models: Annotated[list[Name], Field(fail_fast=True, max_length=1000)] = []
     allow_to_select_model: bool = True

@@ -11,11 +11,12 @@ from shared.providers import REFERENCE, ProviderMetadata
 
 HIDDEN = "***"
 SECRET = re.compile(
-    r"auth|key|token(?!s)|secret|cookie|credential|pass|pwd|session|signature|connection|access"
-    r"|^(?:code|pin|sig|x-pin)$",
+    r"auth|key|token(?!s$)|secret|cookie|credential|pass|pwd|session|signature|connection|access"
+    r"|jwt|otp|hmac|subscription|^(?:x-)?tokens$|(?:^|[-_])pin$|^(?:code|sig)$",
     re.I,
 )
-SECRET_VALUE = re.compile(r"^(?:bearer|basic)\s|^sk-", re.I)
+# A scheme and a key, a known kind of key, or something long that nobody could read.
+SECRET_VALUE = re.compile(r"^(?:bearer|basic|token|digest|apikey)\s|^sk-|^[\w+/=.~-]{24,}$", re.I)
 
 
 def card(provider: ProviderMetadata, tokens: int) -> Mapping[str, Any]:

@@ -86,7 +86,10 @@ def _resolved(provider: ProviderMetadata, environment: Mapping[str, str]) -> Pro
             _check_trusted(provider.url)
             keys[name] = secret
         elif REFERENCE.fullmatch(value):
-            keys[name] = SecretStr(_filled(f".auth_key.{name}", value, environment))
+            key = _filled(f".auth_key.{name}", value, environment)
+            if " " in key:
+                raise ValueError(f".auth_key.{name}: must be one word")
+            keys[name] = SecretStr(key)
         else:
             raise ValueError(
                 f".auth_key.{name}: must be ${{NAME}}, a variable of the environment: "

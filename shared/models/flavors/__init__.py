@@ -47,7 +47,7 @@ class Traits:
     first_seconds: float = 60
     gap_seconds: float = 30
     streams: bool = True
-    more: Mapping[str, Any] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict, repr=False)
     hint: str = ""
 
 
@@ -129,7 +129,8 @@ def _call(part: Mapping[str, Any]) -> ToolCall:
     given = called.get("arguments")
     text = given if isinstance(given, str) else json.dumps(given, allow_nan=False)
     place = index if isinstance(index, int) else UNPLACED
-    return ToolCall(place, part.get("id"), called.get("name"), "" if given is None else text)
+    name = called.get("name") or None
+    return ToolCall(place, part.get("id") or None, name, "" if given is None else text)
 
 
 def usage(sent: Any, made: Any) -> Usage | None:

@@ -13,7 +13,7 @@ from shared.models.flavors.openai import most_tokens
 
 PATH = "/services/chat"
 # What decides who answers was for us.
-OURS = ("hybrid_policy", "remote_service_provider", "retrieval", "model", "messages", "stream")
+OURS = ("hybrid_policy", "remote_service_provider", "model", "messages", "stream")
 
 
 def body(traits: Traits, prompt: Prompt) -> Body:
