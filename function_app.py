@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from shared import aog
+from shared import aog, door
 from shared.bootstrap import start
 from shared.errors import ChatError, ClientGone
 from shared.http import Bytes, Call, Reply
@@ -76,7 +76,7 @@ def serve(route: str, methods: list[str], level: func.AuthLevel, kind: str) -> N
     async def handler(req: Request) -> Response:
         return await reply(req, route)
 
-    at = re.sub(r"\{\w+\}", "{path}", route).strip("/") or ROOT
+    at = re.sub(r"\{(\*?)\w+\}", r"{\1path}", route).strip("/") or ROOT
     words = re.sub(r"[\W_]+", "_", route).strip("_") or "root"
     app.function_name(kind.format(words))(
         app.route(route=at, methods=methods, auth_level=level)(handler)
@@ -85,6 +85,8 @@ def serve(route: str, methods: list[str], level: func.AuthLevel, kind: str) -> N
 
 for each in aog.ROUTES:
     serve(each, METHODS, LEVEL, "{}")
+for each in door.ROUTES:
+    serve(each, METHODS, func.AuthLevel.ANONYMOUS, "door_{}")
 for each in opensearch.ROUTES:
     if each in opensearch.ADMINISTRATIVE:
         serve(each, ["GET", "HEAD"], LEVEL, "opensearch_{}_read")

@@ -107,6 +107,10 @@ param authUnauthenticated string = 'Return401'
 @description('Lets anyone call, without a key, where there is no sign-in. Every question costs you money.')
 param openToAll bool = false
 
+@secure()
+@description('The key that OpenAI\'s clients come in by, at /v1 and /openai. Empty: only people who have signed in come in there.')
+param chatApiKey string = ''
+
 @description('Keeps conversations in Azure Cosmos DB, where there is sign-in: without it they would be nobody\'s.')
 param useMemory bool = true
 
@@ -296,6 +300,7 @@ module app 'modules/app.bicep' = {
     authClientId: authClientId
     authAllowedClients: clients
     authUnauthenticated: authUnauthenticated
+    chatApiKey: chatApiKey
     settings: {
       AzureWebJobsStorage__blobServiceUri: hostStorage.outputs.endpoint
       AzureWebJobsStorage__credential: 'managedidentity'

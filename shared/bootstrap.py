@@ -10,6 +10,7 @@ from shared import settings as configuration
 from shared.auth import Access
 from shared.clients import Clients
 from shared.content import Files
+from shared.door import Door
 from shared.health import Health, Part
 from shared.http import Limits
 from shared.imported import imported
@@ -68,6 +69,11 @@ def build(settings: Settings) -> Service:
         access=Access(
             settings.sign_in, settings.force_security_filters, alone=not settings.in_azure
         ),
+        door=Door(
+            settings.chat_api_key.get_secret_value() if settings.chat_api_key else None,
+            open=not settings.in_azure,
+        ),
+        links=settings.links,
         tracer=_tracer(settings),
         limits=Limits(
             settings.json_limit,

@@ -72,6 +72,8 @@ class ChatRequest:
     are for a model that takes them, by the names of its client's protocol. `remote` is the remote
     provider to ask where one is asked: its name, or a description of one. `verbatim`: the messages
     are the model's as they are, behind our instructions. Without `retrieval` nothing is searched.
+    `lenient`: instructions of a client's that may not act are left out, and a note says so. `notes`
+    are sentences about what was left out by now. `links` is what links to documents begin with.
     """
 
     messages: tuple[Message, ...]
@@ -85,6 +87,9 @@ class ChatRequest:
     remote: str | Mapping[str, Any] | None = None
     verbatim: bool = False
     retrieval: bool = True
+    lenient: bool = False
+    notes: tuple[str, ...] = ()
+    links: str = ""
 
     @property
     def place(self) -> int:
@@ -167,7 +172,8 @@ class Context:
 
     `images` are the URLs of those that were shown to the model beside the sources' text,
     `instructions` what it was told to do. `conversation` is the id of the one that was begun.
-    `whole`: the model gives its answer in one piece.
+    `whole`: the model gives its answer in one piece. `notes` say what was used instead of what was
+    asked for.
     """
 
     sources: tuple[Source, ...]
@@ -178,6 +184,7 @@ class Context:
     instructions: str = ""
     conversation: str | None = None
     whole: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

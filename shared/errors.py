@@ -38,7 +38,8 @@ class ChatError(Exception):
 
     `field` is the name of what is wrong where it lies in the request, in the vocabulary's words;
     the dialect turns it into the path that its client used. `cause` is for the log alone.
-    `of_model`: the model failed, and nothing else; `upstream` is the status of its refusal.
+    `of_model`: the model failed, and nothing else; `upstream` is the status of its refusal,
+    `param` the parameter that it names there.
     """
 
     status: ClassVar[int] = 500
@@ -53,6 +54,7 @@ class ChatError(Exception):
         self.cause = cause
         self.of_model = False
         self.upstream: int | None = None
+        self.param: str | None = None
 
     @property
     def headers(self) -> Mapping[str, str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shared.chat import Answer, ChatRequest, Events
+from shared.chat import Answer, ChatRequest, Context, Events
 from shared.dialects.wire import Dialect, Voice, dumps
 from shared.errors import ChatError
 from shared.framing import framed, paced
@@ -16,6 +17,7 @@ from shared.logs import Record
 from shared.spans import Span, Tracer
 
 JSON = "application/json"
+NOTICE, LONGEST_NOTICE = "x-chat-notice", 1000
 FRESH = {"Cache-Control": "no-store"}
 
 
@@ -27,6 +29,7 @@ class Exchange:
     record: Record
     voice: Voice
     body: Any = None
+    notes: tuple[str, ...] = ()
 
     def traced(self, tracer: Tracer) -> Span:
         """The span of this request, which ends with its line in the log."""
@@ -42,7 +45,7 @@ class Exchange:
         """A failure with its status."""
         self.record.caused(failure)
         body = dumps(self.voice.error(failure, self.body))
-        status = self.voice.status(failure)
+        status = self.voice.status(failure, self.body)
         return Reply(status, JSON, body, dict(failure.headers))
 
     def lines(self, dialect: Dialect, asked: ChatRequest, events: Events) -> Bytes:
@@ -54,8 +57,17 @@ class Exchange:
         def last_words(failure: ChatError) -> bytes:
             return dialect.frame((dialect.broken or dialect.error)(failure, self.body))
 
-        lines = self._taken_down(framed(dialect, asked, events), last_words)
+        noting = self._noting(events) if dialect.notices else events
+        lines = self._taken_down(framed(dialect, asked, noting), last_words)
         return paced(lines, dialect.pause) if dialect.pause else lines
+
+    async def _noting(self, events: Events) -> Events:
+        """The same events; what the context notes is known before the first line is sent."""
+        async with aclosing(events):
+            async for event in events:
+                if isinstance(event, Context):
+                    self.notes = event.notes
+                yield event
 
     async def begun(self, reply: Reply) -> Reply:
         """A reply whose stream has begun; a failure until then is an exception."""
@@ -102,4 +114,13 @@ class Exchange:
 
 def whole(dialect: Dialect, asked: ChatRequest, answer: Answer) -> Reply:
     """A whole answer."""
-    return Reply(200, JSON, dumps(dialect.answer(asked, answer)), FRESH)
+    headers = noticed(dialect, answer.context.notes)
+    return Reply(200, JSON, dumps(dialect.answer(asked, answer)), headers)
+
+
+def noticed(dialect: Dialect, notes: Sequence[str]) -> Mapping[str, str]:
+    """The headers of an answer; one of them says what was used instead of what was asked for."""
+    if not (notes and dialect.notices):
+        return FRESH
+    told = " ".join(notes).encode("ascii", "replace").decode()
+    return {**FRESH, NOTICE: re.sub(r"[^ -~]", " ", told)[:LONGEST_NOTICE]}

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from shared.chat import ChatRequest, Context, Event, Events, collect
+from shared.chat import Answer, ChatRequest, Context, Delta, Done, Event, Events, collect
 from shared.dialects.wire import Dialect, Json
 
 Lines = AsyncGenerator[bytes, None]
@@ -21,6 +21,7 @@ class Writing:
     asked: ChatRequest
     context: Context = field(default_factory=lambda: Context((), (), ""))
     first: Json = field(default_factory=dict)
+    parts: list[str] = field(default_factory=list)
 
     def lines(self, event: Event) -> Iterator[bytes]:
         """What one event adds."""
@@ -32,6 +33,13 @@ class Writing:
         elif chunk is not None:
             yield self.dialect.frame({**self.first, **chunk})
             self.first = {}
+        if self.dialect.trailer is None:
+            return
+        if isinstance(event, Delta):
+            self.parts.append(event.content)
+        if isinstance(event, Done):
+            whole = Answer(self.context, "".join(self.parts), event)
+            yield from self.dialect.trailer(self.asked, whole)
 
 
 async def framed(dialect: Dialect, asked: ChatRequest, events: Events) -> Lines:

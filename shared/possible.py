@@ -58,5 +58,6 @@ def unseen(said: Message) -> Message:
 def wanted(request: ChatRequest) -> list[str]:
     """What a request asks of the model beside an answer, by the names of `Model.limits`."""
     names = [name for name in ("temperature", "seed") if request.overrides.asked(name)]
+    names += [name for name in request.options if name not in ("images", "streaming")]
     images = any(message.images for message in request.messages)
     return ["images", *names] if images else names

@@ -66,7 +66,8 @@ def cost(messages: Iterable[Message], count: Callable[[str], int]) -> int:
 def said(message: Message) -> str:
     """All that a message says, its calls of tools too."""
     called = (f"\n{call.name} {call.arguments}" for call in message.tool_calls)
-    return message.content + "".join(called)
+    name = str((message.given or {}).get("name") or "")
+    return message.content + name + "".join(called)
 
 
 def newest(history: tuple[Message, ...], room: int, model: Model) -> tuple[Message, ...]:

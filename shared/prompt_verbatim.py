@@ -62,5 +62,6 @@ def _fixed(request: ChatRequest) -> list[Message]:
 
 def _room(request: ChatRequest, system: Iterable[Message], model: Model) -> int:
     """The tokens beside what must be there, the tools that are offered among it."""
-    offered = [Message("system", json.dumps(tool)) for tool in request.tools]
+    form = request.options.get("response_format")
+    offered = [Message("system", json.dumps(it)) for it in (*request.tools, form) if it]
     return prompts.room_for((*system, *_fixed(request), *offered), model)

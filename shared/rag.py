@@ -116,9 +116,9 @@ def begun(asked: ChatRequest, query: str, opened: Opened, instead: Sequence[str]
     """What is known when a model has accepted."""
     found, asking, model = opened.found, opened.asking, opened.model.name
     steps = thoughts(asked, query, found, asking.prompt, model)
-    notes = (*instead, *opened.notes, *found.notes, *left_out(found, asking))
-    if notes:
-        steps = (*steps, Step("What was used instead", tuple(dict.fromkeys(notes))))
+    said = (*asked.notes, *instead, *opened.notes, *found.notes, *left_out(found, asking))
+    if notes := tuple(dict.fromkeys(said)):
+        steps = (*steps, Step("What was used instead", notes))
     told = asking.prompt.messages[0].content
     sources = found.sources[: asking.fitted]
     return Context(
@@ -129,6 +129,7 @@ def begun(asked: ChatRequest, query: str, opened: Opened, instead: Sequence[str]
         asking.images,
         told,
         whole="streaming" in opened.model.limits,
+        notes=notes,
     )
 
 

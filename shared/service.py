@@ -7,15 +7,17 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from shared import aog, followups, rag
+from shared import aog, citing, door, followups, rag
 from shared.auth import Access
 from shared.chat import ChatRequest, Events, collect
 from shared.content import Files
 from shared.content.serve import Shelf
 from shared.deadline import within
 from shared.dialects import pick
+from shared.dialects.openai_request import LEFT_OUT
 from shared.dialects.opensearch_errors import VOICE as OPENSEARCH
 from shared.dialects.wire import CONVERSATION, Voice, dumps, media_type
+from shared.door import Door
 from shared.errors import (
     BadRequest,
     ChatError,
@@ -25,7 +27,7 @@ from shared.errors import (
     Misconfigured,
     NotFound,
 )
-from shared.exchange import FRESH, JSON, Exchange, whole
+from shared.exchange import FRESH, JSON, Exchange, noticed, whole
 from shared.health import Health
 from shared.http import Call, Limits, Reply, read_body, read_optional, unless_gone
 from shared.logs import Record
@@ -56,6 +58,8 @@ ROUTES: Mapping[str, tuple[str, str]] = {
         for route, methods in opensearch.ROUTES.items()
     },
     **{route: (methods, f"{methods} {{route}}") for route, methods in aog.ROUTES.items()},
+    **{route: (methods, f"{methods} {{route}}") for route, methods in door.ROUTES.items()},
+    **dict.fromkeys(door.CHATS, ("POST", ASKING)),
     aog.CHAT: ("POST", ASKING.replace("{route}", aog.EXAMPLE)),
 }
 
@@ -66,6 +70,7 @@ class Service:
 
     `files` are those behind citations, `memory` keeps conversations: None where there are none.
     `health` is what `/health` tells. `index` is what OpenSearch's clients call the one index.
+    `door` says which of OpenAI's clients may come in, `links` what links to documents begin with.
     """
 
     engine: Rag | None = None
@@ -75,6 +80,8 @@ class Service:
     files: Files | None = None
     memory: Memory | None = None
     index: str = "documents"
+    door: Door = field(default_factory=Door)
+    links: str = ""
     tracer: Tracer = SILENCE
     problems: tuple[str, ...] = ()
 
@@ -110,6 +117,12 @@ class Service:
         if exchange.call.route in (aog.SERVICES, aog.PROVIDERS):
             exchange.record.dialect = exchange.voice.name
             told = aog.told(exchange.call, self.engine.models)
+            return Reply(200, JSON, dumps(told), FRESH)
+        if exchange.call.route in door.ROUTES:
+            self.door.check(self.access, exchange.call.headers)
+        if exchange.call.route in (*door.LISTS, *door.ONES):
+            exchange.record.dialect = exchange.voice.name
+            told = door.told(exchange.call, self.engine.models)
             return Reply(200, JSON, dumps(told), FRESH)
         return await self._chat(self.engine, exchange)
 
@@ -150,19 +163,21 @@ class Service:
         # In a thread where it is large: reading it would hold up every other answer.
         large = body.size > LARGE
         read = await asyncio.to_thread(dialect.parse, body) if large else dialect.parse(body)
-        asked = self._allowed(engine, call, read)
+        asked = self._allowed(engine, call, door.named(call, read))
         streams = dialect.streams(call.route, body.json)
         keeper = self._keeper(call, asked, streams)
         if keeper is not None:
             asked = await unless_gone(keeper.remembering(asked), call.gone)
         events = self._events(traced(engine, span), asked, keeper, deadline)
+        if call.route in door.CHATS:
+            events = citing.by_number(events)
         events = exchange.record.watched(within(deadline, events))
         if not streams:
             return whole(dialect, asked, await unless_gone(collect(events), call.gone))
         lines = exchange.lines(dialect, asked, events)
         first = await unless_gone(anext(lines), call.gone)
         kind = media_type(call.headers.get("accept", ""), dialect.media_type)
-        return Reply(200, kind, first, FRESH, lines, deadline)
+        return Reply(200, kind, first, noticed(dialect, exchange.notes), lines, deadline)
 
     def _allowed(self, engine: Rag, call: Call, asked: ChatRequest) -> ChatRequest:
         """The request with its user, the filters that hold for it, and a name and a time."""
@@ -173,11 +188,16 @@ class Service:
             for i, said in enumerate(asked.messages)
             if said.role == "system" and said.content.strip()
         ]
-        if system and not engine.client_prompts and not asked.verbatim:
+        told = any(said.role == "system" for said in asked.messages)  # be it an image alone
+        if told and asked.lenient and not engine.client_prompts:
+            said = tuple(each for each in asked.messages if each.role != "system")
+            asked = replace(asked, messages=said, notes=(*asked.notes, LEFT_OUT))
+        elif system and not engine.client_prompts and not asked.verbatim:
             place = f"messages[{system[0]}].role"
             raise BadRequest("must be user or assistant in this deployment", field=place)
         now = int(time.time())
-        return replace(asked, user=user, overrides=overrides, id=call.id, created=now)
+        made = {"user": user, "overrides": overrides, "id": call.id, "created": now}
+        return replace(asked, **made, links=self.links)  # type: ignore[arg-type]
 
     def _keeper(self, call: Call, asked: ChatRequest, streams: bool) -> Keeper | None:
         """Where this chat is kept; None where that is not asked for, or not possible."""

@@ -99,7 +99,8 @@ def _hosts(value: Any) -> Any:
 
 HERE = Path(__file__).parent
 HOST = re.compile(r"[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?(:[0-9]{1,5})?", re.ASCII)
-ROUTE_WORDS = ("admin", "aog", "ask", "chat", "content", "health")  # the first is the host's
+# The first is the host's.
+ROUTE_WORDS = ("admin", "aog", "ask", "chat", "content", "health", "openai", "v1")
 Index = Annotated[Name, AfterValidator(_index)]
 Url = Annotated[str, AfterValidator(_url)]
 Trusted = Annotated[str, AfterValidator(_trusted)]
@@ -164,6 +165,8 @@ class Settings(BaseModel):
     policy: Policy = Field(default="default", alias="HYBRID_POLICY")
     local_seconds: float = Field(default=20, gt=0, alias="LOCAL_FIRST_TOKEN_SECONDS")
     inline_hosts: Hosts = Field(default=frozenset(), alias="INLINE_PROVIDER_HOSTS")
+    chat_api_key: Key | None = Field(default=None, alias="CHAT_API_KEY")
+    public_url: Url | None = Field(default=None, alias="PUBLIC_URL")
     trace_exporter: Name | None = Field(default=None, alias="TRACE_EXPORTER")
     trace_ratio: float = Field(default=1, ge=0, le=1, alias="TRACE_RATIO")
     allow_client_prompts: bool = Field(default=False, alias="ALLOW_CLIENT_PROMPTS")
@@ -181,6 +184,7 @@ class Settings(BaseModel):
     memory_days: float | None = Field(default=None, ge=0, le=24855, alias="MEMORY_DAYS")
     memory_seconds: float = Field(default=10, gt=0, alias="MEMORY_SECONDS")
     sign_in: bool = Field(default=False, alias="WEBSITE_AUTH_ENABLED")
+    host_name: str | None = Field(default=None, alias="WEBSITE_HOSTNAME")
     identity_endpoint: Name | None = Field(default=None, alias="IDENTITY_ENDPOINT")
     instance_id: str | None = Field(default=None, alias="WEBSITE_INSTANCE_ID")
     container_name: str | None = Field(default=None, alias="CONTAINER_NAME")
@@ -191,6 +195,13 @@ class Settings(BaseModel):
     def in_azure(self) -> bool:
         """Whether the platform runs the app: any plan sets one of these, Core Tools none."""
         return bool(self.instance_id or self.container_name or self.pod_name or self.site_name)
+
+    @property
+    def links(self) -> str:
+        """What links to documents begin with: empty for paths from the root."""
+        if self.public_url:
+            return self.public_url
+        return f"https://{self.host_name}" if self.host_name and self.in_azure else ""
 
     @property
     def memory_keeps(self) -> float | None:

@@ -63,7 +63,10 @@ OPENSEARCH = {
     for name in ("generation", "memory", "pipelines", "routes", "search")
 }
 FILING = {f"shared.content.{name}" for name in ("conditions", "kinds", "names")}
-ROWS = {f"shared.dialects.{name}" for name in ("ai_chat", "aog", "aog_request", "rag_chat")}
+ROWS = {
+    f"shared.dialects.{name}"
+    for name in "ai_chat aog aog_request openai_chat openai_request rag_chat".split()
+}
 SERVICE = {
     f"shared.{name}"
     for name in ("auth", "deadline", "dialects", "exchange", "followups", "health", "http")
@@ -108,11 +111,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shared.traced": NOUNS | SEAMS | CHOOSING | {"shared.rag", "shared.spans"},
     "shared.imported": {"shared.settings"},
     "shared.settings": NOUNS | PLAIN | {"shared.providers", "shared.providers.listed"},
+    "shared.citing": NOUNS,
     "shared.framing": NOUNS | {"shared.dialects.wire"},
+    "shared.door": NOUNS | CHOOSING | ROWS | {"shared.auth", "shared.dialects.wire", "shared.http"},
     "shared.aog": NOUNS | CHOOSING | ROWS | {"shared.dialects.wire", "shared.http"},
     "shared.http": NOUNS | {"shared.dialects.wire"},
     "shared.dialects": WIRE | ROWS,
     **dict.fromkeys(WIRE | ROWS, NOUNS | PLAIN | WIRE),
+    "shared.dialects.openai_chat": NOUNS | PLAIN | WIRE | {"shared.dialects.openai_request"},
     "shared.dialects.aog": NOUNS | WIRE | {"shared.dialects.aog_request"},
     **dict.fromkeys(SEARCHING, NOUNS | WIRE | SEARCHING | {"shared.memory"}),
     "shared.opensearch": NOUNS
@@ -146,7 +152,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     | WIRE
     | SERVICE
     | {"shared.content.serve", "shared.dialects.opensearch_errors", "shared.memory.kept"}
-    | {"shared.aog", "shared.opensearch", "shared.opensearch.routes"},
+    | {"shared.aog", "shared.citing", "shared.door", "shared.dialects.openai_request"}
+    | {"shared.opensearch", "shared.opensearch.routes"},
     **dict.fromkeys(ADAPTERS | PRIVATE, NOUNS | SEAMS | PLAIN | ADAPTERS | PRIVATE),
     "shared.models.inline": NOUNS | SEAMS | ADAPTERS | {"shared.providers"},
     "shared.open_telemetry": {"shared.spans"},
@@ -167,12 +174,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     | ADAPTERS
     | CHOOSING
     | {"shared.imported", "shared.models.provider", "shared.spans"}
-    | {f"shared.{name}" for name in ("auth", "clients", "health", "http", "prompt", "rag")}
-    | {"shared.service", "shared.settings"},
+    | {f"shared.{name}" for name in ("auth", "clients", "door", "health", "http", "prompt")}
+    | {"shared.rag", "shared.service", "shared.settings"},
     "function_app": {
         f"shared.{name}" for name in ("bootstrap", "errors", "http", "logs", "settings")
     }
-    | {"shared.aog", "shared.opensearch.routes"},
+    | {"shared.aog", "shared.door", "shared.opensearch.routes"},
 }
 
 

@@ -29,9 +29,7 @@ def azure() -> dict[str, Any]:
 
 
 def test_azure_yaml_has_these_keys_and_no_others(azure: dict[str, Any]) -> None:
-    variables = azure["pipeline"].pop("variables")
-
-    assert azure == {
+    assert azure | {"pipeline": {}} == {
         "name": "serverless-rag-chat",
         "metadata": {"template": "serverless-rag-chat-python@0.1.0"},
         "requiredVersions": {"azd": ">= 1.23.15"},
@@ -39,7 +37,7 @@ def test_azure_yaml_has_these_keys_and_no_others(azure: dict[str, Any]) -> None:
         "hooks": {"postprovision": {"run": "scripts/postprovision.py", "interactive": True}},
         "pipeline": {},
     }
-    azure["pipeline"]["variables"] = variables
+    assert azure["pipeline"].keys() == {"variables", "secrets"}
 
 
 def test_the_hook_is_there_with_requirements_that_azd_finds_before_the_app_s(
@@ -71,7 +69,9 @@ def test_the_workflow_has_every_variable_of_the_pipeline(azure: dict[str, Any]) 
     given = {name for name, value in job["env"].items() if f"vars.{name} " in str(value)}
     always = {f"AZURE_{name}" for name in ("CLIENT_ID", "TENANT_ID", "SUBSCRIPTION_ID")}
 
+    secret = {name for name, value in job["env"].items() if f"secrets.{name} " in str(value)}
     assert given - always - OF_AZD == set(azure["pipeline"]["variables"])
+    assert secret == set(azure["pipeline"]["secrets"])
     assert job["env"]["AZURE_PRINCIPAL_TYPE"] == "ServicePrincipal"
 
 
@@ -80,7 +80,8 @@ def test_the_pipeline_may_set_every_parameter(azure: dict[str, Any]) -> None:
     values = json.loads(PARAMETERS.read_text("utf-8"))["parameters"].values()
     read = {name for one in values for name in re.findall(r"\$\{(\w+)", str(one["value"]))}
 
-    assert set(azure["pipeline"]["variables"]) == read - OF_AZD | {"AZURE_LOAD_SAMPLES"}
+    told = azure["pipeline"]
+    assert {*told["variables"], *told["secrets"]} == read - OF_AZD | {"AZURE_LOAD_SAMPLES"}
 
 
 @needs_infra

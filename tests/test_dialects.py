@@ -42,6 +42,9 @@ def test_an_answer_is_what_the_golden_file_says(case: dict[str, Any]) -> None:
     got = ask(call(case["route"], case["request"], path=case.get("path", "")))
 
     assert got.status == 200
+    if case.get("done"):
+        assert got.data.endswith(b"\n\ndata: [DONE]\n\n")
+        got = replace(got, data=got.data.removesuffix(b"data: [DONE]\n\n"))
     if "events" in case:
         assert [without_time(event) for event in events(got)] == case["events"]
     elif "answer" in case:

@@ -64,12 +64,14 @@ bodies = st.fixed_dictionaries(
 
 
 def replaced(body: Any, chance: Random, instead: Any) -> None:
-    """Put something else in the place of one value, anywhere in a body."""
+    """Put something else in the place of one value, anywhere in a body, or take it away."""
     place = body
     while keys := list(place) if isinstance(place, dict) else list(range(len(place))):
         key = chance.choice(keys)
         if not isinstance(place[key], dict | list) or chance.random() < 0.3:
             place[key] = instead
+            if isinstance(place, dict) and chance.random() < 0.3:
+                del place[key]
             return
         place = place[key]
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from shared.door import CHATS, LISTS, ONES
 from shared.opensearch.routes import ROUTES as OPENSEARCH
 from shared.service import ROUTES
 from tests.conftest import HOSTS
@@ -29,12 +30,16 @@ CALLS = {
     "/aog/v0.2/service": ("GET", "/aog/v0.2/service"),
     "/aog/v0.2/service_provider": ("GET", "/aog/v0.2/service_provider"),
     "/aog/{*path}": ("GET", "/aog/v0.1/service"),
+    **{route: ("POST", route.replace("{deployment}", "obeying")) for route in CHATS},
+    **{route: ("GET", route) for route in LISTS},
+    **{route: ("GET", route.replace("{*id}", "obeying")) for route in ONES},
     **{
         route: (next(iter(methods)), re.sub(r"\{\*?\w+\}", "x", route))
         for route, methods in OPENSEARCH.items()
     },
 }
-OPEN = {"/health"}  # to whoever asks whether the app runs
+# To whoever asks whether the app runs; and to OpenAI's clients, who have a key of their own.
+OPEN = {"/health", *CHATS, *LISTS, *ONES}
 GUARDED = sorted(CALLS.keys() - OPEN)
 
 
@@ -91,7 +96,7 @@ def test_with_the_key_each_route_answers(guarded: Server, route: str) -> None:
 
 
 @pytest.mark.parametrize("route", sorted(OPEN))
-def test_whether_the_app_runs_is_told_without_a_key(guarded: Server, route: str) -> None:
+def test_what_needs_no_function_key_answers_without_one(guarded: Server, route: str) -> None:
     assert send(guarded, route).status_code == 200
     assert send(guarded, route, **{"x-functions-key": "wrong"}).status_code == 200
 

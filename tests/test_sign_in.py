@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from shared.door import ROUTES as DOOR
 from tests.servers import LAPTOP
 
 ROOT = Path(__file__).parent.parent
@@ -304,10 +305,13 @@ def levels(**settings: str) -> dict[str, str]:
         {"CALLERS": "anyone", "DEFAULT_TOP": "x"},
     ],
 )
-def test_every_route_but_health_asks_for_a_key(settings: dict[str, str]) -> None:
+def test_every_route_but_health_and_the_door_asks_for_a_key(settings: dict[str, str]) -> None:
     asked = levels(**settings)
+    door = [name for name in asked if name.startswith("door_")]  # which has a key of its own
 
     assert asked.pop("health") == "ANONYMOUS"
+    assert {asked.pop(name) for name in door} == {"ANONYMOUS"}
+    assert len(door) == len(DOOR)
     assert {asked.pop(name) for name in CHANGES} <= {"FUNCTION", "ADMIN"}
     assert set(asked.values()) == {"FUNCTION"}
 

@@ -49,9 +49,14 @@ param authUnauthenticated string
 @description('The app settings.')
 param settings object
 
+@secure()
+@description('The key of OpenAI\'s clients; empty, none.')
+param chatApiKey string
+
 var signIn = !empty(authClientId)
 // The name is the platform's: it signs in by the identity in the place of a secret.
 var signInSettings = signIn ? { OVERRIDE_USE_MI_FIC_ASSERTION_CLIENTID: identityClientId } : {}
+var keySettings = empty(chatApiKey) ? {} : { CHAT_API_KEY: chatApiKey }
 
 resource plan 'Microsoft.Web/serverfarms@2025-03-01' = {
   name: planName
@@ -94,7 +99,7 @@ resource site 'Microsoft.Web/sites@2025-03-01' = {
       minTlsVersion: '1.2'
       cors: { allowedOrigins: allowedOrigins }
       appSettings: [
-        for setting in items(union(settings, signInSettings)): { name: setting.key, value: setting.value }
+        for setting in items(union(settings, signInSettings, keySettings)): { name: setting.key, value: setting.value }
       ]
     }
   }

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.dialects import ai_chat, aog, rag_chat
+from shared.dialects import ai_chat, aog, openai_chat, rag_chat
 from shared.dialects.wire import Dialect
 
 
 def pick(route: str, body: Any) -> Dialect:
     """The protocol that a request speaks, told from the route and the body alone.
 
-    What is under `/aog` speaks AOG. `/ask`, and `/chat` with a `stream` key, speak the oldest age
-    of the chat protocol; else a body with `session_state` and no `sessionState` the middle one;
-    else the current one.
+    What is under `/aog` speaks AOG, under `/v1` and `/openai` OpenAI's chat completions. `/ask`,
+    and `/chat` with a `stream` key, speak the oldest age of the chat protocol; else a body with
+    `session_state` and no `sessionState` the middle one; else the current one.
     """
     keys = body.keys() if isinstance(body, dict) else ()
     if route.startswith("/aog"):
         return aog.CHAT
+    if route.startswith(("/v1", "/openai")):
+        return openai_chat.CHAT
     if route == "/ask":
         return rag_chat.ASK
     if route == "/chat" and "stream" in keys:

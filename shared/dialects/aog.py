@@ -54,7 +54,7 @@ def _failed(failure: ChatError) -> bool:
     return failure.of_model and not isinstance(failure, BadRequest)
 
 
-def status(failure: ChatError) -> int:
+def status(failure: ChatError, _body: Any = None) -> int:
     """The HTTP status of a failure."""
     if failure.of_model and failure.upstream == 400:
         return 400

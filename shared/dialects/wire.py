@@ -40,7 +40,7 @@ class Voice:
 
     name: str
     error: Callable[[ChatError, Any], Json]
-    status: Callable[[ChatError], int] = lambda failure: failure.status
+    status: Callable[[ChatError, Any], int] = lambda failure, _body: failure.status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,8 @@ class Dialect(Voice):
     `broken` writes a failure after the first event, where that is not an `error` as any other.
     `pause` is how many seconds there are at least between two events of a stream. `late`: what is
     known before the answer goes out with its first piece, and an answer that comes in one piece is
-    one event. `forms`: whether a request may be one, with files.
+    one event. `forms`: whether a request may be one, with files. `trailer` is what stands behind
+    the last event. `notices`: a header tells what was used instead of what was asked for.
     """
 
     media_type: str
@@ -65,6 +66,8 @@ class Dialect(Voice):
     pause: float = 0
     late: bool = False
     forms: bool = True
+    trailer: Callable[[ChatRequest, Answer], list[bytes]] | None = None
+    notices: bool = False
 
 
 CONVERSATION = "conversation_id"  # the key of a client's state that asks to be remembered

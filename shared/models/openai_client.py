@@ -43,6 +43,18 @@ PARAMETERS = (
     "max_completion_tokens",
     "reasoning_effort",
 )
+# What a refusal may name to the client, who may have sent it.
+NAMED = (
+    *PARAMETERS,
+    "top_p",
+    "stop",
+    "tools",
+    "tool_choice",
+    "response_format",
+    "parallel_tool_calls",
+    "frequency_penalty",
+    "presence_penalty",
+)
 USER_AGENT = "serverless-rag-chat"
 RAW = "x-stainless-raw-response"  # by which the SDK knows that we read the stream ourselves
 UNREAD: Any = {"headers": {RAW: "stream"}}  # the options of a request whose answer is not read yet
@@ -164,6 +176,7 @@ def refusal(error: APIStatusError, name: str, hint: str) -> ChatError:
     cause = f"{name}: status {error.status_code}, {said}"
     failure = _kind(error, cause, hint)
     failure.upstream = error.status_code
+    failure.param = error.param if error.param in NAMED else None
     return failure
 
 

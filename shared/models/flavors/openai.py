@@ -27,6 +27,7 @@ TAKES = (
     "response_format",
     "frequency_penalty",
     "presence_penalty",
+    "reasoning_effort",
 )
 NOT_FOR_REASONING = ("top_p", "stop", "frequency_penalty", "presence_penalty")
 OPENAI_PARTS = ("text", "image_url")
@@ -48,9 +49,8 @@ def limits(traits: Traits) -> Mapping[str, str]:
     if not traits.streams:
         found["streaming"] = f"{name} gives its answer in one piece."
     if traits.reasoning:
-        found["temperature"] = (
-            f"temperature was left out: {name} is a reasoning model, without one."
-        )
+        for option in ("temperature", *NOT_FOR_REASONING):
+            found[option] = f"{option} was left out: {name} is a reasoning model, without one."
     return found
 
 

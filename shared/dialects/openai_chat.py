@@ -1,0 +1,207 @@
+"""OpenAI's chat completions: answers and chunks, with the sources where "Azure OpenAI On Your Data"
+had them, and the models that there are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from shared.chat import Answer, ChatRequest, Context, Delta, Done, Event, Message, Source, ToolCall
+from shared.dialects import openai_request, wire
+from shared.dialects.wire import Dialect, Json
+from shared.errors import (
+    BadRequest,
+    ChatError,
+    ContentFiltered,
+    Forbidden,
+    MethodNotAllowed,
+    NoSuchModel,
+    NotFound,
+    TooLarge,
+    TooLong,
+    TooManyRequests,
+    Unauthorized,
+    UnsupportedMediaType,
+)
+from shared.tokens import count_tokens
+
+# OpenAI's names for our failures, their type and their code; the first that fits.
+KINDS: Sequence[tuple[type[ChatError], str, str | None]] = (
+    (ContentFiltered, "invalid_request_error", "content_filter"),
+    (TooLong, "invalid_request_error", "context_length_exceeded"),
+    (NoSuchModel, "invalid_request_error", "model_not_found"),
+    (Unauthorized, "authentication_error", "invalid_api_key"),
+    (Forbidden, "permission_error", None),
+    (TooManyRequests, "rate_limit_error", "rate_limit_exceeded"),
+    (BadRequest, "invalid_request_error", None),
+    (NotFound, "invalid_request_error", None),
+    (MethodNotAllowed, "invalid_request_error", None),
+    (TooLarge, "invalid_request_error", None),
+    (UnsupportedMediaType, "invalid_request_error", None),
+    (ChatError, "server_error", None),
+)
+END = b"data: [DONE]\n\n"
+
+
+def _refused(failure: ChatError, body: Any) -> bool:
+    """Whether the model did not take what the client asked of it. What it does not take of ours is
+    not the client's affair."""
+    theirs = isinstance(body, dict) and body.get(failure.param or "") is not None
+    return failure.of_model and failure.upstream in (400, 422) and (not failure.param or theirs)
+
+
+def status(failure: ChatError, body: Any = None) -> int:
+    """The HTTP status: what the model does not take is the client's affair."""
+    return 400 if _refused(failure, body) else failure.status
+
+
+def error(failure: ChatError, body: Any = None) -> Json:
+    """A failure in OpenAI's shape."""
+    known, param = failure, failure.field
+    message = f"{failure.field}: {failure.message}" if failure.field else failure.message
+    if _refused(failure, body) and not isinstance(failure, ContentFiltered | TooLong):
+        known, param = BadRequest(), failure.param
+        message = "The model did not accept the request."
+        if param:
+            message = f"{param}: the model did not accept it."
+    kind, code = next((kind, code) for type_, kind, code in KINDS if isinstance(known, type_))
+    param = "model" if isinstance(failure, NoSuchModel) else param
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def streams(_route: str, body: Any) -> bool:
+    """The body's `stream` decides; false where it is missing."""
+    return bool(body.get("stream"))
+
+
+def answer(asked: ChatRequest, given: Answer) -> Json:
+    """A whole answer: a `chat.completion`."""
+    calls = [_call(call) for call in given.tool_calls]
+    message: Json = {"role": "assistant", "content": given.content or (None if calls else "")}
+    if calls:
+        message["tool_calls"] = calls
+    message["context"] = context(asked, given.context)
+    choice = {"index": 0, "message": message, "finish_reason": given.done.finish_reason}
+    whole = _envelope(asked, given.context, "chat.completion", [choice])
+    return whole | {"usage": _usage(given.context, given.done, given.content)}
+
+
+def chunk(asked: ChatRequest, known: Context, event: Event) -> Json | None:
+    """One chunk of a stream. Only the first has a `context`: clients take it for that."""
+    reason: str | None = None
+    match event:
+        case Context():
+            delta: Json = {"role": "assistant", "context": context(asked, event)}
+        case Delta("", ()):
+            return None
+        case Delta(content, calls):
+            delta = {"content": content} if content else {}
+            if calls:
+                delta["tool_calls"] = [_part(call) for call in calls]
+        case Done():
+            delta, reason = {}, event.finish_reason
+    choice = {"index": 0, "delta": delta, "finish_reason": reason}
+    return _envelope(asked, known, "chat.completion.chunk", [choice])
+
+
+def trailer(asked: ChatRequest, given: Answer) -> list[bytes]:
+    """What stands behind the last chunk: the usage where it is asked for, and the mark of the
+    end."""
+    if not asked.state["include_usage"]:
+        return [END]
+    last = _envelope(asked, given.context, "chat.completion.chunk", [])
+    used = {"usage": _usage(given.context, given.done, given.content)}
+    return [frame(last | used), END]
+
+
+def frame(value: Json) -> bytes:
+    """An event of a stream."""
+    return b"data: " + wire.dumps(value) + b"\n\n"
+
+
+def _envelope(asked: ChatRequest, known: Context, kind: str, choices: list[Json]) -> Json:
+    return {
+        "id": f"chatcmpl-{asked.id}",
+        "object": kind,
+        "created": asked.created,
+        "model": known.model,
+        "choices": choices,
+    }
+
+
+def context(asked: ChatRequest, known: Context) -> Json:
+    """The sources, as On Your Data told them, and what was searched for."""
+    queries = [step.description for step in known.steps if step.title == "Generated search query"]
+    return {
+        "citations": [_citation(asked.links, source) for source in known.sources],
+        "intent": json.dumps(queries, ensure_ascii=False),
+    }
+
+
+def _citation(links: str, source: Source) -> Json:
+    file, _, place = source.sourcepage.partition("#")
+    if not source.sourcepage.startswith(source.sourcefile):
+        file, place = source.sourcepage, ""
+    elif file != source.sourcefile:  # whose name has a # in it
+        file, place = source.sourcefile, source.sourcepage[len(source.sourcefile) + 1 :]
+    return {
+        "content": source.content,
+        "title": source.sourcepage,
+        "url": f"{links}/content/{quote(file)}" + (f"#{quote(place, safe='=&')}" if place else ""),
+        "filepath": source.sourcefile,
+        "chunk_id": source.id,
+    }
+
+
+def _usage(known: Context, done: Done, text: str) -> Json:
+    """Tokens: the model's own count, else an estimate."""
+    if done.usage is not None:
+        return wire.usage(done.usage)
+    prompt = [
+        part for step in known.steps for part in step.description if isinstance(part, Message)
+    ]
+    sent = sum(count_tokens(message.content) for message in prompt)
+    made = count_tokens(text)
+    return {"prompt_tokens": sent, "completion_tokens": made, "total_tokens": sent + made}
+
+
+def _call(call: ToolCall) -> Json:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _part(call: ToolCall) -> Json:
+    """A part of a call: only its first has an id and a name."""
+    function: Json = {"arguments": call.arguments}
+    if call.name is not None:
+        function = {"name": call.name, **function}
+    begins: Json = {} if call.id is None else {"id": call.id, "type": "function"}
+    return {"index": call.index, **begins, "function": function}
+
+
+def model(name: str, owner: str) -> Json:
+    """One of the models."""
+    return {"id": name, "object": "model", "created": 0, "owned_by": owner}
+
+
+def models(named: Iterable[tuple[str, str]]) -> Json:
+    """The models that there are, each with its provider."""
+    return {"object": "list", "data": [model(name, owner) for name, owner in named]}
+
+
+CHAT = Dialect(
+    name="openai",
+    media_type="text/event-stream",
+    parse=openai_request.parse,
+    streams=streams,
+    answer=answer,
+    chunk=chunk,
+    trailer=trailer,
+    error=error,
+    status=status,
+    frame=frame,
+    forms=False,
+    notices=True,
+)

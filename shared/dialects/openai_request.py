@@ -1,0 +1,226 @@
+"""A chat completion's request, as OpenAI's and Azure OpenAI's clients send it, read from JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from shared.chat import ChatRequest, Message, ToolCall
+from shared.dialects.request import UNSAYABLE
+from shared.dialects.wire import Body, Json
+from shared.errors import BadRequest
+from shared.overrides import ModelName, Overrides, Whole
+from shared.parts import finite
+from shared.sentences import sentence
+
+FAST = Field(fail_fast=True)
+# What goes to the model as it is, where the model takes it.
+OPTIONS = (
+    *("top_p", "stop", "tool_choice", "parallel_tool_calls", "response_format"),
+    *("frequency_penalty", "presence_penalty", "reasoning_effort"),
+)
+ROLES = {"developer": "system", "function": "tool"}
+LEFT_OUT = "system and developer messages were left out: this deployment has its own instructions."
+
+
+def _address(url: str) -> str:
+    if not url.startswith(("https://", "http://", "data:image/")):
+        raise ValueError("must begin with https://, http:// or data:image/")
+    return url
+
+
+class _Url(BaseModel):
+    model_config = ConfigDict(strict=True)
+    url: Annotated[str, AfterValidator(_address)]
+    detail: str | None = Field(default=None, max_length=20)
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True)
+    type: Literal["text", "image_url", "refusal"]
+    text: str | None = None
+    refusal: str | None = None
+    image_url: _Url | None = None
+
+
+class _Called(BaseModel):
+    model_config = ConfigDict(strict=True)
+    name: str = Field(min_length=1)
+    arguments: str | None = None
+
+
+class _Call(BaseModel):
+    model_config = ConfigDict(strict=True)
+    id: str = Field(min_length=1)
+    type: Literal["function"] | None = None
+    function: _Called
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(strict=True)
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | Annotated[list[_Part], FAST] | None = None
+    tool_calls: Annotated[list[_Call], FAST] | None = None
+    tool_call_id: str | None = None
+    name: str | None = Field(default=None, max_length=200)
+
+
+class _Function(BaseModel):
+    model_config = ConfigDict(strict=True)
+    name: str = Field(min_length=1)
+
+
+class _Tool(BaseModel):
+    model_config = ConfigDict(strict=True)
+    type: Literal["function"]
+    function: _Function
+
+
+class _StreamOptions(BaseModel):
+    model_config = ConfigDict(strict=True)
+    include_usage: bool | None = None
+
+
+class _Frame(BaseModel):
+    """The fields that are known. null is "missing" everywhere, unknown fields are ignored."""
+
+    model_config = ConfigDict(strict=True)
+    messages: list[_Message] = Field(min_length=1, fail_fast=True)
+    model: ModelName | None = None
+    tools: Annotated[list[_Tool], Field(fail_fast=True, max_length=128)] | None = None
+    stream: bool | None = None
+    stream_options: _StreamOptions | None = None
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    seed: Whole | None = Field(default=None, ge=-(2**63), lt=2**63)
+    max_tokens: Whole | None = Field(default=None, ge=1, lt=2**31)
+    max_completion_tokens: Whole | None = Field(default=None, ge=1, lt=2**31)
+    n: Whole | None = Field(default=None, ge=1)
+    logprobs: bool | None = None
+
+
+def refused(field: str, message: str) -> BadRequest:
+    """A request that is wrong at one field."""
+    return BadRequest(message, field=field)
+
+
+def parse(body: Body) -> ChatRequest:
+    """Read a request. Raises BadRequest that names the field at fault."""
+    given = body.json
+    if not isinstance(given, dict):
+        raise BadRequest("The body must be a JSON object.")
+    for key, value in given.items():
+        if not finite(value):
+            raise refused(f"{key:.60}", UNSAYABLE)
+    frame = _frame(given)
+    _check(frame, given)
+    messages = tuple(_message(f"messages[{i}]", each) for i, each in enumerate(frame.messages))
+    _check_last(messages)
+    return ChatRequest(
+        messages,
+        Overrides(temperature=frame.temperature, seed=frame.seed, model=frame.model or None),
+        tools=tuple(given.get("tools") or ()),
+        state={"include_usage": bool(frame.stream_options and frame.stream_options.include_usage)},
+        options=_options(frame, given),
+        verbatim=True,
+        lenient=True,
+    )
+
+
+def _frame(given: Mapping[str, Any]) -> _Frame:
+    try:
+        return _Frame.model_validate(given)
+    except ValidationError as failure:
+        # Of a union that does not fit the last branch is told, which is the longer one.
+        error = failure.errors(include_url=False, include_input=False)[-1]
+        raise refused(_path(error["loc"]), sentence(error)) from None
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    """Where it lies: the branches of a union, which pydantic names, are no part of it."""
+    known = (part for part in location if isinstance(part, int) or re.fullmatch("[a-z_]+", part))
+    parts = (
+        f"[{part}]" if isinstance(part, int) else f".{part}" for part in known if part != "str"
+    )
+    return "".join(parts).removeprefix(".")
+
+
+def _check(frame: _Frame, given: Mapping[str, Any]) -> None:
+    if (frame.n or 1) > 1:
+        raise refused("n", "must be 1: there is one answer")
+    if frame.logprobs or given.get("top_logprobs"):
+        raise refused("logprobs", "are not given here")
+    if given.get("functions"):
+        raise refused("functions", "are not read here: offer them as tools")
+    if given.get("data_sources"):
+        raise refused(
+            "data_sources", "are not read here: leave them out; the configured index is searched"
+        )
+
+
+def _check_last(messages: tuple[Message, ...]) -> None:
+    if not any(said.role == "user" and said.content.strip() for said in messages):
+        raise refused("messages", "at least one must be the user's, with a text")
+    if messages[-1].role not in ("user", "tool"):
+        raise refused(
+            f"messages[{len(messages) - 1}].role", "the last one is the user's or a tool's"
+        )
+
+
+def _options(frame: _Frame, given: Mapping[str, Any]) -> dict[str, Any]:
+    most = frame.max_completion_tokens or frame.max_tokens
+    options = {key: given[key] for key in OPTIONS if given.get(key) is not None}
+    return options | ({"max_tokens": most} if most else {})
+
+
+def _message(path: str, read: _Message) -> Message:
+    """A message. What goes on of it is what is known: no other field of a client's does."""
+    role = ROLES.get(read.role, read.role)
+    parts = list(_parts(path, read.content))
+    called = [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.function.name, "arguments": call.function.arguments or ""},
+        }
+        for call in read.tool_calls or ()
+    ]
+    content = read.content if isinstance(read.content, str) else parts or None
+    fields = {
+        "content": content if content is not None or called else "",
+        "name": read.name,
+        "tool_calls": called or None,
+        "tool_call_id": read.tool_call_id,
+    }
+    known = {key: value for key, value in fields.items() if value is not None}
+    return Message(
+        role=role,  # type: ignore[arg-type]
+        content="\n".join(part["text"] for part in parts if part["type"] == "text"),
+        images=tuple(part["image_url"]["url"] for part in parts if part["type"] == "image_url"),
+        tool_calls=tuple(_calls(read)),
+        tool_call_id=read.tool_call_id,
+        given={"role": role, **known},
+    )
+
+
+def _parts(path: str, content: str | list[_Part] | None) -> Iterator[Json]:
+    """The parts of a content, in their order: what was refused is text, too."""
+    if isinstance(content, str):
+        yield {"type": "text", "text": content}
+    for place, part in enumerate(content if isinstance(content, list) else ()):
+        if part.type == "image_url":
+            if part.image_url is None:
+                raise refused(f"{path}.content[{place}].image_url", "is required")
+            yield {"type": "image_url", "image_url": part.image_url.model_dump(exclude_none=True)}
+            continue
+        text = part.text if part.type == "text" else part.refusal
+        if text is None:
+            raise refused(f"{path}.content[{place}].{part.type}", "is required")
+        yield {"type": "text", "text": text}
+
+
+def _calls(read: _Message) -> Iterator[ToolCall]:
+    for place, call in enumerate(read.tool_calls or ()):
+        yield ToolCall(place, call.id, call.function.name, call.function.arguments or "")

@@ -1,0 +1,104 @@
+"""Chat completions with bodies near enough to right ones: never a 500."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shared.bootstrap import build
+from shared.settings import read as read_settings
+from tests.calls import call, read
+from tests.gateways import DATA, WEATHER, closed, entry, listed, serving
+from tests.test_fuzz import PATIENCE, junk, words
+from tests.test_fuzz_aog import replaced
+
+parts = st.one_of(
+    words.map(lambda text: {"type": "text", "text": text}),
+    st.just({"type": "image_url", "image_url": {"url": DATA, "detail": "low"}}),
+)
+called = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+said = st.one_of(
+    st.fixed_dictionaries(
+        {
+            "role": st.sampled_from(["system", "developer", "user", "assistant"]),
+            "content": words | st.lists(parts, min_size=1, max_size=3),
+        },
+        optional={"name": words, "images": junk},
+    ),
+    st.just({"role": "assistant", "content": None, "tool_calls": [called]}),
+    st.just({"role": "tool", "tool_call_id": "1", "content": "found"}),
+)
+messages = st.lists(said, max_size=4).map(
+    lambda before: [*before, {"role": "user", "content": "Hello?"}]
+)
+bodies = st.fixed_dictionaries(
+    {"messages": messages},
+    optional={
+        "model": st.sampled_from(["openai", "ollama", "aog", None]),
+        "stream": st.booleans() | st.none(),
+        "stream_options": st.just({"include_usage": True}) | st.none(),
+        "temperature": st.floats(0, 2) | st.none(),
+        "top_p": st.floats(0, 1) | st.none(),
+        "max_tokens": st.integers(1, 99) | st.none(),
+        "stop": words | st.lists(words, max_size=3) | st.none(),
+        "seed": st.integers(0, 99),
+        "tools": st.just([WEATHER]) | st.none(),
+        "tool_choice": st.sampled_from(["auto", "none", None]),
+        "n": st.just(1) | st.none(),
+        "user": words,
+        "unheard_of": junk,
+    },
+)
+
+
+@st.composite
+def nearly_right(draw: st.DrawFn) -> bytes:
+    """A right body; in four of ten one value somewhere in it is replaced by junk."""
+    body: Any = json.loads(json.dumps(draw(bodies)))  # its own: parts of it are other tests'
+    chance = draw(st.randoms(use_true_random=True))
+    if chance.random() < 0.4:
+        replaced(body, chance, draw(junk))
+    data = json.dumps(body).encode()
+    return data[: chance.randrange(len(data))] if chance.random() < 0.05 else data
+
+
+def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
+    seen: Counter[int] = Counter()
+
+    async def answered(data: bytes) -> int:
+        service = build(read_settings(providers))
+        try:
+            async with asyncio.timeout(PATIENCE):
+                asked = call("/v1/chat/completions", data)
+                return (await read(await service.reply(asked))).status
+        finally:
+            await closed(service)
+
+    @settings(
+        max_examples=300,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(nearly_right())
+    def each(data: bytes) -> None:
+        status = asyncio.run(answered(data))
+        seen[status] += 1
+
+        assert status in (200, 400, 404), (status, data)
+
+    with serving("openai", "ollama", "aog") as servers:
+        flavors = zip(("openai", "ollama", "aog"), servers, strict=True)
+        each_one = [entry(name, server, models=[name]) for name, server in flavors]
+        providers = listed(*each_one)
+        each()
+
+    assert seen.total() >= 300
+    assert seen[200] >= seen.total() / 3, seen
+    assert seen[400] >= seen.total() / 10, seen
