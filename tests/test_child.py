@@ -27,6 +27,11 @@ def children(parent: int) -> list[int]:
     return [int(word) for word in text.split()]
 
 
+def started_since(before: list[int]) -> list[int]:
+    """The children that are not among `before`, as the servers of other tests are."""
+    return [child for child in children(os.getpid()) if child not in before]
+
+
 def is_alive(process: int) -> bool:
     try:
         return "State:\tZ" not in Path(f"/proc/{process}/status").read_text()
@@ -95,11 +100,12 @@ def test_a_file_that_takes_too_much_memory_is_named_and_the_next_one_is_read(
 @LINUX
 def test_a_crash_of_the_child_costs_one_file(tmp_path: Path) -> None:
     async def read() -> tuple[str, list[str]]:
+        before = children(os.getpid())
         async with Reader() as reader:
             crashing = asyncio.create_task(reason(reader, endless(tmp_path)))
-            while not any(seconds_worked(child) > 3 for child in children(os.getpid())):
+            while not (new := started_since(before)) or seconds_worked(new[0]) < 3:
                 await asyncio.sleep(0.1)  # Until it has started, which takes one, and reads.
-            os.kill(children(os.getpid())[-1], signal.SIGSEGV)
+            os.kill(new[0], signal.SIGSEGV)
             return await crashing, await contents(reader, good(tmp_path))
 
     assert asyncio.run(read()) == ("It is damaged: what reads it crashed.", ["It can be read."])
@@ -108,12 +114,14 @@ def test_a_crash_of_the_child_costs_one_file(tmp_path: Path) -> None:
 @LINUX
 def test_a_crash_of_a_child_that_has_read_other_files_is_tried_again(tmp_path: Path) -> None:
     async def read() -> list[str]:
+        before = children(os.getpid())
         async with Reader() as reader:
             await contents(reader, good(tmp_path))
-            os.kill(children(os.getpid())[-1], signal.SIGSTOP)
+            [child] = started_since(before)
+            os.kill(child, signal.SIGSTOP)
             reading = asyncio.create_task(contents(reader, good(tmp_path)))
             await asyncio.sleep(0.2)
-            os.kill(children(os.getpid())[-1], signal.SIGKILL)
+            os.kill(child, signal.SIGKILL)
             return await reading
 
     assert asyncio.run(read()) == ["It can be read."]
@@ -122,12 +130,12 @@ def test_a_crash_of_a_child_that_has_read_other_files_is_tried_again(tmp_path: P
 @LINUX
 def test_one_child_reads_many_files_and_none_is_left(tmp_path: Path) -> None:
     async def read() -> tuple[set[int], set[int]]:
-        before = set(children(os.getpid()))
+        before = children(os.getpid())
         seen: set[int] = set()
         async with Reader() as reader:
             for _ in range(20):
                 await contents(reader, good(tmp_path))
-                seen |= set(children(os.getpid())) - before
+                seen |= set(started_since(before))
         return seen, set(children(os.getpid())) & seen
 
     seen, left = asyncio.run(read())
@@ -194,9 +202,11 @@ def test_no_child_outlives_a_run_however_it_ends(tmp_path: Path, ended_by: signa
 @LINUX
 def test_the_child_sees_no_key_of_the_run(tmp_path: Path) -> None:
     async def environment() -> bytes:
+        before = children(os.getpid())
         async with Reader() as reader:
             await contents(reader, good(tmp_path))
-            return Path(f"/proc/{children(os.getpid())[-1]}/environ").read_bytes()
+            [child] = started_since(before)
+            return Path(f"/proc/{child}/environ").read_bytes()
 
     names = {entry.partition(b"=")[0] for entry in asyncio.run(environment()).split(b"\0")}
 
