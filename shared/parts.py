@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Iterator, Mapping
-from math import isfinite
 from typing import Any
 
 from shared.images import kind_of
@@ -52,10 +52,10 @@ def parts_of(given: Mapping[str, Any]) -> Iterator[Any]:
         yield {"type": "image", "image": image}
 
 
-def finite(value: Any) -> bool:
-    """Whether JSON can hold it: 1e400 is read as infinity, which it cannot."""
-    if isinstance(value, float):
-        return isfinite(value)
-    if isinstance(value, Mapping):
-        return all(finite(each) for each in value.values())
-    return all(finite(each) for each in value) if isinstance(value, list) else True
+def sayable(value: Any) -> bool:
+    """Whether it can go back as it came: 1e400 is read as infinity, which JSON cannot say."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False
+    return True

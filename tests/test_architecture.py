@@ -120,7 +120,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(WIRE | ROWS, NOUNS | PLAIN | WIRE),
     "shared.dialects.openai_chat": NOUNS | PLAIN | WIRE | {"shared.dialects.openai_request"},
     "shared.dialects.aog": NOUNS | WIRE | {"shared.dialects.aog_request"},
-    **dict.fromkeys(SEARCHING, NOUNS | WIRE | SEARCHING | {"shared.memory"}),
+    **dict.fromkeys(SEARCHING, NOUNS | WIRE | SEARCHING | {"shared.memory", "shared.parts"}),
     "shared.opensearch": NOUNS
     | SEAMS
     | WIRE

@@ -17,7 +17,7 @@ from shared.dialects.request import UNSAYABLE, named
 from shared.dialects.wire import Body
 from shared.errors import BadRequest
 from shared.overrides import ModelName, Overrides, Policy, Whole
-from shared.parts import finite, image_of, parts_of, text_of
+from shared.parts import image_of, parts_of, sayable, text_of
 
 POLICIES = get_args(Policy)
 # An error for each of a million wrong elements would take seconds and gigabytes.
@@ -103,7 +103,7 @@ def parse(body: Body) -> ChatRequest:
         raise BadRequest(named(failure, lambda path: path)) from None
     options = {key: it for key, it in given.items() if key not in OURS and it is not None}
     for key, value in given.items():
-        if key != "messages" and not finite(value):
+        if key != "messages" and not sayable(value):
             raise BadRequest(f"{key:.60}: {UNSAYABLE}")
     _check_options(options)
     messages = tuple(
@@ -160,7 +160,7 @@ def _message(path: str, read: _Message, raw: Mapping[str, Any]) -> Message:
         _check_content(f"{path}.content", content)
     for place, image in enumerate(read.images or ()):
         _check_base64(f"{path}.images[{place}]", image)
-    if not finite(raw):
+    if not sayable(raw):
         raise BadRequest(f"{path}: {UNSAYABLE}")
     parts = list(parts_of(raw))
     texts = (text for part in parts if (text := text_of(part)))

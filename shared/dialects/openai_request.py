@@ -13,7 +13,7 @@ from shared.dialects.request import UNSAYABLE
 from shared.dialects.wire import Body, Json
 from shared.errors import BadRequest
 from shared.overrides import ModelName, Overrides, Whole
-from shared.parts import finite
+from shared.parts import sayable
 from shared.sentences import sentence
 
 FAST = Field(fail_fast=True)
@@ -112,7 +112,7 @@ def parse(body: Body) -> ChatRequest:
     if not isinstance(given, dict):
         raise BadRequest("The body must be a JSON object.")
     for key, value in given.items():
-        if not finite(value):
+        if not sayable(value):
             raise refused(f"{key:.60}", UNSAYABLE)
     frame = _frame(given)
     _check(frame, given)

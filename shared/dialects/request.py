@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -13,6 +12,7 @@ from shared.dialects.files import images
 from shared.dialects.wire import Body, override_path
 from shared.errors import BadRequest
 from shared.overrides import Overrides, is_set
+from shared.parts import sayable
 from shared.sentences import sentence
 
 
@@ -113,12 +113,3 @@ def _check_state(state: Any, key: str) -> None:
 
 
 UNSAYABLE = "holds a number out of the range of numbers"
-
-
-def sayable(value: Any) -> bool:
-    """Whether it can go back as it came: 1e400 is read as infinity, which JSON cannot say."""
-    try:
-        json.dumps(value, allow_nan=False)
-    except ValueError:
-        return False
-    return True

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from shared.chat import Extra, ToolCall, Usage
 from shared.errors import ChatError, ContentFiltered, TooLong, TooManyRequests, Unavailable
 from shared.models import Prompt
-from shared.parts import finite
+from shared.parts import sayable
 
 Body = dict[str, Any]
 
@@ -108,7 +108,7 @@ def beside(given: Mapping[str, Any], *known: str) -> Extra:
     return {
         key: value
         for key, value in given.items()
-        if key not in known and value is not None and finite(value)
+        if key not in known and value is not None and sayable(value)
     }
 
 

@@ -15,7 +15,7 @@ from shared.models import Prompt
 from shared.models.flavors import Body, Flavor, Heard, Traits, beside, calls, usage
 from shared.models.flavors.openai import FRAME, most_tokens
 from shared.models.flavors.openai import message as plain
-from shared.parts import finite, image_of, parts_of, text_of
+from shared.parts import image_of, parts_of, sayable, text_of
 
 # Ollama's names for what a client may ask.
 OPTIONS = {"top_p": "top_p", "stop": "stop"}
@@ -81,7 +81,7 @@ def arguments(given: str | None) -> Body:
         read = from_json(given or "", allow_inf_nan=False)
     except ValueError:
         read = None
-    return read if isinstance(read, dict) and finite(read) else {"arguments": given}
+    return read if isinstance(read, dict) and sayable(read) else {"arguments": given}
 
 
 def heard(line: Mapping[str, Any]) -> Heard:
