@@ -55,7 +55,7 @@ PLAIN = {
     for name in "function_words images names parts sentences text tokens waits".split()
 }
 CHOOSING = {f"shared.models.{name}" for name in ("choice", "router", "wrapped")}
-WIRE = {f"shared.dialects.{name}" for name in ("wire", "request", "files")}
+WIRE = {f"shared.dialects.{name}" for name in ("wire", "request", "files", "tools")}
 # OpenSearch's wire, of which the search stands on the memory's.
 SEARCHING = {f"shared.dialects.opensearch{part}" for part in ("", "_errors", "_search", "_source")}
 OPENSEARCH = {

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
-from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,7 +13,7 @@ from shared.settings import read as read_settings
 from tests.calls import call, read
 from tests.gateways import DATA, WEATHER, closed, entry, listed, serving
 from tests.test_fuzz import PATIENCE, junk, words
-from tests.test_fuzz_aog import replaced
+from tests.test_fuzz_aog import nearly_right
 
 parts = st.one_of(
     words.map(lambda text: {"type": "text", "text": text}),
@@ -56,17 +54,6 @@ bodies = st.fixed_dictionaries(
 )
 
 
-@st.composite
-def nearly_right(draw: st.DrawFn) -> bytes:
-    """A right body; in four of ten one value somewhere in it is replaced by junk."""
-    body: Any = json.loads(json.dumps(draw(bodies)))  # its own: parts of it are other tests'
-    chance = draw(st.randoms(use_true_random=True))
-    if chance.random() < 0.4:
-        replaced(body, chance, draw(junk))
-    data = json.dumps(body).encode()
-    return data[: chance.randrange(len(data))] if chance.random() < 0.05 else data
-
-
 def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
     seen: Counter[int] = Counter()
 
@@ -86,7 +73,7 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
         database=None,
         suppress_health_check=list(HealthCheck),
     )
-    @given(nearly_right())
+    @given(nearly_right(bodies))
     def each(data: bytes) -> None:
         status = asyncio.run(answered(data))
         seen[status] += 1

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from shared.chat import Answer, ChatRequest, Context, Delta, Done, Event, Extra, ToolCall
-from shared.dialects import aog_request, wire
+from shared.chat import Answer, ChatRequest, Context, Delta, Done, Event, Extra
+from shared.dialects import aog_request, tools, wire
 from shared.dialects.aog_request import BadPolicy
 from shared.dialects.wire import Dialect, Json
 from shared.errors import (
@@ -83,16 +83,11 @@ def broken(failure: ChatError, body: Any = None) -> Json:
     return {**error(failure, body), "finished": True}
 
 
-def streams(_route: str, body: Any) -> bool:
-    """The body's `stream` decides; false where it is missing."""
-    return bool(body.get("stream"))
-
-
 def answer(asked: ChatRequest, given: Answer) -> Json:
     """A whole answer. What the provider adds stands beside it, and never in its place."""
     message: Json = {**given.message_extra, "role": "assistant", "content": given.content}
     if given.tool_calls:
-        message["tool_calls"] = [_call(call) for call in given.tool_calls]
+        message["tool_calls"] = [tools.whole(call) for call in given.tool_calls]
     frame = _frame(asked, given.done.model, message, finished=True)
     extra = _added(asked, given.extra)
     return {**extra, **frame, **_reason(given.done), **_context(asked, given.context)}
@@ -107,7 +102,7 @@ def chunk(asked: ChatRequest, context: Context, event: Event) -> Json:
         case Delta(content, calls):
             message = {**event.message_extra, **message, "content": content}
             if calls:
-                message["tool_calls"] = [_part(call) for call in calls]
+                message["tool_calls"] = [tools.part(call) for call in calls]
             extra, model = _added(asked, event.extra), event.model or context.model
             return {**extra, **_frame(asked, model, message)}
         case Done():
@@ -141,25 +136,6 @@ def _context(asked: ChatRequest, context: Context) -> Json:
     return {"context": wire.start_of_context(context)} if asked.retrieval else {}
 
 
-def _call(call: ToolCall) -> Json:
-    function = {"name": call.name, "arguments": call.arguments}
-    return {"id": call.id, "type": "function", "function": function}
-
-
-def _part(call: ToolCall) -> Json:
-    """A part of a call: only its first has an id and a name."""
-    function: Json = {"arguments": call.arguments}
-    if call.name is not None:
-        function = {"name": call.name, **function}
-    begins: Json = {} if call.id is None else {"id": call.id, "type": "function"}
-    return {"index": call.index, **begins, "function": function}
-
-
-def event(value: Json) -> bytes:
-    """An event of a stream, in one write. No other kind of line: its clients know none."""
-    return b"data: " + wire.dumps(value) + b"\n\n"
-
-
 def services(policy: str, local: str, remote: str) -> Json:
     """The one service, and who is behind it."""
     told = {
@@ -187,13 +163,13 @@ CHAT = Dialect(
     name="aog",
     media_type="text/event-stream",
     parse=aog_request.parse,
-    streams=streams,
+    streams=wire.by_body,
     answer=answer,
     chunk=chunk,
     error=error,
     status=status,
     broken=broken,
-    frame=event,
+    frame=wire.event,
     pause=PAUSE,
     late=True,
     forms=False,

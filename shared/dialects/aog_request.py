@@ -7,21 +7,21 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from shared.chat import ChatRequest, Message, ToolCall
+from shared.chat import ChatRequest, Message
+from shared.dialects import tools
 from shared.dialects.request import UNSAYABLE, named
+from shared.dialects.tools import FAST, Called
 from shared.dialects.wire import Body
 from shared.errors import BadRequest
 from shared.overrides import ModelName, Overrides, Policy, Whole
 from shared.parts import image_of, parts_of, sayable, text_of
 
 POLICIES = get_args(Policy)
-# An error for each of a million wrong elements would take seconds and gigabytes.
-FAST = Field(fail_fast=True)
 
 
 class BadPolicy(BadRequest):
@@ -41,17 +41,11 @@ class _Tool(BaseModel):
     function: _Function
 
 
-class _Called(BaseModel):
-    model_config = ConfigDict(strict=True)
-    name: str = Field(min_length=1)
-    arguments: str | None = None
-
-
 class _Call(BaseModel):
     model_config = ConfigDict(strict=True)
     id: str = Field(min_length=1)
     type: Literal["function"]
-    function: _Called
+    function: Called
 
 
 class _Message(BaseModel):
@@ -168,15 +162,10 @@ def _message(path: str, read: _Message, raw: Mapping[str, Any]) -> Message:
         role=read.role,
         content="\n".join(texts),
         images=tuple(url for part in parts if (url := image_of(part)) is not None),
-        tool_calls=tuple(_calls(read)),
+        tool_calls=tuple(tools.read(read.tool_calls)),
         tool_call_id=read.tool_call_id,
         given=raw,
     )
-
-
-def _calls(read: _Message) -> Iterator[ToolCall]:
-    for place, call in enumerate(read.tool_calls or ()):
-        yield ToolCall(place, call.id, call.function.name, call.function.arguments or "")
 
 
 def _check_content(path: str, content: Any) -> None:

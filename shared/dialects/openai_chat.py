@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from shared.chat import Answer, ChatRequest, Context, Delta, Done, Event, Message, Source, ToolCall
-from shared.dialects import openai_request, wire
+from shared.chat import Answer, ChatRequest, Context, Delta, Done, Event, Message, Source
+from shared.dialects import openai_request, tools, wire
 from shared.dialects.wire import Dialect, Json
 from shared.errors import (
     BadRequest,
@@ -71,14 +71,9 @@ def error(failure: ChatError, body: Any = None) -> Json:
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
-def streams(_route: str, body: Any) -> bool:
-    """The body's `stream` decides; false where it is missing."""
-    return bool(body.get("stream"))
-
-
 def answer(asked: ChatRequest, given: Answer) -> Json:
     """A whole answer: a `chat.completion`."""
-    calls = [_call(call) for call in given.tool_calls]
+    calls = [tools.whole(call) for call in given.tool_calls]
     message: Json = {"role": "assistant", "content": given.content or (None if calls else "")}
     if calls:
         message["tool_calls"] = calls
@@ -99,7 +94,7 @@ def chunk(asked: ChatRequest, known: Context, event: Event) -> Json | None:
         case Delta(content, calls):
             delta = {"content": content} if content else {}
             if calls:
-                delta["tool_calls"] = [_part(call) for call in calls]
+                delta["tool_calls"] = [tools.part(call) for call in calls]
         case Done():
             delta, reason = {}, event.finish_reason
     choice = {"index": 0, "delta": delta, "finish_reason": reason}
@@ -113,12 +108,7 @@ def trailer(asked: ChatRequest, given: Answer) -> list[bytes]:
         return [END]
     last = _envelope(asked, given.context, "chat.completion.chunk", [])
     used = {"usage": _usage(given.context, given.done, given.content)}
-    return [frame(last | used), END]
-
-
-def frame(value: Json) -> bytes:
-    """An event of a stream."""
-    return b"data: " + wire.dumps(value) + b"\n\n"
+    return [wire.event(last | used), END]
 
 
 def _envelope(asked: ChatRequest, known: Context, kind: str, choices: list[Json]) -> Json:
@@ -167,20 +157,6 @@ def _usage(known: Context, done: Done, text: str) -> Json:
     return {"prompt_tokens": sent, "completion_tokens": made, "total_tokens": sent + made}
 
 
-def _call(call: ToolCall) -> Json:
-    function = {"name": call.name, "arguments": call.arguments}
-    return {"id": call.id, "type": "function", "function": function}
-
-
-def _part(call: ToolCall) -> Json:
-    """A part of a call: only its first has an id and a name."""
-    function: Json = {"arguments": call.arguments}
-    if call.name is not None:
-        function = {"name": call.name, **function}
-    begins: Json = {} if call.id is None else {"id": call.id, "type": "function"}
-    return {"index": call.index, **begins, "function": function}
-
-
 def model(name: str, owner: str) -> Json:
     """One of the models."""
     return {"id": name, "object": "model", "created": 0, "owned_by": owner}
@@ -195,13 +171,13 @@ CHAT = Dialect(
     name="openai",
     media_type="text/event-stream",
     parse=openai_request.parse,
-    streams=streams,
+    streams=wire.by_body,
     answer=answer,
     chunk=chunk,
     trailer=trailer,
     error=error,
     status=status,
-    frame=frame,
+    frame=wire.event,
     forms=False,
     notices=True,
 )

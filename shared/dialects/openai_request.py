@@ -8,15 +8,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from shared.chat import ChatRequest, Message, ToolCall
+from shared.chat import ChatRequest, Message
+from shared.dialects import tools
 from shared.dialects.request import UNSAYABLE
+from shared.dialects.tools import FAST, Called
 from shared.dialects.wire import Body, Json
 from shared.errors import BadRequest
 from shared.overrides import ModelName, Overrides, Whole
 from shared.parts import sayable
 from shared.sentences import sentence
 
-FAST = Field(fail_fast=True)
 # What goes to the model as it is, where the model takes it.
 OPTIONS = (
     *("top_p", "stop", "tool_choice", "parallel_tool_calls", "response_format"),
@@ -46,17 +47,11 @@ class _Part(BaseModel):
     image_url: _Url | None = None
 
 
-class _Called(BaseModel):
-    model_config = ConfigDict(strict=True)
-    name: str = Field(min_length=1)
-    arguments: str | None = None
-
-
 class _Call(BaseModel):
     model_config = ConfigDict(strict=True)
     id: str = Field(min_length=1)
     type: Literal["function"] | None = None
-    function: _Called
+    function: Called
 
 
 class _Message(BaseModel):
@@ -179,19 +174,12 @@ def _message(path: str, read: _Message) -> Message:
     """A message. What goes on of it is what is known: no other field of a client's does."""
     role = ROLES.get(read.role, read.role)
     parts = list(_parts(path, read.content))
-    called = [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.function.name, "arguments": call.function.arguments or ""},
-        }
-        for call in read.tool_calls or ()
-    ]
+    calls = tuple(tools.read(read.tool_calls))
     content = read.content if isinstance(read.content, str) else parts or None
     fields = {
-        "content": content if content is not None or called else "",
+        "content": content if content is not None or calls else "",
         "name": read.name,
-        "tool_calls": called or None,
+        "tool_calls": [tools.whole(call) for call in calls] or None,
         "tool_call_id": read.tool_call_id,
     }
     known = {key: value for key, value in fields.items() if value is not None}
@@ -199,7 +187,7 @@ def _message(path: str, read: _Message) -> Message:
         role=role,  # type: ignore[arg-type]
         content="\n".join(part["text"] for part in parts if part["type"] == "text"),
         images=tuple(part["image_url"]["url"] for part in parts if part["type"] == "image_url"),
-        tool_calls=tuple(_calls(read)),
+        tool_calls=calls,
         tool_call_id=read.tool_call_id,
         given={"role": role, **known},
     )
@@ -219,8 +207,3 @@ def _parts(path: str, content: str | list[_Part] | None) -> Iterator[Json]:
         if text is None:
             raise refused(f"{path}.content[{place}].{part.type}", "is required")
         yield {"type": "text", "text": text}
-
-
-def _calls(read: _Message) -> Iterator[ToolCall]:
-    for place, call in enumerate(read.tool_calls or ()):
-        yield ToolCall(place, call.id, call.function.name, call.function.arguments or "")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from shared.chat import Answer, ChatRequest, Context, Delta, Done, Event
 from shared.dialects import request, wire
@@ -19,11 +18,6 @@ def parse(body: Body, last_only: bool = False) -> ChatRequest:
     asked = request.parse(body, "session_state", flat=True, last_only=last_only)
     request.boolean(body.json, "stream")
     return asked
-
-
-def streams(_route: str, body: Any) -> bool:
-    """The body's `stream` decides; false where it is missing."""
-    return bool(body.get("stream"))
 
 
 def answer(asked: ChatRequest, given: Answer) -> Json:
@@ -94,7 +88,7 @@ CHAT = Dialect(
     name="rag-chat-apps",
     media_type="application/json-lines",
     parse=parse,
-    streams=streams,
+    streams=wire.by_body,
     answer=answer,
     chunk=chunk,
     error=partial(wire.error, flat=True),

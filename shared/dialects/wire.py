@@ -89,6 +89,16 @@ def json_line(value: Json) -> bytes:
     return dumps(value) + b"\n"
 
 
+def event(value: Json) -> bytes:
+    """One server-sent event, in one write. No other kind of line: some clients know none."""
+    return b"data: " + dumps(value) + b"\n\n"
+
+
+def by_body(_route: str, body: Any) -> bool:
+    """The body's `stream` decides whether an answer streams; not where it is missing."""
+    return bool(body.get("stream"))
+
+
 LINES = ("application/jsonl", "application/json-lines", "application/x-ndjson")
 
 

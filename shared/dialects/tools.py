@@ -1,0 +1,57 @@
+"""Calls of tools, as OpenAI's protocol and AOG's have them in requests, answers and streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from shared.chat import ToolCall
+from shared.dialects.wire import Json
+
+# An error for each of a million wrong elements would take seconds and gigabytes.
+FAST = Field(fail_fast=True)
+
+
+class Called(BaseModel):
+    """The function that a call is of."""
+
+    model_config = ConfigDict(strict=True)
+    name: str = Field(min_length=1)
+    arguments: str | None = None
+
+
+class Call(Protocol):
+    """A call as a request has it."""
+
+    @property
+    def id(self) -> str:
+        """What a tool's message answers to."""
+        ...
+
+    @property
+    def function(self) -> Called:
+        """The function."""
+        ...
+
+
+def read(calls: Sequence[Call] | None) -> Iterator[ToolCall]:
+    """The calls of a message."""
+    for place, call in enumerate(calls or ()):
+        yield ToolCall(place, call.id, call.function.name, call.function.arguments or "")
+
+
+def whole(call: ToolCall) -> Json:
+    """A call."""
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def part(call: ToolCall) -> Json:
+    """A part of a call: only its first has an id and a name."""
+    function: Json = {"arguments": call.arguments}
+    if call.name is not None:
+        function = {"name": call.name, **function}
+    begins: Json = {} if call.id is None else {"id": call.id, "type": "function"}
+    return {"index": call.index, **begins, "function": function}
