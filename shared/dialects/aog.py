@@ -47,22 +47,27 @@ CODES: Sequence[tuple[type[ChatError], int]] = (
 PROVIDER_FAILED = 40017
 
 
+def _refused(failure: ChatError) -> bool:
+    """Whether a provider did not take the request: its 400 is about that."""
+    return failure.of_model and failure.upstream == 400
+
+
 def _failed(failure: ChatError) -> bool:
-    """Whether it is the provider that failed. Its 400 is about the request."""
-    if failure.upstream is not None and failure.of_model:
-        return failure.upstream != 400
-    return failure.of_model and not isinstance(failure, BadRequest)
+    """Whether it is the provider that failed."""
+    if failure.upstream is None and isinstance(failure, BadRequest):
+        return False
+    return failure.of_model and not _refused(failure)
 
 
 def status(failure: ChatError, _body: Any = None) -> int:
     """The HTTP status of a failure."""
-    if failure.of_model and failure.upstream == 400:
+    if _refused(failure):
         return 400
     return FAILED if _failed(failure) else failure.status
 
 
 def _code(failure: ChatError) -> int:
-    if failure.of_model and failure.upstream == 400:
+    if _refused(failure):
         return 40003
     if _failed(failure):
         return PROVIDER_FAILED
