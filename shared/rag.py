@@ -56,9 +56,7 @@ async def answer(rag: Rag, asked: ChatRequest) -> Events:
     choice = rag.models.choice(wish(asked))
     query, found = asked.question, NOTHING
     if asked.retrieval:
-        query = await choice.asked(partial(search_query, rag, asked))
-        request, _ = possible(asked, choice.model, rag.client_prompts)
-        used = request.overrides.filled(rag.defaults)
+        query, used = await choice.asked(partial(search_query, rag, asked))
         found = await rag.retriever.search(asked.user, query, used)
         found = replace(found, notes=(*unseeing(asked, choice.model), *found.notes))
     async with AsyncExitStack() as stack:
@@ -133,8 +131,9 @@ def begun(asked: ChatRequest, query: str, opened: Opened, instead: Sequence[str]
     )
 
 
-async def search_query(rag: Rag, asked: ChatRequest, model: Model) -> str:
-    """The question, rewritten so that it stands alone where there are turns before it.
+async def search_query(rag: Rag, asked: ChatRequest, model: Model) -> tuple[str, Overrides]:
+    """The question, rewritten so that it stands alone where there are turns before it, and the
+    overrides that hold for a search for it.
 
     Raises TooLong where the model could not answer it in any case, before anything is asked.
     """
@@ -143,7 +142,7 @@ async def search_query(rag: Rag, asked: ChatRequest, model: Model) -> str:
     check = verbatim.check if request.verbatim else prompts.check
     await asyncio.to_thread(check, request, used, rag.words, model)
     if not request.history:
-        return request.question
+        return request.question, used
     prompt = await asyncio.to_thread(prompts.for_rewrite, request, rag.words, model)
     async with AsyncExitStack() as stack:
         rewritten = await collect(await accepted(model, prompt, stack))
@@ -151,7 +150,7 @@ async def search_query(rag: Rag, asked: ChatRequest, model: Model) -> str:
     # "0" is how the prompt lets the model say that it cannot write one
     usable = query not in ("", "0") and len(query) <= LONGEST_QUERY
     whole = rewritten.done.finish_reason == "stop"
-    return query if usable and whole else request.question
+    return query if usable and whole else request.question, used
 
 
 def thoughts(

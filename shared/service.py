@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from shared import aog, citing, door, followups, rag
@@ -16,7 +16,7 @@ from shared.deadline import within
 from shared.dialects import pick
 from shared.dialects.openai_request import LEFT_OUT
 from shared.dialects.opensearch_errors import VOICE as OPENSEARCH
-from shared.dialects.wire import CONVERSATION, Voice, dumps, media_type
+from shared.dialects.wire import CONVERSATION, Json, Voice, dumps, media_type
 from shared.door import Door
 from shared.errors import (
     BadRequest,
@@ -33,6 +33,7 @@ from shared.http import Call, Limits, Reply, read_body, read_optional, unless_go
 from shared.logs import Record
 from shared.memory import Memory
 from shared.memory.kept import Keeper
+from shared.models.router import Router
 from shared.opensearch import Asked, Store
 from shared.opensearch import routes as opensearch
 from shared.rag import Rag
@@ -61,6 +62,11 @@ ROUTES: Mapping[str, tuple[str, str]] = {
     **{route: (methods, f"{methods} {{route}}") for route, methods in door.ROUTES.items()},
     **dict.fromkeys(door.CHATS, ("POST", ASKING)),
     aog.CHAT: ("POST", ASKING.replace("{route}", aog.EXAMPLE)),
+}
+# What is told of the models without asking one.
+METADATA: Mapping[str, Callable[[Call, Router], Json]] = {
+    **dict.fromkeys((aog.SERVICES, aog.PROVIDERS), aog.told),
+    **dict.fromkeys((*door.LISTS, *door.ONES), door.told),
 }
 
 
@@ -114,16 +120,11 @@ class Service:
             return await self._content(self.engine, exchange)
         if exchange.call.route in opensearch.ROUTES:
             return await unless_gone(self._opensearch(self.engine, exchange), exchange.call.gone)
-        if exchange.call.route in (aog.SERVICES, aog.PROVIDERS):
-            exchange.record.dialect = exchange.voice.name
-            told = aog.told(exchange.call, self.engine.models)
-            return Reply(200, JSON, dumps(told), FRESH)
         if exchange.call.route in door.ROUTES:
             self.door.check(self.access, exchange.call.headers)
-        if exchange.call.route in (*door.LISTS, *door.ONES):
+        if told := METADATA.get(exchange.call.route):
             exchange.record.dialect = exchange.voice.name
-            told = door.told(exchange.call, self.engine.models)
-            return Reply(200, JSON, dumps(told), FRESH)
+            return Reply(200, JSON, dumps(told(exchange.call, self.engine.models)), FRESH)
         return await self._chat(self.engine, exchange)
 
     async def _opensearch(self, engine: Rag, exchange: Exchange) -> Reply:
@@ -169,7 +170,7 @@ class Service:
         if keeper is not None:
             asked = await unless_gone(keeper.remembering(asked), call.gone)
         events = self._events(traced(engine, span), asked, keeper, deadline)
-        if call.route in door.CHATS:
+        if dialect.numbered:
             events = citing.by_number(events)
         events = exchange.record.watched(within(deadline, events))
         if not streams:
@@ -183,21 +184,16 @@ class Service:
         """The request with its user, the filters that hold for it, and a name and a time."""
         user = self.access.user(call.headers)
         overrides = self.access.filters(user, asked.overrides)
-        system = [
-            i
-            for i, said in enumerate(asked.messages)
-            if said.role == "system" and said.content.strip()
-        ]
-        told = any(said.role == "system" for said in asked.messages)  # be it an image alone
-        if told and asked.lenient and not engine.client_prompts:
-            said = tuple(each for each in asked.messages if each.role != "system")
-            asked = replace(asked, messages=said, notes=(*asked.notes, LEFT_OUT))
-        elif system and not engine.client_prompts and not asked.verbatim:
-            place = f"messages[{system[0]}].role"
-            raise BadRequest("must be user or assistant in this deployment", field=place)
-        now = int(time.time())
-        made = {"user": user, "overrides": overrides, "id": call.id, "created": now}
-        return replace(asked, **made, links=self.links)  # type: ignore[arg-type]
+        if not engine.client_prompts:
+            asked = _without_instructions(asked)
+        return replace(
+            asked,
+            user=user,
+            overrides=overrides,
+            id=call.id,
+            created=int(time.time()),
+            links=self.links,
+        )
 
     def _keeper(self, call: Call, asked: ChatRequest, streams: bool) -> Keeper | None:
         """Where this chat is kept; None where that is not asked for, or not possible."""
@@ -229,6 +225,23 @@ class Service:
         status = {"status": "degraded" if failing else "ok"}
         more = {"failing": failing} if failing else {}
         return Reply(200, JSON, dumps({**status, **self.health.names, **more}), FRESH)
+
+
+def _without_instructions(asked: ChatRequest) -> ChatRequest:
+    """The request where a client may not instruct the model. Raises BadRequest.
+
+    Its instructions are left out where its protocol is lenient, be they an image alone.
+    """
+    system = [place for place, said in enumerate(asked.messages) if said.role == "system"]
+    if asked.lenient and system:
+        said = tuple(each for each in asked.messages if each.role != "system")
+        return replace(asked, messages=said, notes=(*asked.notes, LEFT_OUT))
+    if asked.lenient or asked.verbatim:
+        return asked
+    if words := [place for place in system if asked.messages[place].content.strip()]:
+        place = f"messages[{words[0]}].role"
+        raise BadRequest("must be user or assistant in this deployment", field=place)
+    return asked
 
 
 def _voice(route: str) -> Voice:

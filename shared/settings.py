@@ -23,7 +23,7 @@ from pydantic import (
 
 from shared.overrides import Policy
 from shared.providers import ProviderMetadata
-from shared.providers.listed import read_list
+from shared.providers.listed import LOOPBACK, read_list
 from shared.sentences import sentence
 
 MIB = 1024 * 1024
@@ -39,7 +39,6 @@ class SettingsError(Exception):
 
 Name = Annotated[str, Field(min_length=1)]
 KEY = re.compile(r"[\x21-\x7e]+")
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def _url(value: str) -> str:

@@ -152,6 +152,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | WIRE
     | SERVICE
     | {"shared.content.serve", "shared.dialects.opensearch_errors", "shared.memory.kept"}
+    | {"shared.models.router"}
     | {"shared.aog", "shared.citing", "shared.door", "shared.dialects.openai_request"}
     | {"shared.opensearch", "shared.opensearch.routes"},
     **dict.fromkeys(ADAPTERS | PRIVATE, NOUNS | SEAMS | PLAIN | ADAPTERS | PRIVATE),

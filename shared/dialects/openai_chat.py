@@ -180,4 +180,5 @@ CHAT = Dialect(
     frame=wire.event,
     forms=False,
     notices=True,
+    numbered=True,
 )

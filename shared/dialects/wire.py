@@ -54,6 +54,7 @@ class Dialect(Voice):
     known before the answer goes out with its first piece, and an answer that comes in one piece is
     one event. `forms`: whether a request may be one, with files. `trailer` is what stands behind
     the last event. `notices`: a header tells what was used instead of what was asked for.
+    `numbered`: sources are cited by their place, as `[doc1]`.
     """
 
     media_type: str
@@ -68,6 +69,7 @@ class Dialect(Voice):
     forms: bool = True
     trailer: Callable[[ChatRequest, Answer], list[bytes]] | None = None
     notices: bool = False
+    numbered: bool = False
 
 
 CONVERSATION = "conversation_id"  # the key of a client's state that asks to be remembered

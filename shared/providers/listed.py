@@ -14,7 +14,7 @@ from pydantic_core import from_json
 from shared.providers import REFERENCE, ProviderMetadata, wrong
 
 IDENTITY = "${identity}"  # in the place of a key: a token of the app's own identity
-LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def read_list(
@@ -129,5 +129,5 @@ def _filled(path: str, value: str, environment: Mapping[str, str]) -> str:
 
 def _check_trusted(url: str) -> None:
     parts = urlsplit(url)
-    if parts.scheme != "https" and parts.hostname not in LOCAL_HOSTS:
+    if parts.scheme != "https" and parts.hostname not in LOOPBACK:
         raise ValueError(".url: must be https: no token goes out without TLS")
