@@ -10,6 +10,7 @@ from shared import settings as configuration
 from shared.auth import Access
 from shared.clients import Clients
 from shared.content import Files
+from shared.data_source import Searched
 from shared.door import Door
 from shared.health import Health, Part
 from shared.http import Limits
@@ -28,6 +29,11 @@ from shared.spans import SILENCE, Tracer
 HERE = Path(__file__).parent
 EXPORTERS = {"azure-monitor": "azure.monitor.opentelemetry.exporter:AzureMonitorTraceExporter"}
 SAMPLES = "samples"  # what INDEX_FILE says where they shall answer in any case
+
+OPEN_INDEX = (
+    "AZURE_SEARCH_FIELDS names no field that says who may see what, and sign-in is on: set "
+    "AZURE_SEARCH_INDEX_PUBLIC to true where whoever may sign in may see every document"
+)
 
 log = logging.getLogger("chat")
 
@@ -72,6 +78,7 @@ def build(settings: Settings) -> Service:
         door=Door(
             settings.chat_api_key.get_secret_value() if settings.chat_api_key else None,
             open=not settings.in_azure,
+            search=_searched(settings),
         ),
         links=settings.links,
         tracer=_tracer(settings),
@@ -126,20 +133,36 @@ def _embedded(clients: Clients, path: Path) -> Retriever:
 
 
 def _azure_search(clients: Clients) -> Retriever:
-    from shared.retrieval.azure_search import AzureSearch, Fields
+    from shared.retrieval.azure_fields import Fields
+    from shared.retrieval.azure_search import AzureSearch
     from shared.retrieval.azure_search_client import make_client
 
     settings = clients.settings
     names = ("AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX")
     endpoint, index = configuration.required(settings, *names)
+    fields = Fields(**(settings.search_fields or {}))
+    if settings.sign_in and not fields.restricting and not settings.search_public:
+        raise SettingsError((OPEN_INDEX,))
     return AzureSearch(
         client=make_client(endpoint, index, clients.identity),
-        fields=Fields(**(settings.search_fields or {})),
+        fields=fields,
         seconds=settings.search_seconds,
         embed=None if settings.search_vectorizer else clients.embed,
         vectorizer=settings.search_vectorizer,
         ranking=settings.search_ranking,
         pictures=clients.blobs.picture if clients.blobs else None,
+    )
+
+
+def _searched(settings: Settings) -> Searched:
+    """What a request may say of the one index that is searched."""
+    names = settings.search_fields or {}
+    return Searched(
+        settings.search_endpoint,
+        settings.search_index,
+        filters=settings.allow_client_filters,
+        private=tuple(names.get(name, name) for name in ("oids", "groups")),
+        scores=settings.strictness_scores,
     )
 
 

@@ -72,8 +72,10 @@ class ChatRequest:
     are for a model that takes them, by the names of its client's protocol. `remote` is the remote
     provider to ask where one is asked: its name, or a description of one. `verbatim`: the messages
     are the model's as they are, behind our instructions. Without `retrieval` nothing is searched.
-    `lenient`: instructions of a client's that may not act are left out, and a note says so. `notes`
-    are sentences about what was left out by now. `links` is what links to documents begin with.
+    `data_source` is where it asks to search. Not `in_scope`: the model may know more than the
+    sources. `lenient`: instructions of a client's that may not act are left out, and a note says
+    so. `notes` are sentences about what was left out by now. `links` is what links to documents
+    begin with.
     """
 
     messages: tuple[Message, ...]
@@ -87,6 +89,8 @@ class ChatRequest:
     remote: str | Mapping[str, Any] | None = None
     verbatim: bool = False
     retrieval: bool = True
+    data_source: DataSource | None = None
+    in_scope: bool = True
     lenient: bool = False
     notes: tuple[str, ...] = ()
     links: str = ""
@@ -123,7 +127,9 @@ class Source:
     """A passage that can be cited as `[sourcepage]`.
 
     `score` is the search engine's own (higher is better), `reranker_score` a semantic ranker's.
-    `image` is a data URL, there only where images were asked for and the passage has one.
+    `image` is a data URL, there only where images were asked for and the passage has one. `title`
+    and `url` are what an index that was made elsewhere has of them; without `url` (None) we serve
+    the file.
     """
 
     id: str
@@ -137,11 +143,35 @@ class Source:
     score: float | None = None
     reranker_score: float | None = None
     image: str | None = None
+    title: str | None = None
+    url: str | None = None
 
     def line(self, captions: bool = False) -> str:
         """`sourcepage: content` on one line; captions stand for the content where wanted."""
         text = " . ".join(self.captions) if captions and self.captions else self.content
         return f"{self.sourcepage}: {' '.join(text.split())}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A passage that was found and is not used: its score, or its place in the ranking, is why."""
+
+    source: Source
+    reason: Literal["score", "rerank"]
+
+
+@dataclass(frozen=True, slots=True)
+class DataSource:
+    """Where a request asks to search, and how, as far as the deployment has a say in that.
+
+    `strictness` is 1, for passages that fit badly too, to 5. `filter` is OData, as its client wrote
+    it.
+    """
+
+    endpoint: str
+    index: str
+    strictness: int
+    filter: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +203,7 @@ class Context:
     `images` are the URLs of those that were shown to the model beside the sources' text,
     `instructions` what it was told to do. `conversation` is the id of the one that was begun.
     `whole`: the model gives its answer in one piece. `notes` say what was used instead of what was
-    asked for.
+    asked for. `left_out` was found, too, and may not be cited.
     """
 
     sources: tuple[Source, ...]
@@ -185,6 +215,7 @@ class Context:
     conversation: str | None = None
     whole: bool = False
     notes: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from shared.auth import Access
 from shared.chat import ChatRequest
+from shared.data_source import Searched
 from shared.dialects import openai_chat
 from shared.dialects.wire import Json
 from shared.errors import NoSuchModel, Unauthorized
@@ -36,11 +37,13 @@ class Door:
     """Who may come in: its routes are open to the platform, since most of these clients send no
     header of the platform's.
 
-    `open`: on a laptop, where neither a key nor a sign-in is set up, anyone may.
+    `open`: on a laptop, where neither a key nor a sign-in is set up, anyone may. `search` is what
+    they may say of where to search.
     """
 
     key: str | None = None
     open: bool = True
+    search: Searched = field(default_factory=Searched)
 
     def check(self, access: Access, headers: Mapping[str, str]) -> None:
         """Raise Unauthorized for whoever may not come in."""
@@ -49,6 +52,11 @@ class Door:
         if access.user(headers).signed_in or self._has_key(headers):
             return
         raise Unauthorized(CLOSED)
+
+    def understood(self, call: Call, asked: ChatRequest) -> ChatRequest:
+        """The request, with what its path and its data source say. Raises BadRequest,
+        NoSuchModel."""
+        return self.search.applied(_named(call, asked))
 
     def _has_key(self, headers: Mapping[str, str]) -> bool:
         bearer = headers.get("authorization", "")
@@ -62,7 +70,7 @@ def _same(given: str, key: str) -> bool:
     return hmac.compare_digest(given.encode(errors="replace"), key.encode())
 
 
-def named(call: Call, asked: ChatRequest) -> ChatRequest:
+def _named(call: Call, asked: ChatRequest) -> ChatRequest:
     """The request, for the model in its path where there is one: that wins over the body's.
 
     Raises NoSuchModel for what is no name.

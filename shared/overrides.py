@@ -32,11 +32,15 @@ ModelName = Annotated[str, Field(max_length=200), AfterValidator(_printable)]
 Policy = Literal["always_remote", "always_local", "default"]
 
 
+OURS = ("filter",)
+
+
 class Overrides(BaseModel):
     """What one request may change. None is "unset": the deployment's default holds.
 
     A value of 0 is a value. null and "" are "unset", unknown keys are ignored, a wrong type or
-    range in a known key raises pydantic's ValidationError.
+    range in a known key raises pydantic's ValidationError. `filter`, OData that was seen to narrow
+    a search only, is the app's to set: in a request it is an unknown key.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
@@ -60,13 +64,14 @@ class Overrides(BaseModel):
     prompt_template: str | None = None
     hybrid_policy: Policy | None = None
     model: ModelName | None = None
+    filter: str | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _unset(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
             return given
-        return {key: value for key, value in given.items() if is_set(value)}
+        return {key: it for key, it in given.items() if is_set(it) and key not in OURS}
 
     def asked(self, name: str) -> bool:
         """Whether the request itself set a field to something other than false."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import chain
 from pathlib import Path
 
@@ -21,17 +21,21 @@ LABEL_TOKENS = 8  # of " (image 1)" behind a source's text
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words told to the model: the files of `prompts/`, by name."""
+    """The words told to the model: the files of `prompts/`, by name.
+
+    `beyond` stands for `answer` where the model may know more than the sources.
+    """
 
     answer: str
     rewrite: str
     followups: str
     pipeline: str
+    beyond: str
 
 
 def read_words(folder: Path) -> Words:
-    """Read `answer.txt`, `rewrite.txt`, `followups.txt`, `pipeline.txt`. Raises OSError."""
-    names = ("answer", "rewrite", "followups", "pipeline")
+    """Read `answer.txt` and the other files that the fields are called by. Raises OSError."""
+    names = [field.name for field in fields(Words)]
     return Words(*((folder / f"{name}.txt").read_text("utf-8").strip() for name in names))
 
 

@@ -51,7 +51,8 @@ def _in_front(request: ChatRequest, words: Words, lines: Iterable[str]) -> tuple
     """Our message. Without retrieval there is none: ours are about the sources."""
     if not request.retrieval:
         return ()
-    return (prompts.with_sources(Message("system", words.answer), lines),)
+    told = words.answer if request.in_scope else words.beyond
+    return (prompts.with_sources(Message("system", told), lines),)
 
 
 def _fixed(request: ChatRequest) -> list[Message]:

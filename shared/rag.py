@@ -15,6 +15,7 @@ from shared.chat import (
     Context,
     Done,
     Events,
+    LeftOut,
     Source,
     Step,
     User,
@@ -128,6 +129,7 @@ def begun(asked: ChatRequest, query: str, opened: Opened, instead: Sequence[str]
         told,
         whole="streaming" in opened.model.limits,
         notes=notes,
+        left_out=tuple(unused(found, asking)),
     )
 
 
@@ -170,6 +172,13 @@ def own(source: Source, user: User) -> Source:
     oids = tuple(oid for oid in source.oids if oid == user.oid)
     groups = tuple(group for group in source.groups if group in user.groups)
     return replace(source, oids=oids, groups=groups)
+
+
+def unused(found: Found, asking: prompts.Asked) -> Iterator[LeftOut]:
+    """What was found and may not be cited: the last ones, without room in the prompt, first."""
+    for source in found.sources[asking.fitted :]:
+        yield LeftOut(source, "rerank")
+    yield from found.left_out
 
 
 def left_out(found: Found, asking: prompts.Asked) -> Iterator[str]:

@@ -164,7 +164,7 @@ class Service:
         # In a thread where it is large: reading it would hold up every other answer.
         large = body.size > LARGE
         read = await asyncio.to_thread(dialect.parse, body) if large else dialect.parse(body)
-        asked = self._allowed(engine, call, door.named(call, read))
+        asked = self._allowed(engine, call, self.door.understood(call, read))
         streams = dialect.streams(call.route, body.json)
         keeper = self._keeper(call, asked, streams)
         if keeper is not None:

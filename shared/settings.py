@@ -21,6 +21,7 @@ from pydantic import (
     ValidationInfo,
 )
 
+from shared.index_fields import FieldNames
 from shared.overrides import Policy
 from shared.providers import ProviderMetadata
 from shared.providers.listed import LOOPBACK, read_list
@@ -87,6 +88,12 @@ def _listed(value: Any, info: ValidationInfo) -> Any:
     return read_list(value, info.context or {}, HERE.parent) if isinstance(value, str) else value
 
 
+def _rising(scores: tuple[float, ...]) -> tuple[float, ...]:
+    if list(scores) != sorted(scores):
+        raise ValueError("must not fall: the stricter, the higher the score")
+    return scores
+
+
 def _hosts(value: Any) -> Any:
     if not isinstance(value, str):
         return value
@@ -107,9 +114,8 @@ Container = Annotated[str, AfterValidator(_container)]
 Providers = Annotated[tuple[ProviderMetadata, ...], BeforeValidator(_listed)]
 Hosts = Annotated[frozenset[str], BeforeValidator(_hosts)]
 Key = Annotated[SecretStr, AfterValidator(_key)]
-FieldName = Literal[
-    "id", "content", "sourcepage", "sourcefile", "category", "oids", "groups", "embedding", "image"
-]
+Score = Annotated[float, Field(ge=0, le=4)]
+Scores = Annotated[Json[tuple[Score, Score, Score, Score, Score]], AfterValidator(_rising)]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 Callers = Literal["keys", "signed-in", "anyone"]
 
@@ -137,9 +143,8 @@ class Settings(BaseModel):
     openai_embedding: Name | None = Field(default=None, alias="OPENAI_EMBEDDING_MODEL")
     search_endpoint: Trusted | None = Field(default=None, alias="AZURE_SEARCH_ENDPOINT")
     search_index: Index | None = Field(default=None, alias="AZURE_SEARCH_INDEX")
-    search_fields: Json[dict[FieldName, Name]] | None = Field(
-        default=None, alias="AZURE_SEARCH_FIELDS"
-    )
+    search_fields: FieldNames | None = Field(default=None, alias="AZURE_SEARCH_FIELDS")
+    search_public: bool = Field(default=False, alias="AZURE_SEARCH_INDEX_PUBLIC")
     search_ranking: Name | None = Field(default=None, alias="AZURE_SEARCH_SEMANTIC_CONFIGURATION")
     search_vectorizer: bool = Field(default=False, alias="AZURE_SEARCH_VECTORIZER")
     index_file: Name = Field(default="index.db", alias="INDEX_FILE")
@@ -169,6 +174,10 @@ class Settings(BaseModel):
     trace_exporter: Name | None = Field(default=None, alias="TRACE_EXPORTER")
     trace_ratio: float = Field(default=1, ge=0, le=1, alias="TRACE_RATIO")
     allow_client_prompts: bool = Field(default=False, alias="ALLOW_CLIENT_PROMPTS")
+    allow_client_filters: bool = Field(default=False, alias="ALLOW_CLIENT_FILTERS")
+    strictness_scores: Scores = Field(
+        default="[0.5,1,1.5,2,2.5]", validate_default=True, alias="STRICTNESS_SCORES"
+    )
     default_top: int = Field(default=3, ge=1, le=50, alias="DEFAULT_TOP")
     default_temperature: float = Field(default=0.3, ge=0, le=2, alias="DEFAULT_TEMPERATURE")
     json_limit: int = Field(default=4 * MIB, ge=1, alias="MAX_JSON_BYTES")

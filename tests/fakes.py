@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 
 from shared import errors
-from shared.chat import Delta, Done, Source, Usage, User
+from shared.chat import Delta, Done, Source, ToolCall, Usage, User
 from shared.memory import Conversation, Conversations, Interaction, Interactions, Page, Said
 from shared.models import ModelStream, Prompt
 from shared.models.router import Router
@@ -46,7 +46,13 @@ STANDARD = Source(
 )
 USAGE = Usage(prompt_tokens=40, completion_tokens=9)
 ANSWER = (Delta("Dental care "), Delta("[plans/plus.pdf#page=2]."), Done("stop", usage=USAGE))
-WORDS = Words(answer="Answer.", rewrite="Rewrite.", followups="Ask <<more?>>", pipeline="Search.")
+WORDS = Words(
+    answer="Answer.",
+    rewrite="Rewrite.",
+    followups="Ask <<more?>>",
+    pipeline="Search.",
+    beyond="Answer beyond.",
+)
 
 
 class FakeModel:
@@ -197,7 +203,9 @@ FAILURES: Mapping[str, Callable[[], Exception]] = {
     "timeout": errors.DeadlineExceeded,
     "bug": partial(RuntimeError, "a secret of the inside"),
 }
-ORDERS = "say wait_for release fail_with refuse_with end_with tell_of open_as log_requests flood"
+ORDERS = (
+    "say call wait_for release fail_with refuse_with end_with tell_of open_as log_requests flood"
+)
 ORDER = re.compile(rf"({ORDERS.replace(' ', '|').replace('_', ' ')}) ?(.*)")
 
 
@@ -244,6 +252,11 @@ class ObeyingModel:
         for order, argument in orders:
             if order in ("say", "tell of"):
                 yield Delta(argument if order == "say" else self.state.get(argument, "unknown"))
+            elif order == "call":  # of a tool, in two parts
+                yield Delta("", (ToolCall(0, "call_1", argument, '{"q"'),))
+                yield Delta("", (ToolCall(0, arguments=": 1}"),))
+                yield Done("tool_calls", usage=USAGE)
+                return
             elif order == "flood":  # more than any buffer on the way takes
                 for _ in range(1000):
                     yield Delta("x" * 60_000)

@@ -24,7 +24,7 @@ from shared.ingest.azure_index import Shape
 from shared.ingest.patience import Patience
 from shared.ingest.split import Passage
 from shared.ingest.target import Document
-from shared.retrieval.azure_search import Fields
+from shared.retrieval.azure_fields import Fields
 from tests.fake_service import Service
 from tests.upstream import Server, upstream
 

@@ -29,6 +29,7 @@ ADAPTERS = {
     "shared.models.openai_client",
     "shared.models.served",
     "shared.open_telemetry",
+    "shared.retrieval.azure_fields",
     "shared.retrieval.azure_search",
     "shared.retrieval.azure_search_client",
     "shared.retrieval.local_index",
@@ -65,7 +66,7 @@ OPENSEARCH = {
 FILING = {f"shared.content.{name}" for name in ("conditions", "kinds", "names")}
 ROWS = {
     f"shared.dialects.{name}"
-    for name in "ai_chat aog aog_request openai_chat openai_request rag_chat".split()
+    for name in "ai_chat aog aog_request data_sources openai_chat openai_request rag_chat".split()
 }
 SERVICE = {
     f"shared.{name}"
@@ -110,15 +111,26 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shared.logs": NOUNS | {"shared.spans"},
     "shared.traced": NOUNS | SEAMS | CHOOSING | {"shared.rag", "shared.spans"},
     "shared.imported": {"shared.settings"},
-    "shared.settings": NOUNS | PLAIN | {"shared.providers", "shared.providers.listed"},
+    "shared.settings": NOUNS
+    | PLAIN
+    | {"shared.index_fields", "shared.providers", "shared.providers.listed"},
     "shared.citing": NOUNS,
+    "shared.data_source": NOUNS,
+    "shared.index_fields": set(),
     "shared.framing": NOUNS | {"shared.dialects.wire"},
-    "shared.door": NOUNS | CHOOSING | ROWS | {"shared.auth", "shared.dialects.wire", "shared.http"},
+    "shared.door": NOUNS
+    | CHOOSING
+    | ROWS
+    | {"shared.auth", "shared.data_source", "shared.dialects.wire", "shared.http"},
     "shared.aog": NOUNS | CHOOSING | ROWS | {"shared.dialects.wire", "shared.http"},
     "shared.http": NOUNS | {"shared.dialects.wire"},
     "shared.dialects": WIRE | ROWS,
     **dict.fromkeys(WIRE | ROWS, NOUNS | PLAIN | WIRE),
-    "shared.dialects.openai_chat": NOUNS | PLAIN | WIRE | {"shared.dialects.openai_request"},
+    "shared.dialects.openai_chat": NOUNS
+    | PLAIN
+    | WIRE
+    | {f"shared.dialects.{name}" for name in ("data_sources", "openai_request")},
+    "shared.dialects.openai_request": NOUNS | PLAIN | WIRE | {"shared.dialects.data_sources"},
     "shared.dialects.aog": NOUNS | WIRE | {"shared.dialects.aog_request"},
     **dict.fromkeys(SEARCHING, NOUNS | WIRE | SEARCHING | {"shared.memory", "shared.parts"}),
     "shared.opensearch": NOUNS
@@ -176,7 +188,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | CHOOSING
     | {"shared.imported", "shared.models.provider", "shared.spans"}
     | {f"shared.{name}" for name in ("auth", "clients", "door", "health", "http", "prompt")}
-    | {"shared.rag", "shared.service", "shared.settings"},
+    | {"shared.data_source", "shared.rag", "shared.service", "shared.settings"},
     "function_app": {
         f"shared.{name}" for name in ("bootstrap", "errors", "http", "logs", "settings")
     }

@@ -12,7 +12,8 @@ from shared import errors
 from shared.chat import User
 from shared.overrides import Overrides
 from shared.retrieval import MOST_PICTURES
-from shared.retrieval.azure_search import AzureSearch, Fields
+from shared.retrieval.azure_fields import Fields
+from shared.retrieval.azure_search import AzureSearch
 from tests.fake_search import Search, document
 from tests.filling import certificates, connected
 from tests.test_azure_search import DOCS, READERS, SELECT, USERS

@@ -22,7 +22,7 @@ from shared.ingest.azure_index import Shape, Vectorizer
 from shared.ingest.patience import meaning
 from shared.ingest.target import UNFINISHED, Document, Refused, Unusable
 from shared.names import decoded, encoded
-from shared.retrieval.azure_search import Fields
+from shared.retrieval.azure_fields import Fields
 from tests.fake_index import Index
 from tests.fake_service import Service
 from tests.filling import NOWHERE, Heard, document, fill, run, service

@@ -258,13 +258,17 @@ WRONG: list[tuple[Any, str]] = [
     ),
     ({"messages": [user("x"), {"role": "assistant", "content": "y"}]}, "messages[1].role"),
     ({"messages": [{"role": "tool", "content": "x"}]}, "messages"),
+    (
+        {"messages": [user("x"), {"role": "tool", "content": "y"}]},
+        "messages[1].tool_call_id",
+    ),
     ({**HELLO, "n": 2}, "n"),
     ({**HELLO, "logprobs": True}, "logprobs"),
     ({**HELLO, "temperature": 3}, "temperature"),
     ({**HELLO, "max_tokens": 0}, "max_tokens"),
     ({**HELLO, "tools": [{"type": "function"}]}, "tools[0].function"),
     ({**HELLO, "functions": [{"name": "f"}]}, "functions"),
-    ({**HELLO, "data_sources": [{"type": "azure_search"}]}, "data_sources"),
+    ({**HELLO, "data_sources": [{"type": "azure_search"}]}, "data_sources[0].parameters"),
     ({**HELLO, "stream": "yes"}, "stream"),
     ({**HELLO, "model": "a\nb"}, "model"),
 ]

@@ -17,7 +17,7 @@ from shared.ingest.indexer_parts import Plan
 from shared.ingest.patience import Patience
 from shared.ingest.serviced import metadata
 from shared.ingest.target import Refused, Unusable
-from shared.retrieval.azure_search import Fields
+from shared.retrieval.azure_fields import Fields
 from tests.fake_index import Index
 from tests.fake_indexers import IndexerService, ended
 from tests.filling import Heard, certificates, connected

@@ -171,6 +171,16 @@ def test_a_folder_with_rules_does_not_go_beside_what_an_indexer_put(
     assert not any(doc["groups"] for doc in index.docs.values())
 
 
+@pytest.mark.parametrize("fields", ["on-your-data", '{"groups": null}', '{"title": "name"}'])
+def test_an_index_made_elsewhere_is_not_written(azure: Azure, folder: Path, fields: str) -> None:
+    settings = {**azure.settings, "AZURE_SEARCH_INDEX": "theirs", "AZURE_SEARCH_FIELDS": fields}
+    done = ingested(str(folder), **settings)
+
+    assert done.returncode == 1
+    assert "AZURE_SEARCH_FIELDS is for an index made elsewhere" in done.stderr
+    assert "theirs" not in azure.search.indexes
+
+
 def test_a_storage_that_is_named_later_gets_the_files_too(azure: Azure, folder: Path) -> None:
     settings = {**azure.settings, "AZURE_SEARCH_INDEX": "moved"}
     elsewhere = {**settings, "AZURE_STORAGE_CONTAINER": "moved"}

@@ -26,7 +26,7 @@ from shared.ingest.folder import listing
 from shared.ingest.local import COMMIT_AFTER
 from shared.ingest.run import Run
 from shared.overrides import Overrides
-from shared.retrieval.azure_search import Fields
+from shared.retrieval.azure_fields import Fields
 from shared.retrieval.local_index import LocalIndex
 from shared.retrieval.local_state import stamp
 from tests import corpus

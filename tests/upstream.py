@@ -27,8 +27,10 @@ KNOWN = {
     "max_completion_tokens",
     "reasoning_effort",
     "tools",
+    "top_p",
+    "stop",
 }
-NOT_FOR_REASONING = {"temperature", "max_tokens"}
+NOT_FOR_REASONING = {"temperature", "max_tokens", "top_p", "stop"}
 
 
 @dataclass(frozen=True)
@@ -174,6 +176,9 @@ def strict(body: Any) -> list[Step] | None:
         unknown.append("reasoning_effort")
     if unknown:
         return error(400, code="unsupported_parameter", param=unknown[0])
+    for place, said in enumerate(body.get("messages", ())):
+        if said["role"] == "tool" and not said.get("tool_call_id"):
+            return error(400, code="invalid_value", param=f"messages.[{place}].tool_call_id")
     return None
 
 

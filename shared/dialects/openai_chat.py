@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from shared.chat import Answer, ChatRequest, Context, Delta, Done, Event, Message, Source
-from shared.dialects import openai_request, tools, wire
+from shared.dialects import data_sources, openai_request, tools, wire
 from shared.dialects.wire import Dialect, Json
 from shared.errors import (
     BadRequest,
@@ -59,8 +59,8 @@ def status(failure: ChatError, body: Any = None) -> int:
 
 def error(failure: ChatError, body: Any = None) -> Json:
     """A failure in OpenAI's shape."""
-    known, param = failure, failure.field
-    message = f"{failure.field}: {failure.message}" if failure.field else failure.message
+    known, param = failure, data_sources.path(failure.field)
+    message = f"{param}: {failure.message}" if param else failure.message
     if _refused(failure, body) and not isinstance(failure, ContentFiltered | TooLong):
         known, param = BadRequest(), failure.param
         message = "The model did not accept the request."
@@ -122,27 +122,55 @@ def _envelope(asked: ChatRequest, known: Context, kind: str, choices: list[Json]
 
 
 def context(asked: ChatRequest, known: Context) -> Json:
-    """The sources, as On Your Data told them, and what was searched for."""
+    """The sources, as On Your Data told them, and what was searched for: what is asked for."""
     queries = [step.description for step in known.steps if step.title == "Generated search query"]
+    wanted = asked.state["include_contexts"]
+    told: Json = {}
+    if "citations" in wanted:
+        told["citations"] = [_citation(asked.links, source) for source in known.sources]
+    if "intent" in wanted:
+        told["intent"] = json.dumps(queries, ensure_ascii=False)
+    if "all_retrieved_documents" in wanted:
+        found: list[tuple[Source, str | None]] = [(source, None) for source in known.sources]
+        found += [(each.source, each.reason) for each in known.left_out]
+        told["all_retrieved_documents"] = [
+            _citation(asked.links, source) | _retrieved(source, reason, queries)
+            for source, reason in found
+        ]
+    return told
+
+
+def _retrieved(source: Source, reason: str | None, queries: Sequence[Any]) -> Json:
+    """What On Your Data told of a passage beside its citation."""
     return {
-        "citations": [_citation(asked.links, source) for source in known.sources],
-        "intent": json.dumps(queries, ensure_ascii=False),
+        "search_queries": list(queries),
+        "data_source_index": 0,
+        "original_search_score": source.score,
+        "rerank_score": source.reranker_score,
+        **({"filter_reason": reason} if reason else {}),
     }
 
 
 def _citation(links: str, source: Source) -> Json:
+    return {
+        "content": source.content,
+        "title": source.title or source.sourcepage,
+        "url": _url(links, source),
+        "filepath": source.sourcefile,
+        "chunk_id": source.id,
+    }
+
+
+def _url(links: str, source: Source) -> str:
+    """Where the passage can be read: the index's own address where it has them, else our route."""
+    if source.url is not None:
+        return source.url
     file, _, place = source.sourcepage.partition("#")
     if not source.sourcepage.startswith(source.sourcefile):
         file, place = source.sourcepage, ""
     elif file != source.sourcefile:  # whose name has a # in it
         file, place = source.sourcefile, source.sourcepage[len(source.sourcefile) + 1 :]
-    return {
-        "content": source.content,
-        "title": source.sourcepage,
-        "url": f"{links}/content/{quote(file)}" + (f"#{quote(place, safe='=&')}" if place else ""),
-        "filepath": source.sourcefile,
-        "chunk_id": source.id,
-    }
+    return f"{links}/content/{quote(file)}" + (f"#{quote(place, safe='=&')}" if place else "")
 
 
 def _usage(known: Context, done: Done, text: str) -> Json:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from shared.chat import ChatRequest, Message
 from shared.dialects import tools
+from shared.dialects.data_sources import CONTEXTS, AzureSearchSource
 from shared.dialects.request import UNSAYABLE
 from shared.dialects.tools import FAST, Called
 from shared.dialects.wire import Body, Json
@@ -24,7 +26,13 @@ OPTIONS = (
     *("frequency_penalty", "presence_penalty", "reasoning_effort"),
 )
 ROLES = {"developer": "system", "function": "tool"}
-LEFT_OUT = "system and developer messages were left out: this deployment has its own instructions."
+LEFT_OUT = (
+    "system and developer messages, and role_information, were left out: this deployment has its "
+    "own instructions."
+)
+
+
+ANSWER_NOTHING = "tool messages without a tool_call_id were left out: they answer no call."
 
 
 def _address(url: str) -> str:
@@ -94,6 +102,7 @@ class _Frame(BaseModel):
     max_completion_tokens: Whole | None = Field(default=None, ge=1, lt=2**31)
     n: Whole | None = Field(default=None, ge=1)
     logprobs: bool | None = None
+    data_sources: Annotated[list[AzureSearchSource], Field(max_length=1)] | None = None
 
 
 def refused(field: str, message: str) -> BadRequest:
@@ -113,14 +122,32 @@ def parse(body: Body) -> ChatRequest:
     _check(frame, given)
     messages = tuple(_message(f"messages[{i}]", each) for i, each in enumerate(frame.messages))
     _check_last(messages)
-    return ChatRequest(
-        messages,
-        Overrides(temperature=frame.temperature, seed=frame.seed, model=frame.model or None),
+    answering = tuple(each for each in messages if not _answers_nothing(each))
+    overrides = Overrides(temperature=frame.temperature, seed=frame.seed, model=frame.model or None)
+    usage = bool(frame.stream_options and frame.stream_options.include_usage)
+    asked = ChatRequest(
+        answering,
+        overrides,
         tools=tuple(given.get("tools") or ()),
-        state={"include_usage": bool(frame.stream_options and frame.stream_options.include_usage)},
+        state={"include_usage": usage, "include_contexts": CONTEXTS},
         options=_options(frame, given),
         verbatim=True,
         lenient=True,
+        notes=() if len(answering) == len(messages) else (ANSWER_NOTHING,),
+    )
+    return _searching(asked, frame.data_sources[0]) if frame.data_sources else asked
+
+
+def _searching(asked: ChatRequest, source: AzureSearchSource) -> ChatRequest:
+    """The request with its data source."""
+    given = source.parameters
+    return replace(
+        asked,
+        messages=(*source.instructions, *asked.messages),
+        overrides=asked.overrides.model_copy(update=source.overrides),
+        state={**asked.state, "include_contexts": given.include_contexts},
+        data_source=source.source,
+        in_scope=given.in_scope,
     )
 
 
@@ -128,8 +155,11 @@ def _frame(given: Mapping[str, Any]) -> _Frame:
     try:
         return _Frame.model_validate(given)
     except ValidationError as failure:
-        # Of a union that does not fit the last branch is told, which is the longer one.
-        error = failure.errors(include_url=False, include_input=False)[-1]
+        first, *more = failure.errors(include_url=False, include_input=False)
+        *place, branch = first["loc"]
+        # Of a content that fits no branch the last one is told, which is the longer one.
+        same = [each for each in more if branch == "str" and [*each["loc"]][: len(place)] == place]
+        error = (same or [first])[-1]
         raise refused(_path(error["loc"]), sentence(error)) from None
 
 
@@ -149,19 +179,25 @@ def _check(frame: _Frame, given: Mapping[str, Any]) -> None:
         raise refused("logprobs", "are not given here")
     if given.get("functions"):
         raise refused("functions", "are not read here: offer them as tools")
-    if given.get("data_sources"):
-        raise refused(
-            "data_sources", "are not read here: leave them out; the configured index is searched"
-        )
+
+
+def _answers_nothing(said: Message) -> bool:
+    """Whether it is a tool's message that answers no call, as no model takes it.
+
+    The sample app of On Your Data sends the `context` of its earlier answers so.
+    """
+    told = said.given or {}
+    return said.role == "tool" and said.tool_call_id is None and "name" not in told
 
 
 def _check_last(messages: tuple[Message, ...]) -> None:
     if not any(said.role == "user" and said.content.strip() for said in messages):
         raise refused("messages", "at least one must be the user's, with a text")
+    last = f"messages[{len(messages) - 1}]"
     if messages[-1].role not in ("user", "tool"):
-        raise refused(
-            f"messages[{len(messages) - 1}].role", "the last one is the user's or a tool's"
-        )
+        raise refused(f"{last}.role", "the last one is the user's or a tool's")
+    if _answers_nothing(messages[-1]):
+        raise refused(f"{last}.tool_call_id", "is required")
 
 
 def _options(frame: _Frame, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from shared.ingest.patience import Patience
 from shared.ingest.split import Passage, key_of
 from shared.ingest.target import UNFINISHED, Document, Unusable
 from shared.names import decoded, encoded
-from shared.retrieval.azure_search import Fields
+from shared.retrieval.azure_fields import Fields
 from shared.retrieval.odata import quoted
 
 NOT_WHOLE = "unfinished"  # the mark of a file that is being put

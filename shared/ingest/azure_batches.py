@@ -10,7 +10,7 @@ from typing import Any
 from shared.ingest.azure_index import FINGERPRINT
 from shared.ingest.split import Passage
 from shared.ingest.target import Document
-from shared.retrieval.azure_search import Fields
+from shared.retrieval.azure_fields import Fields
 
 Action = dict[str, Any]
 

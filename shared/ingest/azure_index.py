@@ -22,7 +22,7 @@ from azure.search.documents.indexes.models import (
     VectorSearchProfile,
 )
 
-from shared.retrieval.azure_search import Fields
+from shared.retrieval.azure_fields import Fields
 
 FINGERPRINT, PARENT = "fingerprint", "parent"  # what the chat never asks for
 RANKING = "default"  # the semantic configuration

@@ -175,9 +175,9 @@ def searched(
 
 
 def shape(settings: Settings, dimensions: int, options: Options) -> Shape:
-    """What the index in Azure AI Search is like."""
+    """What the index in Azure AI Search is like. Raises SettingsError."""
     from shared.ingest.azure_index import Shape, Vectorizer
-    from shared.retrieval.azure_search import Fields
+    from shared.retrieval.azure_fields import Fields
 
     endpoint, deployment = settings.azure_openai_endpoint, settings.azure_openai_embedding
     vectorizer = None
@@ -185,4 +185,11 @@ def shape(settings: Settings, dimensions: int, options: Options) -> Shape:
         vectorizer = Vectorizer(endpoint, deployment, options.embedding_model or deployment)
     (index,) = configuration.required(settings, "AZURE_SEARCH_INDEX")
     fields = Fields(**(settings.search_fields or {}))
+    if not fields.ours:
+        raise SettingsError(
+            (
+                "AZURE_SEARCH_FIELDS is for an index made elsewhere, which is read and never "
+                "written: name another AZURE_SEARCH_INDEX, and leave the fields out",
+            )
+        )
     return Shape(index, fields, dimensions or None, vectorizer)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from shared.chat import Source, User
+from shared.chat import LeftOut, Source, User
 from shared.overrides import Overrides
 
 Embed = Callable[[Sequence[str]], Awaitable[list[list[float]]]]
@@ -21,12 +21,14 @@ class Found:
     """What a search gave: passages in rank order, and how it was really done.
 
     `props` goes into the thought about the search. `notes` are sentences for whatever was asked
-    of the search and cannot be done here: each says what was used instead.
+    of the search and cannot be done here: each says what was used instead. `left_out` was found,
+    and its scores are too low.
     """
 
     sources: tuple[Source, ...]
     props: Mapping[str, Any]
     notes: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
 
 class Retriever(Protocol):
@@ -43,7 +45,8 @@ class Retriever(Protocol):
 
         A passage without oids and groups is public. Any other is seen when an enabled filter
         (`use_oid_security_filter`, `use_groups_security_filter`) matches the user. `query` is any
-        text at all. Raises a ChatError: TooManyRequests, Unavailable, Misconfigured.
+        text at all. `overrides.filter` narrows it, or is a BadRequest: never left out. Raises a
+        ChatError: TooManyRequests, Unavailable, Misconfigured.
         """
         ...
 

@@ -4,42 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from azure.search.documents.aio import SearchClient
 from azure.search.documents.models import VectorizableTextQuery, VectorizedQuery, VectorQuery
 
-from shared.chat import Source, User
+from shared.chat import LeftOut, Source, User
+from shared.errors import BadRequest
 from shared.overrides import UNSET, Overrides
 from shared.retrieval import Embed, Found
-from shared.retrieval.azure_search_client import NoRanker, translated
+from shared.retrieval.azure_fields import CHUNK, METADATA, Fields
+from shared.retrieval.azure_search_client import Misfit, NoRanker, translated
 from shared.retrieval.notes import Done
 from shared.retrieval.odata import condition, quoted, visible
 from shared.retrieval.pictures import Pictures, pictured
 
 NEIGHBOURS = 50  # what each vector query gives to the ranking; the service's own advice for hybrid
 PART = "semantic_ranker gave a part only: the passages are in the order of the search."
-
-
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """What the index calls what we call so."""
-
-    id: str = "id"
-    content: str = "content"
-    sourcepage: str = "sourcepage"
-    sourcefile: str = "sourcefile"
-    category: str = "category"
-    oids: str = "oids"
-    groups: str = "groups"
-    embedding: str = "embedding"
-    image: str = "image"
-
-    def selected(self, images: bool = False) -> list[str]:
-        """The fields that a hit is asked for: all but the vector; the picture's where wanted."""
-        names = (self.id, self.content, self.sourcepage, self.sourcefile, self.category)
-        return [*names, self.oids, self.groups, *((self.image,) if images else ())]
 
 
 @dataclass(slots=True)
@@ -71,27 +54,45 @@ class AzureSearch:
         asked = self._asked(user, query, overrides, mode) | await self._vectors(mode, query)
         try:
             ranking = self._ranking(query, overrides) if ranked else {}
-            hits = await self._hits(asked | ranking)
+            hits = await self._narrowed(asked | ranking, user, overrides)
         except NoRanker:
             self.ranking, ranked = None, False
-            hits = await self._hits(asked)
-        done = Done(mode, ranked, self.fields.embedding, images=self.pictures is not None)
-        found = tuple(self._source(hit) for hit in hits)
+            hits = await self._narrowed(asked, user, overrides)
+        done = self._done(mode, ranked)
+        found = tuple(self.fields.source(hit) for hit in hits)
         part = ranked and any(source.reranker_score is None for source in found)
-        sources, missing = await self._pictured(enough(found, overrides, ranked), hits, overrides)
+        used, left_out = sorted_out(found, overrides, ranked)
+        sources, missing = await self._pictured(used, hits, overrides)
         notes = (*done.notes(overrides), *((PART,) if part else ()), *missing)
-        return Found(sources, done.props(overrides), notes)
+        return Found(sources, done.props(overrides), notes, left_out)
+
+    def _done(self, mode: str, ranked: bool) -> Done:
+        return Done(
+            mode,
+            ranked,
+            self.fields.embedding,
+            images=self.pictures is not None,
+            categories=bool(self.fields.category),
+        )
 
     async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
-        """Whether `user` may see any passage of a file. Raises ChatErrors."""
-        ours = visible(self.fields, user, overrides)
+        """Whether `user` may see any passage of a file. Raises ChatErrors.
+
+        Where the index has addresses of its own, its files are not ours to open.
+        """
+        if self.fields.url:
+            return False
+        parts = visible(self.fields, user, overrides), self._is(sourcefile)
         asked = {
             "search_text": "*",
-            "filter": f"{ours} and {self.fields.sourcefile} eq {quoted(sourcefile)}",
+            "filter": " and ".join(filter(None, parts)),
             "select": [self.fields.id],
             "top": 1,
         }
         return bool(await self._hits(asked))
+
+    def _is(self, sourcefile: str) -> str:
+        return f"{self.fields.sourcefile} eq {quoted(sourcefile)}"
 
     async def _pictured(
         self, found: tuple[Source, ...], hits: Sequence[Mapping[str, Any]], overrides: Overrides
@@ -103,7 +104,7 @@ class AzureSearch:
         return await pictured(found, keys, self.pictures, self.seconds)
 
     def _mode(self, overrides: Overrides) -> str:
-        if not self.vectorizer and self.embed is None:
+        if not self.fields.embedding or (not self.vectorizer and self.embed is None):
             return "text"
         return overrides.retrieval_mode or "hybrid"
 
@@ -137,38 +138,57 @@ class AzureSearch:
             **(captions if overrides.semantic_captions else {}),
         }
 
+    async def _narrowed(
+        self, asked: Mapping[str, Any], user: User, overrides: Overrides
+    ) -> list[dict[str, Any]]:
+        """The hits; a filter of the client's that the service does not take is a BadRequest."""
+        try:
+            return await self._hits(asked)
+        except Misfit as refused:
+            if overrides.filter is None:
+                raise
+            ours = condition(self.fields, user, overrides.model_copy(update={"filter": None}))
+            await self._hits({**asked, "filter": ours, "top": 0})  # is it the filter?
+            said = "the search service does not take it"
+            raise BadRequest(said, field="filter", cause=refused.cause) from None
+
     async def _hits(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The hits. An index that has another name for a passage's number is asked by it then."""
+        try:
+            return await self._sent(asked)
+        except Misfit:
+            if not self.fields.chunk or CHUNK not in asked["select"]:
+                raise
+            select = [METADATA if name == CHUNK else name for name in asked["select"]]
+            with suppress(Misfit):
+                hits = await self._sent({**asked, "select": select})
+                self.fields = replace(self.fields, chunk=METADATA)
+                return hits
+            raise
+
+    async def _sent(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
         with translated():
             async with asyncio.timeout(self.seconds):
                 # nothing is sent before the first hit is asked for
                 return [hit async for hit in await self.client.search(**asked)]
 
-    def _source(self, hit: Mapping[str, Any]) -> Source:
-        fields = self.fields
-        captions = hit.get("@search.captions") or ()
-        return Source(
-            id=str(hit.get(fields.id) or ""),
-            content=str(hit.get(fields.content) or ""),
-            sourcepage=str(hit.get(fields.sourcepage) or ""),
-            sourcefile=str(hit.get(fields.sourcefile) or ""),
-            category=hit.get(fields.category) or None,
-            oids=tuple(hit.get(fields.oids) or ()),
-            groups=tuple(hit.get(fields.groups) or ()),
-            captions=tuple(caption.text for caption in captions if caption.text),
-            score=hit.get("@search.score"),
-            reranker_score=hit.get("@search.reranker_score"),
-        )
 
-
-def enough(sources: Sequence[Source], overrides: Overrides, ranked: bool) -> tuple[Source, ...]:
-    """The sources whose scores are high enough."""
+def sorted_out(
+    sources: Sequence[Source], overrides: Overrides, ranked: bool
+) -> tuple[tuple[Source, ...], tuple[LeftOut, ...]]:
+    """The sources whose scores are high enough, and the others."""
     least = overrides.minimum_search_score
     ranked_least = overrides.minimum_reranker_score if ranked else None
-    return tuple(
-        source
-        for source in sources
-        if reaches(source.score, least) and reaches(source.reranker_score, ranked_least)
-    )
+    used: list[Source] = []
+    left_out: list[LeftOut] = []
+    for source in sources:
+        if not reaches(source.score, least):
+            left_out.append(LeftOut(source, "score"))
+        elif not reaches(source.reranker_score, ranked_least):
+            left_out.append(LeftOut(source, "rerank"))
+        else:
+            used.append(source)
+    return tuple(used), tuple(left_out)
 
 
 def reaches(score: float | None, least: float | None) -> bool:

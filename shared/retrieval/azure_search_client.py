@@ -18,6 +18,10 @@ CONNECT_SECONDS, READ_SECONDS = 5, 30
 WITHOUT_RANKER = "SemanticQueriesNotAvailable"
 
 
+class Misfit(Misconfigured):
+    """The service does not take what was asked of it."""
+
+
 class NoRanker(Exception):
     """The service has no semantic ranker."""
 
@@ -57,6 +61,6 @@ def refusal(error: HttpResponseError) -> Exception:
         case 404:
             return Misconfigured(cause=f"{cause}: is AZURE_SEARCH_INDEX right?")
         case 400:
-            return Misconfigured(cause=f"{cause}: do the index's fields fit?")
+            return Misfit(cause=f"{cause}: do the index's fields fit?")
         case _:
             return Unavailable(retry_after=waits.asked(headers), cause=cause)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from shared.chat import Source, User
-from shared.errors import ChatError, Misconfigured, Unavailable
+from shared.errors import BadRequest, ChatError, Misconfigured, Unavailable
 from shared.overrides import Overrides
 from shared.retrieval import Embed, Found
 from shared.retrieval.local_search import Asked, by_both, by_vector, by_words, is_readable, worded
@@ -110,8 +110,10 @@ class LocalIndex:
         """The best passages for `query` that `user` may see. Raises ChatErrors.
 
         Their score is bm25 for a search by words, the cosine for one by vectors, and what
-        reciprocal rank fusion gives for both.
+        reciprocal rank fusion gives for both. It knows no filters but its own.
         """
+        if overrides.filter is not None:
+            raise BadRequest("is not for the embedded index", field="filter")
         return await self._steadily(partial(self._found, Asked(user, query, overrides)))
 
     async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:

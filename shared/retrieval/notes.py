@@ -24,7 +24,8 @@ class Done:
     """What a search did: its mode, whether a ranker went over its hits, its vector field.
 
     `unlike` says why the mode is another than the one that was asked for; `images`
-    whether it gives the pictures of its passages where they are asked for.
+    whether it gives the pictures of its passages where they are asked for, `categories` whether
+    they have any.
     """
 
     mode: str = "text"
@@ -32,10 +33,13 @@ class Done:
     field: str = USUAL_FIELD
     unlike: str = NO_VECTORS
     images: bool = False
+    categories: bool = True
 
     def props(self, overrides: Overrides) -> dict[str, Any]:
         """For the thought about the search."""
-        names = ("include_category", "exclude_category", "minimum_search_score")
+        names = ["minimum_search_score"]
+        if self.categories:
+            names = ["include_category", "exclude_category", *names]
         asked = {name: getattr(overrides, name) for name in names if overrides.asked(name)}
         return {
             "has_vector": self.mode != "text",
@@ -63,6 +67,9 @@ class Done:
         for name, reason in _RANKED.items():
             if overrides.asked(name) and not self.ranked:
                 yield f"{name} was left out: {reason}."
+        for name in ("include_category", "exclude_category"):
+            if overrides.asked(name) and not self.categories:
+                yield f"{name} was left out: this index has no categories."
         if overrides.asked("use_gpt4v") and not self.images:
             yield "use_gpt4v was left out: there are no images of the documents here."
         seen = self.images and overrides.asked("use_gpt4v")

@@ -1,0 +1,204 @@
+"""An index that the tools of "Azure OpenAI On Your Data" made, used as it is, by one setting."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from shared.bootstrap import build, start
+from shared.settings import SettingsError, read
+from tests.fake_search import Search
+from tests.test_azure_search import app, home
+from tests.upstream import answer, streaming
+
+__all__ = ["home"]  # a fixture
+
+PRESET = {"AZURE_SEARCH_FIELDS": "on-your-data"}
+ROUTE = "/v1/chat/completions"
+QUESTION = [{"role": "user", "content": "deductible"}]
+BASE = ["id", "content", "filepath", "title", "url"]
+SITE = "https://site.example/plans"
+
+
+def passage(id: str, filepath: str | None, number: str, key: str) -> dict[str, Any]:
+    place = {"chunk_id": number} if key == "chunk_id" else {key: json.dumps({"chunk_id": number})}
+    file = {"filepath": filepath, "title": f"About {id}", "url": f"{SITE}/{id}"}
+    return {"id": id, "content": f"The deductible in {id}.", **file, **place}
+
+
+def passages(key: str) -> list[dict[str, Any]]:
+    return [
+        passage("p0", "plans/a[1].pdf", "0", key),
+        passage("p1", "plans/a[1].pdf", "1", key),
+        passage("p2", None, "0", key),
+    ]
+
+
+@contextmanager
+def theirs(home: Path, key: str = "chunk_id", **more: str) -> Iterator[Any]:
+    """The app over such an index, whose passages have their number in `key`."""
+    with app(home, **PRESET, CHAT_MODEL="openai", **more) as parts:
+        search: Search = parts[0]
+        search.docs, search.sample = passages(key), passage("x", "x", "0", key)
+        search.selects = ({*BASE, key}, {"id"})
+        yield parts
+
+
+def chat(client: httpx.Client, **more: Any) -> httpx.Response:
+    return client.post(ROUTE, json={"messages": QUESTION, **more})
+
+
+@pytest.mark.parametrize("key", ["chunk_id", "metadata"])
+def test_each_passage_is_cited_by_its_own_marker(home: Path, key: str) -> None:
+    with theirs(home, key) as (search, model, client):
+        client.get("/health")
+        search.asked.clear()
+        cited = "[plans/a%5B1%5D.pdf#1], [About p2#0], [plans/a%5B1%5D.pdf]."
+        model.plan += [streaming(answer(*cited))] * 2
+        message = chat(client).json()["choices"][0]["message"]
+        pages = client.post("/chat", json={"messages": QUESTION}).json()
+
+    assert message["content"] == "[doc2], [doc3], [plans/a%5B1%5D.pdf]."
+    assert message["context"]["citations"] == [
+        {
+            "content": f"The deductible in {id}.",
+            "title": f"About {id}",
+            "url": f"{SITE}/{id}",
+            "filepath": file,
+            "chunk_id": id,
+        }
+        for id, file in (("p0", "plans/a[1].pdf"), ("p1", "plans/a[1].pdf"), ("p2", "About p2"))
+    ]
+    markers = ["plans/a%5B1%5D.pdf#0", "plans/a%5B1%5D.pdf#1", "About p2#0"]
+    assert pages["context"]["data_points"]["citations"] == markers
+    for asked in search.asked:
+        assert set(asked.body["select"].split(",")) == {*BASE, key}
+        assert "filter" not in asked.body
+
+
+def test_its_files_are_its_own_to_show(home: Path) -> None:
+    folder = home / "files" / "plans"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "a.md").write_text("Not for the app to show.")
+    with theirs(home, DOCUMENTS_PATH=str(folder.parent)) as (search, _, client):
+        assert client.get("/content/plans/a.md").status_code == 404
+        assert search.asked == []
+
+
+def test_its_vectors_are_searched(home: Path) -> None:
+    with theirs(home, OPENAI_EMBEDDING_MODEL="e") as (search, _, client):
+        assert chat(client).status_code == 200
+        (vectors,) = search.asked[-1].body["vectorQueries"]
+
+    assert vectors["fields"] == "contentVector"
+
+
+def test_which_of_the_two_names_it_has_is_found_out_once_by_whoever_asks(home: Path) -> None:
+    with theirs(home, "metadata") as (search, _, client), ThreadPoolExecutor(8) as pool:
+        statuses = {got.status_code for got in pool.map(lambda _: chat(client), range(8))}
+        search.asked.clear()
+        last = chat(client).status_code
+
+    assert (statuses, last, len(search.asked)) == ({200}, 200, 1)
+
+
+def test_a_filter_narrows_it_and_a_wrong_one_is_told(home: Path) -> None:
+    with theirs(home, ALLOW_CLIENT_FILTERS="true") as (search, _, client):
+        where = {"endpoint": search.url, "index_name": "docs"}
+
+        def narrowed(condition: str) -> httpx.Response:
+            parameters = {**where, "filter": condition}
+            sources = [{"type": "azure_search", "parameters": parameters}]
+            return chat(client, data_sources=sources)
+
+        right = narrowed("filepath eq 'plans/a[1].pdf'").json()
+        sent = search.asked[-1].body["filter"]
+        wrong = narrowed("nothing eq 'x'")
+        after = chat(client)
+
+    citations = right["choices"][0]["message"]["context"]["citations"]
+    assert [each["chunk_id"] for each in citations] == ["p0", "p1"]
+    assert sent == "(filepath eq 'plans/a[1].pdf')"
+    assert wrong.status_code == 400
+    assert after.status_code == 200
+
+
+def test_what_the_index_does_not_have_is_told(home: Path) -> None:
+    with theirs(home) as (search, _, client):
+        body = {
+            "messages": QUESTION,
+            "context": {"overrides": {"include_category": "plans"}},
+        }
+        thoughts = client.post("/chat", json=body).json()["context"]["thoughts"]
+
+    assert thoughts[4]["description"] == [
+        "include_category was left out: this index has no categories."
+    ]
+    assert "include_category" not in thoughts[1]["props"]
+    assert "filter" not in search.asked[-1].body
+
+
+SEARCH = {"AZURE_SEARCH_ENDPOINT": "https://s.search.windows.net", "AZURE_SEARCH_INDEX": "docs"}
+OPEN = [
+    {**PRESET, **SEARCH},
+    {**SEARCH, "AZURE_SEARCH_FIELDS": '{"oids": null, "groups": null}'},
+]
+
+
+@pytest.mark.parametrize("settings", OPEN)
+def test_with_sign_in_it_has_to_be_called_public(settings: dict[str, str]) -> None:
+    signed_in = {**settings, "WEBSITE_AUTH_ENABLED": "true"}
+    (problem,) = start(signed_in).problems
+
+    assert "AZURE_SEARCH_INDEX_PUBLIC" in problem
+    assert not start(settings).problems
+    assert not start({**signed_in, "AZURE_SEARCH_INDEX_PUBLIC": "true"}).problems
+    with pytest.raises(SettingsError):
+        build(read(signed_in))
+
+
+@pytest.mark.parametrize("there", ["oids", "groups"])
+def test_an_index_with_one_of_the_two_is_filtered_by_it(home: Path, there: str) -> None:
+    fields = {"oids": None, "groups": None, "category": None} | {there: there}
+    settings = {
+        "AZURE_SEARCH_FIELDS": json.dumps(fields),
+        "CHAT_MODEL": "openai",
+        "WEBSITE_AUTH_ENABLED": "true",
+        "CHAT_API_KEY": "k",
+    }
+    with app(home, **settings) as (search, _, client):
+        chat_as = {"api-key": "k"}
+        client.post(ROUTE, json={"messages": QUESTION}, headers=chat_as)
+        anna = {"x-ms-client-principal-id": "anna"}
+        client.post(ROUTE, json={"messages": QUESTION}, headers=anna)
+
+    public = f"((not {there}/any()))"
+    own = " or oids/any(o: o eq 'anna')" if there == "oids" else ""
+    assert [asked.body["filter"] for asked in search.asked] == [
+        public,
+        f"{public.removesuffix(')')}{own})",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ("on-your-date", "must be JSON, or on-your-data"),
+        ('{"content": null}', "must have a name for content"),
+        ('{"title": ""}', "must have a name for title"),
+        ('{"pages": "x"}', "must be one of"),
+        ('["content"]', "must be an object"),
+        ('{"content": 7}', "must be a string"),
+    ],
+)
+def test_wrong_names_of_fields_are_told(fields: str, said: str) -> None:
+    (problem,) = start({**SEARCH, "AZURE_SEARCH_FIELDS": fields}).problems
+
+    assert problem.startswith(f"AZURE_SEARCH_FIELDS {said}")
