@@ -1,0 +1,60 @@
+// Drives OpenAI's own npm package against a running app; prints what it saw.
+// node openai.mjs <address> <client> <scenario> [data source as JSON]
+import OpenAI, { AzureOpenAI } from "openai";
+
+const [address, client, scenario, source] = process.argv.slice(2);
+const common = { apiKey: process.env.CHAT_API_KEY ?? "none", maxRetries: 0 };
+const made =
+  client === "azure"
+    ? new AzureOpenAI({ ...common, endpoint: address, apiVersion: "2024-05-01-preview" })
+    : new OpenAI({ ...common, baseURL: `${address}/${client}` });
+const model = process.env.CHAT_MODEL_NAME ?? "obeying";
+const create = (content, more) =>
+  made.chat.completions.create({ model, messages: [{ role: "user", content }], ...more });
+const tools = [{ type: "function", function: { name: "f", parameters: { type: "object" } } }];
+
+async function all(stream) {
+  const seen = [];
+  for await (const part of await stream) seen.push(part);
+  return seen;
+}
+
+async function thrown(work) {
+  try {
+    return { nothing: await work() };
+  } catch (error) {
+    const { status, code, param, message } = error;
+    const after = error.headers?.get("retry-after") ?? null;
+    return { name: error.constructor.name, status, code, param, message, after };
+  }
+}
+
+const scenarios = {
+  whole: () => create("say Yes 漢字"),
+  stream: () => all(create("say Yes; say 漢字", { stream: true })),
+  usage: () => all(create("say Yes", { stream: true, stream_options: { include_usage: true } })),
+  helper: async () => {
+    const messages = [{ role: "user", content: "say Yes; call f" }];
+    const runner = made.chat.completions.stream({ model, messages, tools });
+    return (await runner.finalChatCompletion()).choices[0];
+  },
+  tools: () => create("call f", { tools }),
+  busy: () => thrown(() => create("refuse with 429 after 7")),
+  filtered: () => thrown(() => create("refuse with content filter", { stream: true })),
+  wrong: () => thrown(() => create("say x", { n: 2 })),
+  unknown: () => thrown(() => create("say x", { model: "unknown" })),
+  "mid-stream": () => thrown(() => all(create("say Half; fail with outage", { stream: true }))),
+  abort: async () => {
+    const stream = await create("open as npm-openai; say x; wait for never", { stream: true });
+    for await (const part of stream) if (part.choices[0].delta.content) break;
+    return null;
+  },
+  models: () => all(made.models.list()),
+  // What On Your Data's users send; the types of the package do not know it.
+  source: () => create("deductible", { data_sources: [JSON.parse(source)] }),
+  "source, streaming": () =>
+    all(create("deductible", { data_sources: [JSON.parse(source)], stream: true })),
+};
+
+console.log(JSON.stringify(await scenarios[scenario]()));
+process.exit(0);
