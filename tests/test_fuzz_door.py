@@ -9,12 +9,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shared.bootstrap import build
+from shared.data_source import Searched
+from shared.dialects.data_sources import SEARCHES
+from shared.door import Door
+from shared.service import Service
 from shared.settings import read as read_settings
-from tests.calls import call, read
+from tests.calls import ask, call, read
+from tests.fakes import engine
 from tests.gateways import DATA, WEATHER, closed, entry, listed, serving
 from tests.test_fuzz import PATIENCE, junk, words
 from tests.test_fuzz_aog import nearly_right
 
+ENDPOINT = "https://mine.search.windows.net"
 parts = st.one_of(
     words.map(lambda text: {"type": "text", "text": text}),
     st.just({"type": "image_url", "image_url": {"url": DATA, "detail": "low"}}),
@@ -52,6 +58,57 @@ bodies = st.fixed_dictionaries(
         "unheard_of": junk,
     },
 )
+
+
+conditions = st.sampled_from(["category eq 'a'", "x) or (true", "a eq 'b", " ", "tags/any()"])
+parameters = st.fixed_dictionaries(
+    {"endpoint": st.just(ENDPOINT), "index_name": st.just("docs")},
+    optional={
+        "query_type": st.sampled_from([*SEARCHES]),
+        "top_n_documents": st.integers(1, 50),
+        "strictness": st.integers(1, 5) | st.none(),
+        "in_scope": st.booleans(),
+        "role_information": words,
+        "filter": conditions | st.none(),
+        "include_contexts": st.lists(st.sampled_from(["citations", "all_retrieved_documents"])),
+        "authentication": junk,
+        "fields_mapping": junk,
+        "unheard_of": junk,
+    },
+)
+searching = st.fixed_dictionaries(
+    {
+        "messages": st.just([{"role": "user", "content": "Hello?"}]),
+        "data_sources": parameters.map(lambda it: [{"type": "azure_search", "parameters": it}]),
+    },
+    optional={"stream": st.booleans()},
+)
+
+
+def test_hundreds_of_data_sources_near_the_right_ones_never_end_in_a_500() -> None:
+    seen: Counter[int] = Counter()
+    searched = Searched(ENDPOINT, "docs", True, ("oids", "groups"), (0, 1, 2, 3, 4))
+    service = Service(engine(), door=Door(search=searched))
+
+    @settings(
+        max_examples=300,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(nearly_right(searching))
+    def each(data: bytes) -> None:
+        status = ask(call("/v1/chat/completions", data), service).status
+        seen[status] += 1
+
+        assert status in (200, 400), (status, data)
+
+    each()
+
+    assert seen.total() >= 300
+    assert seen[200] >= seen.total() / 4, seen
+    assert seen[400] >= seen.total() / 10, seen
 
 
 def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
