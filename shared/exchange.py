@@ -46,7 +46,7 @@ class Exchange:
         self.record.caused(failure)
         body = dumps(self.voice.error(failure, self.body))
         status = self.voice.status(failure, self.body)
-        return Reply(status, JSON, body, dict(failure.headers))
+        return Reply(status, JSON, body, dict(self.voice.headers(failure)))
 
     def lines(self, dialect: Dialect, asked: ChatRequest, events: Events) -> Bytes:
         """A stream's lines, one event each, the last of which may tell of a failure.

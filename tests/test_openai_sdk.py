@@ -169,6 +169,19 @@ def test_a_busy_model_is_asked_again_after_the_time_that_it_asks_for(server: Ser
     assert time.monotonic() - started >= 0.9  # Retry-After: 1
 
 
+@pytest.mark.parametrize(("order", "times"), [("timeout", 1), ("misconfigured", 1), ("outage", 3)])
+def test_what_would_only_cost_again_is_not_asked_again(
+    server: Server, order: str, times: int
+) -> None:
+    seen: list[httpx2.Response] = []
+    http = httpx2.Client(trust_env=False, event_hooks={"response": [seen.append]})
+    made = openai.OpenAI(base_url=f"{server.url}/v1", api_key=KEY, http_client=http)
+    with made as client, pytest.raises(openai.InternalServerError):
+        client.chat.completions.create(model="obeying", messages=asking(f"refuse with {order}"))
+
+    assert len(seen) == times
+
+
 def test_the_models_can_be_listed_and_looked_up(client: Any) -> None:
     listed = [model.id for model in client.models.list()]
 

@@ -4,7 +4,7 @@ had them, and the models that there are."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -15,8 +15,10 @@ from shared.errors import (
     BadRequest,
     ChatError,
     ContentFiltered,
+    DeadlineExceeded,
     Forbidden,
     MethodNotAllowed,
+    Misconfigured,
     NoSuchModel,
     NotFound,
     TooLarge,
@@ -57,6 +59,13 @@ def status(failure: ChatError, body: Any = None) -> int:
     return 400 if _refused(failure, body) else failure.status
 
 
+def headers(failure: ChatError) -> Mapping[str, str]:
+    """OpenAI's own clients ask twice more after any 5xx: not where that would only cost again."""
+    if isinstance(failure, DeadlineExceeded | Misconfigured):
+        return {**failure.headers, "x-should-retry": "false"}
+    return failure.headers
+
+
 def error(failure: ChatError, body: Any = None) -> Json:
     """A failure in OpenAI's shape."""
     known, param = failure, data_sources.path(failure.field)
@@ -66,6 +75,8 @@ def error(failure: ChatError, body: Any = None) -> Json:
         message = "The model did not accept the request."
         if param:
             message = f"{param}: the model did not accept it."
+    if isinstance(failure, NoSuchModel):
+        message += " GET /v1/models lists what there is."
     kind, code = next((kind, code) for type_, kind, code in KINDS if isinstance(known, type_))
     param = "model" if isinstance(failure, NoSuchModel) else param
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
@@ -205,6 +216,7 @@ CHAT = Dialect(
     trailer=trailer,
     error=error,
     status=status,
+    headers=headers,
     frame=wire.event,
     forms=False,
     notices=True,

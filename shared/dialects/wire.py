@@ -35,12 +35,13 @@ class Body:
 class Voice:
     """How a protocol tells of a failure; `error` is given the body as far as it could be read.
 
-    `status` is the failure's own, where the protocol has no other for it.
+    `status` and `headers` are the failure's own, where the protocol has no others for it.
     """
 
     name: str
     error: Callable[[ChatError, Any], Json]
     status: Callable[[ChatError, Any], int] = lambda failure, _body: failure.status
+    headers: Callable[[ChatError], Mapping[str, str]] = lambda failure: failure.headers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
