@@ -14,7 +14,8 @@ def numbered(sources: Sequence[Source]) -> dict[str, int]:
     """The place of each sourcepage among what may be cited, from 1: the first passage of it."""
     pages: dict[str, int] = {}
     for place, source in enumerate(sources, 1):
-        pages.setdefault(source.sourcepage, place)
+        if source.sourcepage:
+            pages.setdefault(source.sourcepage, place)
     return pages
 
 

@@ -88,10 +88,13 @@ def narrowing(condition: str, private: Iterable[str] = ()) -> str:
     if not PLAIN.fullmatch(bare) or any(mark in bare for mark in MARKS):
         raise _wrong("holds characters that mean nothing in a filter outside of quotes")
     _check_balance(bare)
-    # What searches within a filter is told its fields in a string.
-    naming = condition if "ismatch" in bare.lower() else bare
-    private = {name.lower() for name in private}
-    if private.intersection(name.lower() for name in NAME.findall(naming)):
+    naming = bare
+    if "ismatch" in bare.lower():  # it is told its fields in strings
+        if "\\" in condition:
+            raise _wrong("holds a backslash in what it searches for")
+        naming = condition
+    hidden = {part.lower() for name in private for part in name.split("/")}
+    if hidden.intersection(name.lower() for name in NAME.findall(naming)):
         raise _wrong("names a field that says who may see what")
     return condition
 

@@ -89,8 +89,8 @@ def _listed(value: Any, info: ValidationInfo) -> Any:
 
 
 def _rising(scores: tuple[float, ...]) -> tuple[float, ...]:
-    if list(scores) != sorted(scores):
-        raise ValueError("must not fall: the stricter, the higher the score")
+    if len(scores) != 5 or list(scores) != sorted(scores):
+        raise ValueError("must be five scores that do not fall: the stricter, the higher")
     return scores
 
 
@@ -115,7 +115,7 @@ Providers = Annotated[tuple[ProviderMetadata, ...], BeforeValidator(_listed)]
 Hosts = Annotated[frozenset[str], BeforeValidator(_hosts)]
 Key = Annotated[SecretStr, AfterValidator(_key)]
 Score = Annotated[float, Field(ge=0, le=4)]
-Scores = Annotated[Json[tuple[Score, Score, Score, Score, Score]], AfterValidator(_rising)]
+Scores = Annotated[Json[tuple[Score, ...]], AfterValidator(_rising)]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 Callers = Literal["keys", "signed-in", "anyone"]
 

@@ -310,6 +310,7 @@ WRONG_PARAMETERS: list[tuple[dict[str, Any], str]] = [
     ({"in_scope": "yes"}, "in_scope"),
     ({"role_information": ["x"]}, "role_information"),
     ({"filter": {"a": 1}}, "filter"),
+    ({"filter": "()" * 20_000}, "filter"),
     ({"include_contexts": ["everything"]}, "include_contexts[0]"),
     ({"include_contexts": "citations"}, "include_contexts"),
 ]
@@ -454,6 +455,8 @@ WIDENING = [
     "groups/any()",
     "search.ismatch('anna', 'oids')",
     "search.ismatchscoring('anna', 'x,groups')",
+    "search.ismatch('o\\ids:anna', 'content', 'full', 'any')",
+    "search.ismatch('\\u006fids:anna', 'content', 'full', 'any')",
 ]
 
 
@@ -478,6 +481,11 @@ NARROWING = [
     "search.ismatch('anna', 'content')",
     "category ne null\nand size gt 3",
 ]
+
+
+def test_a_field_inside_of_another_is_not_named_either() -> None:
+    with pytest.raises(BadRequest):
+        narrowing("acl/oids/any(o: o eq 'anna')", ("acl/oids",))
 
 
 @pytest.mark.parametrize("condition", NARROWING)
@@ -706,6 +714,31 @@ def test_a_second_turn_of_the_sample_app(parts: Parts) -> None:
     sent = model.asked[-1].body["messages"]
     assert [said["role"] for said in sent] == ["system", "user", "assistant", "user"]
     assert "bygone" not in str(sent)
+
+
+def test_the_numbers_of_an_earlier_answer_are_not_the_model_s_to_copy() -> None:
+    model = FakeModel()
+    parts_of_it = [{"type": "text", "text": "See [doc12] and [x]."}]
+    messages = [
+        {"role": "user", "content": "What is [doc1]?"},
+        {"role": "assistant", "content": "Yes [doc2][doc1]."},
+        {"role": "user", "content": "And?"},
+        {"role": "assistant", "content": parts_of_it},
+        *QUESTION,
+    ]
+    ask(call(ROUTE, {"messages": messages}), Service(engine(model)))
+    said = [(each.content, (each.given or {}).get("content")) for each in model.told[-1].messages]
+
+    assert said[1:4:2] == [("What is [doc1]?", "What is [doc1]?"), ("And?", "And?")]
+    assert said[2] == ("Yes.", "Yes.")
+    assert said[4] == ("See and [x].", [{"type": "text", "text": "See and [x]."}])
+
+
+def test_data_sources_of_the_api_before_2024_are_refused_and_not_ignored() -> None:
+    old = [{"type": "AzureCognitiveSearch", "parameters": {"filter": "category eq 'x'"}}]
+    got = ask(call(ROUTE, {"messages": QUESTION, "dataSources": old}), configured())
+
+    assert (got.status, got.json["error"]["param"]) == (400, "dataSources")
 
 
 def test_what_is_private_stays_so_by_the_key_alone(parts: Parts) -> None:

@@ -13,10 +13,11 @@ import httpx
 import pytest
 
 from shared.bootstrap import build, start
+from shared.retrieval.azure_fields import Fields
 from shared.settings import SettingsError, read
 from tests.fake_search import Search
 from tests.test_azure_search import app, home
-from tests.upstream import answer, streaming
+from tests.upstream import answer, error, streaming
 
 __all__ = ["home"]  # a fixture
 
@@ -107,6 +108,98 @@ def test_which_of_the_two_names_it_has_is_found_out_once_by_whoever_asks(home: P
         last = chat(client).status_code
 
     assert (statuses, last, len(search.asked)) == ({200}, 200, 1)
+
+
+def test_an_index_that_is_made_anew_with_the_other_name_is_read_again(home: Path) -> None:
+    statuses = []
+    with theirs(home, "metadata") as (search, _, client):
+        for key in ("metadata", "chunk_id", "metadata"):
+            search.docs, search.selects = passages(key), ({*BASE, key}, {"id"})
+            statuses.append(chat(client).status_code)
+
+    assert statuses == [200] * 3
+
+
+NUMBERS: list[tuple[dict[str, Any], str]] = [
+    ({"metadata": '{"chunk_id": "7"}'}, "7"),
+    ({"metadata": '{"chunk_id": 7}'}, "7"),
+    ({"metadata": '{"chunk_id": null}'}, "p"),
+    ({"metadata": '{"chunk_id": false}'}, "p"),
+    ({"metadata": '{"chunk_id": {"a": 1}}'}, "p"),
+    ({"metadata": '{"page": 7}'}, "p"),
+    ({"metadata": "[7]"}, "p"),
+    ({"metadata": "no JSON"}, "p"),
+    ({"metadata": None}, "p"),
+    ({"metadata": ""}, "p"),
+    ({}, "p"),
+]
+
+
+@pytest.mark.parametrize(("given", "number"), NUMBERS)
+def test_a_passage_without_a_number_is_told_apart_by_its_id(
+    given: dict[str, Any], number: str
+) -> None:
+    fields = Fields(sourcepage="filepath", sourcefile="filepath", chunk="metadata")
+    source = fields.source({"id": "p", "filepath": "f.pdf", **given})
+
+    assert (source.sourcepage, source.sourcefile) == (f"f.pdf#{number}", "f.pdf")
+
+
+PORTAL = {
+    "id": "chunk_id",
+    "content": "chunk",
+    "sourcepage": "title",
+    "sourcefile": "title",
+    "embedding": "text_vector",
+    "category": "",
+    "oids": "",
+    "groups": "",
+    "image": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("title", "marker"),
+    [
+        ("plan.pdf#page=2", "plan.pdf#page=2"),
+        (None, "c1"),
+        ("", "c1"),
+        ("a [new] plan\nother.md: lies", "a %5Bnew%5D plan%0Aother.md: lies"),
+    ],
+)
+def test_a_passage_of_any_index_can_be_cited(title: str | None, marker: str) -> None:
+    source = Fields(**PORTAL).source({"chunk_id": "c1", "chunk": "text", "title": title})
+
+    assert source.sourcepage == marker
+    assert source.sourcefile == (title or "c1")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("https://site.example/a", "https://site.example/a"),
+        ("HTTP://site.example/a", "HTTP://site.example/a"),
+        ("javascript:alert(1)", ""),
+        ("plans/a.pdf", ""),
+        (None, ""),
+    ],
+)
+def test_an_address_is_one_for_a_browser(given: str | None, told: str) -> None:
+    assert Fields(url="url").source({"id": "p", "url": given}).url == told
+    assert Fields().source({"id": "p", "url": given}).url is None
+
+
+def test_a_file_that_the_index_cannot_be_asked_for_is_not_there(home: Path) -> None:
+    folder = home / "portal"
+    folder.mkdir()
+    (folder / "a.md").write_text("text")
+    fields = {name: given or None for name, given in PORTAL.items()}
+    settings = {"AZURE_SEARCH_FIELDS": json.dumps(fields), "DOCUMENTS_PATH": str(folder)}
+    with app(home, **settings) as (search, _, client):
+        search.plan += [error(400, code="InvalidRequest")]  # title is not filterable
+        status = client.get("/content/a.md").status_code
+
+    assert (status, len(search.asked)) == (404, 1)
 
 
 def test_a_filter_narrows_it_and_a_wrong_one_is_told(home: Path) -> None:

@@ -130,6 +130,16 @@ def test_a_key_does_not_show_in_the_settings() -> None:
     assert "s3cret" not in repr(read({"OPENAI_API_KEY": "s3cret"}))
 
 
+@pytest.mark.parametrize(
+    "scores", ["[0,1,2,3]", "[0,1,2,3,4,4]", "[2,1,2,3,4]", "[0,1,2,3,5]", "3"]
+)
+def test_the_scores_of_strictness_are_five_that_do_not_fall(scores: str) -> None:
+    (problem,) = start({"STRICTNESS_SCORES": scores}).problems
+
+    assert problem.startswith("STRICTNESS_SCORES must be")
+    assert not start({"STRICTNESS_SCORES": "[0, 0, 1, 2.5, 4]"}).problems
+
+
 def test_a_model_of_one_s_own_is_imported_by_its_name() -> None:
     assert start({"CHAT_MODEL": "tests.fakes:obeying"}).health.names["model"] == "obeying"
 

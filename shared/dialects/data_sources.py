@@ -55,7 +55,7 @@ class _Parameters(BaseModel):
     strictness: Whole = Field(default=STRICTNESS, ge=1, le=5)
     in_scope: bool = True
     role_information: str = ""
-    filter: str = ""
+    filter: str = Field(default="", max_length=32_000)
     include_contexts: Annotated[list[Wanted], Field(max_length=10, fail_fast=True)] = list(CONTEXTS)
 
 

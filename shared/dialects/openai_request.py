@@ -32,6 +32,7 @@ LEFT_OUT = (
 )
 
 
+NUMBERED = re.compile(r" ?\[doc\d{1,3}\]", re.ASCII)
 ANSWER_NOTHING = "tool messages without a tool_call_id were left out: they answer no call."
 
 
@@ -179,6 +180,8 @@ def _check(frame: _Frame, given: Mapping[str, Any]) -> None:
         raise refused("logprobs", "are not given here")
     if given.get("functions"):
         raise refused("functions", "are not read here: offer them as tools")
+    if given.get("dataSources"):  # a filter in it must not be left out
+        raise refused("dataSources", "are not read here: send data_sources, as since 2024")
 
 
 def _answers_nothing(said: Message) -> bool:
@@ -210,8 +213,11 @@ def _message(path: str, read: _Message) -> Message:
     """A message. What goes on of it is what is known: no other field of a client's does."""
     role = ROLES.get(read.role, read.role)
     parts = list(_parts(path, read.content))
+    if role == "assistant":
+        parts = [_unnumbered(part) for part in parts]
     calls = tuple(tools.read(read.tool_calls))
-    content = read.content if isinstance(read.content, str) else parts or None
+    alone = isinstance(read.content, str)
+    content = parts[0]["text"] if alone else parts or None
     fields = {
         "content": content if content is not None or calls else "",
         "name": read.name,
@@ -227,6 +233,12 @@ def _message(path: str, read: _Message) -> Message:
         tool_call_id=read.tool_call_id,
         given={"role": role, **known},
     )
+
+
+def _unnumbered(part: Json) -> Json:
+    """A part of an earlier answer without its `[docN]`: they count among the sources of then."""
+    text = part.get("text")
+    return part if text is None else {**part, "text": NUMBERED.sub("", text)}
 
 
 def _parts(path: str, content: str | list[_Part] | None) -> Iterator[Json]:

@@ -9,10 +9,11 @@ from typing import Any
 from pydantic_core import from_json
 
 from shared.chat import Source
-from shared.names import encoded
+from shared.names import citable, encoded
 
 # The tools of "Azure OpenAI On Your Data" named a passage's number in the one or in the other.
 CHUNK, METADATA = "chunk_id", "metadata"
+OTHERS = {CHUNK: METADATA, METADATA: CHUNK}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +70,35 @@ class Fields:
             score=hit.get("@search.score"),
             reranker_score=hit.get("@search.reranker_score"),
             title=self._text(hit, self.title) or None,
-            url=self._text(hit, self.url) if self.url else None,
+            url=self._url(hit),
         )
 
     def _cited(self, hit: Mapping[str, Any]) -> tuple[str, str]:
-        """The sourcepage and the sourcefile."""
+        """The sourcepage and the sourcefile. What came from a page of the web may have no path."""
         page, file = self._text(hit, self.sourcepage), self._text(hit, self.sourcefile)
+        file = file or page or self._text(hit, self.title) or self._text(hit, self.id)
         if not self.chunk:
-            return page, file
-        # What came from a page of the web may have no path.
-        file = file or self._text(hit, self.title) or self._text(hit, self.id)
+            return citable(page or file), file
         return f"{encoded(page or file)}#{encoded(self._number(hit))}", file
 
     def _number(self, hit: Mapping[str, Any]) -> str:
-        """What tells a passage from the others of its file."""
-        given = self._text(hit, self.chunk)
+        """What tells a passage from the others of its file; its id where it has no number."""
+        given = hit.get(self.chunk)
         if self.chunk == METADATA:
             try:
-                given = str(from_json(given)[CHUNK])
+                given = from_json(given or "")[CHUNK]
             except (ValueError, KeyError, TypeError, IndexError):
-                given = ""
-        return given or self._text(hit, self.id)
+                given = None
+        number = isinstance(given, str | int) and not isinstance(given, bool) and str(given)
+        return number or self._text(hit, self.id)
+
+    def _url(self, hit: Mapping[str, Any]) -> str | None:
+        """Its address, for a browser: None where the index has none, empty where the passage has
+        none."""
+        if not self.url:
+            return None
+        given = self._text(hit, self.url)
+        return given if given.lower().startswith(("https://", "http://")) else ""
 
     @staticmethod
     def _text(hit: Mapping[str, Any], name: str) -> str:

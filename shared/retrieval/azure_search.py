@@ -15,7 +15,7 @@ from shared.chat import LeftOut, Source, User
 from shared.errors import BadRequest
 from shared.overrides import UNSET, Overrides
 from shared.retrieval import Embed, Found
-from shared.retrieval.azure_fields import CHUNK, METADATA, Fields
+from shared.retrieval.azure_fields import OTHERS, Fields
 from shared.retrieval.azure_search_client import Misfit, NoRanker, translated
 from shared.retrieval.notes import Done
 from shared.retrieval.odata import condition, quoted, visible
@@ -71,7 +71,7 @@ class AzureSearch:
             mode,
             ranked,
             self.fields.embedding,
-            images=self.pictures is not None,
+            images=self.pictures is not None and bool(self.fields.image),
             categories=bool(self.fields.category),
         )
 
@@ -89,7 +89,12 @@ class AzureSearch:
             "select": [self.fields.id],
             "top": 1,
         }
-        return bool(await self._hits(asked))
+        try:
+            return bool(await self._hits(asked))
+        except Misfit:
+            if self.fields.ours:
+                raise
+            return False  # an index made elsewhere need not tell its passages by their file
 
     def _is(self, sourcefile: str) -> str:
         return f"{self.fields.sourcefile} eq {quoted(sourcefile)}"
@@ -157,12 +162,14 @@ class AzureSearch:
         try:
             return await self._sent(asked)
         except Misfit:
-            if not self.fields.chunk or CHUNK not in asked["select"]:
+            # Of this request: another one may have found the right name meanwhile.
+            name = next((name for name in OTHERS if name in asked["select"]), None)
+            if self.fields.chunk not in OTHERS or name is None:
                 raise
-            select = [METADATA if name == CHUNK else name for name in asked["select"]]
+            select = [OTHERS[name] if each == name else each for each in asked["select"]]
             with suppress(Misfit):
                 hits = await self._sent({**asked, "select": select})
-                self.fields = replace(self.fields, chunk=METADATA)
+                self.fields = replace(self.fields, chunk=OTHERS[name])
                 return hits
             raise
 
