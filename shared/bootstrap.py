@@ -32,7 +32,7 @@ SAMPLES = "samples"  # what INDEX_FILE says where they shall answer in any case
 
 OPEN_INDEX = (
     "AZURE_SEARCH_FIELDS names no field that says who may see what, and sign-in is on: set "
-    "AZURE_SEARCH_INDEX_PUBLIC to true where whoever may sign in may see every document"
+    "AZURE_SEARCH_INDEX_PUBLIC to true where whoever may call may see every document"
 )
 
 log = logging.getLogger("chat")

@@ -36,7 +36,7 @@ class Searched:
     index: str | None = None
     filters: bool = False
     private: tuple[str, ...] = ()
-    scores: tuple[float, ...] = ()
+    scores: tuple[float, ...] = (0, 0, 0, 0, 0)
 
     def applied(self, asked: ChatRequest) -> ChatRequest:
         """The request with what its data source asks of the search. Raises BadRequest."""

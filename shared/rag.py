@@ -115,7 +115,7 @@ def begun(asked: ChatRequest, query: str, opened: Opened, instead: Sequence[str]
     """What is known when a model has accepted."""
     found, asking, model = opened.found, opened.asking, opened.model.name
     steps = thoughts(asked, query, found, asking.prompt, model)
-    said = (*asked.notes, *instead, *opened.notes, *found.notes, *left_out(found, asking))
+    said = (*asked.notes, *instead, *opened.notes, *found.notes, *shortened(found, asking))
     if notes := tuple(dict.fromkeys(said)):
         steps = (*steps, Step("What was used instead", notes))
     told = asking.prompt.messages[0].content
@@ -181,7 +181,7 @@ def unused(found: Found, asking: prompts.Asked) -> Iterator[LeftOut]:
     yield from found.left_out
 
 
-def left_out(found: Found, asking: prompts.Asked) -> Iterator[str]:
+def shortened(found: Found, asking: prompts.Asked) -> Iterator[str]:
     """The notes about what was found and is not in the prompt."""
     if number := len(found.sources) - asking.fitted:
         yield f"{number} of the passages found did not fit the model and were left out."

@@ -64,7 +64,7 @@ ROUTES: Mapping[str, tuple[str, str]] = {
     aog.CHAT: ("POST", ASKING.replace("{route}", aog.EXAMPLE)),
 }
 # What is told of the models without asking one.
-METADATA: Mapping[str, Callable[[Call, Router], Json]] = {
+TOLD: Mapping[str, Callable[[Call, Router], Json]] = {
     **dict.fromkeys((aog.SERVICES, aog.PROVIDERS), aog.told),
     **dict.fromkeys((*door.LISTS, *door.ONES), door.told),
 }
@@ -122,7 +122,7 @@ class Service:
             return await unless_gone(self._opensearch(self.engine, exchange), exchange.call.gone)
         if exchange.call.route in door.ROUTES:
             self.door.check(self.access, exchange.call.headers)
-        if told := METADATA.get(exchange.call.route):
+        if told := TOLD.get(exchange.call.route):
             exchange.record.dialect = exchange.voice.name
             return Reply(200, JSON, dumps(told(exchange.call, self.engine.models)), FRESH)
         return await self._chat(self.engine, exchange)

@@ -205,12 +205,20 @@ def test_strictness_is_a_least_score_of_the_ranker(
 
 
 def test_without_a_ranker_a_strict_search_is_made_without_and_a_header_says_so(home: Path) -> None:
-    with app(home, AZURE_SEARCH_SEMANTIC_CONFIGURATION="ranking") as running:
+    settings = {
+        "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "ranking",
+        "ALLOW_CLIENT_FILTERS": "true",
+    }
+    with app(home, **settings) as running:
         running[0].ranker = False
         response = chat(running, query_type="semantic", strictness=5)
 
+        refused = chat(running, query_type="semantic", filter="nothing eq 'x'")
+        running[0].ranker = True
+
     assert len(context(response)["citations"]) == 3
     assert "semantic_ranker was left out" in response.headers["x-chat-notice"]
+    assert refused.json()["error"]["param"] == "data_sources[0].parameters.filter"
 
 
 @pytest.mark.parametrize(
@@ -279,6 +287,33 @@ def test_role_information_is_left_out_else_and_a_header_says_so(stream: bool) ->
     assert "pirate" not in str(model.told)
 
 
+def test_role_information_that_says_nothing_is_none() -> None:
+    got = posted(configured(), role_information="  ")
+
+    assert got.status == 200
+    assert "x-chat-notice" not in got.headers
+
+
+def test_the_intent_is_text_in_every_language() -> None:
+    asked = [{"role": "user", "content": "¿Qué es 漢字?"}]
+    got = ask(call(ROUTE, {"messages": asked}), Service(engine()))
+    told = got.json["choices"][0]["message"]["context"]
+
+    assert told["intent"] == '["¿Qué es 漢字?"]'
+
+
+@pytest.mark.parametrize("key", ["filter", "endpoint", "data_source"])
+def test_a_key_of_the_client_s_own_is_told_by_its_name(key: str) -> None:
+    body = json.dumps({"messages": QUESTION, key: 1}).replace(": 1}", ": 1e400}")
+    got = ask(call(ROUTE, body.encode()), configured())
+
+    assert (got.status, got.json["error"]["param"]) == (400, key)
+
+
+def test_without_scores_of_its_own_a_strict_search_leaves_nothing_out() -> None:
+    assert posted(configured(), query_type="semantic", strictness=5).status == 200
+
+
 def test_a_passage_without_room_in_the_prompt_is_retrieved_and_no_citation() -> None:
     model = FakeModel(max_prompt_tokens=24)
     wanted = ["citations", "all_retrieved_documents"]
@@ -313,6 +348,7 @@ WRONG_PARAMETERS: list[tuple[dict[str, Any], str]] = [
     ({"filter": "()" * 20_000}, "filter"),
     ({"include_contexts": ["everything"]}, "include_contexts[0]"),
     ({"include_contexts": "citations"}, "include_contexts"),
+    ({"include_contexts": ["intent"] * 11}, "include_contexts"),
 ]
 
 
@@ -455,6 +491,8 @@ WIDENING = [
     "groups/any()",
     "search.ismatch('anna', 'oids')",
     "search.ismatchscoring('anna', 'x,groups')",
+    "search.isMatch('anna', 'oids')",
+    "duration'P1D'oids/any()",
     "search.ismatch('o\\ids:anna', 'content', 'full', 'any')",
     "search.ismatch('\\u006fids:anna', 'content', 'full', 'any')",
 ]
@@ -483,9 +521,10 @@ NARROWING = [
 ]
 
 
-def test_a_field_inside_of_another_is_not_named_either() -> None:
+@pytest.mark.parametrize("private", ["acl/oids", "OIDS"])
+def test_a_private_field_is_not_named_in_any_spelling(private: str) -> None:
     with pytest.raises(BadRequest):
-        narrowing("acl/oids/any(o: o eq 'anna')", ("acl/oids",))
+        narrowing("acl/oids/any(o: o eq 'anna')", (private,))
 
 
 @pytest.mark.parametrize("condition", NARROWING)
@@ -528,7 +567,7 @@ def test_a_filter_that_the_service_refuses_is_a_400(parts: Parts) -> None:
 
     assert response.status_code == 400
     assert told["param"] == "data_sources[0].parameters.filter"
-    assert [asked.body["top"] for asked in parts[0].asked] == [5, 0]
+    assert [asked.body["top"] for asked in parts[0].asked] == [5, 1]
 
 
 def test_an_index_that_does_not_fit_is_not_the_filter_s_fault(parts: Parts) -> None:
@@ -702,6 +741,7 @@ def test_a_second_turn_of_the_sample_app(parts: Parts) -> None:
     messages = [
         {"role": "user", "content": "Is there a deductible?"},
         {"role": "tool", "content": told},
+        {"role": "tool", "content": told, "tool_call_id": ""},
         {"role": "assistant", "content": "Yes [doc1].", "context": {"citations": []}},
         {"role": "user", "content": "deductible"},
     ]

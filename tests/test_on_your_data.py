@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import pytest
 
 from shared.bootstrap import build, start
+from shared.index_fields import FieldName
 from shared.retrieval.azure_fields import Fields
+from shared.service import Service
 from shared.settings import SettingsError, read
+from tests.calls import ask, call
 from tests.fake_search import Search
-from tests.test_azure_search import app, home
+from tests.fakes import FakeModel, FakeRetriever, engine
+from tests.test_azure_search import app, home, signed
 from tests.upstream import answer, error, streaming
 
 __all__ = ["home"]  # a fixture
@@ -61,7 +66,7 @@ def test_each_passage_is_cited_by_its_own_marker(home: Path, key: str) -> None:
     with theirs(home, key) as (search, model, client):
         client.get("/health")
         search.asked.clear()
-        cited = "[plans/a%5B1%5D.pdf#1], [About p2#0], [plans/a%5B1%5D.pdf]."
+        cited = "[plans/a%5B1%5D.pdf#1], [About p2#p2], [plans/a%5B1%5D.pdf]."
         model.plan += [streaming(answer(*cited))] * 2
         message = chat(client).json()["choices"][0]["message"]
         pages = client.post("/chat", json={"messages": QUESTION}).json()
@@ -77,7 +82,7 @@ def test_each_passage_is_cited_by_its_own_marker(home: Path, key: str) -> None:
         }
         for id, file in (("p0", "plans/a[1].pdf"), ("p1", "plans/a[1].pdf"), ("p2", "About p2"))
     ]
-    markers = ["plans/a%5B1%5D.pdf#0", "plans/a%5B1%5D.pdf#1", "About p2#0"]
+    markers = ["plans/a%5B1%5D.pdf#0", "plans/a%5B1%5D.pdf#1", "About p2#p2"]
     assert pages["context"]["data_points"]["citations"] == markers
     for asked in search.asked:
         assert set(asked.body["select"].split(",")) == {*BASE, key}
@@ -174,6 +179,19 @@ def test_a_passage_of_any_index_can_be_cited(title: str | None, marker: str) -> 
     assert source.sourcefile == (title or "c1")
 
 
+def test_pages_of_the_web_that_share_a_title_are_cited_apart() -> None:
+    fields = Fields(sourcepage="filepath", sourcefile="filepath", title="title", chunk="chunk_id")
+    hits = [{"id": id, "title": "Home", "chunk_id": "0"} for id in ("a", "b")]
+    sources = [fields.source(hit) for hit in hits]
+
+    assert [source.sourcepage for source in sources] == ["Home#a", "Home#b"]
+    assert fields.source({"id": "c"}).sourcepage == "c#c"
+
+
+def test_names_that_the_settings_know_are_those_that_the_index_has() -> None:
+    assert set(get_args(FieldName)) == {field.name for field in dataclasses.fields(Fields)}
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
@@ -223,19 +241,45 @@ def test_a_filter_narrows_it_and_a_wrong_one_is_told(home: Path) -> None:
     assert after.status_code == 200
 
 
-def test_what_the_index_does_not_have_is_told(home: Path) -> None:
+@pytest.mark.parametrize("override", ["include_category", "exclude_category"])
+def test_what_the_index_does_not_have_is_told(home: Path, override: str) -> None:
     with theirs(home) as (search, _, client):
-        body = {
-            "messages": QUESTION,
-            "context": {"overrides": {"include_category": "plans"}},
-        }
+        body = {"messages": QUESTION, "context": {"overrides": {override: "plans"}}}
         thoughts = client.post("/chat", json=body).json()["context"]["thoughts"]
 
-    assert thoughts[4]["description"] == [
-        "include_category was left out: this index has no categories."
-    ]
-    assert "include_category" not in thoughts[1]["props"]
+    assert thoughts[4]["description"] == [f"{override} was left out: this index has no categories."]
+    assert override not in thoughts[1]["props"]
     assert "filter" not in search.asked[-1].body
+
+
+def test_an_index_without_vectors_is_searched_by_words(home: Path) -> None:
+    fields = json.dumps({"embedding": None})
+    more = {"AZURE_SEARCH_FIELDS": fields, "OPENAI_EMBEDDING_MODEL": "e", "CHAT_MODEL": "openai"}
+    with app(home, **more) as (search, _, client):
+        assert chat(client).status_code == 200
+
+    assert "vectorQueries" not in search.asked[-1].body
+
+
+def test_an_index_that_does_not_fit_is_asked_once(home: Path) -> None:
+    portal = {name: given or None for name, given in PORTAL.items()}
+    with app(home, AZURE_SEARCH_FIELDS=json.dumps(portal)) as (search, _, client):
+        search.asked.clear()
+        status = chat(client).status_code
+
+    assert (status, len(search.asked)) == (503, 1)
+    assert search.asked[0].body["select"] == "chunk_id,chunk,title"
+
+
+def test_a_link_to_a_file_of_an_index_made_elsewhere_is_encoded_once() -> None:
+    fields = Fields(**PORTAL | {"chunk": "chunk_id"})
+    hit = {"chunk_id": "a1", "chunk": "Text.", "title": "Report: 100%.pdf"}
+    retriever = FakeRetriever([fields.source(hit)])
+    body = {"messages": QUESTION}
+    got = ask(call(ROUTE, body), Service(engine(FakeModel(), retriever))).json
+    (citation,) = got["choices"][0]["message"]["context"]["citations"]
+
+    assert citation["url"] == "/content/Report%3A%20100%25.pdf#a1"
 
 
 SEARCH = {"AZURE_SEARCH_ENDPOINT": "https://s.search.windows.net", "AZURE_SEARCH_INDEX": "docs"}
@@ -269,11 +313,14 @@ def test_an_index_with_one_of_the_two_is_filtered_by_it(home: Path, there: str) 
     with app(home, **settings) as (search, _, client):
         chat_as = {"api-key": "k"}
         client.post(ROUTE, json={"messages": QUESTION}, headers=chat_as)
-        anna = {"x-ms-client-principal-id": "anna"}
+        anna = signed("anna", ["g1"])
         client.post(ROUTE, json={"messages": QUESTION}, headers=anna)
 
     public = f"((not {there}/any()))"
-    own = " or oids/any(o: o eq 'anna')" if there == "oids" else ""
+    own = {
+        "oids": " or oids/any(o: o eq 'anna')",
+        "groups": " or groups/any(g: search.in(g, 'g1', ','))",
+    }[there]
     assert [asked.body["filter"] for asked in search.asked] == [
         public,
         f"{public.removesuffix(')')}{own})",

@@ -27,6 +27,7 @@ from shared.errors import (
     Unauthorized,
     UnsupportedMediaType,
 )
+from shared.names import encoded
 from shared.tokens import count_tokens
 
 # OpenAI's names for our failures, their type and their code; the first that fits.
@@ -68,7 +69,9 @@ def headers(failure: ChatError) -> Mapping[str, str]:
 
 def error(failure: ChatError, body: Any = None) -> Json:
     """A failure in OpenAI's shape."""
-    known, param = failure, data_sources.path(failure.field)
+    known, param = failure, failure.field
+    if not isinstance(failure, openai_request.Misread):
+        param = data_sources.path(failure.field)
     message = f"{param}: {failure.message}" if param else failure.message
     if _refused(failure, body) and not isinstance(failure, ContentFiltered | TooLong):
         known, param = BadRequest(), failure.param
@@ -177,10 +180,12 @@ def _url(links: str, source: Source) -> str:
     if source.url is not None:
         return source.url
     file, _, place = source.sourcepage.partition("#")
-    if not source.sourcepage.startswith(source.sourcefile):
-        file, place = source.sourcepage, ""
-    elif file != source.sourcefile:  # whose name has a # in it
+    if file in (source.sourcefile, encoded(source.sourcefile)):
+        file = source.sourcefile
+    elif source.sourcepage.startswith(source.sourcefile):  # its name has a # in it
         file, place = source.sourcefile, source.sourcepage[len(source.sourcefile) + 1 :]
+    else:
+        file, place = source.sourcepage, ""
     return f"{links}/content/{quote(file)}" + (f"#{quote(place, safe='=&')}" if place else "")
 
 

@@ -27,13 +27,11 @@ OPTIONS = (
 )
 ROLES = {"developer": "system", "function": "tool"}
 LEFT_OUT = (
-    "system and developer messages, and role_information, were left out: this deployment has its "
-    "own instructions."
+    "The client's instructions (system, developer, role_information) were left out: this "
+    "deployment has its own instructions."
 )
-
-
-NUMBERED = re.compile(r" ?\[doc\d{1,3}\]", re.ASCII)
 ANSWER_NOTHING = "tool messages without a tool_call_id were left out: they answer no call."
+NUMBERED = re.compile(r" ?\[doc\d{1,3}\]", re.ASCII)
 
 
 def _address(url: str) -> str:
@@ -106,9 +104,13 @@ class _Frame(BaseModel):
     data_sources: Annotated[list[AzureSearchSource], Field(max_length=1)] | None = None
 
 
+class Misread(BadRequest):
+    """A request that is wrong at one field, named as its client wrote it."""
+
+
 def refused(field: str, message: str) -> BadRequest:
-    """A request that is wrong at one field."""
-    return BadRequest(message, field=field)
+    """What is wrong with a field."""
+    return Misread(message, field=field)
 
 
 def parse(body: Body) -> ChatRequest:
@@ -190,7 +192,7 @@ def _answers_nothing(said: Message) -> bool:
     The sample app of On Your Data sends the `context` of its earlier answers so.
     """
     told = said.given or {}
-    return said.role == "tool" and said.tool_call_id is None and "name" not in told
+    return said.role == "tool" and not said.tool_call_id and "name" not in told
 
 
 def _check_last(messages: tuple[Message, ...]) -> None:

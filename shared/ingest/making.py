@@ -63,6 +63,7 @@ async def made(
     """
     if options.embedding_model and not settings.search_vectorizer:
         raise SettingsError(("--embedding-model needs --indexer or AZURE_SEARCH_VECTORIZER",))
+    check_fields(settings)
     words = (HERE / "prompts" / "describe.txt").read_text("utf-8").strip()
     clients = Clients(settings, patient=True)
     async with AsyncExitStack() as stack:
@@ -174,8 +175,21 @@ def searched(
     return Shelved(fill(patience, files.put_picture), files)
 
 
+def check_fields(settings: Settings) -> None:
+    """Raise SettingsError where the settings are those of an index that is not ours to write."""
+    from shared.retrieval.azure_fields import Fields
+
+    if settings.search_endpoint and not Fields(**(settings.search_fields or {})).ours:
+        raise SettingsError(
+            (
+                "AZURE_SEARCH_FIELDS is for an index made elsewhere, which is read and never "
+                "written: name another AZURE_SEARCH_INDEX, and leave the fields out",
+            )
+        )
+
+
 def shape(settings: Settings, dimensions: int, options: Options) -> Shape:
-    """What the index in Azure AI Search is like. Raises SettingsError."""
+    """What the index in Azure AI Search is like."""
     from shared.ingest.azure_index import Shape, Vectorizer
     from shared.retrieval.azure_fields import Fields
 
@@ -185,11 +199,4 @@ def shape(settings: Settings, dimensions: int, options: Options) -> Shape:
         vectorizer = Vectorizer(endpoint, deployment, options.embedding_model or deployment)
     (index,) = configuration.required(settings, "AZURE_SEARCH_INDEX")
     fields = Fields(**(settings.search_fields or {}))
-    if not fields.ours:
-        raise SettingsError(
-            (
-                "AZURE_SEARCH_FIELDS is for an index made elsewhere, which is read and never "
-                "written: name another AZURE_SEARCH_INDEX, and leave the fields out",
-            )
-        )
     return Shape(index, fields, dimensions or None, vectorizer)

@@ -18,7 +18,7 @@ from shared.ingest.blobs import Uploads, make_uploads
 from shared.ingest.folder import File, Listing
 from shared.ingest.indexer import Outcome, fill, refuse_acl
 from shared.ingest.indexer_parts import Plan
-from shared.ingest.making import Options, Say, dimensions_of, shape
+from shared.ingest.making import Options, Say, check_fields, dimensions_of, shape
 from shared.ingest.pages import MEGABYTE, too_large
 from shared.ingest.patience import Patience
 from shared.ingest.target import Refused
@@ -54,6 +54,7 @@ async def indexed(
 ) -> tuple[Uploaded, Outcome]:
     """Upload a folder's files, set the indexer up, and follow it. Raises Refused, SettingsError."""
     refuse_acl(folder)
+    check_fields(settings)
     endpoint, index, storage, *_ = configuration.required(settings, *NEEDED)
     clients = Clients(settings, patient=True)
     patience = Patience(roles=options.roles, say=say)

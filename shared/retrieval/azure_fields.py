@@ -75,11 +75,13 @@ class Fields:
 
     def _cited(self, hit: Mapping[str, Any]) -> tuple[str, str]:
         """The sourcepage and the sourcefile. What came from a page of the web may have no path."""
+        id = self._text(hit, self.id)
         page, file = self._text(hit, self.sourcepage), self._text(hit, self.sourcefile)
-        file = file or page or self._text(hit, self.title) or self._text(hit, self.id)
+        name = file or page or self._text(hit, self.title) or id
         if not self.chunk:
-            return citable(page or file), file
-        return f"{encoded(page or file)}#{encoded(self._number(hit))}", file
+            return citable(page or name), name
+        number = self._number(hit) if page else id  # a title may be that of many
+        return f"{encoded(page or name)}#{encoded(number)}", name
 
     def _number(self, hit: Mapping[str, Any]) -> str:
         """What tells a passage from the others of its file; its id where it has no number."""

@@ -13,6 +13,7 @@ from azure.search.documents.models import VectorizableTextQuery, VectorizedQuery
 
 from shared.chat import LeftOut, Source, User
 from shared.errors import BadRequest
+from shared.names import decoded
 from shared.overrides import UNSET, Overrides
 from shared.retrieval import Embed, Found
 from shared.retrieval.azure_fields import OTHERS, Fields
@@ -82,7 +83,8 @@ class AzureSearch:
         """
         if self.fields.url:
             return False
-        parts = visible(self.fields, user, overrides), self._is(sourcefile)
+        name = sourcefile if self.fields.ours else decoded(sourcefile)
+        parts = visible(self.fields, user, overrides), self._is(name)
         asked = {
             "search_text": "*",
             "filter": " and ".join(filter(None, parts)),
@@ -153,7 +155,7 @@ class AzureSearch:
             if overrides.filter is None:
                 raise
             ours = condition(self.fields, user, overrides.model_copy(update={"filter": None}))
-            await self._hits({**asked, "filter": ours, "top": 0})  # is it the filter?
+            await self._hits({**asked, "filter": ours, "top": 1})  # is it the filter?
             said = "the search service does not take it"
             raise BadRequest(said, field="filter", cause=refused.cause) from None
 
