@@ -13,6 +13,8 @@ from typing import Any
 
 from shared.images import kind_of
 
+UNSAYABLE = "holds a number out of the range of numbers"
+ADDRESSES = ("https://", "http://", "data:image/")  # what an image's begins with
 HEAD = 64  # characters of base64 that tell what an image is
 
 

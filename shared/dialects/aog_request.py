@@ -14,12 +14,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from shared.chat import ChatRequest, Message
 from shared.dialects import tools
-from shared.dialects.request import UNSAYABLE, named
+from shared.dialects.request import named
 from shared.dialects.tools import FAST, Called
 from shared.dialects.wire import Body
 from shared.errors import BadRequest
 from shared.overrides import ModelName, Overrides, Policy, Whole
-from shared.parts import image_of, parts_of, sayable, text_of
+from shared.parts import ADDRESSES, UNSAYABLE, image_of, parts_of, sayable, text_of
 
 POLICIES = get_args(Policy)
 
@@ -198,7 +198,7 @@ def _check_part(path: str, part: Any) -> None:
 
 
 def _check_url(path: str, url: Any) -> None:
-    if not isinstance(url, str) or not url.startswith(("https://", "http://", "data:image/")):
+    if not isinstance(url, str) or not url.startswith(ADDRESSES):
         raise BadRequest(f"{path}: must be an object with a url: http, https, or data:image/...")
 
 

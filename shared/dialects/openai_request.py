@@ -12,12 +12,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from shared.chat import ChatRequest, Message
 from shared.dialects import tools
 from shared.dialects.data_sources import CONTEXTS, AzureSearchSource
-from shared.dialects.request import UNSAYABLE
 from shared.dialects.tools import FAST, Called
 from shared.dialects.wire import Body, Json
 from shared.errors import BadRequest
 from shared.overrides import ModelName, Overrides, Whole
-from shared.parts import sayable
+from shared.parts import ADDRESSES, UNSAYABLE, sayable
 from shared.sentences import sentence
 
 # What goes to the model as it is, where the model takes it.
@@ -35,7 +34,7 @@ NUMBERED = re.compile(r" ?\[doc\d{1,3}\]", re.ASCII)
 
 
 def _address(url: str) -> str:
-    if not url.startswith(("https://", "http://", "data:image/")):
+    if not url.startswith(ADDRESSES):
         raise ValueError("must begin with https://, http:// or data:image/")
     return url
 

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from shared.dialects.request import UNSAYABLE, named
+from shared.dialects.request import named
 from shared.dialects.wire import Json
 from shared.errors import BadRequest
 from shared.memory import Conversation, Interaction, Page, Said
-from shared.parts import sayable
+from shared.parts import UNSAYABLE, sayable
 
 M = TypeVar("M", bound=BaseModel)
 SUCCESS: Json = {"success": True}

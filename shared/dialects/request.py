@@ -12,7 +12,7 @@ from shared.dialects.files import images
 from shared.dialects.wire import Body, override_path
 from shared.errors import BadRequest
 from shared.overrides import Overrides, is_set
-from shared.parts import sayable
+from shared.parts import UNSAYABLE, sayable
 from shared.sentences import sentence
 
 
@@ -110,6 +110,3 @@ def _messages(frame: Frame, files: Mapping[str, bytes]) -> tuple[Message, ...]:
 def _check_state(state: Any, key: str) -> None:
     if not sayable(state):
         raise BadRequest(f"{key}: {UNSAYABLE}")
-
-
-UNSAYABLE = "holds a number out of the range of numbers"

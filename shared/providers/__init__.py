@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_core import from_json
 
-from shared.parts import sayable
+from shared.parts import UNSAYABLE, sayable
 from shared.sentences import sentence
 
 REFERENCE = re.compile(r"\$\{(\w+)\}", re.ASCII)
@@ -75,7 +75,7 @@ def _fields(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
     if taken := sorted(NO_FIELDS & body.keys()):
         raise ValueError(f"must not set {taken[0]}, which is the request's own")
     if not sayable(body):
-        raise ValueError("holds a number out of the range of numbers")
+        raise ValueError(UNSAYABLE)
     return body
 
 
