@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from shared.chat import ToolCall
 from shared.images import kind_of
 
 UNSAYABLE = "holds a number out of the range of numbers"
@@ -52,6 +53,12 @@ def parts_of(given: Mapping[str, Any]) -> Iterator[Any]:
     yield from content if isinstance(content, list) else () if content is None else (content,)
     for image in given.get("images") or ():
         yield {"type": "image", "image": image}
+
+
+def tool_call(call: ToolCall) -> dict[str, Any]:
+    """A call of a tool, as OpenAI's and AOG's messages have it."""
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
 
 
 def sayable(value: Any) -> bool:

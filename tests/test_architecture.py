@@ -80,7 +80,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shared.errors": set(),
     "shared.images": set(),
     "shared.names": set(),
-    "shared.parts": {"shared.images"},
+    "shared.parts": {"shared.chat", "shared.images"},
     "shared.providers": PLAIN,
     "shared.providers.card": {"shared.providers"},
     "shared.providers.listed": {"shared.providers"},
@@ -131,7 +131,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | WIRE
     | {f"shared.dialects.{name}" for name in ("data_sources", "openai_request")},
     "shared.dialects.openai_request": NOUNS | PLAIN | WIRE | {"shared.dialects.data_sources"},
-    "shared.dialects.aog": NOUNS | WIRE | {"shared.dialects.aog_request"},
+    "shared.dialects.aog": NOUNS | WIRE | {"shared.dialects.aog_request", "shared.parts"},
     **dict.fromkeys(SEARCHING, NOUNS | WIRE | SEARCHING | {"shared.memory", "shared.parts"}),
     "shared.opensearch": NOUNS
     | SEAMS

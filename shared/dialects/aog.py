@@ -21,6 +21,7 @@ from shared.errors import (
     NotFound,
     UnsupportedMediaType,
 )
+from shared.parts import tool_call
 
 NAME = "chat"  # the one service
 PAUSE = 0.002  # seconds: its clients take what comes at once for one event
@@ -92,7 +93,7 @@ def answer(asked: ChatRequest, given: Answer) -> Json:
     """A whole answer. What the provider adds stands beside it, and never in its place."""
     message: Json = {**given.message_extra, "role": "assistant", "content": given.content}
     if given.tool_calls:
-        message["tool_calls"] = [tools.whole(call) for call in given.tool_calls]
+        message["tool_calls"] = [tool_call(call) for call in given.tool_calls]
     frame = _frame(asked, given.done.model, message, finished=True)
     extra = _added(asked, given.extra)
     return {**extra, **frame, **_reason(given.done), **_context(asked, given.context)}

@@ -28,6 +28,7 @@ from shared.errors import (
     UnsupportedMediaType,
 )
 from shared.names import encoded
+from shared.parts import tool_call
 from shared.tokens import count_tokens
 
 # OpenAI's names for our failures, their type and their code; the first that fits.
@@ -87,7 +88,7 @@ def error(failure: ChatError, body: Any = None) -> Json:
 
 def answer(asked: ChatRequest, given: Answer) -> Json:
     """A whole answer: a `chat.completion`."""
-    calls = [tools.whole(call) for call in given.tool_calls]
+    calls = [tool_call(call) for call in given.tool_calls]
     message: Json = {"role": "assistant", "content": given.content or (None if calls else "")}
     if calls:
         message["tool_calls"] = calls

@@ -9,14 +9,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from shared.chat import ChatRequest, Message
+from shared.chat import ChatRequest, Message, Role
 from shared.dialects import tools
 from shared.dialects.data_sources import CONTEXTS, AzureSearchSource
 from shared.dialects.tools import FAST, Called
 from shared.dialects.wire import Body, Json
 from shared.errors import BadRequest
 from shared.overrides import ModelName, Overrides, Whole
-from shared.parts import ADDRESSES, UNSAYABLE, sayable
+from shared.parts import ADDRESSES, UNSAYABLE, sayable, tool_call
 from shared.sentences import sentence
 
 # What goes to the model as it is, where the model takes it.
@@ -24,7 +24,14 @@ OPTIONS = (
     *("top_p", "stop", "tool_choice", "parallel_tool_calls", "response_format"),
     *("frequency_penalty", "presence_penalty", "reasoning_effort"),
 )
-ROLES = {"developer": "system", "function": "tool"}
+ROLES: Mapping[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
 LEFT_OUT = (
     "The client's instructions (system, developer, role_information) were left out: this "
     "deployment has its own instructions."
@@ -212,7 +219,7 @@ def _options(frame: _Frame, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _message(path: str, read: _Message) -> Message:
     """A message. What goes on of it is what is known: no other field of a client's does."""
-    role = ROLES.get(read.role, read.role)
+    role = ROLES[read.role]
     parts = list(_parts(path, read.content))
     if role == "assistant":
         parts = [_unnumbered(part) for part in parts]
@@ -222,12 +229,12 @@ def _message(path: str, read: _Message) -> Message:
     fields = {
         "content": content if content is not None or calls else "",
         "name": read.name,
-        "tool_calls": [tools.whole(call) for call in calls] or None,
+        "tool_calls": [tool_call(call) for call in calls] or None,
         "tool_call_id": read.tool_call_id,
     }
     known = {key: value for key, value in fields.items() if value is not None}
     return Message(
-        role=role,  # type: ignore[arg-type]
+        role=role,
         content="\n".join(part["text"] for part in parts if part["type"] == "text"),
         images=tuple(part["image_url"]["url"] for part in parts if part["type"] == "image_url"),
         tool_calls=calls,

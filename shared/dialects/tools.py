@@ -42,12 +42,6 @@ def read(calls: Sequence[Call] | None) -> Iterator[ToolCall]:
         yield ToolCall(place, call.id, call.function.name, call.function.arguments or "")
 
 
-def whole(call: ToolCall) -> Json:
-    """A call."""
-    function = {"name": call.name, "arguments": call.arguments}
-    return {"id": call.id, "type": "function", "function": function}
-
-
 def part(call: ToolCall) -> Json:
     """A part of a call: only its first has an id and a name."""
     function: Json = {"arguments": call.arguments}

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from shared.chat import Message, ToolCall
+from shared.chat import Message
 from shared.models import Prompt
 from shared.models.flavors import Body, Flavor, Heard, Traits, beside, calls, failure, usage
-from shared.parts import image_of, parts_of, text_of
+from shared.parts import image_of, parts_of, text_of, tool_call
 
 # What is known of models by their names. A deployment may have any name: settings say otherwise.
 REASONING = re.compile(r"(?:^|/)(?:o\d(?![a-z\d])|gpt-5(?!\d))(?!.*chat)", re.I)
@@ -95,12 +95,6 @@ def message(said: Message) -> Body:
     text = [{"type": "text", "text": said.content}] if said.content else []
     images = [{"type": "image_url", "image_url": {"url": url}} for url in said.images]
     return {"role": said.role, "content": [*text, *images]}
-
-
-def tool_call(call: ToolCall) -> Body:
-    """A call of a tool."""
-    function = {"name": call.name, "arguments": call.arguments}
-    return {"id": call.id, "type": "function", "function": function}
 
 
 def _rewritten(given: Mapping[str, Any]) -> Body:
