@@ -14,6 +14,7 @@ import httpx
 import pytest
 import yaml
 
+from tests.isolation import app_copy
 from tests.servers import ROOT, command, serving
 
 # What the gallery's validator looks for: src/rules.json of microsoft/template-validation-action
@@ -37,7 +38,7 @@ HEADINGS = ["## Features", "## Getting Started", "## Guidance", "## Resources"]
 # people: the topics azd-templates and ai-azd-templates, the repository's description, `azd up`
 # and `azd down` against Azure, a Codespace that was opened.
 WORDS = {
-    "the devcontainer installs the newest azd": (
+    "the devcontainer installs azd by its own feature": (
         ".devcontainer/devcontainer.json",
         r"ghcr\.io/azure/azure-dev/azd:latest",
     ),
@@ -136,6 +137,16 @@ def test_the_pipeline_provisions_and_deploys_with_no_secret_but_the_callers_own(
     assert runs[1:] == ["azd provision --no-prompt", "azd deploy --no-prompt"]
 
 
+def test_a_variable_of_the_repository_names_the_environment_that_protects_the_deployment() -> None:
+    job = workflow("azure-dev.yml")["jobs"]["deploy"]
+    page = (ROOT / "docs" / "deploy.md").read_text("utf-8")
+
+    # The text alone, with no default: GitHub takes an empty name for no environment.
+    assert job.get("environment") == "${{ vars.AZURE_DEPLOY_ENVIRONMENT }}"
+    assert "gh variable set AZURE_DEPLOY_ENVIRONMENT" in page
+    assert '"subject": "repo:OWNER/REPO:environment:NAME"' in page
+
+
 @pytest.mark.parametrize(
     "path",
     [*sorted((ROOT / ".vscode").glob("*.json")), ROOT / ".devcontainer" / "devcontainer.json"],
@@ -224,6 +235,6 @@ def test_the_tests_start_and_end_a_host_like_func(kind: str, tmp_path: Path) -> 
     port = server.url.rpartition(":")[2]
 
     assert health.status_code == 200
-    assert told.read_text().splitlines() == [f"{ROOT} start --port {port}", "stopped"]
+    assert told.read_text().splitlines() == [f"{app_copy()} start --port {port}", "stopped"]
     with pytest.raises(httpx.ConnectError), server.client() as client:
         client.get("/health")
