@@ -8,94 +8,144 @@ from dataclasses import replace
 
 from shared.chat import Delta, Done, Events
 
-LONGEST = 300  # characters of a question; what is longer is text
+LONGEST = 300  # characters between the marks of a question; what is longer is text
+MOST_BLANK = 200  # characters of blank space that are held back; what is longer is text
+BULLETS = "-*\u2022"  # a model may list its questions: the mark of an item goes with its question
 
-_INSIDE = r"(?!<)(?:(?!<<|>>)[^\n])"
-MARKER = re.compile(rf"<<[ \t]*({_INSIDE}+?)[ \t]*>>")
-# What may still become one.
-BEGUN = re.compile(rf"<(?:<(?:{_INSIDE}*>?)?)?")
-# A model may list its questions: the mark of an item goes with its question.
-_ITEM = r"\n[ \t]*(?:[-*\u2022]|\d{1,2}[.)])[ \t]*"
-# Blank space, and what may be a marker behind it: kept back until it is known.
-HELD = re.compile(
-    rf"\s*(?:{_ITEM})?(?:<<|<\Z)|\s+\Z|\s*\n[ \t]*(?:[-*\u2022]|\d{{1,2}}[.)]?)[ \t]*\Z"
-)
-ALONE_AFTER = re.compile(r"[ \t]*(?:\n|<<)")
 _ASKS = ("?", "\uff1f", "\u061f")
+_PLAIN = re.compile(r"[^\s<]+")
 
 
 class Splitter:
-    """Cuts a text that comes in pieces into what to show and the questions in it."""
+    """Cuts a text that comes in pieces into what to show and the questions in it.
+
+    Reads one character after the other and never again: the time grows with the text alone, and
+    the result is the same wherever the text is cut. What is held back is short.
+    """
 
     def __init__(self) -> None:
         self.questions: list[str] = []
-        self._kept = "\n"  # every text begins a line; this one is taken off again
-        self._first = True
-        self._fresh = True  # nothing was shown since the last marker
+        self._space = ""  # blank space that is held back, and the mark of an item in it
+        self._item = ""  # that mark alone
+        self._marker = ""  # what may become a marker, or a whole one
+        self._behind = ""  # what follows a whole marker: blank space, then perhaps a "<"
+        self._alone = True  # no text was shown in this line, or since the last question
 
     def feed(self, text: str) -> str:
         """Take a piece; give back what can be shown by now."""
-        self._kept += text
-        return self._show(ended=False)
+        shown, at = [], 0
+        while at < len(text):
+            plain = None if self._alone or self._space or self._marker else _PLAIN.match(text, at)
+            shown.append(plain[0] if plain else self._read(text[at]))
+            at = plain.end() if plain else at + 1
+        return "".join(shown)
 
     def end(self, cut: bool) -> str:
         """What is left to be shown when the text ends; of a text that was cut, no half marker."""
-        shown = self._show(ended=False)
-        if cut and "<" in self._kept and not MARKER.search(self._kept):
+        if self._is_whole() and (cut or not self._behind.endswith("<")):
+            self._accept()
+        if cut and self._marker:
+            return ""
+        rest = self._space + self._marker + self._behind
+        return rest.rstrip() if self.questions else rest
+
+    def _read(self, character: str) -> str:
+        """Take a character; give back what can be shown by now."""
+        if self._is_whole():
+            return self._read_behind(character)
+        if self._marker:
+            return self._read_marker(character)
+        return self._read_item(character) if self._item else self._read_text(character)
+
+    def _read_text(self, character: str) -> str:
+        if character == "<":
+            self._marker = character
+            return ""
+        if self._alone and (character in BULLETS or character.isdecimal()):
+            self._item = character
+        elif not character.isspace():
+            shown, self._space, self._alone = self._space + character, "", False
             return shown
-        shown += self._show(ended=True)
-        rest = self._take(len(self._kept))
-        return shown + (rest.rstrip() if self.questions else rest)
+        self._alone |= character == "\n"
+        return self._hold(character)
 
-    def _show(self, ended: bool) -> str:
-        shown = ""
-        while held := HELD.search(self._kept):
-            marks = held.end() - len(held.group()) + held.group().find("<")
-            if "<" not in held.group() or self._undecided(marks, ended):
-                return shown + self._take(held.start())
-            marker = MARKER.match(self._kept, marks)
-            if marker and self._is_question(marker, held):
-                shown += self._take(held.start())
-                self._drop(marker)
-            else:
-                shown += self._take(marks + 2)
-        return shown + self._take(len(self._kept))
+    def _read_item(self, character: str) -> str:
+        """A character behind the mark of an item, or of one of two digits and a dot or bracket."""
+        number = self._item.isdecimal()
+        if number and (character in ".)" or (character.isdecimal() and len(self._item) == 1)):
+            self._item += character
+        elif character == "<" and not number:
+            self._marker = character
+            return ""
+        elif number or character not in " \t":
+            return self._show() + self._read(character)
+        return self._hold(character)
 
-    def _undecided(self, marks: int, ended: bool) -> bool:
-        """Whether more text may still decide what begins at `marks`."""
-        text = self._kept[marks:]
-        if ended:
-            return not text.startswith("<<")
-        marker = MARKER.match(text)
-        if marker:
-            return not asks(marker[1]) and not text[marker.end() :].strip(" \t")
-        return len(text) <= LONGEST and BEGUN.fullmatch(text) is not None
+    def _hold(self, character: str) -> str:
+        self._space += character
+        if len(self._space) <= MOST_BLANK:
+            return ""
+        if self._item:
+            return self._show()
+        shown, self._space = self._space, ""
+        return shown
 
-    def _is_question(self, marker: re.Match[str], held: re.Match[str]) -> bool:
-        """A marker, and not code or a place to be filled in: `1 <<n and m>> 2`, `<<name>>`."""
-        if len(marker[1]) > LONGEST:
-            return False
-        begins = "\n" in held.group() or (self._fresh and not held.start())
-        after = self._kept[marker.end() :]
-        ends = not after.strip(" \t") or ALONE_AFTER.match(after) is not None
-        return asks(marker[1]) or (begins and ends)
+    def _read_marker(self, character: str) -> str:
+        """A character behind a "<", or inside of a marker, where neither line end nor "<<" is."""
+        begins = self._marker == "<"
+        doubled = character == "<" and self._marker.endswith("<")
+        if begins != doubled or character == "\n":
+            return self._show() + self._read(character)
+        self._marker += character
+        if len(self._marker) == LONGEST + 4 and not self._is_whole():
+            return self._show()
+        return self._decide() if self._is_whole() else ""
 
-    def _take(self, number: int) -> str:
-        text, self._kept = self._kept[:number], self._kept[number:]
-        if text:
-            self._fresh = False
-        return self._out(text)
+    def _decide(self) -> str:
+        """A marker is whole: a question, or code or a place to be filled in, which is text.
 
-    def _drop(self, marker: re.Match[str]) -> None:
-        self.questions.append(marker[1])
-        self._kept = self._kept[self._kept.index(marker.group()) + len(marker.group()) :]
-        self._first, self._fresh = False, True
+        `1 <<n and m>> 2`, `<<name>>`: what does not ask must stand alone.
+        """
+        question = self._question()
+        if asks(question):
+            self._accept()
+        return "" if not self._marker or (question and self._alone) else self._show()
 
-    def _out(self, text: str) -> str:
-        if self._first and text:
-            self._first = False
-            return text[1:]
-        return text
+    def _read_behind(self, character: str) -> str:
+        """A character behind a marker, a question only where its line or another marker ends it."""
+        begun = self._behind.endswith("<")
+        if character == ("<" if begun else "\n"):
+            self._accept()
+            return self._read(character)
+        if begun or character not in " \t<" or len(self._behind) == MOST_BLANK:
+            return self._show() + self._read(character)
+        self._behind += character
+        return ""
+
+    def _is_whole(self) -> bool:
+        return self._marker.endswith(">>")
+
+    def _question(self) -> str:
+        return self._marker[2:-2].strip(" \t")
+
+    def _accept(self) -> None:
+        """Take the marker out of the text, with the blank space before it."""
+        self.questions.append(self._question())
+        self._keep(self._behind, alone=True)
+
+    def _show(self) -> str:
+        """What is held back is text; what it ends with may stand before another marker."""
+        fixed = self._space + self._marker[:2] if self._marker else ""
+        rest = self._marker[2:] + self._behind if self._marker else self._space
+        text = rest.removesuffix("<").rstrip()
+        self._keep(rest[len(text) :], alone=False)
+        return fixed + text
+
+    def _keep(self, rest: str, alone: bool) -> None:
+        """Hold back nothing but blank space and perhaps a "<"."""
+        self._space = rest.removesuffix("<")
+        self._marker = "<" if rest.endswith("<") else ""
+        self._item, self._behind, self._alone = "", "", alone
 
 
 def asks(text: str) -> bool:

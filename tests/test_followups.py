@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from itertools import combinations
+from time import process_time
 
 import pytest
 
 from shared.chat import Answer, Delta, Done, collect
-from shared.followups import taken_out
+from shared.followups import LONGEST, MOST_BLANK, Splitter, taken_out
 from tests.fakes import Played, play
 
 
@@ -52,6 +53,9 @@ ANSWERS: list[tuple[str, str, tuple[str, ...]]] = [
     ("\n\n lines first", "\n\n lines first", ()),
     ("x <<How?>> <<b>> y", "x <<b>> y", ("How?",)),
     (f"<<{'x' * 400}?>>", f"<<{'x' * 400}?>>", ()),
+    (f"<<{'x' * 299}?>>", "", ("x" * 299 + "?",)),
+    ("Yes.\n<<Tell me about dental>><<How?>>", "Yes.", ("Tell me about dental", "How?")),
+    ("Yes.\n<< >>", "Yes.\n<< >>", ()),
     ("no questions, a space \n", "no questions, a space \n", ()),
     ("", "", ()),
 ]
@@ -92,3 +96,25 @@ def test_text_is_not_held_back_longer_than_it_must_be() -> None:
         return "".join(event.content for event in shown if isinstance(event, Delta))
 
     assert asyncio.run(first()) == "Dental care is"
+
+
+LONG = ["\n" * 100_000, f"<<a{' ' * 100_000}x>>", "<<a" * 30_000, "\n- " * 30_000, "<" * 100_000]
+
+
+@pytest.mark.parametrize("text", LONG, ids=["lines", "blanks", "marks", "items", "brackets"])
+def test_a_long_answer_takes_no_seconds(text: str) -> None:
+    for pieces in ([text], list(text)):
+        splitter, before = Splitter(), process_time()
+        shown = [splitter.feed(piece) for piece in pieces]
+
+        assert "".join(shown) + splitter.end(cut=False) == text
+        assert process_time() - before < 5  # the lines alone took minutes
+
+
+@pytest.mark.parametrize("begin", ["", "\n- ", "<<", "<<a", "\n<<a>>"])
+@pytest.mark.parametrize("more", ["\n", " ", "a", "a "])
+def test_what_is_held_back_is_short(begin: str, more: str) -> None:
+    splitter, text = Splitter(), begin + more * 1000
+    shown = "".join(map(splitter.feed, text))
+
+    assert len(text) - len(shown) <= LONGEST + MOST_BLANK

@@ -9,7 +9,7 @@ from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits
 import pytest
 from rs_bpe.bpe import openai
 
-from shared.tokens import count_tokens
+from shared.tokens import SLICE, count_tokens
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = ROOT / "shared" / "data" / "documents"
@@ -85,3 +85,10 @@ def test_the_count_of_a_whole_is_at_most_the_sum_of_its_lines() -> None:
     total = sum(count_tokens(line) for line in lines)
 
     assert count_tokens("".join(lines)) <= total
+
+
+def test_a_long_text_counts_as_its_parts_do() -> None:
+    part = "The premium is $55 a month. "
+    number = 4 * SLICE // len(part)
+
+    assert count_tokens(part * number) == pytest.approx(count_tokens(part) * number, rel=0.1)

@@ -34,7 +34,7 @@ _PHRASE = re.compile(
 _NAME = re.compile(r"[A-Z][\w&-]*[a-z][\w&-]*(?:\s+[A-Z][\w&-]*[a-z][\w&-]*)*")
 _OF_A_THING = ("about", "for", "of")  # "in my plan" says where, not what
 _MARKS = " \t\n?!.,;:"
-LONGEST = 1000  # characters of a question that are looked at
+LONGEST = 1000  # characters of a question that are looked at, and of those before it together
 _MOST_BARE_WORDS = 3  # of a question without any verb: "hearing aids?"
 
 
@@ -52,7 +52,7 @@ def asked(questions: Iterable[str]) -> Asked:
     for question in questions:
         # The patterns take the square of a text's length, and hold the whole worker meanwhile.
         last = " ".join(question[:LONGEST].split())
-        text = joined(text, last) if text and leans(last) else last.strip()
+        text = joined(text[:LONGEST], last) if text and leans(last) else last.strip()
     return Asked(text, frozenset(terms(last)))
 
 

@@ -61,7 +61,9 @@ class _Matches:
 
     def terms(self, place: int) -> list[str]:
         """The terms that a sentence says or stands under."""
-        return [term for term in self.weights if place in self.said[term] | self.about[term]]
+        return [
+            term for term in self.weights if place in self.said[term] or place in self.about[term]
+        ]
 
     def covered(self, place: int) -> float:
         """How much of the question's weight they are, 0 to 1."""

@@ -27,6 +27,8 @@ _RULE = re.compile(r"\|(?:\s*:?-{3,}:?\s*\|)+")
 _PATH = re.compile(r"(?:[^.!?|>]{1,120} >\s*)+")
 _MARKS = ".,:;!?"
 _LONGEST_HEADING = 8  # words
+_MOST_HEADINGS = 6  # of a text, one below the other
+_LONGEST_SHORT = 9  # characters that tell whether a text ends with a shortened word
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,10 @@ def _under_headings(texts: Iterable[str], style: _Style) -> Iterator[tuple[str, 
         path = _PATH.match(text)
         words = (text[path.end() :] if path else text).split()
         above: list[str] = []
-        while cut := _heading_end(words, style, certain=bool(path) and not above):
+        for _ in range(_MOST_HEADINGS):
+            cut = _heading_end(words, style, certain=bool(path) and not above)
+            if not cut:
+                break
             above.append(" ".join(words[:cut]))
             words = words[cut:]
         if path or above:
@@ -110,21 +115,26 @@ def _repeated(words: Sequence[str], place: int) -> bool:
 
 def _split(content: str) -> list[str]:
     """A source's text cut into sentences, items and rows."""
-    rule = _RULE.search(content)
-    if not rule:
-        return _plain(content)
-    cells = rule[0].count("|") - 1
-    header = re.search(rf"\|(?:[^|]*\|){{{cells}}}\s*$", content[: rule.start()])
-    names = _cells(header[0]) if header else [""] * cells
-    before = content[: header.start() if header else rule.start()].strip()
-    if before and before[-1] not in ".:!?":
-        before += " > "  # nothing but a heading stands there
-    rows, end = [], rule.end()
-    row = re.compile(rf"\s*\|(?:[^|]*\|){{{cells}}}")
-    while found := row.match(content, end):
-        rows.append(_row(names, _cells(found[0])))
-        end = found.end()
-    return [*_plain(before), *rows, *_split(content[end:])]
+    found, start = list[str](), 0
+    while rule := _RULE.search(content, start):
+        cells = rule[0].count("|") - 1
+        before, names = _header(content[start : rule.start()], cells)
+        if before and before[-1] not in ".:!?":
+            before += " > "  # nothing but a heading stands there
+        found += _plain(before)
+        row, start = re.compile(rf"\s*\|(?:[^|]*\|){{{cells}}}"), rule.end()
+        while cut := row.match(content, start):
+            found.append(_row(names, _cells(cut[0])))
+            start = cut.end()
+    return [*found, *_plain(content[start:])]
+
+
+def _header(before: str, cells: int) -> tuple[str, list[str]]:
+    """What stands before a table's rule: the text, and the names of its columns."""
+    text, *names = before.rstrip().rsplit("|", cells + 1)
+    if len(names) <= cells or names[-1]:  # no row of so many cells ends it
+        return before.strip(), [""] * cells
+    return text.strip(), [name.strip() for name in names[:-1]]
 
 
 def _cells(row: str) -> list[str]:
@@ -139,10 +149,10 @@ def _row(names: Sequence[str], cells: Sequence[str]) -> str:
 
 
 def _plain(text: str) -> list[str]:
-    found: list[str] = []
+    found: list[list[str]] = []
     for part in (piece for item in _ITEM.split(text) for piece in _END.split(item)):
-        if found and _SHORT.search(found[-1]):
-            found[-1] += f" {part}"
+        if found and _SHORT.search(found[-1][-1][-_LONGEST_SHORT:]):
+            found[-1].append(part)
         elif part.strip():
-            found.append(part.lstrip())
-    return found
+            found.append([part.lstrip()])
+    return [" ".join(parts) for parts in found]

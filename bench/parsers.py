@@ -1,0 +1,182 @@
+"""The parsers of what comes from outside, each with inputs that are meant to be slow."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from shared import waits
+from shared.chat import Delta, Done, Source, ToolCall, collect
+from shared.citing import Citations
+from shared.content import File, Pieces, conditions
+from shared.data_source import narrowing
+from shared.dialects import opensearch_search, pick, wire
+from shared.dialects.wire import Body, Json
+from shared.followups import Splitter
+from shared.http import Limits, read_body, read_json
+from shared.models.flavors.openai import OPENAI
+from shared.models.leaning import asked
+from shared.models.reading import Reading, events
+from shared.models.splitting import sentences
+from shared.opensearch.pipelines import flat
+from shared.retrieval import shorten_query
+from shared.text import terms
+from shared.tokens import count_tokens
+from tests.calls import call
+from tests.fakes import play
+
+Parser = Callable[[Any], object]
+Input = Callable[[int], Any]
+
+LIMITS = Limits(json=2**30, form=2**30)
+PAGES = [f"plans/{'p' * 100}{number}.md" for number in range(50)]
+SOURCES = [Source(page, "", page, page) for page in PAGES]
+ALL: Json = {"query": {"match_all": {}}, "ext": {"generative_qa_parameters": {"llm_question": "a"}}}
+TEXT = {"type": "text", "text": "a"}
+HELLO: list[Json] = [{"role": "user", "content": "Hello."}]
+PART = Delta("a", (ToolCall(0, arguments="a"),), message_extra={"text": "a", "parts": [1]})
+CALL = b'data: {"choices":[{"delta":{"tool_calls":[{"id":"%d","function":{"name":"f"}}]}}]}\n'
+ROUTES = ("/chat", "/ask", "/aog/v0.2/services/{service}", "/v1/chat/completions")
+
+
+def read_typed(kind: str, data: bytes = b"{}") -> Body:
+    """The body of a request, of a content type."""
+
+    async def read() -> Body:
+        deadline = asyncio.get_running_loop().time() + 600
+        return await read_body(call("/chat", data, {"content-type": kind}), LIMITS, deadline)
+
+    return asyncio.run(read())
+
+
+def form(inside: bytes) -> bytes:
+    """A form with one part."""
+    return b'--b\r\nContent-Disposition: form-data; name="json"' + inside + b"\r\n--b--\r\n"
+
+
+def condition(name: str) -> Parser:
+    """Reads a header of a request for a file."""
+
+    def nothing(_start: int, _stop: int) -> Pieces:
+        raise AssertionError("nothing is read")
+
+    file = File(1000, '"a"', 0, nothing)
+    read = conditions.part if name == "range" else conditions.unchanged
+    return lambda value: read({name: value}, file)
+
+
+def parse(route: str, given: Json) -> bytes:
+    """Read a request of a chat, and write its state as it goes back."""
+    return wire.dumps(pick(route, given).parse(Body(given, {})).state)
+
+
+def chat(**more: Any) -> Json:
+    """A request of a chat."""
+    return {"messages": HELLO, **more}
+
+
+def with_answer(content: Any) -> Json:
+    """A request with an earlier answer."""
+    return {"messages": [{"role": "assistant", "content": content}, *HELLO]}
+
+
+def keys(number: int) -> Json:
+    """An object of so many keys."""
+    return {f"key{place}": [place] for place in range(number)}
+
+
+def tool(parameters: Json) -> Json:
+    """A tool that a model may call."""
+    return {"type": "function", "function": {"name": "f", "parameters": parameters}}
+
+
+def count_calls(chunks: Iterable[bytes]) -> int:
+    """How many calls of tools a model's stream holds."""
+
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        for chunk in chunks:
+            yield chunk
+
+    async def read() -> int:
+        reading = Reading(OPENAI, "m")
+        async for line in events(pieces()):
+            reading.take(line)
+        return len(reading.calls)
+
+    return asyncio.run(read())
+
+
+PARSERS: Mapping[str, Parser] = {
+    "read_json": read_json,
+    "a form": partial(read_typed, "multipart/form-data; boundary=b"),
+    "Content-Type": read_typed,
+    "Accept": lambda value: wire.media_type(value, "application/jsonl"),
+    "Range": condition("range"),
+    "If-None-Match": condition("if-none-match"),
+    "If-Modified-Since": condition("if-modified-since"),
+    "Retry-After": lambda value: waits.asked({"retry-after": value}),
+    **{route: partial(parse, route) for route in ROUTES},
+    "OData": lambda value: narrowing(value, ("oids", "groups")),
+    "_search": lambda given: opensearch_search.search(given, {}).fields.of({"a" * 1000: ""}),
+    "_cluster/settings": lambda given: list(flat(given)),
+    "follow-ups": lambda pieces: "".join(map(Splitter().feed, pieces)),
+    "citations": lambda pieces: "".join(map(Citations(SOURCES).feed, pieces)),
+    "a model's stream": count_calls,
+    "an answer": lambda deltas: asyncio.run(collect(play([*deltas, Done()]))),
+    "count_tokens": count_tokens,
+    "terms": lambda text: terms(shorten_query(text)),
+    "the demo model": lambda text: (sentences([f"a.md: {text}"]), asked([text] * 20)),
+}
+CHATS: Sequence[tuple[str, Input]] = (
+    ("messages", lambda n: {"messages": HELLO * n}),
+    ("wrong messages", lambda n: {"messages": [{"role": 1}] * n}),
+    ("citations", lambda n: with_answer(" [doc1" * n)),
+    ("keys", lambda n: chat(**keys(n))),
+    ("overrides", lambda n: chat(context={"overrides": keys(n)}, stream=False)),
+    ("a state", lambda n: chat(sessionState=keys(n), session_state=keys(n))),
+)
+INPUTS: Sequence[tuple[str, str, Input]] = (
+    ("read_json", "digits", lambda n: b"1" * n),
+    ("read_json", "a fraction", lambda n: b"0." + b"1" * n),
+    ("read_json", "brackets", lambda n: b"[" * n),
+    ("read_json", "escapes", lambda n: b'["' + b"\\u00e9" * n),
+    ("read_json", "keys", lambda n: wire.dumps(keys(n))),
+    ("a form", "half boundaries", lambda n: form(b"\r\n\r\n" + b"\r\n--" * n)),
+    ("a form", "headers", lambda n: form(b"\r\na: b" * n)),
+    ("a form", "a header", lambda n: form(b'; a="\\"' * n)),
+    ("a form", "before it", lambda n: b"\r\n-" * n + form(b"\r\n\r\n{}")),
+    ("Content-Type", "quotes", lambda n: "application/json" + ';a="' * n),
+    ("Content-Type", "parameters", lambda n: "application/json" + "; a*0=b" * n),
+    ("Accept", "qualities", lambda n: ";q=0.00" * n),
+    ("Accept", "kinds", lambda n: "a/b;q=0 , " * n),
+    ("Range", "blanks", lambda n: "bytes=" + " " * n + "x"),
+    ("Range", "digits", lambda n: "bytes=" + "1" * n),
+    ("If-None-Match", "quotes", lambda n: '"' * n),
+    ("If-Modified-Since", "commas", lambda n: "Mon, " * n),
+    ("Retry-After", "colons", lambda n: "Mon, 01 Jan 2000 " + "1:" * n),
+    *((route, kind, make) for route in ROUTES for kind, make in CHATS),
+    *((route, "parts", lambda n: with_answer([TEXT] * n)) for route in ROUTES[2:]),
+    *((route, "a tool", lambda n: chat(tools=[tool(keys(n))])) for route in ROUTES[2:]),
+    ("OData", "conditions", lambda n: "a eq 'b' or " * n),
+    ("OData", "brackets", lambda n: "(" * n + ")" * n),
+    ("_search", "names", lambda n: {"_source": "a," * n, **ALL}),
+    ("_cluster/settings", "names", lambda n: {key: keys(9) for key in keys(n)}),
+    ("follow-ups", "lines", lambda n: ["\n" * n + "a"]),
+    ("follow-ups", "a marker", lambda n: [f"<<a{' ' * n}x>>"]),
+    ("follow-ups", "marks", lambda n: "<<a" * n),
+    ("follow-ups", "items", lambda n: "\n- <<a>>" * n),
+    ("citations", "brackets", lambda n: ["[" * n]),
+    ("citations", "single brackets", lambda n: "[" * n),
+    ("citations", "numbers", lambda n: "[doc1" * n),
+    ("citations", "half markers", lambda n: f"[plans/{'p' * 100}" * (n // 100)),
+    ("a model's stream", "chunks", lambda n: [b"data: 1" * 3] * n),
+    ("a model's stream", "calls", lambda n: [CALL % place for place in range(n)]),
+    ("an answer", "parts", lambda n: [PART] * n),
+    ("count_tokens", "blanks", lambda n: " " * n + "x"),
+    ("count_tokens", "mixed", lambda n: "aA1_\n  " * n),
+    ("terms", "combining marks", lambda n: "a" + "\u0301\u0323" * n),
+    ("the demo model", "letters", lambda n: "A. " * n),
+    ("the demo model", "rules", lambda n: "|---|a" * n),
+)

@@ -1,0 +1,161 @@
+"""The most expensive requests of each route: as large as its limit, in the shape that costs most.
+
+Long runs of combining marks, characters that grow when they are normalized, deep nesting, many
+parts, messages or tools. Each is accepted, or refused only after it was read.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+JSON_LIMIT = 4 * 1024 * 1024 - 4096  # bytes; the default limit, with room for the frame
+FORM_LIMIT = 20 * 1024 * 1024 - 65536
+DEPTH = 180  # of nested lists: the JSON parser refuses about 200
+
+QUESTION = {"role": "user", "content": "Does the standard plan have a deductible?"}
+MARKS = "a" + "\u0345" * 130_000 + "\u0323" * 130_000  # normalization sorts them
+LIGATURES = "\ufdfa" * 1_300_000  # each becomes 18 characters
+LISTS: list[Any] = [[]] * 240_000  # 250,000 is the limit
+CHATS = ("/chat", "/chat/stream", "/ask", "/v1/chat/completions", "/aog/v0.2/services/chat")
+SEARCHES = ("/_search", "/documents/_search")
+BOUNDARY = "boundary"
+
+
+@dataclass(frozen=True)
+class WorstRequest:
+    """A request. `body` is JSON, which goes out with gzip, or bytes that are sent as they are."""
+
+    name: str
+    path: str
+    body: Any = b""
+    method: str = "POST"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def content(self) -> bytes:
+        """The body as it is sent."""
+        if isinstance(self.body, bytes):
+            return self.body
+        return gzip.compress(json.dumps(self.body, ensure_ascii=False).encode(), 1)
+
+    @property
+    def all_headers(self) -> dict[str, str]:
+        """The headers of the request, those of the body among them."""
+        encoding = {} if isinstance(self.body, bytes) else {"Content-Encoding": "gzip"}
+        return {"Content-Type": "application/json", **encoding, **self.headers}
+
+
+def nested(depth: int) -> list[Any]:
+    """Lists in lists."""
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def user(content: Any, **more: Any) -> dict[str, Any]:
+    """A body with one message of the user's."""
+    return {"messages": [{"role": "user", "content": content}], **more}
+
+
+def form(images: int) -> bytes:
+    """A multipart body with so many images, as large as a form may be."""
+    image = b"\x89PNG\r\n\x1a\n" + bytes(FORM_LIMIT // images)
+    parts = {f"messages[0].files[{number}]": image for number in range(images)}
+    parts["json"] = json.dumps(user("What is this?")).encode()
+    head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="%s"\r\n\r\n'
+    pieces = [(head % name).encode() + data + b"\r\n" for name, data in parts.items()]
+    return b"".join((*pieces, f"--{BOUNDARY}--\r\n".encode()))
+
+
+def tool(parameters: Any) -> dict[str, Any]:
+    """A tool, as OpenAI's and AOG's requests have it."""
+    return {"type": "function", "function": {"name": "f", "parameters": parameters}}
+
+
+def chats() -> Iterator[WorstRequest]:
+    """What every route of a chat is sent, and what only some of them read."""
+    turn = ({"role": "user", "content": "x"}, {"role": "assistant", "content": "x"})
+    shapes: Mapping[str, Mapping[str, Any]] = {
+        "marks": user(MARKS),
+        "ligatures": user(LIGATURES),
+        "words": user("a b " * (JSON_LIMIT // 4)),
+        "messages": {"messages": [*turn * 45_000, QUESTION]},
+        "lists": {"messages": [QUESTION], "sessionState": LISTS},
+        "nesting": {"messages": [QUESTION], "sessionState": [nested(DEPTH)] * 1_300},
+    }
+    for path in CHATS:
+        for name, body in shapes.items():
+            yield WorstRequest(f"{path} {name}", path, body)
+    for path in CHATS[3:]:
+        text, image = {"type": "text", "text": "x"}, {"url": "data:image/png;base64,aaaa"}
+        yield WorstRequest(f"{path} parts", path, user([text] * 130_000))
+        images = [{"type": "image_url", "image_url": image}] * 50_000
+        yield WorstRequest(f"{path} images", path, user([*images, text]))
+        for name, tools in {
+            "a large tool": [tool({"enum": LISTS})],
+            "most tools": [tool({"enum": [[]] * 400})] * 128,
+        }.items():
+            yield WorstRequest(f"{path} {name}", path, user("x", tools=tools))
+    overrides = {f"k{number}": 0 for number in range(200_000)}
+    yield WorstRequest("/chat overrides", "/chat", user("x", context={"overrides": overrides}))
+    category = {"overrides": {"include_category": MARKS}}
+    yield WorstRequest("/chat category", "/chat", user("x", context=category))
+    kind = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
+    for count in (1, 199):
+        yield WorstRequest(f"/chat form {count}", "/chat", form(count), headers=kind)
+    parameters = {"endpoint": "https://x", "index_name": "x", "filter": "(" * 31_000}
+    sources = [{"type": "azure_search", "parameters": parameters}]
+    yield WorstRequest("/v1 filter", CHATS[3], user("x", data_sources=sources))
+
+
+def searches() -> Iterator[WorstRequest]:
+    """What the routes of OpenSearch are sent."""
+    texts = {"marks": MARKS, "ligatures": LIGATURES, "terms": "a1 " * (JSON_LIMIT // 3)}
+    for path in SEARCHES:
+        for name, text in texts.items():
+            body = {"query": {"match": {"text": text}}}
+            yield WorstRequest(f"{path} {name}", path, body)
+        question = {"ext": {"generative_qa_parameters": {"llm_question": MARKS}}}
+        yield WorstRequest(f"{path} question", path, question)
+    found = {"query": {"match": {"text": "x"}}}
+    yield WorstRequest("/_search _source", "/_search", {**found, "_source": ["*a" * 50] * 50})
+    nesting = {"query": {"match": {"text": [nested(DEPTH)] * 1_300}}}
+    yield WorstRequest("/_search nesting", "/_search", nesting)
+    marks = "%CC%A3%CD%85" * 5_000
+    yield WorstRequest("/_search q", f"/_search?q=a{marks}", method="GET")
+    memory = "/_plugins/_ml/memory"
+    yield WorstRequest("memory name", memory, {"name": MARKS})
+    said = {"input": "x" * 2_000_000, "response": "y" * 2_000_000}
+    yield WorstRequest("memory messages", f"{memory}/x/messages", said)
+    settings = {"persistent": {f"k{number}": True for number in range(200_000)}}
+    yield WorstRequest("cluster settings", "/_cluster/settings", settings, "PUT")
+    processor = {"description": MARKS, "model_id": "x", "context_field_list": ["text"]}
+    pipeline = {"response_processors": [{"retrieval_augmented_generation": processor}]}
+    yield WorstRequest("pipeline", "/_search/pipeline/x", pipeline, "PUT")
+
+
+def headers() -> Iterator[WorstRequest]:
+    """Headers and paths as long as a web server takes them."""
+    body = json.dumps(user("x")).encode()
+    for name, value in {
+        "Content-Type": 'application/json; a="' + ";" * 60_000,
+        "Accept": ",;" * 30_000,
+        "traceparent": "0-" * 30_000,
+        "tracestate": "a=b," * 15_000,
+    }.items():
+        yield WorstRequest(name, "/chat/stream", body, headers={name: value})
+    path = "/content/plans/northwind_health_plus.pdf"
+    for name, value in {
+        "Range": "bytes=" + " " * 60_000 + "x",
+        "If-None-Match": '"' * 60_000,
+        "If-Modified-Since": "(" * 60_000,
+        "If-Range": "(" * 60_000,
+    }.items():
+        conditional = {"Range": "bytes=0-", name: value}
+        yield WorstRequest(name, path, method="GET", headers=conditional)
+    yield WorstRequest("path", "/content/a" + "%CC%A3%CD%85" * 5_000, method="GET")
