@@ -4,29 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from random import uniform
 from typing import Any
 
 from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
 from azure.core.pipeline.policies import AsyncRetryPolicy
 
 from shared import waits
+from shared.connections import cause_of, is_dropped
 from shared.errors import ChatError, DeadlineExceeded, Misconfigured, Unavailable
 from shared.identity import NO_IDENTITY
 
-RETRIED = (429, 500, 502, 503, 504)
+RETRIED = (429, 500, 502, 503, 504)  # where the service asks for a short wait
+RETRIED_WITHOUT_WAIT = (502, 503)  # where it asks for none
+PAUSE = (0.1, 0.4)  # seconds, at random between these: not all workers ask again at once
 
 Refusal = Callable[[HttpResponseError], Exception]
 
 
 class ShortWaits(AsyncRetryPolicy):  # type: ignore[type-arg]
-    """One retry, and only where the service asks for a short wait: its own knows no limit."""
+    """One retry: after the short wait that the service asks for, or else after a pause of ours.
+
+    The SDK's own policy knows no limit for a wait, and repeats no POST after a dropped connection.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(retry_total=1, retry_connect=1, retry_read=0)
+
+    def configure_retries(self, options: dict[str, Any]) -> dict[str, Any]:
+        """The settings of one request. Only a POST: aiohttp itself repeats the other methods."""
+        return super().configure_retries(options) | {"methods": ("POST",)}
 
     def is_retry(self, settings: dict[str, Any], response: Any) -> bool:
         """Whether a response is worth another try."""
         answer = response.http_response
         wait = waits.asked(answer.headers)
-        worth = answer.status_code in RETRIED and wait is not None and wait <= waits.OURS
+        if wait is None:
+            worth = answer.status_code in RETRIED_WITHOUT_WAIT
+        else:
+            worth = answer.status_code in RETRIED and wait <= waits.OURS
         return worth and settings["total"] > 0
+
+    def increment(
+        self, settings: dict[str, Any], response: Any = None, error: Exception | None = None
+    ) -> bool:
+        """Count a try; whether there is another. Of errors only a dropped connection gets one."""
+        if error is not None and not is_dropped(error):
+            return False
+        return super().increment(settings, response, error)
+
+    def get_retry_after(self, response: Any) -> float | None:
+        """The wait that `is_retry` judged, in seconds."""
+        return waits.asked(response.http_response.headers)
+
+    def get_backoff_time(self, settings: dict[str, Any]) -> float:
+        """Seconds to wait where the service asks for no wait."""
+        return uniform(*PAUSE)
 
 
 @contextmanager
@@ -48,7 +81,7 @@ def translated(service: str, refusal: Refusal, late: str = "") -> Iterator[None]
         raise refusal(error) from error
     except (AzureError, AttributeError, LookupError, TypeError, ValueError) as error:
         # a 200 that is no answer comes out of the SDKs as any of these
-        raise Unavailable(cause=f"{service}: {type(error).__name__}") from error
+        raise Unavailable(cause=f"{service}: {cause_of(error)}") from error
 
 
 def _denied(error: ClientAuthenticationError, refusal: Refusal) -> Exception:

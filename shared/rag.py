@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
@@ -21,26 +22,36 @@ from shared.chat import (
     User,
     collect,
 )
-from shared.errors import ChatError, ContentFiltered, Unavailable
+from shared.errors import ChatError, ContentFiltered, DeadlineExceeded, Unavailable
 from shared.models import Model, ModelStream, Prompt
+from shared.models.choice import Choice
 from shared.models.router import Router, Wish
 from shared.overrides import Overrides
 from shared.possible import blind, possible, unseeing
-from shared.retrieval import Found, Retriever
+from shared.retrieval import Found, Retriever, shorten_query
 
 LONGEST_QUERY = 1000  # characters; a model that rewrites a question into more has lost the thread
 NOTHING = Found((), {})
+NOT_REWRITTEN = (
+    "The question was searched for as it was asked: the model could not rewrite it ({why})."
+)
+
+log = logging.getLogger("chat")
 
 
 @dataclass(frozen=True, slots=True)
 class Rag:
-    """What an answer is made with: the parts behind the seams, the words, the defaults."""
+    """What an answer is made with: the parts behind the seams, the words, the defaults.
+
+    `rewrite_seconds` is how long all of a rewrite may take.
+    """
 
     retriever: Retriever
     models: Router
     words: prompts.Words
     defaults: Overrides
     client_prompts: bool = False
+    rewrite_seconds: float = 30
 
     @property
     def model(self) -> Model:
@@ -57,7 +68,8 @@ async def answer(rag: Rag, asked: ChatRequest) -> Events:
     choice = rag.models.choice(wish(asked))
     query, found = asked.question, NOTHING
     if asked.retrieval:
-        query, used = await choice.asked(partial(search_query, rag, asked))
+        query, used = await query_or_question(rag, asked, choice)
+        query = shorten_query(query)
         found = await rag.retriever.search(asked.user, query, used)
         found = replace(found, notes=(*unseeing(asked, choice.model), *found.notes))
     async with AsyncExitStack() as stack:
@@ -131,6 +143,31 @@ def begun(asked: ChatRequest, query: str, opened: Opened, instead: Sequence[str]
         notes=notes,
         left_out=tuple(unused(found, asking)),
     )
+
+
+async def query_or_question(rag: Rag, asked: ChatRequest, choice: Choice) -> tuple[str, Overrides]:
+    """As `search_query`, with the question itself where no model rewrites it in time.
+
+    A note tells, and the log has the cause. Raises what fails before a model is asked.
+    """
+    try:
+        # Nothing is rewritten without turns before the question.
+        async with asyncio.timeout(rag.rewrite_seconds if asked.history else None) as limit:
+            return await choice.asked(partial(search_query, rag, asked))
+    except TimeoutError:
+        if not limit.expired():  # somebody else's
+            raise
+        failure: ChatError = DeadlineExceeded(cause="no search query in time")
+        choice.fall_back(failure)  # or the answer would wait for the same model again
+    except ChatError as error:
+        if not error.of_model:
+            raise
+        failure = error
+    why, said = type(failure).__name__, failure.cause or failure.message
+    log.warning("request id=%s rewrite %s: %s", asked.id, why, said)
+    choice.notes.append(NOT_REWRITTEN.format(why=why))
+    request, _ = possible(asked, choice.model, rag.client_prompts)
+    return request.question, request.overrides.filled(rag.defaults)
 
 
 async def search_query(rag: Rag, asked: ChatRequest, model: Model) -> tuple[str, Overrides]:

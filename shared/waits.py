@@ -12,8 +12,9 @@ LONGEST = 86_400.0  # seconds; who asks for more has made a mistake
 
 
 def asked(headers: Mapping[str, str]) -> float | None:
-    """Seconds, from `retry-after-ms` or `Retry-After` (a number or a date); None where unread."""
-    milliseconds = _number(headers.get("retry-after-ms"))
+    """Seconds, from `retry-after-ms`, `x-ms-retry-after-ms` or `Retry-After` (a number or a date);
+    None where unread."""
+    milliseconds = _number(headers.get("retry-after-ms") or headers.get("x-ms-retry-after-ms"))
     if milliseconds is not None:
         return _sane(milliseconds / 1000)
     said = headers.get("retry-after") or headers.get("Retry-After")
@@ -31,7 +32,7 @@ def _number(said: str | None) -> float | None:
 def _until(said: str | None) -> float | None:
     try:
         moment = parsedate_to_datetime(said or "")
-    except ValueError:
+    except (ValueError, OverflowError):  # the second for a year of many digits
         return None
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return max(0.0, (aware - datetime.now(UTC)).total_seconds())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import os
@@ -15,11 +16,13 @@ import azure.core.exceptions
 import httpx
 import pytest
 import trustme
+from azure.core.credentials import AccessToken
 
 from shared import errors
-from shared.retrieval.azure_search_client import NoRanker, translated
+from shared.retrieval.azure_search_client import NoRanker, make_client, translated
+from tests.azurite import SignedIn
 from tests.fake_search import FIELDS, Search, document
-from tests.servers import OBEYING, Server, serving
+from tests.servers import OBEYING, SIGN_IN, Server, free_port, serving
 from tests.test_identity import AZ, REFUSES, tool
 from tests.upstream import Exchange, Step, Upstream, error, head, piece, upstream, whole
 
@@ -83,7 +86,7 @@ def running(home: Path) -> Iterator[tuple[Search, Upstream, httpx.Client]]:
     """Text only, with a ranker and sign-in that forces nothing."""
     more = {
         "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "ranking",
-        "WEBSITE_AUTH_ENABLED": "true",
+        **SIGN_IN,
         "FORCE_SECURITY_FILTERS": "false",
         "SEARCH_SECONDS": "1.5",
     }
@@ -312,24 +315,37 @@ def test_an_existing_index_keeps_its_names(home: Path) -> None:
 
 GARBAGE = [head(200, {"Content-Type": "application/json"}), piece(b"<html>"), b"0\r\n\r\n"]
 CUT = [head(200, {"Content-Type": "application/json"}), piece(b'{"value": ['), Exchange.reset]
+NO_DATE = "Mon, 01 Jan 99999999999 00:00:00 GMT"
 FAILURES: list[Any] = [
     pytest.param([error(429)], 429, "1", 1, id="429"),
     pytest.param([error(429, {"Retry-After": "30"})], 429, "30", 1, id="429, long wait"),
     pytest.param([error(429, {"Retry-After": "0"})] * 2, 429, "1", 2, id="429 twice"),
     pytest.param([error(429, {"Retry-After": "0"})], 200, None, 2, id="429 once"),
+    pytest.param([error(429, {"Retry-After": NO_DATE})], 429, "1", 1, id="429, no date"),
     pytest.param([error(503, {"Retry-After": "0"})], 200, None, 2, id="503 once"),
     pytest.param([error(503, {"Retry-After": "20"})], 503, "20", 1, id="503, long wait"),
     pytest.param([error(500)], 503, "1", 1, id="500"),
-    pytest.param([error(502)], 503, "1", 1, id="502"),
+    pytest.param([error(502)], 200, None, 2, id="502 once"),
+    pytest.param([error(502)] * 2, 503, "1", 2, id="502 twice"),
+    pytest.param([error(502, {"Retry-After": "20"})], 503, "20", 1, id="502, long wait"),
+    pytest.param([error(503)], 200, None, 2, id="503 without Retry-After, once"),
+    pytest.param([error(503)] * 2, 503, "1", 2, id="503 without Retry-After, twice"),
+    pytest.param([error(503), [Exchange.reset]], 503, "1", 2, id="503, then reset"),
+    pytest.param([[Exchange.reset], error(503)], 503, "1", 2, id="reset, then 503"),
+    pytest.param([[Exchange.reset], error(429)], 429, "1", 2, id="reset, then 429"),
     pytest.param([error(401)], 503, None, 1, id="401"),
     pytest.param([error(403)], 503, None, 1, id="403"),
     pytest.param([error(404, code="IndexNotFound")], 503, None, 1, id="404"),
     pytest.param([error(400, code="InvalidRequest")], 503, None, 1, id="400"),
-    pytest.param([[Exchange.reset]], 503, "1", 1, id="reset"),
+    pytest.param([[Exchange.reset]], 200, None, 2, id="closed once"),
+    pytest.param([[Exchange.rst]], 200, None, 2, id="reset once"),
+    pytest.param([[Exchange.reset]] * 2, 503, "1", 2, id="closed twice"),
+    pytest.param([[Exchange.rst]] * 2, 503, "1", 2, id="reset twice"),
     pytest.param([[b"garbage\r\n\r\n"]], 503, "1", 1, id="garbage"),
     pytest.param([GARBAGE], 503, "1", 1, id="a 200 that is no JSON"),
     pytest.param([whole(7)], 503, "1", 1, id="a 200 of another shape"),
     pytest.param([CUT], 503, "1", 1, id="cut body"),
+    pytest.param([[*CUT[:2], Exchange.rst]], 503, "1", 1, id="reset body"),
     pytest.param([[Exchange.stall]], 504, None, 1, id="stall"),
     pytest.param([[head(200), Exchange.stall]], 504, None, 1, id="stall after the headers"),
 ]
@@ -398,6 +414,54 @@ def test_one_connection_serves_every_search(home: Path) -> None:
             ask(client)
 
     assert search.connections == 1
+
+
+@pytest.mark.parametrize("end", [Exchange.reset, Exchange.rst])
+def test_a_kept_connection_that_the_service_closes_costs_no_answer(home: Path, end: Step) -> None:
+    with app(home, OPENAI_EMBEDDING_MODEL="e") as (search, model, client):
+        before = ask(client)
+        search.plan.append([end])
+        model.plan.append([end])
+        after = ask(client)
+
+    assert found(after) == found(before)
+    assert (search.connections, model.connections) == (2, 2)
+    assert (len(search.asked), len(model.asked)) == (3, 3)
+
+
+class Expired(SignedIn):
+    """A credential whose token has expired when it arrives: each try of a request asks for one."""
+
+    def __init__(self) -> None:
+        self.tries = 0
+
+    async def get_token(self, *_scopes: str, **_more: Any) -> AccessToken:
+        self.tries += 1
+        return AccessToken("token", 0)
+
+
+def failed(port: int) -> tuple[errors.ChatError, int]:
+    """How a search at a port of this machine fails, and after how many tries."""
+
+    async def go() -> tuple[errors.ChatError, int]:
+        credential = Expired()
+        client = make_client(f"https://127.0.0.1:{port}", "docs", credential)
+        with pytest.raises(errors.Unavailable) as failure, translated():
+            try:
+                [hit async for hit in await client.search("a question")]
+            finally:
+                await client.close()
+        return failure.value, credential.tries
+
+    return asyncio.run(go())
+
+
+def test_a_search_that_cannot_connect_is_tried_once_and_the_log_has_the_address() -> None:
+    port = free_port()
+    refused, tries = failed(port)
+
+    assert tries == 1
+    assert refused.cause == f"search: connection refused: https://127.0.0.1:{port}"
 
 
 def test_a_first_answer_costs_one_search_and_one_call_and_one_line_of_the_log(home: Path) -> None:

@@ -301,10 +301,12 @@ def storage(home: Home) -> Iterator[Storage]:
 
 
 WAIT = {"Retry_After": "0"}
-SOON = {"x_ms_retry_after_ms": "1"}
+SOON, LATE = {"x_ms_retry_after_ms": "1"}, {"x_ms_retry_after_ms": "20000"}
 CUT: list[Step] = [headed(206, {"Content-Length": "9"}), b"123", Exchange.reset]
 FAILURES: list[Any] = [
-    pytest.param([refused(503, "ServerBusy")], errors.Unavailable, 1, id="503"),
+    pytest.param([refused(503, "ServerBusy")], None, 2, id="503 without Retry-After, once"),
+    pytest.param([refused(503, "ServerBusy", **LATE)], errors.Unavailable, 1, id="503, long wait"),
+    pytest.param([refused(502)] * 2, errors.Unavailable, 2, id="502 twice"),
     pytest.param([refused(503, "ServerBusy", **WAIT)] * 2, errors.Unavailable, 2, id="503 twice"),
     pytest.param([refused(503, "ServerBusy", **WAIT)], None, 2, id="503 once"),
     pytest.param([refused(500, "InternalError")], errors.Unavailable, 1, id="500"),

@@ -19,11 +19,12 @@ from shared.chat import Answer, Message, ToolCall, collect
 from shared.clients import Clients
 from shared.models import Prompt
 from shared.models.flavors.openai import known_of
-from shared.models.openai_client import translated
+from shared.models.openai_client import embed, make_client, translated
 from shared.rag import checked
 from shared.settings import read
 from tests.calls import QUESTION, Got, call
 from tests.calls import read as read_reply
+from tests.servers import SAMPLES, free_port
 from tests.upstream import (
     BEFORE,
     STOP,
@@ -57,7 +58,8 @@ def server() -> Iterator[Upstream]:
 
 
 def settings(server: Upstream, **more: str) -> dict[str, str]:
-    return {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_CHAT_MODEL": "gpt-4o", **more}
+    model = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_CHAT_MODEL": "gpt-4o"}
+    return {**SAMPLES, **model, **more}
 
 
 def asked(server: Upstream, *routes: str, body: Any = QUESTION, **more: str) -> list[Got]:
@@ -277,6 +279,8 @@ def test_one_client_keeps_its_connection(server: Upstream) -> None:
     assert server.connections == 1
 
 
+NO_DATE = "Mon, 01 Jan 99999999999 00:00:00 GMT"
+TWO_WAITS = {"x-ms-retry-after-ms": "100", "Retry-After": "60"}  # the SDK knows the second one
 # What a server does, the status, whether Retry-After is there, and how often it was asked.
 REFUSALS: list[Any] = [
     pytest.param([error(400, code="content_filter")], 400, None, 1, id="content filter"),
@@ -286,18 +290,23 @@ REFUSALS: list[Any] = [
     pytest.param([error(400, param="messages[1]")], 400, None, 1, id="the user's image"),
     pytest.param([error(429, {"Retry-After": "nan"})] * 2, 429, "1", 2, id="429, no number"),
     pytest.param([error(429, {"Retry-After": "1e400"})], 429, "1", 1, id="429, for ever"),
+    pytest.param([error(429, {"Retry-After": NO_DATE})] * 2, 429, "1", 2, id="429, no date"),
     pytest.param([error(429, {"Retry-After-Ms": "8000"})], 429, "8", 1, id="429, milliseconds"),
     pytest.param([whole({"error": "no such path"})], 503, None, 1, id="a 200 that is no stream"),
     pytest.param([error(401)], 503, None, 1, id="wrong key"),
     pytest.param([error(403)], 503, None, 1, id="no role"),
     pytest.param([error(404, code="DeploymentNotFound")], 503, None, 1, id="no deployment"),
     pytest.param([error(429, {"Retry-After": "30"})], 429, "30", 1, id="429, long wait"),
+    pytest.param([error(429, TWO_WAITS)] * 2, 429, "1", 2, id="429, two waits"),
     pytest.param([error(429, {"Retry-After": "1"})] * 2, 429, "1", 2, id="429, short wait twice"),
     pytest.param([error(429)] * 2, 429, "1", 2, id="429 without Retry-After"),
     pytest.param([error(500)] * 2, 503, "1", 2, id="500"),
     pytest.param([error(502)] * 2, 503, "1", 2, id="502"),
     pytest.param([error(503, {"Retry-After": "20"})], 503, "20", 1, id="503, long wait"),
-    pytest.param([[Exchange.reset]] * 2, 503, "1", 2, id="reset"),
+    pytest.param([error(503)] * 2, 503, "1", 2, id="503 without Retry-After"),
+    pytest.param([[Exchange.reset]] * 2, 503, "1", 2, id="closed"),
+    pytest.param([[Exchange.rst]] * 2, 503, "1", 2, id="reset"),
+    pytest.param([[Exchange.rst], error(502)], 503, "1", 2, id="reset, then 502"),
     pytest.param([[b"garbage\r\n\r\n"]], 503, "1", 1, id="garbage"),
     pytest.param([[Exchange.stall]], 504, None, 1, id="stall before the headers"),
     pytest.param([[head(307, {"Location": "/v2"}), b"0\r\n\r\n"]], 503, "1", 1, id="redirect"),
@@ -326,6 +335,66 @@ def test_a_short_wait_is_waited_for(server: Upstream) -> None:
 
     assert got.status == 200
     assert len(server.asked) == 2
+
+
+ONCE: list[Any] = [
+    pytest.param([Exchange.reset], id="closed"),
+    pytest.param([Exchange.rst], id="reset"),
+    pytest.param(error(502), id="502"),
+    pytest.param(error(503), id="503 without Retry-After"),
+]
+
+
+@pytest.mark.parametrize("steps", ONCE)
+@pytest.mark.parametrize("route", ["/chat", "/chat/stream"])
+def test_a_kept_connection_that_fails_once_costs_no_answer(
+    server: Upstream, route: str, steps: list[Step]
+) -> None:
+    server.plan += [streaming(answer("first")), steps, streaming(answer("second"))]
+    _, got = asked(server, "/chat", route)
+
+    assert got.status == 200
+    assert b"second" in got.data
+    assert len(server.asked) == 3
+
+
+def embedded(url: str) -> tuple[BaseException | None, int]:
+    """How an embedding fails, if it does, and how often it was tried: each try asks for the key."""
+    tries = 0
+
+    async def key() -> str:
+        nonlocal tries
+        tries += 1
+        return "k3y"
+
+    async def go() -> BaseException | None:
+        client = make_client(url, key)
+        try:
+            await embed(client, "m", PATIENCE, ["x"])
+        except errors.ChatError as failure:
+            return failure
+        finally:
+            await client.close()
+        return None
+
+    return asyncio.run(go()), tries
+
+
+@pytest.mark.parametrize("steps", ONCE)
+def test_an_embedding_that_fails_once_is_made(server: Upstream, steps: list[Step]) -> None:
+    server.plan.append(steps)
+
+    assert embedded(f"{server.url}/v1") == (None, 2)
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize("end", [Exchange.reset, Exchange.rst])
+def test_an_answer_that_has_begun_is_not_asked_for_again(server: Upstream, end: Step) -> None:
+    server.plan.append([head(200, {"Content-Type": "application/json"}), piece(b'{"data'), end])
+    failure, tries = embedded(f"{server.url}/v1")
+
+    assert isinstance(failure, errors.Unavailable)
+    assert tries == 1
 
 
 @pytest.mark.parametrize("wait", ["2.5", None])
@@ -400,10 +469,34 @@ def test_a_stall_before_the_first_token_comes_after_the_context(server: Upstream
     assert stream.lines[1:] == [{"error": errors.DeadlineExceeded.default}]
 
 
-def test_a_connection_that_is_refused_is_an_outage(server: Upstream) -> None:
-    (got,) = asked(server, "/chat", OPENAI_BASE_URL="http://127.0.0.1:9/v1")
+def test_a_connection_that_is_refused_is_an_outage_and_the_log_has_the_address(
+    server: Upstream, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = f"http://localhost:{free_port()}"
+    (got,) = asked(server, "/chat", OPENAI_BASE_URL=f"{url}/v1", OPENAI_API_KEY="k3y")
 
     assert (got.status, got.json) == (503, {"error": errors.Unavailable.default})
+    assert f"Unavailable: gpt-4o: connection refused: {url}\n" in caplog.text
+    assert "k3y" not in caplog.text
+
+
+def test_a_model_that_was_not_pulled_is_named_in_the_log(
+    server: Upstream, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = {"message": "model 'llama3.2' not found", "type": "api_error"}
+    server.plan.append(whole({"error": {**said, "param": None, "code": None}}, 404))
+    (got,) = asked(server, "/chat", OPENAI_CHAT_MODEL="llama3.2")
+
+    assert (got.status, got.json) == (503, {"error": errors.Misconfigured.default})
+    assert "Misconfigured: llama3.2: status 404" in caplog.text
+    assert "there is no such deployment, model or endpoint\n" in caplog.text
+
+
+def test_a_connection_that_is_refused_is_not_tried_again() -> None:
+    failure, tries = embedded(f"http://127.0.0.1:{free_port()}/v1")
+
+    assert isinstance(failure, errors.Unavailable)
+    assert tries == 1
 
 
 TRIMMINGS: list[Any] = [

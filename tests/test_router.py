@@ -193,6 +193,26 @@ def test_a_rewrite_that_fails_is_made_by_the_other_which_answers_too() -> None:
     assert (len(local.asked), len(remote.asked)) == (1, 2)
 
 
+def test_a_rewrite_that_both_models_fail_leaves_the_question_as_it_is() -> None:
+    turns = [{"role": "user", "content": "One?"}, {"role": "assistant", "content": "Yes."}]
+    body = {"messages": [*turns, {"role": "user", "content": "And two?"}]}
+    with serving("ollama", "openai") as (local, remote):
+        local.plan = [lines(SOME, dies)]
+        remote.plan = [error(400)]
+        settings = listed(entry("ollama", local), entry("openai", remote, **REMOTE))
+        (got,) = answered(settings, call("/chat", body))
+
+    steps = {step["title"]: step for step in got.json["context"]["thoughts"]}
+    assert got.json["message"]["content"] == "Remote [a.md]."
+    assert (len(local.asked), len(remote.asked)) == (1, 2)
+    assert steps["Generated search query"]["description"] == "And two?"
+    assert steps["What was used instead"]["description"] == [
+        "openai was asked instead of ollama (Unavailable).",
+        "The question was searched for as it was asked: the model could not rewrite it "
+        "(BadRequest).",
+    ]
+
+
 # From here on in one process: models that play a script.
 
 

@@ -14,10 +14,13 @@ from typing import Any
 import pytest
 
 from shared import errors
+from shared.bootstrap import build
 from shared.chat import Delta, Done, Usage
 from shared.http import Limits
 from shared.models import Prompt
+from shared.models.router import Provider, Router
 from shared.service import ROUTES, Service
+from shared.settings import Settings
 from tests.calls import JSON, QUESTION, Got, ask, call, read
 from tests.fakes import PLUS, FakeModel, FakeRetriever, Played, engine
 
@@ -68,7 +71,8 @@ def test_a_failure_before_the_answer_has_its_real_status(
     retry_after: str | None,
     sentence: str,
 ) -> None:
-    model = FakeModel([failure] if where == "model" else (), query=failure)
+    # A model that fails a rewrite alone costs no answer.
+    model = FakeModel([failure] if where != "search" else (), query=failure)
     search = FakeRetriever(error=failure if where == "search" else None)
     asked = (WITH_HISTORY if where == "rewrite" else QUESTION) | keys
     got = ask(call(route, asked), Service(engine(model, search)))
@@ -174,12 +178,107 @@ class Rewriting(FakeModel):
         return FakeModel(script).open(replace(prompt, task="answer"))
 
 
-def test_a_rewrite_that_the_filter_or_a_break_stopped_is_a_failure() -> None:
+def without_rewrite(why: str) -> str:
+    return f"The question was searched for as it was asked: the model could not rewrite it ({why})."
+
+
+def notes(got: Got) -> list[str]:
+    """What was used instead, as the first line of a stream or a whole answer tells."""
+    told = got.json if got.media_type == "application/json" else got.lines[0]
+    context = told["context"] if "context" in told else told["choices"][0]["context"]
+    return [note for step in context["thoughts"][4:] for note in step["description"]]
+
+
+@pytest.mark.parametrize(
+    "failure", [it for it, *_ in FAILURES if isinstance(it, errors.ChatError)], ids=repr
+)
+@pytest.mark.parametrize(("route", "keys"), WAYS[:6])
+def test_a_rewrite_that_fails_costs_no_answer(
+    route: str, keys: dict[str, Any], failure: Exception
+) -> None:
+    model, search = FakeModel(query=failure), FakeRetriever()
+    got = ask(call(route, WITH_HISTORY | keys), Service(engine(model, search)))
+    bare = ask(call(route, WITH_HISTORY | keys), Service(engine(FakeModel(query="0"))))
+
+    assert got.status == 200
+    assert [query for _, query, _ in search.told] == ["What is in Plus?"]
+    assert notes(got) == [without_rewrite(type(failure).__name__)]
+    assert notes(bare) == []
+    if streams(route, keys):
+        assert undated(got.lines[1:]) == undated(bare.lines[1:])
+    else:
+        assert message(got) == message(bare)
+    assert [prompt.task for prompt in model.told] == ["rewrite", "answer"]
+
+
+def undated(lines: list[Any]) -> list[Any]:
+    """Lines without `created`: two answers may begin in different seconds."""
+    return [{key: value for key, value in line.items() if key != "created"} for line in lines]
+
+
+def message(got: Got) -> Any:
+    told = got.json
+    return told.get("message") or told["choices"][0]["message"]
+
+
+def test_a_rewrite_that_the_filter_or_a_break_stopped_costs_no_answer() -> None:
     flagged = Service(engine(Rewriting([Delta("half"), Done("content_filter")])))
     broken = Service(engine(Rewriting([Delta("half")])))
 
-    assert ask(call("/chat", WITH_HISTORY), flagged).json == {"error": errors.FLAGGED}
-    assert ask(call("/chat", WITH_HISTORY), broken).status == 503
+    assert notes(ask(call("/chat", WITH_HISTORY), flagged)) == [without_rewrite("ContentFiltered")]
+    assert notes(ask(call("/chat", WITH_HISTORY), broken)) == [without_rewrite("Unavailable")]
+
+
+def test_a_rewrite_that_does_not_end_leaves_time_for_the_answer() -> None:
+    model, search = FakeModel(query=asyncio.Event()), FakeRetriever()
+    rag = replace(engine(model, search), rewrite_seconds=0.05)
+    got = ask(call("/chat", WITH_HISTORY), Service(rag))
+
+    assert got.status == 200
+    assert [query for _, query, _ in search.told] == ["What is in Plus?"]
+    assert notes(got) == [without_rewrite("DeadlineExceeded")]
+    assert model.open_streams == 0
+
+
+def test_a_local_model_that_does_not_rewrite_in_time_is_not_asked_for_the_answer() -> None:
+    local, remote = FakeModel([asyncio.Event()], query=asyncio.Event()), FakeModel()
+    providers = [
+        Provider("local", "local", lambda _: local, ("m",)),
+        Provider("remote", "remote", lambda _: remote, ("m",)),
+    ]
+    rag = replace(engine(), models=Router(providers, seconds=60), rewrite_seconds=0.05)
+    got = ask(call("/chat", WITH_HISTORY), Service(rag))
+
+    assert got.status == 200
+    assert [prompt.task for prompt in local.told] == ["rewrite"]
+    assert [prompt.task for prompt in remote.told] == ["answer"]
+    assert notes(got) == [
+        "remote was asked instead of local (DeadlineExceeded).",
+        without_rewrite("DeadlineExceeded"),
+    ]
+
+
+def test_a_rewrite_has_a_quarter_of_the_time_for_an_answer() -> None:
+    service = build(Settings(INDEX_FILE="samples", ANSWER_TIMEOUT_SECONDS=60))
+
+    assert service.engine is not None
+    assert service.engine.rewrite_seconds == 15
+
+
+def test_why_a_rewrite_failed_stands_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    failure = errors.Unavailable("words", cause="m: connection refused: http://localhost:11434")
+    ask(call("/chat", WITH_HISTORY), Service(engine(FakeModel(query=failure))))
+
+    assert f"request id=call-1 rewrite Unavailable: {failure.cause}\n" in caplog.text
+
+
+def test_a_question_that_is_too_long_is_refused_before_a_rewrite() -> None:
+    model = FakeModel(max_prompt_tokens=3)
+    got = ask(call("/chat", WITH_HISTORY), Service(engine(model)))
+
+    assert got.status == 400
+    assert "The question is too long for the model, which takes 3 tokens" in got.json["error"]
+    assert model.told == []
 
 
 def test_a_rewrite_that_was_cut_leaves_the_question_as_it_is() -> None:

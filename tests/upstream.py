@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
+import struct
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -84,6 +86,13 @@ class Exchange:
 
     def reset(self) -> None:
         """Cut the connection as a crash does."""
+        self.writer.transport.abort()
+
+    def rst(self) -> None:
+        """Cut the connection with a TCP reset, which `reset` leaves to the kernel."""
+        no_linger = struct.pack("ii", 1, 0)
+        connection = self.writer.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_linger)
         self.writer.transport.abort()
 
     async def stall(self) -> None:

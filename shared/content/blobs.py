@@ -44,7 +44,7 @@ class InStorage(AsyncRetryPolicy):  # type: ignore[type-arg]
 
 
 class StorageWaits(InStorage, ShortWaits):
-    """One retry, and only where the service asks for a short wait."""
+    """One retry, as for the search."""
 
 
 def make_container(
@@ -52,7 +52,7 @@ def make_container(
 ) -> ContainerClient:
     """The client of a container, made once a worker. `options` are the SDK's own."""
     settings: dict[str, Any] = {
-        "retry_policy": StorageWaits(retry_total=1, retry_connect=0, retry_read=0),
+        "retry_policy": StorageWaits(),
         "connection_timeout": CONNECT_SECONDS,
         "read_timeout": READ_SECONDS,
         "max_single_get_size": PIECE,

@@ -180,13 +180,20 @@ class Items:
 
     async def select(self, partition: str, query: str, **values: Any) -> list[Item]:
         """What a query finds in the partition; `values` are those of its parameters."""
+        return [dict(row) for row in await self._rows(partition, query, values)]
+
+    async def count(self, partition: str, query: str, **values: Any) -> int:
+        """What a query counts in the partition: each page of its answer counts a part."""
+        return sum(await self._rows(partition, query, values))
+
+    async def _rows(self, partition: str, query: str, values: Mapping[str, Any]) -> list[Any]:
         parameters = [{"name": f"@{name}", "value": value} for name, value in values.items()]
 
-        async def found() -> list[Item]:
+        async def found() -> list[Any]:
             rows = self._container.query_items(
                 query, parameters=parameters, partition_key=partition
             )
-            return [dict(row) async for row in rows]
+            return [row async for row in rows]
 
         return await again(found)
 

@@ -56,11 +56,15 @@ class Choice:
         except ContentFiltered:
             raise
         except ChatError as failure:
-            other.failed(failure)
-            self._fall_back(other, failure)
+            self.fall_back(failure)
             return await attempt(self.model)
 
-    def _fall_back(self, other: Fallback, failure: ChatError) -> None:
+    def fall_back(self, failure: ChatError) -> None:
+        """Use the other model from now on, where there is one; `failure` is the first one's."""
+        other = self.fallback
+        if other is None:
+            return
+        other.failed(failure)
         why, said = type(failure).__name__, failure.cause or failure.message
         first, second = other.names
         log.warning(

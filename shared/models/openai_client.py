@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import httpx2
 from openai import (
+    APIConnectionError,
     APIStatusError,
     AsyncOpenAI,
     DefaultAioHttpClient,
@@ -18,6 +19,7 @@ from openai import (
 )
 
 from shared import waits
+from shared.connections import cause_of, is_dropped
 from shared.errors import (
     BadRequest,
     ChatError,
@@ -62,6 +64,23 @@ UNREAD: Any = {"headers": {RAW: "stream"}}  # the options of a request whose ans
 LOOPBACK = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 
 
+# Of the SDK's two transports aiohttp's has a third of the other's work for a stream.
+class DropRetryClient(DefaultAioHttpClient):
+    """Lets the SDK repeat a request after a dropped connection, and after no other failure of one.
+
+    A refused connection, an answer that broke off: the SDK would repeat all of them.
+    """
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request. Raises what the SDK does not repeat: its own exception."""
+        try:
+            return await super().send(request, **options)
+        except httpx2.TransportError as error:
+            if is_dropped(error):
+                raise
+            raise APIConnectionError(request=request) from error
+
+
 def make_client(
     base_url: str,
     key: Key | None,
@@ -88,8 +107,7 @@ def make_client(
         project="",
         webhook_secret="",
         max_retries=PATIENT_RETRIES if patient else RETRIES,
-        # Of the SDK's two transports the one with a third of the other's work for a stream.
-        http_client=DefaultAioHttpClient(
+        http_client=(DefaultAioHttpClient if patient else DropRetryClient)(
             event_hooks={
                 "request": [only_ours],
                 "response": [] if patient else [_no_long_waits],
@@ -116,9 +134,15 @@ def _headers(sent: httpx2.Request, length: int, more: Mapping[str, str]) -> http
 
 
 async def _no_long_waits(received: httpx2.Response) -> None:
-    """The SDK would wait up to two minutes: what is longer than ours, it shall not try again."""
-    if (waits.asked(received.headers) or 0) > waits.OURS:
+    """The SDK would wait up to two minutes: what is longer than ours, it shall not try again.
+
+    The wait is written where the SDK looks first: it reads other headers than `waits.asked` does.
+    """
+    wait = waits.asked(received.headers)
+    if wait is not None and wait > waits.OURS:
         received.headers["x-should-retry"] = "false"
+    elif wait is not None:
+        received.headers["retry-after-ms"] = str(round(wait * 1000))
 
 
 async def ready(client: AsyncOpenAI, url: str, name: str, hint: str) -> None:
@@ -163,8 +187,7 @@ def translated(name: str, hint: str) -> Iterator[None]:
     except APIStatusError as error:
         raise refusal(error, name, hint) from error
     except (OpenAIError, httpx2.HTTPError, httpx2.StreamError, aiohttp.ClientError) as error:
-        # A connection that is refused or reset is an APITimeoutError too, by this transport.
-        raise Unavailable(cause=f"{name}: {type(error).__name__}") from error
+        raise Unavailable(cause=f"{name}: {cause_of(error)}") from error
     except httpx2.InvalidURL as error:
         raise Misconfigured(cause=f"{name}: its endpoint is not a URL") from error
 

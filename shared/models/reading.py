@@ -25,14 +25,16 @@ Pieces = AsyncGenerator[bytes, None]
 async def lines(chunks: AsyncIterator[bytes]) -> Pieces:
     """The lines of a stream. Only "\\n" ends one: the SDK's own reader of lines also takes U+2028
     for an end, which may stand inside a JSON string. Raises Unavailable."""
-    rest = b""
+    begun = bytearray()  # bytes would be copied with each chunk that ends no line
     async for chunk in chunks:
-        *whole, rest = (rest + chunk).split(b"\n")
-        if len(rest) > LONGEST:
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            yield bytes(begun + end)
+            begun.clear()
+        begun += rest
+        if len(begun) > LONGEST:
             raise Unavailable(cause="the model's stream has a line without an end")
-        for line in whole:
-            yield line
-    yield rest
+    yield bytes(begun)
 
 
 async def events(chunks: AsyncIterator[bytes]) -> Pieces:
@@ -53,12 +55,12 @@ async def objects(chunks: AsyncIterator[bytes]) -> Pieces:
 
 async def whole(chunks: AsyncIterator[bytes]) -> Pieces:
     """All of a body at once. Raises Unavailable."""
-    body = b""
+    body = bytearray()
     async for chunk in chunks:
         body += chunk
         if len(body) > LONGEST:
             raise Unavailable(cause="the model's answer has no end")
-    yield body
+    yield bytes(body)
 
 
 FRAMINGS: Mapping[str, Callable[[AsyncIterator[bytes]], Pieces]] = {
@@ -69,7 +71,10 @@ FRAMINGS: Mapping[str, Callable[[AsyncIterator[bytes]], Pieces]] = {
 
 @dataclass(slots=True)
 class Reading:
-    """What an answer has told by now, beside its text. `model` is the name that was asked for."""
+    """What an answer has told by now, beside its text. `model` is the name that was asked for.
+
+    `places` are the indexes of the calls by their ids, `last` is the highest index.
+    """
 
     flavor: Flavor
     model: str
@@ -80,6 +85,8 @@ class Reading:
     prompt_filter: list[Any] | None = None
     ended: bool = False
     calls: dict[int, ToolCall] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
+    last: int = -1
     spoken: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
     message_extra: dict[str, Any] = field(default_factory=dict)
@@ -112,18 +119,19 @@ class Reading:
         index = call.index if call.index != UNPLACED else self._place(call)
         begun = self.calls.get(index, ToolCall(index))
         self.calls[index] = replace(begun, id=begun.id or call.id, name=begun.name or call.name)
+        self.last = max(self.last, index)
         identity = None if begun.id else call.id
+        if identity is not None:
+            self.places.setdefault(identity, index)
         return replace(call, index=index, id=identity, name=None if begun.name else call.name)
 
     def _place(self, call: ToolCall) -> int:
         """Where a call belongs whose server does not say: with the one of its id, else the last
         one; or it is another."""
-        last = max(self.calls, default=-1)
         if call.id is not None:
-            known = (place for place, begun in self.calls.items() if begun.id == call.id)
-            return next(known, last + 1)
-        new = call.name is not None and self.calls.get(last, ToolCall(0)).name is not None
-        return last + 1 if new or last < 0 else last
+            return self.places.get(call.id, self.last + 1)
+        new = call.name is not None and self.calls.get(self.last, ToolCall(0)).name is not None
+        return self.last + 1 if new or self.last < 0 else self.last
 
     def _note(self, heard: Heard) -> None:
         self.reason = heard.reason or self.reason

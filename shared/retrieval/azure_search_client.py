@@ -33,7 +33,7 @@ def make_client(endpoint: str, index: str, credential: AsyncTokenCredential) -> 
         index,
         credential,
         api_version=API_VERSION,
-        retry_policy=ShortWaits(retry_total=1, retry_connect=0, retry_read=0),
+        retry_policy=ShortWaits(),
         connection_timeout=CONNECT_SECONDS,
         read_timeout=READ_SECONDS,
     )
