@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 
 from shared.ingest.child import FilePassages
@@ -26,6 +26,10 @@ class FakeTarget:
 
     async def known(self) -> Mapping[str, str]:
         return {name: document.fingerprint for name, document in self.held.items()}
+
+    async def restricted_files(self) -> Set[str]:
+        held = self.held.values()
+        return {one.name for one in held if any(each.oids or each.groups for each in one.passages)}
 
     async def put(self, document: Document, path: Path) -> None:
         self.puts.append(document.name)

@@ -239,6 +239,60 @@ def test_many_files_are_listed_page_by_page() -> None:
     assert known == {f"{n}.md": f"print {n}" for n in range(2500)}
 
 
+def test_restricted_files_are_found_page_by_page_by_each_of_their_passages() -> None:
+    name = "o'neill [1].md"
+    passages = (replace(one, sourcefile=encoded(name), oids=("o",)) for one in A.passages)
+    restricted = Document(name, "print", tuple(passages))
+    with service() as running:
+        run(running, partial(fill, folder={"plans/plan.md": PLAN, name: restricted}))
+        first = docs(running)["a-md-p0-1"]
+        first["oids"] = []  # as a run leaves it that broke off
+        for n in range(2500):
+            row = {"id": f"k{n}", "sourcefile": f"{n % 3}.md", "oids": [], "groups": ["g"]}
+            docs(running)[f"k{n}"] = {**first, **row, "fingerprint": None}
+        found = run(running, AzureTarget.restricted_files)
+
+    assert found == {name, "0.md", "1.md", "2.md"}
+
+
+def test_no_index_restricts_no_file_and_none_is_made() -> None:
+    with service() as running:
+        found = run(running, AzureTarget.restricted_files)
+
+    assert found == set()
+    assert running.indexes == {}
+
+
+@pytest.mark.parametrize("has", [(), ("sourcefile",), ("sourcefile", "groups")], ids="-".join)
+def test_an_index_that_lacks_fields_is_searched_by_those_that_it_has(has: tuple[str, ...]) -> None:
+    key = {"name": "id", "type": "Edm.String", "key": True, "filterable": True, "sortable": True}
+    texts = {"type": "Edm.String", "searchable": True, "filterable": True}
+    lists = {"type": "Collection(Edm.String)", "filterable": True}
+    fields = [{"name": name, **(lists if name == "groups" else texts)} for name in has]
+    with service() as running:
+        running.indexes["docs"] = Index({"name": "docs", "fields": []})
+        running.indexes["docs"].update(
+            {"name": "docs", "fields": [{**key, "searchable": True}, *fields]}
+        )
+        docs(running)["k"] = {"id": "k", "sourcefile": "a.md", "groups": ["g"]}
+        found = run(running, AzureTarget.restricted_files)
+
+    assert found == ({"a.md"} if "groups" in has else set())
+    assert {asked.method for asked in running.asked} <= {"GET", "POST"}
+
+
+def test_an_index_with_fields_of_another_kind_is_not_taken_for_one_without_restrictions() -> None:
+    key = {"name": "id", "type": "Edm.String", "key": True, "filterable": True, "sortable": True}
+    groups = {"name": "groups", "type": "Collection(Edm.String)"}
+    with service() as running:
+        running.indexes["docs"] = Index({"name": "docs", "fields": []})
+        running.indexes["docs"].update(
+            {"name": "docs", "fields": [{**key, "searchable": True}, groups]}
+        )
+        with pytest.raises(Unusable, match="field groups of the index docs is not filterable"):
+            run(running, AzureTarget.restricted_files)
+
+
 # What a run may find and what it is to make of it, in as many requests as one run has.
 CHANGES: list[tuple[Folder, Folder]] = [
     ({}, {"a.md": A, "plans/plan.md": PLAN}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import ssl
 from collections.abc import Iterator
@@ -12,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from shared.ingest.blobs import make_uploads
 from tests import making
-from tests.azurite import Home, azurite, make_home, needs_azurite
+from tests.azurite import Home, SignedIn, azurite, make_home, needs_azurite
 from tests.fake_search import Search
 from tests.fake_service import Service
 from tests.servers import serving
@@ -169,6 +171,30 @@ def test_a_folder_with_rules_does_not_go_beside_what_an_indexer_put(
     assert done.returncode == 1
     assert "one of a.md: they may stay for everyone" in done.stderr
     assert not any(doc["groups"] for doc in index.docs.values())
+
+
+def test_a_folder_that_lost_its_rules_uploads_nothing(azure: Azure, folder: Path) -> None:
+    settings = {**azure.settings, "AZURE_SEARCH_INDEX": "lost", "AZURE_STORAGE_CONTAINER": "lost"}
+    write(folder, "acl.yaml", "a.md: {groups: [board]}")
+    ingested(str(folder), **settings)
+    (folder / "acl.yaml").unlink()
+    write(folder, "new.md", "New.")
+    done = ingested(str(folder), **settings)
+
+    assert done.returncode == 1
+    assert "the index restricts files of this folder (1, such as a.md)" in done.stderr
+    assert asyncio.run(uploaded(azure)) == {"a.md", "[b] #1.md", "org-chart.png"}
+
+
+async def uploaded(azure: Azure) -> set[str]:
+    """The files in the container `lost`."""
+    url = azure.settings["AZURE_STORAGE_ENDPOINT"]
+    files = make_uploads(url, "lost", SignedIn(), connection_verify=azure.home.ca)
+    try:
+        return set(await files.names())
+    finally:
+        await files.close()
+        await asyncio.sleep(0.1)  # aiohttp closes TLS a little after it has said so
 
 
 @pytest.mark.parametrize("fields", ["on-your-data", '{"groups": null}', '{"title": "name"}'])

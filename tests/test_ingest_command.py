@@ -32,7 +32,8 @@ from shared.retrieval.local_state import stamp
 from tests import corpus
 from tests.filling import run as in_azure
 from tests.filling import service
-from tests.servers import ROOT, SAMPLES, serving
+from tests.isolation import app_copy
+from tests.servers import SAMPLES, serving
 from tests.upstream import Asked, Step, Upstream, answer, streaming, upstream
 
 BY_WORDS = Shape("docs", Fields())
@@ -49,7 +50,7 @@ def ingested(*arguments: str, **settings: str) -> subprocess.CompletedProcess[st
     environment = {**os.environ, **settings, "PYTHONIOENCODING": "utf-8"}
     return subprocess.run(
         command,
-        cwd=ROOT,
+        cwd=app_copy(),
         env=environment,
         capture_output=True,
         encoding="utf-8",
@@ -141,7 +142,9 @@ def test_without_what_reads_documents_the_command_says_what_to_install(folder: P
         "import sys, runpy; sys.modules['tqdm'] = None; sys.argv = ['shared.ingest', 'x'];"
         "runpy.run_module('shared.ingest', run_name='__main__')"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=app_copy(), capture_output=True, text=True
+    )
 
     assert done.returncode == 1
     assert done.stderr.startswith("tqdm is not installed. What reads documents: ")
@@ -188,7 +191,7 @@ MISTAKES: Mapping[str, tuple[dict[str, str], dict[str, str], str]] = {
             "OPENAI_CHAT_MODEL": "m",
             "OPENAI_EMBEDDING_MODEL": "e",
         },
-        "e gives no vectors (e: APITimeoutError): does it run",
+        "e gives no vectors (e: connection refused: http://127.0.0.1:9): does it run",
     ),
 }
 
@@ -228,7 +231,7 @@ def killed_after(folder: Path, index: Path, files: int) -> int:
     """Kill a run when it has written down more than some files; how many there were."""
     process = subprocess.Popen(
         [sys.executable, "-m", "shared.ingest", str(folder)],
-        cwd=ROOT,
+        cwd=app_copy(),
         env={**os.environ, "INDEX_FILE": str(index)},
         stdout=subprocess.PIPE,
     )
@@ -263,7 +266,7 @@ def test_a_run_that_is_stopped_by_ctrl_c_says_so(tmp_path: Path, index: Path) ->
         write(tmp_path / "docs", f"{number}.md", f"Number {number}.")
     process = subprocess.Popen(
         [sys.executable, "-m", "shared.ingest", str(tmp_path / "docs")],
-        cwd=ROOT,
+        cwd=app_copy(),
         env={**os.environ, "INDEX_FILE": str(index)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -9,7 +9,7 @@ import signal
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import closing
 from dataclasses import replace
 from itertools import product
@@ -189,6 +189,27 @@ def test_a_damaged_index_or_part_is_made_anew(name: str, how: str, tmp_path: Pat
     asyncio.run(fill(fresh, dict.fromkeys(FILES, 2)))
 
     assert content(index) == content(fresh)
+
+
+@pytest.mark.parametrize("how", ["empty", "cut off", "overwritten", "but its header"])
+def test_a_damaged_index_does_not_keep_a_part_from_naming_restricted_files(
+    how: str, tmp_path: Path
+) -> None:
+    index = tmp_path / "index.db"
+    asyncio.run(fill(index, dict.fromkeys(FILES, 1)))
+    expected = {name for _, public, _, name in content(index)["passage"] if not public}
+    (tmp_path / "index.db.part").write_bytes(index.read_bytes())
+    index.write_bytes(damaged(index.read_bytes(), how))
+
+    async def found() -> Set[str]:
+        target = LocalTarget(index, Meta(None, "another-model", 7))
+        try:
+            return await target.restricted_files()
+        finally:
+            await target.close()
+
+    assert len(expected) > 1
+    assert asyncio.run(found()) == expected
 
 
 def somebodys_database() -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,7 @@ from shared.ingest.azure_batches import Has, deleted, marked, uploads
 from shared.ingest.azure_clients import SearchClients
 from shared.ingest.azure_documents import Documents, side_by_side
 from shared.ingest.azure_index import FINGERPRINT, Shape
-from shared.ingest.azure_index_growth import OTHER_INDEX, ensured
+from shared.ingest.azure_index_growth import OTHER_INDEX, ensured, existing_fields
 from shared.ingest.patience import Patience
 from shared.ingest.split import Passage, key_of
 from shared.ingest.target import UNFINISHED, Document, Unusable
@@ -76,6 +76,19 @@ class AzureTarget:
             found[name] = mark if whole else UNFINISHED
         self.held = set() if new else None
         return found
+
+    async def restricted_files(self) -> Set[str]:
+        """The files with passages that only some users may see. Changes nothing. Raises Refused.
+
+        All passages are searched, not the marked ones alone: a broken run may have left others.
+        """
+        names = self._fields
+        has = await existing_fields(self.clients.indexes, self.shape, self.patience)
+        filters = [f"{name}/any()" for name in (names.oids, names.groups) if name in has]
+        if not filters or not {names.id, names.sourcefile} <= has:
+            return set()
+        rows = self._documents.having(f"({' or '.join(filters)})", names.sourcefile)
+        return {decoded(row[names.sourcefile] or "") async for row in rows}
 
     async def put(self, document: Document, path: Path) -> None:
         """Replace all passages of a file; `path` is not read. Raises Refused."""

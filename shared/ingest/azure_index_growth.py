@@ -41,6 +41,20 @@ async def ensured(
     return index or there or ours, there is None
 
 
+async def existing_fields(
+    client: SearchIndexClient, shape: Shape, patience: Patience
+) -> frozenset[str]:
+    """The names of the index's fields; none where there is no index. Changes nothing.
+
+    Raises Refused, also where a field does not fit.
+    """
+    there = await patience.patiently(partial(_there, client, shape.index))
+    if there is None:
+        return frozenset()
+    _check_fit(there, wanted(shape))
+    return frozenset(field.name for field in there.fields)
+
+
 async def _there(client: SearchIndexClient, name: str) -> SearchIndex | None:
     try:
         there = await client.get_index(name)
@@ -54,11 +68,9 @@ def grown(there: SearchIndex, ours: SearchIndex) -> SearchIndex | None:
 
     Whatever it has stays: the service changes no field. Raises Unusable where one does not fit.
     """
-    fields = {field.name: field for field in there.fields}
-    for field in ours.fields:
-        if field.name in fields:
-            _fits(there.name, fields[field.name], field)
-    missing = [field for field in ours.fields if field.name not in fields]
+    _check_fit(there, ours)
+    names = {field.name for field in there.fields}
+    missing = [field for field in ours.fields if field.name not in names]
     more = _more_rankings(there, ours) | _more_vectors(there, ours)
     if not missing and not more:
         return None
@@ -66,6 +78,14 @@ def grown(there: SearchIndex, ours: SearchIndex) -> SearchIndex | None:
     for name, value in more.items():
         setattr(there, name, value)
     return there
+
+
+def _check_fit(there: SearchIndex, ours: SearchIndex) -> None:
+    """Raise Unusable where a field of the index that is there does not fit."""
+    fields = {field.name: field for field in there.fields}
+    for field in ours.fields:
+        if field.name in fields:
+            _fits(there.name, fields[field.name], field)
 
 
 def _fits(index: str, there: SearchField, ours: SearchField) -> None:

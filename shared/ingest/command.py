@@ -20,6 +20,7 @@ from tqdm import tqdm
 from shared import settings as configuration
 from shared.errors import ChatError
 from shared.ingest import acl
+from shared.ingest.acl_check import check_index, check_no_rules, public_by_default
 from shared.ingest.child import CannotStart, Limits, Reader
 from shared.ingest.folder import Listing, listing
 from shared.ingest.making import Made, Options, made
@@ -59,6 +60,7 @@ def asked(arguments: list[str] | None) -> tuple[Path, Options]:
     add = parser.add_argument
     add("folder", type=Path, help="the documents, in folders as you like")
     add("--prune", action="store_true", help="remove what is no longer in the folder")
+    add("--no-rules", action="store_true", help="make public what a removed acl.yaml restricted")
     add("--largest", type=int, default=32, metavar="MB", help="skip larger files (32)")
     azure = parser.add_argument_group("with Azure AI Search")
     add = azure.add_argument
@@ -79,6 +81,8 @@ def asked(arguments: list[str] | None) -> tuple[Path, Options]:
 async def run(folder: Path, options: Options, settings: Settings) -> None:
     """Do it, and say what was done. Raises what ENDING names."""
     begun = time.monotonic()
+    if options.no_rules:
+        check_no_rules(folder)
     found, rules = documents(folder)
     if options.indexer:
         from shared.ingest.serviced import indexed
@@ -86,6 +90,7 @@ async def run(folder: Path, options: Options, settings: Settings) -> None:
         done = await indexed(settings, folder, found, options, tqdm.write)
         say(of_service(*done, time.monotonic() - begun))
         return
+    await check_index(settings, folder, options, public_by_default(found, rules), tqdm.write)
     parts = await made(settings, folder, options, bool(rules.rules), tqdm.write)
     try:
         say([f"{len(found.files)} documents in {folder} -> {parts.told}"])

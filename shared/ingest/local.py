@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -47,6 +47,10 @@ class LocalTarget:
         """The fingerprint of each file that it holds, by the file's name."""
         return await self._in_turn(self._known)
 
+    async def restricted_files(self) -> Set[str]:
+        """The files with passages that only some users may see, whatever made their vectors."""
+        return await self._in_turn(self._restricted_files)
+
     async def put(self, document: Document, path: Path) -> None:
         """Replace all that it holds of a file. Raises Refused."""
         await self._in_turn(partial(self._put, document))
@@ -80,6 +84,10 @@ class LocalTarget:
             return {}
         with closing(connect(place)) as connection:
             return _fingerprints(connection)
+
+    def _restricted_files(self) -> Set[str]:
+        self._part.take()
+        return self._part.restricted_files()
 
     def _put(self, document: Document) -> None:
         self._check(document)

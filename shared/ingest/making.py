@@ -31,12 +31,15 @@ Say = Callable[[str], None]
 class Options:
     """What a command says beside the settings.
 
-    `prune`: what is no longer in the folder goes. `largest` is in megabytes. `embedding_model` is
-    the model behind the embedding deployment, where its name is another; `storage` the storage
-    account's resource id; `roles` the seconds that a refusal is waited out, while roles spread.
+    `prune`: what is no longer in the folder goes. `no_rules`: the folder has no acl.yaml on
+    purpose, and files that the index restricts become public. `largest` is in megabytes.
+    `embedding_model` is the model behind the embedding deployment, where its name is another;
+    `storage` the storage account's resource id; `roles` the seconds that a refusal is waited out,
+    while roles spread.
     """
 
     prune: bool = False
+    no_rules: bool = False
     indexer: bool = False
     largest: int = 32
     embedding_model: str | None = None

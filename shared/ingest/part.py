@@ -58,6 +58,14 @@ class Part:
         """Whether the index says of itself what it should, and no part waits to replace it."""
         return not self.begun() and self._meta(self.index) == self._wanted
 
+    def restricted_files(self) -> set[str]:
+        """The files that the part or the index restricts, also where it would be made anew."""
+        found: set[str] = set()
+        for path in filter(Path.exists, (self._path, self.index)):
+            with closing(_connect(path)) as connection:
+                found |= _restricted_files(connection)
+        return found
+
     def open(self) -> sqlite3.Connection:
         """A connection that writes to the part, which is made where there is none."""
         if not self.begun():
@@ -116,6 +124,15 @@ class Part:
                 return meta if state == "ok" else None
         except (OtherFormat, sqlite3.DatabaseError, LookupError, TypeError, ValueError):
             return None
+
+
+def _restricted_files(connection: sqlite3.Connection) -> set[str]:
+    try:
+        return schema.restricted_files(connection)
+    except sqlite3.OperationalError:  # such as a lock: what the file restricts stays unknown
+        raise
+    except sqlite3.DatabaseError:  # damaged
+        return set()
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from shared.tokens import count_tokens
 
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
+_LONGEST = 1000  # characters of a heading that are looked at: more fill any passage
 _FENCE = re.compile(r" {0,3}(```|~~~)")
 
 
@@ -71,7 +72,7 @@ def _sections(text: str) -> Iterator[Section]:
 
 def _title(text: str) -> str:
     """A heading's words, without the marks that may close it: `## Dental ##`."""
-    title = text.strip()
+    title = text.strip()[:_LONGEST]
     bare = title.rstrip("#")
     return bare.rstrip() if bare[-1:] in ("", " ", "\t") else title
 

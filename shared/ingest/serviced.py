@@ -13,6 +13,8 @@ from urllib.parse import quote
 from shared import settings as configuration
 from shared.clients import Clients
 from shared.content.kinds import kind
+from shared.ingest.acl import Acl
+from shared.ingest.acl_check import check_index, public_by_default
 from shared.ingest.azure_clients import make_clients
 from shared.ingest.blobs import Uploads, make_uploads
 from shared.ingest.folder import File, Listing
@@ -52,10 +54,14 @@ class Uploaded:
 async def indexed(
     settings: Settings, folder: Path, found: Listing, options: Options, say: Say
 ) -> tuple[Uploaded, Outcome]:
-    """Upload a folder's files, set the indexer up, and follow it. Raises Refused, SettingsError."""
+    """Upload a folder's files, set the indexer up, and follow it.
+
+    Raises Refused, SettingsError, and AclError where the index restricts one of the files.
+    """
     refuse_acl(folder)
     check_fields(settings)
     endpoint, index, storage, *_ = configuration.required(settings, *NEEDED)
+    await check_index(settings, folder, options, public_by_default(found, Acl()), say)
     clients = Clients(settings, patient=True)
     patience = Patience(roles=options.roles, say=say)
     async with AsyncExitStack() as stack:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,6 +36,10 @@ class Shelved:
         found = await self.index.known()
         self.held.update(await self.files.names())
         return {**dict.fromkeys(self.held, UNFINISHED), **found}
+
+    async def restricted_files(self) -> Set[str]:
+        """The files with passages that only some users may see. Raises Refused."""
+        return await self.index.restricted_files()
 
     async def put(self, document: Document, path: Path) -> None:
         """Upload a file, then replace its passages and pictures. Raises Refused."""

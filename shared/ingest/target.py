@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -49,6 +49,10 @@ class Target(Protocol):
 
     async def known(self) -> Mapping[str, str]:
         """The fingerprint of each file that it holds anything of, by the file's name."""
+        ...
+
+    async def restricted_files(self) -> Set[str]:
+        """The names of the files with passages that only some users may see. Changes nothing."""
         ...
 
     async def put(self, document: Document, path: Path) -> None:

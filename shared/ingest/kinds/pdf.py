@@ -75,12 +75,12 @@ def page_text(page: PageObject, drawn: Drawn | None = None) -> str:
     """
     text, last = "", None
     for line in _lines(page, drawn if drawn is not None else set()):
-        text += _joint(text, last, line) + line.text
+        text += _joint(last, line) + line.text
         last = line
     return text
 
 
-def _joint(text: str, last: _Line | None, line: _Line) -> str:
+def _joint(last: _Line | None, line: _Line) -> str:
     """What stands between two lines. Within a paragraph a sentence is not cut by a line's end."""
     if last is None:
         return ""
@@ -88,7 +88,7 @@ def _joint(text: str, last: _Line | None, line: _Line) -> str:
         return "\n"
     if line.size > last.size or last.y - line.y > _PARAGRAPH_GAP * line.size:
         return "\n\n"
-    return "" if _HYPHEN.search(text) else " "
+    return "" if _HYPHEN.search(last.text[-2:]) else " "
 
 
 def _lines(page: PageObject, drawn: Drawn) -> tuple[_Line, ...]:

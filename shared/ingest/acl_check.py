@@ -1,0 +1,74 @@
+"""Refuses a run that would make restricted files public because the folder has no rules."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Set
+from contextlib import AsyncExitStack
+from pathlib import Path
+from unicodedata import normalize
+
+from shared.clients import Clients
+from shared.ingest.acl import NAME, Acl, AclError, matches
+from shared.ingest.folder import Listing
+from shared.ingest.making import Options, Say, check_fields, embedded, searched
+from shared.ingest.target import Target
+from shared.settings import Settings
+
+MISSING_RULES = (
+    "{rules} is missing or restricts no file, and the index restricts files of this folder "
+    "({number}, such as {name}): this run would make them public. Put {rules} with its rules "
+    "back, or make these files public by --no-rules (make index ARGS=--no-rules)."
+)
+CONTRADICTION = (
+    "--no-rules contradicts {rules} in the folder: leave out --no-rules, or remove {rules} to make "
+    "its files public."
+)
+
+
+def check_no_rules(folder: Path) -> None:
+    """Raise AclError where a folder has rules: --no-rules says that it has none."""
+    if os.path.lexists(folder / NAME):
+        raise AclError(CONTRADICTION.format(rules=NAME))
+
+
+def public_by_default(found: Listing, rules: Acl) -> set[str]:
+    """The documents that no rule matches, in a folder whose rules restrict no file.
+
+    Empty where a rule restricts a file: then the rules are in use, and what they do not match is
+    public on purpose. So is what an entry with empty lists matches.
+    """
+    if any(who.oids or who.groups for _, who in rules.rules):
+        return set()
+    names = (normalize("NFC", file.name) for file in found.files)
+    return {name for name in names if not any(matches(path, name) for path, _ in rules.rules)}
+
+
+async def check_index(
+    settings: Settings, folder: Path, options: Options, names: Set[str], say: Say
+) -> None:
+    """Raise AclError where the index restricts files of `names`, unless options allow it.
+
+    Changes nothing and calls no model. Raises SettingsError and Refused, too.
+    """
+    if options.no_rules or not names:
+        return
+    restricted = await _restricted_files(settings, folder, options, say)
+    if files := sorted(names & restricted):
+        raise AclError(MISSING_RULES.format(rules=NAME, number=len(files), name=files[0]))
+
+
+async def _restricted_files(
+    settings: Settings, folder: Path, options: Options, say: Say
+) -> set[str]:
+    check_fields(settings)
+    clients = Clients(settings, patient=True)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(clients.close)
+        target: Target
+        if settings.search_endpoint:
+            target = searched(clients, 0, options, False, say)
+        else:
+            target = embedded(clients, folder, 0)
+        stack.push_async_callback(target.close)
+        return {normalize("NFC", name) for name in await target.restricted_files()}
