@@ -12,13 +12,18 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 PARAMETER = re.compile(r"/\{(\w+)[^?}]*(\??)\}")  # /{id}, /{id:int?}; its constraint is not checked
 ROOT = re.compile(r"/\{\w+:maxlength\(0\)\?\}$")
 REST = re.compile(r"/\{\*(\w+)\}")  # /{*path}
+UNKNOWN_HOST = JSONResponse(
+    {"error": "This server answers to localhost. Add other names to ALLOWED_HOSTS."}, 403
+)
 NOTE = "Not imitated: function keys, platform sign-in, scaling, functionTimeout, other triggers."
 
 
@@ -29,6 +34,30 @@ def read(name: str) -> Any:
         return json.loads(path.read_text("utf-8-sig")) if path.exists() else {}
     except ValueError as error:
         raise SystemExit(f"{name} is not valid JSON: {error}.") from None
+
+
+def split_list(text: str) -> list[str]:
+    """The entries of a text with commas between, as browsers write origins and hosts."""
+    return [part.strip().lower().rstrip("/") for part in text.split(",") if part.strip()]
+
+
+class KnownHosts:
+    """Refuses other host names: a site could let one of its own lead to 127.0.0.1 (rebinding)."""
+
+    def __init__(self, app: ASGIApp, hosts: list[str]) -> None:
+        from shared.cross_origin import CrossOriginPolicy
+
+        self.app, self.hosts = app, hosts
+        names = ("CODESPACE_NAME", "GITHUB_CODESPACES_PORT_FORWARDING_DOMAIN")
+        self.policy = CrossOriginPolicy(frozenset(), *map(os.environ.get, names))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it with 403."""
+        host = Headers(scope=scope).get("host", "").lower() if scope["type"] == "http" else ""
+        name = re.sub(r":\d+$", "", host).strip("[]")
+        known = self.policy.is_local(name) or {name, host} & set(self.hosts)
+        answer = self.app if known or scope["type"] != "http" else UNKNOWN_HOST
+        await answer(scope, receive, send)
 
 
 def served(func: Any, prefix: str) -> Route:
@@ -56,6 +85,9 @@ def main(port: int) -> None:
     local = {"Values": {}, "Host": {}} | read("local.settings.json")
     os.environ |= {k: str(v) for k, v in local["Values"].items()} | os.environ  # which stays
     os.environ.pop("CONTAINER_NAME", None)  # a container on a laptop is not the platform's
+    os.environ["AZURE_FUNCTIONS_ENVIRONMENT"] = "Development"  # as Core Tools say
+    origins = split_list(f"{os.environ.get('ALLOWED_ORIGINS', '')},{local['Host'].get('CORS', '')}")
+    os.environ["ALLOWED_ORIGINS"] = ",".join(origins)
     from function_app import app  # only now: it reads the environment
 
     prefix = read("host.json").get("extensions", {}).get("http", {}).get("routePrefix", "api")
@@ -63,8 +95,8 @@ def main(port: int) -> None:
     routes.sort(key=lambda route: re.findall(r"/(\{?\*?)", route.name))  # literals come first
     empty = dict.fromkeys((404, 405), lambda *_: Response(status_code=404))  # what no route lists
     web = Starlette(routes=routes, exception_handlers=empty)
-    origins = re.split(" *, *", local["Host"].get("CORS", ""))
     web.add_middleware(CORSMiddleware, origins, allow_methods=["*"], allow_headers=["*"])
+    web.add_middleware(KnownHosts, split_list(os.environ.get("ALLOWED_HOSTS", "")))
     base = f"http://localhost:{bound.getsockname()[1]}"
     told = [*(base + route.name for route in routes), NOTE, f"Listening on {base}"]
     print("\n".join(told), flush=True)

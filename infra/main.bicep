@@ -108,7 +108,7 @@ param authUnauthenticated string = 'Return401'
 param openToAll bool = false
 
 @secure()
-@description('The key that OpenAI\'s clients come in by, at /v1 and /openai. Empty: only people who have signed in come in there.')
+@description('The key that OpenAI\'s clients come in by, at /v1 and /openai, of 20 characters or more. Empty: only people who have signed in come in there.')
 param chatApiKey string = ''
 
 @description('Keeps conversations in Azure Cosmos DB, where there is sign-in: without it they would be nobody\'s.')
@@ -300,7 +300,7 @@ module app 'modules/app.bicep' = {
     authClientId: authClientId
     authAllowedClients: clients
     authUnauthenticated: authUnauthenticated
-    chatApiKey: chatApiKey
+    chatApiKey: !empty(chatApiKey) && length(chatApiKey) < 20 ? fail('AZURE_CHAT_API_KEY must have 20 characters or more: openssl rand -base64 30 makes one.') : chatApiKey
     settings: {
       AzureWebJobsStorage__blobServiceUri: hostStorage.outputs.endpoint
       AzureWebJobsStorage__credential: 'managedidentity'

@@ -23,6 +23,7 @@ log = logging.getLogger("chat")
 OVERAGE = ("hasgroups", "_claim_names", "groups:src1")
 ADMIN = "Chat.Admin"  # the app role of those who may change what holds for all
 ANYONE = "local"  # who owns every conversation where nobody signs in
+MAX_PRINCIPAL = 32 * 1024  # characters; the platform's own headers are far below
 FILTERS = ("use_oid_security_filter", "use_groups_security_filter")
 
 
@@ -38,7 +39,7 @@ class Access:
     alone: bool = True
 
     def user(self, headers: Mapping[str, str]) -> User:
-        """The signed-in user, or nobody. `headers` by lower-case names."""
+        """The signed-in user, or nobody. `headers` by lower-case names. Raises BadRequest."""
         oid = headers.get("x-ms-client-principal-id")
         if not self.sign_in or not oid:
             return User()
@@ -82,7 +83,12 @@ class Access:
 
 
 def _claims(principal: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The groups and roles of `X-MS-CLIENT-PRINCIPAL`, JSON in base64; none if it is not read."""
+    """The groups and roles of `X-MS-CLIENT-PRINCIPAL`, JSON in base64; none if it is not read.
+
+    Raises BadRequest where it is too long: without it the user would lose rights unnoticed.
+    """
+    if len(principal) > MAX_PRINCIPAL:
+        raise BadRequest(f"X-MS-CLIENT-PRINCIPAL has more than {MAX_PRINCIPAL} characters.")
     try:
         read: Any = from_json(base64.b64decode(principal))
         claims = read["claims"]

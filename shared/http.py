@@ -26,6 +26,14 @@ Bytes = AsyncGenerator[bytes, None]
 T = TypeVar("T")
 
 MOST_PARTS, MOST_HEADERS = 200, 32  # of a form, of each of its parts
+MAX_HEADER = 2000  # characters of a header that is parsed here: parsers can take their square
+# Lists and objects of a body: 4 MB of them would stop every other request for seconds.
+MAX_CONTAINERS = 250_000
+# Ignored where they are longer: the routes that read them only read data.
+OPTIONAL_HEADERS = frozenset(
+    "accept if-match if-modified-since if-none-match if-range if-unmodified-since range "
+    "traceparent tracestate".split()
+)
 GONE_EVERY = 0.5  # seconds between two looks whether the client is still there
 
 
@@ -82,6 +90,14 @@ class Limits:
         return min(self.memory, self.seconds / 4)
 
 
+def without_long_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the headers without the optional ones that are too long to be parsed."""
+    long = {name for name in OPTIONAL_HEADERS if len(headers.get(name, "")) > MAX_HEADER}
+    if "if-range" in long:  # a Range without its condition could mix two versions of a file
+        long.add("range")
+    return {name: value for name, value in headers.items() if name not in long}
+
+
 async def read_body(call: Call, limits: Limits, deadline: float, forms: bool = True) -> Body:
     """The body of a request, JSON or (`forms`) a form with images, read until `deadline`.
 
@@ -115,7 +131,13 @@ async def read_optional(call: Call, limits: Limits, deadline: float) -> Any:
 
 
 def read_json(data: bytes) -> Any:
-    """JSON as UTF-8. Refused where `json.loads` lets it through: NaN, lone surrogates, depth."""
+    """JSON as UTF-8. Refused where `json.loads` lets it through: NaN, lone surrogates, depth, size.
+
+    Brackets in texts count as lists and objects: telling them apart would mean to read it all.
+    """
+    if data.count(b"[") + data.count(b"{") > MAX_CONTAINERS:
+        said = f"more than {MAX_CONTAINERS:,} lists and objects (brackets in texts count)"
+        raise BadRequest(f"The JSON body has {said}.")
     try:
         return from_json(data.removeprefix(b"\xef\xbb\xbf"), allow_inf_nan=False)
     except ValueError as error:
@@ -142,7 +164,9 @@ async def unless_gone(work: Awaitable[T], gone: Callable[[], Awaitable[bool]]) -
 
 
 def _header(headers: Mapping[str, str]) -> Header:
-    """The Content-Type, to be read in its parts."""
+    """The Content-Type, to be read in its parts. Raises UnsupportedMediaType if it is too long."""
+    if len(headers.get("content-type", "")) > MAX_HEADER:
+        raise UnsupportedMediaType(f"The Content-Type has more than {MAX_HEADER} characters.")
     header = Header()
     header["content-type"] = headers.get("content-type", "")
     return header

@@ -40,6 +40,7 @@ class SettingsError(Exception):
 
 Name = Annotated[str, Field(min_length=1)]
 KEY = re.compile(r"[\x21-\x7e]+")
+MIN_KEY_LENGTH = 20  # of a key that anyone on the network may try to guess
 
 
 def _url(value: str) -> str:
@@ -66,6 +67,13 @@ def _trusted(value: str) -> str:
 def _key(value: SecretStr) -> SecretStr:
     if not KEY.fullmatch(value.get_secret_value()):
         raise ValueError("must be one word of ASCII characters")
+    return value
+
+
+def _caller_key(value: SecretStr) -> SecretStr:
+    if len(value.get_secret_value()) < MIN_KEY_LENGTH:
+        made = "`openssl rand -base64 30` makes one"
+        raise ValueError(f"must have {MIN_KEY_LENGTH} characters or more: {made}")
     return value
 
 
@@ -103,7 +111,17 @@ def _hosts(value: Any) -> Any:
     return frozenset(host.removesuffix(":443") for host in hosts)
 
 
+def _origins(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    origins = frozenset(part.strip().lower().rstrip("/") for part in value.split(","))
+    if not all(ORIGIN.fullmatch(origin) for origin in origins - {"", "*"}):
+        raise ValueError("must be origins such as https://www.example.com, with commas between")
+    return origins - {""}
+
+
 HERE = Path(__file__).parent
+ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/,\s?#@]+", re.ASCII)
 HOST = re.compile(r"[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?(:[0-9]{1,5})?", re.ASCII)
 # The first is the host's.
 ROUTE_WORDS = ("admin", "aog", "ask", "chat", "content", "health", "openai", "v1")
@@ -112,8 +130,10 @@ Url = Annotated[str, AfterValidator(_url)]
 Trusted = Annotated[str, AfterValidator(_trusted)]
 Container = Annotated[str, AfterValidator(_container)]
 Providers = Annotated[tuple[ProviderMetadata, ...], BeforeValidator(_listed)]
+Origins = Annotated[frozenset[str], BeforeValidator(_origins)]
 Hosts = Annotated[frozenset[str], BeforeValidator(_hosts)]
 Key = Annotated[SecretStr, AfterValidator(_key)]
+CallerKey = Annotated[Key, AfterValidator(_caller_key)]
 Score = Annotated[float, Field(ge=0, le=4)]
 Scores = Annotated[Json[tuple[Score, ...]], AfterValidator(_rising)]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
@@ -124,6 +144,13 @@ PAIRS = (
     ("azure_openai_endpoint", "azure_openai_chat_deployment"),
     ("openai_base_url", "openai_chat_model"),
     ("search_endpoint", "search_index"),
+)
+
+
+UNTRUSTED_SIGN_IN = (
+    "WEBSITE_AUTH_ENABLED is set, and the platform is not App Service: anybody could send its "
+    "sign-in headers. Remove it, or set TRUST_SIGN_IN_HEADERS to true where a proxy in front of "
+    "the app sets and strips them"
 )
 
 
@@ -169,7 +196,7 @@ class Settings(BaseModel):
     policy: Policy = Field(default="default", alias="HYBRID_POLICY")
     local_seconds: float = Field(default=20, gt=0, alias="LOCAL_FIRST_TOKEN_SECONDS")
     inline_hosts: Hosts = Field(default=frozenset(), alias="INLINE_PROVIDER_HOSTS")
-    chat_api_key: Key | None = Field(default=None, alias="CHAT_API_KEY")
+    chat_api_key: CallerKey | None = Field(default=None, alias="CHAT_API_KEY")
     public_url: Url | None = Field(default=None, alias="PUBLIC_URL")
     trace_exporter: Name | None = Field(default=None, alias="TRACE_EXPORTER")
     trace_ratio: float = Field(default=1, ge=0, le=1, alias="TRACE_RATIO")
@@ -184,14 +211,24 @@ class Settings(BaseModel):
     form_limit: int = Field(default=20 * MIB, ge=1, alias="MAX_FORM_BYTES")
     answer_seconds: float = Field(default=120, gt=0, le=540, alias="ANSWER_TIMEOUT_SECONDS")
     force_security_filters: bool = Field(default=True, alias="FORCE_SECURITY_FILTERS")
+    allowed_origins: Origins = Field(default=frozenset(), alias="ALLOWED_ORIGINS")
+    # Read by dev_server.py; here it is only checked.
+    allowed_hosts: Hosts = Field(default=frozenset(), alias="ALLOWED_HOSTS")
+    codespace: str | None = Field(default=None, alias="CODESPACE_NAME")
+    codespaces_domain: str | None = Field(
+        default=None, alias="GITHUB_CODESPACES_PORT_FORWARDING_DOMAIN"
+    )
     callers: Callers = Field(default="keys", alias="CALLERS")
     memory_file: Name | None = Field(default=None, alias="MEMORY_FILE")
     cosmos_endpoint: Trusted | None = Field(default=None, alias="AZURE_COSMOS_ENDPOINT")
     cosmos_database: Name = Field(default="chat", alias="AZURE_COSMOS_DATABASE")
     cosmos_container: Name = Field(default="memory", alias="AZURE_COSMOS_CONTAINER")
     memory_days: float | None = Field(default=None, ge=0, le=24855, alias="MEMORY_DAYS")
+    max_conversations: int = Field(default=10_000, ge=1, alias="MAX_CONVERSATIONS")
     memory_seconds: float = Field(default=10, gt=0, alias="MEMORY_SECONDS")
     sign_in: bool = Field(default=False, alias="WEBSITE_AUTH_ENABLED")
+    trust_sign_in: bool = Field(default=False, alias="TRUST_SIGN_IN_HEADERS")
+    functions_environment: str | None = Field(default=None, alias="AZURE_FUNCTIONS_ENVIRONMENT")
     host_name: str | None = Field(default=None, alias="WEBSITE_HOSTNAME")
     identity_endpoint: Name | None = Field(default=None, alias="IDENTITY_ENDPOINT")
     instance_id: str | None = Field(default=None, alias="WEBSITE_INSTANCE_ID")
@@ -202,7 +239,24 @@ class Settings(BaseModel):
     @property
     def in_azure(self) -> bool:
         """Whether the platform runs the app: any plan sets one of these, Core Tools none."""
-        return bool(self.instance_id or self.container_name or self.pod_name or self.site_name)
+        return bool(self.container_name or self.in_app_service)
+
+    @property
+    def in_app_service(self) -> bool:
+        """Whether App Service runs the app, which strips the sign-in headers of a caller's own.
+
+        CONTAINER_NAME alone does not tell: containers elsewhere may have it, too.
+        """
+        return bool(self.instance_id or self.pod_name or self.site_name)
+
+    @property
+    def on_laptop(self) -> bool:
+        """Whether something says that the app runs on a laptop: the dev server and Core Tools do.
+
+        Where nothing says so, the app is closed: it may run in any container, for anybody.
+        """
+        development = (self.functions_environment or "").lower() == "development"
+        return development and not self.in_azure
 
     @property
     def links(self) -> str:
@@ -251,7 +305,7 @@ class Keys(NamedTuple):
 def keys_asked(environment: Mapping[str, str]) -> Keys:
     """Whom the host asks for keys: everyone, unless settings without a mistake say otherwise.
 
-    Where sign-in is to keep others out and is not on, keys do. Outside Azure the host asks nobody
+    Where sign-in is to keep others out and is not on, keys do. On a laptop the host asks nobody
     for its master key, and a sign-in has its own way to tell who may change things.
     """
     try:
@@ -261,11 +315,13 @@ def keys_asked(environment: Mapping[str, str]) -> Keys:
     signed_in = settings.callers == "signed-in" and settings.sign_in
     return Keys(
         callers=not signed_in and settings.callers != "anyone",
-        admins=settings.in_azure and not settings.sign_in,
+        admins=not settings.on_laptop and not settings.sign_in,
     )
 
 
 def _alone(settings: Settings) -> Iterator[str]:
+    if settings.sign_in and not settings.in_app_service and not settings.trust_sign_in:
+        yield UNTRUSTED_SIGN_IN
     for pair in PAIRS:
         missing = [name for name in pair if getattr(settings, name) is None]
         if len(missing) == 1:

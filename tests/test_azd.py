@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from packaging.version import Version
 
 from scripts.laptop import FROM_AZD
 from scripts.provisioned import NEEDED
@@ -122,3 +123,17 @@ def test_the_sample_of_local_settings_needs_no_storage_and_no_key() -> None:
     assert sample["Values"]["FUNCTIONS_WORKER_RUNTIME"] == "python"
     assert sample["Values"]["AzureWebJobsStorage"] == ""
     assert "*" not in sample["Host"]["CORS"]
+
+
+def test_the_workflow_and_the_devcontainer_install_the_same_azd(azure: dict[str, Any]) -> None:
+    steps = yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"]["deploy"]["steps"]
+    (setup,) = (step for step in steps if step.get("uses", "").startswith("Azure/setup-azd@"))
+    container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf-8"))
+    (feature,) = (it for name, it in container["features"].items() if "/azure-dev/azd:" in name)
+    minimum = azure["requiredVersions"]["azd"].removeprefix(">= ")
+    version = setup["with"]["version"]
+
+    assert re.fullmatch(r"\d+\.\d+\.\d+", version), f"{version} is a moving version"
+    assert feature.get("version") == version
+    assert Version(version) >= Version(minimum)
+    assert f"azd) {minimum} or later" in (ROOT / "README.md").read_text("utf-8")

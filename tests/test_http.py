@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.http import Limits
+from shared.http import MAX_CONTAINERS, Limits
 from shared.logs import NoQueries
 from shared.service import Service
 from tests.calls import QUESTION, Got, ask, call
@@ -133,3 +133,15 @@ def test_the_query_of_a_request_is_kept_out_of_the_access_log() -> None:
 
     assert NoQueries().filter(record)
     assert record.getMessage() == '127.0.0.1:1 - "POST /chat HTTP/1.1" 200'
+
+
+def test_a_body_of_more_lists_than_any_client_sends_is_a_400() -> None:
+    most = {**QUESTION, "sessionState": [[]] * (MAX_CONTAINERS - 4)}
+    more = {**QUESTION, "sessionState": [[]] * (MAX_CONTAINERS - 3)}
+
+    assert ask(call("/chat", most)).status == 200
+    got = ask(call("/chat", more))
+    assert got.status == 400
+    assert got.json == {
+        "error": "The JSON body has more than 250,000 lists and objects (brackets in texts count)."
+    }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.settings import Settings, read
+from shared.settings import MIN_KEY_LENGTH, Settings, read
 from tests import bicep
 
 ROOT = Path(__file__).parent.parent
@@ -307,6 +307,15 @@ def test_no_browser_origin_is_let_in_unnamed() -> None:
     assert "'*'" not in "".join(
         bicep.text(str(f.relative_to(bicep.INFRA))) for f in bicep.FILES if f.name != "main.bicep"
     )
+
+
+def test_a_key_of_clients_that_the_app_would_refuse_is_refused_before_it_is_deployed() -> None:
+    key = bicep.blocks("module", "main.bicep")["app"].value("chatApiKey")
+    refused = f"!empty(chatApiKey) && length(chatApiKey) < {MIN_KEY_LENGTH} ? fail("
+
+    assert bicep.params("main.bicep")["chatApiKey"].default == ""
+    assert key.startswith(refused)
+    assert key.endswith(" : chatApiKey")
 
 
 def test_the_app_is_its_identity_towards_everything_and_works_in_the_host_s_storage() -> None:

@@ -130,6 +130,18 @@ def test_a_key_does_not_show_in_the_settings() -> None:
     assert "s3cret" not in repr(read({"OPENAI_API_KEY": "s3cret"}))
 
 
+@pytest.mark.parametrize("key", ["k", "k" * 19])
+def test_a_short_key_of_callers_is_refused(key: str) -> None:
+    said = "CHAT_API_KEY must have 20 characters or more: `openssl rand -base64 30` makes one"
+
+    assert start({"CHAT_API_KEY": key}).problems == (said,)
+
+
+def test_a_key_of_callers_of_20_characters_is_taken() -> None:
+    assert not start({"CHAT_API_KEY": "k" * 20}).problems
+    assert not start({"CHAT_API_KEY": ""}).problems
+
+
 @pytest.mark.parametrize(
     "scores", ["[0,1,2,3]", "[0,1,2,3,4,4]", "[2,1,2,3,4]", "[0,1,2,3,5]", "3"]
 )
@@ -185,3 +197,34 @@ def test_the_model_in_the_docs_answers() -> None:
 
     assert got.json["message"]["content"].startswith("What is in Plus?\n\nSources:\n")
     assert got.json["context"]["finish_reason"] == "stop"
+
+
+AUTH_ENABLED = {"WEBSITE_AUTH_ENABLED": "true"}
+
+
+@pytest.mark.parametrize("more", [{}, {"CONTAINER_NAME": "x"}, {"CONTAINER_APP_NAME": "x"}])
+def test_sign_in_headers_are_not_trusted_where_anybody_could_send_them(
+    more: dict[str, str],
+) -> None:
+    with pytest.raises(SettingsError) as refused:
+        read({**AUTH_ENABLED, **more})
+
+    (problem,) = refused.value.problems
+    assert problem.startswith("WEBSITE_AUTH_ENABLED is set, and the platform is not App Service")
+    assert "TRUST_SIGN_IN_HEADERS" in problem
+    assert read({**AUTH_ENABLED, **more, "TRUST_SIGN_IN_HEADERS": "true"}).sign_in
+
+
+@pytest.mark.parametrize("name", ["WEBSITE_INSTANCE_ID", "WEBSITE_POD_NAME", "WEBSITE_SITE_NAME"])
+def test_sign_in_headers_are_app_services_own_there(name: str) -> None:
+    assert read({**AUTH_ENABLED, name: "x"}).sign_in
+
+
+def test_a_laptop_is_where_something_says_so_and_the_platform_does_not() -> None:
+    development = {"AZURE_FUNCTIONS_ENVIRONMENT": "Development"}
+    platform = ("WEBSITE_INSTANCE_ID", "CONTAINER_NAME", "WEBSITE_POD_NAME", "WEBSITE_SITE_NAME")
+
+    assert read(development).on_laptop
+    assert not read({}).on_laptop
+    assert not read({"AZURE_FUNCTIONS_ENVIRONMENT": "Production"}).on_laptop
+    assert not any(read({**development, name: "x"}).on_laptop for name in platform)

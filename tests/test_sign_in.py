@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from shared.door import ROUTES as DOOR
-from tests.servers import LAPTOP
+from tests.isolation import app_copy
+from tests.servers import LAPTOP, SIGN_IN
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = ROOT / "scripts" / "sign_in.sh"
@@ -39,8 +40,14 @@ words = sys.argv[1:]
 with open({path!r}, "a") as calls:
     print(json.dumps(words), file=calls)
 asked = [json.loads(line) for line in open({path!r})]
+bodies = [json.loads(call[call.index("--body") + 1]) for call in asked if "--body" in call]
+roles = next((body["appRoles"] for body in reversed(bodies) if "appRoles" in body), [])
 if words[:2] == ["account", "show"]:
     print("tenant-1")
+if words[:3] == ["ad", "signed-in-user", "show"]:
+    sys.exit("/me request is only valid for a person") if {program} else print("me")
+if words[0] == "rest" and "GET" in words:
+    print(*(body["appRoleId"] for body in bodies if body.get("principalId") == "me"))
 if words[:3] == ["ad", "app", "create"]:
     print("client-1")
 apps = [call[2] for call in asked if call[:2] == ["ad", "app"]]
@@ -48,11 +55,12 @@ made = [word for word in apps if word in ("create", "delete")]
 if words[:3] == ["ad", "app", "show"] and made[-1:] == ["delete"]:
     sys.exit(3)
 if words[:3] == ["ad", "app", "show"] and "--query" in words:
-    bodies = [json.loads(call[call.index("--body") + 1]) for call in asked if call[0] == "rest"]
-    roles = [body["appRoles"] for body in bodies if "appRoles" in body]
-    print(json.dumps(roles[-1] if roles else [], indent=2))
+    of_users = [role["id"] for role in roles if role["value"] == "Chat.User"]
+    print(*of_users if "tsv" in words else [json.dumps(roles, indent=2)])
 if words[:3] == ["ad", "sp", "show"]:
-    sys.exit(["ad", "sp", "create"] not in [call[:3] for call in asked])
+    if ["ad", "sp", "create"] not in [call[:3] for call in asked]:
+        sys.exit(1)
+    print("service-1")
 if words[:4] == ["ad", "app", "federated-credential", "list"]:
     if "create" in [call[3] for call in asked if len(call) > 3]:
         print("app-identity-1")
@@ -65,16 +73,16 @@ for one in function_app.app.get_functions():
 
 
 class Machine:
-    """A machine with az and azd, and what they were asked."""
+    """A machine with az and azd, and what they were asked; `program`: az signed in as no person."""
 
-    def __init__(self, folder: Path, values: dict[str, str]) -> None:
+    def __init__(self, folder: Path, values: dict[str, str], program: bool = False) -> None:
         self.folder = folder
         self.environment, self.calls = folder / "environment.json", folder / "calls.jsonl"
         self.environment.write_text(json.dumps(values))
         self.calls.touch()
         for name, code, path in (("azd", AZD, self.environment), ("az", AZ, self.calls)):
             tool = folder / name
-            tool.write_text(f"#!{sys.executable}\n{code.format(path=str(path))}")
+            tool.write_text(f"#!{sys.executable}\n{code.format(path=str(path), program=program)}")
             tool.chmod(0o755)
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
@@ -96,10 +104,18 @@ class Machine:
 
     def bodies(self) -> list[dict[str, Any]]:
         """What the registration was told to be, call by call."""
-        return [json.loads(call[call.index("--body") + 1]) for call in self.asked("rest")]
+        calls = [call for call in self.asked("rest") if "--body" in call]
+        return [json.loads(call[call.index("--body") + 1]) for call in calls]
+
+    def field_values(self, key: str) -> list[Any]:
+        """The values of one field in the bodies sent to Graph, in the order of the calls."""
+        return [body[key] for body in self.bodies() if key in body]
 
     def roles(self) -> list[list[dict[str, Any]]]:
-        return [body["appRoles"] for body in self.bodies() if "appRoles" in body]
+        return self.field_values("appRoles")
+
+    def assignments(self) -> list[dict[str, Any]]:
+        return [body for body in self.bodies() if "principalId" in body]
 
     @property
     def values(self) -> dict[str, str]:
@@ -123,7 +139,6 @@ def test_the_registration_trusts_the_app_s_identity_and_has_no_secret(tmp_path: 
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("Done. Now run: azd provision\n")
     assert machine.values["AZURE_AUTH_CLIENT_ID"] == "client-1"
-    assert machine.values["AZURE_AUTH_ALLOWED_CLIENTS"] == CLI
     assert trusted == {
         "name": "app-identity-1",
         "issuer": "https://login.microsoftonline.com/tenant-1/v2.0",
@@ -137,18 +152,108 @@ def test_the_registration_trusts_the_app_s_identity_and_has_no_secret(tmp_path: 
 def test_the_registration_says_what_the_app_s_sign_in_relies_on(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     machine.run()
-    first, last, _ = machine.bodies()
-    (scope,) = last["api"]["oauth2PermissionScopes"]
+    (body,) = (body for body in machine.bodies() if "api" in body)
+    (scope,) = body["api"]["oauth2PermissionScopes"]
 
-    assert last["identifierUris"] == ["api://client-1"]
-    assert last["web"]["redirectUris"] == ["https://func.example.com/.auth/login/aad/callback"]
-    assert last["groupMembershipClaims"] == "SecurityGroup"
-    assert last["api"]["requestedAccessTokenVersion"] == 2
+    assert body["identifierUris"] == ["api://client-1"]
+    assert body["web"]["redirectUris"] == ["https://func.example.com/.auth/login/aad/callback"]
+    assert body["groupMembershipClaims"] == "SecurityGroup"
+    assert body["api"]["requestedAccessTokenVersion"] == 2
     assert scope["value"] == "user_impersonation"
-    assert first["api"]["preAuthorizedApplications"] == []
-    assert last["api"]["preAuthorizedApplications"] == [
+
+
+@needs_bash
+def test_the_azure_cli_gets_a_token_only_where_an_option_allows_it(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED | {"AZURE_AUTH_ALLOWED_CLIENTS": "mine"})
+    machine.run()
+    (without,) = machine.field_values("api")
+    allowed = machine.values["AZURE_AUTH_ALLOWED_CLIENTS"]
+    machine.run("--allow-azure-cli")
+    _, scope_alone, both = machine.field_values("api")
+    (scope,) = both["oauth2PermissionScopes"]
+
+    assert without["preAuthorizedApplications"] == []
+    assert allowed == "mine"
+    assert scope_alone["preAuthorizedApplications"] == []  # the scope must be there first
+    assert both["preAuthorizedApplications"] == [
         {"appId": CLI, "delegatedPermissionIds": [scope["id"]]}
     ]
+    assert machine.values["AZURE_AUTH_ALLOWED_CLIENTS"] == f"mine,{CLI}"
+
+
+@needs_bash
+@pytest.mark.parametrize("others", ["", "mine,", "mine, ", "mine,his,"])
+def test_a_run_without_that_option_takes_the_azure_cli_away(others: str, tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED | {"AZURE_AUTH_ALLOWED_CLIENTS": f"{others}{CLI}"})
+    done = machine.run()
+
+    assert done.returncode == 0, done.stderr
+    assert machine.values["AZURE_AUTH_ALLOWED_CLIENTS"] == others.strip(", ")
+    assert "--allow-azure-cli" in done.stdout
+
+
+@needs_bash
+def test_only_who_is_assigned_may_sign_in_and_who_runs_the_script_is(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    machine.run()
+    again = machine.run()
+    (assigned,) = machine.assignments()
+    roles = {role["value"]: role["id"] for role in machine.roles()[-1]}
+
+    assert again.returncode == 0, again.stderr
+    assert machine.field_values("appRoleAssignmentRequired") == [True, True]
+    assert assigned == {
+        "principalId": "me",
+        "resourceId": "service-1",
+        "appRoleId": roles["Chat.User"],
+    }
+
+
+@needs_bash
+def test_who_has_a_role_of_the_registration_needs_no_second_one(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    mine = {"principalId": "me", "resourceId": "service-1", "appRoleId": "admin"}
+    machine.by_hand("rest", "--body", json.dumps(mine))
+    machine.run()
+
+    assert machine.assignments() == [mine]
+
+
+@needs_bash
+def test_everyone_may_sign_in_where_an_option_says_so_until_a_run_without_it(
+    tmp_path: Path,
+) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    machine.run("--everyone", "--allow-azure-cli")
+    assigned = machine.assignments()
+    machine.run()
+
+    assert assigned == []
+    assert machine.field_values("appRoleAssignmentRequired") == [False, True]
+    assert len(machine.assignments()) == 1
+
+
+@needs_bash
+def test_a_program_that_runs_the_script_is_told_to_assign_people(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED, program=True)
+    done = machine.run()
+
+    assert done.returncode == 0, done.stderr
+    assert "Nobody is assigned" in done.stdout
+    assert machine.field_values("appRoleAssignmentRequired") == [True]
+    assert machine.assignments() == []
+
+
+@needs_bash
+@pytest.mark.parametrize("words", [["--all"], ["--remove", "--everyone"], ["now"]])
+def test_options_that_it_does_not_have_change_nothing(words: list[str], tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED | {"AZURE_AUTH_CLIENT_ID": "client-1"})
+    done = machine.run(*words)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("Usage: scripts/sign_in.sh ")
+    assert machine.calls.read_text() == ""
+    assert machine.values["AZURE_AUTH_CLIENT_ID"] == "client-1"
 
 
 @needs_bash
@@ -170,10 +275,11 @@ def test_the_registration_has_a_role_for_those_who_change_pipelines_and_gives_it
     machine = Machine(tmp_path, PROVISIONED)
     machine.run()
     again = machine.run()
-    ((role,),) = machine.roles()
+    ((role, _),) = machine.roles()
+    chat_admin = role.pop("id")
 
     assert again.returncode == 0, again.stderr
-    assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", role.pop("id"))
+    assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", chat_admin)
     assert role.pop("displayName")
     assert role == {
         "value": "Chat.Admin",
@@ -181,7 +287,7 @@ def test_the_registration_has_a_role_for_those_who_change_pipelines_and_gives_it
         "allowedMemberTypes": ["User", "Application"],
         "description": "May change the pipelines of the deployment",
     }
-    assert "appRoleAssign" not in machine.calls.read_text()
+    assert chat_admin not in [one["appRoleId"] for one in machine.assignments()]
 
 
 def made_by_hand(value: str) -> dict[str, Any]:
@@ -197,26 +303,45 @@ def made_by_hand(value: str) -> dict[str, Any]:
 
 
 @needs_bash
-@pytest.mark.parametrize(("value", "writes"), [("Reader", 1), ("Chat.Admin", 0)])
-def test_roles_that_somebody_made_stay_as_they_are(value: str, writes: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("value", "made"),
+    [
+        ("Reader", ["Chat.Admin", "Chat.User"]),
+        ("Chat.Admin", ["Chat.User"]),
+        ("Chat.User", ["Chat.Admin"]),
+    ],
+)
+def test_roles_that_somebody_made_stay_as_they_are(
+    value: str, made: list[str], tmp_path: Path
+) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     mine = made_by_hand(value)
     machine.by_hand("rest", "--body", json.dumps({"appRoles": [mine]}))
     done = machine.run()
-    _, *written = machine.roles()
+    _, (first, *others) = machine.roles()
+    (assigned,) = machine.assignments()
 
     assert done.returncode == 0, done.stderr
-    assert len(written) == writes
-    for roles in written:
-        assert roles[0] == mine
-        assert [role["value"] for role in roles] == [value, "Chat.Admin"]
+    assert first == mine
+    assert [role["value"] for role in others] == made
+    assert (assigned["appRoleId"] == mine["id"]) == (value == "Chat.User")
+
+
+@needs_bash
+def test_roles_that_are_all_there_are_not_written_again(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    both = [made_by_hand("Chat.User"), made_by_hand("Chat.Admin") | {"id": "another"}]
+    machine.by_hand("rest", "--body", json.dumps({"appRoles": both}))
+    machine.run()
+
+    assert machine.roles() == [both]
 
 
 @needs_bash
 def test_the_role_is_asked_for_without_what_may_not_be_written_back(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     machine.run()
-    (asked,) = machine.asked("ad", "app", "show")
+    asked = machine.asked("ad", "app", "show")[0]
     fields = re.findall(r"(\w+): (\w+)", asked[asked.index("--query") + 1])
 
     assert {name for name, _ in fields} == set(made_by_hand("x"))
@@ -256,8 +381,8 @@ def test_a_registration_that_somebody_deleted_is_no_dead_end(
 @needs_bash
 def test_apps_that_were_allowed_before_stay_allowed(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED | {"AZURE_AUTH_ALLOWED_CLIENTS": "mine"})
-    machine.run()
-    machine.run()
+    machine.run("--allow-azure-cli")
+    machine.run("--allow-azure-cli")
 
     assert machine.values["AZURE_AUTH_ALLOWED_CLIENTS"] == f"mine,{CLI}"
 
@@ -286,7 +411,7 @@ def levels(**settings: str) -> dict[str, str]:
     run = subprocess.run(
         [sys.executable, "-c", PRINT],
         env=os.environ | LAPTOP | settings,
-        cwd=ROOT,
+        cwd=app_copy(),
         capture_output=True,
         text=True,
         timeout=60,
@@ -299,7 +424,8 @@ def levels(**settings: str) -> dict[str, str]:
     "settings",
     [
         {"CALLERS": ""},
-        {"CALLERS": "keys", "WEBSITE_AUTH_ENABLED": "true"},
+        {"CALLERS": "keys", **SIGN_IN},
+        {"CALLERS": "signed-in", "WEBSITE_AUTH_ENABLED": "true"},
         {"CALLERS": "signed-in"},
         {"CALLERS": "everyone"},
         {"CALLERS": "anyone", "DEFAULT_TOP": "x"},
@@ -316,9 +442,11 @@ def test_every_route_but_health_and_the_door_asks_for_a_key(settings: dict[str, 
     assert set(asked.values()) == {"FUNCTION"}
 
 
-def test_what_holds_for_all_is_changed_with_the_master_key_in_azure_without_a_sign_in() -> None:
+def test_what_holds_for_all_is_changed_with_the_master_key_but_on_a_laptop() -> None:
     azure = {"WEBSITE_SITE_NAME": "chat"}
-    for settings in (azure, azure | {"CALLERS": "anyone"}, azure | {"DEFAULT_TOP": "x"}):
+    anywhere = {"AZURE_FUNCTIONS_ENVIRONMENT": "", "CONTAINER_APP_NAME": "chat"}
+    closed = (azure, anywhere, azure | {"CALLERS": "anyone"}, azure | {"DEFAULT_TOP": "x"})
+    for settings in closed:
         asked = levels(**settings)
         assert {asked.pop(name) for name in CHANGES} == {"ADMIN"}
         assert "ADMIN" not in asked.values()
@@ -328,7 +456,7 @@ def test_what_holds_for_all_is_changed_with_the_master_key_in_azure_without_a_si
 
 
 def test_no_route_asks_for_a_key_where_sign_in_does_or_anyone_may_call() -> None:
-    signed_in = levels(CALLERS="signed-in", WEBSITE_AUTH_ENABLED="true")
+    signed_in = levels(CALLERS="signed-in", **SIGN_IN)
 
     assert set(signed_in.values()) == {"ANONYMOUS"}
     assert signed_in == levels(CALLERS="anyone")
