@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from itertools import chain, takewhile
 from typing import Any, Literal
 
 from shared.overrides import UNSET, Overrides
@@ -201,7 +202,8 @@ class Context:
     """The first event: what the answer will stand on. The model has accepted the prompt.
 
     `images` are the URLs of those that were shown to the model beside the sources' text,
-    `instructions` what it was told to do. `conversation` is the id of the one that was begun.
+    `instructions` what it was told to do. `conversation` is the id of the one that was begun,
+    `not_stored_reason` a sentence that says why none was.
     `whole`: the model gives its answer in one piece. `notes` say what was used instead of what was
     asked for. `left_out` was found, too, and may not be cited.
     """
@@ -213,6 +215,7 @@ class Context:
     images: tuple[str, ...] = ()
     instructions: str = ""
     conversation: str | None = None
+    not_stored_reason: str = ""
     whole: bool = False
     notes: tuple[str, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
@@ -238,7 +241,8 @@ class Done:
     """The last event. `followups` is None where none were asked for.
 
     `warnings` are sentences about what went wrong beside the answer. `fingerprint` and the two
-    filter results are the model's own, there only where it sent them.
+    filter results are the model's own, there only where it sent them. `conversation` is the id of
+    a new one: an answer that is not streamed begins it at its end.
     """
 
     finish_reason: str = "stop"
@@ -250,6 +254,7 @@ class Done:
     prompt_filter: Sequence[Any] | None = None
     warnings: tuple[str, ...] = ()
     extra: Extra = field(default_factory=dict)
+    conversation: str | None = None
 
 
 Event = Context | Delta | Done
@@ -274,9 +279,9 @@ async def collect(events: Events) -> Answer:
     A failure in the stream is an exception here.
     """
     context, text, done = Context((), (), ""), [], Done()
-    calls: dict[int, ToolCall] = {}
+    calls: dict[int, list[ToolCall]] = {}
     extra: dict[str, Any] = {}
-    beside: dict[str, Any] = {}
+    beside: dict[str, list[Any]] = {}
     async with aclosing(events):
         async for event in events:
             match event:
@@ -284,27 +289,31 @@ async def collect(events: Events) -> Answer:
                     context = event
                 case Delta(content, parts):
                     text.append(content)
-                    calls |= {part.index: joined(calls.get(part.index), part) for part in parts}
+                    for part in parts:
+                        calls.setdefault(part.index, []).append(part)
                     extra |= event.extra
-                    beside |= {k: added(beside.get(k), v) for k, v in event.message_extra.items()}
+                    for key, value in event.message_extra.items():
+                        beside.setdefault(key, []).append(value)
                 case Done():
                     done, extra = event, {**extra, **event.extra}
     done = replace(done, model=done.model or context.model)
-    whole = tuple(calls[index] for index in sorted(calls))
-    return Answer(context, "".join(text), done, whole, extra, beside)
+    whole = tuple(joined(calls[index]) for index in sorted(calls))
+    message_extra = {key: added(values) for key, values in beside.items()}
+    return Answer(context, "".join(text), done, whole, extra, message_extra)
 
 
-def added(begun: Any, part: Any) -> Any:
-    """What a service says beside a message, with one more of its parts: texts and lists are
-    joined."""
-    if isinstance(begun, str) and isinstance(part, str):
-        return begun + part
-    return [*begun, *part] if isinstance(begun, list) and isinstance(part, list) else part
+def added(values: Sequence[Any]) -> Any:
+    """What a service says beside a message, of all its parts: texts and lists are joined, any
+    other value stands for those before it."""
+    last = values[-1]
+    alike = list(takewhile(lambda value: isinstance(value, type(last)), reversed(values)))[::-1]
+    if isinstance(last, str):
+        return "".join(alike)
+    return list(chain.from_iterable(alike)) if isinstance(last, list) else last
 
 
-def joined(begun: ToolCall | None, part: ToolCall) -> ToolCall:
-    """A call with one more of its parts."""
-    if begun is None:
-        return part
-    arguments = begun.arguments + part.arguments
-    return ToolCall(begun.index, begun.id or part.id, begun.name or part.name, arguments)
+def joined(parts: Sequence[ToolCall]) -> ToolCall:
+    """A call of all its parts."""
+    id = next((part.id for part in parts if part.id), None)
+    name = next((part.name for part in parts if part.name), None)
+    return ToolCall(parts[0].index, id, name, "".join(part.arguments for part in parts))

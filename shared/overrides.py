@@ -30,9 +30,9 @@ RetrievalMode = Literal["text", "vectors", "hybrid"]
 ImageInput = Literal["text", "textAndImages", "images"]
 ModelName = Annotated[str, Field(max_length=200), AfterValidator(_printable)]
 Policy = Literal["always_remote", "always_local", "default"]
-
-
-OURS = ("filter",)
+OURS = ("filter",)  # what no request sets
+MAX_SEARCH_TEXT = 2000  # characters: normalizing a text can take the square of its length
+Category = Annotated[str, Field(max_length=MAX_SEARCH_TEXT)]
 
 
 class Overrides(BaseModel):
@@ -59,8 +59,8 @@ class Overrides(BaseModel):
     gpt4v_input: ImageInput | None = None
     minimum_search_score: float | None = Field(default=None, allow_inf_nan=False)
     minimum_reranker_score: float | None = Field(default=None, allow_inf_nan=False)
-    include_category: str | None = None
-    exclude_category: str | None = None
+    include_category: Category | None = None
+    exclude_category: Category | None = None
     prompt_template: str | None = None
     hybrid_policy: Policy | None = None
     model: ModelName | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,8 +16,26 @@ from shared.chat import ToolCall
 from shared.images import kind_of
 
 UNSAYABLE = "holds a number out of the range of numbers"
-ADDRESSES = ("https://", "http://", "data:image/")  # what an image's begins with
 HEAD = 64  # characters of base64 that tell what an image is
+MAX_URL_LENGTH = 2000  # characters of an image's URL; a data URL may be longer
+# Narrower than RFC 3986: what two parsers could read as two hosts does not match. Nor does an IP
+# address in any form, since the last label is letters, or an encoded one (xn--).
+LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+TOP_LABEL = "[A-Za-z]{2,63}|[Xx][Nn]--[A-Za-z0-9-]{0,58}[A-Za-z0-9]"
+PUBLIC_URL = re.compile(
+    rf"https?://(?=[^:/]{{1,253}}(?:[:/]|$))(?:{LABEL}\.)+(?P<top>{TOP_LABEL})"
+    r"(?::[1-9][0-9]{0,4})?(?:/[!-\[\]-~]*)?"
+)
+# RFC 6761, 6762 (appendix G), 7686, 8375 (home.arpa), and what networks commonly use beside them.
+LOCAL_DOMAINS = frozenset(
+    "localhost test invalid example local internal intranet private corp home lan arpa onion "
+    "localdomain svc".split()
+)
+NOT_PUBLIC = (
+    "must name a public host, such as https://example.com/picture.png: the model's server fetches "
+    "it, so IP addresses, local names and user names are refused; a path begins with / and is "
+    "percent-encoded ASCII"
+)
 
 
 def text_of(part: Any) -> str:
@@ -36,6 +55,22 @@ def image_of(part: Any) -> str | None:
     if part["type"] == "image_url":
         return str(part["image_url"]["url"])
     return url_of(part["image"]) if part["type"] == "image" else None
+
+
+def check_image_url(url: str) -> None:
+    """Raise ValueError for what is neither a data URL of an image nor on a public host.
+
+    The model's server fetches the URL: one of its own network would be read from inside of it.
+    """
+    if url.startswith("data:image/"):
+        return
+    if not url.startswith(("https://", "http://")):
+        raise ValueError("must begin with https://, http:// or data:image/")
+    if len(url) > MAX_URL_LENGTH:
+        raise ValueError(f"must have {MAX_URL_LENGTH} characters at most, or be a data URL")
+    matched = PUBLIC_URL.fullmatch(url)
+    if matched is None or matched["top"].lower() in LOCAL_DOMAINS:
+        raise ValueError(NOT_PUBLIC)
 
 
 def url_of(image: str) -> str:

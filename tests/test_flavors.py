@@ -65,6 +65,44 @@ def test_the_document_s_seven_messages_arrive_unchanged(flavor: str, retrieval: 
         assert "\n\nSources:\n" in messages[0]["content"]
 
 
+EVIL = {"url": "http://169.254.169.254/latest/meta-data/"}
+PICTURE = "https://example.com/a.png"
+
+
+@pytest.mark.parametrize("flavor", ["openai", "ollama"])
+def test_keys_that_nobody_reads_do_not_reach_the_model_s_server(flavor: str) -> None:
+    function = {"name": "search", "arguments": "{}", "pad": "x"}
+    call = {"id": "c1", "type": "function", "function": function, "pad": "x"}
+    parts = [
+        {"type": "text", "text": "What is in Plus?", "uuid": "u", "image_url": EVIL, "pad": "x"},
+        {"type": "image", "image": PNG, "image_url": EVIL},
+    ]
+    messages = [
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "found"},
+        {"role": "user", "content": parts},
+    ]
+    body = json.dumps(sent(flavor, {"messages": messages}))
+
+    assert "What is in Plus?" in body
+    assert PNG in body
+    assert "169.254" not in body
+    assert "pad" not in body
+    assert "uuid" not in body
+
+
+def test_how_closely_an_image_is_looked_at_goes_with_it() -> None:
+    def image(**more: Any) -> Any:
+        part = {"type": "image_url", "image_url": {"url": PICTURE, **more}}
+        content = [{"type": "text", "text": "What is this?"}, part]
+        messages = [{"role": "user", "content": content}]
+        return sent("openai", {"messages": messages, "retrieval": False})["messages"][0]["content"]
+
+    assert image(detail="low")[1]["image_url"] == {"url": PICTURE, "detail": "low"}
+    assert image(detail=["x"])[1]["image_url"] == {"url": PICTURE}
+    assert image()[0] == {"type": "text", "text": "What is this?"}
+
+
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_without_retrieval_nothing_of_ours_is_said(flavor: str) -> None:
     assert sent(flavor, HELLO)["messages"] == HELLO["messages"]

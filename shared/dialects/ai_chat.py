@@ -21,7 +21,7 @@ def streams(route: str, _body: Any) -> bool:
 def answer(state_key: str, asked: ChatRequest, given: Answer) -> Json:
     """A whole answer: `message`, `context` and the state."""
     context = wire.start_of_context(given.context) | wire.end_of_context(given.done)
-    state = wire.state(asked, given.context)
+    state = wire.state(asked, given.done.conversation)
     return {"message": wire.message(given.content), "context": context, state_key: state}
 
 
@@ -30,7 +30,7 @@ def chunk(state_key: str, asked: ChatRequest, _context: Context, event: Event) -
     match event:
         case Context():
             context = wire.start_of_context(event)
-            state = wire.state(asked, event)
+            state = wire.state(asked, event.conversation)
             return {"delta": {"role": "assistant"}, "context": context, state_key: state}
         case Delta(content):
             return {"delta": {"content": content}} if content else None

@@ -19,7 +19,7 @@ from shared.dialects.tools import FAST, Called
 from shared.dialects.wire import Body
 from shared.errors import BadRequest
 from shared.overrides import ModelName, Overrides, Policy, Whole
-from shared.parts import ADDRESSES, UNSAYABLE, image_of, parts_of, sayable, text_of
+from shared.parts import UNSAYABLE, check_image_url, image_of, parts_of, sayable, text_of
 
 POLICIES = get_args(Policy)
 
@@ -100,6 +100,8 @@ def parse(body: Body) -> ChatRequest:
         if key != "messages" and not sayable(value):
             raise BadRequest(f"{key:.60}: {UNSAYABLE}")
     _check_options(options)
+    if tools.exceed_limit(given.get("tools"), body):
+        raise BadRequest(f"tools: {tools.TOO_LARGE}")
     messages = tuple(
         _message(f"messages[{place}]", frame.messages[place], raw)
         for place, raw in enumerate(given["messages"])
@@ -198,8 +200,12 @@ def _check_part(path: str, part: Any) -> None:
 
 
 def _check_url(path: str, url: Any) -> None:
-    if not isinstance(url, str) or not url.startswith(ADDRESSES):
-        raise BadRequest(f"{path}: must be an object with a url: http, https, or data:image/...")
+    if not isinstance(url, str):
+        raise BadRequest(f"{path}: must be an object with a url")
+    try:
+        check_image_url(url)
+    except ValueError as error:
+        raise BadRequest(f"{path}.url: {error}") from None
 
 
 def _check_base64(path: str, image: Any) -> None:

@@ -16,7 +16,7 @@ from shared.dialects.tools import FAST, Called
 from shared.dialects.wire import Body, Json
 from shared.errors import BadRequest
 from shared.overrides import ModelName, Overrides, Whole
-from shared.parts import ADDRESSES, UNSAYABLE, sayable, tool_call
+from shared.parts import UNSAYABLE, check_image_url, sayable, tool_call
 from shared.sentences import sentence
 
 # What goes to the model as it is, where the model takes it.
@@ -41,8 +41,7 @@ NUMBERED = re.compile(r" ?\[doc\d{1,3}\]", re.ASCII)
 
 
 def _address(url: str) -> str:
-    if not url.startswith(ADDRESSES):
-        raise ValueError("must begin with https://, http:// or data:image/")
+    check_image_url(url)
     return url
 
 
@@ -129,6 +128,8 @@ def parse(body: Body) -> ChatRequest:
             raise refused(f"{key:.60}", UNSAYABLE)
     frame = _frame(given)
     _check(frame, given)
+    if tools.exceed_limit(given.get("tools"), body):
+        raise refused("tools", tools.TOO_LARGE)
     messages = tuple(_message(f"messages[{i}]", each) for i, each in enumerate(frame.messages))
     _check_last(messages)
     answering = tuple(each for each in messages if not _answers_nothing(each))

@@ -28,6 +28,7 @@ LONGEST_NAME = 1000  # characters of a conversation's
 # Characters of all that is said in an interaction: a body over 1 MB holds up every other request
 # while it is sent to Cosmos DB, and its SDK writes an emoji in 12 bytes.
 LONGEST = 80_000
+MAX_CONTAINERS = 2000  # of additional information: a page of 100 is read at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,15 @@ def _text(info: str | Mapping[str, Any] | None) -> str:
         return ""
     if not sayable(info):
         raise BadRequest(f"additional_info: {UNSAYABLE}")
-    return json.dumps(info, ensure_ascii=False)
+    text = json.dumps(info, ensure_ascii=False)
+    if _containers(text) > MAX_CONTAINERS:
+        raise BadRequest(f"additional_info: must have {MAX_CONTAINERS} lists and objects at most")
+    return text
+
+
+def _containers(text: str) -> int:
+    """The lists and objects of a JSON text, brackets in its texts included."""
+    return text.count("[") + text.count("{")
 
 
 def begun(names: Names, conversation: Conversation) -> Json:
@@ -171,6 +180,8 @@ def interaction(names: Names, given: Interaction) -> Json:
 
 def _object(info: str) -> Any:
     """The object that additional information was given as; a text stays one."""
+    if _containers(info) > MAX_CONTAINERS:
+        return info
     try:
         read = from_json(info, allow_inf_nan=False)
     except ValueError:

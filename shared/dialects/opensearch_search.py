@@ -18,6 +18,7 @@ from shared.dialects.opensearch_errors import ParsingError
 from shared.dialects.opensearch_source import Fields
 from shared.dialects.wire import Json
 from shared.errors import BadRequest
+from shared.overrides import MAX_SEARCH_TEXT
 
 MOST_HITS = 50
 MOST_INTERACTIONS = 100
@@ -102,9 +103,11 @@ def definition(processor: Pipeline) -> Json:
 def search(body: Json, query: Mapping[str, str]) -> Search:
     """What a search asks, by its body and its query parameters. Raises BadRequest."""
     question = _question(body)
-    words = _words(body.get("query"))
+    field, words = "query", _words(body.get("query"))
     if words is None and "q" in query:
-        words = query["q"]
+        field, words = "q", query["q"]
+    if words is not None and len(words) > MAX_SEARCH_TEXT:
+        raise BadRequest(f"{field}: must have {MAX_SEARCH_TEXT} characters at most")
     if words is None and question:
         words = question.text
     if words is None:

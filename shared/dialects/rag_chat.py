@@ -25,7 +25,7 @@ def answer(asked: ChatRequest, given: Answer) -> Json:
     done = given.done
     context = wire.start_of_context(given.context) | wire.end_of_context(done)
     choice = _choice("message", wire.message(given.content), done.finish_reason, context=context)
-    choice["session_state"] = wire.state(asked, given.context)
+    choice["session_state"] = wire.state(asked, given.done.conversation)
     envelope = _envelope(asked, done.model, choice | _filtered(done), "chat.completion")
     return envelope | {"usage": None} | _from_model(done)
 
@@ -52,7 +52,7 @@ def _first(asked: ChatRequest, context: Context) -> Json:
     # The published web component of that age reads the context in the delta.
     start = wire.start_of_context(context)
     choice = _choice("delta", {"role": "assistant", "context": start}, None, context=start)
-    choice["session_state"] = wire.state(asked, context)
+    choice["session_state"] = wire.state(asked, context.conversation)
     return {"choices": [choice], "object": "chat.completion.chunk"}
 
 

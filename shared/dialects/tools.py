@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from shared.chat import ToolCall
-from shared.dialects.wire import Json
+from shared.dialects.wire import Body, Json, dumps
 
 # An error for each of a million wrong elements would take seconds and gigabytes.
 FAST = Field(fail_fast=True)
+MAX_BYTES = 256 * 1024  # of all tools as JSON: they are written again for each call of a model
+TOO_LARGE = f"must have {MAX_BYTES} bytes at most, together"
 
 
 class Called(BaseModel):
@@ -34,6 +36,11 @@ class Call(Protocol):
     def function(self) -> Called:
         """The function."""
         ...
+
+
+def exceed_limit(tools: Any, body: Body) -> bool:
+    """Whether the tools of a request are over their limit; those of a small body are not."""
+    return body.size > MAX_BYTES and len(dumps(tools)) > MAX_BYTES
 
 
 def read(calls: Sequence[Call] | None) -> Iterator[ToolCall]:

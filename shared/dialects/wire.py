@@ -133,11 +133,11 @@ def error(failure: ChatError, body: Any, flat: bool = False) -> Json:
     return {"error": f"{path}: {failure.message}"}
 
 
-def state(asked: ChatRequest, context: Context) -> Any:
+def state(asked: ChatRequest, conversation: str | None) -> Any:
     """The client's state, with the id of the conversation that was begun for it."""
-    if context.conversation is None:
+    if conversation is None:
         return asked.state
-    return {**asked.state, CONVERSATION: context.conversation}
+    return {**asked.state, CONVERSATION: conversation}
 
 
 def start_of_context(context: Context) -> Json:

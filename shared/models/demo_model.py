@@ -20,6 +20,7 @@ from shared.tokens import count_tokens
 INTRODUCTION = "From the documents (the demo model only quotes):"
 UNKNOWN = "I don't know: the documents that were found do not answer this."
 FOLLOWUPS = 3
+MAX_EARLIER_QUESTIONS = 50  # questions, the newest, that are not proposed again
 SOURCES = "\n\nSources:\n"
 WANTED = "double angle brackets"  # how a prompt asks for follow-up questions
 
@@ -120,11 +121,11 @@ def _unbracketed(text: str) -> str:
 
 def followups(found: Sequence[Sentence], questions: Sequence[str]) -> list[str]:
     """Questions that the sources can answer and that have not been asked, in double brackets."""
-    before = [set(terms(question)) for question in questions]
+    before = [set(terms(question)) for question in questions[-MAX_EARLIER_QUESTIONS:]]
     new = (
         question
         for topic, question in _askable(found)
-        if not any(set(terms(topic)) <= said for said in before)
+        if not any(map(set(terms(topic)).issubset, before))
     )
     return [f"<<{question}>>" for question in islice(dict.fromkeys(new), FOLLOWUPS)]
 

@@ -15,6 +15,7 @@ from shared.opensearch import Asked
 from shared.opensearch.generation import Talk, generated
 from shared.opensearch.pipelines import DEFAULT, check_model, named
 from shared.overrides import Overrides
+from shared.retrieval import shorten_query
 
 NONE = "_none"  # what OpenSearch calls a search without any pipeline
 
@@ -68,4 +69,5 @@ async def _found(asked: Asked, wanted: Search) -> tuple[Source, ...]:
     user = store.access.user(asked.call.headers)
     overrides = store.access.filters(user, Overrides(top=wanted.size))
     used = overrides.filled(store.engine.defaults)
-    return (await store.engine.retriever.search(user, wanted.words, used)).sources
+    query = shorten_query(wanted.words)
+    return (await store.engine.retriever.search(user, query, used)).sources

@@ -20,13 +20,17 @@ SECRET_VALUE = re.compile(r"^(?:bearer|basic|token|digest|apikey)\s|^sk-|^[\w+/=
 
 
 def card(provider: ProviderMetadata, tokens: int) -> Mapping[str, Any]:
-    """What is told of a provider: all but its key, no secret, no null. `tokens` is the default."""
+    """What is told of a provider: no key, no header's value, no other secret, and no null.
+
+    `tokens` is the default of its budget.
+    """
     provider = provider.as_listed
     told = provider.model_dump(exclude={"auth_key"})
     told["url"] = shown_url(provider.url)
     told["properties"]["max_input_tokens"] = provider.properties.max_input_tokens or tokens
-    for name in ("extra_headers", "extra_json_body"):
-        told[name] = shown("", told[name])
+    # Any header may be what lets a caller in: neither its name nor its form tells.
+    told["extra_headers"] = dict.fromkeys(provider.extra_headers, HIDDEN)
+    told["extra_json_body"] = shown("", told["extra_json_body"])
     return told
 
 

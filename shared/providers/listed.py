@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -35,12 +36,8 @@ def read_list(
             problems += [f"{_place(place, entry)}{told}" for told in wrong(failure)]
         except ValueError as failure:
             problems.append(f"{_place(place, entry)}{failure}")
-    names = [one.provider_name for one in providers]
-    problems += [
-        f"has two providers of the name {name}"
-        for name in dict.fromkeys(names)
-        if names.count(name) > 1
-    ]
+    names = Counter(one.provider_name for one in providers)
+    problems += [f"has two providers of the name {name}" for name in names if names[name] > 1]
     if problems:
         raise ValueError(*problems)
     return tuple(providers)

@@ -7,13 +7,26 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from shared.chat import LeftOut, Source, User
-from shared.overrides import Overrides
+from shared.overrides import MAX_SEARCH_TEXT, Overrides
 
 Embed = Callable[[Sequence[str]], Awaitable[list[list[float]]]]
 """Makes a vector of each text, in their order. Raises ChatErrors."""
 
 MOST_PICTURES = 8
 """Of a search: its best passages that have one. What a model looks at closely has an end."""
+
+ELLIPSIS = " \u2026 "
+MAX_QUERY = MAX_SEARCH_TEXT + len(ELLIPSIS)
+"""Characters of a query, in the form that `shorten_query` gives it."""
+
+
+def shorten_query(text: str) -> str:
+    """Return the text to search for: a long one's first and last 1,000 characters.
+
+    People paste documents into their questions: what they ask stands before or behind these.
+    """
+    half = MAX_SEARCH_TEXT // 2
+    return text if len(text) <= MAX_SEARCH_TEXT else f"{text[:half]}{ELLIPSIS}{text[-half:]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +58,8 @@ class Retriever(Protocol):
 
         A passage without oids and groups is public. Any other is seen when an enabled filter
         (`use_oid_security_filter`, `use_groups_security_filter`) matches the user. `query` is any
-        text at all. `overrides.filter` narrows it, or is a BadRequest: never left out. Raises a
-        ChatError: TooManyRequests, Unavailable, Misconfigured.
+        text of at most MAX_QUERY characters. `overrides.filter` narrows it, or is a BadRequest:
+        never left out. Raises a ChatError: TooManyRequests, Unavailable, Misconfigured.
         """
         ...
 

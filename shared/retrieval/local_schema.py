@@ -192,6 +192,19 @@ _INSERTS = (
 )
 
 
+def restricted_files(connection: sqlite3.Connection) -> set[str]:
+    """The names of the files with passages that only some users may see. Raises sqlite3.Error.
+
+    It must work on a file of any version: a run calls it before it makes an older one anew.
+    """
+    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'passage'").fetchone():
+        return set()
+    rows = connection.execute(
+        "SELECT DISTINCT name FROM passage JOIN file ON file.key = passage.file WHERE NOT public"
+    )
+    return {name for (name,) in rows}
+
+
 def remove_file(connection: sqlite3.Connection, name: str) -> None:
     """Take out a file and all that is known of its passages; nothing where it is not there."""
     found = connection.execute("SELECT key FROM file WHERE name = ?", (name,)).fetchone()

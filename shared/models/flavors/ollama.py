@@ -70,7 +70,8 @@ def _images(parts: list[Any]) -> Iterator[str]:
 
 def _called(call: Mapping[str, Any]) -> Body:
     function = call["function"]
-    return {**call, "function": {**function, "arguments": arguments(function.get("arguments"))}}
+    written = {"name": function["name"], "arguments": arguments(function.get("arguments"))}
+    return {"id": call["id"], "type": "function", "function": written}
 
 
 def arguments(given: str | None) -> Body:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from shared.chat import Message
+from shared.chat import Message, ToolCall
 from shared.models import Prompt
 from shared.models.flavors import Body, Flavor, Heard, Traits, beside, calls, failure, usage
 from shared.parts import image_of, parts_of, text_of, tool_call
@@ -30,7 +30,7 @@ TAKES = (
     "reasoning_effort",
 )
 NOT_FOR_REASONING = ("top_p", "stop", "frequency_penalty", "presence_penalty")
-OPENAI_PARTS = ("text", "image_url")
+DETAILS = ("auto", "low", "high")  # of an image
 FRAME = ("role", "name", "tool_calls", "tool_call_id")  # of a message, beside its content
 
 
@@ -100,7 +100,7 @@ def message(said: Message) -> Body:
 def _rewritten(given: Mapping[str, Any]) -> Body:
     kept = {key: given[key] for key in FRAME if given.get(key) not in (None, [])}
     if "tool_calls" in kept:
-        kept["tool_calls"] = [_with_arguments(call) for call in kept["tool_calls"]]
+        kept["tool_calls"] = [_call(call) for call in kept["tool_calls"]]
     content, images = given.get("content"), given.get("images")
     if isinstance(content, str) and not images:
         return {**kept, "content": content}
@@ -114,25 +114,22 @@ def _rewritten(given: Mapping[str, Any]) -> Body:
     return {**kept, "content": some or ""}
 
 
-def _with_arguments(call: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A call; OpenAI refuses one without arguments, which AOG allows."""
+def _call(call: Mapping[str, Any]) -> Body:
+    """A call without keys that nobody reads; arguments, which AOG lets a call lack, are added."""
     function = call["function"]
-    if function.get("arguments") is not None:
-        return call
-    return {**call, "function": {**function, "arguments": "{}"}}
+    arguments = function.get("arguments")
+    arguments = "{}" if arguments is None else arguments
+    return tool_call(ToolCall(0, call["id"], function["name"], arguments))
 
 
 def _part(part: Any) -> Body:
-    if isinstance(part, dict) and part["type"] in OPENAI_PARTS and _is_plain(part):
-        return part
+    """A part without keys that nobody reads: some servers fetch an address that stands in one."""
     url = image_of(part)
-    if url is not None:
-        return {"type": "image_url", "image_url": {"url": url}}
-    return {"type": "text", "text": text_of(part)}
-
-
-def _is_plain(part: Mapping[str, Any]) -> bool:
-    return not isinstance(part.get("text"), Mapping)
+    if url is None:
+        return {"type": "text", "text": text_of(part)}
+    detail = part["image_url"].get("detail") if part["type"] == "image_url" else None
+    known = {"detail": detail} if detail in DETAILS else {}
+    return {"type": "image_url", "image_url": {"url": url, **known}}
 
 
 def heard(chunk: Mapping[str, Any]) -> Heard:
