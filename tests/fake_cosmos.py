@@ -21,7 +21,7 @@ from urllib.parse import unquote
 import trustme
 from azure.core.credentials_async import AsyncTokenCredential
 
-from shared.memory import Clock, Memory
+from shared.memory import Clock, Memory, Retention
 from shared.memory.cosmos import open_cosmos
 from shared.memory.cosmos_client import Place
 from tests.azurite import SignedIn
@@ -33,7 +33,7 @@ MOST_CHANGES, MOST_BYTES, MOST_ROWS = 100, 2 * 1024 * 1024, 100
 DATABASE, CONTAINER = "chat", "memory"
 FOLDER = f"/dbs/{DATABASE}/colls/{CONTAINER}/"
 FORM = re.compile(
-    r"SELECT (?P<what>\*|c\.id) FROM c WHERE c\.conversation = @conversation"
+    r"SELECT (?P<what>\*|c\.id|VALUE COUNT\(1\)) FROM c WHERE c\.conversation = @conversation"
     r"(?P<sorted> ORDER BY c\.conversation (?P<way>ASC|DESC), c\.sort (?P=way)"
     r" OFFSET @start LIMIT @size)?"
 )
@@ -107,7 +107,8 @@ def need(holds: bool, status: int = 400) -> None:
 class Cosmos(Server):
     """An account with one container. `partitions` may be filled and read by a test.
 
-    `meanwhile` is what others do when so many operations are behind us.
+    `meanwhile` is what others do when so many operations are behind us. A count of more than
+    `most_counted` items comes in parts, each in a page of its own.
     """
 
     now: Clock = time.time
@@ -117,6 +118,7 @@ class Cosmos(Server):
     exists: bool = True
     faults: list[Fault] = field(default_factory=list)
     meanwhile: dict[int, Callable[[], object]] = field(default_factory=dict)
+    most_counted: int = 1_000_000
     operations: list[Operation] = field(default_factory=list)
     written: int = 0
     looked: int = 0
@@ -299,6 +301,8 @@ class Cosmos(Server):
             for item in self.there(partition).values()
             if item["conversation"] == values["@conversation"]
         ]
+        if form["what"].startswith("VALUE"):
+            return self.counted(len(rows), asked.headers.get("x-ms-continuation"))
         if form["sorted"]:
             need(INDEX in self.composite)
             rows = self.sorted(rows, form["way"], values)
@@ -306,6 +310,14 @@ class Cosmos(Server):
             rows.sort(key=lambda item: str(item["_rid"]))
             self.looked = len(rows)
         return self.rows(rows, form["what"], asked.headers.get("x-ms-continuation"))
+
+    def counted(self, rows: int, after: str | None) -> tuple[int, Any, dict[str, str]]:
+        """A count, or a part of it. It comes from the index: no item is loaded."""
+        left = rows - int(after or 0)
+        more = left > self.most_counted
+        headers = {"x-ms-continuation": str(int(after or 0) + self.most_counted)} if more else {}
+        part = min(left, self.most_counted)
+        return 200, {"_rid": "A", "Documents": [part], "_count": 1}, headers
 
     def sorted(self, rows: list[Item], way: str, values: Mapping[str, Any]) -> list[Item]:
         """A part of the rows. "OFFSET LIMIT still loads each item, including those skipped"."""
@@ -369,10 +381,12 @@ async def opened(
     now: Clock | None = None,
     seconds: float = 10,
     credential: AsyncTokenCredential | None = None,
+    most: int | None = None,
 ) -> AsyncIterator[Memory]:
     """The memory over it, by the real SDK; its clock is the account's unless told otherwise."""
     place = Place(fake.url, DATABASE, CONTAINER)
-    memory = open_cosmos(place, credential or SignedIn(), keep, seconds, now or fake.now)
+    retention = Retention(keep, most)
+    memory = open_cosmos(place, credential or SignedIn(), retention, seconds, now or fake.now)
     try:
         yield memory
     finally:

@@ -11,19 +11,20 @@ from pathlib import Path
 from typing import Protocol
 
 from shared.bootstrap import build
-from shared.memory import Clock, Memory
+from shared.memory import Clock, Memory, Retention
 from shared.memory.sqlite import open_memory
 from shared.settings import read
 from tests.calls import Client
 from tests.fake_cosmos import Cosmos
 from tests.fake_cosmos import opened as cosmos_opened
+from tests.servers import LAPTOP
 
 
 class Opened(Protocol):
     """Opens a store: always the same one, which keeps what an earlier opening put there."""
 
     def __call__(
-        self, keep: float | None = None, now: Clock = time.time
+        self, keep: float | None = None, now: Clock = time.time, most: int | None = None
     ) -> AbstractAsyncContextManager[Memory]: ...
 
 
@@ -31,8 +32,10 @@ def sqlite(folder: Path) -> Opened:
     """A file in a folder."""
 
     @asynccontextmanager
-    async def opened(keep: float | None = None, now: Clock = time.time) -> AsyncIterator[Memory]:
-        memory = open_memory(folder / "memory.db", keep, now=now)
+    async def opened(
+        keep: float | None = None, now: Clock = time.time, most: int | None = None
+    ) -> AsyncIterator[Memory]:
+        memory = open_memory(folder / "memory.db", Retention(keep, most), now=now)
         try:
             yield memory
         finally:
@@ -48,10 +51,10 @@ def in_cosmos(fake: Cosmos) -> Opened:
 
 @contextmanager
 def remembering(
-    folder: Path, keep: float | None = None, now: Clock = time.time
+    folder: Path, keep: float | None = None, now: Clock = time.time, most: int | None = None
 ) -> Iterator[Memory]:
     """A memory for one test."""
-    memory = open_memory(folder / "memory.db", keep, now=now)
+    memory = open_memory(folder / "memory.db", Retention(keep, most), now=now)
 
     async def close() -> None:
         await memory.close()
@@ -65,7 +68,7 @@ def remembering(
 @contextmanager
 def built(settings: Mapping[str, str]) -> Iterator[Client]:
     """The service that settings make."""
-    service = build(read(settings))
+    service = build(read({**LAPTOP, **settings}))
 
     async def close() -> None:
         if service.memory is not None:

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from shared import errors
+from shared import errors, rag
 from shared.auth import Access
-from shared.chat import Delta, Done
+from shared.chat import ChatRequest, Context, Delta, Done, Message
 from shared.memory import Conversation, Interaction, Memory, Page, Said
-from shared.memory.kept import EMPTY, NOT_BEGUN, NOT_STORED
+from shared.memory.kept import EMPTY, NOT_BEGUN, NOT_STORED, Keeper
 from shared.service import Service
 from tests.calls import ANNA, JSON, Got, ask, call, read
 from tests.fakes import (
@@ -194,6 +194,23 @@ def test_an_id_of_another_kind_is_named(memory: Memory, route: str, key: str, mo
     assert (got.status, got.json) == (400, {"error": "conversation_id: must be a string or null"})
 
 
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("where", ["no memory", "a new conversation", "an old one"])
+def test_an_answer_has_one_context_then_its_deltas_then_one_done(
+    memory: Memory, where: str, streams: bool
+) -> None:
+    conversation = begin(memory) if where == "an old one" else None
+    request = ChatRequest((Message("user", "Hello?"),))
+
+    async def kinds() -> list[type]:
+        events = rag.answer(engine(), request)
+        if where != "no memory":
+            events = Keeper(memory, "local", conversation, streams).kept(request, events)
+        return [type(event) async for event in events]
+
+    assert asyncio.run(kinds()) == [Context, Delta, Delta, Done]
+
+
 def test_where_people_sign_in_nobody_in_particular_is_remembered(memory: Memory) -> None:
     service = Service(engine(), Access(True, alone=False), memory=memory)
     state = {"conversation_id": None}
@@ -364,6 +381,26 @@ def test_a_memory_that_fails_costs_no_answer_and_says_so(
     assert "".join(told) == TEXT
     assert f"request id=call-1 memory: not stored: {type(error).__name__}" in caplog.text
     assert "Hello?" not in caplog.text
+
+
+@everywhere
+def test_a_chat_beyond_the_limit_is_answered_and_not_stored(
+    tmp_path: Path, route: str, key: str, more: Any
+) -> None:
+    with remembering(tmp_path, most=1) as memory:
+        there, state = begin(memory), {"conversation_id": None}
+        got = ask(asked(route, key, more, state), Service(engine(), memory=memory))
+        ((conversation, said),) = kept(memory)
+        later = asked(route, key, more, {"conversation_id": there})
+        more_said = ask(later, Service(engine(), memory=memory))
+
+    assert warnings(got) == [
+        "The limit of 1 stored conversations is reached: delete some to begin another. "
+        "The answer was not stored."
+    ]
+    assert state_of(got, key) == state
+    assert (conversation.id, said) == (there, [])
+    assert warnings(more_said) is None
 
 
 @everywhere

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared import errors
-from shared.memory import Memory, Page, Said
+from shared.memory import Memory, Page, Said, TooManyConversations
 from shared.memory.cosmos_client import Change, translated
 from shared.memory.cosmos_kept import ALL
 from tests import azurite
@@ -675,6 +675,57 @@ def test_what_is_said_costs_the_same_after_ten_and_after_ten_thousand(fake: Cosm
         costs.append([looked(fake, work) for work in works])
 
     assert costs[0] == costs[1] == [(2, 11), (2, 11), (2, 3), (2, 2), (2, 3), (1, 1)]
+
+
+async def create_the_last(memory: Memory) -> None:
+    """Create a conversation, and fail to create another."""
+    await memory.conversations.create("anna", "the last")
+    with pytest.raises(TooManyConversations):
+        await memory.conversations.create("anna", "one too many")
+
+
+def test_a_limit_costs_one_count_for_each_new_conversation(fake: Cosmos) -> None:
+    for number in range(9999):
+        fake.fill(conversation(f"{number:024d}"))
+
+    told(fake, create_the_last, most=10_000)
+
+    assert [(each.kind, each.looked) for each in fake.operations] == [
+        ("query", 0),
+        ("batch", 1),
+        ("query", 0),
+    ]
+
+
+def test_a_count_that_comes_in_parts_is_added_up(fake: Cosmos) -> None:
+    fake.most_counted = 2
+    for number in range(5):
+        fake.fill(conversation(f"{number:024d}"))
+        fake.fill(interaction(f"1{number:023d}"))
+
+    told(fake, create_the_last, most=6)
+
+
+def test_a_count_that_fails_begins_nothing(fake: Cosmos) -> None:
+    fake.fail(failed(500), times=2, kind="query")
+    with pytest.raises(errors.Unavailable):
+        told(fake, WRITES["create"][0], most=6)
+
+    assert contents(fake) == []
+
+
+def test_what_is_past_its_time_makes_room(fake: Cosmos) -> None:
+    clock = Time()
+    fake.now = clock
+
+    async def work(memory: Memory) -> None:
+        await memory.conversations.create("anna", "old")
+        clock.now = START + 101
+        await memory.conversations.create("anna", "new")
+
+    told(fake, work, keep=100, most=1)
+
+    assert contents(fake) == ["new"]
 
 
 def test_a_page_begins_anywhere_and_runs_in_either_way(fake: Cosmos) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shared.errors import NotFound
+from shared.errors import BadRequest, NotFound
 from shared.memory import Memory, Page, Said
 from tests.fake_cosmos import Cosmos, cosmos
 from tests.stores import Opened, Time, in_cosmos, sqlite
@@ -355,6 +355,37 @@ def test_without_a_limit_nothing_is_ever_gone(opened: Opened) -> None:
         assert await memory.conversations.list("anna", Page()) == (made,)
 
     during(opened, work, now=clock)
+
+
+def test_an_owner_has_so_many_conversations_at_most(opened: Opened) -> None:
+    async def work(memory: Memory) -> None:
+        made = [await memory.conversations.create("anna", str(number)) for number in range(3)]
+        await memory.interactions.add("anna", made[0].id, SAID)
+        with pytest.raises(BadRequest, match=r"limit of 3 stored conversations.*delete"):
+            await memory.conversations.create("anna", "one too many")
+        mine = await memory.conversations.create("ben", "mine")
+
+        assert await memory.conversations.list("anna", EVERYTHING) == tuple(made[::-1])
+        assert await memory.conversations.list("ben", EVERYTHING) == (mine,)
+        await memory.conversations.delete("anna", made[0].id)
+        last = await memory.conversations.create("anna", "in its place")
+        assert await memory.conversations.list("anna", EVERYTHING) == (last, made[2], made[1])
+
+    during(opened, work, most=3)
+
+
+def test_a_limit_holds_for_what_an_earlier_limit_let_in(opened: Opened) -> None:
+    async def fill(memory: Memory) -> None:
+        for number in range(5):
+            await memory.conversations.create("anna", str(number))
+
+    async def work(memory: Memory) -> None:
+        with pytest.raises(BadRequest):
+            await memory.conversations.create("anna", "one too many")
+        assert len(await memory.conversations.list("anna", EVERYTHING)) == 5
+
+    during(opened, fill)
+    during(opened, work, most=2)
 
 
 def test_a_pipeline_is_the_one_that_was_put_last(opened: Opened) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from shared.errors import ChatError, Misconfigured, Unavailable
-from shared.memory import Memory, Page, Said
+from shared.memory import Memory, Page, Retention, Said, TooManyConversations
 from shared.memory.sqlite import open_memory
 from shared.memory.sqlite_file import translated
 from tests.servers import ROOT
@@ -161,7 +161,7 @@ def test_what_was_deleted_or_is_past_its_time_is_no_longer_in_the_file(tmp_path:
         assert seen(b"my secret number") == 0
         assert seen(b"name 1") == 0
 
-    during(path, work, keep=100.0, now=clock)
+    during(path, work, retention=Retention(100.0), now=clock)
 
 
 def test_what_was_refused_for_want_of_time_is_not_done_afterwards(tmp_path: Path) -> None:
@@ -246,6 +246,33 @@ def test_many_workers_may_begin_at_once(tmp_path: Path) -> None:
 
     for number in range(20):
         asyncio.run(begin(tmp_path / f"{number}.db"))
+
+
+def test_workers_that_begin_at_once_keep_to_the_limit(tmp_path: Path) -> None:
+    async def begin() -> list[Any]:
+        memories = [open_memory(tmp_path / "memory.db", Retention(None, 5)) for _ in range(4)]
+        made = (each.conversations.create("anna", "") for each in memories * 3)
+        ends = await asyncio.gather(*made, return_exceptions=True)
+        assert len(await memories[0].conversations.list("anna", Page(0, 100))) == 5
+        for each in memories:
+            await each.close()
+        return ends
+
+    refused = [end for end in asyncio.run(begin()) if isinstance(end, BaseException)]
+
+    assert [type(each) for each in refused] == [TooManyConversations] * 7
+
+
+def test_a_conversation_past_its_time_makes_room(tmp_path: Path) -> None:
+    clock = Time()
+
+    async def work(memory: Memory) -> None:
+        for name in ("first", "second"):
+            await memory.conversations.create("anna", name)
+            clock.at += 101
+        assert await memory.conversations.list("anna", Page()) == ()
+
+    during(tmp_path / "memory.db", work, retention=Retention(100.0, 1), now=clock)
 
 
 def test_a_file_that_somebody_removes_is_made_anew(tmp_path: Path) -> None:

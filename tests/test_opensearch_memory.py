@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from shared.auth import Access
+from shared.dialects.opensearch import MAX_CONTAINERS
 from shared.http import Limits
 from shared.opensearch.routes import ROUTES
 from shared.service import Service
@@ -290,11 +291,14 @@ def test_in_azure_without_a_sign_in_nobody_owns_a_conversation(tmp_path: Path) -
     assert "sign-in, which is off here" in client("GET", NEW).json["error"]["reason"]
 
 
-def test_in_azure_the_platforms_own_settings_say_so(tmp_path: Path) -> None:
+def test_conversations_are_closed_wherever_nothing_says_that_it_is_a_laptop(tmp_path: Path) -> None:
     file = {"MEMORY_FILE": str(tmp_path / "memory.db"), "INDEX_FILE": "samples"}
     for name in ("WEBSITE_INSTANCE_ID", "CONTAINER_NAME", "WEBSITE_POD_NAME", "WEBSITE_SITE_NAME"):
         with built({**file, name: "x"}) as azure:
             assert azure("GET", NEW).status == 401
+    for name in ("CONTAINER_APP_NAME", "KUBERNETES_SERVICE_HOST"):
+        with built({**file, name: "x", "AZURE_FUNCTIONS_ENVIRONMENT": ""}) as container:
+            assert container("GET", NEW).status == 401
     with built(file) as laptop:
         assert laptop("GET", NEW).status == 200
 
@@ -314,6 +318,18 @@ def test_settings_say_for_how_long_and_which_index(tmp_path: Path) -> None:
     assert abs(until - datetime.fromisoformat(begun).timestamp() - 2 * 86400) < 5
     assert found.status == 200
     assert "the index here is mine" in other.json["error"]["reason"]
+
+
+def test_a_setting_says_how_many_conversations_one_may_have(tmp_path: Path) -> None:
+    file = {"MEMORY_FILE": str(tmp_path / "memory.db"), "INDEX_FILE": "samples"}
+    with built({**file, "MAX_CONVERSATIONS": "2"}) as client:
+        old, later, refused = client("POST", OLD), client("POST", NEW), client("POST", NEW)
+        client("DELETE", f"{NEW}/{{id}}", path=later.json["memory_id"])
+        again = client("POST", OLD)
+
+    assert {old.status, later.status, again.status} == {200}
+    reason = "The limit of 2 stored conversations is reached: delete some to begin another."
+    assert refused.json == error("illegal_argument_exception", reason, 400)
 
 
 @pytest.mark.parametrize(("method", "route"), MEMORY_ROUTES)
@@ -400,3 +416,19 @@ def test_a_bomb_is_not_unpacked_beyond_the_limit() -> None:
 
     assert got.status == 413
     assert most < 20_000_000
+
+
+def test_additional_information_of_many_lists_is_refused_as_an_object_and_stays_a_text(
+    laptop: Client,
+) -> None:
+    conversation = laptop("POST", NEW).json["memory_id"]
+    route, many = f"{NEW}/{{id}}/messages", list[Any]([[]] * MAX_CONTAINERS)
+    refused = laptop("POST", route, {"additional_info": {"a": many}}, conversation)
+    text = json.dumps({"a": many})
+    laptop("POST", route, {"additional_info": text}, conversation)
+    (stored,) = laptop("GET", route, path=conversation).json["messages"]
+
+    assert refused.status == 400
+    reason = "additional_info: must have 2000 lists and objects at most"
+    assert refused.json["error"]["reason"] == reason
+    assert stored["additional_info"] == text

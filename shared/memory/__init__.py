@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import Any, Protocol
 
-from shared.errors import NotFound
+from shared.errors import BadRequest, NotFound
 
 Clock = Callable[[], float]
 """The time in Unix seconds."""
@@ -24,6 +24,18 @@ Definition = Mapping[str, Any]
 """A pipeline, as JSON."""
 
 MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """For how many seconds a conversation is stored, from its first moment, and how many an owner
+    has at most. None is without a limit."""
+
+    seconds: float | None = None
+    conversations: int | None = None
+
+
+UNLIMITED = Retention()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +87,10 @@ class Conversations(Protocol):
     """The conversations of each owner."""
 
     async def create(self, owner: str, name: str) -> Conversation:
-        """Begin one; it is later than any other that was begun here."""
+        """Begin one; it is later than any other that was begun here.
+
+        Raises TooManyConversations where the owner has as many as the store's Retention allows.
+        """
         ...
 
     async def get(self, owner: str, conversation: str) -> Conversation:
@@ -182,6 +197,15 @@ class Stamps:
 def iso(moment: datetime) -> str:
     """ISO 8601 in UTC, always with microseconds: such times sort as texts."""
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class TooManyConversations(BadRequest):
+    """The owner has as many conversations as are stored for one."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"The limit of {limit:,} stored conversations is reached: delete some to begin another."
+        )
 
 
 def no_conversation(conversation: str) -> NotFound:

@@ -15,12 +15,14 @@ from dataclasses import asdict, dataclass
 from azure.core.credentials_async import AsyncTokenCredential
 
 from shared.memory import (
+    UNLIMITED,
     Clock,
     Conversation,
     Definition,
     Interaction,
     Memory,
     Page,
+    Retention,
     Said,
     Stamps,
     no_conversation,
@@ -61,17 +63,16 @@ MOST = 25  # removals in one batch: it may have 100 changes, but no more than 5 
 def open_cosmos(
     place: Place,
     credential: AsyncTokenCredential,
-    keep: float | None = None,
+    retention: Retention = UNLIMITED,
     seconds: float = 10,
     now: Clock = time.time,
 ) -> Memory:
     """The memory at a place, for `seconds` a call. Nothing is asked before it is used.
 
-    A conversation is kept `keep` seconds from when it began, with all that is in it; None is for
-    ever. The credential stays its owner's to close.
+    The credential stays its owner's to close.
     """
     items = Items(make_client(place.endpoint, credential), place, seconds)
-    kept = Kept(items, Stamps(now), keep, now)
+    kept = Kept(items, Stamps(now), retention, now)
 
     async def ready() -> None:
         async with items.asking():
@@ -94,10 +95,14 @@ class CosmosConversations:
     kept: Kept
 
     async def create(self, owner: str, name: str) -> Conversation:
-        """Begin one."""
+        """Begin one.
+
+        The count and the write are two requests: calls at the same moment can exceed the limit.
+        """
         stamp = self.kept.stamps.next()
         begun = new(owner, CONVERSATION, stamp.id) | {"created": stamp.created, "name": name}
         async with self.kept.items.asking():
+            await self.kept.check_limit(owner)
             await self.kept.items.create(of(owner), begun | self.kept.begins(stamp.created))
         return Conversation(stamp.id, name, stamp.created)
 

@@ -13,8 +13,10 @@ from shared.memory import (
     Conversation,
     Interaction,
     Page,
+    Retention,
     Said,
     Stamps,
+    TooManyConversations,
     no_conversation,
     no_interaction,
 )
@@ -29,6 +31,8 @@ LISTED = (
 )
 NEWEST, OLDEST = LISTED.format("DESC"), LISTED.format("ASC")
 IDS = "SELECT c.id FROM c WHERE c.conversation = @conversation"
+# Both are indexed, the partition key and what is asked for: no item is loaded to be counted.
+COUNT = "SELECT VALUE COUNT(1) FROM c WHERE c.conversation = @conversation"
 ALL = "SELECT * FROM c WHERE c.conversation = @conversation"
 
 
@@ -38,7 +42,7 @@ class Kept:
 
     items: Items
     stamps: Stamps
-    keep: float | None
+    retention: Retention
     now: Clock
 
     async def conversation(self, owner: str, id: str) -> Item:
@@ -61,11 +65,19 @@ class Kept:
         found = await self.items.select(of(owner), query, conversation=conversation, **at)
         return [item for item in found if self.lives(item)]
 
+    async def check_limit(self, owner: str) -> None:
+        """Raise TooManyConversations where an owner has as many as the limit allows."""
+        limit = self.retention.conversations
+        if limit is None:
+            return
+        if await self.items.count(of(owner), COUNT, conversation=CONVERSATION) >= limit:
+            raise TooManyConversations(limit)
+
     def begins(self, created: str) -> Item:
         """What tells the end of what begins now."""
-        if self.keep is None:
+        if self.retention.seconds is None:
             return {}
-        return self.until(datetime.fromisoformat(created).timestamp() + self.keep)
+        return self.until(datetime.fromisoformat(created).timestamp() + self.retention.seconds)
 
     def until(self, expires: float | None) -> Item:
         """What tells the end of an item that is written now; nothing for one that has none.

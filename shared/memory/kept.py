@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from shared.chat import ChatRequest, Context, Delta, Done, Events, Message
 from shared.errors import ChatError
-from shared.memory import Interaction, Memory, Page, Said
+from shared.memory import Interaction, Memory, Page, Said, TooManyConversations
 
 TURNS = 10  # of a conversation, the newest: OpenSearch's own default
 EMPTY = "The answer is empty: it was not stored."
@@ -65,9 +65,9 @@ class Keeper:
                         text = "".join(parts)
                         if not self.streams and text.strip():
                             context = await self._begun(asked, context)
-                            yield context
-                        warnings = await self._stored(asked, context, text)
-                        event = replace(event, warnings=(*event.warnings, *warnings))
+                        warnings = (*event.warnings, *await self._stored(asked, context, text))
+                        conversation = context.conversation
+                        event = replace(event, conversation=conversation, warnings=warnings)
                 yield event
 
     async def _begun(self, asked: ChatRequest, context: Context) -> Context:
@@ -79,14 +79,14 @@ class Keeper:
             made = await self.memory.conversations.create(self.owner, name)
         except ChatError as failure:
             _log(asked.id, failure)
-            return context
+            return replace(context, not_stored_reason=_not_stored_reason(failure))
         return replace(context, conversation=made.id)
 
     async def _stored(self, asked: ChatRequest, context: Context, text: str) -> tuple[str, ...]:
         """Store the answer; what there is to warn of."""
         conversation = self.conversation or context.conversation
         if conversation is None:
-            return (NOT_BEGUN if text.strip() else EMPTY,)
+            return (context.not_stored_reason if text.strip() else EMPTY,)
         said = _said(asked, context, text)
         _, warning = await stored(self.memory, self.owner, conversation, said, asked.id)
         return (warning,) if warning else ()
@@ -117,6 +117,11 @@ def turns(interactions: Iterable[Interaction]) -> tuple[Message, ...]:
         if each.said.input.strip() and each.said.response.strip()
     )
     return tuple(message for turn in said for message in turn)
+
+
+def _not_stored_reason(failure: ChatError) -> str:
+    full = isinstance(failure, TooManyConversations)
+    return f"{failure.message} The answer was not stored." if full else NOT_BEGUN
 
 
 def _said(asked: ChatRequest, context: Context, text: str) -> Said:

@@ -13,14 +13,17 @@ from pathlib import Path
 
 from shared.errors import ChatError
 from shared.memory import (
+    UNLIMITED,
     Clock,
     Conversation,
     Definition,
     Interaction,
     Memory,
     Page,
+    Retention,
     Said,
     Stamps,
+    TooManyConversations,
     no_conversation,
     no_interaction,
 )
@@ -34,16 +37,16 @@ LIVING = "c.owner = ? AND (c.expires IS NULL OR c.expires > ?)"
 
 
 def open_memory(
-    path: Path, keep: float | None = None, seconds: float = 10, now: Clock = time.time
+    path: Path,
+    retention: Retention = UNLIMITED,
+    seconds: float = 10,
+    now: Clock = time.time,
 ) -> Memory:
-    """The memory in a file, which is made when it is first needed, for `seconds` a call.
-
-    `keep` is for how many seconds a conversation is kept, from its first moment; None is for ever.
-    """
+    """The memory in a file, which is made when it is first needed, for `seconds` a call."""
     file, stamps = MemoryFile(path, now, seconds), Stamps(now)
     return Memory(
         name="SQLite",
-        conversations=SqliteConversations(file, stamps, keep),
+        conversations=SqliteConversations(file, stamps, retention),
         interactions=SqliteInteractions(file, stamps),
         pipelines=SqlitePipelines(file),
         ready=partial(file.run, _counted),
@@ -57,14 +60,18 @@ class SqliteConversations:
 
     file: MemoryFile
     stamps: Stamps
-    keep: float | None
+    retention: Retention
 
     async def create(self, owner: str, name: str) -> Conversation:
         """Begin one, and remove some that are past their time."""
         stamp, now = self.stamps.next(), self.file.now()
-        until = None if self.keep is None else now + self.keep
+        keep, limit = self.retention.seconds, self.retention.conversations
+        until = None if keep is None else now + keep
 
         def work(connection: sqlite3.Connection) -> int:
+            connection.execute("BEGIN IMMEDIATE")  # nobody begins another after the count
+            if limit is not None and _is_full(owner, now, limit, connection):
+                raise TooManyConversations(limit)
             row = (stamp.id, owner, name, stamp.created, until)
             connection.execute("INSERT INTO conversation VALUES (?, ?, ?, ?, ?)", row)
             old = "SELECT id FROM conversation WHERE expires <= ? LIMIT ?"
@@ -198,6 +205,14 @@ class SqlitePipelines:
 
 def _counted(connection: sqlite3.Connection) -> None:
     connection.execute("SELECT 1 FROM conversation LIMIT 1")
+
+
+def _is_full(owner: str, now: float, limit: int, connection: sqlite3.Connection) -> bool:
+    """Whether an owner has as many conversations as the limit allows."""
+    living = f"SELECT 1 FROM conversation c WHERE {LIVING} LIMIT ?"
+    query = f"SELECT count(*) FROM ({living})"
+    (there,) = connection.execute(query, (owner, now, limit)).fetchone()
+    return bool(there >= limit)
 
 
 def _conversation(
