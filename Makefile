@@ -23,21 +23,31 @@ no_python = No Python 3.11 to 3.13 runs here (tried: $(or $(PYTHON),$(PYTHONS)))
 no_venv = $(call first,$(IN_RANGE)) cannot make virtual environments: install its venv module, on \
 	Debian and Ubuntu by `sudo apt install python3-venv`
 
+# The versions of Core Tools that have `func start --address`. Before 4.13, and in the previews of 5,
+# they listen on every network interface.
+LOOPBACK := 4.1[3-9].* | 4.[2-9][0-9].*
+other_core_tools = Core Tools may listen on every network interface, unless they are 4.13 or a later \
+	4.x (\`$(FUNC) --version\` says: $$version): serving with dev_server.py instead.
+
 .DEFAULT_GOAL := help
-.PHONY: help run index run-fakes test check samples
+.PHONY: help run index run-fakes test check samples lock
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
 run: $(VENV)/.run local.settings.json ## start the app on http://localhost:7071 (or PORT=...)
-	@if command -v "$(FUNC)" >/dev/null; then \
+	@version=none; \
+	if command -v "$(FUNC)" >/dev/null; then version=$$("$(FUNC)" --version 2>&1 | tail -n 1); fi; \
+	case "$$version" in \
+	$(LOOPBACK)) \
 		trap 'stopped=yes' INT; \
 		VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH" \
-			"$(FUNC)" start --port $(PORT) || status=$$?; \
-		if [ "$$stopped" ]; then echo Stopped.; else exit $${status:-0}; fi; \
-	else \
-		exec $(BIN)/python dev_server.py --port $(PORT); \
-	fi
+			"$(FUNC)" start --port $(PORT) --address 127.0.0.1 || status=$$?; \
+		if [ "$$stopped" ]; then echo Stopped.; else exit $${status:-0}; fi;; \
+	*) \
+		if [ "$$version" != none ]; then echo "$(other_core_tools)"; fi; \
+		exec $(BIN)/python dev_server.py --port $(PORT);; \
+	esac
 
 index: $(VENV)/.ingest ## index a folder of documents: make index DOCS=path (ARGS=--prune)
 	@test -n "$(DOCS)" || { echo "Say which folder: make index DOCS=path/to/documents"; exit 2; }
@@ -57,22 +67,29 @@ check: $(VENV)/.dev ## lint, format and types
 samples: $(VENV)/.dev ## make the sample passages anew from shared/data/documents
 	@$(BIN)/python -m shared.ingest.samples
 
+# Without azure-functions, whose version depends on the Python, and without the constraints of the last run.
+lock: $(VENV)/.made ## write constraints.txt from requirements.txt (newer versions: ARGS=--upgrade)
+	@$(PIP) "$$(grep '^uv==' requirements-lint.txt)"
+	@grep -Ev '^(-c |azure-functions[><=])' requirements.txt | \
+		$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate \
+		--custom-compile-command "make lock" --output-file constraints.txt $(ARGS) -
+
 # Only where there is none: yours is never overwritten.
 local.settings.json:
 	@cp local.settings.sample.json $@
 
 # Stamps: made when the install has worked, and again when the requirements have changed.
-$(VENV)/.run: $(VENV)/.made requirements.txt
+$(VENV)/.run: $(VENV)/.made requirements.txt constraints.txt
 	@echo "Installing what the app needs into $(VENV) (once) ..."
 	@$(PIP) -r requirements.txt
 	@touch $@
 
-$(VENV)/.ingest: $(VENV)/.made requirements.txt requirements-ingest.txt
+$(VENV)/.ingest: $(VENV)/.made requirements.txt constraints.txt requirements-ingest.txt
 	@echo "Installing what reads documents into $(VENV) (once) ..."
 	@$(PIP) -r requirements.txt -r requirements-ingest.txt
 	@touch $@ $(VENV)/.run
 
-$(VENV)/.dev: $(VENV)/.made requirements.txt requirements-ingest.txt requirements-dev.txt
+$(VENV)/.dev: $(VENV)/.made requirements.txt constraints.txt requirements-ingest.txt requirements-dev.txt
 	@echo "Installing what the app and its tests need into $(VENV) (once) ..."
 	@$(PIP) -r requirements-dev.txt
 	@touch $@ $(VENV)/.run $(VENV)/.ingest
@@ -80,7 +97,8 @@ $(VENV)/.dev: $(VENV)/.made requirements.txt requirements-ingest.txt requirement
 $(VENV)/.made:
 	$(if $(call first,$(ABLE)),,$(error $(if $(call first,$(IN_RANGE)),$(no_venv),$(no_python))))
 	@echo "Making $(VENV) with $(call first,$(ABLE)) (once) ..."
-	@"$(call first,$(ABLE))" -m venv $(if $(shell $(BIN)/python -c '$(ABLE)' 2>&1),--clear) $(VENV)
+	@"$(call first,$(ABLE))" -m venv \
+		$(if $(shell $(BIN)/python -c '$(ABLE); print("yes")' 2>/dev/null),,--clear) $(VENV)
 	@touch $@
 
 # A virtual environment whose Python has gone is made anew.

@@ -10,18 +10,20 @@ from shared import settings as configuration
 from shared.auth import Access
 from shared.clients import Clients
 from shared.content import Files
+from shared.cross_origin import CrossOriginPolicy
 from shared.data_source import Searched
 from shared.door import Door
 from shared.health import Health, Part
 from shared.http import Limits
 from shared.imported import imported
-from shared.memory import Memory
+from shared.memory import Memory, Retention
 from shared.models.provider import router
 from shared.models.router import Router
 from shared.overrides import Overrides
 from shared.prompt import read_words
 from shared.rag import Rag
 from shared.retrieval import Retriever
+from shared.retrieval.limited import LimitedRetriever
 from shared.service import Service
 from shared.settings import Settings, SettingsError
 from shared.spans import SILENCE, Tracer
@@ -65,22 +67,19 @@ def build(settings: Settings) -> Service:
     clients = Clients(settings)
     models, retriever = router(clients), _retriever(clients)
     files, memory = _files(clients, retriever), _memory(clients)
-    defaults = Overrides(top=settings.default_top, temperature=settings.default_temperature)
-    words = read_words(HERE / "prompts")
     return Service(
         files=files,
         memory=memory,
         index=settings.search_index or "documents",
-        engine=Rag(retriever, models, words, defaults, settings.allow_client_prompts),
-        access=Access(
-            settings.sign_in, settings.force_security_filters, alone=not settings.in_azure
-        ),
+        engine=_rag(settings, models, retriever),
+        access=Access(settings.sign_in, settings.force_security_filters, alone=settings.on_laptop),
         door=Door(
             settings.chat_api_key.get_secret_value() if settings.chat_api_key else None,
-            open=not settings.in_azure,
+            open=settings.on_laptop,
             search=_searched(settings),
         ),
         links=settings.links,
+        cross_origin=_cross_origin(settings) if settings.on_laptop else None,
         tracer=_tracer(settings),
         limits=Limits(
             settings.json_limit,
@@ -89,6 +88,18 @@ def build(settings: Settings) -> Service:
             settings.memory_seconds,
         ),
         health=_health(clients, models, index=retriever, files=files, memory=memory),
+    )
+
+
+def _rag(settings: Settings, models: Router, retriever: Retriever) -> Rag:
+    """What an answer is made with."""
+    return Rag(
+        LimitedRetriever(retriever),
+        models,
+        read_words(HERE / "prompts"),
+        Overrides(top=settings.default_top, temperature=settings.default_temperature),
+        settings.allow_client_prompts,
+        rewrite_seconds=settings.answer_seconds / 4,
     )
 
 
@@ -166,21 +177,29 @@ def _searched(settings: Settings) -> Searched:
     )
 
 
+def _cross_origin(settings: Settings) -> CrossOriginPolicy:
+    """Which pages may call the app on a laptop."""
+    return CrossOriginPolicy(
+        settings.allowed_origins, settings.codespace, settings.codespaces_domain
+    )
+
+
 def _memory(clients: Clients) -> Memory | None:
     """Where conversations are kept; None where they are not."""
     settings = clients.settings
+    retention = Retention(settings.memory_keeps, settings.max_conversations)
     if settings.cosmos_endpoint:
         from shared.memory.cosmos import open_cosmos
         from shared.memory.cosmos_client import Place
 
         place = Place(settings.cosmos_endpoint, settings.cosmos_database, settings.cosmos_container)
         seconds = settings.memory_seconds
-        return open_cosmos(place, clients.identity, settings.memory_keeps, seconds)
+        return open_cosmos(place, clients.identity, retention, seconds)
     if settings.memory_file:
         from shared.memory.sqlite import open_memory
 
         path, seconds = HERE.parent / settings.memory_file, settings.memory_seconds
-        return open_memory(path, settings.memory_keeps, seconds)
+        return open_memory(path, retention, seconds)
     return None
 
 

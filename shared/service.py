@@ -12,6 +12,7 @@ from shared.auth import Access
 from shared.chat import ChatRequest, Events, collect
 from shared.content import Files
 from shared.content.serve import Shelf
+from shared.cross_origin import CrossOriginPolicy
 from shared.deadline import within
 from shared.dialects import pick
 from shared.dialects.openai_request import LEFT_OUT
@@ -29,7 +30,15 @@ from shared.errors import (
 )
 from shared.exchange import FRESH, JSON, Exchange, noticed, whole
 from shared.health import Health
-from shared.http import Call, Limits, Reply, read_body, read_optional, unless_gone
+from shared.http import (
+    Call,
+    Limits,
+    Reply,
+    read_body,
+    read_optional,
+    unless_gone,
+    without_long_headers,
+)
 from shared.logs import Record
 from shared.memory import Memory
 from shared.memory.kept import Keeper
@@ -77,6 +86,8 @@ class Service:
     `files` are those behind citations, `memory` keeps conversations: None where there are none.
     `health` is what `/health` tells. `index` is what OpenSearch's clients call the one index.
     `door` says which of OpenAI's clients may come in, `links` what links to documents begin with.
+    `cross_origin` says which pages may call an app on a laptop; None anywhere else, where a key or
+    a sign-in does.
     """
 
     engine: Rag | None = None
@@ -89,10 +100,12 @@ class Service:
     door: Door = field(default_factory=Door)
     links: str = ""
     tracer: Tracer = SILENCE
+    cross_origin: CrossOriginPolicy | None = None
     problems: tuple[str, ...] = ()
 
     async def reply(self, call: Call) -> Reply:
         """Answer one call. Never raises, but for being cancelled."""
+        call = replace(call, headers=without_long_headers(call.headers))
         exchange = Exchange(call, Record(call.id, call.method, call.route), _voice(call.route))
         try:
             reply = await self._dispatch(exchange)
@@ -110,6 +123,8 @@ class Service:
         return _finished(reply, call)
 
     async def _dispatch(self, exchange: Exchange) -> Reply:
+        if self.cross_origin is not None:
+            self.cross_origin.check(exchange.call.method, exchange.call.headers)
         aog.check(exchange.call)
         _check_method(exchange.call)
         if exchange.call.route == "/health":

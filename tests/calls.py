@@ -15,6 +15,7 @@ from tests.fakes import engine
 JSON = {"content-type": "application/json"}
 ANNA = JSON | {"x-ms-client-principal-id": "anna"}
 BEN = JSON | {"x-ms-client-principal-id": "ben"}
+CHAT_KEY = "the-key-of-the-clients"  # CHAT_API_KEY
 QUESTION = {"messages": [{"role": "user", "content": "What is in Plus?"}]}
 
 

@@ -9,13 +9,15 @@ from collections.abc import Iterator
 import pytest
 
 from tests.azurite import Home, azurite, make_home
+from tests.isolation import isolate
 from tests.servers import OBEYING, Server, serving
 
 HOSTS = ["dev", "functions"] if os.environ.get("FUNCTIONS_HOST") else ["dev"]
 
 
 def pytest_sessionstart() -> None:
-    """Let Ctrl+C reach what the tests start: a shell's background jobs are begun without it."""
+    """Isolate the tests, and let Ctrl+C reach what they start: a background job ignores it."""
+    isolate(os.environ)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

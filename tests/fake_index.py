@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 Json = dict[str, Any]
@@ -16,6 +17,7 @@ ANALYZERS = {"standard.lucene", "simple", "keyword", "en.lucene"}
 TYPES = {"Edm.String", "Collection(Edm.String)", "Collection(Edm.Single)", "Edm.Int32"}
 KEY = re.compile(r"[A-Za-z0-9=-][A-Za-z0-9_=-]{0,1023}")  # not `_` at first
 TERM = re.compile(r"(\w+) (eq|ne|gt) (?:(null)|'((?:[^']|'')*)')")
+ANY = re.compile(r"\((\w+)/any\(\)(?: or (\w+)/any\(\))?\)")  # lists that are not empty
 
 
 class Wrong(Exception):
@@ -125,12 +127,21 @@ class Index:
 
     def chosen(self, condition: str | None) -> Iterator[Json]:
         """The documents that a filter lets through, in the order of their keys."""
-        terms = [TERM.fullmatch(term) for term in (condition or "").split(" and ") if term]
-        for term in terms:
-            need(term and self.field(term[1])["filterable"], f"no filter: {condition}")
+        terms = [self.term(term) for term in (condition or "").split(" and ") if term]
         for key in sorted(self.docs):
-            if all(term and holds(term, self.docs[key]) for term in terms):
+            if all(holds(self.docs[key]) for holds in terms):
                 yield self.docs[key]
+
+    def term(self, text: str) -> Callable[[Json], bool]:
+        """Whether a part of a filter holds for a document."""
+        if found := ANY.fullmatch(text):
+            lists = [self.field(name) for name in found.groups() if name]
+            need(all(one["type"] == "Collection(Edm.String)" for one in lists), f"no list: {text}")
+            need(all(one["filterable"] for one in lists), f"no filter: {text}")
+            return lambda doc: any(doc[one["name"]] for one in lists)
+        if (found := TERM.fullmatch(text)) and self.field(found[1])["filterable"]:
+            return partial(holds, found)
+        raise Wrong(f"no filter: {text}")
 
 
 def check_value(field: Json, value: Any) -> None:

@@ -19,7 +19,7 @@ from functools import partial
 from shared import errors
 from shared.chat import Delta, Done, Source, ToolCall, Usage, User
 from shared.memory import Conversation, Conversations, Interaction, Interactions, Page, Said
-from shared.models import ModelStream, Prompt
+from shared.models import Model, ModelStream, Prompt
 from shared.models.router import Router
 from shared.overrides import Overrides
 from shared.prompt import Words
@@ -147,7 +147,7 @@ class FakeRetriever:
 
 
 def engine(
-    model: FakeModel | None = None,
+    model: Model | None = None,
     retriever: FakeRetriever | None = None,
     client_prompts: bool = False,
 ) -> Rag:

@@ -18,7 +18,7 @@ from shared.service import Service
 from shared.settings import read
 from tests.calls import JSON, Got, call
 from tests.calls import read as read_reply
-from tests.servers import SAMPLES
+from tests.servers import LAPTOP, SAMPLES
 from tests.upstream import (
     Asked,
     Server,
@@ -230,7 +230,7 @@ def answered(settings: Mapping[str, str], *calls: Call) -> list[Got]:
     """What an app with these settings answers, one call after the other."""
 
     async def go() -> list[Got]:
-        service = build(read(settings))
+        service = build(read({**LAPTOP, **settings}))
         try:
             async with asyncio.timeout(PATIENCE):
                 return [await read_reply(await service.reply(each)) for each in calls]

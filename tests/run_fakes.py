@@ -25,7 +25,7 @@ from shared.overrides import Overrides
 from shared.retrieval.local_index import LocalIndex, read_passages
 from tests.fake_cosmos import CONTAINER, DATABASE, cosmos
 from tests.fake_search import FIELDS, Search
-from tests.servers import ROOT
+from tests.isolation import app_copy
 from tests.test_identity import AZ, tool
 from tests.upstream import Asked, Step, Upstream, answer, streaming, upstream, whole
 
@@ -99,7 +99,7 @@ def serve(port: int, folder: Path) -> int:
                 "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
             }
             command = [sys.executable, "dev_server.py", "--port", str(port)]
-            app = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **settings})
+            app = subprocess.Popen(command, cwd=app_copy(), env={**os.environ, **settings})
             while app.poll() is None:
                 with suppress(KeyboardInterrupt):
                     app.wait()

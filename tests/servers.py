@@ -1,7 +1,7 @@
 """Starts the app as its users do, in another process: the dev server, and a Functions host.
 
-The host is the command line in `FUNCTIONS_HOST` (for example `func start`): it is run in the
-app's folder with `--port N` added.
+The host is the command line in `FUNCTIONS_HOST` (for example `func start`): it is run in a copy
+of the app's folder with `--port N` added.
 """
 
 from __future__ import annotations
@@ -20,11 +20,20 @@ from pathlib import Path
 
 import httpx
 
+from tests.isolation import app_copy
+
 ROOT = Path(__file__).parent.parent
 SAMPLES = {"INDEX_FILE": "samples"}  # also where there is an index of one's own
-LAPTOP = {"CONTAINER_NAME": ""}  # also where the tests run in a container that has a name
+# Also where the tests run in a container that has a name.
+LAPTOP = {"CONTAINER_NAME": "", "AZURE_FUNCTIONS_ENVIRONMENT": "Development"}
+SIGN_IN = {"WEBSITE_AUTH_ENABLED": "true", "TRUST_SIGN_IN_HEADERS": "true"}
 OBEYING = {"CHAT_MODEL": "tests.fakes:obeying"}
 PATIENCE = 60.0  # seconds; only a hang takes so long
+# What a host needs to know, which has no local.settings.json to read it from.
+WORKER = {
+    "FUNCTIONS_WORKER_RUNTIME": "python",
+    "PYTHON_ENABLE_INIT_INDEXING": "1",  # for Python 3.12 and below
+}
 
 
 @dataclass(frozen=True)
@@ -54,20 +63,22 @@ def serving(
     kind: str,
     folder: Path,
     settings: Mapping[str, str],
-    app: Path = ROOT,
+    app: Path | None = None,
     line: Sequence[str] = (),
 ) -> Iterator[Server]:
     """Run a server until the block ends. What it writes goes into a file in `folder`.
 
-    `app` is the folder that is served, `line` a command line in place of the kind's own.
+    `app` is the folder that is served, a copy of the app's if there is none; `line` is a command
+    line in place of the kind's own.
     """
     port = free_port()
     log_file = folder / f"{kind}-{port}.log"
-    environment = {**os.environ, **SAMPLES, **LAPTOP, **settings, "PYTHONUNBUFFERED": "1"}
+    environment = {**os.environ, **WORKER, **SAMPLES, **LAPTOP, **settings}
+    environment["PYTHONUNBUFFERED"] = "1"
     with log_file.open("wb") as log:
         process = subprocess.Popen(
             [*(line or command(kind)), "--port", str(port)],
-            cwd=app,
+            cwd=app or app_copy(),
             env=environment,
             stdout=log,
             stderr=subprocess.STDOUT,

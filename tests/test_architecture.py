@@ -47,7 +47,7 @@ PRIVATE = (
     | LOCAL
     | NOTES
     | {"shared.memory.cosmos_kept", "shared.memory.sqlite_file"}
-    | {"shared.azure_calls", "shared.models.reading"}
+    | {"shared.azure_calls", "shared.connections", "shared.models.reading"}
 )
 SEAMS = {"shared.content", "shared.memory", "shared.models", "shared.retrieval"}
 NOUNS = {"shared.chat", "shared.overrides", "shared.errors"}
@@ -98,6 +98,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "shared.models.choice": NOUNS | {"shared.models", "shared.models.wrapped"},
     "shared.models.router": NOUNS | {"shared.models", "shared.models.choice"},
     "shared.retrieval": NOUNS,
+    "shared.retrieval.limited": NOUNS | {"shared.retrieval"},
     "shared.prompt": NOUNS | SEAMS,
     "shared.prompt_verbatim": NOUNS | SEAMS | {"shared.prompt"},
     "shared.followups": NOUNS,
@@ -115,6 +116,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | PLAIN
     | {"shared.index_fields", "shared.providers", "shared.providers.listed"},
     "shared.citing": NOUNS,
+    "shared.cross_origin": NOUNS,
     "shared.data_source": NOUNS,
     "shared.index_fields": set(),
     "shared.framing": NOUNS | {"shared.dialects.wire"},
@@ -166,6 +168,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"shared.content.serve", "shared.dialects.opensearch_errors", "shared.memory.kept"}
     | {"shared.models.router"}
     | {"shared.aog", "shared.citing", "shared.door", "shared.dialects.openai_request"}
+    | {"shared.cross_origin"}
     | {"shared.opensearch", "shared.opensearch.routes"},
     **dict.fromkeys(ADAPTERS | PRIVATE, NOUNS | SEAMS | PLAIN | ADAPTERS | PRIVATE),
     "shared.models.inline": NOUNS | SEAMS | ADAPTERS | {"shared.providers"},
@@ -188,7 +191,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     | CHOOSING
     | {"shared.imported", "shared.models.provider", "shared.spans"}
     | {f"shared.{name}" for name in ("auth", "clients", "door", "health", "http", "prompt")}
-    | {"shared.data_source", "shared.rag", "shared.service", "shared.settings"},
+    | {"shared.data_source", "shared.rag", "shared.retrieval.limited", "shared.service"}
+    | {"shared.cross_origin", "shared.settings"},
     "function_app": {
         f"shared.{name}" for name in ("bootstrap", "errors", "http", "logs", "settings")
     }

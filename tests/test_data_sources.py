@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import httpx2
 import openai
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypotheses
 from hypothesis import strategies as st
 
 from shared.bootstrap import build
@@ -24,14 +22,14 @@ from shared.data_source import Searched, narrowing
 from shared.door import Door
 from shared.errors import BadRequest
 from shared.overrides import Overrides
-from shared.retrieval.local_index import LocalIndex
 from shared.service import Service
 from shared.settings import read
-from tests.calls import Got, ask, call
+from tests.calls import CHAT_KEY, Got, ask, call
 from tests.fake_search import Search
 from tests.fakes import FakeModel, FakeRetriever, engine
-from tests.servers import SAMPLES
+from tests.servers import SAMPLES, SIGN_IN
 from tests.test_azure_search import PUBLIC, SELECT, app, home, signed
+from tests.test_fuzz import thorough
 from tests.upstream import Upstream, answer, error, streaming
 
 __all__ = ["home"]  # a fixture
@@ -51,11 +49,11 @@ def running(home: Path) -> Iterator[Parts]:
         "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "ranking",
         "ALLOW_CLIENT_FILTERS": "true",
         "ALLOW_CLIENT_PROMPTS": "true",
-        "WEBSITE_AUTH_ENABLED": "true",
-        "CHAT_API_KEY": "the-k3y",
+        **SIGN_IN,
+        "CHAT_API_KEY": CHAT_KEY,
     }
     with app(home, **more) as (search, model, client):
-        client.headers["api-key"] = "the-k3y"
+        client.headers["api-key"] = CHAT_KEY
         yield search, model, client
 
 
@@ -261,13 +259,14 @@ def test_role_information_acts_where_client_prompts_may(parts: Parts) -> None:
     assert third == QUESTION[0]
 
 
-def configured(model: FakeModel | None = None, **more: Any) -> Service:
+def configured(
+    model: FakeModel | None = None, retriever: FakeRetriever | None = None, **more: Any
+) -> Service:
     """A service over fakes, whose index is told by an address."""
     searched = Searched(
         "https://mine.search.windows.net", "docs", private=("oids", "groups"), **more
     )
-    service = Service(engine(model), door=Door(search=searched))
-    return service
+    return Service(engine(model, retriever), door=Door(search=searched))
 
 
 def posted(service: Service, /, stream: bool = False, **parameters: Any) -> Got:
@@ -436,7 +435,7 @@ def test_the_configured_endpoint_is_known_in_every_spelling(endpoint: str) -> No
 @pytest.mark.parametrize("endpoint", ELSEWHERE)
 def test_another_endpoint_is_refused_and_nothing_is_asked(endpoint: str) -> None:
     model, retriever = FakeModel(), FakeRetriever()
-    service = replace(configured(), engine=engine(model, retriever))
+    service = configured(model, retriever)
     got = posted(service, endpoint=endpoint)
 
     assert got.status == 400
@@ -501,7 +500,7 @@ WIDENING = [
 @pytest.mark.parametrize("condition", WIDENING)
 def test_a_filter_that_could_widen_a_search_is_refused(condition: str) -> None:
     retriever = FakeRetriever()
-    service = replace(configured(filters=True), engine=engine(FakeModel(), retriever))
+    service = configured(retriever=retriever, filters=True)
     got = posted(service, filter=condition)
 
     assert got.status == 400
@@ -530,7 +529,7 @@ def test_a_private_field_is_not_named_in_any_spelling(private: str) -> None:
 @pytest.mark.parametrize("condition", NARROWING)
 def test_a_filter_as_odata_has_them_goes_to_the_search(condition: str) -> None:
     retriever = FakeRetriever()
-    service = replace(configured(filters=True), engine=engine(FakeModel(), retriever))
+    service = configured(retriever=retriever, filters=True)
 
     assert posted(service, filter=condition).status == 200
     ((_, _, used),) = retriever.told
@@ -550,7 +549,7 @@ def is_one_term(text: str) -> bool:
     return False
 
 
-@hypotheses(max_examples=2000, deadline=None, derandomize=True, database=None)
+@thorough(2000)
 @given(st.lists(st.sampled_from([*"()'aOo -/*", "''", " or ", "true", "\uff09"])).map("".join))
 def test_what_is_taken_stays_within_its_parentheses(condition: str) -> None:
     try:
@@ -591,15 +590,11 @@ def test_the_embedded_index_never_drops_a_filter() -> None:
     service = build(read(SAMPLES))
     assert service.engine is not None
     retriever = service.engine.retriever
-    assert isinstance(retriever, LocalIndex)
+    narrowed = Overrides().model_copy(update={"filter": "category eq 'x'"})
 
+    assert retriever.name == "embedded"
     with pytest.raises(BadRequest):
-        ask_for = Overrides().model_copy(update={"filter": "category eq 'x'"})
-        search(retriever, ask_for)
-
-
-def search(retriever: LocalIndex, overrides: Overrides) -> None:
-    asyncio.run(retriever.search(User(), "dental", overrides))
+        asyncio.run(retriever.search(User(), "dental", narrowed))
 
 
 EVERYTHING = {
@@ -626,8 +621,6 @@ EVERYTHING = {
 
 def test_a_request_with_every_parameter(parts: Parts) -> None:
     search, model, _ = parts
-    model.plan.append([])  # the question's vector
-    model.plan.clear()
     told = context(chat(parts, **EVERYTHING))
 
     asked = {**BASE, **RANKED, "top": 4, "filter": f"{PUBLIC} and (category eq 'other')"}
@@ -701,15 +694,15 @@ def sample_app(endpoint: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["m", "o3-mini"])
-@pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer the-k3y"}])
+@pytest.mark.parametrize("header", [{}, {"Authorization": f"Bearer {CHAT_KEY}"}])
 def test_the_sample_app_of_on_your_data(home: Path, name: str, header: dict[str, str]) -> None:
-    settings = {"CHAT_MODEL": "openai", "OPENAI_CHAT_MODEL": name, "CHAT_API_KEY": "the-k3y"}
+    settings = {"CHAT_MODEL": "openai", "OPENAI_CHAT_MODEL": name, "CHAT_API_KEY": CHAT_KEY}
     with app(home, **settings) as (search, model, client):
         model.plan.append(streaming(answer("It is in [pl", "an.md] and [plan.md].")))
         with openai.AzureOpenAI(
             azure_endpoint=str(client.base_url).rstrip("/"),
             api_version="2024-05-01-preview",
-            api_key="no-key" if header else "the-k3y",
+            api_key="no-key" if header else CHAT_KEY,
             default_headers=header,
             max_retries=0,
             http_client=httpx2.Client(trust_env=False),

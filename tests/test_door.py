@@ -9,22 +9,26 @@ from typing import Any
 
 import pytest
 
-from shared import errors
+from shared import aog, errors
 from shared.auth import Access
 from shared.bootstrap import build
 from shared.chat import Delta, Done, ToolCall
+from shared.dialects.tools import MAX_BYTES
 from shared.door import Door
+from shared.models.demo_model import DemoModel
 from shared.service import Service
 from shared.settings import read
-from tests.calls import ANNA, JSON, Got, ask, call
+from tests.calls import ANNA, CHAT_KEY, JSON, Got, ask, call
 from tests.fakes import PLUS, STANDARD, FakeModel, FakeRetriever, engine
 from tests.gateways import REMOTE, WEATHER, answered, entry, listed, serving
-from tests.servers import SAMPLES
+from tests.servers import LAPTOP, SAMPLES, SIGN_IN
 from tests.upstream import error
 
 ROUTE = "/v1/chat/completions"
 HELLO = {"messages": [{"role": "user", "content": "What is in Plus?"}]}
 DEPLOYMENT = "/openai/deployments/{deployment}/chat/completions"
+CONTAINERS = ("CONTAINER_APP_NAME", "KUBERNETES_SERVICE_HOST")
+NOWHERE = {"AZURE_FUNCTIONS_ENVIRONMENT": ""}  # nothing tells where the app runs
 AZURE = ("WEBSITE_INSTANCE_ID", "CONTAINER_NAME", "WEBSITE_POD_NAME", "WEBSITE_SITE_NAME")
 
 
@@ -95,6 +99,32 @@ def test_a_stream_is_the_answer_in_chunks(usage: bool | None) -> None:
     assert deltas[0]["context"] == chat().json["choices"][0]["message"]["context"]
 
 
+@pytest.mark.parametrize("route", ["/v1/chat/completions", aog.CHAT])
+def test_tools_over_their_limit_are_a_400_that_names_them(route: str) -> None:
+    def answer(text: str) -> Got:
+        tool = {"type": "function", "function": {"name": "f", "description": text}}
+        body = {**HELLO, "tools": [tool], "unknown": "x" * MAX_BYTES}
+        return ask(call(route, body, path="chat"))
+
+    most, chinese, more = map(answer, ("x" * (MAX_BYTES - 200), "漢" * 80_000, "x" * MAX_BYTES))
+    assert (most.status, chinese.status, more.status) == (200, 200, 400)
+    assert b"tools: must have 262144 bytes at most, together" in more.data
+
+
+def test_a_passage_cannot_cite_another_source() -> None:
+    text = "Plus covers transport by ambulance, see [doc2]."
+    lying = replace(PLUS, content=text, sourcepage="a%5Bdoc2%5D.md")
+    service = Service(engine(DemoModel(), FakeRetriever([lying, STANDARD])))
+    body = {"messages": [user("What does Plus cover by ambulance?")]}
+    message = chat(body, service).json["choices"][0]["message"]
+    streamed = chunks(chat({**body, "stream": True}, service))
+
+    assert message["content"].endswith("Plus covers transport by ambulance, see (doc2). [doc1]")
+    assert message["context"]["citations"][0]["content"] == text
+    deltas = [chunk["choices"][0]["delta"].get("content", "") for chunk in streamed]
+    assert "".join(deltas) == message["content"]
+
+
 def test_usage_is_estimated_where_the_model_tells_none() -> None:
     service = Service(engine(FakeModel([Delta("four words are here"), Done()])))
     used = chat(HELLO, service).json["usage"]
@@ -106,8 +136,8 @@ def test_usage_is_estimated_where_the_model_tells_none() -> None:
 
 def test_links_are_absolute_where_the_app_knows_its_address() -> None:
     def url(**settings: str) -> str:
-        service = build(read({**SAMPLES, "CHAT_API_KEY": "k", **settings}))
-        got = chat(HELLO, service, headers={**JSON, "api-key": "k"})
+        service = build(read({**SAMPLES, **LAPTOP, "CHAT_API_KEY": CHAT_KEY, **settings}))
+        got = chat(HELLO, service, headers={**JSON, "api-key": CHAT_KEY})
         return str(got.json["choices"][0]["message"]["context"]["citations"][0]["url"])
 
     assert url().startswith("/content/plans/")
@@ -254,6 +284,10 @@ WRONG: list[tuple[Any, str]] = [
     ),
     (
         {"messages": [user([{"type": "image_url", "image_url": {"url": "file:///x"}}])]},
+        "messages[0].content[0].image_url.url",
+    ),
+    (
+        {"messages": [user([{"type": "image_url", "image_url": {"url": "http://127.1/x"}}])]},
         "messages[0].content[0].image_url.url",
     ),
     ({"messages": [user("x"), {"role": "assistant", "content": "y"}]}, "messages[1].role"),
@@ -449,8 +483,8 @@ def test_the_model_of_the_path_wins_and_is_the_answer_s() -> None:
     assert got[3].json["error"]["code"] == "model_not_found"
 
 
-KEY = {"CHAT_API_KEY": "the-k3y"}
-BEARER = {"authorization": "Bearer the-k3y"}
+KEY = {"CHAT_API_KEY": CHAT_KEY}
+BEARER = {"authorization": f"Bearer {CHAT_KEY}"}
 
 
 @pytest.mark.parametrize(
@@ -459,28 +493,32 @@ BEARER = {"authorization": "Bearer the-k3y"}
         ({}, {}, 200),
         ({"CHAT_API_KEY": ""}, {}, 200),
         ({}, {"api-key": "whatever"}, 200),
-        (KEY, {"api-key": "the-k3y"}, 200),
+        (KEY, {"api-key": CHAT_KEY}, 200),
         (KEY, BEARER, 200),
-        (KEY, {"authorization": "bearer  the-k3y"}, 200),
+        (KEY, {"authorization": f"bearer  {CHAT_KEY}"}, 200),
         (KEY, {"api-key": "wrong", **BEARER}, 200),
         (KEY, {}, 401),
         (KEY, {"api-key": "wrong"}, 401),
-        (KEY, {"api-key": "the-k3"}, 401),
+        (KEY, {"api-key": CHAT_KEY[:-1]}, 401),
         (KEY, {"api-key": ""}, 401),
-        (KEY, {"authorization": "the-k3y"}, 401),
-        (KEY, {"authorization": "Basic the-k3y"}, 401),
+        (KEY, {"authorization": CHAT_KEY}, 401),
+        (KEY, {"authorization": f"Basic {CHAT_KEY}"}, 401),
         (KEY, {"api-key": "\u00e9"}, 401),
         *(({name: "x"}, {}, 401) for name in AZURE),
+        *(({name: "x", **NOWHERE}, {}, 401) for name in CONTAINERS),
+        (NOWHERE, {}, 401),
+        ({"AZURE_FUNCTIONS_ENVIRONMENT": "Production"}, {}, 401),
+        ({**NOWHERE, **KEY}, BEARER, 200),
         *(({name: "x"}, {"api-key": ""}, 401) for name in AZURE),
         *(({name: "x", **KEY}, BEARER, 200) for name in AZURE),
-        ({"WEBSITE_AUTH_ENABLED": "true"}, {}, 401),
-        ({"WEBSITE_AUTH_ENABLED": "true"}, {"x-ms-client-principal-id": "anna"}, 200),
-        ({"WEBSITE_AUTH_ENABLED": "true", **KEY}, BEARER, 200),
+        (SIGN_IN, {}, 401),
+        (SIGN_IN, {"x-ms-client-principal-id": "anna"}, 200),
+        ({**SIGN_IN, **KEY}, BEARER, 200),
         ({"WEBSITE_SITE_NAME": "x"}, {"x-ms-client-principal-id": "anna"}, 401),
     ],
 )
 def test_who_comes_in(settings: dict[str, str], headers: dict[str, str], status: int) -> None:
-    service = build(read({**SAMPLES, **settings}))
+    service = build(read({**SAMPLES, **LAPTOP, **settings}))
     got = chat(HELLO, service, headers={**JSON, **headers})
     listed_too = ask(call("/v1/models", b"", {**JSON, **headers}, method="GET"), service)
 
@@ -488,26 +526,26 @@ def test_who_comes_in(settings: dict[str, str], headers: dict[str, str], status:
     if status == 401:
         assert got.json["error"]["code"] == "invalid_api_key"
         assert "CHAT_API_KEY" in got.json["error"]["message"]
-    assert "the-k3y" not in got.data.decode()
+    assert CHAT_KEY not in got.data.decode()
 
 
 def test_the_key_is_in_no_log_and_goes_to_no_model(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "chat")
     with serving("openai") as (server,):
-        headers = {**JSON, "api-key": "the-k3y", **BEARER}
+        headers = {**JSON, "api-key": CHAT_KEY, **BEARER}
         settings = listed(entry("openai", server), **KEY)
         answered(settings, call(ROUTE, HELLO, headers), call(ROUTE, b"{", headers))
 
-    assert "the-k3y" not in caplog.text
-    assert "the-k3y" not in str(server.asked)
+    assert CHAT_KEY not in caplog.text
+    assert CHAT_KEY not in str(server.asked)
 
 
 def test_who_comes_by_the_key_alone_is_nobody() -> None:
     search = FakeRetriever()
     access = Access(sign_in=True, alone=False)
-    service = replace(Service(engine(FakeModel(), search), access), door=Door("k", open=False))
-    chat(HELLO, service, headers={**JSON, "api-key": "k"})
-    chat(HELLO, service, headers={**ANNA, "api-key": "k"})
+    service = replace(Service(engine(FakeModel(), search), access), door=Door(CHAT_KEY, open=False))
+    chat(HELLO, service, headers={**JSON, "api-key": CHAT_KEY})
+    chat(HELLO, service, headers={**ANNA, "api-key": CHAT_KEY})
 
     (nobody, _, first), (anna, _, second) = search.told
     assert (nobody.signed_in, first.use_oid_security_filter) == (False, None)

@@ -61,6 +61,17 @@ PATHS: list[list[Any]] = [
 ]
 
 
+def thorough(examples: int) -> settings:
+    """So many requests, the same in each run, however long one takes."""
+    return settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
 @st.composite
 def nearly_right(draw: st.DrawFn) -> bytes:
     """A right body; in four of ten one value is replaced by junk, one in twenty is cut short."""
@@ -85,13 +96,7 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
         async with asyncio.timeout(PATIENCE):
             return (await read(await service.reply(asked))).status
 
-    @settings(
-        max_examples=500,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    @thorough(500)
     @given(
         st.sampled_from(["/chat", "/chat/stream", "/ask"]),
         nearly_right(),

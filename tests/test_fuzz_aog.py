@@ -8,7 +8,7 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.bootstrap import build
@@ -26,7 +26,7 @@ from tests.gateways import (
     listed,
     serving,
 )
-from tests.test_fuzz import PATIENCE, junk, words
+from tests.test_fuzz import PATIENCE, junk, thorough, words
 
 parts = st.one_of(
     words,
@@ -98,13 +98,7 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
         finally:
             await closed(service)
 
-    @settings(
-        max_examples=400,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    @thorough(400)
     @given(nearly_right(bodies))
     def each(data: bytes) -> None:
         status = asyncio.run(answered(data))

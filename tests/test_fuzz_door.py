@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.bootstrap import build
@@ -17,7 +17,8 @@ from shared.settings import read as read_settings
 from tests.calls import ask, call, read
 from tests.fakes import engine
 from tests.gateways import DATA, WEATHER, closed, entry, listed, serving
-from tests.test_fuzz import PATIENCE, junk, words
+from tests.servers import LAPTOP
+from tests.test_fuzz import PATIENCE, junk, thorough, words
 from tests.test_fuzz_aog import nearly_right
 
 ENDPOINT = "https://mine.search.windows.net"
@@ -90,13 +91,7 @@ def test_hundreds_of_data_sources_near_the_right_ones_never_end_in_a_500() -> No
     searched = Searched(ENDPOINT, "docs", True, ("oids", "groups"), (0, 1, 2, 3, 4))
     service = Service(engine(), door=Door(search=searched))
 
-    @settings(
-        max_examples=300,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    @thorough(300)
     @given(nearly_right(searching))
     def each(data: bytes) -> None:
         status = ask(call("/v1/chat/completions", data), service).status
@@ -115,7 +110,7 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
     seen: Counter[int] = Counter()
 
     async def answered(data: bytes) -> int:
-        service = build(read_settings(providers))
+        service = build(read_settings({**LAPTOP, **providers}))
         try:
             async with asyncio.timeout(PATIENCE):
                 asked = call("/v1/chat/completions", data)
@@ -123,13 +118,7 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
         finally:
             await closed(service)
 
-    @settings(
-        max_examples=300,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    @thorough(300)
     @given(nearly_right(bodies))
     def each(data: bytes) -> None:
         status = asyncio.run(answered(data))

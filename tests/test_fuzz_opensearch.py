@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.bootstrap import build
@@ -17,7 +17,8 @@ from shared.http import Call
 from shared.opensearch.routes import MEMORY, ROUTES
 from shared.settings import read as read_settings
 from tests.calls import Client, call, read
-from tests.test_fuzz import PATIENCE, junk, words
+from tests.servers import LAPTOP
+from tests.test_fuzz import PATIENCE, junk, thorough, words
 
 NAMES = ["text", "title", "content", "sourcepage", "author", "t*"]
 PROCESSOR = "retrieval_augmented_generation"
@@ -99,7 +100,7 @@ def nearly_right(draw: st.DrawFn, ids: Mapping[str, str]) -> Call:
 
 def test_hundreds_of_calls_near_the_right_ones_never_end_in_a_500(tmp_path: Path) -> None:
     file = {"MEMORY_FILE": str(tmp_path / "memory.db"), "INDEX_FILE": "samples"}
-    service = build(read_settings(file))
+    service = build(read_settings({**LAPTOP, **file}))
     seen: Counter[int] = Counter()
     client = Client(service)
     memory = client("POST", MEMORY, {"name": "fuzz"}).json["memory_id"]
@@ -110,13 +111,7 @@ def test_hundreds_of_calls_near_the_right_ones_never_end_in_a_500(tmp_path: Path
         async with asyncio.timeout(PATIENCE):
             return (await read(await service.reply(asked))).status
 
-    @settings(
-        max_examples=600,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    @thorough(600)
     @given(st.data())
     def each(data: st.DataObject) -> None:
         asked = data.draw(nearly_right(ids))

@@ -14,6 +14,7 @@ from shared.health import Health, Part
 from shared.service import Service
 from shared.settings import read as read_settings
 from tests.calls import Got, call, read
+from tests.servers import SAMPLES
 from tests.upstream import Exchange, Step, Upstream, error, upstream
 
 GET = replace(call("/health"), method="GET")
@@ -83,7 +84,8 @@ def test_a_part_that_breaks_is_told_without_its_words() -> None:
 
 def asked(server: Upstream, *plan: list[Step], **more: str) -> Got:
     server.plan += plan * 2  # a GET that is cut off is sent again
-    settings = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_CHAT_MODEL": "m", **more}
+    model = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_CHAT_MODEL": "m"}
+    settings = {**SAMPLES, **model, **more}
 
     async def go() -> Got:
         service = build(read_settings(settings))

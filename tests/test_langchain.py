@@ -6,28 +6,21 @@ They keep no `context`: what wants the citations asks by the SDK.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_openai import AzureChatOpenAI, ChatOpenAI
 from pydantic import SecretStr
 
+from tests.calls import CHAT_KEY
 from tests.fake_search import Search
-from tests.test_azure_search import PUBLIC, app, home
+from tests.test_azure_search import PUBLIC, home
+from tests.test_openai_npm import running
 from tests.upstream import Upstream, answer, streaming
 
-__all__ = ["home"]  # a fixture
+__all__ = ["home", "running"]  # fixtures
 
-KEY = SecretStr("the-k3y")
-
-
-@pytest.fixture(scope="module")
-def running(home: Path) -> Iterator[tuple[Search, Upstream, str]]:
-    more = {"CHAT_MODEL": "openai", "CHAT_API_KEY": "the-k3y", "ALLOW_CLIENT_FILTERS": "true"}
-    with app(home, **more) as (search, model, client):
-        yield search, model, str(client.base_url).rstrip("/")
+KEY = SecretStr(CHAT_KEY)
 
 
 @pytest.fixture(params=["ChatOpenAI", "AzureChatOpenAI"])

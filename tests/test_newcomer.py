@@ -1,7 +1,6 @@
 """Does the app start for somebody who has just cloned it, and does it say what is missing?"""
 
 import os
-import re
 import shutil
 import signal
 import socket
@@ -20,7 +19,10 @@ PATIENCE = 60  # seconds; nothing here needs a tenth of it
 MAKE = shutil.which("make") or ""
 SERVE = (sys.executable, "dev_server.py", "--port", "0")
 # Hidden files too, but .python-version.
-LEFT_OUT = (".[!p]*", "__pycache__", "tests", "docs", "infra", "bench", "local.settings.json")
+LEFT_OUT = (
+    *(".[!p]*", "__pycache__", "tests", "docs", "infra", "bench"),
+    *("local.settings.json", "index.db*", "memory.db*"),
+)
 
 # A host that takes a moment to stop, then ends with the status that it was given.
 HOST = """
@@ -38,12 +40,10 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no sh and a
 
 
 def environment(path: Path | None = None, only: bool = False) -> dict[str, str]:
-    """This process's environment without what an outer make sets; `path` first on the PATH."""
-    own = re.compile("MAKE|MFLAGS|PORT$|PYTHON$|FUNC$|VIRTUAL_ENV|CHAT_MODEL")
-    kept = {name: value for name, value in os.environ.items() if not own.match(name)}
+    """The environment of the tests, with `path` first on the PATH."""
     folders = [str(path)] if path else []
-    folders += [] if only else [kept["PATH"]]
-    return kept | {"PATH": os.pathsep.join(folders)}
+    folders += [] if only else [os.environ["PATH"]]
+    return os.environ | {"PATH": os.pathsep.join(folders)}
 
 
 def script(path: Path, *lines: str) -> None:
@@ -51,6 +51,11 @@ def script(path: Path, *lines: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def core_tools(folder: Path, *lines: str, version: str = "4.13.0") -> None:
+    """Write a `func` that prints its version, or else runs the lines."""
+    script(folder / "func", f'if [ "$1" = --version ]; then echo "{version}"; exit; fi', *lines)
 
 
 @pytest.fixture
@@ -236,24 +241,57 @@ def test_make_alone_says_what_there_is(clone: Path) -> None:
     ended = make(clone, environment())
 
     commands = [line.split()[1] for line in ended.stdout.splitlines()]
-    assert commands == ["help", "run", "index", "run-fakes", "test", "check", "samples"]
+    assert commands == ["help", "run", "index", "run-fakes", "test", "check", "samples", "lock"]
 
 
 @needs_make
 def test_make_run_starts_core_tools_where_they_are(installed: Path, tmp_path: Path) -> None:
-    script(tmp_path / "bin/func", 'echo "$@"', "pwd", 'echo "$VIRTUAL_ENV"', "command -v python")
+    core_tools(tmp_path / "bin", 'echo "$@"', "pwd", 'echo "$VIRTUAL_ENV"', "command -v python")
 
     ended = make(installed, environment(tmp_path / "bin"), "run", "PORT=7199")
 
     virtual = installed / ".venv"
-    told = ["start --port 7199", str(installed), str(virtual), str(virtual / "bin/python")]
-    assert ended.stdout.splitlines() == told
+    started_with = ["start --port 7199 --address 127.0.0.1", str(installed)]
+    assert ended.stdout.splitlines() == [*started_with, str(virtual), str(virtual / "bin/python")]
+    assert ended.returncode == 0
+
+
+@needs_make
+@pytest.mark.parametrize("version", ["4.13.0", "4.14.0-preview.1", "4.15.1", "4.20.0"])
+def test_make_run_takes_core_tools_that_listen_on_one_address(
+    installed: Path, tmp_path: Path, version: str
+) -> None:
+    core_tools(tmp_path / "bin", 'echo "func $@"', version=version)
+
+    ended = make(installed, environment(tmp_path / "bin"), "run")
+
+    assert ended.stdout == "func start --port 7071 --address 127.0.0.1\n"
+
+
+@needs_make
+@pytest.mark.parametrize(
+    "version",
+    ["4.0.7512", "4.1.0", "4.9.0", "4.12.1", "3.0.4868", "5.0.0-preview.3", "", "no version"],
+)
+def test_make_run_takes_the_dev_server_where_core_tools_may_listen_on_every_address(
+    installed: Path, tmp_path: Path, version: str
+) -> None:
+    core_tools(tmp_path / "bin", "echo func", version=version)
+    (installed / "dev_server.py").write_text("import sys; print('dev server', *sys.argv[1:])")
+
+    ended = make(installed, environment(tmp_path / "bin"), "run")
+    named = make(installed, environment(), "run", f"FUNC={tmp_path}/bin/func")
+
+    reason, served = ended.stdout.splitlines()
+    assert "Core Tools may listen on every network interface, unless they are 4.13" in reason
+    assert f"(`func --version` says: {version})" in reason
+    assert served == named.stdout.splitlines()[-1] == "dev server --port 7071"
     assert ended.returncode == 0
 
 
 @needs_make
 def test_make_run_fails_when_core_tools_fail(installed: Path, tmp_path: Path) -> None:
-    script(tmp_path / "bin/func", "exit 3")
+    core_tools(tmp_path / "bin", "exit 3")
 
     ended = make(installed, environment(tmp_path / "bin"), "run")
 
@@ -265,7 +303,7 @@ def test_make_run_fails_when_core_tools_fail(installed: Path, tmp_path: Path) ->
 def test_control_c_ends_core_tools_without_an_error(
     installed: Path, tmp_path: Path, own_status: int
 ) -> None:
-    script(tmp_path / "bin/func", f'exec "{sys.executable}" "{tmp_path}/host.py" {own_status}')
+    core_tools(tmp_path / "bin", f'exec "{sys.executable}" "{tmp_path}/host.py" {own_status}')
     (tmp_path / "host.py").write_text(HOST)
     env = environment(tmp_path / "bin")
     with started(MAKE, "run", folder=installed, env=env) as process:
@@ -288,7 +326,7 @@ def test_make_run_starts_the_dev_server_and_ends_without_an_error(installed: Pat
 
 @needs_make
 def test_make_run_makes_local_settings_from_the_sample(installed: Path, tmp_path: Path) -> None:
-    script(tmp_path / "bin/func")
+    core_tools(tmp_path / "bin")
 
     make(installed, environment(tmp_path / "bin"), "run")
 
@@ -298,7 +336,7 @@ def test_make_run_makes_local_settings_from_the_sample(installed: Path, tmp_path
 
 @needs_make
 def test_make_run_leaves_local_settings_alone(installed: Path, tmp_path: Path) -> None:
-    script(tmp_path / "bin/func")
+    core_tools(tmp_path / "bin")
     (installed / "local.settings.json").write_text("mine")
     os.utime(installed / "local.settings.json", (0, 0))  # older than the sample
 
@@ -310,7 +348,7 @@ def test_make_run_leaves_local_settings_alone(installed: Path, tmp_path: Path) -
 @needs_make
 def test_the_first_python_that_runs_is_taken(clone: Path, tmp_path: Path) -> None:
     python = clone / ".venv/bin/python"
-    script(tmp_path / "bin/func", "echo started")
+    core_tools(tmp_path / "bin", "echo started")
     script(tmp_path / "bin/python3.13", "echo 'a shim without a version' >&2", "exit 127")
     script(
         tmp_path / "bin/python3.12",
@@ -330,13 +368,14 @@ def test_the_first_python_that_runs_is_taken(clone: Path, tmp_path: Path) -> Non
         "Installing what the app needs into .venv (once) ...",
         "started",
     ]
+    assert ended.stderr == ""
 
 
 @needs_make
 def test_a_failed_install_is_tried_again(installed: Path, tmp_path: Path) -> None:
     (installed / ".venv/.run").unlink()
     script(installed / ".venv/bin/python", "exit 1")
-    script(tmp_path / "bin/func")
+    core_tools(tmp_path / "bin")
     failed = make(installed, environment(tmp_path / "bin"), "run")
     script(installed / ".venv/bin/python")
     ended = make(installed, environment(tmp_path / "bin"), "run")

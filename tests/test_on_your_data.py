@@ -18,9 +18,10 @@ from shared.index_fields import FieldName
 from shared.retrieval.azure_fields import Fields
 from shared.service import Service
 from shared.settings import SettingsError, read
-from tests.calls import ask, call
+from tests.calls import CHAT_KEY, ask, call
 from tests.fake_search import Search
 from tests.fakes import FakeModel, FakeRetriever, engine
+from tests.servers import SIGN_IN
 from tests.test_azure_search import app, home, signed
 from tests.upstream import answer, error, streaming
 
@@ -291,7 +292,7 @@ OPEN = [
 
 @pytest.mark.parametrize("settings", OPEN)
 def test_with_sign_in_it_has_to_be_called_public(settings: dict[str, str]) -> None:
-    signed_in = {**settings, "WEBSITE_AUTH_ENABLED": "true"}
+    signed_in = {**settings, **SIGN_IN}
     (problem,) = start(signed_in).problems
 
     assert "AZURE_SEARCH_INDEX_PUBLIC" in problem
@@ -307,11 +308,11 @@ def test_an_index_with_one_of_the_two_is_filtered_by_it(home: Path, there: str) 
     settings = {
         "AZURE_SEARCH_FIELDS": json.dumps(fields),
         "CHAT_MODEL": "openai",
-        "WEBSITE_AUTH_ENABLED": "true",
-        "CHAT_API_KEY": "k",
+        **SIGN_IN,
+        "CHAT_API_KEY": CHAT_KEY,
     }
     with app(home, **settings) as (search, _, client):
-        chat_as = {"api-key": "k"}
+        chat_as = {"api-key": CHAT_KEY}
         client.post(ROUTE, json={"messages": QUESTION}, headers=chat_as)
         anna = signed("anna", ["g1"])
         client.post(ROUTE, json={"messages": QUESTION}, headers=anna)

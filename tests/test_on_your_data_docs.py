@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.calls import CHAT_KEY
 from tests.fake_search import Search
 from tests.servers import PATIENCE, ROOT
 from tests.test_azure_search import app, home
@@ -25,7 +26,7 @@ PROGRAMS = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 
 @pytest.fixture(scope="module")
 def running(home: Path) -> Iterator[tuple[Search, Upstream, httpx.Client]]:
-    with app(home, CHAT_MODEL="demo", CHAT_API_KEY="the-k3y") as parts:
+    with app(home, CHAT_MODEL="demo", CHAT_API_KEY=CHAT_KEY) as parts:
         yield parts
 
 
@@ -35,7 +36,7 @@ def test_a_program_of_the_docs_runs(
 ) -> None:
     search, _, client = running
     ours = {
-        "CHAT_API_KEY": "the-k3y",
+        "CHAT_API_KEY": CHAT_KEY,
         "AZURE_SEARCH_ENDPOINT": search.url,
         "AZURE_SEARCH_INDEX": "docs",
     }

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.calls import CHAT_KEY
 from tests.fake_search import Search
 from tests.servers import PATIENCE, Server
 from tests.test_azure_search import PUBLIC, app, home
@@ -114,7 +115,7 @@ def test_who_leaves_closes_the_model_s_stream(server: Server) -> None:
 
 @pytest.fixture(scope="module")
 def running(home: Path) -> Iterator[tuple[Search, Upstream, str]]:
-    more = {"CHAT_MODEL": "openai", "CHAT_API_KEY": "the-k3y", "ALLOW_CLIENT_FILTERS": "true"}
+    more = {"CHAT_MODEL": "openai", "CHAT_API_KEY": CHAT_KEY, "ALLOW_CLIENT_FILTERS": "true"}
     with app(home, **more) as (search, model, client):
         yield search, model, str(client.base_url).rstrip("/")
 
@@ -125,7 +126,7 @@ def test_a_data_source(running: tuple[Search, Upstream, str], made: str) -> None
     model.plan[:] = [streaming(answer("It is in [pl", "an.md]."))] * 2
     where = {"endpoint": search.url, "index_name": "docs", "filter": "category ne 'other'"}
     source = json.dumps({"type": "azure_search", "parameters": where})
-    keys = {"CHAT_API_KEY": "the-k3y", "CHAT_MODEL_NAME": "m"}
+    keys = {"CHAT_API_KEY": CHAT_KEY, "CHAT_MODEL_NAME": "m"}
     whole = run(url, made, "source", source, **keys)["choices"][0]["message"]
     first, *seen = deltas(run(url, made, "source, streaming", source, **keys))
 

@@ -20,10 +20,9 @@ from opensearchpy import (
 )
 
 from tests.fake_cosmos import Cosmos, cosmos
-from tests.servers import OBEYING, ROOT, Server, serving
+from tests.servers import OBEYING, ROOT, SIGN_IN, Server, serving
 from tests.test_identity import AZ, tool
 
-SIGN_IN = {"WEBSITE_AUTH_ENABLED": "true"}
 OLD = "/_plugins/_ml/memory/conversation"
 DEFINITION = {
     "response_processors": [

@@ -11,6 +11,7 @@ import pytest
 
 from shared.overrides import OURS, Overrides
 from tests.fake_search import Search
+from tests.servers import SIGN_IN
 from tests.test_azure_search import app, ask, home, notes
 from tests.upstream import Upstream
 
@@ -52,7 +53,7 @@ def whole(home: Path) -> Iterator[Parts]:
         "OPENAI_EMBEDDING_MODEL": "e",
         "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "ranking",
         "ALLOW_CLIENT_PROMPTS": "true",
-        "WEBSITE_AUTH_ENABLED": "true",
+        **SIGN_IN,
         "FORCE_SECURITY_FILTERS": "false",
     }
     with app(home, **more) as parts:

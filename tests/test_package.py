@@ -87,6 +87,21 @@ def test_what_azd_would_deploy_is_what_is_listed(messy: Path) -> None:
     assert packaged(messy) == LISTED.read_text("utf-8").splitlines()
 
 
+def referenced_files(folder: Path, name: str) -> Iterator[str]:
+    """The files that pip reads for a requirements file, by their paths in `folder`."""
+    yield name
+    text = (folder / name).read_text("utf-8")
+    for path in re.findall(r"^(?:-c|-r|--constraint|--requirement)[ =](\S+)", text, re.MULTILINE):
+        yield from referenced_files(folder, str((Path(name).parent / path).as_posix()))
+
+
+def test_the_package_holds_every_file_that_its_requirements_refer_to(messy: Path) -> None:
+    needed = set(referenced_files(messy, "requirements.txt"))
+
+    assert needed == {"requirements.txt", "constraints.txt"}
+    assert needed <= set(packaged(messy))
+
+
 def test_an_index_of_one_s_own_is_deployed_with_the_app(messy: Path) -> None:
     (messy / "index.db").write_text("x")
     names = packaged(messy)

@@ -82,7 +82,7 @@ class Reader:
 def reader(tmp_path: Path) -> Iterator[Reader]:
     """One whose clone has its .venv, made of the Python that runs these tests."""
     clone = tmp_path / "clone"
-    shutil.copytree(ROOT, clone, ignore=shutil.ignore_patterns(*LEFT_OUT, "index.db*"))
+    shutil.copytree(ROOT, clone, ignore=shutil.ignore_patterns(*LEFT_OUT))
     script(clone / ".venv/bin/python", f'exec "{sys.executable}" "$@"')
     for stamp in (".made", ".run", ".ingest"):
         (clone / ".venv" / stamp).touch()

@@ -78,12 +78,14 @@ async def leave(server: Server, route: str, lines: int, *orders: str) -> None:
     """Ask, read some lines of the answer, and go. Without lines: go while nothing has come."""
     reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(server.url).port)
     body = json.dumps(asking(*orders)).encode()
-    head = f"POST {route} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    head = f"POST {route} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
     await writer.drain()
     seen = 0
     while seen < lines:
-        seen += (await reader.readline()).startswith(b"{")
+        line = await reader.readline()
+        assert line, "the answer ended"
+        seen += line.startswith(b"{")
     if not lines:
         await until_open(server, orders[0].removeprefix("open as "))
     writer.close()
@@ -311,7 +313,7 @@ def test_a_client_that_stops_reading_holds_nothing_for_ever(kind: str, tmp_path:
         socket.create_connection(("127.0.0.1", httpx.URL(server.url).port)) as deaf,
     ):
         body = json.dumps(asking("open as flood", "flood")).encode()
-        head = "POST /chat/stream HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        head = "POST /chat/stream HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         deaf.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
 
         assert ended(client, "flood") == "closed"

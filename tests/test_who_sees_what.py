@@ -22,7 +22,7 @@ from shared.ingest.run import Run
 from tests.fake_search import Search
 from tests.filling import run as in_azure
 from tests.filling import service
-from tests.servers import serving
+from tests.servers import SIGN_IN, serving
 from tests.test_azure_search import signed
 from tests.test_identity import AZ, tool
 from tests.test_ingest_command import BY_WORDS, ingested
@@ -45,8 +45,8 @@ READERS: dict[str, tuple[list[str], list[str]]] = {
 }
 DEPLOYED = {
     "without sign-in": {"WEBSITE_AUTH_ENABLED": ""},
-    "forced": {"WEBSITE_AUTH_ENABLED": "true"},
-    "asked for": {"WEBSITE_AUTH_ENABLED": "true", "FORCE_SECURITY_FILTERS": "false"},
+    "forced": SIGN_IN,
+    "asked for": {**SIGN_IN, "FORCE_SECURITY_FILTERS": "false"},
 }
 FILTERS = ("use_oid_security_filter", "use_groups_security_filter")
 
