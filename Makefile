@@ -63,6 +63,7 @@ check: $(VENV)/.dev ## lint, format and types
 	$(BIN)/python -m ruff check
 	$(BIN)/python -m ruff format --check
 	$(BIN)/python -m mypy
+	@$(BIN)/lint-imports --no-cache
 
 samples: $(VENV)/.dev ## make the sample passages anew from shared/data/documents
 	@$(BIN)/python -m shared.ingest.samples

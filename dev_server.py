@@ -45,7 +45,7 @@ class KnownHosts:
     """Refuses other host names: a site could let one of its own lead to 127.0.0.1 (rebinding)."""
 
     def __init__(self, app: ASGIApp, hosts: list[str]) -> None:
-        from shared.cross_origin import CrossOriginPolicy
+        from shared.http.cross_origin import CrossOriginPolicy
 
         self.app, self.hosts = app, hosts
         names = ("CODESPACE_NAME", "GITHUB_CODESPACES_PORT_FORWARDING_DOMAIN")

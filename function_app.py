@@ -13,13 +13,14 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from shared import aog, door
-from shared.bootstrap import start
-from shared.errors import ChatError, ClientGone
-from shared.http import Bytes, Call, Reply
-from shared.logs import NoQueries, hush, past_the_host
-from shared.opensearch import routes as opensearch
+from shared.bootstrap.build import start
+from shared.chat.errors import ChatError, ClientGone
+from shared.http.call import Bytes, Call, Reply
+from shared.protocols.aog import routes as aog
+from shared.protocols.openai import routes as door
+from shared.protocols.opensearch import routes as opensearch
 from shared.settings import keys_asked
+from shared.telemetry.access_log import NoQueries, hush, past_the_host
 
 # A method that a route does not list is the host's empty 404: all are listed, the service refuses.
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]

@@ -15,7 +15,7 @@ from math import inf
 from time import process_time
 
 from bench.parsers import INPUTS, PARSERS, Input, Parser
-from shared.errors import ChatError
+from shared.chat.errors import ChatError
 
 SIZE, DOUBLINGS = 4_000, 5  # of the first input, in characters or entries
 MOST = 3.0  # times as long at a doubling: between the 2 of a line and the 4 of a square

@@ -15,9 +15,9 @@ from statistics import median, quantiles
 from time import perf_counter
 from typing import Any
 
-from shared.chat import User
-from shared.overrides import Overrides
-from shared.retrieval.local_index import Embedding, LocalIndex
+from shared.chat.overrides import Overrides
+from shared.chat.request import User
+from shared.retrieval.sqlite.retriever import Embedding, LocalIndex
 
 MODEL = "bench"
 NOBODY = User()
@@ -28,7 +28,7 @@ MIB = 1024 * 1024
 async def build(index: Path, passages: int, dimensions: int) -> float:
     """Fill an index; the seconds that it took, without the making of the passages."""
     from bench.corpus import documents
-    from shared.ingest.local import LocalTarget, Meta
+    from shared.ingest.targets.sqlite.writer import LocalTarget, Meta
 
     target = LocalTarget(index, Meta(None, MODEL if dimensions else None, dimensions))
     await target.known()

@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter
 
 from bench.corpus import FILE_PASSAGES, documents
-from shared.ingest.child import Reader
+from shared.ingest.sandbox.process import Reader
 
 
 def write(folder: Path, files: int) -> None:

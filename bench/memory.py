@@ -15,8 +15,8 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from shared.memory import Memory, Page, Said
-from shared.memory.sqlite import open_memory
+from shared.memory.base import Memory, Page, Said
+from shared.memory.sqlite.store import open_memory
 
 SAID = Said("What is covered? " * 5, "Answer. " * 100, "It is. " * 60, "chat", "passage " * 400)
 TIMES = 200

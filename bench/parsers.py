@@ -7,23 +7,28 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from functools import partial
 from typing import Any
 
-from shared import waits
-from shared.chat import Delta, Done, Source, ToolCall, collect
-from shared.citing import Citations
-from shared.content import File, Pieces, conditions
-from shared.data_source import narrowing
-from shared.dialects import opensearch_search, pick, wire
-from shared.dialects.wire import Body, Json
-from shared.followups import Splitter
-from shared.http import Limits, read_body, read_json
-from shared.models.flavors.openai import OPENAI
-from shared.models.leaning import asked
-from shared.models.reading import Reading, events
-from shared.models.splitting import sentences
-from shared.opensearch.pipelines import flat
-from shared.retrieval import shorten_query
-from shared.text import terms
-from shared.tokens import count_tokens
+from shared.app.negotiation import pick
+from shared.azure import retry_after
+from shared.chat.events import Delta, Done, Source, collect
+from shared.chat.messages import ToolCall
+from shared.files import conditional_requests
+from shared.files.base import File, Pieces
+from shared.http import json_encoding
+from shared.http.body import Body, read_body, read_json
+from shared.http.call import Limits
+from shared.http.json_encoding import Json
+from shared.models.demo.question_resolution import asked
+from shared.models.demo.sentence_splitter import sentences
+from shared.models.formats.openai import OPENAI
+from shared.models.openai.stream_decoder import Reading, events
+from shared.protocols.openai.search_scope import narrowing
+from shared.protocols.opensearch import search_json
+from shared.protocols.opensearch.pipelines import flat
+from shared.rag.citation_numbers import Citations
+from shared.rag.followups import Splitter
+from shared.retrieval.base import shorten_query
+from shared.text.terms import terms
+from shared.text.tokens import count_tokens
 from tests.calls import call
 from tests.fakes import play
 
@@ -63,13 +68,13 @@ def condition(name: str) -> Parser:
         raise AssertionError("nothing is read")
 
     file = File(1000, '"a"', 0, nothing)
-    read = conditions.part if name == "range" else conditions.unchanged
+    read = conditional_requests.part if name == "range" else conditional_requests.unchanged
     return lambda value: read({name: value}, file)
 
 
 def parse(route: str, given: Json) -> bytes:
     """Read a request of a chat, and write its state as it goes back."""
-    return wire.dumps(pick(route, given).parse(Body(given, {})).state)
+    return json_encoding.dumps(pick(route, given).parse(Body(given, {})).state)
 
 
 def chat(**more: Any) -> Json:
@@ -112,14 +117,14 @@ PARSERS: Mapping[str, Parser] = {
     "read_json": read_json,
     "a form": partial(read_typed, "multipart/form-data; boundary=b"),
     "Content-Type": read_typed,
-    "Accept": lambda value: wire.media_type(value, "application/jsonl"),
+    "Accept": lambda value: json_encoding.media_type(value, "application/jsonl"),
     "Range": condition("range"),
     "If-None-Match": condition("if-none-match"),
     "If-Modified-Since": condition("if-modified-since"),
-    "Retry-After": lambda value: waits.asked({"retry-after": value}),
+    "Retry-After": lambda value: retry_after.asked({"retry-after": value}),
     **{route: partial(parse, route) for route in ROUTES},
     "OData": lambda value: narrowing(value, ("oids", "groups")),
-    "_search": lambda given: opensearch_search.search(given, {}).fields.of({"a" * 1000: ""}),
+    "_search": lambda given: search_json.search(given, {}).fields.of({"a" * 1000: ""}),
     "_cluster/settings": lambda given: list(flat(given)),
     "follow-ups": lambda pieces: "".join(map(Splitter().feed, pieces)),
     "citations": lambda pieces: "".join(map(Citations(SOURCES).feed, pieces)),
@@ -142,7 +147,7 @@ INPUTS: Sequence[tuple[str, str, Input]] = (
     ("read_json", "a fraction", lambda n: b"0." + b"1" * n),
     ("read_json", "brackets", lambda n: b"[" * n),
     ("read_json", "escapes", lambda n: b'["' + b"\\u00e9" * n),
-    ("read_json", "keys", lambda n: wire.dumps(keys(n))),
+    ("read_json", "keys", lambda n: json_encoding.dumps(keys(n))),
     ("a form", "half boundaries", lambda n: form(b"\r\n\r\n" + b"\r\n--" * n)),
     ("a form", "headers", lambda n: form(b"\r\na: b" * n)),
     ("a form", "a header", lambda n: form(b'; a="\\"' * n)),

@@ -19,11 +19,11 @@ from pathlib import Path
 import trustme
 from openai import AsyncOpenAI, DefaultAioHttpClient, DefaultAsyncHttpxClient
 
-from shared.chat import Message
-from shared.models import Prompt
-from shared.models.flavors import Traits
-from shared.models.flavors.openai import OPENAI
-from shared.models.served import ServedModel
+from shared.chat.messages import Message
+from shared.models.base import Prompt
+from shared.models.formats.base import Traits
+from shared.models.formats.openai import OPENAI
+from shared.models.openai.http_model import ServedModel
 from tests.upstream import Asked, Step, Upstream, answer, streaming, upstream
 
 AT_ONCE, TOKENS = 50, 100

@@ -12,9 +12,9 @@ from pathlib import Path
 from scripts.laptop import FROM_AZD, given
 from scripts.samples import Waiting, load
 from shared import settings as configuration
-from shared.ingest.command import ENDING, say, sentence
-from shared.logs import hush
+from shared.ingest.cli import ENDING, say, sentence
 from shared.settings import Settings
+from shared.telemetry.access_log import hush
 
 ROOT = Path(__file__).parent.parent
 NEEDED = (

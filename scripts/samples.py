@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from tqdm import tqdm
 
-from shared.bootstrap import HERE
-from shared.ingest.command import ENDING, documents, put, say
-from shared.ingest.folder import Listing
-from shared.ingest.making import Options, made
-from shared.ingest.target import Refused
-from shared.ingest.telling import summed_up
+from shared.bootstrap.build import HERE
+from shared.ingest.cli import ENDING, documents, put, say
+from shared.ingest.report import summed_up
+from shared.ingest.setup import Options, made
+from shared.ingest.sources.scan import Listing
+from shared.ingest.targets.index_writer import Refused
 from shared.settings import Settings
 
 SAMPLES = HERE / "data" / "documents"

@@ -21,11 +21,11 @@ from pydantic import (
     ValidationInfo,
 )
 
-from shared.index_fields import FieldNames
-from shared.overrides import Policy
-from shared.providers import ProviderMetadata
-from shared.providers.listed import LOOPBACK, read_list
-from shared.sentences import sentence
+from shared.chat.overrides import Policy
+from shared.chat.validation_messages import sentence
+from shared.models.providers.metadata import ProviderMetadata
+from shared.models.providers.provider_list import LOOPBACK, read_list
+from shared.retrieval.azure_search.search_fields import FieldNames
 
 MIB = 1024 * 1024
 

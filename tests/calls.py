@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shared.http import Call, Reply
-from shared.service import Service
+from shared.app.service import Service
+from shared.http.call import Call, Reply
 from tests.fakes import engine
 
 JSON = {"content-type": "application/json"}

@@ -21,9 +21,9 @@ from urllib.parse import unquote
 import trustme
 from azure.core.credentials_async import AsyncTokenCredential
 
-from shared.memory import Clock, Memory, Retention
-from shared.memory.cosmos import open_cosmos
-from shared.memory.cosmos_client import Place
+from shared.memory.base import Clock, Memory, Retention
+from shared.memory.cosmos.client import Place
+from shared.memory.cosmos.store import open_cosmos
 from tests.azurite import SignedIn
 from tests.upstream import Asked, Exchange, Server, Step, head, piece, upstream
 

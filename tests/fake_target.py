@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping, Set
 from pathlib import Path
 
-from shared.ingest.child import FilePassages
-from shared.ingest.pages import Page, Unreadable
-from shared.ingest.split import passages
-from shared.ingest.target import Document, Refused
+from shared.ingest.document import Page, Unreadable
+from shared.ingest.sandbox.process import FilePassages
+from shared.ingest.splitting.passages import passages
+from shared.ingest.targets.index_writer import Document, Refused
 
 
 class FakeTarget:

@@ -16,15 +16,17 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
-from shared import errors
-from shared.chat import Delta, Done, Source, ToolCall, Usage, User
-from shared.memory import Conversation, Conversations, Interaction, Interactions, Page, Said
-from shared.models import Model, ModelStream, Prompt
+from shared.chat import errors
+from shared.chat.events import Delta, Done, Source, Usage
+from shared.chat.messages import ToolCall
+from shared.chat.overrides import Overrides
+from shared.chat.request import User
+from shared.memory.base import Conversation, Conversations, Interaction, Interactions, Page, Said
+from shared.models.base import Model, ModelStream, Prompt
 from shared.models.router import Router
-from shared.overrides import Overrides
-from shared.prompt import Words
-from shared.rag import Rag
-from shared.retrieval import Found
+from shared.rag.flow import Rag
+from shared.rag.prompt import Words
+from shared.retrieval.base import Found
 
 Played = Delta | Done | BaseException | asyncio.Event
 

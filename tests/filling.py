@@ -18,13 +18,13 @@ from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.exceptions import ClientAuthenticationError
 from azure.core.pipeline.transport import AioHttpTransport
 
-from shared.ingest.azure import AzureTarget, Store
-from shared.ingest.azure_clients import SearchClients, make_clients
-from shared.ingest.azure_index import Shape
-from shared.ingest.patience import Patience
-from shared.ingest.split import Passage
-from shared.ingest.target import Document
-from shared.retrieval.azure_fields import Fields
+from shared.ingest.splitting.passages import Passage
+from shared.ingest.targets.azure_search.clients import SearchClients, make_clients
+from shared.ingest.targets.azure_search.index_definition import Shape
+from shared.ingest.targets.azure_search.retry import Patience
+from shared.ingest.targets.azure_search.writer import AzureTarget, Store
+from shared.ingest.targets.index_writer import Document
+from shared.retrieval.azure_search.field_mapping import Fields
 from tests.fake_service import Service
 from tests.upstream import Server, upstream
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from shared.bootstrap import build
-from shared.http import Call
-from shared.service import Service
+from shared.app.service import Service
+from shared.bootstrap.build import build
+from shared.http.call import Call
 from shared.settings import read
 from tests.calls import JSON, Got, call
 from tests.calls import read as read_reply

@@ -10,10 +10,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from shared.ingest.local import LocalTarget
-from shared.ingest.split import Passage
-from shared.ingest.target import Document
-from shared.retrieval.local_schema import Meta
+from shared.ingest.splitting.passages import Passage
+from shared.ingest.targets.index_writer import Document
+from shared.ingest.targets.sqlite.writer import LocalTarget
+from shared.retrieval.sqlite.schema import Meta
 
 MODEL = Meta(Path("/documents"), "a-model", 3)
 COMMIT_AFTER = 40  # passages: so that a run has many commits, and can be killed between two

@@ -18,11 +18,12 @@ from pathlib import Path
 
 import trustme
 
-from shared.bootstrap import HERE
-from shared.chat import Message, User
-from shared.models.demo_model import ANSWERS, reply
-from shared.overrides import Overrides
-from shared.retrieval.local_index import LocalIndex, read_passages
+from shared.bootstrap.build import HERE
+from shared.chat.messages import Message
+from shared.chat.overrides import Overrides
+from shared.chat.request import User
+from shared.models.demo.model import ANSWERS, reply
+from shared.retrieval.sqlite.retriever import LocalIndex, read_passages
 from tests.fake_cosmos import CONTAINER, DATABASE, cosmos
 from tests.fake_search import FIELDS, Search
 from tests.isolation import app_copy

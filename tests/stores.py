@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from shared.bootstrap import build
-from shared.memory import Clock, Memory, Retention
-from shared.memory.sqlite import open_memory
+from shared.bootstrap.build import build
+from shared.memory.base import Clock, Memory, Retention
+from shared.memory.sqlite.store import open_memory
 from shared.settings import read
 from tests.calls import Client
 from tests.fake_cosmos import Cosmos

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.ingest.acl import LOOKS_LIKE, AclError, Readers, read
+from shared.ingest.sources.acl import LOOKS_LIKE, AclError, Readers, read
 
 BOARD, ANNA = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
 RULES = f"""

@@ -14,11 +14,11 @@ from unicodedata import normalize
 
 import pytest
 
-from shared.ingest.local import LocalTarget
-from shared.ingest.split import Passage
-from shared.ingest.target import Document
-from shared.names import decoded
-from shared.retrieval.local_schema import Meta
+from shared.chat.citation_paths import decoded
+from shared.ingest.splitting.passages import Passage
+from shared.ingest.targets.index_writer import Document
+from shared.ingest.targets.sqlite.writer import LocalTarget
+from shared.retrieval.sqlite.schema import Meta
 from tests.azurite import Home, make_home
 from tests.local_runs import content
 from tests.test_ingest_azure import Filled

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from shared.auth import Access
-from shared.bootstrap import build
-from shared.chat import Delta, Done, ToolCall
-from shared.dialects.aog import CHAT
-from shared.framing import paced
-from shared.service import Service
+from shared.app.service import Service
+from shared.app.stream_encoder import paced
+from shared.bootstrap.build import build
+from shared.chat.events import Delta, Done
+from shared.chat.messages import ToolCall
+from shared.http.auth import Access
+from shared.protocols.aog.response import CHAT
 from shared.settings import SettingsError, read
 from tests.calls import ANNA, JSON, Got, ask, call
 from tests.fakes import FakeModel, FakeRetriever, engine

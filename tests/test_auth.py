@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from shared.auth import Access
-from shared.service import Service
+from shared.app.service import Service
+from shared.http.auth import Access
 from tests.calls import JSON, QUESTION, ask, call
 from tests.fakes import STANDARD, FakeRetriever, engine
 

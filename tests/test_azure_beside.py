@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 
-from shared.ingest.azure import AzureTarget
-from shared.ingest.pages import Page
-from shared.ingest.split import passages
-from shared.ingest.target import Document, Unusable
+from shared.ingest.document import Page
+from shared.ingest.splitting.passages import passages
+from shared.ingest.targets.azure_search.writer import AzureTarget
+from shared.ingest.targets.index_writer import Document, Unusable
 from tests.fake_service import Service
 from tests.filling import document, fill, run, service
 

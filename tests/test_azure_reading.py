@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from shared import errors
-from shared.chat import User
-from shared.overrides import Overrides
-from shared.retrieval import MOST_PICTURES
-from shared.retrieval.azure_fields import Fields
-from shared.retrieval.azure_search import AzureSearch
+from shared.chat import errors
+from shared.chat.overrides import Overrides
+from shared.chat.request import User
+from shared.retrieval.azure_search.field_mapping import Fields
+from shared.retrieval.azure_search.retriever import AzureSearch
+from shared.retrieval.base import MOST_PICTURES
 from tests.fake_search import Search, document
 from tests.filling import certificates, connected
 from tests.test_azure_search import DOCS, READERS, SELECT, USERS

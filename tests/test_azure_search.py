@@ -18,8 +18,8 @@ import pytest
 import trustme
 from azure.core.credentials import AccessToken
 
-from shared import errors
-from shared.retrieval.azure_search_client import NoRanker, make_client, translated
+from shared.chat import errors
+from shared.retrieval.azure_search.client import NoRanker, make_client, translated
 from tests.azurite import SignedIn
 from tests.fake_search import FIELDS, Search, document
 from tests.servers import OBEYING, SIGN_IN, Server, free_port, serving

@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.identity import NO_IDENTITY
-from shared.ingest.azure import AzureTarget
-from shared.ingest.azure_batches import MOST_ACTIONS, MOST_BYTES
-from shared.ingest.azure_documents import AT_ONCE
-from shared.ingest.azure_index import Shape, Vectorizer
-from shared.ingest.patience import meaning
-from shared.ingest.target import UNFINISHED, Document, Refused, Unusable
-from shared.names import decoded, encoded
-from shared.retrieval.azure_fields import Fields
+from shared.azure.identity import NO_IDENTITY
+from shared.chat.citation_paths import decoded, encoded
+from shared.ingest.targets.azure_search.batches import MOST_ACTIONS, MOST_BYTES
+from shared.ingest.targets.azure_search.documents import AT_ONCE
+from shared.ingest.targets.azure_search.index_definition import Shape, Vectorizer
+from shared.ingest.targets.azure_search.retry import meaning
+from shared.ingest.targets.azure_search.writer import AzureTarget
+from shared.ingest.targets.index_writer import UNFINISHED, Document, Refused, Unusable
+from shared.retrieval.azure_search.field_mapping import Fields
 from tests.fake_index import Index
 from tests.fake_service import Service
 from tests.filling import NOWHERE, Heard, document, fill, run, service

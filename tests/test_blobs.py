@@ -14,13 +14,13 @@ import azure.core.exceptions
 import azure.storage.blob
 import pytest
 
-from shared import errors
-from shared.azure_calls import translated
-from shared.bootstrap import HERE, start
-from shared.content.blobs import LARGEST_PICTURE, PIECE, Blobs, make_container, refusal
-from shared.content.kinds import kind as media_type
-from shared.ingest.blobs import Uploads, make_uploads
-from shared.ingest.target import Refused
+from shared.azure.error_mapping import translated
+from shared.bootstrap.build import HERE, start
+from shared.chat import errors
+from shared.files.blobs import LARGEST_PICTURE, PIECE, Blobs, make_container, refusal
+from shared.files.media_types import kind as media_type
+from shared.ingest.targets.blob_upload import Uploads, make_uploads
+from shared.ingest.targets.index_writer import Refused
 from tests.azurite import Home, SignedIn, needs_azurite
 from tests.servers import Server, serving
 from tests.upstream import Asked, Exchange, Step, upstream

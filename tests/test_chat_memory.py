@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 
-from shared import errors, rag
-from shared.auth import Access
-from shared.chat import ChatRequest, Context, Delta, Done, Message
-from shared.memory import Conversation, Interaction, Memory, Page, Said
-from shared.memory.kept import EMPTY, NOT_BEGUN, NOT_STORED, Keeper
-from shared.service import Service
+from shared.app.service import Service
+from shared.chat import errors
+from shared.chat.events import Context, Delta, Done
+from shared.chat.messages import Message
+from shared.chat.request import ChatRequest
+from shared.http.auth import Access
+from shared.memory.base import Conversation, Interaction, Memory, Page, Said
+from shared.memory.chat_history import EMPTY, NOT_BEGUN, NOT_STORED, Keeper
+from shared.rag import flow
 from tests.calls import ANNA, JSON, Got, ask, call, read
 from tests.fakes import (
     ANSWER,
@@ -203,7 +206,7 @@ def test_an_answer_has_one_context_then_its_deltas_then_one_done(
     request = ChatRequest((Message("user", "Hello?"),))
 
     async def kinds() -> list[type]:
-        events = rag.answer(engine(), request)
+        events = flow.answer(engine(), request)
         if where != "no memory":
             events = Keeper(memory, "local", conversation, streams).kept(request, events)
         return [type(event) async for event in events]

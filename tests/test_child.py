@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.ingest.child import PASSED, CannotStart, Limits, Reader
-from shared.ingest.pages import Unreadable
+from shared.ingest.document import Unreadable
+from shared.ingest.sandbox.process import PASSED, CannotStart, Limits, Reader
 from tests import making
 
 ROOT = Path(__file__).parent.parent

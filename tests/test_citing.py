@@ -8,9 +8,9 @@ from time import process_time
 
 import pytest
 
-from shared.chat import Context, Delta, Done, Event, Events, collect
-from shared.citing import Markers, by_number, numbered
-from shared.errors import Unavailable
+from shared.chat.errors import Unavailable
+from shared.chat.events import Context, Delta, Done, Event, Events, collect
+from shared.rag.citation_numbers import Markers, by_number, numbered
 from tests.fakes import PLUS, STANDARD
 
 PAGES = {"a[1].pdf": 1, "b.md": 2, "b.md#page=2": 3, "c": 4, "c][d": 5}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from shared import errors
+from shared.chat import errors
 from tests.servers import PATIENCE, Server
 from tests.test_servers import ended
 

@@ -11,7 +11,7 @@ import pytest
 import trustme
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from shared.connections import cause_of, is_dropped
+from shared.azure.connection_errors import cause_of, is_dropped
 from tests.servers import free_port
 from tests.upstream import Exchange, Step, head, piece, upstream
 

@@ -15,20 +15,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import function_app
-from shared.auth import Access
-from shared.bootstrap import HERE, build, start
-from shared.chat import Source
-from shared.content import File
-from shared.content.folder import PIECE, Folder
-from shared.content.kinds import handling
-from shared.content.names import candidates
-from shared.errors import ChatError, DeadlineExceeded, Misconfigured, NotFound, Unavailable
-from shared.http import Limits
-from shared.ingest.pages import Page
-from shared.ingest.split import passages
-from shared.names import decoded, encoded
-from shared.retrieval.local_index import LocalIndex
-from shared.service import Service
+from shared.app.service import Service
+from shared.bootstrap.build import HERE, build, start
+from shared.chat.citation_paths import decoded, encoded
+from shared.chat.errors import ChatError, DeadlineExceeded, Misconfigured, NotFound, Unavailable
+from shared.chat.events import Source
+from shared.files.base import File
+from shared.files.folder import PIECE, Folder
+from shared.files.media_types import handling
+from shared.http.auth import Access
+from shared.http.call import Limits
+from shared.ingest.document import Page
+from shared.ingest.splitting.passages import passages
+from shared.protocols.content.paths import candidates
+from shared.retrieval.sqlite.retriever import LocalIndex
 from shared.settings import read
 from tests.calls import Got, ask, call
 from tests.fakes import FakeRetriever, engine

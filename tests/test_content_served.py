@@ -15,8 +15,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from shared.bootstrap import HERE
-from shared.names import encoded
+from shared.bootstrap.build import HERE
+from shared.chat.citation_paths import encoded
 from tests.servers import PATIENCE, Server, serving
 from tests.test_content import link
 from tests.test_ingest_command import ingested

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import pytest
 from rs_bpe.bpe import openai
 
-from shared.ingest.child import FilePassages, Limits, Reader
-from shared.ingest.pages import Unreadable
-from shared.ingest.split import LIMIT
-from shared.tokens import count_tokens
+from shared.ingest.document import Unreadable
+from shared.ingest.sandbox.process import FilePassages, Limits, Reader
+from shared.ingest.splitting.passages import LIMIT
+from shared.text.tokens import count_tokens
 from tests.corpus import Corpus, make
 
 

@@ -20,10 +20,10 @@ from azure.cosmos.aio import ContainerProxy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared import errors
-from shared.memory import Memory, Page, Said, TooManyConversations
-from shared.memory.cosmos_client import Change, translated
-from shared.memory.cosmos_kept import ALL
+from shared.chat import errors
+from shared.memory.base import Memory, Page, Said, TooManyConversations
+from shared.memory.cosmos.client import Change, translated
+from shared.memory.cosmos.items import ALL
 from tests import azurite
 from tests.fake_cosmos import RESET, STALL, Cosmos, Item, answered, cosmos, failed, opened
 from tests.upstream import Exchange, Step, head, piece

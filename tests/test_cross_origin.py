@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from shared.bootstrap import build
+from shared.bootstrap.build import build
 from shared.settings import SettingsError, read
 from tests.calls import JSON, Got, ask, call
 from tests.servers import LAPTOP, OBEYING, SAMPLES, Server, serving

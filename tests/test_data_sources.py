@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.bootstrap import build
-from shared.chat import User
-from shared.data_source import Searched, narrowing
-from shared.door import Door
-from shared.errors import BadRequest
-from shared.overrides import Overrides
-from shared.service import Service
+from shared.app.service import Service
+from shared.bootstrap.build import build
+from shared.chat.errors import BadRequest
+from shared.chat.overrides import Overrides
+from shared.chat.request import User
+from shared.protocols.openai.routes import Door
+from shared.protocols.openai.search_scope import Searched, narrowing
 from shared.settings import read
 from tests.calls import CHAT_KEY, Got, ask, call
 from tests.fake_search import Search

@@ -11,18 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.bootstrap import HERE
-from shared.chat import Answer, ChatRequest, Delta, Done, Event, Message, collect
-from shared.followups import taken_out
-from shared.models import Model, ModelStream, Prompt
-from shared.models.demo_model import DemoModel
-from shared.models.leaning import leans
+from shared.bootstrap.build import HERE
+from shared.chat.events import Answer, Delta, Done, Event, collect
+from shared.chat.messages import Message
+from shared.chat.overrides import Overrides
+from shared.chat.request import ChatRequest
+from shared.models.base import Model, ModelStream, Prompt
+from shared.models.demo.model import DemoModel
+from shared.models.demo.question_resolution import leans
+from shared.models.demo.sentence_splitter import sentences
 from shared.models.router import Router
-from shared.models.splitting import sentences
-from shared.overrides import Overrides
-from shared.prompt import read_words
-from shared.rag import Rag, answer
-from shared.retrieval.local_index import LocalIndex, read_passages
+from shared.rag.flow import Rag, answer
+from shared.rag.followups import taken_out
+from shared.rag.prompt import read_words
+from shared.retrieval.sqlite.retriever import LocalIndex, read_passages
 
 MODEL: Model = DemoModel()
 CITED = re.compile(r"(\S.*?) \[([^\]]+)\]")
@@ -41,7 +43,7 @@ TABLE = (
 )
 LIST = "list.md: What to bring: - a passport - A bank card. - 2 photos"
 
-ASKS = (HERE / "prompts" / "followups.txt").read_text("utf-8")
+ASKS = (HERE / "rag" / "prompts" / "followups.txt").read_text("utf-8")
 
 
 def prompt(question: str, *sources: str, system: str = "", earlier: tuple[str, ...] = ()) -> Prompt:
@@ -340,7 +342,7 @@ def test_a_question_of_blanks_and_capitals_takes_no_time() -> None:
 def flagship() -> Answer:
     async def whole() -> Answer:
         with closing(LocalIndex(read_passages(HERE / "data" / "samples.jsonl"))) as index:
-            rag = Rag(index, Router.of(MODEL), read_words(HERE / "prompts"), Overrides())
+            rag = Rag(index, Router.of(MODEL), read_words(HERE / "rag" / "prompts"), Overrides())
             asked_too = Overrides(suggest_followup_questions=True)
             question = "What is included in my Northwind Health Plus plan that is not in standard?"
             request = ChatRequest((Message("user", question),), asked_too)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from shared.service import Service
+from shared.app.service import Service
 from tests.calls import JSON, QUESTION, Got, ask, call
 from tests.fakes import PLUS, FakeModel, FakeRetriever, engine
 from tests.gateways import events

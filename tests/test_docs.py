@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from shared.bootstrap import build
-from shared.overrides import OURS, Overrides
-from shared.service import ROUTES
+from shared.app.service import ROUTES
+from shared.bootstrap.build import build
+from shared.chat.overrides import OURS, Overrides
 from shared.settings import Settings
 from tests.calls import ask, call
 from tests.test_questions import measure

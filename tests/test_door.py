@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
-from shared import aog, errors
-from shared.auth import Access
-from shared.bootstrap import build
-from shared.chat import Delta, Done, ToolCall
-from shared.dialects.tools import MAX_BYTES
-from shared.door import Door
-from shared.models.demo_model import DemoModel
-from shared.service import Service
+from shared.app.service import Service
+from shared.bootstrap.build import build
+from shared.chat import errors
+from shared.chat.events import Delta, Done
+from shared.chat.messages import ToolCall
+from shared.http.auth import Access
+from shared.models.demo.model import DemoModel
+from shared.protocols.aog import routes as aog
+from shared.protocols.openai.routes import Door
+from shared.protocols.tool_calls import MAX_BYTES
 from shared.settings import read
 from tests.calls import ANNA, CHAT_KEY, JSON, Got, ask, call
 from tests.fakes import PLUS, STANDARD, FakeModel, FakeRetriever, engine

@@ -10,8 +10,8 @@ import ollama
 import pytest
 from ollama._types import ChatRequest
 
-from shared.models.flavors import merged
-from shared.models.flavors.ollama import arguments
+from shared.models.formats.base import merged
+from shared.models.formats.ollama import arguments
 from tests.calls import QUESTION, call
 from tests.gateways import (
     DATA,

@@ -8,8 +8,8 @@ from time import process_time
 
 import pytest
 
-from shared.chat import Answer, Delta, Done, collect
-from shared.followups import LONGEST, MOST_BLANK, Splitter, taken_out
+from shared.chat.events import Answer, Delta, Done, collect
+from shared.rag.followups import LONGEST, MOST_BLANK, Splitter, taken_out
 from tests.fakes import Played, play
 
 

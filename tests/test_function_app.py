@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import function_app
-from shared.http import Limits
-from shared.service import Service
+from shared.app.service import Service
+from shared.http.call import Limits
 from tests.calls import call
 from tests.fakes import FakeModel, engine
 

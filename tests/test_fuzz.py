@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shared.bootstrap import build
-from shared.overrides import Overrides
+from shared.bootstrap.build import build
+from shared.chat.overrides import Overrides
 from shared.settings import Settings
 from tests.calls import call, read
 

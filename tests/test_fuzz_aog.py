@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.bootstrap import build
+from shared.bootstrap.build import build
 from shared.settings import read as read_settings
 from tests.calls import read
 from tests.gateways import (

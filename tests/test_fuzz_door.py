@@ -8,11 +8,11 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.bootstrap import build
-from shared.data_source import Searched
-from shared.dialects.data_sources import SEARCHES
-from shared.door import Door
-from shared.service import Service
+from shared.app.service import Service
+from shared.bootstrap.build import build
+from shared.protocols.openai.data_sources import SEARCHES
+from shared.protocols.openai.routes import Door
+from shared.protocols.openai.search_scope import Searched
 from shared.settings import read as read_settings
 from tests.calls import ask, call, read
 from tests.fakes import engine

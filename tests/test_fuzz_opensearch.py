@@ -12,9 +12,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.bootstrap import build
-from shared.http import Call
-from shared.opensearch.routes import MEMORY, ROUTES
+from shared.bootstrap.build import build
+from shared.http.call import Call
+from shared.protocols.opensearch.routes import MEMORY, ROUTES
 from shared.settings import read as read_settings
 from tests.calls import Client, call, read
 from tests.servers import LAPTOP

@@ -14,15 +14,16 @@ from typing import TypeVar, cast
 import pytest
 from pypdf import PageObject
 
-from shared.chat import Delta, Done, ToolCall, collect
-from shared.ingest.kinds.pdf import page_text
-from shared.ingest.pages import Page
-from shared.ingest.split import cuts
-from shared.models.demo_model import followups
-from shared.models.flavors.openai import OPENAI
-from shared.models.leaning import asked
-from shared.models.reading import Reading, lines, whole
-from shared.models.splitting import sentences
+from shared.chat.events import Delta, Done, collect
+from shared.chat.messages import ToolCall
+from shared.ingest.document import Page
+from shared.ingest.readers.pdf import page_text
+from shared.ingest.splitting.passages import cuts
+from shared.models.demo.model import followups
+from shared.models.demo.question_resolution import asked
+from shared.models.demo.sentence_splitter import sentences
+from shared.models.formats.openai import OPENAI
+from shared.models.openai.stream_decoder import Reading, lines, whole
 from tests.fakes import play
 
 T = TypeVar("T")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from shared.auth import MAX_PRINCIPAL, Access
-from shared.chat import Source
-from shared.content.folder import Folder
-from shared.http import MAX_HEADER, without_long_headers
-from shared.service import Service
+from shared.app.service import Service
+from shared.chat.events import Source
+from shared.files.folder import Folder
+from shared.http.auth import MAX_PRINCIPAL, Access
+from shared.http.call import MAX_HEADER, without_long_headers
 from tests.calls import JSON, Got, ask, call
 from tests.fakes import FakeRetriever, engine
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from shared import errors
-from shared.bootstrap import build
-from shared.health import Health, Part
-from shared.service import Service
+from shared.app.service import Service
+from shared.bootstrap.build import build
+from shared.chat import errors
+from shared.http.health import Health, Part
 from shared.settings import read as read_settings
 from tests.calls import Got, call, read
 from tests.servers import SAMPLES

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from shared.content.kinds import kind
+from shared.files.media_types import kind
 from tests.azurite import Home, azurite, make_home, needs_azurite
 from tests.fake_search import Search
 from tests.packaging import cloned

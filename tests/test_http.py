@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from shared.http import MAX_CONTAINERS, Limits
-from shared.logs import NoQueries
-from shared.service import Service
+from shared.app.service import Service
+from shared.http.body import MAX_CONTAINERS
+from shared.http.call import Limits
+from shared.telemetry.access_log import NoQueries
 from tests.calls import QUESTION, Got, ask, call
 from tests.fakes import FakeModel, engine
 

@@ -10,14 +10,14 @@ from urllib.parse import unquote
 
 import pytest
 
-from shared.ingest.azure_clients import SearchClients
-from shared.ingest.azure_index import Shape, Vectorizer
-from shared.ingest.indexer import Outcome, Trouble, fill, refuse_acl, set_up
-from shared.ingest.indexer_parts import Plan
-from shared.ingest.patience import Patience
-from shared.ingest.serviced import metadata
-from shared.ingest.target import Refused, Unusable
-from shared.retrieval.azure_fields import Fields
+from shared.ingest.indexer.definitions import Plan
+from shared.ingest.indexer.run import metadata
+from shared.ingest.indexer.service import Outcome, Trouble, fill, refuse_acl, set_up
+from shared.ingest.targets.azure_search.clients import SearchClients
+from shared.ingest.targets.azure_search.index_definition import Shape, Vectorizer
+from shared.ingest.targets.azure_search.retry import Patience
+from shared.ingest.targets.index_writer import Refused, Unusable
+from shared.retrieval.azure_search.field_mapping import Fields
 from tests.fake_index import Index
 from tests.fake_indexers import IndexerService, ended
 from tests.filling import Heard, certificates, connected

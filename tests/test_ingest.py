@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from pypdf import PdfReader
 
-from shared.ingest.borders import pieces
-from shared.ingest.pages import Page
-from shared.ingest.read import read
+from shared.ingest.document import Page
+from shared.ingest.readers.file_reader import read
 from shared.ingest.samples import DATA, documents, file_passages, main, remake
-from shared.ingest.split import LIMIT, Passage, passages, split
-from shared.tokens import count_tokens
+from shared.ingest.splitting.boundaries import pieces
+from shared.ingest.splitting.passages import LIMIT, Passage, passages, split
+from shared.text.tokens import count_tokens
 
 DOCUMENTS = DATA / "documents"
 FILES = tuple(path.relative_to(DOCUMENTS).as_posix() for path in documents(DOCUMENTS))

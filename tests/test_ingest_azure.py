@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from shared.ingest.blobs import make_uploads
+from shared.ingest.targets.blob_upload import make_uploads
 from tests import making
 from tests.azurite import Home, SignedIn, azurite, make_home, needs_azurite
 from tests.fake_search import Search

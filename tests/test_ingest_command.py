@@ -17,18 +17,19 @@ from typing import Any
 
 import pytest
 
-from shared.chat import Source, User
-from shared.ingest import acl
-from shared.ingest.azure_index import Shape
-from shared.ingest.child import Reader
+from shared.chat.events import Source
+from shared.chat.overrides import Overrides
+from shared.chat.request import User
 from shared.ingest.enrich import Enrich
-from shared.ingest.folder import listing
-from shared.ingest.local import COMMIT_AFTER
-from shared.ingest.run import Run
-from shared.overrides import Overrides
-from shared.retrieval.azure_fields import Fields
-from shared.retrieval.local_index import LocalIndex
-from shared.retrieval.local_state import stamp
+from shared.ingest.pipeline import Run
+from shared.ingest.sandbox.process import Reader
+from shared.ingest.sources import acl
+from shared.ingest.sources.scan import listing
+from shared.ingest.targets.azure_search.index_definition import Shape
+from shared.ingest.targets.sqlite.writer import COMMIT_AFTER
+from shared.retrieval.azure_search.field_mapping import Fields
+from shared.retrieval.sqlite.connections import stamp
+from shared.retrieval.sqlite.retriever import LocalIndex
 from tests import corpus
 from tests.filling import run as in_azure
 from tests.filling import service

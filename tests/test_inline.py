@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import trustme
 
-from shared.bootstrap import build
+from shared.bootstrap.build import build
 from shared.settings import SettingsError, read
 from tests.calls import ask
 from tests.gateways import OpenAI, answered, chat, entry, listed, serving

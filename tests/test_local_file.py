@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from shared.chat import User
-from shared.errors import Misconfigured, TooManyRequests, Unavailable
-from shared.ingest.local import LocalTarget, Meta
-from shared.ingest.split import Passage
-from shared.ingest.target import Document
-from shared.overrides import Overrides
-from shared.retrieval import MOST_PICTURES, Found
-from shared.retrieval.local_index import Embedding, LocalIndex
+from shared.chat.errors import Misconfigured, TooManyRequests, Unavailable
+from shared.chat.overrides import Overrides
+from shared.chat.request import User
+from shared.ingest.splitting.passages import Passage
+from shared.ingest.targets.index_writer import Document
+from shared.ingest.targets.sqlite.writer import LocalTarget, Meta
+from shared.retrieval.base import MOST_PICTURES, Found
+from shared.retrieval.sqlite.retriever import Embedding, LocalIndex
 
 ROOT = Path(__file__).parent.parent
 PNG, JPEG = b"\x89PNG\r\n\x1a\n a picture", b"\xff\xd8\xff a photograph"

@@ -17,15 +17,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.bootstrap import HERE
-from shared.chat import Source, User
-from shared.errors import Unavailable
-from shared.overrides import Overrides
-from shared.retrieval import Found
-from shared.retrieval.local_index import LocalIndex, read_passages
-from shared.retrieval.local_search import RANKED, Asked, by_words
-from shared.retrieval.local_state import in_memory
-from shared.text import MOST_TERMS, any_of, match_terms, terms
+from shared.bootstrap.build import HERE
+from shared.chat.errors import Unavailable
+from shared.chat.events import Source
+from shared.chat.overrides import Overrides
+from shared.chat.request import User
+from shared.retrieval.base import Found
+from shared.retrieval.sqlite.connections import in_memory
+from shared.retrieval.sqlite.retriever import LocalIndex, read_passages
+from shared.retrieval.sqlite.search import RANKED, Asked, by_words
+from shared.text.terms import MOST_TERMS, any_of, match_terms, terms
 
 SAMPLES = HERE / "data" / "samples.jsonl"
 NOBODY = User()

@@ -20,12 +20,13 @@ from typing import Any
 
 import pytest
 
-from shared.chat import Source, User
-from shared.ingest.local import LocalTarget
-from shared.ingest.target import Document, Refused, Unusable
-from shared.overrides import Overrides
-from shared.retrieval.local_index import Embedding, LocalIndex
-from shared.retrieval.local_schema import Meta
+from shared.chat.events import Source
+from shared.chat.overrides import Overrides
+from shared.chat.request import User
+from shared.ingest.targets.index_writer import Document, Refused, Unusable
+from shared.ingest.targets.sqlite.writer import LocalTarget
+from shared.retrieval.sqlite.retriever import Embedding, LocalIndex
+from shared.retrieval.sqlite.schema import Meta
 from tests.local_runs import MODEL, WORDS, Folder, content, document, fill, passage, run
 
 ROUNDS, KILLS = 20, 5  # of the property: about a tenth of a second each kill

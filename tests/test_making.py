@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from shared.clients import Clients
-from shared.ingest.making import enrichment
+from shared.bootstrap.clients import Clients
+from shared.ingest.setup import enrichment
 from shared.settings import read
 
 SEEING = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_CHAT_MODEL": "gpt-4o"}

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shared.errors import BadRequest, NotFound
-from shared.memory import Memory, Page, Said
+from shared.chat.errors import BadRequest, NotFound
+from shared.memory.base import Memory, Page, Said
 from tests.fake_cosmos import Cosmos, cosmos
 from tests.stores import Opened, Time, in_cosmos, sqlite
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from shared.errors import ChatError, Misconfigured, Unavailable
-from shared.memory import Memory, Page, Retention, Said, TooManyConversations
-from shared.memory.sqlite import open_memory
-from shared.memory.sqlite_file import translated
+from shared.chat.errors import ChatError, Misconfigured, Unavailable
+from shared.memory.base import Memory, Page, Retention, Said, TooManyConversations
+from shared.memory.sqlite.connection import translated
+from shared.memory.sqlite.store import open_memory
 from tests.servers import ROOT
 from tests.stores import Time
 

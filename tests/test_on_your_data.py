@@ -13,10 +13,10 @@ from typing import Any, get_args
 import httpx
 import pytest
 
-from shared.bootstrap import build, start
-from shared.index_fields import FieldName
-from shared.retrieval.azure_fields import Fields
-from shared.service import Service
+from shared.app.service import Service
+from shared.bootstrap.build import build, start
+from shared.retrieval.azure_search.field_mapping import Fields
+from shared.retrieval.azure_search.search_fields import FieldName
 from shared.settings import SettingsError, read
 from tests.calls import CHAT_KEY, ask, call
 from tests.fake_search import Search

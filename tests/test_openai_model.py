@@ -13,14 +13,15 @@ import httpx2
 import openai
 import pytest
 
-from shared import errors
-from shared.bootstrap import build
-from shared.chat import Answer, Message, ToolCall, collect
-from shared.clients import Clients
-from shared.models import Prompt
-from shared.models.flavors.openai import known_of
-from shared.models.openai_client import embed, make_client, translated
-from shared.rag import checked
+from shared.bootstrap.build import build
+from shared.bootstrap.clients import Clients
+from shared.chat import errors
+from shared.chat.events import Answer, collect
+from shared.chat.messages import Message, ToolCall
+from shared.models.base import Prompt
+from shared.models.formats.openai import known_of
+from shared.models.openai.client import embed, make_client, translated
+from shared.rag.flow import checked
 from shared.settings import read
 from tests.calls import QUESTION, Got, call
 from tests.calls import read as read_reply
@@ -245,7 +246,7 @@ def test_a_call_that_cannot_be_read_is_an_answer_that_cannot(server: Upstream) -
 
 def test_what_the_environment_holds_for_the_sdk_does_not_go_out(server: Upstream) -> None:
     code = (
-        "import asyncio; from shared.models.openai_client import make_client\n"
+        "import asyncio; from shared.models.openai.client import make_client\n"
         "async def key(): return 'ours'\n"
         "async def main():\n"
         f"    client = make_client('{server.url}/v1', key)\n"
@@ -546,7 +547,7 @@ def test_the_two_limits_are_told_apart(server: Upstream) -> None:
 
 def test_a_model_on_this_machine_is_not_asked_by_a_proxy(server: Upstream) -> None:
     code = (
-        "import asyncio; from shared.models.openai_client import make_client\n"
+        "import asyncio; from shared.models.openai.client import make_client\n"
         "async def key(): return 'ours'\n"
         "async def main():\n"
         f"    client = make_client('{server.url}/v1', key)\n"

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from shared.auth import Access
-from shared.dialects.opensearch import MAX_CONTAINERS
-from shared.http import Limits
-from shared.opensearch.routes import ROUTES
-from shared.service import Service
+from shared.app.service import Service
+from shared.http.auth import Access
+from shared.http.call import Limits
+from shared.protocols.opensearch.memory_json import MAX_CONTAINERS
+from shared.protocols.opensearch.routes import ROUTES
 from tests.calls import ANNA, BEN, JSON, Client
 from tests.fakes import engine
 from tests.stores import built, remembering

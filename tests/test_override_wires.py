@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from shared.overrides import OURS, Overrides
+from shared.chat.overrides import OURS, Overrides
 from tests.fake_search import Search
 from tests.servers import SIGN_IN
 from tests.test_azure_search import app, ask, home, notes

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from shared.bootstrap import build
-from shared.overrides import OURS, Overrides
-from shared.service import Service
+from shared.app.service import Service
+from shared.bootstrap.build import build
+from shared.chat.overrides import OURS, Overrides
 from shared.settings import Settings
 from tests.calls import ask, call
 

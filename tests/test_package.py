@@ -18,8 +18,8 @@ import httpx
 import pytest
 import trustme
 
-from shared.bootstrap import HERE
-from shared.retrieval.local_index import LocalIndex, read_passages
+from shared.bootstrap.build import HERE
+from shared.retrieval.sqlite.retriever import LocalIndex, read_passages
 from tests.packaging import LISTED, cloned, copied, packaged
 from tests.run_fakes import Quoting, Searching
 from tests.servers import ROOT, Server, serving

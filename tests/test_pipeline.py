@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from shared import errors
-from shared.auth import Access
-from shared.chat import Delta, Done, Source
-from shared.dialects import opensearch_search as wire
-from shared.dialects.opensearch_source import fits
-from shared.http import Limits
-from shared.memory import Memory
-from shared.service import Service
+from shared.app.service import Service
+from shared.chat import errors
+from shared.chat.events import Delta, Done, Source
+from shared.http.auth import Access
+from shared.http.call import Limits
+from shared.memory.base import Memory
+from shared.protocols.opensearch import search_json as wire
+from shared.protocols.opensearch.source_filter import fits
 from tests.calls import ANNA, JSON, Client, Got, ask, call
 from tests.fakes import (
     ANSWER,

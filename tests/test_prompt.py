@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from shared.chat import Answer, ChatRequest, Message, collect
-from shared.errors import TooLong
-from shared.overrides import Overrides
-from shared.prompt import MESSAGE_TOKENS, for_answer, for_rewrite, turns
-from shared.rag import answer
+from shared.chat.errors import TooLong
+from shared.chat.events import Answer, collect
+from shared.chat.messages import Message
+from shared.chat.overrides import Overrides
+from shared.chat.request import ChatRequest
+from shared.rag.flow import answer
+from shared.rag.prompt import MESSAGE_TOKENS, for_answer, for_rewrite, turns
 from tests.fakes import PLUS, STANDARD, WORDS, FakeModel, FakeRetriever, engine
 
 QUESTION = Message("user", "one two three")

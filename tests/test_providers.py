@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from shared.bootstrap import build, start
-from shared.logs import hush
-from shared.models.provider import is_local
+from shared.bootstrap.build import build, start
+from shared.bootstrap.model_factory import is_local
 from shared.settings import SettingsError, read
+from shared.telemetry.access_log import hush
 from tests.calls import QUESTION, ask, call
 from tests.fakes import FakeModel
 from tests.gateways import (

@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shared.bootstrap import HERE
-from shared.chat import ChatRequest, Message, collect
-from shared.models.demo_model import DemoModel
+from shared.bootstrap.build import HERE
+from shared.chat.events import collect
+from shared.chat.messages import Message
+from shared.chat.overrides import Overrides
+from shared.chat.request import ChatRequest
+from shared.models.demo.model import DemoModel
 from shared.models.router import Router
-from shared.overrides import Overrides
-from shared.prompt import read_words
-from shared.rag import Rag, answer
-from shared.retrieval.local_index import LocalIndex, read_passages
+from shared.rag.flow import Rag, answer
+from shared.rag.prompt import read_words
+from shared.retrieval.sqlite.retriever import LocalIndex, read_passages
 
 QUESTIONS = Path(__file__).parent / "questions.jsonl"
 FLAGSHIP = "What is included in my Northwind Health Plus plan that is not in standard?"
@@ -71,7 +73,9 @@ async def measure() -> Score:
     asked: Counter[str] = Counter()
     wrong: list[tuple[str, str]] = []
     with closing(LocalIndex(read_passages(HERE / "data" / "samples.jsonl"))) as index:
-        rag = Rag(index, Router.of(DemoModel()), read_words(HERE / "prompts"), Overrides(top=3))
+        rag = Rag(
+            index, Router.of(DemoModel()), read_words(HERE / "rag" / "prompts"), Overrides(top=3)
+        )
         for line in map(json.loads, QUESTIONS.read_text("utf-8").splitlines()):
             questions = [*line.get("history", ()), line["question"]]
             text = await conversation(rag, questions)

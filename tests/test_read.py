@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from shared.ingest.kinds.html import as_markdown
-from shared.ingest.kinds.pictures import BYTES, MOST, SIDE
-from shared.ingest.pages import Content, Unreadable
-from shared.ingest.read import KINDS, read
-from shared.ingest.tables import blocks, table
+from shared.ingest.document import Content, Unreadable
+from shared.ingest.readers.file_reader import KINDS, read
+from shared.ingest.readers.html import as_markdown
+from shared.ingest.readers.image_files import BYTES, MOST, SIDE
+from shared.ingest.readers.tables import blocks, table
 from tests import making
 
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from shared import errors
-from shared.chat import Delta, Done
-from shared.models import Model
+from shared.app.service import Service
+from shared.chat import errors
+from shared.chat.events import Delta, Done
+from shared.chat.overrides import UNSET
+from shared.models.base import Model
 from shared.models.router import Provider, Router, Wish
-from shared.overrides import UNSET
-from shared.rag import Rag
-from shared.service import Service
+from shared.rag.flow import Rag
 from tests.calls import QUESTION, Got, ask, call
 from tests.fakes import PLUS, WORDS, FakeModel, FakeRetriever
 from tests.gateways import (

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from shared.chat import Delta, Done
-from shared.errors import BadRequest, ContentFiltered, Unavailable
-from shared.ingest import acl
-from shared.ingest.ahead import ahead, together
+from shared.chat.errors import BadRequest, ContentFiltered, Unavailable
+from shared.chat.events import Delta, Done
+from shared.ingest.concurrency import ahead, together
 from shared.ingest.enrich import BATCH, Describer, Enrich
-from shared.ingest.folder import listing
-from shared.ingest.run import AHEAD, Run, Summary
-from shared.ingest.split import VERSION, Passage
+from shared.ingest.pipeline import AHEAD, Run, Summary
+from shared.ingest.sources import acl
+from shared.ingest.sources.scan import listing
+from shared.ingest.splitting.passages import VERSION, Passage
 from tests.fake_target import FakeReader, FakeTarget
 from tests.fakes import FakeModel
 

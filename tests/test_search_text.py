@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from shared.bootstrap import build
-from shared.chat import User
-from shared.errors import BadRequest
-from shared.overrides import MAX_SEARCH_TEXT, Overrides
-from shared.retrieval import MAX_QUERY, shorten_query
-from shared.retrieval.limited import LimitedRetriever
-from shared.service import Service
+from shared.app.service import Service
+from shared.bootstrap.build import build
+from shared.chat.errors import BadRequest
+from shared.chat.overrides import MAX_SEARCH_TEXT, Overrides
+from shared.chat.request import User
+from shared.retrieval.base import MAX_QUERY, shorten_query
+from shared.retrieval.query_limits import LimitedRetriever
 from shared.settings import read
 from tests.calls import Got, ask, call
 from tests.fakes import PLUS, FakeModel, FakeRetriever, engine

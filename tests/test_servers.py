@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from shared import errors
+from shared.chat import errors
 from tests.servers import OBEYING, PATIENCE, Server, serving
 
 ROUTES = ["/chat", "/chat/stream", "/ask"]

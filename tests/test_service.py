@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from shared import errors
-from shared.bootstrap import build
-from shared.chat import Delta, Done, Usage
-from shared.http import Limits
-from shared.models import Prompt
+from shared.app.service import ROUTES, Service
+from shared.bootstrap.build import build
+from shared.chat import errors
+from shared.chat.events import Delta, Done, Usage
+from shared.http.call import Limits
+from shared.models.base import Prompt
 from shared.models.router import Provider, Router
-from shared.service import ROUTES, Service
 from shared.settings import Settings
 from tests.calls import JSON, QUESTION, Got, ask, call, read
 from tests.fakes import PLUS, FakeModel, FakeRetriever, Played, engine

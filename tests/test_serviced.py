@@ -9,12 +9,12 @@ from typing import TypeVar
 
 import pytest
 
-from shared.ingest.blobs import Uploads, make_uploads
-from shared.ingest.folder import listing
-from shared.ingest.making import Options
-from shared.ingest.pages import MEGABYTE
-from shared.ingest.serviced import Uploaded, upload
-from shared.ingest.target import Refused
+from shared.ingest.document import MEGABYTE
+from shared.ingest.indexer.run import Uploaded, upload
+from shared.ingest.setup import Options
+from shared.ingest.sources.scan import listing
+from shared.ingest.targets.blob_upload import Uploads, make_uploads
+from shared.ingest.targets.index_writer import Refused
 from tests.azurite import SignedIn, azurite, make_home, needs_azurite
 from tests.test_ingest_command import ingested, write
 

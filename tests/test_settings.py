@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from shared.bootstrap import start
-from shared.service import Service
+from shared.app.service import Service
+from shared.bootstrap.build import start
 from shared.settings import Settings, SettingsError, read
 from tests import fakes
 from tests.calls import ask, call

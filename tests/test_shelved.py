@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from shared.content.blobs import FILES, PICTURES
-from shared.ingest.azure import AzureTarget
-from shared.ingest.blobs import make_uploads
-from shared.ingest.pages import Page, Picture
-from shared.ingest.shelved import Shelved
-from shared.ingest.split import passages
-from shared.ingest.target import UNFINISHED, Document, Refused
+from shared.files.blobs import FILES, PICTURES
+from shared.ingest.document import Page, Picture
+from shared.ingest.splitting.passages import passages
+from shared.ingest.targets.azure_search.writer import AzureTarget
+from shared.ingest.targets.blob_upload import make_uploads
+from shared.ingest.targets.index_writer import UNFINISHED, Document, Refused
+from shared.ingest.targets.indexed_files import Shelved
 from tests.azurite import Home, SignedIn, needs_azurite
 from tests.fake_service import Service
 from tests.filling import run, service

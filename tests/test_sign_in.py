@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from shared.door import ROUTES as DOOR
+from shared.protocols.openai.routes import ROUTES as DOOR
 from tests.isolation import app_copy
 from tests.servers import LAPTOP, SIGN_IN
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.ingest.borders import OVERLAP
-from shared.ingest.pages import Page, Picture, Unreadable
-from shared.ingest.split import LIMIT, Cut, cuts, described, passages, split
-from shared.tokens import count_tokens
+from shared.ingest.document import Page, Picture, Unreadable
+from shared.ingest.splitting.boundaries import OVERLAP
+from shared.ingest.splitting.passages import LIMIT, Cut, cuts, described, passages, split
+from shared.text.tokens import count_tokens
 
 LANGUAGES = {
     "English": "The plan covers emergency room visits at any hospital. Each one costs $150. ",

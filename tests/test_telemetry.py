@@ -18,14 +18,14 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from shared import errors
-from shared.bootstrap import start
-from shared.chat import Delta, Done
-from shared.http import Limits
-from shared.open_telemetry import Tracing
-from shared.rag import Rag
-from shared.service import Service
-from shared.spans import SILENCE
+from shared.app.service import Service
+from shared.bootstrap.build import start
+from shared.chat import errors
+from shared.chat.events import Delta, Done
+from shared.http.call import Limits
+from shared.rag.flow import Rag
+from shared.telemetry.open_telemetry import Tracing
+from shared.telemetry.spans import SILENCE
 from tests.calls import JSON, QUESTION, call, read
 from tests.fakes import FakeModel, FakeRetriever, engine
 from tests.servers import OBEYING, ROOT, serving

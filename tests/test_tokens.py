@@ -9,7 +9,7 @@ from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits
 import pytest
 from rs_bpe.bpe import openai
 
-from shared.tokens import SLICE, count_tokens
+from shared.text.tokens import SLICE, count_tokens
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = ROOT / "shared" / "data" / "documents"

@@ -14,11 +14,11 @@ import httpx
 import pytest
 import trustme
 
-from shared.ingest import acl
-from shared.ingest.child import Reader
 from shared.ingest.enrich import Enrich
-from shared.ingest.folder import listing
-from shared.ingest.run import Run
+from shared.ingest.pipeline import Run
+from shared.ingest.sandbox.process import Reader
+from shared.ingest.sources import acl
+from shared.ingest.sources.scan import listing
 from tests.fake_search import Search
 from tests.filling import run as in_azure
 from tests.filling import service

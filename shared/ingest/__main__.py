@@ -13,7 +13,7 @@ LACKS = (
 def main() -> int:
     """The exit status."""
     try:
-        from shared.ingest.command import main as run
+        from shared.ingest.cli import main as run
     except ModuleNotFoundError as missing:
         print(LACKS.format(name=missing.name, python=sys.executable), file=sys.stderr)
         return 1

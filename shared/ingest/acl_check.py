@@ -8,11 +8,11 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from unicodedata import normalize
 
-from shared.clients import Clients
-from shared.ingest.acl import NAME, Acl, AclError, matches
-from shared.ingest.folder import Listing
-from shared.ingest.making import Options, Say, check_fields, embedded, searched
-from shared.ingest.target import Target
+from shared.bootstrap.clients import Clients
+from shared.ingest.setup import Options, Say, check_fields, embedded, searched
+from shared.ingest.sources.acl import NAME, Acl, AclError, matches
+from shared.ingest.sources.scan import Listing
+from shared.ingest.targets.index_writer import Target
 from shared.settings import Settings
 
 MISSING_RULES = (

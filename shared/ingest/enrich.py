@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from shared.chat import Message, collect
-from shared.errors import BadRequest
-from shared.images import data_url
-from shared.ingest.ahead import together
-from shared.ingest.split import Passage, described
-from shared.models import Model, Prompt
-from shared.rag import checked
-from shared.retrieval import Embed
+from shared.chat.errors import BadRequest
+from shared.chat.events import collect
+from shared.chat.image_types import data_url
+from shared.chat.messages import Message
+from shared.ingest.concurrency import together
+from shared.ingest.splitting.passages import Passage, described
+from shared.models.base import Model, Prompt
+from shared.rag.flow import checked
+from shared.retrieval.base import Embed
 
 Vectors = tuple[Sequence[float], ...]
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
-from shared.ingest.pages import Unreadable
-from shared.ingest.read import read
-from shared.ingest.split import Passage, passages
+from shared.ingest.document import Unreadable
+from shared.ingest.readers.file_reader import read
+from shared.ingest.splitting.passages import Passage, passages
 
 DATA = Path(__file__).parent.parent / "data"
 

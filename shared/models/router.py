@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from shared.errors import (
+from shared.chat.errors import (
     BadRequest,
     ChatError,
     DeadlineExceeded,
@@ -19,9 +19,9 @@ from shared.errors import (
     TooManyRequests,
     Unavailable,
 )
-from shared.models import Model
-from shared.models.choice import Choice, Fallback
-from shared.overrides import Policy
+from shared.chat.overrides import Policy
+from shared.models.base import Model
+from shared.models.fallback import Choice, Fallback
 
 Side = Literal["local", "remote"]
 Inline = Callable[[Mapping[str, Any], str | None], Model]

@@ -1,0 +1,1 @@
+"""Dispatches calls, writes responses and streams. May import `protocols` and what these may."""

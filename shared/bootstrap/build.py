@@ -1,0 +1,236 @@
+"""`build(settings) -> Service`: the only file that chooses and makes adapters."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from shared import settings as configuration
+from shared.app.service import Service
+from shared.bootstrap.clients import Clients
+from shared.bootstrap.import_string import imported
+from shared.bootstrap.model_factory import router
+from shared.chat.overrides import Overrides
+from shared.files.base import Files
+from shared.http.auth import Access
+from shared.http.call import Limits
+from shared.http.cross_origin import CrossOriginPolicy
+from shared.http.health import Health, Part
+from shared.memory.base import Memory, Retention
+from shared.models.router import Router
+from shared.protocols.openai.routes import Door
+from shared.protocols.openai.search_scope import Searched
+from shared.rag.flow import Rag
+from shared.rag.prompt import read_words
+from shared.retrieval.base import Retriever
+from shared.retrieval.query_limits import LimitedRetriever
+from shared.settings import Settings, SettingsError
+from shared.telemetry.spans import SILENCE, Tracer
+
+HERE = Path(__file__).parent.parent
+EXPORTERS = {"azure-monitor": "azure.monitor.opentelemetry.exporter:AzureMonitorTraceExporter"}
+SAMPLES = "samples"  # what INDEX_FILE says where they shall answer in any case
+
+OPEN_INDEX = (
+    "AZURE_SEARCH_FIELDS names no field that says who may see what, and sign-in is on: set "
+    "AZURE_SEARCH_INDEX_PUBLIC to true where whoever may call may see every document"
+)
+
+log = logging.getLogger("chat")
+
+
+def start(environment: Mapping[str, str]) -> Service:
+    """The service for an environment; one that only says what is wrong where it cannot be made.
+
+    An app that fails to load tells its operator nothing.
+    """
+    try:
+        service = build(configuration.read(environment))
+        parts = service.health.names.items()
+        log.info("start: %s", " ".join(f"{kind}={name}" for kind, name in parts))
+        return service
+    except SettingsError as wrong:
+        for problem in wrong.problems:
+            log.error("settings: %s", problem, exc_info=wrong.__cause__)
+        return Service(problems=wrong.problems)
+    except Exception as failure:
+        log.error("start failed", exc_info=failure)
+        return Service(problems=("The app could not start; its log names the cause.",))
+
+
+def build(settings: Settings) -> Service:
+    """The service that the settings ask for. Imports the adapters they name, and no other.
+
+    Raises SettingsError.
+    """
+    clients = Clients(settings)
+    models, retriever = router(clients), _retriever(clients)
+    files, memory = _files(clients, retriever), _memory(clients)
+    return Service(
+        files=files,
+        memory=memory,
+        index=settings.search_index or "documents",
+        engine=_rag(settings, models, retriever),
+        access=Access(settings.sign_in, settings.force_security_filters, alone=settings.on_laptop),
+        door=Door(
+            settings.chat_api_key.get_secret_value() if settings.chat_api_key else None,
+            open=settings.on_laptop,
+            search=_searched(settings),
+        ),
+        links=settings.links,
+        cross_origin=_cross_origin(settings) if settings.on_laptop else None,
+        tracer=_tracer(settings),
+        limits=Limits(
+            settings.json_limit,
+            settings.form_limit,
+            settings.answer_seconds,
+            settings.memory_seconds,
+        ),
+        health=_health(clients, models, index=retriever, files=files, memory=memory),
+    )
+
+
+def _rag(settings: Settings, models: Router, retriever: Retriever) -> Rag:
+    """What an answer is made with."""
+    return Rag(
+        LimitedRetriever(retriever),
+        models,
+        read_words(HERE / "rag" / "prompts"),
+        Overrides(top=settings.default_top, temperature=settings.default_temperature),
+        settings.allow_client_prompts,
+        rewrite_seconds=settings.answer_seconds / 4,
+    )
+
+
+def _health(clients: Clients, models: Router, **parts: Retriever | Files | Memory | None) -> Health:
+    """What `/health` tells of the parts that there are."""
+    model = models.default
+    told = {"model": Part(model.name, model.ready)}
+    told |= {kind: Part(part.name, part.ready) for kind, part in parts.items() if part is not None}
+    for other in models.others:
+        told[f"model of {other.name}"] = Part(other.model(None).name, other.model(None).ready)
+    if name := clients.embedding_model:
+        told["vectors"] = Part(name, clients.embed_ready)
+    return Health(told)
+
+
+def _retriever(clients: Clients) -> Retriever:
+    if clients.settings.search_endpoint:
+        return _azure_search(clients)
+    if clients.settings.index_file == SAMPLES:
+        return _samples()
+    path = HERE.parent / clients.settings.index_file
+    if path.is_file():
+        return _embedded(clients, path)
+    if configuration.is_given(clients.settings, "INDEX_FILE"):
+        problem = "INDEX_FILE names a file that is not there: `make index DOCS=folder` makes it"
+        raise SettingsError((problem,))
+    return _samples()
+
+
+def _samples() -> Retriever:
+    from shared.retrieval.sqlite.retriever import LocalIndex, read_passages
+
+    data = HERE / "data"
+    return LocalIndex(read_passages(data / "samples.jsonl"), documents=data / "documents")
+
+
+def _embedded(clients: Clients, path: Path) -> Retriever:
+    from shared.retrieval.sqlite.retriever import Embedding, LocalIndex
+
+    model, embed = clients.embedding_model, clients.embed
+    return LocalIndex.open(path, Embedding(model, embed) if model and embed else None)
+
+
+def _azure_search(clients: Clients) -> Retriever:
+    from shared.retrieval.azure_search.client import make_client
+    from shared.retrieval.azure_search.field_mapping import Fields
+    from shared.retrieval.azure_search.retriever import AzureSearch
+
+    settings = clients.settings
+    names = ("AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX")
+    endpoint, index = configuration.required(settings, *names)
+    fields = Fields(**(settings.search_fields or {}))
+    if settings.sign_in and not fields.restricting and not settings.search_public:
+        raise SettingsError((OPEN_INDEX,))
+    return AzureSearch(
+        client=make_client(endpoint, index, clients.identity),
+        fields=fields,
+        seconds=settings.search_seconds,
+        embed=None if settings.search_vectorizer else clients.embed,
+        vectorizer=settings.search_vectorizer,
+        ranking=settings.search_ranking,
+        pictures=clients.blobs.picture if clients.blobs else None,
+    )
+
+
+def _searched(settings: Settings) -> Searched:
+    """What a request may say of the one index that is searched."""
+    names = settings.search_fields or {}
+    return Searched(
+        settings.search_endpoint,
+        settings.search_index,
+        filters=settings.allow_client_filters,
+        private=tuple(names.get(name, name) for name in ("oids", "groups")),
+        scores=settings.strictness_scores,
+    )
+
+
+def _cross_origin(settings: Settings) -> CrossOriginPolicy:
+    """Which pages may call the app on a laptop."""
+    return CrossOriginPolicy(
+        settings.allowed_origins, settings.codespace, settings.codespaces_domain
+    )
+
+
+def _memory(clients: Clients) -> Memory | None:
+    """Where conversations are kept; None where they are not."""
+    settings = clients.settings
+    retention = Retention(settings.memory_keeps, settings.max_conversations)
+    if settings.cosmos_endpoint:
+        from shared.memory.cosmos.client import Place
+        from shared.memory.cosmos.store import open_cosmos
+
+        place = Place(settings.cosmos_endpoint, settings.cosmos_database, settings.cosmos_container)
+        seconds = settings.memory_seconds
+        return open_cosmos(place, clients.identity, retention, seconds)
+    if settings.memory_file:
+        from shared.memory.sqlite.store import open_memory
+
+        path, seconds = HERE.parent / settings.memory_file, settings.memory_seconds
+        return open_memory(path, retention, seconds)
+    return None
+
+
+def _tracer(settings: Settings) -> Tracer:
+    """Who collects spans: the exporter that the settings name, or nobody. Raises SettingsError."""
+    name = settings.trace_exporter
+    if name is None:
+        return SILENCE
+    from shared.telemetry.open_telemetry import Tracing
+
+    exporter = imported("TRACE_EXPORTER", EXPORTERS.get(name, name), EXPORTERS)
+    try:
+        return Tracing(exporter(), settings.trace_ratio)
+    except Exception as failure:  # whatever it needs and reads from the environment by itself
+        problem = "TRACE_EXPORTER names an exporter that cannot be made: the log says why"
+        raise SettingsError((problem,)) from failure
+
+
+def _files(clients: Clients, retriever: Retriever) -> Files | None:
+    """The files behind citations: a container's, a folder's, or none. Raises SettingsError."""
+    if clients.blobs is not None:
+        return clients.blobs
+    from shared.files.folder import Folder, FolderOf
+    from shared.retrieval.sqlite.retriever import LocalIndex
+
+    settings = clients.settings
+    if settings.documents_path:
+        folder = HERE.parent / settings.documents_path  # from the app's own folder, if relative
+        if not folder.is_dir():
+            raise SettingsError(("DOCUMENTS_PATH must be a folder that exists",))
+        return Folder(folder)
+    if not isinstance(retriever, LocalIndex):
+        return None
+    return FolderOf(lambda: retriever.documents)

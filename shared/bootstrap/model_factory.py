@@ -1,0 +1,158 @@
+"""Which models are there? Those that the settings ask for, and the making of each."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from shared import settings as configuration
+from shared.bootstrap.clients import Clients
+from shared.bootstrap.import_string import imported
+from shared.bootstrap.provider_factory import inline, listed, traits_of
+from shared.models.base import Model
+from shared.models.router import Provider, Router, Side
+from shared.settings import SettingsError
+
+CHAT = "/chat/completions"
+
+
+def _demo(_clients: Clients) -> Provider:
+    from shared.models.demo.model import DemoModel
+
+    model = DemoModel()
+    told = _told("demo", "demo", model.name, model.max_prompt_tokens)
+    return _alone(model, told)
+
+
+def _azure_openai(clients: Clients) -> Provider:
+    names = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_CHAT_DEPLOYMENT")
+    given, name = configuration.required(clients.settings, *names)
+    base = f"{given.removesuffix('/v1').removesuffix('/openai')}/openai/v1"
+    hint = "does the app's identity have the role Cognitive Services OpenAI User on it?"
+    return _language_model(
+        clients, clients.azure_openai, base, name, ("azure-openai", "remote", hint)
+    )
+
+
+def _openai(clients: Clients) -> Provider:
+    names = ("OPENAI_BASE_URL", "OPENAI_CHAT_MODEL")
+    base, name = configuration.required(clients.settings, *names)
+    side: Side = "local" if is_local(base) else "remote"
+    row = ("openai", side, "is OPENAI_API_KEY right?")
+    return _language_model(clients, clients.openai, base, name, row)
+
+
+def is_local(url: str) -> bool:
+    """Whether the host of an address is this machine, or one of a private network."""
+    host = urlsplit(url).hostname or ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+    return address.is_loopback or address.is_private
+
+
+def _language_model(
+    clients: Clients, client: Any, base: str, name: str, row: tuple[str, Side, str]
+) -> Provider:
+    """A provider of the one model that settings of its own name."""
+    from shared.models.formats.openai import OPENAI, known_of, limits
+    from shared.models.openai.http_model import ServedModel
+
+    settings, (provider, side, hint) = clients.settings, row
+    reasoning, seeing = known_of(name)
+    traits = traits_of(
+        settings,
+        name,
+        asked=name,
+        reasoning=reasoning if settings.reasoning is None else settings.reasoning,
+        seeing=seeing if settings.vision is None else settings.vision,
+        effort=settings.reasoning_effort,
+        hint=hint,
+    )
+    url = base.rstrip("/") + CHAT
+    keyed = provider == "azure-openai" or settings.openai_api_key is not None
+    more = {"service_source": side, "url": url, "auth_type": "apikey" if keyed else "none"}
+    told = _told(provider, "openai", name, settings.prompt_tokens, **more)
+    return _alone(ServedModel(client, url, OPENAI, traits, limits(traits)), told)
+
+
+def _told(name: str, flavor: str, model: str, tokens: int, **more: Any) -> dict[str, Any]:
+    """What is told of a provider that settings of its own make: as of one of the list."""
+    return {
+        "provider_name": name,
+        "service_name": "chat",
+        "service_source": "local",
+        "desc": "",
+        "method": "POST",
+        "url": "",
+        "flavor": flavor,
+        "properties": {"max_input_tokens": tokens, "supported_response_mode": ["stream", "sync"]},
+        "auth_type": "none",
+        "extra_headers": {},
+        "extra_json_body": {},
+        "status": 1,
+        "models": [model],
+        "allow_to_select_model": True,
+        **more,
+    }
+
+
+def _alone(model: Model, told: Mapping[str, Any]) -> Provider:
+    name, side = told["provider_name"], told["service_source"]
+    return Provider(name, side, lambda _: model, models=(model.name,), card=told)
+
+
+# The models by name. Any other is `package.module:factory`, a function Settings -> Model.
+MODELS: Mapping[str, Callable[[Clients], Provider]] = {
+    "demo": _demo,
+    "azure-openai": _azure_openai,
+    "openai": _openai,
+}
+
+
+def router(clients: Clients) -> Router:
+    """The models that there are, and the choice among them. Raises SettingsError."""
+    settings = clients.settings
+    more = (listed(clients, each) for each in settings.providers)
+    providers = [*_configured(clients), *more]
+    names = [one.name for one in providers]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        problem = f"MODEL_PROVIDERS must not name a provider {twice[0]}: the settings make one"
+        raise SettingsError((problem,))
+    if not any(one.available for one in providers):
+        raise SettingsError(("MODEL_PROVIDERS must have a provider with status 1",))
+    seconds = min(settings.local_seconds, settings.answer_seconds / 2)  # so that another has time
+    return Router(providers, settings.policy, inline(clients), seconds)
+
+
+def chat_model(clients: Clients) -> Model:
+    """The first model that settings of its own make: of a listed one nobody knows what it sees."""
+    made = _configured(clients)
+    return (made[0] if made else _demo(clients)).model(None)
+
+
+def _configured(clients: Clients) -> list[Provider]:
+    """The providers that settings of their own make; the demo model where there is no other."""
+    settings = clients.settings
+    if settings.chat_model:
+        return [_named(clients, settings.chat_model)]
+    there = [
+        name
+        for name, given in (
+            ("azure-openai", settings.azure_openai_endpoint),
+            ("openai", settings.openai_base_url),
+        )
+        if given
+    ]
+    return [MODELS[name](clients) for name in there or (() if settings.providers else ("demo",))]
+
+
+def _named(clients: Clients, name: str) -> Provider:
+    known = MODELS.get(name)
+    if known is not None:
+        return known(clients)
+    model: Model = imported("CHAT_MODEL", name, MODELS)(clients.settings)
+    return _alone(model, _told("custom", "custom", model.name, model.max_prompt_tokens))

@@ -1,0 +1,100 @@
+"""A chat request, in the same form for every protocol, and the user who sent it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from shared.chat.messages import Message
+from shared.chat.overrides import UNSET, Overrides
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks, as the platform's sign-in says; nobody in particular without it."""
+
+    oid: str | None = None
+    groups: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+
+    @property
+    def signed_in(self) -> bool:
+        """Whether it is somebody."""
+        return self.oid is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """What was asked, whatever protocol it came by. The last words of the user are the question.
+
+    An earlier message without content is an answer that was broken off: it is kept in its place
+    and counts for nothing. `state` is any JSON value; it goes back unchanged. `created` is in
+    Unix seconds.
+
+    `tools` are offered to the model, each as OpenAI's chat completions describe a tool. `options`
+    are for a model that takes them, by the names of its client's protocol. `remote` is the remote
+    provider to ask where one is asked: its name, or a description of one. `verbatim`: the messages
+    are the model's as they are, behind our instructions. Without `retrieval` nothing is searched.
+    `data_source` is where it asks to search. Not `in_scope`: the model may know more than the
+    sources. `lenient`: instructions of a client's that may not act are left out, and a note says
+    so. `notes` are sentences about what was left out by now. `links` is what links to documents
+    begin with.
+    """
+
+    messages: tuple[Message, ...]
+    overrides: Overrides = UNSET
+    state: Any = None
+    user: User = User()
+    id: str = ""
+    created: int = 0
+    tools: tuple[Mapping[str, Any], ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    remote: str | Mapping[str, Any] | None = None
+    verbatim: bool = False
+    retrieval: bool = True
+    data_source: DataSource | None = None
+    in_scope: bool = True
+    lenient: bool = False
+    notes: tuple[str, ...] = ()
+    links: str = ""
+
+    @property
+    def place(self) -> int:
+        """Where the question stands: behind it there are tools' results, or nothing."""
+        said = (
+            index
+            for index, message in enumerate(self.messages)
+            if message.role == "user" and message.content.strip()
+        )
+        return max(said, default=len(self.messages) - 1)
+
+    @property
+    def question(self) -> str:
+        """The last words of the user."""
+        return self.messages[self.place].content
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """Everything said before the question, the client's own instructions left out."""
+        said = (m for m in self.messages[: self.place] if m.role != "system")
+        return tuple(m for m in said if m.content.strip() or m.images or m.tool_calls)
+
+    @property
+    def instructions(self) -> tuple[str, ...]:
+        """The client's own instructions: its `system` messages, in order."""
+        return tuple(m.content for m in self.messages if m.role == "system" and m.content.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class DataSource:
+    """Where a request asks to search, and how, as far as the deployment has a say in that.
+
+    `strictness` is 1, for passages that fit badly too, to 5. `filter` is OData, as its client wrote
+    it.
+    """
+
+    endpoint: str
+    index: str
+    strictness: int
+    filter: str | None = None

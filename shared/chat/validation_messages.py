@@ -1,0 +1,63 @@
+"""What pydantic found wrong, said in our own words: one sentence for each of its error types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+SHOWN = 3  # errors named in one sentence; the rest show when these are mended
+
+
+def named(failure: ValidationError, place: Callable[[str], str]) -> str:
+    """What is wrong, each with the place that `place` makes of its path."""
+    errors = failure.errors(include_url=False, include_input=False)
+    told = [f"{place(_path(error['loc']))}: {sentence(error)}" for error in errors[:SHOWN]]
+    return "; ".join(told)
+
+
+def _path(location: Sequence[int | str]) -> str:
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return "".join(parts).removeprefix(".")
+
+
+# {} are pydantic's own facts about the error, numbers or names of ours, never the value given.
+SENTENCES: Mapping[str, str] = {
+    "missing": "is required",
+    "string_type": "must be a string",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "literal_error": "must be one of {expected}",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be {ge} or more",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be {le} or less",
+    "finite_number": "must be a number within the range of numbers",
+    "value_error": "{error}",
+    "extra_forbidden": "is not known here",
+    "string_pattern_mismatch": "must be one word, such as an id of Entra ID",
+    "json_invalid": "must be JSON",
+    "too_long": "must have {max_length} entries at most",
+    "too_short": "must not be empty",
+    "string_too_long": "must have {max_length} characters at most",
+    "string_too_short": "must not be empty",
+}
+
+
+def sentence(error: Mapping[str, Any]) -> str:
+    """What is wrong with the value that one of `ValidationError.errors()` is about."""
+    facts = {name: _plain(value) for name, value in error.get("ctx", {}).items()}
+    return SENTENCES.get(error["type"], "has a wrong value").format(**facts)
+
+
+def _plain(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,153 @@
+"""The files of a container in Azure Blob storage, and the pictures of passages, by identity."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+from azure.core import MatchConditions
+from azure.core.exceptions import HttpResponseError
+from azure.core.pipeline.policies import AsyncRetryPolicy
+from azure.storage.blob.aio import BlobClient, ContainerClient
+
+from shared.azure import retry_after
+from shared.azure.error_mapping import ShortWaits, translated
+from shared.chat.errors import Misconfigured, NotFound, TooManyRequests, Unavailable
+from shared.chat.image_types import data_url
+from shared.files.base import CHANGED, LATE, File, Pieces
+
+FILES, PICTURES = "files/", "pictures/"
+PIECE = 1024 * 1024  # bytes of one request, and of memory for one stream
+LARGEST_PICTURE = 4 * 1024 * 1024  # bytes; a larger one is none
+CONNECT_SECONDS, READ_SECONDS = 5, 30
+
+_PASSAGE = re.compile(r"[\w=-]{1,1000}", re.ASCII)  # what the id of a passage is made of
+
+
+class InStorage(AsyncRetryPolicy):  # type: ignore[type-arg]
+    """A retry policy in the pipeline of storage, where it has a part in the SDK's bookkeeping."""
+
+    async def send(self, request: Any) -> Any:
+        """Send a request until it is done. The SDK reads the response's `location_mode`."""
+        options = request.context.options
+        mode = options.pop("location_mode", None)
+        for name in ("hosts", "retry_to_secondary"):
+            options.pop(name, None)
+        response = await super().send(request)
+        response.http_response.location_mode = mode
+        return response
+
+
+class StorageWaits(InStorage, ShortWaits):
+    """One retry, as for the search."""
+
+
+def make_container(
+    endpoint: str, container: str, credential: Any, **options: Any
+) -> ContainerClient:
+    """The client of a container, made once a worker. `options` are the SDK's own."""
+    settings: dict[str, Any] = {
+        "retry_policy": StorageWaits(),
+        "connection_timeout": CONNECT_SECONDS,
+        "read_timeout": READ_SECONDS,
+        "max_single_get_size": PIECE,
+        "max_chunk_get_size": PIECE,
+    }
+    return ContainerClient(endpoint, container, credential, **(settings | options))
+
+
+@dataclass(frozen=True, slots=True)
+class Blobs:
+    """What lies in a container. `seconds` is how long one request may take."""
+
+    container: ContainerClient
+    seconds: float
+    name: ClassVar[str] = "blobs"
+
+    async def ready(self) -> None:
+        """Ask for the container. Raises ChatErrors."""
+        async with self._asking():
+            await self.container.get_container_properties()
+
+    async def open(self, name: str) -> File:
+        """The file of that name. Raises NotFound and other ChatErrors."""
+        blob = self.container.get_blob_client(FILES + name)
+        async with self._asking():
+            found = await blob.get_blob_properties()
+            read = partial(self._pieces, blob, found.etag)
+            return File(found.size, found.etag, found.last_modified.timestamp(), read)
+
+    async def picture(self, passage: str) -> str | None:
+        """The picture of the passage of that id as a data URL; None where there is none."""
+        if not _PASSAGE.fullmatch(passage):
+            return None
+        blob = self.container.get_blob_client(PICTURES + passage)
+        try:
+            data = await self._part(blob, 0, LARGEST_PICTURE + 1)
+        except NotFound:
+            return None
+        return data_url(data) if len(data) <= LARGEST_PICTURE else None
+
+    async def _pieces(self, blob: BlobClient, etag: str, start: int, stop: int) -> Pieces:
+        while start < stop:
+            size = min(PIECE, stop - start)
+            piece = await self._part(blob, start, size, etag)
+            if not piece:
+                raise Unavailable(CHANGED)
+            start += len(piece)
+            yield piece
+
+    async def _part(
+        self, blob: BlobClient, start: int, size: int, etag: str | None = None
+    ) -> bytes:
+        answers: list[Any] = []
+        more: dict[str, Any] = {"max_concurrency": 1, "decompress": False}
+        if etag:
+            more |= {"etag": etag, "match_condition": MatchConditions.IfNotModified}
+        try:
+            async with self._asking():
+                part = await blob.download_blob(
+                    start, size, raw_response_hook=answers.append, **more
+                )
+                return bytes(await part.readall())
+        finally:  # the SDK leaves one open that it cannot read
+            for answer in answers:
+                await answer.http_response.close()
+
+    @asynccontextmanager
+    async def _asking(self) -> AsyncIterator[None]:
+        with translated("storage", refusal, LATE):
+            async with asyncio.timeout(self.seconds):
+                yield
+
+
+def code_of(error: HttpResponseError) -> str:
+    """The service's own name for what is wrong; empty where it has none."""
+    code = getattr(error, "error_code", None)
+    return str(getattr(code, "value", code) or "")
+
+
+def refusal(error: HttpResponseError, role: str = "Storage Blob Data Reader") -> Exception:
+    """What a refusal means. The code alone is logged: its text may name a document."""
+    code = code_of(error)
+    headers: Mapping[str, str] = getattr(error.response, "headers", {})
+    cause = f"storage: status {error.status_code}, code {code!r:.80}"
+    match error.status_code:
+        case 404 if "ContainerNotFound" in code:
+            return Misconfigured(cause=f"{cause}: is AZURE_STORAGE_CONTAINER right?")
+        case 404 | 416:
+            return NotFound()
+        case 401 | 403:
+            hint = f"does the app's identity have the role {role}?"
+            return Misconfigured(cause=f"{cause}: {hint}")
+        case 412:
+            return Unavailable(CHANGED)
+        case 429:
+            return TooManyRequests(retry_after=retry_after.asked(headers), cause=cause)
+        case _:
+            return Unavailable(retry_after=retry_after.asked(headers), cause=cause)

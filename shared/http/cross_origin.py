@@ -1,0 +1,72 @@
+"""Refuses what pages of other sites send to an app on a laptop.
+
+Nobody signs in there, and a browser sends what any page tells it to: a form, an image's address,
+or, by a name that its owner lets lead to 127.0.0.1, anything (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from shared.chat.errors import Forbidden
+
+EVERY_ORIGIN = "*"
+CROSS_SITE = (
+    "A page of another site sent this request, and the app runs on a laptop. Open the page from "
+    "localhost, or add its origin to ALLOWED_ORIGINS."
+)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name, or an address without brackets, is this machine's own."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class CrossOriginPolicy:
+    """Which origins may call, beside loopback's: those of `origins`, and a codespace's own ports.
+
+    `codespace` is its name, `domain` the one of its forwarded ports.
+    """
+
+    origins: frozenset[str] = frozenset()
+    codespace: str | None = None
+    domain: str | None = None
+
+    def check(self, method: str, headers: Mapping[str, str]) -> None:
+        """Raise Forbidden for a request of another site. `headers` by lower-case names."""
+        origin = headers.get("origin")
+        if origin is None:
+            # A link may lead here: what the GET of a navigation answers, no other site can read.
+            navigates = method == "GET" and headers.get("sec-fetch-mode") == "navigate"
+            allowed = navigates or headers.get("sec-fetch-site") != "cross-site"
+        else:
+            allowed = self._allows(origin.lower())
+        if not allowed:
+            raise Forbidden(CROSS_SITE)
+
+    def is_local(self, host: str) -> bool:
+        """Whether a host name is loopback's, or of a forwarded port of the codespace."""
+        if is_loopback(host):
+            return True
+        name, domain = re.escape(self.codespace or ""), re.escape(self.domain or "")
+        forwarded = re.fullmatch(rf"{name}-\d+\.{domain}", host, re.ASCII)
+        return bool(self.codespace and self.domain and forwarded)
+
+    def _allows(self, origin: str) -> bool:
+        if origin in self.origins or EVERY_ORIGIN in self.origins:
+            return True
+        try:
+            parts = urlsplit(origin)
+        except ValueError:
+            return False
+        return parts.scheme in ("http", "https") and self.is_local(parts.hostname or "")

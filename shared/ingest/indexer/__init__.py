@@ -1,0 +1,1 @@
+"""Lets an indexer of Azure AI Search read the documents."""

@@ -1,0 +1,119 @@
+"""How does Azure AI Search index a folder by itself? The files are uploaded; an indexer reads them.
+
+For corpora beyond one machine. The service knows no pages of a PDF, and no acl.yaml.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from shared import settings as configuration
+from shared.bootstrap.clients import Clients
+from shared.chat.citation_paths import encoded
+from shared.files.media_types import kind
+from shared.ingest.acl_check import check_index, public_by_default
+from shared.ingest.document import MEGABYTE, too_large
+from shared.ingest.indexer.definitions import Plan
+from shared.ingest.indexer.service import Outcome, fill, refuse_acl
+from shared.ingest.setup import Options, Say, check_fields, dimensions_of, shape
+from shared.ingest.sources.acl import Acl
+from shared.ingest.sources.scan import File, Listing
+from shared.ingest.targets.azure_search.clients import make_clients
+from shared.ingest.targets.azure_search.retry import Patience
+from shared.ingest.targets.blob_upload import Uploads, make_uploads
+from shared.ingest.targets.index_writer import Refused
+from shared.settings import Settings
+
+LEFT = (
+    "The container has {number} files that are not in the folder, such as {name}: the indexer "
+    "would make passages of them that everyone finds. --prune removes them."
+)
+
+# What the service needs beside the folder.
+NEEDED = (
+    "AZURE_SEARCH_ENDPOINT",
+    "AZURE_SEARCH_INDEX",
+    "AZURE_STORAGE_ENDPOINT",
+    "AZURE_OPENAI_ENDPOINT",
+    "AZURE_OPENAI_EMBEDDING_DEPLOYMENT",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """What became of the files on their way: how many were new, how many removed, which refused."""
+
+    new: int
+    removed: int
+    refused: tuple[tuple[str, str], ...]
+
+
+async def indexed(
+    settings: Settings, folder: Path, found: Listing, options: Options, say: Say
+) -> tuple[Uploaded, Outcome]:
+    """Upload a folder's files, set the indexer up, and follow it.
+
+    Raises Refused, SettingsError, and AclError where the index restricts one of the files.
+    """
+    refuse_acl(folder)
+    check_fields(settings)
+    endpoint, index, storage, *_ = configuration.required(settings, *NEEDED)
+    await check_index(settings, folder, options, public_by_default(found, Acl()), say)
+    clients = Clients(settings, patient=True)
+    patience = Patience(roles=options.roles, say=say)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(clients.close)
+        files = make_uploads(storage, settings.storage_container, clients.identity)
+        stack.push_async_callback(files.close)
+        search = make_clients(endpoint, index, clients.identity)
+        stack.push_async_callback(search.close)
+        dimensions = await dimensions_of(settings)
+        made = shape(settings.model_copy(update={"search_vectorizer": True}), dimensions, options)
+        plan = Plan(made, options.storage or "", settings.storage_container)
+        uploaded = await upload(files, found, options, say)
+        filled = await fill(search, plan, patience)
+    return uploaded, filled
+
+
+async def upload(files: Uploads, found: Listing, options: Options, say: Say) -> Uploaded:
+    """Bring the container up to the folder. A file that it does not take is skipped.
+
+    Raises Refused, before anything is uploaded, where the container has files of elsewhere.
+    """
+    await files.ensure()
+    gone = sorted(set(await files.names()) - {file.name for file in found.files})
+    if gone and not options.prune:
+        raise Refused(LEFT.format(number=len(gone), name=gone[0]))
+    for name in gone:
+        await files.remove(name)
+    new, refused = 0, []
+    for number, file in enumerate(found.files, 1):
+        try:
+            new += await _put(files, file, options.largest * MEGABYTE)
+        except Refused as failure:
+            refused.append((file.name, str(failure)))
+        if number % 100 == 0:
+            say(f"{number} of {len(found.files)} files are uploaded.")
+    return Uploaded(new, len(gone), tuple(refused))
+
+
+async def _put(files: Uploads, file: File, largest: int) -> bool:
+    """Upload a file; whether that was needed. One that is too large is taken away."""
+    try:
+        size = file.path.stat().st_size
+    except OSError as error:
+        raise Refused(f"It cannot be opened: {error.strerror}.") from error
+    if size > largest:
+        await files.remove(file.name)
+        raise Refused(too_large(largest))
+    return await files.put(file.name, file.path, kind(file.name), metadata(file.name))
+
+
+def metadata(name: str) -> dict[str, str]:
+    """What a file's blob must be told for an indexer to know its passages' names; in ASCII."""
+    folder, slash, _ = name.partition("/")
+    said = {"sourcefile": encoded(name), "category": folder if slash else ""}
+    return {key: quote(value) for key, value in said.items() if value}

@@ -1,0 +1,151 @@
+"""Sets up an indexer, by which the search service itself reads the files, and follows its work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
+from azure.search.documents.indexes.models import IndexerExecutionResult
+
+from shared.ingest.indexer.definitions import Plan, data_source, indexer, skillset
+from shared.ingest.targets.azure_search.clients import SearchClients
+from shared.ingest.targets.azure_search.index_definition import WHOLE
+from shared.ingest.targets.azure_search.index_update import OTHER_INDEX, ensured
+from shared.ingest.targets.azure_search.retry import Patience
+from shared.ingest.targets.index_writer import Refused, Unusable
+
+POLL_SECONDS = 10
+LONGEST = 7200  # seconds; an ordinary run of an indexer is ended by the service after two hours
+TOLD = 300  # characters of the service's own words
+ACL = "acl.yaml"
+AT_WORK = ("inProgress", "reset")
+
+PUBLIC = (
+    "There is an acl.yaml in {folder}: an indexer does not know who may see what, so every passage "
+    "would be public. Index this folder without --indexer."
+)
+GOES_ON = (
+    "The indexer {name} is still at work after {minutes} minutes. It goes on without this command; "
+    "run it again to follow it."
+)
+FAILED = "The indexer {name} ended with an error: {why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A file that an indexer did not take, or not whole, and the service's words for why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run of an indexer did: files taken, files not taken, files taken with a warning."""
+
+    done: int
+    failed: tuple[Trouble, ...]
+    warned: tuple[Trouble, ...]
+
+
+def refuse_acl(folder: Path) -> None:
+    """Raise Refused where a folder's documents are not for everyone."""
+    if any(folder.rglob(ACL)):
+        raise Refused(PUBLIC.format(folder=folder))
+
+
+async def set_up(clients: SearchClients, plan: Plan, patience: Patience) -> None:
+    """Make the index, the data source, the skillset and the indexer. Raises Refused.
+
+    What is there is changed. The search service's own identity needs the roles Storage Blob Data
+    Reader on the storage account and Cognitive Services OpenAI User on the model's resource.
+    """
+    index, _ = await ensured(clients.indexes, plan.shape, patience)
+    key = next(one for one in index.fields if one.key)
+    if key.analyzer_name != WHOLE:
+        raise Unusable(
+            f"The key {key.name} of the index {index.name} has not the analyzer keyword, which an "
+            f"indexer needs: {OTHER_INDEX}."
+        )
+    makes: tuple[tuple[Callable[..., Any], Any], ...] = (
+        (clients.indexers.create_or_update_data_source_connection, data_source(plan)),
+        (clients.indexers.create_or_update_skillset, skillset(plan)),
+        (clients.indexers.create_or_update_indexer, indexer(plan)),
+    )
+    for make, part in makes:
+        await patience.patiently(partial(make, part))
+        patience.say(f"{part.name} is set up.")
+
+
+async def fill(
+    clients: SearchClients, plan: Plan, patience: Patience, longest: float = LONGEST
+) -> Outcome:
+    """Set the indexer up, run it, and follow it for `longest` seconds. Raises Refused.
+
+    One that is at work already is followed.
+    """
+    last = partial(patience.patiently, partial(_last, clients, plan.indexer))
+    before = await last()
+    seen = before.start_time if before and before.status != "inProgress" else None
+    await set_up(clients, plan, patience)
+    await patience.patiently(partial(_started, clients, plan.indexer))
+    told = ""
+    for _ in range(max(1, int(longest / POLL_SECONDS))):
+        await patience.sleep(POLL_SECONDS)
+        now = await last()
+        if now is None or now.start_time == seen:
+            continue
+        if now.status not in AT_WORK:
+            return _outcome(plan, now)
+        told = _tell(patience, now, told)
+    raise Refused(GOES_ON.format(name=plan.indexer, minutes=round(longest / 60)))
+
+
+async def _last(clients: SearchClients, name: str) -> IndexerExecutionResult | None:
+    """The latest run of an indexer; None where there is none yet, or no indexer."""
+    try:
+        return (await clients.indexers.get_indexer_status(name)).last_result
+    except ResourceNotFoundError:
+        return None
+
+
+async def _started(clients: SearchClients, name: str) -> None:
+    with suppress(ResourceExistsError):  # it is at work: a new one begins by itself
+        await clients.indexers.run_indexer(name)
+
+
+def _tell(patience: Patience, now: IndexerExecutionResult, told: str) -> str:
+    """Say how far it is, where that is news; what was said."""
+    said = f"{now.item_count} files so far, {now.failed_item_count} of them failed."
+    if said != told:
+        patience.say(said)
+    return said
+
+
+def _outcome(plan: Plan, last: IndexerExecutionResult) -> Outcome:
+    if last.status != "success":
+        raise Refused(
+            FAILED.format(name=plan.indexer, why=_line(last.error_message or last.status))
+        )
+    return Outcome(
+        done=last.item_count - last.failed_item_count,
+        failed=tuple(_trouble(plan, one.key, one.error_message) for one in last.errors),
+        warned=tuple(_trouble(plan, one.key, one.message) for one in last.warnings),
+    )
+
+
+def _trouble(plan: Plan, key: str | None, said: str) -> Trouble:
+    """The service names a file by its address, percent-encoded, among other parts of a key."""
+    address = parse_qs(key or "").get("localId", [key or ""])[0]
+    _, found, name = unquote(address).partition(f"/{plan.container}/{plan.folder}")
+    return Trouble(name if found else address or "(no file)", _line(said))
+
+
+def _line(said: str) -> str:
+    return " ".join(said.split())[:TOLD]

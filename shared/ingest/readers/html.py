@@ -1,0 +1,163 @@
+"""HTML as Markdown: headings, lists and tables stay, what only a browser needs goes."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+
+from bs4 import BeautifulSoup, Tag
+from bs4.dammit import EncodingDetector
+from bs4.element import NavigableString, PageElement, PreformattedString
+
+from shared.ingest.document import Content, Page
+from shared.ingest.readers.plain_text import decoded, marked
+from shared.ingest.readers.table_spans import grid
+from shared.ingest.readers.tables import table
+
+_NOISE = "script style nav noscript template iframe object svg canvas button select head".split()
+_HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
+_BLOCKS = {
+    *"address article aside blockquote body caption center dd details dialog div dl dt".split(),
+    *"fieldset figcaption figure footer form header hr html legend li main menu ol p pre".split(),
+    *"section summary table tbody td tfoot th thead tr ul".split(),
+    *_HEADINGS,
+}
+_DECLARATION_BYTES = 2**16  # of which BeautifulSoup searches 5 % with a regex of cubic time
+_BLANKS = re.compile(r"[^\S\n\N{NO-BREAK SPACE}]+")
+
+
+def page(path: Path) -> Content:
+    """A page of the web, in the characters that it declares, else UTF-8 or Windows' own."""
+    return Content((Page(as_markdown(_decoded(path.read_bytes())), markdown=True),))
+
+
+def _decoded(data: bytes) -> str:
+    named = EncodingDetector.find_declared_encoding(data[:_DECLARATION_BYTES], is_html=True) or ""
+    # Whoever can read the declaration knows that the page is not in UTF-16.
+    declared = "" if marked(data) or named.lower().startswith(("utf-16", "utf-32")) else named
+    try:
+        return data.decode(declared) if declared else decoded(data)
+    except (LookupError, ValueError):  # It declares what it is not, or what nobody knows.
+        return decoded(data)
+
+
+def as_markdown(html: str) -> str:
+    """The text of HTML as Markdown."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # It wonders about XHTML, and texts like a file's name.
+        soup = BeautifulSoup(html, "lxml")
+    title = _title(soup)
+    for tag in soup.find_all(_is_noise):
+        tag.decompose()
+    try:
+        return "\n\n".join((*title, *_blocks(soup)))
+    except RecursionError:  # Nested too deeply to have a form that means anything.
+        return "\n\n".join((*title, soup.get_text("\n")))
+
+
+def _is_noise(tag: Tag) -> bool:
+    return tag.name in _NOISE or tag.get("hidden") in ("", "hidden")
+
+
+def _title(soup: BeautifulSoup) -> tuple[str, ...]:
+    """The document's title as its first heading, unless the first of its own says the same.
+
+    It does too where one holds the other, as in "Leave policy - Contoso Intranet".
+    """
+    named = _flat(soup.title.get_text()) if soup.title else ""
+    headings = (_flat(tag.get_text()) for tag in soup.find_all("h1"))
+    first = next(filter(None, headings), "")
+    same = first and (_holds(named, first) or _holds(first, named))
+    return (f"# {named}",) if named and not same else ()
+
+
+def _holds(text: str, words: str) -> bool:
+    """Whether whole words stand in a text, in capitals or not."""
+    pattern = rf"(?<!\w){re.escape(words.casefold())}(?!\w)"
+    return re.search(pattern, text.casefold()) is not None
+
+
+def _blocks(parent: Tag) -> Iterator[str]:
+    """The Markdown blocks of an element; what stands between its blocks is a paragraph."""
+    for is_block, children in groupby(parent.children, key=_holds_block):
+        if is_block:
+            for child in children:
+                yield from _block(child)
+        elif text := _tidy("".join(map(_inline, children))):
+            yield text
+
+
+def _holds_block(node: PageElement) -> bool:
+    if not isinstance(node, Tag):
+        return False
+    return node.name in _BLOCKS or node.find(list(_BLOCKS)) is not None
+
+
+def _block(node: PageElement) -> Iterator[str]:
+    if not isinstance(node, Tag):
+        return
+    if node.name in _HEADINGS:
+        text = _flat(_inline(node))
+        yield from ((f"{_HEADINGS[node.name]} {text}",) if text else ())
+    elif node.name == "pre":
+        yield _fenced(node.get_text())
+    elif node.name in ("ul", "ol", "menu"):
+        yield "\n".join(_items(node))
+    elif node.name == "table" and node.find("table") is None:
+        yield from _table(node)
+    else:
+        yield from _blocks(node)
+
+
+def _fenced(text: str) -> str:
+    fence = "~~~" if "```" in text else "```"
+    return f"{fence}\n{text.strip(chr(10))}\n{fence}"
+
+
+def _items(parent: Tag) -> Iterator[str]:
+    """A list's lines; what belongs to an item is indented under it."""
+    number = 0
+    for child in parent.children:
+        if not isinstance(child, Tag):
+            continue
+        number += child.name == "li"
+        mark = f"{number}. " if parent.name == "ol" else "- "
+        lines = "\n".join(_blocks(child)).split("\n")
+        if any(lines):
+            yield mark + ("\n" + " " * len(mark)).join(lines)
+
+
+def _table(node: Tag) -> Iterator[str]:
+    """A table below its caption. One of a single column only places what is in it."""
+    rows = grid(node, lambda cell: " ".join(_flat(text) for text in _blocks(cell)))
+    if max(map(len, rows), default=0) < 2:
+        yield from _blocks(node)
+        return
+    if node.caption:
+        yield _flat(_inline(node.caption))
+    yield from filter(None, (table(rows),))
+
+
+def _inline(node: PageElement) -> str:
+    """The text of what stands in a line."""
+    if isinstance(node, NavigableString):
+        return "" if isinstance(node, PreformattedString) else str(node).replace("\n", " ")
+    if not isinstance(node, Tag):
+        return ""
+    if node.name == "br":
+        return "\n"
+    if node.name == "img":
+        return f" {node.get('alt') or ''} "
+    return "".join(map(_inline, node.children))
+
+
+def _tidy(text: str) -> str:
+    lines: Iterable[str] = (_flat(line) for line in text.split("\n"))
+    return "\n".join(line for line in lines if line)
+
+
+def _flat(text: str) -> str:
+    return _BLANKS.sub(" ", text.replace("\n", " ")).strip()

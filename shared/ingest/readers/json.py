@@ -1,0 +1,83 @@
+"""JSON and JSON Lines: how does a value stay together with its key when the text is split?
+
+Each value stands on a line with the path to it, `staff[2].name: Anna`; records stand apart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from shared.ingest.document import Content, Page, Unreadable
+from shared.ingest.readers.plain_text import decoded
+
+
+class _Object(tuple[tuple[str, Any], ...]):
+    """An object's pairs: a key that stands twice keeps both values."""
+
+    __slots__ = ()
+
+
+def records(path: Path) -> Content:
+    """A file of one JSON value, or of one in each line."""
+    text = decoded(path.read_bytes())
+    try:
+        said = "\n\n".join(_paragraphs(_loaded(text)))
+    except RecursionError as error:
+        raise Unreadable("It is JSON that is nested too deeply.") from error
+    return Content((Page(said),))
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return _parsed(text)
+    except json.JSONDecodeError as error:
+        rows = [line for line in text.splitlines() if line.strip()]
+        if len(rows) < 2 or error.msg != "Extra data":
+            raise _invalid(error.lineno) from error
+    return [_row(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+
+
+def _row(number: int, line: str) -> Any:
+    try:
+        return _parsed(line)
+    except json.JSONDecodeError as error:
+        raise _invalid(number) from error
+
+
+def _invalid(line: int) -> Unreadable:
+    return Unreadable(f"It is not valid JSON (line {line}).")
+
+
+def _parsed(text: str) -> Any:
+    # Numbers stay as they are written: 1.10 is not 1.1 to a person who looks for it.
+    return json.loads(text, object_pairs_hook=_Object, parse_int=str, parse_float=str)
+
+
+def _paragraphs(value: Any) -> Iterator[str]:
+    """A record of a list is a paragraph, and so is each member of one object."""
+    rows = value if isinstance(value, list) else [value]
+    for row in rows:
+        members = list(row) if isinstance(row, _Object) and row is value else [("", row)]
+        yield from ("\n".join(_lines(key, member)) for key, member in members)
+
+
+def _lines(path: str, value: Any) -> Iterator[str]:
+    if isinstance(value, _Object) and value:
+        for key, member in value:
+            yield from _lines(f"{path}.{key}" if path else key, member)
+    elif isinstance(value, list) and any(isinstance(part, (_Object, list)) for part in value):
+        for number, member in enumerate(value):
+            yield from _lines(f"{path}[{number}]", member)
+    else:
+        yield f"{path}: {_said(value)}" if path else _said(value)
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return ", ".join(map(_said, value))
+    return json.dumps(value) if value is None or isinstance(value, bool) else ""

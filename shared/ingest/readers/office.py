@@ -1,0 +1,57 @@
+"""Office files are zip archives of XML: is this one safe to open, and which kind is it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+from zipfile import BadZipFile, ZipFile
+
+from shared.ingest.document import MEGABYTE, Unreadable
+
+UNPACKED = 64 * MEGABYTE
+"""The most bytes of all parts of an Office file together."""
+
+# The part that makes an archive this kind of file.
+_PARTS = {"word/": "docx", "ppt/": "pptx", "xl/": "xlsx"}
+_DOCTYPE = tuple("<!DOCTYPE".encode(encoding) for encoding in ("ascii", "utf-16-le", "utf-16-be"))
+
+
+def kind_of_zip(path: Path) -> str:
+    """`docx`, `pptx` or `xlsx`; `zip` for any other archive. Raises Unreadable."""
+    with _archive(path) as archive:
+        names = archive.namelist()
+    if "[Content_Types].xml" not in names:
+        return "zip"
+    found = (kind for part, kind in _PARTS.items() if any(n.startswith(part) for n in names))
+    return next(found, "zip")
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """An Office file, open for its library. Raises Unreadable for one that is a trap."""
+    with _archive(path) as archive:
+        if sum(part.file_size for part in archive.infolist()) > UNPACKED:
+            raise Unreadable(f"It unpacks to more than {UNPACKED // MEGABYTE} MB.")
+        if any(_declares(archive, name) for name in archive.namelist()):
+            raise Unreadable("It is damaged: it declares entities, which no Office file does.")
+    with path.open("rb") as file:
+        yield file
+
+
+def _declares(archive: ZipFile, name: str) -> bool:
+    """Whether a part has a document type: entities that unfold to gigabytes hide there."""
+    if not name.lower().endswith((".xml", ".rels", ".vml")):
+        return False
+    data = archive.read(name)
+    return any(mark in data for mark in _DOCTYPE)
+
+
+@contextmanager
+def _archive(path: Path) -> Iterator[ZipFile]:
+    try:
+        with ZipFile(path) as archive:
+            yield archive
+    except (BadZipFile, NotImplementedError, RuntimeError) as error:
+        raise Unreadable("It is damaged: its archive cannot be opened.") from error

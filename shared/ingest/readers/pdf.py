@@ -1,0 +1,129 @@
+"""PDF: each page's text, headings and paragraphs on lines of their own, and its pictures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pypdf import PageObject, PdfReader
+from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedError, PyPdfError
+
+from shared.ingest.document import Content, Page, Unreadable
+from shared.ingest.readers.image_files import Gallery
+from shared.ingest.readers.pdf_images import Drawn, pictures
+
+# A line further below the last one than this many times its own height begins a paragraph.
+_PARAGRAPH_GAP = 1.6
+# The dots between a title and its page in a table of contents.
+_LEADER = re.compile(r"(?:\.\s*){5,}")
+_HYPHEN = re.compile(r"\w-$")
+
+# A damaged PDF makes pypdf stumble in more ways than its own errors name.
+_DAMAGE = (
+    PyPdfError,
+    DependencyError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    OSError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    text: str
+    size: float
+    y: float
+
+
+def pdf(path: Path) -> Content:
+    """The pages of a PDF. One that opens without a password is read, whatever it forbids."""
+    with _translated():
+        gallery = Gallery()
+        pages = enumerate(PdfReader(path).pages, 1)
+        return Content(tuple(_page(number, page, gallery) for number, page in pages))
+
+
+def _page(number: int, page: PageObject, gallery: Gallery) -> Page:
+    drawn: Drawn = set()
+    text = page_text(page, drawn)
+    return Page(text, number, pictures=tuple(pictures(page, drawn, gallery)))
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except FileNotDecryptedError as error:
+        raise Unreadable("It is encrypted: it opens with a password only.") from error
+    except LimitReachedError as error:
+        raise Unreadable("It unpacks to more than any page needs.") from error
+    except _DAMAGE as error:
+        raise Unreadable("It is damaged.") from error
+
+
+def page_text(page: PageObject, drawn: Drawn | None = None) -> str:
+    """The text of a PDF page: a line for each heading and each paragraph.
+
+    The names of what the page draws besides are added to `drawn`.
+    """
+    text, last = "", None
+    for line in _lines(page, drawn if drawn is not None else set()):
+        text += _joint(last, line) + line.text
+        last = line
+    return text
+
+
+def _joint(last: _Line | None, line: _Line) -> str:
+    """What stands between two lines. Within a paragraph a sentence is not cut by a line's end."""
+    if last is None:
+        return ""
+    if line.size < last.size:  # A heading stays with what follows it when the page is split.
+        return "\n"
+    if line.size > last.size or last.y - line.y > _PARAGRAPH_GAP * line.size:
+        return "\n\n"
+    return "" if _HYPHEN.search(last.text[-2:]) else " "
+
+
+def _lines(page: PageObject, drawn: Drawn) -> tuple[_Line, ...]:
+    pieces: list[_Line] = []
+
+    def visit(
+        text: str, matrix: Sequence[float], within: Sequence[float], font: object, size: float
+    ) -> None:
+        # pypdf's two matrices: where the text is placed, inside where its block is placed.
+        y = within[4] * matrix[1] + within[5] * matrix[3] + matrix[5]
+        scale = abs(within[3] * matrix[3]) or 1.0
+        pieces.append(_Line(text, round(size * scale, 1), y))
+
+    def note(operator: bytes, operands: Sequence[object], *_: object) -> None:
+        if operator == b"Do" and operands:
+            drawn.add(str(operands[0]))
+
+    page.extract_text(visitor_text=visit, visitor_operand_before=note)
+    return tuple(_whole_lines(pieces))
+
+
+def _whole_lines(pieces: Iterable[_Line]) -> Iterable[_Line]:
+    """Join pieces to lines; the first piece that is not blank gives a line its size and place."""
+    text, first = "", None
+    for piece in pieces:
+        head, *rest = piece.text.split("\n")
+        text += head
+        first = first or (piece if head.strip() else None)
+        for part in rest:
+            if first and text.strip():
+                yield _Line(_flat(text), first.size, first.y)
+            text, first = part, piece if part.strip() else None
+    if first and text.strip():
+        yield _Line(_flat(text), first.size, first.y)
+
+
+def _flat(text: str) -> str:
+    return " ".join(_LEADER.sub(" ... ", text).split())

@@ -1,0 +1,44 @@
+"""How do the process that reads files and the one that asks it talk? In frames of JSON."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from shared.ingest.splitting.passages import Passage
+
+LARGEST_REPLY = 128 * 2**20
+"""The most bytes of a reply: what one file's passages may take."""
+
+SIZE = 8
+"""The bytes before each frame: its length."""
+
+
+class Request(BaseModel):
+    """A file to read: where it lies, its name in the index, the limits in bytes and seconds."""
+
+    model_config = ConfigDict(frozen=True)
+
+    path: str
+    name: str
+    largest: int
+    seconds: float
+
+
+class Reply(BaseModel):
+    """The passages of a file, or the reason why there are none.
+
+    `spent` says that the process has met a limit and is not to be used again.
+    """
+
+    model_config = ConfigDict(frozen=True, ser_json_bytes="base64", val_json_bytes="base64")
+
+    passages: tuple[Passage, ...] = ()
+    category: str | None = None
+    reason: str | None = None
+    spent: bool = False
+
+
+def frame(message: Request | Reply) -> bytes:
+    """A message as it goes over the pipe."""
+    data = message.model_dump_json().encode("utf-8")
+    return len(data).to_bytes(SIZE, "big") + data

@@ -1,0 +1,93 @@
+"""Reads files for another process, one at a time: `python -m shared.ingest.sandbox.worker BYTES`.
+
+What a hostile file does, it does here. It ends when its pipe is closed, whatever it is doing.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import IO
+
+from shared.ingest.document import MEGABYTE, Unreadable
+from shared.ingest.readers.file_reader import read
+from shared.ingest.sandbox.ipc import LARGEST_REPLY, SIZE, Reply, Request, frame
+from shared.ingest.splitting.passages import passages
+
+_GRACE = 5.0  # seconds after a file's time in which the other process would have ended this one
+
+
+def answer(request: Request) -> Reply:
+    """Read and split one file."""
+    try:
+        content = read(Path(request.path), request.largest)
+        found = tuple(passages(request.name, content.pages, content.category))
+        return Reply(passages=found, category=content.category)
+    except Unreadable as error:
+        return Reply(reason=str(error))
+    except MemoryError:
+        return Reply(reason="It took too much memory.", spent=True)
+
+
+def _framed(reply: Reply) -> bytes:
+    data = frame(reply)
+    if len(data) <= LARGEST_REPLY:
+        return data
+    return frame(Reply(reason=f"It gives more than {LARGEST_REPLY // MEGABYTE} MB of passages."))
+
+
+def serve(requests: SimpleQueue[Request], replies: IO[bytes]) -> None:
+    """Say that it is there, then answer one request after the other, forever."""
+    replies.write(frame(Reply()))
+    replies.flush()
+    while True:
+        request = requests.get()
+        # Even if a library neither ends nor lets other threads run, and nobody is left to kill it.
+        faulthandler.dump_traceback_later(request.seconds + _GRACE, exit=True)
+        replies.write(_framed(answer(request)))
+        replies.flush()
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _listen(pipe: IO[bytes], requests: SimpleQueue[Request]) -> None:
+    while size := pipe.read(SIZE):
+        requests.put(Request.model_validate_json(pipe.read(int.from_bytes(size, "big"))))
+    os._exit(0)  # In the middle of a file, too.
+
+
+def _limit_memory(most: int) -> None:
+    """Windows has no such limit, and macOS does not keep to it: there only the time is limited."""
+    if sys.platform != "win32":
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
+
+
+def _own_pipe() -> IO[bytes]:
+    """The pipe to answer by, which nothing else here writes to."""
+    pipe = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return pipe
+
+
+def main(most: int) -> None:
+    """Serve whoever has the other ends of the pipes, with `most` bytes of memory."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the other process to obey.
+    requests: SimpleQueue[Request] = SimpleQueue()
+    replies = _own_pipe()
+    _limit_memory(most)
+    Thread(target=_listen, args=(sys.stdin.buffer, requests), daemon=True).start()
+    serve(requests, replies)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,205 @@
+"""Which index is filled, and by which models? What the settings ask for, made for a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shared import settings as configuration
+from shared.bootstrap.build import HERE, SAMPLES
+from shared.bootstrap.clients import Clients
+from shared.bootstrap.model_factory import chat_model
+from shared.chat.errors import ChatError
+from shared.ingest.enrich import Describer, Enrich
+from shared.ingest.targets.index_writer import Target
+from shared.ingest.targets.sqlite.writer import LocalTarget, Meta
+from shared.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from shared.ingest.targets.azure_search.index_definition import Shape
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a command says beside the settings.
+
+    `prune`: what is no longer in the folder goes. `no_rules`: the folder has no acl.yaml on
+    purpose, and files that the index restricts become public. `largest` is in megabytes.
+    `embedding_model` is the model behind the embedding deployment, where its name is another;
+    `storage` the storage account's resource id; `roles` the seconds that a refusal is waited out,
+    while roles spread.
+    """
+
+    prune: bool = False
+    no_rules: bool = False
+    indexer: bool = False
+    largest: int = 32
+    embedding_model: str | None = None
+    storage: str | None = None
+    roles: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a run works with; `told` is what it tells of them before it begins."""
+
+    target: Target
+    enrich: Enrich
+    told: str
+    close: Callable[[], Awaitable[None]]
+
+
+async def made(
+    settings: Settings, folder: Path, options: Options, restricted: bool, say: Say
+) -> Made:
+    """The index and the models that the settings ask for. Raises SettingsError, ChatError.
+
+    `restricted` is whether the folder has rules of who may see what.
+    """
+    if options.embedding_model and not settings.search_vectorizer:
+        raise SettingsError(("--embedding-model needs --indexer or AZURE_SEARCH_VECTORIZER",))
+    check_fields(settings)
+    words = (HERE / "rag" / "prompts" / "describe.txt").read_text("utf-8").strip()
+    clients = Clients(settings, patient=True)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(clients.close)
+        enrich = enrichment(clients, words)
+        dimensions = await dimensions_of(settings)
+        if settings.search_endpoint:
+            target = searched(clients, dimensions, options, restricted, say)
+            told = f"Azure AI Search, index {settings.search_index}"
+        else:
+            target, told = embedded(clients, folder, dimensions), settings.index_file
+            tell_of_another(HERE.parent / told, folder, options.prune, say)
+        stack.push_async_callback(target.close)
+        told += f", vectors by {clients.embedding_model}" if dimensions else ", by words alone"
+        if enrich.describe:
+            told += f", pictures described by {enrich.describe.model.name}"
+        close = stack.pop_all().aclose
+    return Made(target, enrich, told, close)
+
+
+def enrichment(clients: Clients, words: str) -> Enrich:
+    """What models add: vectors, and descriptions, asked by `words`, where the chat's model sees."""
+    model = chat_model(clients)
+    describe = None if "images" in model.limits else Describer(model, words)
+    names = (clients.embedding_model or "", model.name if describe else "")
+    made_with = (*names, *_asked(describe), *_places(clients.settings))
+    return Enrich(clients.embed, describe, made_with="\0".join(made_with))
+
+
+def _asked(describe: Describer | None) -> tuple[str, ...]:
+    """By which words pictures are described: with others the descriptions are other ones."""
+    return (sha256(describe.words.encode()).hexdigest(),) if describe else ()
+
+
+def _places(settings: Settings) -> tuple[str, ...]:
+    """Where passages and files go in Azure: what lies elsewhere has to be put again."""
+    if settings.search_endpoint is None:
+        return ()
+    fields = json.dumps(settings.search_fields or {}, sort_keys=True)
+    storage = settings.storage_endpoint
+    return (fields, storage, settings.storage_container) if storage else (fields,)
+
+
+async def dimensions_of(settings: Settings) -> int:
+    """How many numbers a vector has; 0 without an embedding model. Raises SettingsError, ChatError.
+
+    By clients that do not wait: what is set up wrong is told at once.
+    """
+    clients = Clients(settings)
+    if clients.embed is None:
+        return 0
+    try:
+        (vector,) = await clients.embed(["How many numbers has this?"])
+        return len(vector)
+    except ChatError as failure:
+        if failure.message != failure.default:  # it says what to do
+            raise
+        said = f"{clients.embedding_model} gives no vectors ({failure.cause or failure}): "
+        raise SettingsError(
+            (f"{said}does it run at this endpoint, and may you use it?",)
+        ) from failure
+    finally:
+        await clients.close(identity=False)
+
+
+def embedded(clients: Clients, folder: Path, dimensions: int) -> Target:
+    """The index in a file beside the app. Raises SettingsError."""
+    if clients.settings.index_file == SAMPLES:
+        raise SettingsError(("INDEX_FILE must name a file to write: it says `samples`",))
+    model = clients.embedding_model if dimensions else None
+    index = HERE.parent / clients.settings.index_file
+    return LocalTarget(index, Meta(folder.resolve(), model, dimensions))
+
+
+def tell_of_another(index: Path, folder: Path, prune: bool, say: Say) -> None:
+    """Say so where an index holds another folder's documents: their files cannot be opened."""
+    from shared.retrieval.sqlite.retriever import LocalIndex
+
+    if prune or not index.is_file():
+        return
+    with suppress(ChatError):  # one that cannot be read is made anew
+        before = LocalIndex(index).documents
+        if before and before != folder.resolve():
+            say(f"{index.name} was made from {before}: what is left of it can be found, and its")
+            say("files cannot be opened any more. --prune takes it out.")
+
+
+def searched(
+    clients: Clients, dimensions: int, options: Options, restricted: bool, say: Say
+) -> Target:
+    """The index in Azure AI Search, its files in Blob storage where that is set."""
+    from shared.ingest.targets.azure_search.clients import make_clients
+    from shared.ingest.targets.azure_search.retry import Patience
+    from shared.ingest.targets.azure_search.writer import AzureTarget
+
+    settings = clients.settings
+    names = ("AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX")
+    endpoint, index = configuration.required(settings, *names)
+    search = make_clients(endpoint, index, clients.identity)
+    wanted = shape(settings, dimensions, options)
+    fill = partial(AzureTarget, search, wanted, restricted=restricted)
+    patience = Patience(roles=options.roles, say=say)
+    if settings.storage_endpoint is None:
+        return fill(patience)
+    from shared.ingest.targets.blob_upload import make_uploads
+    from shared.ingest.targets.indexed_files import Shelved
+
+    files = make_uploads(settings.storage_endpoint, settings.storage_container, clients.identity)
+    return Shelved(fill(patience, files.put_picture), files)
+
+
+def check_fields(settings: Settings) -> None:
+    """Raise SettingsError where the settings are those of an index that is not ours to write."""
+    from shared.retrieval.azure_search.field_mapping import Fields
+
+    if settings.search_endpoint and not Fields(**(settings.search_fields or {})).ours:
+        raise SettingsError(
+            (
+                "AZURE_SEARCH_FIELDS is for an index made elsewhere, which is read and never "
+                "written: name another AZURE_SEARCH_INDEX, and leave the fields out",
+            )
+        )
+
+
+def shape(settings: Settings, dimensions: int, options: Options) -> Shape:
+    """What the index in Azure AI Search is like."""
+    from shared.ingest.targets.azure_search.index_definition import Shape, Vectorizer
+    from shared.retrieval.azure_search.field_mapping import Fields
+
+    endpoint, deployment = settings.azure_openai_endpoint, settings.azure_openai_embedding
+    vectorizer = None
+    if settings.search_vectorizer and endpoint and deployment:
+        vectorizer = Vectorizer(endpoint, deployment, options.embedding_model or deployment)
+    (index,) = configuration.required(settings, "AZURE_SEARCH_INDEX")
+    fields = Fields(**(settings.search_fields or {}))
+    return Shape(index, fields, dimensions or None, vectorizer)

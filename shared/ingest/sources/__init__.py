@@ -1,0 +1,1 @@
+"""What is read: the documents of a folder and their access rules."""

@@ -1,0 +1,1 @@
+"""Splits documents into passages."""

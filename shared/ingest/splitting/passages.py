@@ -1,0 +1,129 @@
+"""Which passages does a document have, and under which name is each of them cited?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from shared.chat.citation_paths import LONGEST, encoded
+from shared.ingest.document import Page, Unreadable
+from shared.ingest.splitting.boundaries import pieces
+from shared.ingest.splitting.captions import caption
+from shared.ingest.splitting.packing import markdown_parts, plain_parts
+from shared.ingest.splitting.sections import Section, lead, sections
+from shared.text.tokens import count_tokens
+
+LIMIT = 350
+"""The most tokens of a passage, by `count_tokens`: about two paragraphs."""
+
+VERSION = 2
+"""Part of each file's fingerprint: raise it with any change in what a file's passages are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A part of a document that is found and cited as `[sourcepage]`.
+
+    `oids` and `groups` name the users and groups who may see it; both empty means everyone.
+    `image` is the picture that the passage describes: PNG or JPEG.
+    """
+
+    id: str
+    content: str
+    sourcepage: str
+    sourcefile: str
+    category: str
+    oids: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    image: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The content of a passage, and where in its page's text it lies, headings included.
+
+    What several cuts share is what is said again. Nothing but white space lies in none.
+    """
+
+    content: str
+    start: int
+    end: int
+
+
+def passages(name: str, pages: Iterable[Page], category: str | None = None) -> Iterator[Passage]:
+    """Split the pages of the file `name`, its path from the documents' folder with `/`.
+
+    The category is the file's top folder, unless the file gives one itself. Raises Unreadable.
+    """
+    if len(name) > LONGEST:
+        raise Unreadable("Its path is too long to be cited.")
+    if "\n" in name:  # The routes of a web server end at one, however it is written in a link.
+        raise Unreadable("Its path has a line break: no link would open it.")
+    folder, slash, _ = name.partition("/")
+    sourcefile = encoded(name)
+    within = category or (folder if slash else "")
+    whole = Passage(key_of(name), "", sourcefile, sourcefile, within)
+    for page in pages:
+        yield from _page_passages(name, page, whole)
+
+
+def _page_passages(name: str, page: Page, whole: Passage) -> Iterator[Passage]:
+    anchor = f"#page={page.number}" if page.number else ""
+    key, cited = f"{whole.id}-p{page.number or 0}", whole.sourcepage + anchor
+    for part, content in enumerate(split(page), 1):
+        yield replace(whole, id=f"{key}-{part}", content=content, sourcepage=cited)
+    for place, picture in enumerate(page.pictures):
+        content = pieces(caption(name, page, place), LIMIT)[0].strip()
+        picture_key = f"{key}-i{place + 1}"
+        shown = replace(whole, id=picture_key, content=content, sourcepage=cited)
+        yield replace(shown, image=picture.data)
+
+
+def described(passage: Passage, description: str) -> Passage:
+    """A picture's passage with what a model sees in it, below the line that names the picture."""
+    named = passage.content.partition("\n")[0]
+    first, *_ = pieces(f"{named}\n\n{description.strip()}", LIMIT)
+    return replace(passage, content=first.strip())
+
+
+def key_of(name: str) -> str:
+    """What the ids of a file's passages begin with, before a hyphen."""
+    # Readable, and with the hash no two paths share it. An id may hold no other characters, and
+    # Azure AI Search takes none that begins with `_`.
+    readable = re.sub(r"[^A-Za-z0-9_]+", "-", name).lstrip("_")[:80]
+    return f"{readable}-{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def split(page: Page) -> Iterator[str]:
+    """Split a page into texts of at most `LIMIT` tokens. No word is lost.
+
+    A Markdown passage begins with the headings above it, `Northwind Standard > Dental`.
+    """
+    return (cut.content for cut in cuts(page))
+
+
+def cuts(page: Page) -> Iterator[Cut]:
+    """The same, with their places in the page's text."""
+    if page.markdown:
+        for section in sections(page.text, LIMIT):
+            yield from _section_cuts(page.text, section)
+    else:
+        for part in plain_parts(page.text, LIMIT):
+            yield Cut(page.text[part.start : part.end].strip(), part.start, part.end)
+
+
+def _section_cuts(text: str, section: Section) -> Iterator[Cut]:
+    above = lead(section, LIMIT)
+    start = f"{above}\n\n" if above else ""
+    # A heading too long to be carried stays in the text.
+    place = section.body if above else section.start
+    body = text[place : section.end]
+    parts = tuple(markdown_parts(body, LIMIT - count_tokens(start)))
+    for number, part in enumerate(parts):
+        begin = place + part.start if number else section.start
+        said = part.header + body[part.start : part.end]
+        yield Cut(start + said.strip(), begin, place + part.end)
+    if above and not parts:
+        yield Cut(above, section.start, section.end)

@@ -1,0 +1,1 @@
+"""Writes to an index of Azure AI Search."""

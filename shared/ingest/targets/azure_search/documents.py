@@ -1,0 +1,116 @@
+"""How are the documents of an index listed, and changes sent until all of them are taken?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from azure.search.documents.aio import SearchClient
+from azure.search.documents.models import IndexAction, IndexDocumentsBatch, IndexingResult
+
+from shared.ingest.targets.azure_search.batches import ACTION, Action, batches
+from shared.ingest.targets.azure_search.retry import Partly, Patience
+from shared.ingest.targets.index_writer import Refused
+from shared.retrieval.azure_search.odata import quoted
+
+Item = TypeVar("Item")
+
+PAGE = 1000  # the most that one search gives
+AT_ONCE = 4  # requests on their way
+PASSING = (409, 422, 429, 503)  # of one document in a batch
+TOLD = 200  # characters of what the service says of a passage
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """The documents of one index; `key` is the name of their key field."""
+
+    client: SearchClient
+    key: str
+    patience: Patience
+
+    async def having(self, condition: str, *select: str) -> AsyncGenerator[dict[str, Any], None]:
+        """Every document that `condition` holds for: by ranges of keys, as $skip has an end.
+
+        Raises Refused.
+        """
+        after = ""
+        while True:
+            asked = partial(self._page, f"{condition}{after}", [self.key, *select])
+            page = await self.patience.patiently(asked)
+            for row in page:
+                yield row
+            if len(page) < PAGE:
+                return
+            after = f" and {self.key} gt {quoted(page[-1][self.key])}"
+
+    async def _page(self, condition: str, select: list[str]) -> list[dict[str, Any]]:
+        found = await self.client.search(
+            "*", filter=condition, select=select, order_by=[self.key], top=PAGE
+        )
+        return [{name: row[name] for name in select} async for row in found]
+
+    async def send(self, actions: Iterable[Action]) -> None:
+        """Send changes in batches, in any order. Raises Refused."""
+        await side_by_side(self._send_batch, batches(actions))
+
+    async def _send_batch(self, batch: Sequence[Action]) -> None:
+        """Send one batch; what is not taken for a reason that passes is sent again."""
+        left = list(batch)
+
+        async def send() -> None:
+            nonlocal left
+            sent = IndexDocumentsBatch(actions=[IndexAction(action) for action in left])
+            left = not_taken(left, await self.client.index_documents(sent), self.key)
+            if left:
+                raise Partly(f"{len(left)} passages were not taken")
+
+        await self.patience.patiently(send)
+
+
+def not_taken(sent: Sequence[Action], results: Iterable[IndexingResult], key: str) -> list[Action]:
+    """The actions that are to be sent again. Raises Refused where that would not help."""
+    told = {result.key: result for result in results}
+    again: list[Action] = []
+    refused: list[IndexingResult] = []
+    for action in sent:
+        result = told.get(action[key])
+        if result is None or result.status_code in PASSING:
+            again.append(action)
+        elif not result.succeeded and not _gone(action, result):
+            refused.append(result)
+    if refused:
+        raise Refused(_why(refused[0], len(refused), len(sent)))
+    return again
+
+
+def _gone(action: Action, result: IndexingResult) -> bool:
+    """Whether a passage need not be marked, as it is not there any more."""
+    return action[ACTION] == "merge" and result.status_code == 404
+
+
+def _why(result: IndexingResult, refused: int, sent: int) -> str:
+    said = " ".join((result.error_message or "").split())[:TOLD]
+    return (
+        f"Azure AI Search did not take {refused} of {sent} passages: "
+        f"{result.key} with status {result.status_code}, {said}"
+    )
+
+
+async def side_by_side(work: Callable[[Item], Awaitable[None]], items: Iterable[Item]) -> None:
+    """Do `work` with each item, a few at a time: an item is made when there is a place for it."""
+    waiting = iter(items)
+
+    async def one_by_one() -> None:
+        for item in waiting:
+            await work(item)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(AT_ONCE):
+                group.create_task(one_by_one())
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from failures

@@ -1,0 +1,157 @@
+"""What is the index of Azure AI Search like that documents are put into?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from azure.search.documents.indexes.models import (
+    AzureOpenAIVectorizer,
+    AzureOpenAIVectorizerParameters,
+    HnswAlgorithmConfiguration,
+    HnswParameters,
+    RescoringOptions,
+    ScalarQuantizationCompression,
+    ScalarQuantizationParameters,
+    SearchField,
+    SearchIndex,
+    SemanticConfiguration,
+    SemanticField,
+    SemanticPrioritizedFields,
+    SemanticSearch,
+    VectorSearch,
+    VectorSearchProfile,
+)
+
+from shared.retrieval.azure_search.field_mapping import Fields
+
+FINGERPRINT, PARENT = "fingerprint", "parent"  # what the chat never asks for
+RANKING = "default"  # the semantic configuration
+TEXT, TEXTS, VECTOR = "Edm.String", "Collection(Edm.String)", "Collection(Edm.Single)"
+# Splits every script at Unicode's word borders (Chinese into characters), folds case, stems
+# nothing: right for documents in several languages, and wrong for none.
+WORDS = "standard.lucene"
+NAMES = "simple"  # splits a path at whatever is no letter
+TRAITS = ("key", "searchable", "filterable", "sortable", "facetable")
+WHOLE = "keyword"  # what index projections want of a key
+PROFILE, ALGORITHM, COMPRESSION, VECTORIZER = "vectors", "hnsw", "int8", "openai"
+
+
+@dataclass(frozen=True, slots=True)
+class Vectorizer:
+    """The deployment of Azure OpenAI by which the service itself makes vectors, without a key."""
+
+    endpoint: str
+    deployment: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """An index's name, its fields' names, and its vectors' `dimensions`: None without vectors."""
+
+    index: str
+    fields: Fields
+    dimensions: int | None = None
+    vectorizer: Vectorizer | None = None
+
+
+def wanted(shape: Shape) -> SearchIndex:
+    """The index as we would make it."""
+    return SearchIndex(
+        name=shape.index,
+        fields=[*_plain_fields(shape.fields), *_vector_fields(shape)],
+        semantic_search=SemanticSearch(configurations=[_ranking(shape.fields)]),
+        vector_search=_vector_search(shape) if shape.dimensions else None,
+    )
+
+
+def _plain_fields(names: Fields) -> list[SearchField]:
+    return [
+        _field(names.id, TEXT, "key searchable filterable sortable", WHOLE),
+        _field(names.content, TEXT, "searchable", WORDS),
+        _field(names.sourcepage, TEXT),
+        # Searchable, as a file's name says what it is about; the ranker's title must be, too.
+        _field(names.sourcefile, TEXT, "searchable filterable", NAMES),
+        _field(names.category, TEXT, "filterable facetable"),
+        _field(names.oids, TEXTS, "filterable"),
+        _field(names.groups, TEXTS, "filterable"),
+        _field(names.image, TEXT),
+        _field(FINGERPRINT, TEXT, "filterable"),
+        _field(PARENT, TEXT, "filterable"),
+    ]
+
+
+def _field(name: str, kind: str, traits: str = "", analyzer: str | None = None) -> SearchField:
+    """A field that can do what `traits` say and no more: the service's defaults are generous."""
+    can = {trait: trait in traits.split() for trait in TRAITS}
+    field = SearchField(name=name, type=kind, retrievable=True, **can)
+    field.analyzer_name = analyzer
+    return field
+
+
+def _vector_fields(shape: Shape) -> list[SearchField]:
+    if shape.dimensions is None:
+        return []
+    # Stored, though it is never given back: else a merge of other fields would lose it.
+    return [
+        SearchField(
+            name=shape.fields.embedding,
+            type=VECTOR,
+            searchable=True,
+            retrievable=False,
+            stored=True,
+            vector_search_dimensions=shape.dimensions,
+            vector_search_profile_name=PROFILE,
+        )
+    ]
+
+
+def _vector_search(shape: Shape) -> VectorSearch:
+    maker = shape.vectorizer
+    return VectorSearch(
+        algorithms=[
+            HnswAlgorithmConfiguration(name=ALGORITHM, parameters=HnswParameters(metric="cosine"))
+        ],
+        compressions=[_compression()],
+        profiles=[
+            VectorSearchProfile(
+                name=PROFILE,
+                algorithm_configuration_name=ALGORITHM,
+                compression_name=COMPRESSION,
+                vectorizer_name=VECTORIZER if maker else None,
+            )
+        ],
+        vectorizers=[_vectorizer(maker)] if maker else [],
+    )
+
+
+def _compression() -> ScalarQuantizationCompression:
+    """A quarter of the memory that the service charges for; the best are scored by all bits."""
+    return ScalarQuantizationCompression(
+        compression_name=COMPRESSION,
+        parameters=ScalarQuantizationParameters(quantized_data_type="int8"),
+        rescoring_options=RescoringOptions(
+            enable_rescoring=True,
+            default_oversampling=4,
+            rescore_storage_method="preserveOriginals",
+        ),
+    )
+
+
+def _vectorizer(maker: Vectorizer) -> AzureOpenAIVectorizer:
+    return AzureOpenAIVectorizer(
+        vectorizer_name=VECTORIZER,
+        parameters=AzureOpenAIVectorizerParameters(
+            resource_url=maker.endpoint, deployment_name=maker.deployment, model_name=maker.model
+        ),
+    )
+
+
+def _ranking(names: Fields) -> SemanticConfiguration:
+    return SemanticConfiguration(
+        name=RANKING,
+        prioritized_fields=SemanticPrioritizedFields(
+            title_field=SemanticField(field_name=names.sourcefile),
+            content_fields=[SemanticField(field_name=names.content)],
+        ),
+    )

@@ -1,0 +1,142 @@
+"""Fills the container that citations' files and passages' pictures lie in, by identity.
+
+Who runs it waits for a busy service, unlike a chat: for minutes, as long as the service asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from hashlib import file_digest
+from pathlib import Path
+from typing import Any
+
+from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
+from azure.storage.blob import BlobProperties, ContentSettings
+from azure.storage.blob.aio import ContainerClient
+
+from shared.azure.error_mapping import translated
+from shared.chat.errors import ChatError
+from shared.files.blobs import FILES, PICTURES, InStorage, code_of, make_container, refusal
+from shared.ingest.targets.index_writer import Refused
+
+BLOCK = 1024 * 1024  # bytes that are sent, and held, at once; aiohttp warns of more
+SECONDS = 600  # for one file, all waits included
+
+_ROLE = "Storage Blob Data Contributor"
+NOTHING: Mapping[str, str] = {}
+_MARK = "sha256"  # the metadata that tells whether a file has changed
+
+
+class LongWaits(InStorage):
+    """What fails for a moment is tried again; a Retry-After is obeyed."""
+
+
+def make_uploads(endpoint: str, container: str, credential: Any, **options: Any) -> Uploads:
+    """What fills a container. `options` are the SDK's own."""
+    waits = LongWaits(retry_total=6, retry_status=6, retry_backoff_max=30)
+    settings = {"retry_policy": waits, "max_single_put_size": BLOCK, "max_block_size": BLOCK}
+    return Uploads(make_container(endpoint, container, credential, **(settings | options)))
+
+
+@dataclass(frozen=True, slots=True)
+class Uploads:
+    """Puts and removes files and pictures. Everything raises Refused, and may be repeated."""
+
+    container: ContainerClient
+
+    async def ensure(self) -> None:
+        """Make the container where there is none."""
+        async with _refused():
+            if not await self.container.exists():
+                await self._create()
+
+    async def _create(self) -> None:
+        try:
+            await self.container.create_container()
+        except ResourceExistsError as error:
+            if "AlreadyExists" not in code_of(error):
+                raise  # one of that name is being removed
+
+    async def put(
+        self, name: str, path: Path, media_type: str, more: Mapping[str, str] = NOTHING
+    ) -> bool:
+        """Upload the file at `path` as `name`, with `more` metadata; whether that was needed."""
+        async with _refused():
+            told = {**more, _MARK: await asyncio.to_thread(_mark, path)}
+            there = await self._there(FILES + name)
+            if there and there.metadata == told and _type(there) == media_type:
+                return False
+            with path.open("rb") as data:
+                await self._upload(FILES + name, data, media_type, metadata=told)
+        return True
+
+    async def names(self) -> list[str]:
+        """The names of all files."""
+        async with _refused():
+            listed = self.container.list_blob_names(name_starts_with=FILES)
+            return [name.removeprefix(FILES) async for name in listed]
+
+    async def put_picture(self, passage: str, data: bytes) -> None:
+        """Upload the picture of the passage of that id."""
+        async with _refused():
+            await self._upload(PICTURES + passage, data, "application/octet-stream")
+
+    async def remove(self, name: str) -> None:
+        """Remove a file; nothing where it is not there."""
+        async with _refused():
+            await self._delete(FILES + name)
+
+    async def remove_pictures(self, prefix: str, keep: Collection[str] = ()) -> None:
+        """Remove the pictures of all passages whose ids begin so, but of those in `keep`."""
+        async with _refused():
+            async for name in self.container.list_blob_names(name_starts_with=PICTURES + prefix):
+                if name.removeprefix(PICTURES) not in keep:
+                    await self._delete(name)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self.container.close()
+
+    async def _there(self, name: str) -> BlobProperties | None:
+        try:
+            return await self.container.get_blob_client(name).get_blob_properties()
+        except ResourceNotFoundError:
+            return None
+
+    async def _upload(self, name: str, data: Any, media_type: str, **more: Any) -> None:
+        settings = ContentSettings(content_type=media_type)
+        put = partial(self.container.upload_blob, overwrite=True, max_concurrency=1)
+        await put(name, data, content_settings=settings, **more)
+
+    async def _delete(self, name: str) -> None:
+        try:
+            await self.container.delete_blob(name, delete_snapshots="include")
+        except ResourceNotFoundError as error:
+            if "ContainerNotFound" in code_of(error):
+                raise
+
+
+def _mark(path: Path) -> str:
+    with path.open("rb") as data:
+        return file_digest(data, "sha256").hexdigest()
+
+
+def _type(there: BlobProperties) -> str | None:
+    return there.content_settings.content_type
+
+
+@asynccontextmanager
+async def _refused() -> AsyncIterator[None]:
+    """Whatever went wrong, as a sentence for who runs it."""
+    try:
+        with translated("storage", partial(refusal, role=_ROLE)):
+            async with asyncio.timeout(SECONDS):
+                yield
+    except OSError as error:
+        raise Refused(f"it cannot be read: {error.strerror or type(error).__name__}") from error
+    except ChatError as error:
+        raise Refused(error.cause or error.message) from error

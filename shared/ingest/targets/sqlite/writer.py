@@ -1,0 +1,183 @@
+"""Puts documents into the embedded index, which answers as before until all are in."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Set
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import TypeVar
+
+from shared.ingest.targets.index_writer import Document, Refused
+from shared.ingest.targets.sqlite.staging_file import Part, translated
+from shared.retrieval.sqlite import schema
+from shared.retrieval.sqlite.connections import connect
+from shared.retrieval.sqlite.schema import Meta
+from shared.retrieval.sqlite.vectors import packed
+
+__all__ = ["LocalTarget", "Meta"]
+
+T = TypeVar("T")
+
+COMMIT_AFTER = 4000  # passages: what a crash may cost, against the time that a commit takes
+ROOM = 4  # where more than one page in so many is empty, the file is written anew
+
+
+class LocalTarget:
+    """A Target that fills the index file at `index`.
+
+    All changes go into `<index>.part`, which takes the index's place in `finish`; a run that was
+    killed is gone on with. An index of another format, or with vectors by another model or of
+    other dimensions than `meta` says, is made anew; a file that is no index is left alone. Every
+    method raises Unusable, where no file could be put.
+    """
+
+    name = "embedded index"
+
+    def __init__(self, index: Path, meta: Meta, commit_after: int = COMMIT_AFTER) -> None:
+        self._part, self._meta, self._commit_after = Part(index, meta), meta, commit_after
+        self._writing: sqlite3.Connection | None = None
+        self._uncommitted = 0
+        self._turn = Lock()
+
+    async def known(self) -> Mapping[str, str]:
+        """The fingerprint of each file that it holds, by the file's name."""
+        return await self._in_turn(self._known)
+
+    async def restricted_files(self) -> Set[str]:
+        """The files with passages that only some users may see, whatever made their vectors."""
+        return await self._in_turn(self._restricted_files)
+
+    async def put(self, document: Document, path: Path) -> None:
+        """Replace all that it holds of a file. Raises Refused."""
+        await self._in_turn(partial(self._put, document))
+
+    async def remove(self, name: str) -> None:
+        """Forget a file."""
+        await self._in_turn(partial(self._remove, name))
+
+    async def finish(self) -> None:
+        """Let the index answer with what was put and removed; without a change, leave it alone."""
+        await self._in_turn(self._finish)
+
+    async def close(self) -> None:
+        """Let another run begin. What was not finished stays for it."""
+        await self._in_turn(self._close)
+
+    async def _in_turn(self, work: Callable[[], T]) -> T:
+        return await asyncio.to_thread(self._alone, work)
+
+    def _alone(self, work: Callable[[], T]) -> T:
+        # A run that is cancelled closes while the thread of its last `put` goes on: no half a file.
+        with self._turn, translated(self._part.index):
+            return work()
+
+    def _known(self) -> Mapping[str, str]:
+        self._part.take()
+        if self._writing is not None:
+            return _fingerprints(self._writing)
+        place = self._part.begun() or self._part.finished()
+        if place is None:
+            return {}
+        with closing(connect(place)) as connection:
+            return _fingerprints(connection)
+
+    def _restricted_files(self) -> Set[str]:
+        self._part.take()
+        return self._part.restricted_files()
+
+    def _put(self, document: Document) -> None:
+        self._check(document)
+        with self._change(len(document.passages)) as writing:
+            schema.remove_file(writing, document.name)
+            _insert(writing, document)
+
+    def _check(self, document: Document) -> None:
+        wanted, vectors = self._meta.dimensions, document.vectors or ()
+        if any(len(vector) != wanted for vector in vectors):
+            raise Refused(f"Its vectors have other than {wanted} numbers, as those of the index.")
+        if wanted and len(vectors) != len(document.passages):
+            raise Refused("It has no vectors, and the other files of the index have.")
+        try:
+            for text in (document.name, *(passage.content for passage in document.passages)):
+                text.encode()
+        except UnicodeEncodeError as error:
+            raise Refused("Its name or its text is no Unicode.") from error
+
+    def _remove(self, name: str) -> None:
+        with self._change(1) as writing:
+            schema.remove_file(writing, name)
+
+    @contextmanager
+    def _change(self, passages: int) -> Iterator[sqlite3.Connection]:
+        """Where a file's passages are changed: all of them, or none where anything fails."""
+        writing = self._open()
+        try:
+            yield writing
+        except BaseException:
+            writing.rollback()
+            raise
+        self._uncommitted += passages
+        if self._uncommitted >= self._commit_after:
+            writing.commit()
+            self._uncommitted = 0
+
+    def _open(self) -> sqlite3.Connection:
+        if self._writing is None:
+            self._part.take()
+            self._writing = self._part.open()
+        return self._writing
+
+    def _finish(self) -> None:
+        self._part.take()
+        if self._writing is None and self._part.is_as_wanted():
+            return
+        writing = self._open()
+        schema.write_meta(writing, self._meta)
+        writing.commit()
+        _tidy(writing)
+        self._stop_writing()
+        self._part.replace()
+
+    def _close(self) -> None:
+        if self._writing is not None:
+            self._writing.commit()
+        self._stop_writing()
+        self._part.close()
+
+    def _stop_writing(self) -> None:
+        if self._writing is not None:
+            self._writing.close()
+        self._writing, self._uncommitted = None, 0
+
+
+def _fingerprints(connection: sqlite3.Connection) -> Mapping[str, str]:
+    return dict(connection.execute("SELECT name, fingerprint FROM file"))
+
+
+def _insert(writing: sqlite3.Connection, document: Document) -> None:
+    passages = document.passages
+    sourcefile = passages[0].sourcefile if passages else document.name
+    file = schema.add_file(writing, document.name, document.fingerprint, sourcefile)
+    keys = schema.add_passages(writing, file, passages)
+    pictures = (
+        (key, passage.image) for key, passage in zip(keys, passages, strict=True) if passage.image
+    )
+    writing.executemany("INSERT INTO picture VALUES (?, ?)", pictures)
+    if document.vectors:
+        vectors = zip(keys, packed(document.vectors), strict=True)
+        rows = ((key, scale, data) for key, (scale, data) in vectors)
+        writing.executemany("INSERT INTO vector VALUES (?, ?, ?)", rows)
+
+
+def _tidy(writing: sqlite3.Connection) -> None:
+    """Bring the words of all files together, and give back room that nothing uses."""
+    writing.execute("INSERT INTO words (words) VALUES ('optimize')")
+    writing.commit()
+    (pages,) = writing.execute("PRAGMA page_count").fetchone()
+    (empty,) = writing.execute("PRAGMA freelist_count").fetchone()
+    if empty * ROOM > pages:
+        writing.execute("VACUUM")

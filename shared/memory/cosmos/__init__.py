@@ -1,0 +1,1 @@
+"""Stored conversations in Azure Cosmos DB for NoSQL."""

@@ -1,0 +1,129 @@
+"""What an owner's items in Cosmos DB are like, which of them are alive, and how long they stay."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from datetime import datetime
+from hashlib import sha256
+from math import ceil, floor
+
+from shared.memory.base import (
+    Clock,
+    Conversation,
+    Interaction,
+    Page,
+    Retention,
+    Said,
+    Stamps,
+    TooManyConversations,
+    no_conversation,
+    no_interaction,
+)
+from shared.memory.cosmos.client import Change, Item, Items
+
+CONVERSATION, DELETED, PIPELINE = "", "deleted", "pipeline"
+PIPELINES = "app:pipelines"
+ID = re.compile(r"[0-9A-Za-z]{1,64}")  # those of Stamps: no other is sent, nor that of a mark
+LISTED = (
+    "SELECT * FROM c WHERE c.conversation = @conversation "
+    "ORDER BY c.conversation {0}, c.sort {0} OFFSET @start LIMIT @size"
+)
+NEWEST, OLDEST = LISTED.format("DESC"), LISTED.format("ASC")
+IDS = "SELECT c.id FROM c WHERE c.conversation = @conversation"
+# Both are indexed, the partition key and what is asked for: no item is loaded to be counted.
+COUNT = "SELECT VALUE COUNT(1) FROM c WHERE c.conversation = @conversation"
+ALL = "SELECT * FROM c WHERE c.conversation = @conversation"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The items of owners, and how long they are kept."""
+
+    items: Items
+    stamps: Stamps
+    retention: Retention
+    now: Clock
+
+    async def conversation(self, owner: str, id: str) -> Item:
+        """The item of a conversation. Raises NotFound."""
+        item = await self._live(owner, id)
+        if item is None or item["conversation"] != CONVERSATION:
+            raise no_conversation(id)
+        return item
+
+    async def interaction(self, owner: str, id: str) -> Item:
+        """The item of an interaction, be there its conversation or not. Raises NotFound."""
+        item = await self._live(owner, id)
+        if item is None or item["conversation"] == CONVERSATION:
+            raise no_interaction(id)
+        return item
+
+    async def page(self, query: str, owner: str, conversation: str, page: Page) -> list[Item]:
+        """A part of the items of a conversation, or of those that are conversations."""
+        at = {"start": page.start, "size": page.size}
+        found = await self.items.select(of(owner), query, conversation=conversation, **at)
+        return [item for item in found if self.lives(item)]
+
+    async def check_limit(self, owner: str) -> None:
+        """Raise TooManyConversations where an owner has as many as the limit allows."""
+        limit = self.retention.conversations
+        if limit is None:
+            return
+        if await self.items.count(of(owner), COUNT, conversation=CONVERSATION) >= limit:
+            raise TooManyConversations(limit)
+
+    def begins(self, created: str) -> Item:
+        """What tells the end of what begins now."""
+        if self.retention.seconds is None:
+            return {}
+        return self.until(datetime.fromisoformat(created).timestamp() + self.retention.seconds)
+
+    def until(self, expires: float | None) -> Item:
+        """What tells the end of an item that is written now; nothing for one that has none.
+
+        The service counts `ttl` from the last change, in whole seconds of its own clock: it
+        removes no item before its time, and what is left of the last second is seen to here.
+        """
+        if expires is None:
+            return {}
+        return {"expires": expires, "ttl": max(1, ceil(expires) - floor(self.now()))}
+
+    async def _live(self, owner: str, id: str) -> Item | None:
+        item = await self.items.read(of(owner), id) if ID.fullmatch(id) else None
+        return item if item is not None and self.lives(item) else None
+
+    def lives(self, item: Item) -> bool:
+        """Whether its time is not over."""
+        return "expires" not in item or float(item["expires"]) > self.now()
+
+
+def of(owner: str) -> str:
+    """The partition of an owner."""
+    return f"user:{owner}"
+
+
+def named(name: str) -> str:
+    """The id of a pipeline: a name may be any text, an id may not."""
+    return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def new(owner: str, conversation: str, id: str) -> Item:
+    """What every item of an owner has."""
+    return {"id": id, "owner": of(owner), "conversation": conversation, "sort": id}
+
+
+def removal(id: str) -> Change:
+    """The change that removes an item."""
+    return "delete", (id,)
+
+
+def as_conversation(item: Item) -> Conversation:
+    """A conversation, from its item."""
+    return Conversation(item["id"], item["name"], item["created"])
+
+
+def as_interaction(item: Item) -> Interaction:
+    """An interaction, from its item."""
+    said = Said(**{field.name: item[field.name] for field in fields(Said)})
+    return Interaction(item["id"], item["conversation"], item["created"], said)

@@ -1,0 +1,1 @@
+"""Stored conversations in one SQLite file."""

@@ -1,0 +1,240 @@
+"""Conversations in one file on one machine: SQLite, for any number of workers beside each other."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import astuple, dataclass
+from functools import partial
+from pathlib import Path
+
+from shared.chat.errors import ChatError
+from shared.memory.base import (
+    UNLIMITED,
+    Clock,
+    Conversation,
+    Definition,
+    Interaction,
+    Memory,
+    Page,
+    Retention,
+    Said,
+    Stamps,
+    TooManyConversations,
+    no_conversation,
+    no_interaction,
+)
+from shared.memory.sqlite.connection import MemoryFile
+
+SWEPT = 100  # conversations past their time that go with each new one
+INTERACTION = """i.id, i.conversation, i.created,
+    i.input, i.prompt_template, i.response, i.origin, i.additional_info"""
+# Of an owner, and not past its time.
+LIVING = "c.owner = ? AND (c.expires IS NULL OR c.expires > ?)"
+
+
+def open_memory(
+    path: Path,
+    retention: Retention = UNLIMITED,
+    seconds: float = 10,
+    now: Clock = time.time,
+) -> Memory:
+    """The memory in a file, which is made when it is first needed, for `seconds` a call."""
+    file, stamps = MemoryFile(path, now, seconds), Stamps(now)
+    return Memory(
+        name="SQLite",
+        conversations=SqliteConversations(file, stamps, retention),
+        interactions=SqliteInteractions(file, stamps),
+        pipelines=SqlitePipelines(file),
+        ready=partial(file.run, _counted),
+        close=file.close,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteConversations:
+    """The seam's Conversations."""
+
+    file: MemoryFile
+    stamps: Stamps
+    retention: Retention
+
+    async def create(self, owner: str, name: str) -> Conversation:
+        """Begin one, and remove some that are past their time."""
+        stamp, now = self.stamps.next(), self.file.now()
+        keep, limit = self.retention.seconds, self.retention.conversations
+        until = None if keep is None else now + keep
+
+        def work(connection: sqlite3.Connection) -> int:
+            connection.execute("BEGIN IMMEDIATE")  # nobody begins another after the count
+            if limit is not None and _is_full(owner, now, limit, connection):
+                raise TooManyConversations(limit)
+            row = (stamp.id, owner, name, stamp.created, until)
+            connection.execute("INSERT INTO conversation VALUES (?, ?, ?, ?, ?)", row)
+            old = "SELECT id FROM conversation WHERE expires <= ? LIMIT ?"
+            gone = connection.execute(f"DELETE FROM conversation WHERE id IN ({old})", (now, SWEPT))
+            return gone.rowcount
+
+        if await self.file.run(work):
+            await self._forget()
+        return Conversation(stamp.id, name, stamp.created)
+
+    async def get(self, owner: str, conversation: str) -> Conversation:
+        """The one with that id. Raises NotFound."""
+        return await self.file.run(partial(_conversation, owner, self.file.now(), conversation))
+
+    async def list(self, owner: str, page: Page) -> tuple[Conversation, ...]:
+        """A part of the owner's, the newest first."""
+        wanted = (owner, self.file.now(), page.size, page.start)
+        query = f"""SELECT c.id, c.name, c.created FROM conversation c WHERE {LIVING}
+            ORDER BY c.id DESC LIMIT ? OFFSET ?"""
+        rows = await self.file.run(lambda connection: connection.execute(query, wanted).fetchall())
+        return tuple(Conversation(*row) for row in rows)
+
+    async def rename(self, owner: str, conversation: str, name: str) -> None:
+        """Give one another name. Raises NotFound."""
+        now = self.file.now()
+
+        def work(connection: sqlite3.Connection) -> None:
+            _conversation(owner, now, conversation, connection)
+            row = (name, conversation)
+            connection.execute("UPDATE conversation SET name = ? WHERE id = ?", row)
+
+        await self.file.run(work)
+
+    async def delete(self, owner: str, conversation: str) -> None:
+        """Remove one with all that was said in it. Raises NotFound."""
+        now = self.file.now()
+
+        def work(connection: sqlite3.Connection) -> None:
+            _conversation(owner, now, conversation, connection)
+            connection.execute("DELETE FROM conversation WHERE id = ?", (conversation,))
+
+        await self.file.run(work)
+        await self._forget()
+
+    async def _forget(self) -> None:
+        """What is done is done: where the file is busy the next deletion sees to it."""
+        with suppress(ChatError):
+            await self.file.forget()
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteInteractions:
+    """The seam's Interactions."""
+
+    file: MemoryFile
+    stamps: Stamps
+
+    async def add(self, owner: str, conversation: str, said: Said) -> Interaction:
+        """Put one at the end of a conversation. Raises NotFound where there is none."""
+        stamp, now = self.stamps.next(), self.file.now()
+        row = (stamp.id, owner, conversation, stamp.created, *astuple(said))
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute("BEGIN IMMEDIATE")  # nobody deletes the conversation meanwhile
+            _conversation(owner, now, conversation, connection)
+            connection.execute("INSERT INTO interaction VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+        await self.file.run(work)
+        return Interaction(stamp.id, conversation, stamp.created, said)
+
+    async def get(self, owner: str, interaction: str) -> Interaction:
+        """The one with that id. Raises NotFound."""
+        return await self.file.run(partial(_interaction, owner, self.file.now(), interaction))
+
+    async def list(
+        self, owner: str, conversation: str, page: Page, newest_first: bool = True
+    ) -> tuple[Interaction, ...]:
+        """A part of a conversation. Raises NotFound."""
+        order, now = ("DESC" if newest_first else "ASC"), self.file.now()
+        query = f"""SELECT {INTERACTION} FROM interaction i WHERE i.conversation = ?
+            ORDER BY i.id {order} LIMIT ? OFFSET ?"""
+
+        def work(connection: sqlite3.Connection) -> tuple[Interaction, ...]:
+            _conversation(owner, now, conversation, connection)
+            rows = connection.execute(query, (conversation, page.size, page.start))
+            return tuple(map(_made, rows))
+
+        return await self.file.run(work)
+
+    async def annotate(self, owner: str, interaction: str, additional_info: str) -> None:
+        """Replace the additional information of one. Raises NotFound."""
+        now, row = self.file.now(), (additional_info, interaction)
+
+        def work(connection: sqlite3.Connection) -> None:
+            _interaction(owner, now, interaction, connection)
+            connection.execute("UPDATE interaction SET additional_info = ? WHERE id = ?", row)
+
+        await self.file.run(work)
+
+
+@dataclass(frozen=True, slots=True)
+class SqlitePipelines:
+    """The seam's Pipelines."""
+
+    file: MemoryFile
+
+    async def put(self, name: str, definition: Definition) -> None:
+        """Store one, in the place of another of that name."""
+        row = (name, json.dumps(dict(definition)))
+        statement = "INSERT OR REPLACE INTO pipeline VALUES (?, ?)"
+        await self.file.run(lambda connection: connection.execute(statement, row))
+
+    async def get(self, name: str) -> Definition | None:
+        """The one of that name; None where there is none."""
+        query = "SELECT definition FROM pipeline WHERE name = ?"
+        row = await self.file.run(lambda connection: connection.execute(query, (name,)).fetchone())
+        return None if row is None else dict(json.loads(row[0]))
+
+    async def all(self) -> Mapping[str, Definition]:
+        """Every one, by name."""
+        query = "SELECT name, definition FROM pipeline ORDER BY name"
+        rows = await self.file.run(lambda connection: connection.execute(query).fetchall())
+        return {name: json.loads(definition) for name, definition in rows}
+
+    async def delete(self, name: str) -> bool:
+        """Remove one; whether there was one."""
+        statement = "DELETE FROM pipeline WHERE name = ?"
+        gone = await self.file.run(lambda connection: connection.execute(statement, (name,)))
+        return gone.rowcount > 0
+
+
+def _counted(connection: sqlite3.Connection) -> None:
+    connection.execute("SELECT 1 FROM conversation LIMIT 1")
+
+
+def _is_full(owner: str, now: float, limit: int, connection: sqlite3.Connection) -> bool:
+    """Whether an owner has as many conversations as the limit allows."""
+    living = f"SELECT 1 FROM conversation c WHERE {LIVING} LIMIT ?"
+    query = f"SELECT count(*) FROM ({living})"
+    (there,) = connection.execute(query, (owner, now, limit)).fetchone()
+    return bool(there >= limit)
+
+
+def _conversation(
+    owner: str, now: float, conversation: str, connection: sqlite3.Connection
+) -> Conversation:
+    query = f"SELECT c.id, c.name, c.created FROM conversation c WHERE {LIVING} AND c.id = ?"
+    row = connection.execute(query, (owner, now, conversation)).fetchone()
+    if row is None:
+        raise no_conversation(conversation)
+    return Conversation(*row)
+
+
+def _interaction(
+    owner: str, now: float, interaction: str, connection: sqlite3.Connection
+) -> Interaction:
+    query = f"""SELECT {INTERACTION} FROM interaction i JOIN conversation c ON c.id = i.conversation
+        WHERE {LIVING} AND i.id = ?"""
+    row = connection.execute(query, (owner, now, interaction)).fetchone()
+    if row is None:
+        raise no_interaction(interaction)
+    return _made(row)
+
+
+def _made(row: tuple[str, ...]) -> Interaction:
+    return Interaction(row[0], row[1], row[2], Said(*row[3:]))

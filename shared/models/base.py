@@ -1,0 +1,71 @@
+"""The seam behind which answers are made: any model that can do `open`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from shared.chat.events import Delta, Done
+from shared.chat.messages import Message
+
+ModelStream = AsyncGenerator[Delta | Done, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a model is asked: to rewrite a question for the search, or to answer it.
+
+    `tools` are what it may call instead, each as OpenAI's chat completions describe a tool;
+    `options` what else the client asks of it: a model takes those that it knows.
+    """
+
+    task: Literal["rewrite", "answer"]
+    messages: tuple[Message, ...]
+    temperature: float
+    seed: int | None = None
+    tools: tuple[Mapping[str, Any], ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Model(Protocol):
+    """A language model, local or remote.
+
+    `max_prompt_tokens` is the budget that history and sources are trimmed to. `limits` says in
+    sentences what it cannot do, by the name of what is asked: `images`, `temperature`, `seed`,
+    `streaming` (its answer comes in one piece).
+    """
+
+    @property
+    def name(self) -> str:
+        """What answers call it."""
+        ...
+
+    @property
+    def max_prompt_tokens(self) -> int:
+        """The budget for a prompt."""
+        ...
+
+    @property
+    def limits(self) -> Mapping[str, str]:
+        """What it cannot do."""
+        ...
+
+    def count(self, text: str) -> int:
+        """How many tokens `text` is at most."""
+        ...
+
+    async def ready(self) -> None:
+        """Ask whether it would answer, at no cost. Raises the ChatError that stands against it."""
+        ...
+
+    def open(self, prompt: Prompt) -> AbstractAsyncContextManager[ModelStream]:
+        """Ask. It is entered when the model has accepted the prompt, so a refusal is raised there.
+
+        It gives any Deltas and then one Done, each when the model gives it. Leaving it closes the
+        upstream, read to its end or not. No time limit, task group or context variable may span
+        a yield of the stream: its first event is read in another task than the rest.
+        Raises a ChatError: ContentFiltered, TooLong, TooManyRequests, Unavailable, Misconfigured.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""The demo model, which runs inside the app and quotes the sources."""

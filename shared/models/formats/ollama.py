@@ -1,0 +1,115 @@
+"""Ollama's own `/api/chat`: lines of JSON, and the arguments of a tool as an object."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from uuid import uuid4
+
+from pydantic_core import from_json
+
+from shared.chat.content_parts import image_of, parts_of, sayable, text_of
+from shared.chat.errors import BadRequest, Unavailable
+from shared.chat.messages import Message
+from shared.models.base import Prompt
+from shared.models.formats.base import Body, Flavor, Heard, Traits, beside, calls, usage
+from shared.models.formats.openai import FRAME, most_tokens
+from shared.models.formats.openai import message as plain
+
+# Ollama's names for what a client may ask.
+OPTIONS = {"top_p": "top_p", "stop": "stop"}
+TAKES = ("keep_alive", "think", "format")
+
+
+def body(traits: Traits, prompt: Prompt) -> Body:
+    """The body of a request. Raises BadRequest for an image that is not in it."""
+    options: Body = {"temperature": prompt.temperature}
+    options |= {ours: prompt.options[k] for k, ours in OPTIONS.items() if k in prompt.options}
+    if isinstance(options.get("stop"), str):
+        options["stop"] = [options["stop"]]
+    if prompt.seed is not None:
+        options["seed"] = prompt.seed
+    if most := most_tokens(traits, prompt):
+        options["num_predict"] = most
+    asked: Body = {"messages": [_message(said) for said in prompt.messages], "options": options}
+    if traits.asked is not None:
+        asked["model"] = traits.asked
+    if prompt.tools:
+        asked["tools"] = list(prompt.tools)
+    asked["stream"] = traits.streams
+    return asked | {key: prompt.options[key] for key in TAKES if key in prompt.options}
+
+
+def _message(said: Message) -> Body:
+    given = plain(said) if said.given is None else said.given
+    parts = list(parts_of(given))
+    kept = {key: given[key] for key in FRAME if given.get(key) not in (None, [])}
+    if called := given.get("tool_calls"):
+        kept["tool_calls"] = [_called(call) for call in called]
+    if given.get("content") is not None or parts:
+        kept["content"] = "\n".join(text for part in parts if (text := text_of(part)))
+    if images := list(_images(parts)):
+        kept["images"] = images
+    return kept
+
+
+def _images(parts: list[Any]) -> Iterator[str]:
+    for part in parts:
+        url = image_of(part)
+        if url is None:
+            continue
+        data = re.fullmatch(r"data:[^,]*;base64,(.*)", url, re.S)
+        if data is None:
+            raise BadRequest(
+                "messages: this model takes images as base64 or as data URLs: those behind an "
+                "address are not fetched here."
+            )
+        yield data[1]
+
+
+def _called(call: Mapping[str, Any]) -> Body:
+    function = call["function"]
+    written = {"name": function["name"], "arguments": arguments(function.get("arguments"))}
+    return {"id": call["id"], "type": "function", "function": written}
+
+
+def arguments(given: str | None) -> Body:
+    """A call's arguments as the object that Ollama wants; what is none stands inside of one."""
+    if not (given or "").strip():
+        return {}
+    try:
+        read = from_json(given or "", allow_inf_nan=False)
+    except ValueError:
+        read = None
+    return read if isinstance(read, dict) and sayable(read) else {"arguments": given}
+
+
+def heard(line: Mapping[str, Any]) -> Heard:
+    """What a line says, or a whole answer."""
+    if line.get("error"):
+        raise Unavailable(cause="the model's stream ended with an error")
+    said, done = line.get("message") or {}, bool(line.get("done"))
+    made = [{**call, "id": call.get("id") or f"call_{uuid4().hex}"} for call in _calls(said)]
+    return Heard(
+        text=said.get("content") or "",
+        calls=calls(made),
+        reason=(line.get("done_reason") or "stop") if done else None,
+        ended=done,
+        model=line.get("model"),
+        usage=usage(line.get("prompt_eval_count"), line.get("eval_count")),
+        extra=beside(line, "model", "created_at", "message", "done", "done_reason"),
+        message_extra=beside(said, "role", "content", "tool_calls"),
+    )
+
+
+def _calls(said: Mapping[str, Any]) -> list[Any]:
+    return said.get("tool_calls") or []
+
+
+def ready(url: str) -> str | None:
+    """Where the list of models is."""
+    return url.removesuffix("/chat") + "/tags" if url.endswith("/api/chat") else None
+
+
+OLLAMA = Flavor("ollama", body, heard, framing="ndjson", called="tool_calls", ready=ready)

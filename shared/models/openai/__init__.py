@@ -1,0 +1,1 @@
+"""The client of OpenAI-compatible servers and the model behind it."""

@@ -1,0 +1,222 @@
+"""The client of an OpenAI endpoint: what goes out, what is tried again, what its failures mean."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import aiohttp
+import httpx2
+from openai import (
+    APIConnectionError,
+    APIStatusError,
+    AsyncOpenAI,
+    DefaultAioHttpClient,
+    NotFoundError,
+    OpenAIError,
+)
+
+from shared.azure import retry_after
+from shared.azure.connection_errors import cause_of, is_dropped
+from shared.chat.errors import (
+    BadRequest,
+    ChatError,
+    DeadlineExceeded,
+    Misconfigured,
+    TooManyRequests,
+    Unavailable,
+)
+from shared.models.formats.base import CODES
+
+Key = Callable[[], Awaitable[str]]
+
+RETRIES, PATIENT_RETRIES = 1, 8
+CONNECT_SECONDS = 5.0
+# What we send of our own accord: where one is refused, the question is not at fault.
+PARAMETERS = (
+    "model",
+    "stream",
+    "stream_options",
+    "temperature",
+    "seed",
+    "max_tokens",
+    "max_completion_tokens",
+    "reasoning_effort",
+)
+# What a refusal may name to the client, who may have sent it.
+NAMED = (
+    *PARAMETERS,
+    "top_p",
+    "stop",
+    "tools",
+    "tool_choice",
+    "response_format",
+    "parallel_tool_calls",
+    "frequency_penalty",
+    "presence_penalty",
+)
+USER_AGENT = "serverless-rag-chat"
+RAW = "x-stainless-raw-response"  # by which the SDK knows that we read the stream ourselves
+UNREAD: Any = {"headers": {RAW: "stream"}}  # the options of a request whose answer is not read yet
+# A model on this machine is not asked by way of a proxy.
+LOOPBACK = ("all://localhost", "all://127.0.0.1", "all://[::1]")
+
+
+# Of the SDK's two transports aiohttp's has a third of the other's work for a stream.
+class DropRetryClient(DefaultAioHttpClient):
+    """Lets the SDK repeat a request after a dropped connection, and after no other failure of one.
+
+    A refused connection, an answer that broke off: the SDK would repeat all of them.
+    """
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request. Raises what the SDK does not repeat: its own exception."""
+        try:
+            return await super().send(request, **options)
+        except httpx2.TransportError as error:
+            if is_dropped(error):
+                raise
+            raise APIConnectionError(request=request) from error
+
+
+def make_client(
+    base_url: str,
+    key: Key | None,
+    patient: bool = False,
+    headers: Mapping[str, str] | None = None,
+) -> AsyncOpenAI:
+    """The client for an endpoint, made once a worker. `key` is asked at every attempt; None sends
+    none. `headers` go out with every request.
+
+    A `patient` one is for a run over many documents: it waits as long as the service asks (the SDK
+    up to two minutes), several times.
+    """
+
+    async def only_ours(sent: httpx2.Request) -> None:
+        held = {"authorization": f"Bearer {await key()}"} if key else {}
+        given = {name.lower(): value for name, value in (headers or {}).items()}
+        sent.headers = _headers(sent, len(await sent.aread()), held | given)
+
+    return AsyncOpenAI(
+        base_url=base_url,
+        api_key="set by only_ours",
+        admin_api_key="",
+        organization="",
+        project="",
+        webhook_secret="",
+        max_retries=PATIENT_RETRIES if patient else RETRIES,
+        http_client=(DefaultAioHttpClient if patient else DropRetryClient)(
+            event_hooks={
+                "request": [only_ours],
+                "response": [] if patient else [_no_long_waits],
+            },
+            follow_redirects=False,
+            mounts=dict.fromkeys(LOOPBACK),
+            timeout=httpx2.Timeout(600, connect=CONNECT_SECONDS),
+        ),
+    )
+
+
+def _headers(sent: httpx2.Request, length: int, more: Mapping[str, str]) -> httpx2.Headers:
+    """Headers of ours alone: the SDK takes others, and other values, from the environment."""
+    raw = {RAW: "stream"} if sent.headers.get(RAW) == "stream" else {}
+    ours = {
+        "host": sent.url.netloc.decode(),
+        "accept": "text/event-stream, application/x-ndjson, application/json",
+        "accept-encoding": "gzip, deflate",
+        "content-type": "application/json",
+        "content-length": str(length),
+        "user-agent": USER_AGENT,
+    }
+    return httpx2.Headers({**raw, **ours, **more})
+
+
+async def _no_long_waits(received: httpx2.Response) -> None:
+    """The SDK would wait up to two minutes: what is longer than ours, it shall not try again.
+
+    The wait is written where the SDK looks first: it reads other headers than `waits.asked` does.
+    """
+    wait = retry_after.asked(received.headers)
+    if wait is not None and wait > retry_after.OURS:
+        received.headers["x-should-retry"] = "false"
+    elif wait is not None:
+        received.headers["retry-after-ms"] = str(round(wait * 1000))
+
+
+async def ready(client: AsyncOpenAI, url: str, name: str, hint: str) -> None:
+    """Ask for the list of models, once. A server without such a list answers all the same.
+
+    That a deployment exists only a question tells. Raises ChatErrors.
+    """
+    with translated(name, hint), suppress(NotFoundError):
+        await client.with_options(max_retries=0).get(url, cast_to=httpx2.Response)
+
+
+async def embed(
+    client: AsyncOpenAI, name: str, limit: float, texts: Sequence[str]
+) -> list[list[float]]:
+    """The vectors of some texts by the embedding model `name`, within `limit` seconds."""
+    try:
+        with translated(name, "does it exist at the same endpoint?"):
+            async with asyncio.timeout(limit):
+                made = await client.embeddings.create(
+                    model=name, input=list(texts), encoding_format="float"
+                )
+        vectors = [list(one.embedding) for one in sorted(made.data, key=lambda one: one.index)]
+    except (AttributeError, TypeError, ValueError) as error:  # a 200 that is no answer
+        raise Unavailable(cause=f"{name}: vectors that cannot be read") from error
+    if len(vectors) != len(texts):
+        raise Unavailable(cause=f"{name}: {len(vectors)} vectors for {len(texts)} texts")
+    return vectors
+
+
+@contextmanager
+def translated(name: str, hint: str) -> Iterator[None]:
+    """The one place where the exceptions of the SDK and its transport become ours.
+
+    `name` is the model's, `hint` what to look at where it refuses us.
+    """
+    try:
+        yield
+    except ChatError:
+        raise
+    except (TimeoutError, httpx2.ReadTimeout) as error:
+        raise DeadlineExceeded(cause=f"{name}: {type(error).__name__}") from error
+    except APIStatusError as error:
+        raise refusal(error, name, hint) from error
+    except (OpenAIError, httpx2.HTTPError, httpx2.StreamError, aiohttp.ClientError) as error:
+        raise Unavailable(cause=f"{name}: {cause_of(error)}") from error
+    except httpx2.InvalidURL as error:
+        raise Misconfigured(cause=f"{name}: its endpoint is not a URL") from error
+
+
+def refusal(error: APIStatusError, name: str, hint: str) -> ChatError:
+    """What a refusal means. Its text may hold the user's words: the code alone is logged."""
+    # in their quotes: a line end in them would be a line of the log
+    said = f"code {error.code!r:.80}, param {error.param!r:.80}"
+    cause = f"{name}: status {error.status_code}, {said}"
+    failure = _kind(error, cause, hint)
+    failure.upstream = error.status_code
+    failure.param = error.param if error.param in NAMED else None
+    return failure
+
+
+def _kind(error: APIStatusError, cause: str, hint: str) -> ChatError:
+    if error.status_code == 400 and (kind := CODES.get(error.code or "")):
+        return kind(cause=cause)
+    match error.status_code:
+        case 429:
+            wait = retry_after.asked(error.response.headers)
+            return TooManyRequests(retry_after=wait, cause=cause)
+        case 401 | 403:
+            return Misconfigured(cause=f"{cause}: {hint}")
+        case 404:
+            return Misconfigured(cause=f"{cause}: there is no such deployment, model or endpoint")
+        case 400 | 422 if error.param in PARAMETERS:  # one that this model does not take
+            return Misconfigured(cause=cause)
+        case 400 | 413 | 422:
+            return BadRequest("The model did not accept the question.", cause=cause)
+        case _:
+            return Unavailable(retry_after=retry_after.asked(error.response.headers), cause=cause)

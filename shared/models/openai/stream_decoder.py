@@ -1,0 +1,163 @@
+"""The answer of a model's server, from bytes cut anywhere.
+
+The objects that an SDK builds of each chunk cost more than all the rest of a stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic_core import from_json
+
+from shared.chat.errors import Unavailable
+from shared.chat.events import Delta, Done, Usage
+from shared.chat.messages import ToolCall
+from shared.models.formats.base import UNPLACED, Flavor, Heard
+
+END = b"[DONE]"
+LONGEST = 4 * 1024 * 1024  # bytes; a server that ends no line is not one that answers
+
+Pieces = AsyncGenerator[bytes, None]
+
+
+async def lines(chunks: AsyncIterator[bytes]) -> Pieces:
+    """The lines of a stream. Only "\\n" ends one: the SDK's own reader of lines also takes U+2028
+    for an end, which may stand inside a JSON string. Raises Unavailable."""
+    begun = bytearray()  # bytes would be copied with each chunk that ends no line
+    async for chunk in chunks:
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            yield bytes(begun + end)
+            begun.clear()
+        begun += rest
+        if len(begun) > LONGEST:
+            raise Unavailable(cause="the model's stream has a line without an end")
+    yield bytes(begun)
+
+
+async def events(chunks: AsyncIterator[bytes]) -> Pieces:
+    """The data of each event of a stream of server-sent ones."""
+    async with aclosing(lines(chunks)) as each:
+        async for line in each:
+            if line.startswith(b"data:"):
+                yield line[5:].strip()
+
+
+async def objects(chunks: AsyncIterator[bytes]) -> Pieces:
+    """The lines of JSON."""
+    async with aclosing(lines(chunks)) as each:
+        async for line in each:
+            if text := line.strip():
+                yield text
+
+
+async def whole(chunks: AsyncIterator[bytes]) -> Pieces:
+    """All of a body at once. Raises Unavailable."""
+    body = bytearray()
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > LONGEST:
+            raise Unavailable(cause="the model's answer has no end")
+    yield bytes(body)
+
+
+FRAMINGS: Mapping[str, Callable[[AsyncIterator[bytes]], Pieces]] = {
+    "sse": events,
+    "ndjson": objects,
+}
+
+
+@dataclass(slots=True)
+class Reading:
+    """What an answer has told by now, beside its text. `model` is the name that was asked for.
+
+    `places` are the indexes of the calls by their ids, `last` is the highest index.
+    """
+
+    flavor: Flavor
+    model: str
+    reason: str | None = None
+    usage: Usage | None = None
+    fingerprint: str | None = None
+    answer_filter: Mapping[str, Any] | None = None
+    prompt_filter: list[Any] | None = None
+    ended: bool = False
+    calls: dict[int, ToolCall] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
+    last: int = -1
+    spoken: bool = False
+    extra: dict[str, Any] = field(default_factory=dict)
+    message_extra: dict[str, Any] = field(default_factory=dict)
+
+    def take(self, line: bytes) -> Delta | None:
+        """What one object adds, if anything. Raises the error in it, Unavailable if unread."""
+        if line == END:
+            self.ended = True
+            return None
+        try:
+            heard = self.flavor.heard(from_json(line, allow_inf_nan=False))
+            return self._delta(heard)
+        except (ValueError, TypeError, AttributeError, LookupError) as error:
+            raise Unavailable(cause="a chunk of the model's stream cannot be read") from error
+
+    def _delta(self, heard: Heard) -> Delta | None:
+        self._note(heard)
+        calls = tuple(self._placed(call) for call in heard.calls)
+        said = any(value not in ("", [], {}) for value in heard.message_extra.values())
+        self.message_extra |= heard.message_extra
+        if not (heard.text or calls or said):
+            return None
+        self.spoken = True
+        extra, self.extra = self.extra, {}
+        beside, self.message_extra = self.message_extra, {}
+        return Delta("" + heard.text, calls, extra, beside, self.model)
+
+    def _placed(self, call: ToolCall) -> ToolCall:
+        """The call with its index, its id and its name, of which each comes once."""
+        index = call.index if call.index != UNPLACED else self._place(call)
+        begun = self.calls.get(index, ToolCall(index))
+        self.calls[index] = replace(begun, id=begun.id or call.id, name=begun.name or call.name)
+        self.last = max(self.last, index)
+        identity = None if begun.id else call.id
+        if identity is not None:
+            self.places.setdefault(identity, index)
+        return replace(call, index=index, id=identity, name=None if begun.name else call.name)
+
+    def _place(self, call: ToolCall) -> int:
+        """Where a call belongs whose server does not say: with the one of its id, else the last
+        one; or it is another."""
+        if call.id is not None:
+            return self.places.get(call.id, self.last + 1)
+        new = call.name is not None and self.calls.get(self.last, ToolCall(0)).name is not None
+        return self.last + 1 if new or self.last < 0 else self.last
+
+    def _note(self, heard: Heard) -> None:
+        self.reason = heard.reason or self.reason
+        self.model = heard.model if isinstance(heard.model, str) and heard.model else self.model
+        self.fingerprint = heard.fingerprint or self.fingerprint
+        self.answer_filter = heard.answer_filter or self.answer_filter
+        self.prompt_filter = heard.prompt_filter or self.prompt_filter
+        self.usage = heard.usage or self.usage
+        self.ended = heard.ended or self.ended
+        self.extra |= heard.extra
+
+    def done(self) -> Done:
+        """The last event. Raises Unavailable where the answer broke off without an end."""
+        if not (self.reason or self.ended):
+            cause = f"{self.model}: its stream ended without an end"
+            raise Unavailable("The model's answer broke off. Ask again.", cause=cause)
+        reason = self.reason or "stop"
+        if self.calls and reason == "stop":
+            reason = self.flavor.called or reason
+        return Done(
+            finish_reason=reason,
+            usage=self.usage,
+            model=self.model,
+            fingerprint=self.fingerprint,
+            answer_filter=self.answer_filter,
+            prompt_filter=self.prompt_filter,
+            extra=self.extra,
+        )

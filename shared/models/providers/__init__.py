@@ -1,0 +1,1 @@
+"""The list of model providers: its schema, its loading and its redaction."""

@@ -1,0 +1,175 @@
+"""The providers of models that a list names, read and told of in the words of AOG v0.2.
+
+"AOG service provider metadata" of the document, whose thirteen fields these are; `models` and
+`allow_to_select_model` are beside them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import from_json
+
+from shared.chat.content_parts import UNSAYABLE, sayable
+from shared.chat.validation_messages import sentence
+
+REFERENCE = re.compile(r"\$\{(\w+)\}", re.ASCII)
+# A URL that every reader takes apart in the same way: no user, no backslash, no blank, ASCII.
+URL = re.compile(
+    r"(https?)://([a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(:[0-9]{1,5})?"
+    r"(/[\w.~!$&'()*+,;=:@%/-]*)?(\?[\w.~!$&'()*+,;=:@%/?-]*)?",
+    re.ASCII | re.IGNORECASE,
+)
+HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+# Which the transport sets, or which would turn one request into another.
+NO_HEADERS = re.compile(
+    r"host|content-.*|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect"
+    r"|accept.*|proxy-.*|x-stainless-.*",
+    re.I,
+)
+NO_FIELDS = {"messages", "stream"}  # which are the request's own
+SHOWN = 3  # mistakes of one entry that are told; the rest show when these are mended
+
+
+def _object(value: Any) -> Any:
+    """An object, or one as a JSON string."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return from_json(value or "{}")
+    except ValueError:
+        raise ValueError("must be an object, or one as a JSON string") from None
+
+
+def _url(value: str) -> str:
+    found = URL.fullmatch(value)
+    if not found or int((found[3] or ":1")[1:]) not in range(1, 65536):
+        raise ValueError("must be a URL such as https://host/v1/chat/completions")
+    return value
+
+
+def _headers(headers: dict[str, str]) -> dict[str, str]:
+    for name, value in headers.items():
+        if not HEADER.fullmatch(name) or NO_HEADERS.fullmatch(name):
+            raise ValueError(f"must not set {name!r:.60}")
+        if not re.fullmatch(r"[\x20-\x7e]*", value):
+            raise ValueError(f"has a value that is no text of ASCII characters: {name:.60}")
+    return headers
+
+
+def _fields(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if taken := sorted(NO_FIELDS & body.keys()):
+        raise ValueError(f"must not set {taken[0]}, which is the request's own")
+    if not sayable(body):
+        raise ValueError(UNSAYABLE)
+    return body
+
+
+def _flag(value: Any) -> Any:
+    if isinstance(value, bool):  # which would be taken for 0 or 1
+        raise ValueError("must be one of 0 or 1")
+    return value
+
+
+def _printable(value: str) -> str:
+    if not value.isprintable():
+        raise ValueError("must be a text on one line")
+    return value
+
+
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
+
+
+class Properties(BaseModel):
+    """What a provider can do."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+    max_input_tokens: int | None = Field(default=None, ge=1)
+    supported_response_mode: list[Literal["stream", "sync"]] = Field(
+        default=["stream", "sync"], min_length=1, fail_fast=True
+    )
+
+
+class ProviderMetadata(BaseModel):
+    """One provider of the list. Every field is the document's, but for the last two."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+
+    provider_name: Name
+    service_name: Literal["chat"] = "chat"
+    service_source: Literal["local", "remote"] = "local"
+    desc: str = ""
+    method: Literal["POST"] = "POST"
+    url: Annotated[str, AfterValidator(_url)]
+    flavor: Literal["openai", "ollama", "aog"]
+    properties: Properties = Properties()
+    auth_type: Literal["none", "apikey"] = "none"
+    auth_key: Annotated[dict[str, SecretStr], BeforeValidator(_object)] = {}
+    # Their values may be secrets by now: they stand in no repr.
+    extra_headers: Annotated[dict[str, str], BeforeValidator(_object), AfterValidator(_headers)] = (
+        Field(default={}, repr=False)
+    )
+    extra_json_body: Annotated[
+        dict[str, JsonValue], BeforeValidator(_object), AfterValidator(_fields)
+    ] = Field(default={}, repr=False)
+    status: Annotated[Literal[0, 1], BeforeValidator(_flag)] = 0
+    models: Annotated[list[Name], Field(fail_fast=True, max_length=1000)] = []
+    allow_to_select_model: bool = True
+    _listed: ProviderMetadata | None = PrivateAttr(default=None)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _token(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and given.get("auth_type") == "token":
+            raise ValueError(
+                "auth_type token (ak, sk) has no header that these flavors define: use apikey, or "
+                "extra_headers"
+            )
+        return given
+
+    @model_validator(mode="after")
+    def _keyed(self) -> ProviderMetadata:
+        wanted = {"apikey"} if self.auth_type == "apikey" else set()
+        if self.auth_key.keys() != wanted:
+            told = '{"apikey": ...}' if wanted else "{}"
+            raise ValueError(f"auth_key must be {told} where auth_type is {self.auth_type}")
+        return self
+
+    @property
+    def as_listed(self) -> ProviderMetadata:
+        """The provider as it stands in its list, where secrets are references."""
+        return self._listed or self
+
+    def filled(self, **fields: Any) -> ProviderMetadata:
+        """The provider with what its references stand for."""
+        made = self.model_copy(update=fields)
+        made._listed = self
+        return made
+
+    @property
+    def key(self) -> SecretStr | None:
+        """What goes out as `Authorization: Bearer`; None where nothing does."""
+        return self.auth_key.get("apikey")
+
+
+def wrong(failure: ValidationError) -> Iterator[str]:
+    """What is wrong with a provider: `.field: must be ...` for each mistake, no value told."""
+    for error in failure.errors(include_url=False, include_input=False)[:SHOWN]:
+        path = "".join(
+            f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"]
+        )
+        yield f"{path:.100}: {sentence(error)}"

@@ -1,0 +1,130 @@
+"""The list of providers: from JSON or a file, its secrets from the environment."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr, ValidationError
+from pydantic_core import from_json
+
+from shared.models.providers.metadata import REFERENCE, ProviderMetadata, wrong
+
+IDENTITY = "${identity}"  # in the place of a key: a token of the app's own identity
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def read_list(
+    given: str, environment: Mapping[str, str], root: Path
+) -> tuple[ProviderMetadata, ...]:
+    """The providers of a list: JSON, or the path of a JSON or YAML file, from `root` if relative.
+
+    A secret in it is `${NAME}`, a variable of the environment. Raises ValueError, whose arguments
+    say what is wrong: each begins with the entry at fault, or with a verb.
+    """
+    entries = _entries(given, root)
+    problems: list[str] = []
+    providers: list[ProviderMetadata] = []
+    for place, entry in enumerate(entries):
+        try:
+            providers.append(_resolved(ProviderMetadata.model_validate(entry), environment))
+        except ValidationError as failure:
+            problems += [f"{_place(place, entry)}{told}" for told in wrong(failure)]
+        except ValueError as failure:
+            problems.append(f"{_place(place, entry)}{failure}")
+    names = Counter(one.provider_name for one in providers)
+    problems += [f"has two providers of the name {name}" for name in names if names[name] > 1]
+    if problems:
+        raise ValueError(*problems)
+    return tuple(providers)
+
+
+def _place(place: int, entry: Any) -> str:
+    name = entry.get("provider_name") if isinstance(entry, Mapping) else None
+    return f"[{place}]" + (f" ({name})" if isinstance(name, str) else "")
+
+
+def _entries(given: str, root: Path) -> list[Any]:
+    if given.startswith(("[", "{")):
+        try:
+            entries: Any = from_json(given)
+        except ValueError:
+            raise ValueError("must be JSON, or the path of a file") from None
+    else:
+        entries = _of_file(root / given)
+    if not isinstance(entries, list) or not entries:
+        raise ValueError("must be a list of providers")
+    return entries
+
+
+def _of_file(path: Path) -> Any:
+    import yaml  # which also reads JSON; loaded only where there is such a file
+
+    try:
+        return yaml.safe_load(path.read_text("utf-8-sig"))
+    except OSError:
+        raise ValueError("names a file that cannot be read") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" (line {mark.line + 1})" if mark else ""
+        raise ValueError(f"names a file that is no YAML or JSON{where}") from None
+
+
+def _resolved(provider: ProviderMetadata, environment: Mapping[str, str]) -> ProviderMetadata:
+    """The provider with its secrets. Raises ValueError for one that is there in the clear."""
+    keys = {}
+    for name, secret in provider.auth_key.items():
+        value = secret.get_secret_value()
+        if value == IDENTITY:
+            _check_trusted(provider.url)
+            keys[name] = secret
+        elif REFERENCE.fullmatch(value):
+            key = _filled(f".auth_key.{name}", value, environment)
+            if " " in key:
+                raise ValueError(f".auth_key.{name}: must be one word")
+            keys[name] = SecretStr(key)
+        else:
+            raise ValueError(
+                f".auth_key.{name}: must be ${{NAME}}, a variable of the environment: "
+                "no secret stands in the list"
+            )
+    more = {
+        "auth_key": keys,
+        "extra_headers": _filled_in(".extra_headers", provider.extra_headers, environment),
+        "extra_json_body": _filled_in(".extra_json_body", provider.extra_json_body, environment),
+    }
+    return provider.filled(**more)
+
+
+def _filled_in(path: str, value: Any, environment: Mapping[str, str]) -> Any:
+    """The same JSON, with what its references stand for."""
+    if isinstance(value, str):
+        return _filled(path, value, environment)
+    if isinstance(value, Mapping):
+        return {k: _filled_in(f"{path}.{k}", v, environment) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_filled_in(path, each, environment) for each in value]
+    return value
+
+
+def _filled(path: str, value: str, environment: Mapping[str, str]) -> str:
+    def of(found: re.Match[str]) -> str:
+        secret = environment.get(found[1], "").strip()
+        if not secret:
+            raise ValueError(f"{path}: the variable {found[1]} is not set")
+        return secret
+
+    filled = REFERENCE.sub(of, value)
+    if filled != value and not re.fullmatch(r"[\x20-\x7e]+", filled):
+        raise ValueError(f"{path}: must be a text of ASCII characters")
+    return filled
+
+
+def _check_trusted(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme != "https" and parts.hostname not in LOOPBACK:
+        raise ValueError(".url: must be https: no token goes out without TLS")

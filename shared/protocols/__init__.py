@@ -1,0 +1,4 @@
+"""One folder for each protocol: its routes, requests, responses and errors.
+
+May import `rag` and what `rag` may.
+"""

@@ -1,0 +1,1 @@
+"""The AI Chat Protocol in its three ages."""

@@ -1,0 +1,59 @@
+"""The AI Chat Protocol, current (`sessionState`) and as "HTTP protocol for AI chat apps" had it.
+
+Both: `POST /chat` answers whole, `POST /chat/stream` as JSON lines, whatever the body says.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from shared.chat.events import Answer, Context, Delta, Done, Event
+from shared.chat.request import ChatRequest
+from shared.http import json_encoding
+from shared.http.json_encoding import Json
+from shared.protocols import context_json
+from shared.protocols.ai_chat import request
+from shared.protocols.dialect import Dialect
+
+
+def streams(route: str, _body: Any) -> bool:
+    """The route alone decides; a `stream` key is ignored."""
+    return route.endswith("/stream")
+
+
+def answer(state_key: str, asked: ChatRequest, given: Answer) -> Json:
+    """A whole answer: `message`, `context` and the state."""
+    context = context_json.start_of_context(given.context) | context_json.end_of_context(given.done)
+    state = context_json.state(asked, given.done.conversation)
+    return {"message": context_json.message(given.content), "context": context, state_key: state}
+
+
+def chunk(state_key: str, asked: ChatRequest, _context: Context, event: Event) -> Json | None:
+    """One line of a stream. The context goes out once, in the first line."""
+    match event:
+        case Context():
+            context = context_json.start_of_context(event)
+            state = context_json.state(asked, event.conversation)
+            return {"delta": {"role": "assistant"}, "context": context, state_key: state}
+        case Delta(content):
+            return {"delta": {"content": content}} if content else None
+        case Done():
+            return {"delta": {"role": "assistant"}, "context": context_json.end_of_context(event)}
+
+
+def _age(name: str, media_type: str, state_key: str) -> Dialect:
+    return Dialect(
+        name=name,
+        media_type=media_type,
+        parse=partial(request.parse, state_key=state_key),
+        streams=streams,
+        answer=partial(answer, state_key),
+        chunk=partial(chunk, state_key),
+        error=context_json.error,
+        frame=json_encoding.json_line,
+    )
+
+
+CURRENT = _age("ai-chat-protocol", "application/jsonl", "sessionState")
+APPS = _age("ai-chat-apps", "application/json-lines", "session_state")

@@ -1,0 +1,104 @@
+"""The "HTTP protocol for RAG chat apps": OpenAI's envelope with the context inside each choice.
+
+`POST /chat` with a `stream` key, and `POST /ask`, which looks at the last message only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from shared.chat.events import Answer, Context, Delta, Done, Event
+from shared.chat.request import ChatRequest
+from shared.http import json_encoding
+from shared.http.body import Body
+from shared.http.json_encoding import Json
+from shared.protocols import context_json, dialect
+from shared.protocols.ai_chat import request
+from shared.protocols.dialect import Dialect
+
+
+def parse(body: Body, last_only: bool = False) -> ChatRequest:
+    """Read a request; overrides may stand right under `context`. Raises BadRequest."""
+    asked = request.parse(body, "session_state", flat=True, last_only=last_only)
+    request.boolean(body.json, "stream")
+    return asked
+
+
+def answer(asked: ChatRequest, given: Answer) -> Json:
+    """A whole answer, in the envelope of an OpenAI chat completion."""
+    done = given.done
+    context = context_json.start_of_context(given.context) | context_json.end_of_context(done)
+    choice = _choice(
+        "message", context_json.message(given.content), done.finish_reason, context=context
+    )
+    choice["session_state"] = context_json.state(asked, given.done.conversation)
+    envelope = _envelope(asked, done.model, choice | _filtered(done), "chat.completion")
+    return envelope | {"usage": None} | _from_model(done)
+
+
+def chunk(asked: ChatRequest, context: Context, event: Event) -> Json | None:
+    """One line of a stream: the envelope of an OpenAI chat completion chunk."""
+    match event:
+        case Context():
+            return _first(asked, event)
+        case Delta(""):
+            return None
+        case Delta(content):
+            choice = _choice("delta", {"content": content}, None)
+            return _envelope(asked, context.model, choice, "chat.completion.chunk")
+        case Done():
+            end = context_json.end_of_context(event)
+            choice = _choice("delta", {"role": "assistant"}, event.finish_reason, context=end)
+            model = event.model or context.model
+            whole = _envelope(asked, model, choice | _filtered(event), "chat.completion.chunk")
+            return whole | _from_model(event)
+
+
+def _first(asked: ChatRequest, context: Context) -> Json:
+    # The published web component of that age reads the context in the delta.
+    start = context_json.start_of_context(context)
+    choice = _choice("delta", {"role": "assistant", "context": start}, None, context=start)
+    choice["session_state"] = context_json.state(asked, context.conversation)
+    return {"choices": [choice], "object": "chat.completion.chunk"}
+
+
+def _choice(key: str, value: Json, finish_reason: str | None, **more: Json) -> Json:
+    return {key: value, "finish_reason": finish_reason, "index": 0, **more}
+
+
+def _envelope(asked: ChatRequest, model: str | None, choice: Json, kind: str) -> Json:
+    return {
+        "id": asked.id,
+        "created": asked.created,
+        "model": model,
+        "object": kind,
+        "choices": [choice],
+    }
+
+
+def _filtered(done: Done) -> Json:
+    return {"content_filter_results": done.answer_filter} if done.answer_filter else {}
+
+
+def _from_model(done: Done) -> Json:
+    """What only some models say: tokens, their configuration, the prompt's filter results."""
+    said = {
+        "usage": context_json.usage(done.usage) if done.usage else None,
+        "system_fingerprint": done.fingerprint,
+        "prompt_filter_results": list(done.prompt_filter) if done.prompt_filter else None,
+    }
+    return {key: value for key, value in said.items() if value is not None}
+
+
+CHAT = Dialect(
+    name="rag-chat-apps",
+    media_type="application/json-lines",
+    parse=parse,
+    streams=dialect.by_body,
+    answer=answer,
+    chunk=chunk,
+    error=partial(context_json.error, flat=True),
+    frame=json_encoding.json_line,
+)
+ASK = replace(CHAT, parse=partial(parse, last_only=True))

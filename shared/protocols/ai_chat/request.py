@@ -1,0 +1,99 @@
+"""A chat protocol request read from JSON: what is wrong with it is said by path, in our words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from shared.chat.content_parts import UNSAYABLE, sayable
+from shared.chat.errors import BadRequest
+from shared.chat.messages import Message
+from shared.chat.overrides import Overrides, is_set
+from shared.chat.request import ChatRequest
+from shared.chat.validation_messages import named
+from shared.http.body import Body
+from shared.protocols.ai_chat.form_images import images
+from shared.protocols.context_json import override_path
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(strict=True)
+    role: Literal["user", "assistant", "system"]
+    content: str | None = None
+
+
+class _Context(BaseModel):
+    model_config = ConfigDict(strict=True)
+    overrides: dict[str, Any] | None = None
+
+
+class Frame(BaseModel):
+    """The keys that all three ages have. Unknown keys are ignored everywhere."""
+
+    model_config = ConfigDict(strict=True)
+    # Fail fast: an error for each of a million wrong elements would take seconds and gigabytes.
+    messages: list[_Message] = Field(min_length=1, fail_fast=True)
+    context: _Context | None = None
+
+
+def parse(body: Body, state_key: str, flat: bool = False, last_only: bool = False) -> ChatRequest:
+    """Read a request. Raises BadRequest that names each key at fault.
+
+    `flat`: overrides may stand right under `context`. `last_only`: earlier messages do not count.
+    """
+    if not isinstance(body.json, dict):
+        raise BadRequest("The body must be a JSON object.")
+    frame = _frame(body.json)
+    messages = _messages(frame, body.files)
+    state = body.json.get(state_key)
+    _check_state(state, state_key)
+    overrides = _overrides(body.json, flat)
+    return ChatRequest(messages[-1:] if last_only else messages, overrides, state)
+
+
+def boolean(body: Any, key: str) -> bool:
+    """A true or false beside the frame; missing and null mean false. Raises BadRequest."""
+    value = body.get(key)
+    if value is not None and not isinstance(value, bool):
+        raise BadRequest(f"{key}: must be true or false")
+    return bool(value)
+
+
+def _frame(body: Any) -> Frame:
+    try:
+        return Frame.model_validate(body)
+    except ValidationError as failure:
+        raise BadRequest(named(failure, lambda path: path)) from None
+
+
+def _overrides(body: Mapping[str, Any], flat: bool) -> Overrides:
+    context = body.get("context") or {}
+    inner = context.get("overrides") or {}
+    # "In the 004 dialect known clients put the overrides straight under `context`."
+    given = {**context, **{k: v for k, v in inner.items() if is_set(v)}} if flat else inner
+    try:
+        return Overrides.model_validate(given)
+    except ValidationError as failure:
+        told = named(failure, lambda path: override_path(path, body, flat))
+        raise BadRequest(told) from None
+
+
+def _messages(frame: Frame, files: Mapping[str, bytes]) -> tuple[Message, ...]:
+    pictures = images(files, [given.role for given in frame.messages])
+    read = [
+        Message(given.role, given.content or "", pictures.get(index, ()))
+        for index, given in enumerate(frame.messages)
+    ]
+    last = f"messages[{len(read) - 1}]"
+    if read[-1].role != "user":
+        raise BadRequest(f"{last}.role: the last message must be the user's")
+    if not read[-1].content.strip():
+        raise BadRequest(f"{last}.content: must not be empty")
+    return tuple(read)
+
+
+def _check_state(state: Any, key: str) -> None:
+    if not sayable(state):
+        raise BadRequest(f"{key}: {UNSAYABLE}")

@@ -1,0 +1,1 @@
+"""The chat service of AOG v0.2."""

@@ -1,0 +1,83 @@
+"""GET and HEAD of a citation's file, for whoever could find it: who may not gets the same 404."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass
+from email.utils import formatdate
+
+from shared.chat.errors import DeadlineExceeded, NotFound
+from shared.chat.overrides import UNSET
+from shared.files.base import LATE, File, Files
+from shared.files.conditional_requests import part, unchanged
+from shared.files.media_types import handling, kind, told
+from shared.http.auth import Access
+from shared.http.call import Call, Reply
+from shared.protocols.content.paths import candidates
+from shared.rag.deadline import within
+from shared.retrieval.base import Retriever
+
+HEAD = 64 * 1024  # bytes of a text by which its characters are told
+
+# A browser keeps it for this user, and asks again each time: a right may be taken back.
+KEPT = {"Cache-Control": "private, no-cache", "Accept-Ranges": "bytes"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """The files of a deployment, and what says who may open which."""
+
+    files: Files
+    retriever: Retriever
+    access: Access
+
+    async def reply(self, call: Call, deadline: float) -> Reply:
+        """What a call gets until `deadline`; its stream has not begun. Raises ChatErrors."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                name = await self._name(call)
+                file = await self.files.open(name)
+                if unchanged(call.headers, file):
+                    return Reply(304, kind(name), b"", _kept(file))
+                media_type = await _media_type(name, file)
+        except TimeoutError:
+            raise DeadlineExceeded(LATE) from None
+        return _answer(call, name, media_type, file, deadline)
+
+    async def _name(self, call: Call) -> str:
+        """The file that is meant, of those that the user could find. Raises NotFound."""
+        user = self.access.user(call.headers)
+        overrides = self.access.filters(user, UNSET)
+        for named in candidates(call.path):
+            if await self.retriever.readable(user, named.sourcefile, overrides):
+                return named.name
+        raise NotFound
+
+
+async def _media_type(name: str, file: File) -> str:
+    """What a browser is told of a file; of a text, its beginning is looked at."""
+    found = kind(name)
+    if not found.startswith("text/") or not file.size:
+        return found
+    async with aclosing(file.read(0, min(HEAD, file.size))) as pieces:
+        return told(found, await anext(pieces, b""))
+
+
+def _kept(file: File) -> dict[str, str]:
+    """By which headers a browser tells whether what it keeps is still good."""
+    return {**KEPT, "ETag": file.etag, "Last-Modified": formatdate(file.modified, usegmt=True)}
+
+
+def _answer(call: Call, name: str, media_type: str, file: File, deadline: float) -> Reply:
+    headers = _kept(file) | handling(name)
+    wanted = part(call.headers, file) if call.method == "GET" else None
+    start, stop = wanted or (0, file.size)
+    headers["Content-Length"] = str(stop - start)
+    if wanted:
+        headers["Content-Range"] = f"bytes {start}-{stop - 1}/{file.size}"
+    status = 206 if wanted else 200
+    if call.method == "HEAD" or start == stop:
+        return Reply(status, media_type, b"", headers)
+    rest = within(deadline, file.read(start, stop))
+    return Reply(status, media_type, b"", headers, rest, deadline)

@@ -1,0 +1,126 @@
+"""The context of an answer as JSON: data points, thoughts, token usage, errors.
+
+Names and forms are those of the chat protocol documents ("Example request context", "Example
+response context"), in their three ages.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from shared.chat.errors import ChatError
+from shared.chat.events import Context, Done, Source, Step, Usage
+from shared.chat.messages import Message
+from shared.chat.overrides import Overrides, is_set
+from shared.chat.request import ChatRequest
+from shared.http.json_encoding import Json
+
+CONVERSATION = "conversation_id"  # the key of a client's state that asks to be remembered
+
+
+def override_path(field: str, body: Any, flat: bool) -> str:
+    """Where a client wrote an override: in `context.overrides`, or (`flat`) right in `context`."""
+    context = (body or {}).get("context") or {}
+    name = field.partition("[")[0]
+    inside = is_set((context.get("overrides") or {}).get(name))
+    straight = flat and name in context and not inside
+    return f"context.{field}" if straight else f"context.overrides.{field}"
+
+
+def error(failure: ChatError, body: Any, flat: bool = False) -> Json:
+    """`{"error": "<sentence>"}`, the field at fault named by the path that the client used."""
+    if failure.field is None:
+        return {"error": failure.message}
+    known = failure.field in Overrides.model_fields
+    path = override_path(failure.field, body, flat) if known else failure.field
+    return {"error": f"{path}: {failure.message}"}
+
+
+def state(asked: ChatRequest, conversation: str | None) -> Any:
+    """The client's state, with the id of the conversation that was begun for it."""
+    if conversation is None:
+        return asked.state
+    return {**asked.state, CONVERSATION: conversation}
+
+
+def start_of_context(context: Context) -> Json:
+    """What is known before the answer: `data_points` and `thoughts`."""
+    return {"data_points": data_points(context), "thoughts": [thought(s) for s in context.steps]}
+
+
+def end_of_context(done: Done) -> Json:
+    """What is known after the answer."""
+    end: Json = {"finish_reason": done.finish_reason}
+    if done.usage is not None:
+        end["usage"] = usage(done.usage)
+    if done.followups is not None:
+        end["followup_questions"] = list(done.followups)
+    if done.warnings:
+        end["warnings"] = list(done.warnings)
+    return end
+
+
+def usage(used: Usage) -> Json:
+    """Tokens, as OpenAI names them."""
+    return {
+        "prompt_tokens": used.prompt_tokens,
+        "completion_tokens": used.completion_tokens,
+        "total_tokens": used.total_tokens,
+    }
+
+
+def message(content: str) -> Json:
+    """A whole answer's message."""
+    return {"content": content, "role": "assistant", "function_call": None, "tool_calls": None}
+
+
+def data_points(context: Context) -> Json:
+    """The passages as text, and what may be cited, once each: frontends link only those.
+
+    `images` are there only when images were used.
+    """
+    pages = dict.fromkeys(source.sourcepage for source in context.sources)
+    lines = [source.line(context.captions) for source in context.sources]
+    images = [{"detail": "auto", "url": url} for url in context.images]
+    return {"text": lines, "citations": list(pages), **({"images": images} if images else {})}
+
+
+def thought(step: Step) -> Json:
+    """One step, for a debug display."""
+    said = step.description
+    description: Any = said if isinstance(said, str) else [_described(part) for part in said]
+    props = None if step.props is None else dict(step.props)
+    return {"title": step.title, "description": description, "props": props}
+
+
+def _described(part: str | Source | Message) -> Any:
+    match part:
+        case Source():
+            return _hit(part)
+        case Message():
+            return json.dumps(_prompted(part), ensure_ascii=False)
+        case _:
+            return part
+
+
+def _prompted(said: Message) -> Json:
+    images = {"images": len(said.images)} if said.images else {}
+    return {"role": said.role, "content": said.content, **images}
+
+
+def _hit(source: Source) -> Json:
+    return {
+        "id": source.id,
+        "content": source.content,
+        "embedding": None,
+        "imageEmbedding": None,
+        "category": source.category,
+        "sourcepage": source.sourcepage,
+        "sourcefile": source.sourcefile,
+        "oids": list(source.oids),
+        "groups": list(source.groups),
+        "captions": list(source.captions),
+        "score": source.score,
+        "reranker_score": source.reranker_score,
+    }

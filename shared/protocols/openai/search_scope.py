@@ -1,0 +1,113 @@
+"""What may a request say of where to search? The one index that is configured, narrowed at most."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+
+from shared.chat.errors import BadRequest
+from shared.chat.request import ChatRequest
+
+# Outside of strings OData has no other characters: no quote or bracket that only looks like one.
+PLAIN = re.compile(r"[A-Za-z0-9_/,.:+() \t\r\n-]*")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+MARKS = ("--", "//")  # what a comment begins with, elsewhere
+NO_FILTERS = "is not allowed in this deployment (ALLOW_CLIENT_FILTERS)"
+NO_SEARCH = (
+    "needs a search service, and this deployment has none (AZURE_SEARCH_ENDPOINT): leave it out, "
+    "and what there is is searched"
+)
+OTHER = "is not the one that this deployment searches ({})"
+PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """The search service and the index that are searched, and what a request may ask there.
+
+    `filters`: whether it may narrow the search. `private` are the fields that say who may see
+    what, which no filter may name. `scores` are the least scores of a semantic ranker, for each
+    strictness from 1 on.
+    """
+
+    endpoint: str | None = None
+    index: str | None = None
+    filters: bool = False
+    private: tuple[str, ...] = ()
+    scores: tuple[float, ...] = (0, 0, 0, 0, 0)
+
+    def applied(self, asked: ChatRequest) -> ChatRequest:
+        """The request with what its data source asks of the search. Raises BadRequest."""
+        source, overrides = asked.data_source, asked.overrides
+        if source is None:
+            return asked
+        if self.endpoint is None:
+            raise BadRequest(NO_SEARCH, field="data_source")
+        if not _same(source.endpoint, self.endpoint):
+            raise BadRequest(OTHER.format("AZURE_SEARCH_ENDPOINT"), field="endpoint")
+        if source.index != self.index:
+            raise BadRequest(OTHER.format("AZURE_SEARCH_INDEX"), field="index_name")
+        changes: dict[str, object] = {"filter": self._narrowing(source.filter)}
+        if overrides.semantic_ranker:
+            changes["minimum_reranker_score"] = self.scores[source.strictness - 1]
+        return replace(asked, overrides=overrides.model_copy(update=changes))
+
+    def _narrowing(self, condition: str | None) -> str | None:
+        if condition is None:
+            return None
+        if not self.filters:
+            raise BadRequest(NO_FILTERS, field="filter")
+        return narrowing(condition, self.private)
+
+
+def _same(given: str, ours: str) -> bool:
+    """Whether two addresses have the same host and port. Raises BadRequest for what is none."""
+    try:
+        parts, own = urlsplit(given.strip()), urlsplit(ours)
+        places = [(each.hostname, PORTS[each.scheme], each.port) for each in (parts, own)]
+    except (ValueError, KeyError):
+        raise BadRequest("must be an address such as https://host", field="endpoint") from None
+    if "@" in parts.netloc:
+        raise BadRequest("must have nothing before its host", field="endpoint")
+    there, here = ((host, port or usual) for host, usual, port in places)
+    return there == here
+
+
+def narrowing(condition: str, private: Iterable[str] = ()) -> str:
+    """An OData filter that can only narrow what it is joined to by `and`, in parentheses.
+
+    It is whole: its quotes and parentheses balance and none closes what it did not open. It names
+    no `private` field. Raises BadRequest; whether it is right otherwise, the search service says.
+    """
+    strings = condition.split("'")  # every second one stands between quotes
+    if len(strings) % 2 == 0:
+        raise _wrong("opens a quote that it does not close")
+    bare = " ".join(strings[::2])
+    if not PLAIN.fullmatch(bare) or any(mark in bare for mark in MARKS):
+        raise _wrong("holds characters that mean nothing in a filter outside of quotes")
+    _check_balance(bare)
+    naming = bare
+    if "ismatch" in bare.lower():  # it is told its fields in strings
+        if "\\" in condition:
+            raise _wrong("holds a backslash in what it searches for")
+        naming = condition
+    hidden = {part.lower() for name in private for part in name.split("/")}
+    if hidden.intersection(name.lower() for name in NAME.findall(naming)):
+        raise _wrong("names a field that says who may see what")
+    return condition
+
+
+def _check_balance(bare: str) -> None:
+    depth = 0
+    for mark in re.findall(r"[()]", bare):
+        depth += 1 if mark == "(" else -1
+        if depth < 0:
+            raise _wrong("closes a parenthesis that it did not open")
+    if depth:
+        raise _wrong("opens a parenthesis that it does not close")
+
+
+def _wrong(why: str) -> BadRequest:
+    return BadRequest(why, field="filter")

@@ -1,0 +1,1 @@
+"""OpenSearch's conversational search: memory, pipelines and search."""

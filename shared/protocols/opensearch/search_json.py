@@ -1,0 +1,224 @@
+"""OpenSearch's search with its RAG pipeline: what a request asks, a pipeline says, a hit shows.
+
+"RAG pipeline" of the document, whose sentences the table of parameters follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from shared.chat.errors import BadRequest
+from shared.chat.events import Source
+from shared.chat.overrides import MAX_SEARCH_TEXT
+from shared.http.json_encoding import Json
+from shared.protocols.opensearch import source_filter
+from shared.protocols.opensearch.errors import ParsingError
+from shared.protocols.opensearch.memory_json import NEW, OLD, Names, read
+from shared.protocols.opensearch.source_filter import Fields
+
+MOST_HITS = 50
+MOST_INTERACTIONS = 100
+LONGEST = 20_000  # characters of a pipeline's texts
+RAG = "retrieval_augmented_generation"
+EXT = "ext.generative_qa_parameters"
+FORMS = "match, query_string, match_all, or neural with a query_text"
+
+
+class Pipeline(BaseModel):
+    """The one processor of a pipeline."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+    tag: str | None = Field(default=None, max_length=LONGEST)
+    description: str = Field(max_length=LONGEST)
+    model_id: str = Field(min_length=1, max_length=LONGEST)
+    context_field_list: list[str] = Field(min_length=1, max_length=20)
+    system_prompt: str | None = Field(default=None, max_length=LONGEST)
+    user_instructions: str | None = Field(default=None, max_length=LONGEST)
+
+
+class _Parameters(BaseModel):
+    model_config = ConfigDict(strict=True)
+    llm_question: str
+    llm_model: str | None = None
+    conversation_id: str | None = None
+    memory_id: str | None = None
+    context_size: int | None = Field(default=None, ge=1)
+    interaction_size: int | None = Field(default=None, ge=0, le=MOST_INTERACTIONS)
+    message_size: int | None = Field(default=None, ge=0, le=MOST_INTERACTIONS)
+    timeout: float | None = Field(default=None, gt=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a model shall answer from the hits; `names` are those that its client uses.
+
+    `contexts` is from how many hits, None for all; `interactions` how many of the conversation;
+    `seconds` how long the model may take.
+    """
+
+    text: str
+    model: str | None
+    conversation: str | None
+    contexts: int | None
+    interactions: int
+    seconds: float
+    names: Names
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search: the words, how many hits, which of their fields, and what to answer from them."""
+
+    words: str
+    size: int
+    fields: Fields
+    question: Question | None
+
+
+def pipeline(body: Json) -> Pipeline:
+    """The processor of a pipeline's definition. Raises BadRequest."""
+    given = body.get("response_processors")
+    if not isinstance(given, list) or len(given) != 1 or not isinstance(given[0], Mapping):
+        raise BadRequest(f"response_processors: must be a list of one object with {RAG}")
+    others = [key for key in (*given[0], *_phases(body)) if key != RAG]
+    if others or RAG not in given[0]:
+        named = f" (not {others[0]})" if others else ""
+        raise BadRequest(f"response_processors: {RAG} is the only processor here{named}")
+    return read(Pipeline, given[0][RAG], f"response_processors[0].{RAG}.")
+
+
+def _phases(body: Mapping[str, Any]) -> list[str]:
+    return [name for name in ("request_processors", "phase_results_processors") if body.get(name)]
+
+
+def definition(processor: Pipeline) -> Json:
+    """A pipeline's definition with that processor, and with nothing that does nothing here."""
+    return {"response_processors": [{RAG: processor.model_dump(exclude_none=True)}]}
+
+
+def search(body: Json, query: Mapping[str, str]) -> Search:
+    """What a search asks, by its body and its query parameters. Raises BadRequest."""
+    question = _question(body)
+    field, words = "query", _words(body.get("query"))
+    if words is None and "q" in query:
+        field, words = "q", query["q"]
+    if words is not None and len(words) > MAX_SEARCH_TEXT:
+        raise BadRequest(f"{field}: must have {MAX_SEARCH_TEXT} characters at most")
+    if words is None and question:
+        words = question.text
+    if words is None:
+        raise ParsingError(f"query: is required without {EXT}.llm_question: {FORMS}")
+    if _whole("from", query.get("from", body.get("from")), 0):
+        raise BadRequest("from: is not possible here: ask for a larger size")
+    size = _whole("size", query.get("size", body.get("size")), 10)
+    if size > MOST_HITS:
+        raise BadRequest(f"size: must be {MOST_HITS} or less")
+    return Search(words, size, source_filter.asked(body, query), question)
+
+
+def _whole(name: str, given: Any, default: int) -> int:
+    if given is None:
+        return default
+    text = str(given)
+    if isinstance(given, bool) or not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise BadRequest(f"{name}: must be a whole number, 0 or more")
+    return int(text)
+
+
+def _words(query: Any) -> str | None:
+    """What is looked for; None where that is the question."""
+    if query is None or query == {}:
+        return None
+    if not isinstance(query, Mapping) or len(query) != 1:
+        raise ParsingError(f"query: must be an object with one of {FORMS}")
+    ((form, inside),) = query.items()
+    if form == "match_all":
+        return None
+    found = None
+    if form in ("match", "neural") and isinstance(inside, Mapping) and len(inside) == 1:
+        (found,) = inside.values()
+        key = "query" if form == "match" else "query_text"
+        found = found.get(key) if isinstance(found, Mapping) else found
+    if form == "query_string" and isinstance(inside, Mapping):
+        found = inside.get("query")
+    if not isinstance(found, str):
+        raise ParsingError(f"query: [{str(form)[:60]}] is not understood here: use {FORMS}")
+    return found
+
+
+def _question(body: Mapping[str, Any]) -> Question | None:
+    ext = body.get("ext") or {}
+    given = ext.get("generative_qa_parameters") if isinstance(ext, Mapping) else ext
+    if given is None:
+        return None
+    asked = read(_Parameters, given, f"{EXT}.")
+    if not asked.llm_question.strip():
+        raise BadRequest(f"{EXT}.llm_question: must not be empty")
+    if asked.conversation_id is not None and asked.memory_id is not None:
+        raise BadRequest(f"{EXT}: conversation_id and memory_id are two names for one thing")
+    later = bool({"memory_id", "message_size"} & given.keys())
+    sizes = (asked.interaction_size, asked.message_size, 10)
+    return Question(
+        text=asked.llm_question,
+        model=asked.llm_model,
+        conversation=asked.memory_id if asked.conversation_id is None else asked.conversation_id,
+        contexts=asked.context_size,
+        interactions=next(size for size in sizes if size is not None),
+        seconds=asked.timeout or 30.0,
+        names=NEW if later else OLD,
+    )
+
+
+def fields(source: Source) -> Json:
+    """A passage as a document of an index."""
+    return {
+        "title": source.sourcefile.rpartition("/")[2],
+        "text": source.content,
+        "content": source.content,
+        "sourcepage": source.sourcepage,
+        "sourcefile": source.sourcefile,
+        "category": source.category,
+    }
+
+
+def contexts(sources: Sequence[Source], names: Sequence[str]) -> list[str]:
+    """What a pipeline tells a model of some passages: each of the fields that a passage has."""
+    told = (shown.get(name) for shown in map(fields, sources) for name in names)
+    return [text for text in told if isinstance(text, str) and text]
+
+
+def answer(index: str, asked: Search, sources: Sequence[Source], milliseconds: int) -> Json:
+    """An ordinary search response."""
+    hits = [_hit(index, asked.fields, source) for source in sources]
+    scores = [source.score for source in sources if source.score is not None]
+    return {
+        "took": milliseconds,
+        "timed_out": False,
+        "_shards": {"total": 1, "successful": 1, "skipped": 0, "failed": 0},
+        "hits": {
+            # A full page says nothing of what there is beyond it.
+            "total": {"value": len(hits), "relation": "gte" if len(hits) == asked.size else "eq"},
+            "max_score": max(scores, default=None),
+            "hits": hits,
+        },
+    }
+
+
+def _hit(index: str, shown: Fields, source: Source) -> Json:
+    hit: Json = {"_index": index, "_id": source.id, "_score": source.score}
+    return hit | ({"_source": shown.of(fields(source))} if shown.shown else {})
+
+
+def generated(said: str, names: Names, interaction: str | None, warning: str | None) -> Json:
+    """What a pipeline adds to a search response: the answer, and where it was stored."""
+    stored = {names.interaction: interaction} if interaction else {}
+    return {"ext": {RAG: {"answer": said, **stored, **({"warning": warning} if warning else {})}}}
+
+
+def failed(sentence: str) -> Json:
+    """What a pipeline adds to a search response where the model failed."""
+    return {"ext": {RAG: {"error": sentence}}}

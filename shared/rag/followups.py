@@ -1,0 +1,169 @@
+"""A filter over the stream: takes `<<questions>>` out of the text, wherever tokens cut them."""
+
+from __future__ import annotations
+
+import re
+from contextlib import aclosing
+from dataclasses import replace
+
+from shared.chat.events import Delta, Done, Events
+
+LONGEST = 300  # characters between the marks of a question; what is longer is text
+MOST_BLANK = 200  # characters of blank space that are held back; what is longer is text
+BULLETS = "-*\u2022"  # a model may list its questions: the mark of an item goes with its question
+
+_ASKS = ("?", "\uff1f", "\u061f")
+_PLAIN = re.compile(r"[^\s<]+")
+
+
+class Splitter:
+    """Cuts a text that comes in pieces into what to show and the questions in it.
+
+    Reads one character after the other and never again: the time grows with the text alone, and
+    the result is the same wherever the text is cut. What is held back is short.
+    """
+
+    def __init__(self) -> None:
+        self.questions: list[str] = []
+        self._space = ""  # blank space that is held back, and the mark of an item in it
+        self._item = ""  # that mark alone
+        self._marker = ""  # what may become a marker, or a whole one
+        self._behind = ""  # what follows a whole marker: blank space, then perhaps a "<"
+        self._alone = True  # no text was shown in this line, or since the last question
+
+    def feed(self, text: str) -> str:
+        """Take a piece; give back what can be shown by now."""
+        shown, at = [], 0
+        while at < len(text):
+            plain = None if self._alone or self._space or self._marker else _PLAIN.match(text, at)
+            shown.append(plain[0] if plain else self._read(text[at]))
+            at = plain.end() if plain else at + 1
+        return "".join(shown)
+
+    def end(self, cut: bool) -> str:
+        """What is left to be shown when the text ends; of a text that was cut, no half marker."""
+        if self._is_whole() and (cut or not self._behind.endswith("<")):
+            self._accept()
+        if cut and self._marker:
+            return ""
+        rest = self._space + self._marker + self._behind
+        return rest.rstrip() if self.questions else rest
+
+    def _read(self, character: str) -> str:
+        """Take a character; give back what can be shown by now."""
+        if self._is_whole():
+            return self._read_behind(character)
+        if self._marker:
+            return self._read_marker(character)
+        return self._read_item(character) if self._item else self._read_text(character)
+
+    def _read_text(self, character: str) -> str:
+        if character == "<":
+            self._marker = character
+            return ""
+        if self._alone and (character in BULLETS or character.isdecimal()):
+            self._item = character
+        elif not character.isspace():
+            shown, self._space, self._alone = self._space + character, "", False
+            return shown
+        self._alone |= character == "\n"
+        return self._hold(character)
+
+    def _read_item(self, character: str) -> str:
+        """A character behind the mark of an item, or of one of two digits and a dot or bracket."""
+        number = self._item.isdecimal()
+        if number and (character in ".)" or (character.isdecimal() and len(self._item) == 1)):
+            self._item += character
+        elif character == "<" and not number:
+            self._marker = character
+            return ""
+        elif number or character not in " \t":
+            return self._show() + self._read(character)
+        return self._hold(character)
+
+    def _hold(self, character: str) -> str:
+        self._space += character
+        if len(self._space) <= MOST_BLANK:
+            return ""
+        if self._item:
+            return self._show()
+        shown, self._space = self._space, ""
+        return shown
+
+    def _read_marker(self, character: str) -> str:
+        """A character behind a "<", or inside of a marker, where neither line end nor "<<" is."""
+        begins = self._marker == "<"
+        doubled = character == "<" and self._marker.endswith("<")
+        if begins != doubled or character == "\n":
+            return self._show() + self._read(character)
+        self._marker += character
+        if len(self._marker) == LONGEST + 4 and not self._is_whole():
+            return self._show()
+        return self._decide() if self._is_whole() else ""
+
+    def _decide(self) -> str:
+        """A marker is whole: a question, or code or a place to be filled in, which is text.
+
+        `1 <<n and m>> 2`, `<<name>>`: what does not ask must stand alone.
+        """
+        question = self._question()
+        if asks(question):
+            self._accept()
+        return "" if not self._marker or (question and self._alone) else self._show()
+
+    def _read_behind(self, character: str) -> str:
+        """A character behind a marker, a question only where its line or another marker ends it."""
+        begun = self._behind.endswith("<")
+        if character == ("<" if begun else "\n"):
+            self._accept()
+            return self._read(character)
+        if begun or character not in " \t<" or len(self._behind) == MOST_BLANK:
+            return self._show() + self._read(character)
+        self._behind += character
+        return ""
+
+    def _is_whole(self) -> bool:
+        return self._marker.endswith(">>")
+
+    def _question(self) -> str:
+        return self._marker[2:-2].strip(" \t")
+
+    def _accept(self) -> None:
+        """Take the marker out of the text, with the blank space before it."""
+        self.questions.append(self._question())
+        self._keep(self._behind, alone=True)
+
+    def _show(self) -> str:
+        """What is held back is text; what it ends with may stand before another marker."""
+        fixed = self._space + self._marker[:2] if self._marker else ""
+        rest = self._marker[2:] + self._behind if self._marker else self._space
+        text = rest.removesuffix("<").rstrip()
+        self._keep(rest[len(text) :], alone=False)
+        return fixed + text
+
+    def _keep(self, rest: str, alone: bool) -> None:
+        """Hold back nothing but blank space and perhaps a "<"."""
+        self._space = rest.removesuffix("<")
+        self._marker = "<" if rest.endswith("<") else ""
+        self._item, self._behind, self._alone = "", "", alone
+
+
+def asks(text: str) -> bool:
+    """Whether the words between two marks end as a question does."""
+    return text.endswith(_ASKS)
+
+
+async def taken_out(events: Events) -> Events:
+    """The same events, the questions in their text handed over by the last one instead."""
+    splitter = Splitter()
+    async with aclosing(events):
+        async for event in events:
+            if isinstance(event, Delta):
+                if (text := splitter.feed(event.content)) or event.tool_calls:
+                    yield replace(event, content=text)
+                continue
+            if isinstance(event, Done):
+                if rest := splitter.end(cut=event.finish_reason == "length"):
+                    yield Delta(rest)
+                event = replace(event, followups=tuple(splitter.questions))
+            yield event

@@ -1,0 +1,66 @@
+"""The client of Azure AI Search: what is tried again, and what its failures mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+
+from azure.core.credentials_async import AsyncTokenCredential
+from azure.core.exceptions import HttpResponseError
+from azure.search.documents.aio import SearchClient
+
+from shared.azure import error_mapping, retry_after
+from shared.azure.error_mapping import ShortWaits
+from shared.chat.errors import Misconfigured, TooManyRequests, Unavailable
+
+API_VERSION = "2026-04-01"
+CONNECT_SECONDS, READ_SECONDS = 5, 30
+WITHOUT_RANKER = "SemanticQueriesNotAvailable"
+
+
+class Misfit(Misconfigured):
+    """The service does not take what was asked of it."""
+
+
+class NoRanker(Exception):
+    """The service has no semantic ranker."""
+
+
+def make_client(endpoint: str, index: str, credential: AsyncTokenCredential) -> SearchClient:
+    """The client of an index, made once a worker."""
+    return SearchClient(
+        endpoint,
+        index,
+        credential,
+        api_version=API_VERSION,
+        retry_policy=ShortWaits(),
+        connection_timeout=CONNECT_SECONDS,
+        read_timeout=READ_SECONDS,
+    )
+
+
+def translated() -> AbstractContextManager[None]:
+    """The one place where the exceptions of the SDK become ours, and NoRanker."""
+    return error_mapping.translated("search", refusal)
+
+
+def refusal(error: HttpResponseError) -> Exception:
+    """What a refusal means. The code alone is logged: its text may hold the question."""
+    details = [detail.code for detail in (error.error.details or ())] if error.error else []
+    code = error.error.code if error.error else None
+    if WITHOUT_RANKER in (code, *details):
+        return NoRanker()
+    headers: Mapping[str, str] = getattr(error.response, "headers", {})
+    cause = f"search: status {error.status_code}, code {code!r:.80}"
+    match error.status_code:
+        case 429:
+            return TooManyRequests(retry_after=retry_after.asked(headers), cause=cause)
+        case 401 | 403:
+            hint = "does the app's identity have the role Search Index Data Reader?"
+            return Misconfigured(cause=f"{cause}: {hint}")
+        case 404:
+            return Misconfigured(cause=f"{cause}: is AZURE_SEARCH_INDEX right?")
+        case 400:
+            return Misfit(cause=f"{cause}: do the index's fields fit?")
+        case _:
+            return Unavailable(retry_after=retry_after.asked(headers), cause=cause)

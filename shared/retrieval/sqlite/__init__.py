@@ -1,0 +1,1 @@
+"""The embedded retriever: full-text search and vectors in SQLite."""

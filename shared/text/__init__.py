@@ -1,0 +1,1 @@
+"""Words and tokens of a text. Imports no other folder."""
