@@ -54,7 +54,7 @@ index: $(VENV)/.ingest ## index a folder of documents: make index DOCS=path (ARG
 	@$(BIN)/python -m shared.ingest "$(DOCS)" $(ARGS)
 
 run-fakes: $(VENV)/.dev ## start it over fakes of Azure's search, models and database
-	@exec $(BIN)/python -m tests.run_fakes --port $(PORT)
+	@exec $(BIN)/python -m tests.support.run_fakes --port $(PORT)
 
 test: $(VENV)/.dev ## run the tests (more options: ARGS=...)
 	@$(BIN)/python -m pytest $(ARGS)

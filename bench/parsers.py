@@ -29,8 +29,8 @@ from shared.rag.followups import Splitter
 from shared.retrieval.base import shorten_query
 from shared.text.terms import terms
 from shared.text.tokens import count_tokens
-from tests.calls import call
-from tests.fakes import play
+from tests.support.calls import call
+from tests.support.fakes import play
 
 Parser = Callable[[Any], object]
 Input = Callable[[int], Any]

@@ -24,7 +24,7 @@ from shared.models.base import Prompt
 from shared.models.formats.base import Traits
 from shared.models.formats.openai import OPENAI
 from shared.models.openai.http_model import ServedModel
-from tests.upstream import Asked, Step, Upstream, answer, streaming, upstream
+from tests.support.upstream import Asked, Step, Upstream, answer, streaming, upstream
 
 AT_ONCE, TOKENS = 50, 100
 TRANSPORTS = {"httpx2": DefaultAsyncHttpxClient, "aiohttp": DefaultAioHttpClient}

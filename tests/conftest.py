@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.azurite import Home, azurite, make_home
-from tests.isolation import isolate
-from tests.servers import OBEYING, Server, serving
+from tests.support.azurite import Home, azurite, make_home
+from tests.support.isolation import isolate
+from tests.support.servers import OBEYING, Server, serving
 
 HOSTS = ["dev", "functions"] if os.environ.get("FUNCTIONS_HOST") else ["dev"]
 

@@ -1,0 +1,1 @@
+"""Tests of the app as a server, through its HTTP routes."""

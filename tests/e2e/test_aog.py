@@ -1,0 +1,829 @@
+"""The document's statements about AOG v0.2, one by one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from shared.app.service import Service
+from shared.app.stream_encoder import paced
+from shared.bootstrap.build import build
+from shared.chat.events import Delta, Done
+from shared.chat.messages import ToolCall
+from shared.http.auth import Access
+from shared.protocols.aog.response import CHAT
+from shared.settings import SettingsError, read
+from tests.support.calls import ANNA, JSON, Got, ask, call
+from tests.support.fakes import FakeModel, FakeRetriever, engine
+from tests.support.gateways import (
+    DATA,
+    PNG,
+    REMOTE,
+    SHIRTS,
+    WEATHER,
+    answered,
+    chat,
+    entry,
+    events,
+    listed,
+    serving,
+    text,
+)
+from tests.support.servers import SAMPLES
+
+HELLO = {"messages": [{"role": "user", "content": "Hello."}]}
+
+
+@dataclass
+class Desk:
+    """The app over fakes, and what came of its last call."""
+
+    model: FakeModel = field(default_factory=FakeModel)
+    search: FakeRetriever = field(default_factory=FakeRetriever)
+
+    def __call__(self, body: Any = HELLO, path: str = "chat", **more: Any) -> Got:
+        return ask(chat(body, path=path, **more), Service(engine(self.model, self.search)))
+
+    def said(self, *messages: Any, **more: Any) -> Got:
+        return self({"messages": list(messages), **more})
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement of the document, and what shows that it holds."""
+
+    number: int
+    sentence: str
+    holds: Callable[[], None]
+
+
+STATEMENTS: list[Statement] = []
+
+
+def statement(number: int, sentence: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """A row of the table."""
+
+    def row(holds: Callable[[], None]) -> Callable[[], None]:
+        STATEMENTS.append(Statement(number, sentence, holds))
+        return holds
+
+    return row
+
+
+def refused(got: Got, code: int, status: int, *words: str) -> None:
+    """An error of AOG's shape, which names what is wrong."""
+    assert (got.status, got.json["business_code"]) == (status, code)
+    assert got.json.keys() == {"business_code", "message"}
+    assert all(word in got.json["message"] for word in words)
+
+
+def user(content: Any, **more: Any) -> dict[str, Any]:
+    return {"role": "user", "content": content, **more}
+
+
+@statement(1, "The endpoint of the chat service is POST .../aog/v0.2/services/chat")
+def endpoint() -> None:
+    got = Desk()()
+
+    assert got.status == 200
+    assert got.json["message"] == {
+        "role": "assistant",
+        "content": "Dental care [plans/plus.pdf#page=2].",
+    }
+    assert ask(chat(b"", method="GET"), Service(engine())).status == 405
+    refused(ask(chat(b"", method="PUT"), Service(engine())), 40005, 405, "POST")
+
+
+@statement(2, "Every service has a unique name, which forms its endpoint")
+def unknown_service() -> None:
+    for name in ("embed", "Chat", "chat2", "<script>", ""):
+        refused(Desk()(path=name), 10011, 404, "service")
+
+
+@statement(3, "The major version is a part of the URL")
+def version() -> None:
+    for path in ("v0.1/services/chat", "v1.0/services/chat", "services/chat", ""):
+        got = ask(call("/aog/{*path}", HELLO, path=path), Service(engine()))
+
+        refused(got, 404, 404, "/aog/v0.2/services/chat")
+
+
+@statement(4, "AOG requires JSON in requests and answers")
+def json_only() -> None:
+    assert Desk()(headers={"content-type": "application/json; charset=utf-8"}).status == 200
+    for kind in ({}, {"content-type": "text/plain"}, {"content-type": "multipart/form-data"}):
+        refused(Desk()(headers=kind), 40004, 415, "application/json")
+    refused(Desk()(b'{"messages": ['), 40003, 400, "JSON")
+    refused(Desk()([]), 40003, 400, "object")
+
+
+@statement(5, "The Authorization header is not always required")
+def no_authorization() -> None:
+    assert Desk()(headers=JSON).status == 200
+
+
+@statement(6, "A service has hybrid_policy, local_service_providers, remote_service_providers")
+def service_fields() -> None:
+    with serving("ollama", "openai") as (local, remote):
+        settings = listed(
+            entry("ollama", local),
+            entry("openai", remote, **REMOTE),
+            HYBRID_POLICY="always_remote",
+        )
+        (got,) = answered(settings, call("/aog/v0.2/service", b"", method="GET"))
+
+    assert got.json["business_code"] == 10000
+    assert got.json["data"] == [
+        {
+            "service_name": "chat",
+            "hybrid_policy": "always_remote",
+            "local_service_providers": "ollama",
+            "remote_service_providers": "openai",
+        }
+    ]
+
+
+@statement(7, "A provider has a unique ID, by which a service refers to it")
+def unique_names() -> None:
+    with serving("ollama") as (server,):
+        with pytest.raises(SettingsError) as wrong:
+            read(listed(entry("ollama", server), entry("ollama", server)))
+        (service, providers) = answered(
+            listed(entry("ollama", server)),
+            call("/aog/v0.2/service", b"", method="GET"),
+            call("/aog/v0.2/service_provider", b"", method="GET"),
+        )
+
+    assert wrong.value.problems == ("MODEL_PROVIDERS has two providers of the name ollama",)
+    (named,) = [one["provider_name"] for one in providers.json["data"]]
+    assert service.json["data"][0]["local_service_providers"] == named
+    assert service.json["data"][0]["remote_service_providers"] == ""
+
+
+FIELDS = {
+    "provider_name": "deepseek",
+    "service_name": "chat",
+    "service_source": "remote",
+    "desc": "A model far away.",
+    "method": "POST",
+    "url": "https://api.example.com/v1/chat/completions",
+    "flavor": "openai",
+    "properties": {"max_input_tokens": 2048, "supported_response_mode": ["stream", "sync"]},
+    "auth_type": "apikey",
+    "auth_key": {"apikey": "${FAR_KEY}"},
+    "extra_headers": {"X-Team": "blue", "Authorization": "Bearer ${FAR_KEY}"},
+    "extra_json_body": {"user": "app"},
+    "status": 1,
+}
+
+
+@statement(8, "The fields that most providers have")
+def thirteen_fields() -> None:
+    (got,) = answered(
+        listed(FIELDS, FAR_KEY="s3cret"), call("/aog/v0.2/service_provider", b"", method="GET")
+    )
+
+    (one,) = got.json["data"]
+    assert got.json["business_code"] == 20000
+    assert one == {
+        **{key: value for key, value in FIELDS.items() if key != "auth_key"},
+        "extra_headers": {"X-Team": "***", "Authorization": "***"},
+        "models": [],
+        "allow_to_select_model": True,
+    }
+
+
+@statement(9, "Default is local; default is none; default is 0")
+def provider_defaults() -> None:
+    bare = {
+        "provider_name": "bare",
+        "url": "http://localhost:1/api/chat",
+        "flavor": "ollama",
+    }
+    (got,) = answered(
+        listed(bare, CHAT_MODEL="demo"), call("/aog/v0.2/service_provider", b"", method="GET")
+    )
+
+    one = got.json["data"][1]
+    told = (one["service_source"], one["auth_type"], one["status"])
+    assert told == ("local", "none", 0)
+
+
+@statement(10, "remote or local; none or apikey or token; 0 or 1; stream, sync")
+def enumerations() -> None:
+    for name, value in {
+        "service_source": "cloud",
+        "auth_type": "basic",
+        "status": 2,
+        "flavor": "openai2",
+        "method": "GET",
+        "properties": {"supported_response_mode": ["stream", "batch"]},
+        "service_name": "embed",
+    }.items():
+        with pytest.raises(SettingsError) as wrong:
+            read(listed(FIELDS | {name: value}, FAR_KEY="k"))
+
+        (problem,) = wrong.value.problems
+        assert problem.startswith(f"MODEL_PROVIDERS[0] (deepseek).{name}")
+    with pytest.raises(SettingsError, match=r"\(deepseek\): auth_type token .* no header"):
+        read(listed(FIELDS | {"auth_type": "token", "auth_key": {"ak": "a", "sk": "b"}}))
+
+
+@statement(11, "The properties of a service: the longest context, whether it streams")
+def properties() -> None:
+    turns = [user("word " * 30), {"role": "assistant", "content": "said " * 30}]
+    body = {"messages": [*turns * 10, user("Last?")], "retrieval": False}
+    with serving("aog", "aog") as (small, large):
+        narrow = {"properties": {"max_input_tokens": 300, "supported_response_mode": ["sync"]}}
+        settings = listed(
+            entry("aog", small, **narrow), entry("aog", large, provider_name="far", **REMOTE)
+        )
+        whole, streamed, far = answered(
+            settings,
+            chat(body),
+            chat({**body, "stream": True}),
+            chat({**body, "hybrid_policy": "always_remote"}),
+        )
+
+    assert text(whole) == text(streamed) == text(far) == "Gateway [a.md]."
+    assert all(asked.body["stream"] is False for asked in small.asked)
+    assert all(1 < len(asked.body["messages"]) < 21 for asked in small.asked)
+    assert len(large.asked[0].body["messages"]) == 21
+    (one,) = events(streamed)
+    assert (one["finished"], one["finish_reason"]) == (True, "stop")
+
+
+@statement(12, "auth_key: none {}, apikey {apikey}, token {ak, sk}; a string")
+def auth_keys() -> None:
+    with serving("openai", "openai", "openai") as servers:
+        plain, keyed, string = servers
+        settings = listed(
+            entry("openai", plain, provider_name="none", auth_type="none", auth_key="{}"),
+            entry(
+                "openai",
+                keyed,
+                provider_name="object",
+                auth_type="apikey",
+                auth_key={"apikey": "${A_KEY}"},
+                **REMOTE,
+            ),
+            entry(
+                "openai",
+                string,
+                provider_name="string",
+                auth_type="apikey",
+                auth_key='{"apikey": "${B_KEY}"}',
+                **REMOTE,
+            ),
+            A_KEY="k-a",
+            B_KEY="k-b",
+        )
+        far = {**HELLO, "hybrid_policy": "always_remote"}
+        answered(
+            settings,
+            chat({**HELLO, "hybrid_policy": "always_local"}),
+            chat(far),
+            chat({**far, "remote_service_provider": "string"}),
+        )
+
+    sent = [server.asked[-1].headers.get("authorization") for server in servers]
+    assert sent == [None, "Bearer k-a", "Bearer k-b"]
+    with pytest.raises(SettingsError, match="no secret stands in the list"):
+        read(listed(FIELDS | {"auth_key": {"apikey": "sk-in-the-clear"}}))
+    with pytest.raises(SettingsError, match="variable FAR_KEY is not set"):
+        read(listed(FIELDS))
+
+
+@statement(13, "What else is needed in the header of the request, about authorization, say")
+def extra_headers() -> None:
+    with serving("ollama") as (server,):
+        headers = {"X-Team": "blue", "api-key": "${OTHER}"}
+        answered(listed(entry("ollama", server, extra_headers=headers), OTHER="k3y"), chat(HELLO))
+
+    assert server.asked[0].headers["x-team"] == "blue"
+    assert server.asked[0].headers["api-key"] == "k3y"
+
+
+@statement(14, "What else is to be added to the body of the request")
+def extra_json_body() -> None:
+    with serving("ollama") as (server,):
+        more = {"options": {"num_ctx": 8192}, "think": False}
+        answered(listed(entry("ollama", server, extra_json_body=more)), chat(HELLO))
+
+    sent = server.asked[0].body
+    assert sent["think"] is False
+    assert sent["options"] == {"temperature": 0.3, "num_ctx": 8192}
+
+
+@statement(15, "flavor: the API that a provider has, for the conversion")
+def flavors() -> None:
+    with serving("openai", "ollama", "aog") as servers:
+        for flavor, server in zip(("openai", "ollama", "aog"), servers, strict=True):
+            whole, streamed = answered(
+                listed(entry(flavor, server)), chat(HELLO), chat({**HELLO, "stream": True})
+            )
+
+            assert text(whole) == text(streamed)
+            assert whole.json["finish_reason"] == "stop"
+    openai, ollama, aog = (server.asked[0].body.keys() for server in servers)
+    assert "stream_options" in openai
+    assert "options" in ollama
+    assert not {"options", "stream_options"} & aog
+
+
+@statement(16, "status: 0 is not available, 1 is available")
+def status() -> None:
+    with serving("ollama", "openai") as (down, up):
+        settings = listed(entry("ollama", down, status=0), entry("openai", up, **REMOTE))
+        got, local = answered(
+            settings, chat(HELLO), chat({**HELLO, "hybrid_policy": "always_local"})
+        )
+
+    assert text(got) == "Remote [a.md]."
+    refused(local, 40001, 404, "local")
+    assert down.asked == []
+
+
+def told(desk: Desk) -> str:
+    """The last words of the client's that the model was told."""
+    return desk.model.told[-1].messages[-1].content
+
+
+@statement(17, "Text content can be a string")
+def string() -> None:
+    desk = Desk()
+
+    assert desk.said(user("a plan string content")).status == 200
+    assert told(desk) == "a plan string content"
+
+
+@statement(18, "Or an object of a type: text")
+def text_object() -> None:
+    desk = Desk()
+
+    assert desk.said(user({"type": "text", "text": "the text content here"})).status == 200
+    assert told(desk) == "the text content here"
+    refused(desk.said(user({"type": "text"})), 40003, 400, "messages[0].content.text")
+    refused(desk.said(user({"text": "x"})), 40003, 400, "messages[0].content.type")
+
+
+@statement(19, "It can have more information: a value, and annotations")
+def annotated() -> None:
+    desk = Desk()
+    content = {"type": "text", "text": {"value": "the text content", "annotations": ["tag1"]}}
+
+    assert desk.said(user(content)).status == 200
+    assert told(desk) == "the text content"
+
+
+def images(desk: Desk) -> tuple[str, ...]:
+    return desk.model.told[-1].messages[-1].images
+
+
+@statement(20, "Images can be strings in base64, such as the two in `images`")
+def base64_images() -> None:
+    desk = Desk(FakeModel(max_prompt_tokens=5000))
+    other = "YAAADBPx+VAA"
+
+    assert desk.said(user("What is it?", images=[PNG, other])).status == 200
+    assert images(desk) == (DATA, f"data:application/octet-stream;base64,{other}")
+    refused(desk.said(user("?", images=["no base64!"])), 40003, 400, "messages[0].images[0]")
+
+
+@statement(21, "Or an object with a URL")
+def image_url() -> None:
+    desk = Desk(FakeModel(max_prompt_tokens=5000))
+    part = {"type": "image_url", "image_url": {"url": "http://a.com/b.jpg"}}
+
+    assert desk.said(user(["What is it?", part])).status == 200
+    assert images(desk) == ("http://a.com/b.jpg",)
+    for url in ("file:///etc/passwd", "javascript:alert(1)", "https://[::1]/a.png", 7, None):
+        wrong = {"type": "image_url", "image_url": {"url": url}}
+        refused(desk.said(user(["?", wrong])), 40003, 400, "messages[0].content[1].image_url")
+
+
+@statement(22, "Or an object with a string in base64")
+def image_object() -> None:
+    desk = Desk(FakeModel(max_prompt_tokens=5000))
+
+    assert desk.said(user(["What is it?", {"type": "image", "image": PNG}])).status == 200
+    assert images(desk) == (DATA,)
+
+
+@statement(23, "OpenAI also has image_file, which is on the roadmap of AOG")
+def image_file() -> None:
+    part = {"type": "image_file", "image_file": {"file_id": "f"}}
+
+    refused(Desk().said(user(["?", part])), 40003, 400, "messages[0].content[1]", "image_file")
+    refused(Desk().said(user(part)), 40003, 400, "image_file")
+
+
+@statement(24, "Array content is a list of what is defined above")
+def array() -> None:
+    desk = Desk(FakeModel(max_prompt_tokens=5000))
+    parts = [
+        "one",
+        {"type": "text", "text": "two"},
+        {"type": "text", "text": {"value": "three", "annotations": []}},
+        {"type": "image", "image": PNG},
+    ]
+
+    assert desk.said(user(parts)).status == 200
+    assert (told(desk), images(desk)) == ("one\ntwo\nthree", (DATA,))
+    refused(desk.said(user([])), 40003, 400, "messages[0].content")
+    refused(desk.said(user([["nested"]])), 40003, 400, "messages[0].content[0]")
+
+
+@statement(25, "Only messages of system, user, assistant and tool")
+def roles() -> None:
+    for role in ("developer", "function", "User", 1, None):
+        wrong = {"role": role, "content": "x"}
+        refused(Desk().said(wrong, user("y")), 40003, 400, "messages[0].role")
+    assert Desk()({"messages": SHIRTS}).status == 200
+
+
+@statement(26, "content: required")
+def content_required() -> None:
+    for message in (
+        {"role": "user"},
+        {"role": "assistant", "content": None},
+        {"role": "assistant", "tool_calls": []},
+        {"role": "system"},
+        {"role": "tool", "tool_call_id": "1"},
+    ):
+        refused(Desk().said(message, user("x")), 40003, 400, "messages[0].content")
+    assert Desk().said(SHIRTS[4], user("x")).status == 200
+    refused(Desk().said(user(" ")), 40003, 400, "messages", "user")
+    refused(Desk().said({"role": "system", "content": "x"}), 40003, 400, "messages", "user")
+
+
+@statement(27, "tool_call_id: required if the role is tool")
+def tool_call_id() -> None:
+    wrong = {"role": "tool", "content": "x", "name": "search"}
+    desk = Desk()
+
+    refused(desk.said(user("y"), wrong), 40003, 400, "messages[1].tool_call_id")
+    assert desk.said(user("y"), SHIRTS[4], wrong | {"tool_call_id": "1"}).status == 200
+    assert desk.model.told[-1].messages[-1].given == wrong | {"tool_call_id": "1"}
+
+
+@statement(28, "An example of messages")
+def seven_messages() -> None:
+    desk = Desk()
+
+    assert desk({"messages": SHIRTS}).status == 200
+    ours, *theirs = desk.model.told[-1].messages
+    assert [said.given for said in theirs] == SHIRTS
+    assert ours.role == "system"
+    assert ours.content.startswith("Answer.\n\nSources:\nplans/plus.pdf#page=2: ")
+    assert desk.search.told[0][1] == "dental care in Health Plus"  # the rewritten question
+
+
+@statement(29, "This describes a function that there is, for the model")
+def tool_description() -> None:
+    desk = Desk()
+
+    assert desk({**HELLO, "tools": [WEATHER]}).status == 200
+    assert desk.model.told[-1].tools == (WEATHER,)
+    for wrong in (
+        {"type": "other", "function": {"name": "f"}},
+        {"type": "function"},
+        {"type": "function", "function": {}},
+        {"type": "function", "function": {"name": "f", "parameters": "x"}},
+    ):
+        refused(desk({**HELLO, "tools": [wrong]}), 40003, 400, "tools[0]")
+
+
+@statement(30, "This describes a request to call a function; the model may not make valid JSON")
+def tool_call() -> None:
+    begin = ToolCall(0, "call_1", "search", "{'query'")
+    desk = Desk(
+        FakeModel(
+            [Delta("", (begin,)), Delta("", (ToolCall(0, arguments=":"),)), Done("tool_calls")]
+        )
+    )
+    called = {"name": "search", "arguments": "{'query':"}
+
+    whole = desk({**HELLO, "tools": [WEATHER]}).json
+    assert whole["message"]["tool_calls"] == [
+        {"id": "call_1", "type": "function", "function": called}
+    ]
+    assert whole["finish_reason"] == "tool_calls"
+    parts = [
+        part
+        for each in events(desk({**HELLO, "stream": True}))
+        for part in each["message"].get("tool_calls", ())
+    ]
+    assert parts == [
+        {
+            "index": 0,
+            "id": "call_1",
+            "type": "function",
+            "function": {"name": "search", "arguments": "{'query'"},
+        },
+        {"index": 0, "function": {"arguments": ":"}},
+    ]
+
+
+@statement(31, "Must be given, but for a field that has a default")
+def missing_fields() -> None:
+    refused(Desk()({}), 40003, 400, "messages: is required")
+    refused(Desk()({"messages": []}), 40003, 400, "messages")
+    refused(Desk()({"messages": None}), 40003, 400, "messages")
+
+
+@statement(32, "The provider gets the required fields and uses them")
+def required_reach() -> None:
+    with serving("aog") as (server,):
+        answered(listed(entry("aog", server)), chat({"messages": SHIRTS, "retrieval": False}))
+
+    sent = server.asked[0].body
+    assert sent["messages"] == SHIRTS
+    assert sent["stream"] is True  # it can, and what it says is folded
+
+
+@statement(33, "Only the fields that the provider supports are passed on; others are ignored")
+def optional_removed() -> None:
+    optional = {
+        "seed": 7,
+        "temperature": 0,
+        "top_p": 0.5,
+        "max_tokens": 20,
+        "stop": "END",
+        "keep_alive": "10m",
+        "unheard_of": 1,
+    }
+    sent = {}
+    with serving("openai", "ollama", "aog") as servers:
+        for flavor, server in zip(("openai", "ollama", "aog"), servers, strict=True):
+            (got,) = answered(
+                listed(entry(flavor, server)), chat({**HELLO, **optional, "retrieval": False})
+            )
+
+            assert got.status == 200
+            sent[flavor] = {
+                key: value
+                for key, value in server.asked[0].body.items()
+                if key not in ("messages", "model", "stream", "stream_options")
+            }
+    sampling = {"seed": 7, "temperature": 0, "top_p": 0.5, "max_tokens": 20, "stop": "END"}
+    assert sent["openai"] == sampling
+    assert sent["ollama"] == {
+        "options": {
+            "seed": 7,
+            "temperature": 0,
+            "top_p": 0.5,
+            "num_predict": 20,
+            "stop": ["END"],
+        },
+        "keep_alive": "10m",
+    }
+    assert sent["aog"] == {**sampling, "keep_alive": "10m", "unheard_of": 1, "retrieval": False}
+
+
+@statement(34, "Required fields of an answer are always there")
+def required_answered() -> None:
+    desk = Desk(FakeModel([Done()]))
+    for got in ([desk().json], events(desk({**HELLO, "stream": True}))):
+        for each in got:
+            assert each["message"].keys() == {"role", "content"}
+            assert isinstance(each["finished"], bool)
+            assert {"id", "model", "created_at"} <= each.keys()
+            assert each["created_at"].endswith("Z")
+        assert [each["finished"] for each in got] == [False] * (len(got) - 1) + [True]
+        assert [("finish_reason" in each) for each in got] == [each["finished"] for each in got]
+
+
+@statement(35, "Optional fields of an answer are there only if the provider gave them")
+def optional_answered() -> None:
+    got = Desk()({**HELLO, "retrieval": False}).json
+
+    assert got.keys() == {"id", "model", "created_at", "message", "finished", "finish_reason"}
+
+
+@statement(36, "Fields that AOG does not define and that the provider returns are kept")
+def added_fields() -> None:
+    thinking = {"reasoning_content": "Hm"}
+    desk = Desk(
+        FakeModel(
+            [
+                Delta("", (), {"new_field": {"a": [1]}}, thinking),
+                Delta("Yes", (), {}, {"reasoning_content": "m."}),
+                Done(extra={"usage": {"total_tokens": 9}, "finished": "no"}),
+            ]
+        )
+    )
+    whole = desk().json
+    streamed = events(desk({**HELLO, "stream": True}))
+
+    assert whole["new_field"] == streamed[0]["new_field"] == {"a": [1]}
+    assert whole["message"]["reasoning_content"] == "Hmm."
+    assert streamed[0]["message"]["reasoning_content"] == "Hm"
+    assert whole["usage"] == streamed[-1]["usage"] == {"total_tokens": 9}
+    assert whole["finished"] is streamed[-1]["finished"] is True
+
+
+@statement(
+    37, "model: a string or an object; the default without one; ignored where none is chosen"
+)
+def models() -> None:
+    with serving("ollama", "aog") as (local, fixed):
+        settings = listed(
+            entry("ollama", local, models=["small", "large"]),
+            entry("aog", fixed, allow_to_select_model=False, **REMOTE),
+        )
+        far = {**HELLO, "hybrid_policy": "always_remote"}
+        near = {**HELLO, "hybrid_policy": "always_local"}
+        calls = [
+            {**near, "model": "large"},
+            {**near, "model": {"chat": "large", "embed": "e"}},
+            {**near, "model": {"embed": "e"}},
+            near,
+            {**near, "model": "unknown"},
+            {**far, "model": "unknown"},
+            {**near, "model": 7},
+        ]
+        got = answered(settings, *(chat(body) for body in calls))
+
+    assert [asked.body["model"] for asked in local.asked] == ["large", "large", "small", "small"]
+    assert fixed.asked[0].body["model"] == "m"
+    refused(got[4], 30003, 404, "unknown")
+    assert got[5].status == 200
+    refused(got[6], 40003, 400, "model")
+
+
+@statement(38, "stream: true or false, default is false")
+def stream_default() -> None:
+    assert Desk()().media_type == "application/json"
+    assert Desk()({**HELLO, "stream": None}).media_type == "application/json"
+    assert Desk()({**HELLO, "stream": True}).media_type == "text/event-stream"
+    refused(Desk()({**HELLO, "stream": "yes"}), 40003, 400, "stream")
+
+
+@statement(39, "hybrid_policy: if it is not given, the service's")
+def policy_default() -> None:
+    with serving("ollama", "openai") as (local, remote):
+        both = entry("ollama", local), entry("openai", remote, **REMOTE)
+        for policy, said in {
+            "always_remote": "Remote [a.md].",
+            "always_local": "Local [a.md].",
+            "default": "Local [a.md].",
+            "": "Local [a.md].",
+        }.items():
+            (got,) = answered(listed(*both, HYBRID_POLICY=policy), chat(HELLO))
+
+            assert text(got) == said
+
+
+@statement(40, "always_remote, always_local, default")
+def policies() -> None:
+    with serving("ollama", "openai") as (local, remote):
+        both = listed(entry("ollama", local), entry("openai", remote, **REMOTE))
+        wanted = ["always_remote", "always_local", "default", None]
+        got = answered(both, *(chat({**HELLO, "hybrid_policy": each}) for each in wanted))
+
+    assert [text(each).partition(" ")[0] for each in got] == ["Remote", "Local", "Local", "Local"]
+    wrong: list[Any] = ["sometimes", "", 7, True, [], {}]
+    for each in wrong:
+        refused(Desk()({**HELLO, "hybrid_policy": each}), 10016, 400, "hybrid_policy")
+
+
+@statement(
+    41, "remote_service_provider: a provider's ID or an object, used when AOG chooses remote"
+)
+def remote_provider() -> None:
+    with serving("ollama", "openai", "aog") as (local, first, second):
+        settings = listed(
+            entry("ollama", local), entry("openai", first, **REMOTE), entry("aog", second, **REMOTE)
+        )
+        far = {**HELLO, "hybrid_policy": "always_remote"}
+        named, default, near, unknown, local_one, wrong, inline = answered(
+            settings,
+            chat({**far, "remote_service_provider": "aog"}),
+            chat(far),
+            chat({**HELLO, "remote_service_provider": "nobody"}),
+            chat({**far, "remote_service_provider": "nobody"}),
+            chat({**far, "remote_service_provider": "ollama"}),
+            chat({**far, "remote_service_provider": 7}),
+            chat({**HELLO, "remote_service_provider": {"url": "nonsense"}}),
+        )
+
+    assert [text(each) for each in (named, default, near, inline)] == [
+        "Gateway [a.md].",
+        "Remote [a.md].",
+        "Local [a.md].",
+        "Local [a.md].",
+    ]
+    refused(unknown, 40010, 404, "nobody")
+    refused(local_one, 40010, 404, "ollama")
+    refused(wrong, 40003, 400, "remote_service_provider")
+
+
+@statement(42, "keep_alive: a hint for how long a local model stays in memory")
+def keep_alive() -> None:
+    with serving("ollama", "openai") as (local, remote):
+        both = listed(entry("ollama", local), entry("openai", remote, **REMOTE))
+        for value in ("5m", 300, -1, 0):
+            far = {"hybrid_policy": "always_remote"}
+            body = {**HELLO, "keep_alive": value}
+            answered(both, chat(body), chat(body | far))
+
+            assert local.asked[-1].body["keep_alive"] == value
+            assert "keep_alive" not in remote.asked[-1].body
+    refused(Desk()({**HELLO, "keep_alive": True}), 40003, 400, "keep_alive")
+
+
+@statement(43, "model: the model that was really called")
+def model_told() -> None:
+    with serving("ollama", "openai") as (local, remote):
+        both = listed(entry("ollama", local), entry("openai", remote, **REMOTE))
+        near, far = answered(both, chat(HELLO), chat({**HELLO, "hybrid_policy": "always_remote"}))
+
+        (streamed,) = answered(both, chat({**HELLO, "stream": True}))
+
+    assert (near.json["model"], far.json["model"]) == ("qwen3:8b", "gpt-4o-2024-11-20")
+    assert {each["model"] for each in events(streamed)} == {"qwen3:8b"}
+
+
+@pytest.mark.parametrize(
+    "row", STATEMENTS, ids=[f"{row.number}: {row.sentence}" for row in STATEMENTS]
+)
+def test_a_statement_of_the_document_holds(row: Statement) -> None:
+    row.holds()
+
+
+def test_what_only_some_may_see_is_for_them_here_too() -> None:
+    search = FakeRetriever()
+    service = Service(engine(FakeModel(), search), Access(sign_in=True, alone=False))
+
+    assert ask(chat(HELLO, headers=ANNA), service).status == 200
+    (seen,) = search.told
+    assert (seen[0].oid, seen[2].use_oid_security_filter) == ("anna", True)
+
+
+HUGE = 300_000
+ODD: list[tuple[Any, str]] = [
+    ({"tool_calls": [1] * HUGE}, "messages[0].tool_calls[0]"),
+    ({"images": [1] * HUGE}, "messages[0].images[0]"),
+    ({"content": [{"type": "image", "image": PNG, "text": {}}]}, ""),
+    ({"content": [{"type": "image_url", "image_url": {"url": DATA}, "text": {"a": 1}}]}, ""),
+]
+
+
+@pytest.mark.parametrize(("message", "named"), ODD)
+def test_an_odd_message_is_taken_or_refused_by_one_short_sentence(message: Any, named: str) -> None:
+    got = Desk().said(user("x") | message, user("Hello."))
+
+    assert got.status == (400 if named else 200)
+    assert len(got.json.get("message", "")) < 300
+    assert named in str(got.json.get("message"))
+
+
+def test_numbers_that_json_cannot_hold_are_refused_wherever_they_are() -> None:
+    for more in (
+        {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"x": "BIG"}}}]},
+        {"unheard_of": ["BIG"]},
+        {"remote_service_provider": {"extra_json_body": {"x": "BIG"}}},
+        {"messages": [user("x") | {"unheard_of": "BIG"}]},
+    ):
+        raw = json.dumps({**HELLO, **more}).replace('"BIG"', "1e400").encode()
+        refused(Desk()(raw), 40003, 400, "range of numbers")
+
+
+def test_words_in_brackets_of_an_opensearch_prompt_do_no_harm_to_the_demo_model() -> None:
+    service = build(read(SAMPLES))
+    for words in ("ANSWER:", "QUESTION: x", "SEARCH RESULT 1: x"):
+        assert ask(chat({"messages": [user(words)]}), service).status == 200
+
+
+def test_there_is_a_pause_between_two_events() -> None:
+    sent: list[float] = []
+
+    async def lines() -> Any:
+        for _ in range(5):
+            yield b"x"
+
+    async def go() -> None:
+        async for _ in paced(lines(), 0.05):
+            sent.append(asyncio.get_running_loop().time())
+
+    asyncio.run(go())
+
+    assert CHAT.pause >= 0.002
+    assert all(after - before >= 0.049 for before, after in pairwise(sent))
+
+
+def test_a_stream_is_server_sent_events_whatever_is_accepted() -> None:
+    headers = {**JSON, "accept": "application/jsonl"}
+
+    assert Desk()({**HELLO, "stream": True}, headers=headers).media_type == "text/event-stream"
+
+
+def test_every_statement_has_its_row() -> None:
+    assert [row.number for row in STATEMENTS] == list(range(1, 44))

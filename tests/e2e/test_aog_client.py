@@ -1,0 +1,157 @@
+"""A client of AOG's chat service against the app, over HTTP."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.aog_client import AogClient, AogError
+from tests.support.gateways import SHIRTS
+from tests.support.servers import PATIENCE, Server
+
+WORDS = 60
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[AogClient]:
+    with server.client() as http:
+        yield AogClient(http)
+
+
+def asking(*orders: str) -> list[dict[str, Any]]:
+    """A question that orders the model about."""
+    return [{"role": "user", "content": "; ".join(orders)}]
+
+
+def test_an_answer_comes_whole(client: AogClient) -> None:
+    got = client.chat(asking("say Hello", "say  there"))
+
+    assert got["message"] == {"role": "assistant", "content": "Hello there"}
+    assert (got["finished"], got["finish_reason"], got["model"]) == (True, "stop", "obeying")
+    assert got["context"]["data_points"].keys() >= {"text", "citations"}
+
+
+def test_each_event_of_a_stream_is_one_read(client: AogClient) -> None:
+    *said, last = client.stream(asking(*(f"say {number} " for number in range(WORDS))))
+
+    assert said[0]["context"]["data_points"].keys() >= {"text", "citations"}
+    assert [each["message"]["content"] for each in said] == [f"{n} " for n in range(WORDS)]
+    assert (last["finished"], last["finish_reason"]) == (True, "stop")
+    assert len({each["id"] for each in (*said, last)}) == 1
+
+
+def test_an_event_comes_when_the_model_gives_it(client: AogClient, server: Server) -> None:
+    name = f"aog-{time.monotonic_ns()}"
+    events = client.stream(asking("say one", f"wait for {name}", "say two"))
+
+    assert next(events)["message"]["content"] == "one"
+    with server.client() as other:
+        AogClient(other).chat(asking(f"release {name}"))
+    assert [each["message"]["content"] for each in events] == ["two", ""]
+
+
+def test_a_client_that_leaves_closes_the_model_s_stream(client: AogClient, server: Server) -> None:
+    name = f"aog-left-{time.monotonic_ns()}"
+    events = client.stream(asking(f"open as {name}", "say one", "wait for nothing at all"))
+    assert next(events)["message"]["content"] == "one"
+    events.close()  # type: ignore[attr-defined]
+
+    state, until = "open", time.monotonic() + PATIENCE
+    with server.client() as other:
+        while state == "open" and time.monotonic() < until:
+            state = AogClient(other).chat(asking(f"tell of {name}"))["message"]["content"]
+    assert state == "closed"
+
+
+@pytest.mark.parametrize(
+    ("order", "code"),
+    [
+        ("refuse with content filter", 40003),
+        ("refuse with too long", 40003),
+        ("refuse with 429 after 7", 40017),
+        ("refuse with outage", 40017),
+        ("refuse with misconfigured", 40017),
+        ("refuse with timeout", 40017),
+        ("refuse with bug", 500),
+    ],
+)
+def test_a_refusal_is_an_error_with_its_code(client: AogClient, order: str, code: int) -> None:
+    for ask in (client.chat, lambda messages: list(client.stream(messages))):
+        with pytest.raises(AogError) as failed:
+            ask(asking(order))
+
+        assert failed.value.code == code
+        assert "secret" not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("order", "code"), [("fail with outage", 40017), ("fail with content filter", 40003)]
+)
+def test_a_failure_in_mid_stream_is_the_last_event(
+    client: AogClient, order: str, code: int
+) -> None:
+    seen = []
+    with pytest.raises(AogError) as failed:
+        for event in client.stream(asking("say Half", order)):
+            seen.append(event["message"]["content"])
+
+    assert (seen, failed.value.code) == (["Half"], code)
+
+
+def test_a_bug_in_mid_stream_is_told_as_one(client: AogClient) -> None:
+    with pytest.raises(AogError) as failed:
+        list(client.stream(asking("say Half", "fail with bug")))
+
+    assert failed.value.code == 500
+    assert "secret" not in str(failed.value)
+
+
+def test_the_document_s_conversation_is_taken_as_it_is(client: AogClient) -> None:
+    assert client.chat(list[Any](SHIRTS))["finished"] is True
+
+
+def test_the_metadata_tells_of_the_one_service_and_its_provider(client: AogClient) -> None:
+    (service,) = client.services()
+    (provider,) = client.providers()
+
+    assert service["local_service_providers"] == provider["provider_name"] == "custom"
+    assert "auth_key" not in provider
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("POST", "/aog/v0.2/services/embed", 404, 10011),
+        ("POST", "/aog/v0.1/services/chat", 404, 404),
+        ("POST", "/aog/v1.0/services/chat", 404, 404),
+        ("GET", "/aog/v0.2/models", 404, 404),
+        ("GET", "/aog", 404, 404),
+        ("GET", "/aog/v0.2/services/chat", 405, 40005),
+        ("DELETE", "/aog/v0.2/services/chat", 405, 40005),
+        ("POST", "/aog/v0.2/service", 405, 40005),
+        ("PUT", "/aog/v0.2/service_provider", 405, 40005),
+    ],
+)
+def test_what_is_not_there_is_told_in_aog_s_words(
+    client: AogClient, method: str, path: str, status: int, code: int
+) -> None:
+    got = client.http.request(method, path, json={"messages": []} if method != "GET" else None)
+
+    assert (got.status_code, got.json()["business_code"]) == (status, code)
+    if status == 405:
+        assert got.headers["allow"]
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "multipart/form-data; boundary=x", None])
+def test_another_content_type_is_refused(client: AogClient, content_type: str | None) -> None:
+    headers = {"content-type": content_type} if content_type else {}
+    content = b'{"messages": [{"role": "user", "content": "say x"}]}'
+    got: httpx.Response = client.http.post(
+        "/aog/v0.2/services/chat", content=content, headers=headers
+    )
+
+    assert (got.status_code, got.json()["business_code"]) == (415, 40004)

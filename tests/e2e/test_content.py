@@ -1,0 +1,663 @@
+"""The files behind citations: who may open which, what a browser is told, parts, and no way out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import function_app
+from shared.app.service import Service
+from shared.bootstrap.build import HERE, build, start
+from shared.chat.citation_paths import decoded, encoded
+from shared.chat.errors import ChatError, DeadlineExceeded, Misconfigured, NotFound, Unavailable
+from shared.chat.events import Source
+from shared.files.base import File
+from shared.files.folder import PIECE, Folder
+from shared.files.media_types import handling
+from shared.http.auth import Access
+from shared.http.call import Limits
+from shared.ingest.document import Page
+from shared.ingest.splitting.passages import passages
+from shared.protocols.content.paths import candidates
+from shared.retrieval.sqlite.retriever import LocalIndex
+from shared.settings import read
+from tests.integration.test_azure_search import signed
+from tests.support.calls import Got, ask, call
+from tests.support.fakes import FakeRetriever, engine
+from tests.support.servers import SAMPLES
+from tests.unit.test_function_app import SCOPE, block, drop, gone
+
+TEXT = bytes(range(48, 58)) * 10  # a hundred digits
+ABSENT = {"error": "There is no such document."}
+
+
+def source(name: str, oids: tuple[str, ...] = (), groups: tuple[str, ...] = ()) -> Source:
+    known = encoded(name)
+    return Source(known, "words", known, known, oids=oids, groups=groups)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Documents, and beside them what is nobody's affair."""
+    (tmp_path / "secret.txt").write_bytes(b"secret")
+    made = tmp_path / "documents"
+    (made / "sub").mkdir(parents=True)
+    (made / "a.txt").write_bytes(TEXT)
+    (made / "sub" / "b.pdf").write_bytes(b"%PDF-")
+    (made / "empty.txt").touch()
+    return made
+
+
+def serving(folder: Path, *names: str) -> Service:
+    """The files of a folder, those names known to the index."""
+    return Service(engine(retriever=FakeRetriever([*map(source, names)])), files=Folder(folder))
+
+
+def get(
+    service: Service, path: str, headers: Mapping[str, str] | None = None, method: str = "GET"
+) -> Got:
+    asked = replace(call("/content/{path}", b"", headers or {}), method=method, path=path)
+    return ask(asked, service)
+
+
+def refused(got: Got) -> bool:
+    return (got.status, got.media_type) == (404, "application/json") and got.json == ABSENT
+
+
+def test_a_file_is_given_with_what_a_browser_needs(folder: Path) -> None:
+    got = get(serving(folder, "a.txt"), "a.txt")
+
+    assert (got.status, got.data, got.media_type) == (200, TEXT, "text/plain; charset=utf-8")
+    assert got.headers["Content-Length"] == "100"
+    assert got.headers["Accept-Ranges"] == "bytes"
+    assert got.headers["Cache-Control"].startswith("private")
+    assert got.headers["X-Content-Type-Options"] == "nosniff"
+    assert got.headers["Last-Modified"].endswith(" GMT")
+    assert got.headers["ETag"][0] == got.headers["ETag"][-1] == '"'
+
+
+KINDS = [
+    ("x.pdf", "application/pdf", True),
+    ("x.PDF", "application/pdf", True),
+    ("x.txt", "text/plain; charset=utf-8", True),
+    ("x.md", "text/markdown; charset=utf-8", True),
+    ("x.ndjson", "application/jsonl", True),
+    ("x.png", "image/png", True),
+    ("x.jpeg", "image/jpeg", True),
+    ("x.html", "text/html; charset=utf-8", False),
+    ("x.htm", "text/html; charset=utf-8", False),
+    ("x.xhtml", "application/xhtml+xml", False),
+    ("x.svg", "image/svg+xml", False),
+    ("x.xml", "application/xml", False),
+    ("x.js", "application/octet-stream", False),
+    ("x.exe", "application/octet-stream", False),
+    ("html", "application/octet-stream", False),
+    (
+        "x.docx",
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+        False,
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "shown"), KINDS)
+def test_what_a_browser_could_run_is_saved_and_gets_no_rights(
+    folder: Path, name: str, kind: str, shown: bool
+) -> None:
+    (folder / name).write_bytes(b"<script>alert(1)</script>")
+    got = get(serving(folder, name), name)
+
+    assert got.media_type == kind
+    assert got.headers["X-Content-Type-Options"] == "nosniff"
+    assert got.headers.get("Content-Security-Policy") == (None if shown else "sandbox")
+    how = "inline" if shown else "attachment"
+    assert got.headers["Content-Disposition"].startswith(f'{how}; filename="{name}"; ')
+
+
+ENCODINGS = {
+    "utf-8": "; charset=utf-8",
+    "utf-8-sig": "; charset=utf-8",
+    "cp1252": "",
+    "utf-16": "",
+}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_text_is_called_utf_8_only_where_it_is(folder: Path, encoding: str, method: str) -> None:
+    (folder / "a.txt").write_bytes(("x" + "ä" * 100_000).encode(encoding))
+    service = serving(folder, "a.txt")
+    whole, part = get(service, "a.txt", method=method), get(service, "a.txt", {"range": "bytes=8-"})
+
+    assert {whole.media_type, part.media_type} == {f"text/plain{ENCODINGS[encoding]}"}
+
+
+def test_a_name_beyond_ascii_is_told_in_both_forms() -> None:
+    told = handling('sub/Ur"lau\u0308b \u6f22 100%;x.txt')["Content-Disposition"]
+
+    assert told == (
+        'inline; filename="Ur_lau_b _ 100_;x.txt"; '
+        "filename*=UTF-8''Ur%22lau%CC%88b%20%E6%BC%A2%20100%25%3Bx.txt"
+    )
+
+
+PARTS = [
+    ("bytes=0-0", 206, "0-0"),
+    ("bytes=10-19", 206, "10-19"),
+    ("Bytes=95-", 206, "95-99"),
+    ("bytes=-5", 206, "95-99"),
+    ("bytes=-500", 206, "0-99"),
+    ("bytes=90-500", 206, "90-99"),
+    ("bytes=100-", 416, None),
+    ("bytes=100-200", 416, None),
+    ("bytes=-0", 416, None),
+    ("bytes=5-2", 200, None),
+    ("bytes=0-1,5-6", 200, None),
+    ("bytes=-", 200, None),
+    ("bytes=a-b", 200, None),
+    ("bytes=\u0661-\u0662", 200, None),
+    ("bytes=" + "9" * 5000 + "-", 200, None),
+    ("pages=1-2", 200, None),
+    ("", 200, None),
+]
+
+
+@pytest.mark.parametrize(("asked", "status", "place"), PARTS)
+def test_one_part_is_given_and_several_are_the_whole(
+    folder: Path, asked: str, status: int, place: str | None
+) -> None:
+    got = get(serving(folder, "a.txt"), "a.txt", {"range": asked})
+
+    assert got.status == status
+    if status == 416:
+        assert got.headers["Content-Range"] == "bytes */100"
+        assert got.json == {"error": "The document has 100 bytes: there is no such part of it."}
+    elif place is None:
+        assert (got.data, "Content-Range" in got.headers) == (TEXT, False)
+    else:
+        first, last = map(int, place.split("-"))
+        assert got.data == TEXT[first : last + 1]
+        assert got.headers["Content-Range"] == f"bytes {place}/100"
+        assert got.headers["Content-Length"] == str(len(got.data))
+
+
+def test_an_empty_file_has_no_part(folder: Path) -> None:
+    service = serving(folder, "empty.txt")
+    whole, part = get(service, "empty.txt"), get(service, "empty.txt", {"range": "bytes=0-"})
+
+    assert (whole.status, whole.data, whole.headers["Content-Length"]) == (200, b"", "0")
+    assert (part.status, part.headers["Content-Range"]) == (416, "bytes */0")
+
+
+def test_a_part_is_given_only_of_the_bytes_that_the_client_knows(folder: Path) -> None:
+    service = serving(folder, "a.txt")
+    known = get(service, "a.txt").headers
+    holding = {known["ETag"]: 206, known["Last-Modified"]: 206}
+    others = {'"other"': 200, f"W/{known['ETag']}": 200, "Mon, 01 Jan 2001 00:00:00 GMT": 200}
+    statuses = {
+        condition: get(service, "a.txt", {"range": "bytes=0-9", "if-range": condition}).status
+        for condition in holding | others
+    }
+
+    assert statuses == holding | others
+
+
+def test_who_has_the_bytes_gets_none(folder: Path) -> None:
+    service = serving(folder, "a.txt")
+    known = get(service, "a.txt").headers
+    tag, date, before = known["ETag"], known["Last-Modified"], "Mon, 01 Jan 2001 00:00:00 GMT"
+    asked: list[tuple[dict[str, str], int]] = [
+        ({"if-none-match": tag}, 304),
+        ({"if-none-match": f'"x", W/{tag}'}, 304),
+        ({"if-none-match": "*"}, 304),
+        ({"if-none-match": '"x"'}, 200),
+        ({"if-modified-since": date}, 304),
+        ({"if-modified-since": before}, 200),
+        ({"if-modified-since": "yesterday"}, 200),
+        ({"if-none-match": '"x"', "if-modified-since": date}, 200),
+        ({"if-none-match": tag, "if-modified-since": before, "range": "bytes=0-1"}, 304),
+    ]
+    for headers, status in asked:
+        for method in ("GET", "HEAD"):
+            got = get(service, "a.txt", headers, method)
+
+            assert got.status == (206 if status == 200 and "range" in headers else status), headers
+            assert status != 304 or (got.data, got.headers["ETag"]) == (b"", tag)
+
+
+def test_a_changed_file_has_another_tag(folder: Path) -> None:
+    service = serving(folder, "a.txt")
+    before = get(service, "a.txt").headers["ETag"]
+    (folder / "a.txt").write_bytes(TEXT + b"more")
+
+    assert get(service, "a.txt", {"if-none-match": before}).status == 200
+
+
+def test_head_tells_what_get_would(folder: Path) -> None:
+    service = serving(folder, "a.txt")
+    whole, told = get(service, "a.txt"), get(service, "a.txt", {"range": "bytes=0-1"}, "HEAD")
+
+    assert (told.status, told.data) == (200, b"")
+    assert told.headers == whole.headers
+
+
+HEADERS = st.sampled_from(["range", "if-range", "if-none-match", "if-modified-since"])
+WORDS = st.text(alphabet='bytes=0-9,W/"*: MonJa 20GT+-\u0661', max_size=40)
+
+
+@given(headers=st.dictionaries(HEADERS, WORDS))
+def test_no_condition_is_too_odd(
+    tmp_path_factory: pytest.TempPathFactory, headers: dict[str, str]
+) -> None:
+    made = tmp_path_factory.getbasetemp() / "odd"
+    made.mkdir(exist_ok=True)
+    (made / "a.txt").write_bytes(TEXT)
+
+    assert get(serving(made, "a.txt"), "a.txt", headers).status in (200, 206, 304, 416)
+
+
+NAMES = [
+    *("a.txt", "a b.txt", "100%.txt", "c#.txt", "[1].txt", "%23.txt", "a%2Fb.txt", "漢/ü.txt"),
+    *("why?.txt", "Q: how.txt", "%3F.txt"),
+]
+# What Windows lets no file be called.
+if os.name == "posix":
+    NAMES += [
+        "back\\slash.txt",
+        "a\nSources: b.txt",
+        "bell\a\x7f.txt",
+        "a\x85b\u2028c.txt",
+        "c:d.txt",
+    ]
+else:
+    NAMES = [name for name in NAMES if not set(name) & set("?:")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_citation_s_link_opens_its_file_encoded_once_or_twice(folder: Path, name: str) -> None:
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(name, "utf-8")
+    service = serving(folder, name)
+
+    assert get(service, name).data.decode() == name  # what decoding the citation gives
+    assert get(service, encoded(name)).data.decode() == name  # what a second encoding leaves
+
+
+@given(st.text(alphabet=st.one_of(st.characters(codec="utf-8"), st.sampled_from("%?:2835CAE"))))
+def test_a_name_is_encoded_for_a_citation_and_back(name: str) -> None:
+    known = encoded(name)
+
+    assert decoded(known) == name
+    assert known.splitlines() in ([known], [])
+    assert not set(known) & set("[]#?:\\")
+
+
+@given(st.text(min_size=1).filter(lambda name: "\n" not in name))
+def test_a_name_is_encoded_as_the_index_has_it(name: str) -> None:
+    (passage,) = passages(name, [Page("words")])
+
+    assert encoded(name) == passage.sourcefile
+
+
+OUTSIDE = [
+    "../secret.txt",
+    "sub/../../secret.txt",
+    "sub/../a.txt",
+    "./a.txt",
+    "a.txt/.",
+    "a.txt/",
+    "sub//b.pdf",
+    "/a.txt",
+    "//a.txt",
+    "..",
+    ".",
+    "",
+    "/",
+    "..%2Fsecret.txt",
+    "..%2fsecret.txt",
+    "%2e%2e/secret.txt",
+    "%2e%2e%2fsecret.txt",
+    "..%252Fsecret.txt",
+    "..%5Csecret.txt",
+    "..\\secret.txt",
+    "sub\\b.pdf",
+    "C:/secret.txt",
+    "c:secret.txt",
+    "a.txt\0",
+    "a.txt\0.pdf",
+    "a.txt\n",
+    "a.txt%00",
+    "x" * 2000,
+    "x" * 1000,
+    "sub/" * 500 + "b.pdf",
+    "sub",
+    "no.txt",
+    "a.txt/b",
+]
+
+
+class Believing(FakeRetriever):
+    """An index that knows every name."""
+
+    async def readable(self, *_: object) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_nothing_leads_out_whatever_the_index_knows(folder: Path, path: str) -> None:
+    service = Service(engine(retriever=Believing()), files=Folder(folder))
+
+    assert refused(get(service, path))
+    assert refused(get(service, path, method="GET", headers={"range": "bytes=0-1"}))
+
+
+OTHERS = [
+    "Gr\u00fcn.txt",
+    "gru\u0308n.txt",
+    "gr\u00fcn.TXT",
+    "gr\u00fcn.tx\uff54",
+    "gr\u00fcn.txt.",
+]
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_another_spelling_is_another_name_on_every_system(folder: Path, other: str) -> None:
+    (folder / "gr\u00fcn.txt").touch()
+    service = serving(folder, "gr\u00fcn.txt")
+
+    assert refused(get(service, other))
+    assert get(service, "gr\u00fcn.txt").status == 200
+
+
+def test_every_name_that_is_tried_lies_inside() -> None:
+    tried = [named.name for path in OUTSIDE for named in candidates(path)]
+
+    assert [name for name in tried if ".." in name.split("/") or name.startswith("/")] == []
+
+
+def link(path: Path, to: Path | str) -> None:
+    try:
+        path.symlink_to(to)
+    except OSError:
+        pytest.skip("this system lets no test make symbolic links")
+
+
+def test_no_link_in_the_folder_is_followed_as_its_target_may_have_other_readers(
+    folder: Path,
+) -> None:
+    link(folder / "out.txt", folder.parent / "secret.txt")
+    link(folder / "up", "..")
+    link(folder / "loop.txt", "loop.txt")
+    link(folder / "broken.txt", "nothing")
+    link(folder / "in.txt", "a.txt")
+    link(folder / "side", "sub")
+    names = ["out.txt", "up/secret.txt", "loop.txt", "broken.txt", "in.txt", "side/b.pdf"]
+    service = serving(folder, *names, "sub/b.pdf")
+
+    assert [name for name in names if not refused(get(service, name))] == []
+    assert get(service, "sub/b.pdf").status == 200
+
+
+def test_documents_may_lie_behind_a_link_themselves(folder: Path) -> None:
+    link(folder.parent / "linked", folder)
+
+    assert get(serving(folder.parent / "linked", "a.txt"), "a.txt").data == TEXT
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_what_is_no_regular_file_is_not_there(folder: Path) -> None:
+    os.mkfifo(folder / "pipe.txt")
+
+    assert refused(get(serving(folder, "pipe.txt"), "pipe.txt"))
+
+
+USERS = {"nobody": {}, "anna": signed("oid-a", []), "bert": signed("oid-b", ["g2"])}
+
+
+class Watched:
+    """A folder that remembers what was opened."""
+
+    name = "watched"
+
+    def __init__(self, top: Path) -> None:
+        self.folder = Folder(top)
+        self.opened: list[str] = []
+
+    async def ready(self) -> None:
+        pass
+
+    async def open(self, name: str) -> File:
+        self.opened.append(name)
+        return await self.folder.open(name)
+
+
+READERS = {
+    "public.txt": (source("public.txt"), {"nobody", "anna", "bert"}),
+    "anna.txt": (source("anna.txt", oids=("oid-a",)), {"anna"}),
+    "group.txt": (source("group.txt", groups=("g2", "g3")), {"bert"}),
+    "both.txt": (source("both.txt", oids=("oid-a",), groups=("g2",)), {"anna", "bert"}),
+    "other.txt": (source("other.txt", groups=("g9",)), set()),
+}
+
+
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("name", READERS)
+def test_who_may_not_find_a_document_may_not_open_it(folder: Path, user: str, name: str) -> None:
+    (folder / name).write_bytes(TEXT)
+    index = LocalIndex(known for known, _ in READERS.values())
+    files = Watched(folder)
+    service = Service(replace(engine(), retriever=index), Access(sign_in=True), files=files)
+    conditions = [{}, {"if-none-match": "*"}, {"range": "bytes=0-1"}, {"range": "bytes=900-"}]
+    got = [get(service, name, USERS[user] | more) for more in conditions]
+    index.close()
+
+    if user in READERS[name][1]:
+        assert [each.status for each in got] == [200, 304, 206, 416]
+    else:
+        assert all(map(refused, got))
+        assert files.opened == []  # nothing of it is told, not even by the time that it takes
+
+
+def test_sign_in_headers_are_nobody_s_where_sign_in_is_off(folder: Path) -> None:
+    index = LocalIndex([source("a.txt", oids=("oid-a",))])
+    service = Service(replace(engine(), retriever=index), files=Folder(folder))
+    got = get(service, "a.txt", signed("oid-a", []))
+    index.close()
+
+    assert refused(got)
+
+
+def test_an_index_that_fails_opens_nothing(folder: Path) -> None:
+    files = Watched(folder)
+    failing = FakeRetriever(error=Unavailable(retry_after=7))
+    got = get(Service(engine(retriever=failing), files=files), "a.txt")
+
+    assert (got.status, got.headers["Retry-After"], files.opened) == (503, "7", [])
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_a_file_is_not_written(folder: Path, method: str) -> None:
+    got = get(serving(folder, "a.txt"), "a.txt", method=method)
+
+    assert (got.status, got.headers["Allow"]) == (405, "GET, HEAD")
+    assert (folder / "a.txt").read_bytes() == TEXT
+
+
+def test_a_deployment_without_documents_says_so() -> None:
+    got = get(Service(engine()), "a.txt")
+
+    assert (got.status, got.json) == (404, {"error": "This deployment serves no documents."})
+
+
+def opened(folder: Path, name: str) -> File:
+    return asyncio.run(Folder(folder).open(name))
+
+
+def test_a_large_file_comes_in_pieces_and_is_closed_between_them(folder: Path) -> None:
+    data = os.urandom(3 * PIECE + 5)
+    (folder / "large.bin").write_bytes(data)
+    file = opened(folder, "large.bin")
+
+    async def go() -> list[bytes]:
+        async with aclosing(file.read(7, file.size)) as pieces:
+            first = await anext(pieces)
+            held = Path("/proc/self/fd")
+            names = (
+                [os.readlink(fd) for fd in held.iterdir() if fd.exists()] if held.exists() else []
+            )
+            assert not any("large.bin" in name for name in names)
+            return [first, *[piece async for piece in pieces]]
+
+    pieces = asyncio.run(go())
+
+    assert b"".join(pieces) == data[7:]
+    assert max(map(len, pieces)) == PIECE
+
+
+@pytest.mark.parametrize("change", ["other bytes", "shorter", "gone"])
+def test_a_file_that_changes_while_it_is_read_ends_the_stream(folder: Path, change: str) -> None:
+    path = folder / "large.bin"
+    path.write_bytes(b"a" * 3 * PIECE)
+    file = opened(folder, "large.bin")
+
+    async def go() -> None:
+        async with aclosing(file.read(0, file.size)) as pieces:
+            await anext(pieces)
+            path.unlink()
+            if change != "gone":
+                path.write_bytes(b"b" * (3 * PIECE if change == "other bytes" else 5))
+                os.utime(path, (1, 1))
+            await anext(pieces)
+
+    with pytest.raises(NotFound if change == "gone" else Unavailable):
+        asyncio.run(go())
+
+
+class Stalling:
+    """A store that gives `pieces` of a file of ten bytes, and then nothing more."""
+
+    name = "stalling"
+
+    def __init__(self, pieces: int) -> None:
+        self.pieces, self.closed = pieces, False
+
+    async def ready(self) -> None:
+        pass
+
+    async def open(self, _name: str) -> File:
+        if self.pieces < 0:
+            await asyncio.Event().wait()
+        return File(10, '"1"', 0, self._read)
+
+    async def _read(self, _start: int, _stop: int) -> AsyncGenerator[bytes, None]:
+        try:
+            for _ in range(self.pieces):
+                yield b"x"
+            await asyncio.Event().wait()
+        finally:
+            self.closed = True
+
+
+def stalling(pieces: int, seconds: float) -> tuple[Service, Stalling]:
+    files = Stalling(pieces)
+    index = engine(retriever=FakeRetriever([source("a.pdf")]))
+    return Service(index, limits=Limits(seconds=seconds), files=files), files
+
+
+@pytest.mark.parametrize("pieces", [-1, 0])
+def test_a_store_that_says_nothing_is_a_504(pieces: int) -> None:
+    service, files = stalling(pieces, 0.5)
+    got = get(service, "a.pdf")
+
+    assert got.status == 504
+    assert files.closed == (pieces == 0)
+
+
+def test_a_store_that_stops_in_the_middle_cuts_the_answer() -> None:
+    service, files = stalling(3, 0.5)
+    with pytest.raises(DeadlineExceeded):
+        get(service, "a.pdf")
+
+    assert files.closed
+
+
+def leaving(receive: Any, send: Any) -> bool:
+    """Whether a file is closed when its response has been sent, or could not be."""
+
+    async def go() -> bool:
+        service, files = stalling(3, 60)
+        asked = replace(call("/content/{path}", b""), method="GET", path="a.pdf")
+        reply = await service.reply(asked)
+        assert (reply.status, reply.body, files.closed) == (200, b"x", False)
+        await function_app.response(reply)(SCOPE, receive, send)
+        return files.closed
+
+    return asyncio.run(go())
+
+
+def test_a_client_that_leaves_closes_the_file() -> None:
+    assert leaving(gone, drop)
+    assert leaving(gone, block)
+
+
+@pytest.mark.skipif(not hasattr(os, "seteuid"), reason="this system has no such users")
+def test_a_file_that_the_app_may_not_read_is_the_operator_s_affair(folder: Path) -> None:
+    (folder / "a.txt").chmod(0)
+    user = os.geteuid()
+    os.seteuid(user or 65534)  # root may read all
+    try:
+        with pytest.raises(Misconfigured) as failure:
+            asyncio.run(read_all(Folder(folder), "a.txt"))
+    finally:
+        os.seteuid(user)
+
+    assert str(folder) not in f"{failure.value} {failure.value.cause}"
+
+
+async def read_all(files: Folder, name: str) -> bytes:
+    file = await files.open(name)
+    return b"".join([piece async for piece in file.read(0, file.size)])
+
+
+def test_no_error_tells_a_path_of_the_machine(folder: Path) -> None:
+    for name in ("no.txt", "sub", "x" * 300, "a.txt/b"):
+        with pytest.raises(ChatError) as failure:
+            opened(folder, name)
+
+        assert str(folder) not in f"{failure.value} {failure.value.cause}"
+
+
+def test_the_samples_are_served_where_they_answer() -> None:
+    service = build(read(SAMPLES))
+    got = get(service, "plans/northwind_health_plus.pdf")
+
+    assert service.health.names["files"] == "folder"
+    assert got.data == (HERE / "data/documents/plans/northwind_health_plus.pdf").read_bytes()
+
+
+def test_a_folder_of_one_s_own_is_a_setting(folder: Path) -> None:
+    own = start({"DOCUMENTS_PATH": str(folder)})
+
+    assert isinstance(own.files, Folder)
+    assert own.files.top == folder
+    assert start({"DOCUMENTS_PATH": "shared/data"}).problems == ()  # from the app's own folder
+    assert start({"DOCUMENTS_PATH": str(folder / "no")}).problems == (
+        "DOCUMENTS_PATH must be a folder that exists",
+    )
+
+
+def test_another_index_says_nothing_of_where_its_files_are() -> None:
+    index = {"AZURE_SEARCH_ENDPOINT": "https://x", "AZURE_SEARCH_INDEX": "x"}
+
+    assert "files" not in start(index).health.names
+    assert start(index | {"DOCUMENTS_PATH": "shared/data"}).health.names["files"] == "folder"
+    assert start(index | {"AZURE_STORAGE_ENDPOINT": "https://x"}).health.names["files"] == "blobs"

@@ -1,0 +1,241 @@
+"""The files behind citations over real HTTP: every way to write a path, and clients that leave."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from shared.bootstrap.build import HERE
+from shared.chat.citation_paths import encoded
+from tests.e2e.test_content import link
+from tests.integration.test_ingest_cli import ingested
+from tests.support.servers import PATIENCE, Server, serving
+
+MIB = 1024 * 1024
+SAMPLE = "plans/northwind_health_plus.pdf"
+LARGE = os.urandom(64 * 1024) * 16 * 64  # 64 MiB: more than any buffer on the way takes
+
+
+@dataclass(frozen=True)
+class Raw:
+    """An answer to a request whose path is sent as it is written."""
+
+    status: int
+    headers: dict[str, str]
+    data: bytes
+
+
+@contextmanager
+def connected(server: Server) -> Iterator[HTTPConnection]:
+    url = httpx.URL(server.url)
+    connection = HTTPConnection(url.host, url.port or 80, timeout=PATIENCE)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def get(server: Server, path: str, method: str = "GET", **headers: str) -> Raw:
+    with connected(server) as connection:
+        response = sent(connection, path, method, **headers)
+        return Raw(response.status, dict(response.getheaders()), response.read())
+
+
+def sent(
+    connection: HTTPConnection, path: str, method: str = "GET", **headers: str
+) -> HTTPResponse:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request(method, f"/content/{path}", headers=named)
+    return connection.getresponse()
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with files that the index knows, and what it knows of and must not be opened."""
+    beside = tmp_path_factory.mktemp("content")
+    (beside / "secret.txt").write_bytes(b"secret")
+    folder = beside / "documents"
+    (folder / "plans" / "benefits_table.md").mkdir(parents=True)
+    (folder / "company").mkdir()
+    (folder / "company" / "roles.txt").write_bytes(LARGE)
+    (folder / "company" / "unknown.txt").write_bytes(b"not indexed")
+    link(folder / "plans" / "northwind_standard.md", beside / "secret.txt")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def own(kind: str, documents: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The app with that folder."""
+    settings = {"DOCUMENTS_PATH": str(documents)}
+    with serving(kind, tmp_path_factory.mktemp("log"), settings) as running:
+        yield running
+
+
+@pytest.mark.parametrize("path", [SAMPLE, quote(SAMPLE, safe=""), SAMPLE.replace("a", "%61")])
+def test_the_sample_is_given_byte_by_byte(server: Server, path: str) -> None:
+    got = get(server, path)
+
+    assert (got.status, got.headers["content-type"]) == (200, "application/pdf")
+    assert got.data == (HERE / "data" / "documents" / SAMPLE).read_bytes()
+    assert got.headers["content-disposition"].startswith("inline;")
+    assert got.headers["x-content-type-options"] == "nosniff"
+    assert got.headers["x-request-id"]
+
+
+def test_parts_conditions_and_head_come_through(server: Server) -> None:
+    whole = get(server, SAMPLE)
+    size, tag = len(whole.data), whole.headers["etag"]
+    head, part = get(server, SAMPLE, "HEAD"), get(server, SAMPLE, range="bytes=-5")
+    behind, same = (
+        get(server, SAMPLE, range=f"bytes={size}-"),
+        get(server, SAMPLE, if_none_match=tag),
+    )
+
+    assert (head.status, head.data, head.headers["content-length"]) == (200, b"", str(size))
+    assert (part.status, part.data) == (206, whole.data[-5:])
+    assert part.headers["content-range"] == f"bytes {size - 5}-{size - 1}/{size}"
+    assert (behind.status, behind.headers["content-range"]) == (416, f"bytes */{size}")
+    assert (same.status, same.data, same.headers["etag"]) == (304, b"", tag)
+    assert "cache-control" in same.headers
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_another_method_is_a_405(server: Server, method: str) -> None:
+    got = get(server, SAMPLE, method)
+
+    assert (got.status, got.headers["allow"]) == (405, "GET, HEAD")
+    assert "Send GET /content/" in json.loads(got.data)["error"]
+
+
+OUTSIDE = [
+    "",
+    "company",
+    "company/",
+    "company/unknown.txt",
+    "company/ROLES.txt",
+    "company/role%EF%BD%93.txt",
+    "company/roles.txt%00",
+    "company/roles.txt%00.pdf",
+    "company/roles.txt/",
+    "company%5Croles.txt",
+    "plans/northwind_standard.md",
+    "plans/benefits_table.md",
+    "..%2Fsecret.txt",
+    "..%2f..%2fetc/passwd",
+    "company/..%2F..%2Fsecret.txt",
+    "company%2F..%2Fcompany%2Froles.txt",
+    "%2e%2e%2fsecret.txt",
+    "%252e%252e%252fsecret.txt",
+    "..%252Fsecret.txt",
+    "..%255Csecret.txt",
+    "..%5Csecret.txt",
+    "%2Fetc%2Fpasswd",
+    "/etc/passwd",
+    "C:%5Csecret.txt",
+    "C:/secret.txt",
+    "file:///etc/passwd",
+    "%C0%AE%C0%AE%2Fsecret.txt",
+    "%FF",
+    "%",
+    "%zz",
+    "x" * 3000,
+    "%2e" * 2000,
+]
+
+
+@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: path[:40] or "nothing")
+def test_what_may_not_be_opened_is_the_same_404(own: Server, documents: Path, path: str) -> None:
+    got = get(own, path)
+
+    assert (got.status, got.headers["content-type"]) == (404, "application/json")
+    assert json.loads(got.data) == {"error": "There is no such document."}
+
+
+@pytest.mark.parametrize("path", ["../secret.txt", "company/../../secret.txt", "%2e%2e/secret.txt"])
+def test_dots_that_a_host_may_resolve_lead_nowhere(own: Server, path: str) -> None:
+    got = get(own, path)
+
+    assert got.status == 404
+    assert b"secret" not in got.data
+
+
+ODD = ["why?.md", "Q: how.md", "c#.md", "100%.md", "[1].md", "%3F.md", "ü/漢.md"]
+ODD += ["back\\slash.md", "a\rb.md", "tab\tbell\a.md", "a\u2028b.md"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="this system lets no file be called so")
+def test_a_file_of_any_name_opens_by_the_citation_of_its_passage(kind: str, tmp_path: Path) -> None:
+    for name in ODD:
+        (tmp_path / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "docs" / name).write_text(f"It is {name!r}.", "utf-8")
+    settings = {"INDEX_FILE": str(tmp_path / "index.db")}
+    done = ingested(str(tmp_path / "docs"), **settings)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with serving(kind, tmp_path, settings) as running:
+        for name in ODD:
+            cited = encoded(name)
+            for path in (quote(cited, safe="/%"), quote(cited), quote(name, safe="")):
+                got = get(running, path)
+
+                assert (got.status, got.data.decode()) == (200, f"It is {name!r}."), path
+
+
+def until_logged(server: Server, words: str) -> bool:
+    until = time.monotonic() + PATIENCE / 2
+    while words not in server.log and time.monotonic() < until:
+        time.sleep(0.05)
+    return words in server.log
+
+
+def begun(connection: HTTPConnection) -> tuple[HTTPResponse, str]:
+    """A large file whose first bytes have come; its line of the log begins so."""
+    response = sent(connection, "company/roles.txt")
+    assert response.status == 200
+    assert response.read(MIB) == LARGE[:MIB]
+    return response, f"request id={response.headers['x-request-id']} GET /content/"
+
+
+def test_a_large_file_comes_whole(own: Server) -> None:
+    assert get(own, "company/roles.txt").data == LARGE
+
+
+def test_a_client_that_leaves_ends_the_reading(own: Server) -> None:
+    with connected(own) as connection:
+        response, line = begun(connection)
+        response.close()
+
+    assert until_logged(own, line)
+    (written,) = [each for each in own.log.split("\n") if line in each]
+    assert written.endswith("outcome=client gone")
+
+
+def test_a_file_that_changes_on_the_way_is_cut_and_not_mixed(
+    kind: str, own: Server, documents: Path
+) -> None:
+    file = documents / "company" / "roles.txt"
+    with connected(own) as connection:
+        response, line = begun(connection)
+        os.utime(file, (1, 1))
+        with pytest.raises((HTTPException, ConnectionError)):
+            response.read()
+    file.write_bytes(LARGE)
+
+    assert until_logged(own, f"{line}{{path}} dialect=- status=200")
+    assert kind != "dev" or "Traceback" not in own.log  # a host may say more about the cut
+
+
+def test_the_log_names_no_document(own: Server) -> None:
+    get(own, "company/very-private.txt")
+
+    assert "very-private" not in own.log
+    assert "roles.txt" not in own.log

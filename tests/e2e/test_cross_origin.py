@@ -1,0 +1,213 @@
+"""A page of another site can do nothing with an app on a laptop, by whatever name it calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from shared.bootstrap.build import build
+from shared.settings import SettingsError, read
+from tests.support.calls import JSON, Got, ask, call
+from tests.support.servers import LAPTOP, OBEYING, SAMPLES, Server, serving
+
+CODESPACE = {
+    "CODESPACE_NAME": "fluffy-train-4g7",
+    "GITHUB_CODESPACES_PORT_FORWARDING_DOMAIN": "app.github.dev",
+}
+FORWARDED = "fluffy-train-4g7-7071.app.github.dev"
+EVIL = "https://evil.example"
+QUESTION = {"messages": [{"role": "user", "content": "say hello"}]}
+CROSS_SITE = {"sec-fetch-site": "cross-site"}
+
+
+def sent(
+    headers: Mapping[str, str], method: str = "GET", settings: Mapping[str, str] = LAPTOP
+) -> Got:
+    """What an app with these settings answers to a call of /v1/models."""
+    service = build(read({**SAMPLES, **settings}))
+    return ask(call("/v1/models", b"", JSON | dict(headers), method=method), service)
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://localhost",
+        "http://localhost:3000",
+        "HTTPS://LOCALHOST:7071",
+        "http://page.localhost:3000",
+        "http://127.0.0.1:5173",
+        "http://127.9.9.9",
+        "http://[::1]:7071",
+    ],
+)
+def test_a_page_of_this_machine_may_call(origin: str) -> None:
+    assert sent({"origin": origin}).status == 200
+    assert sent({"origin": origin, **CROSS_SITE}).status == 200
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        EVIL,
+        "null",
+        "",
+        "http://localhost.evil.example",
+        "http://evillocalhost",
+        "http://127.0.0.1.evil.example",
+        "http://localhost@evil.example",
+        "http://0.0.0.0",
+        "http://192.168.1.20:3000",
+        "http://[::ffff:8.8.8.8]",
+        "http://[",
+        "file://localhost",
+        "chrome-extension://localhost",
+        f"https://{FORWARDED}",
+    ],
+)
+def test_a_page_of_another_site_may_not_call(origin: str) -> None:
+    for method in ("GET", "HEAD", "POST"):
+        got = sent({"origin": origin}, method)
+        assert got.status == 403
+    assert "ALLOWED_ORIGINS" in sent({"origin": origin}).json["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "mode", "status"),
+    [
+        ("GET", "navigate", 200),
+        ("GET", "no-cors", 403),
+        ("GET", "", 403),
+        ("HEAD", "navigate", 403),
+        ("POST", "navigate", 403),
+    ],
+)
+def test_without_an_origin_only_a_link_leads_here_from_another_site(
+    method: str, mode: str, status: int
+) -> None:
+    assert sent({**CROSS_SITE, "sec-fetch-mode": mode}, method).status == status
+    same = {"sec-fetch-site": "same-origin", "sec-fetch-mode": mode}
+    assert sent(same, method).status != 403
+
+
+def test_programs_that_are_no_browsers_send_neither_and_may_call() -> None:
+    assert sent({}).status == 200
+
+
+def test_settings_let_other_origins_call() -> None:
+    settings = {**LAPTOP, "ALLOWED_ORIGINS": "https://chat.example.com/, http://other:8080"}
+
+    assert sent({"origin": "https://CHAT.example.com"}, settings=settings).status == 200
+    assert sent({"origin": "http://other:8080"}, settings=settings).status == 200
+    assert sent({"origin": "http://other"}, settings=settings).status == 403
+    assert sent({"origin": "http://chat.example.com"}, settings=settings).status == 403
+    assert sent({"origin": EVIL}, settings={**LAPTOP, "ALLOWED_ORIGINS": "*"}).status == 200
+
+
+@pytest.mark.parametrize("value", ["chat.example.com", "https://a/b", "https://a b", "https://u@a"])
+def test_an_origin_that_no_browser_sends_is_refused_at_start(value: str) -> None:
+    with pytest.raises(SettingsError, match="ALLOWED_ORIGINS must be origins such as"):
+        read({"ALLOWED_ORIGINS": f"http://good.example, {value}"})
+
+
+def test_in_a_codespace_its_forwarded_addresses_may_call() -> None:
+    settings = {**LAPTOP, **CODESPACE}
+    other = FORWARDED.replace("fluffy", "silly")
+
+    assert sent({"origin": f"https://{FORWARDED}"}, settings=settings).status == 200
+    assert sent({"origin": f"https://{other}"}, settings=settings).status == 403
+    assert sent({"origin": f"https://x.{FORWARDED}"}, settings=settings).status == 403
+
+
+def test_in_azure_the_platforms_cors_decides_and_a_key_or_a_sign_in() -> None:
+    settings = {"WEBSITE_SITE_NAME": "chat", "CHAT_API_KEY": "a-key-of-20-characters"}
+    headers = {"origin": EVIL, "api-key": "a-key-of-20-characters"}
+
+    assert sent(headers, settings=settings).status == 200
+
+
+@pytest.fixture(scope="module")
+def laptop(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    folder = tmp_path_factory.mktemp("laptop")
+    settings = {**OBEYING, "MEMORY_FILE": str(folder / "memory.db")}
+    with serving(kind, folder, settings) as running, running.client() as client:
+        yield client
+
+
+FORM = {"json": (None, json.dumps(QUESTION), "application/json")}
+ATTACKS: Mapping[str, Any] = {
+    "a form with a question": {"method": "POST", "url": "/chat", "files": FORM},
+    "a conversation without a body": {"method": "POST", "url": "/_plugins/_ml/memory"},
+    "a pipeline": {"method": "PUT", "url": "/_search/pipeline/x", "json": {}},
+    "the conversations": {"method": "GET", "url": "/_plugins/_ml/memory"},
+    "an image's address": {"method": "GET", "url": "/content/plans/northwind_health_plus.pdf"},
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_what_a_page_of_another_site_can_send_is_refused(laptop: httpx.Client, attack: str) -> None:
+    for headers in ({"origin": EVIL}, CROSS_SITE):
+        answer = laptop.request(**ATTACKS[attack], headers=headers)
+        assert answer.status_code == 403
+
+    memories = laptop.get("/_plugins/_ml/memory").json()
+    assert memories["memories"] == []
+
+
+def test_a_page_of_this_machine_gets_its_answer(laptop: httpx.Client) -> None:
+    answer = laptop.post("/chat", json=QUESTION, headers={"origin": "http://localhost:3000"})
+
+    assert answer.status_code == 200
+
+
+@pytest.fixture(scope="module")
+def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The dev server, which answers to another name, too."""
+    settings = {**OBEYING, **CODESPACE, "ALLOWED_HOSTS": "Box.example, other.example:8080"}
+    with serving("dev", tmp_path_factory.mktemp("dev"), settings) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:7071", 200),
+        ("LOCALHOST", 200),
+        ("127.0.0.1:7071", 200),
+        ("[::1]:7071", 200),
+        ("[::1]", 200),
+        (FORWARDED, 200),
+        ("box.example", 200),
+        ("box.example:9000", 200),
+        ("other.example:8080", 200),
+        ("other.example:8081", 403),
+        ("evil.example", 403),
+        ("evil.example:7071", 403),
+        ("localhost.evil.example", 403),
+        ("127.0.0.1.evil.example:7071", 403),
+        ("0.0.0.0:7071", 403),
+        ("", 403),
+    ],
+)
+def test_the_dev_server_answers_to_known_names_alone(dev: Server, host: str, status: int) -> None:
+    with dev.client() as client:
+        answer = client.get("/_search?q=dental", headers={"host": host})
+
+    assert answer.status_code == status
+    if status == 403:
+        assert "ALLOWED_HOSTS" in answer.json()["error"]
+
+
+def test_the_dev_server_lets_browsers_read_what_an_allowed_origin_gets(tmp_path: Path) -> None:
+    settings = {**OBEYING, "ALLOWED_ORIGINS": "https://b.example, https://A.example/"}
+    with serving("dev", tmp_path, settings) as running, running.client() as client:
+        good = client.post("/chat", json=QUESTION, headers={"origin": "https://a.example"})
+        bad = client.post("/chat", json=QUESTION, headers={"origin": EVIL})
+
+    assert (good.status_code, bad.status_code) == (200, 403)
+    assert good.headers["access-control-allow-origin"] == "https://a.example"
+    assert "access-control-allow-origin" not in bad.headers

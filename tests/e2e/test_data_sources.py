@@ -1,0 +1,799 @@
+"""`data_sources`, as "Azure OpenAI On Your Data" had them: what search and model are asked for,
+what comes back, and that none of them reaches further than the deployment allows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import httpx2
+import openai
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.app.service import Service
+from shared.bootstrap.build import build
+from shared.chat.errors import BadRequest
+from shared.chat.overrides import Overrides
+from shared.chat.request import User
+from shared.protocols.openai.routes import Door
+from shared.protocols.openai.search_scope import Searched, narrowing
+from shared.settings import read
+from tests.integration.test_azure_search import PUBLIC, SELECT, app, home, signed
+from tests.support.calls import CHAT_KEY, Got, ask, call
+from tests.support.fake_search import Search
+from tests.support.fakes import FakeModel, FakeRetriever, engine
+from tests.support.servers import SAMPLES, SIGN_IN
+from tests.support.upstream import Upstream, answer, error, streaming
+from tests.unit.protocols.test_fuzz_chat import thorough
+
+__all__ = ["home"]  # a fixture
+
+Parts = tuple[Search, Upstream, httpx.Client]
+ROUTE = "/v1/chat/completions"
+QUESTION = [{"role": "user", "content": "deductible"}]
+SECRETS = ("s3cret-search", "s3cret-model", "s3cret-user")
+
+
+@pytest.fixture(scope="module")
+def running(home: Path) -> Iterator[Parts]:
+    """An app with a ranker, vectors, and filters of its clients."""
+    more = {
+        "CHAT_MODEL": "openai",
+        "OPENAI_EMBEDDING_MODEL": "e",
+        "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "ranking",
+        "ALLOW_CLIENT_FILTERS": "true",
+        "ALLOW_CLIENT_PROMPTS": "true",
+        **SIGN_IN,
+        "CHAT_API_KEY": CHAT_KEY,
+    }
+    with app(home, **more) as (search, model, client):
+        client.headers["api-key"] = CHAT_KEY
+        yield search, model, client
+
+
+@pytest.fixture
+def parts(running: Parts) -> Parts:
+    search, model, _ = running
+    for server in (search, model):
+        server.asked.clear()
+        server.plan.clear()
+    search.reranks.clear()
+    return running
+
+
+def source(search: Search, **parameters: Any) -> dict[str, Any]:
+    where = {"endpoint": search.url, "index_name": "docs"}
+    return {"type": "azure_search", "parameters": {**where, **parameters}}
+
+
+def chat(parts: Parts, **parameters: Any) -> httpx.Response:
+    search, _, client = parts
+    body = {"messages": QUESTION, "data_sources": [source(search, **parameters)]}
+    return client.post(ROUTE, json=body)
+
+
+def context(response: httpx.Response) -> Any:
+    assert response.status_code == 200, response.text
+    return response.json()["choices"][0]["message"]["context"]
+
+
+VECTORS = [{"kind": "vector", "k": 50, "fields": "embedding", "vector": [0.25, 0.5]}]
+BASE = {
+    "search": "deductible",
+    "filter": PUBLIC,
+    "select": SELECT,
+    "top": 5,
+    "vectorQueries": VECTORS,
+}
+TEXT = {key: it for key, it in BASE.items() if key != "vectorQueries"}
+ALONE = {key: it for key, it in BASE.items() if key != "search"}
+RANKED = {
+    "queryType": "semantic",
+    "semanticConfiguration": "ranking",
+    "semanticQuery": "deductible",
+    "semanticErrorHandling": "partial",
+}
+MAPPING = {
+    "content_fields": ["text"],
+    "title_field": None,
+    "url_field": None,
+    "filepath_field": "path",
+    "vector_fields": [],
+}
+READ_PAST = [
+    {"authentication": {"type": "api_key", "key": SECRETS[0]}},
+    {"authentication": {"type": "system_assigned_managed_identity"}},
+    {"authentication": None},
+    {"embedding_dependency": {"type": "deployment_name", "deployment_name": "other"}},
+    {
+        "embedding_dependency": {
+            "type": "endpoint",
+            "endpoint": "https://evil.example",
+            "authentication": {"type": "api_key", "key": SECRETS[1]},
+        }
+    },
+    {"semantic_configuration": ""},
+    {"semantic_configuration": "another"},
+    {"user_security_context": {"end_user_id": SECRETS[2]}},
+    {"fields_mapping": MAPPING},
+    {"max_search_queries": 3, "allow_partial_result": False},
+    {"unheard_of": [1, 2]},
+    {name: None for name in ("query_type", "top_n_documents", "strictness", "in_scope", "filter")},
+    {name: None for name in ("role_information", "include_contexts", "fields_mapping")},
+    {"filter": " "},
+    {"strictness": 5},  # without a ranker there is no score for it
+    {"in_scope": True},
+]
+SENT: list[tuple[Any, Any]] = [
+    ({}, BASE),
+    *((parameters, BASE) for parameters in READ_PAST),
+    ({"query_type": "simple"}, TEXT),
+    ({"query_type": "semantic"}, {**TEXT, **RANKED}),
+    ({"query_type": "vector"}, ALONE),
+    ({"query_type": "vector_simple_hybrid"}, BASE),
+    ({"query_type": "vector_semantic_hybrid"}, {**BASE, **RANKED}),
+    ({"top_n_documents": 7}, {**BASE, "top": 7}),
+    ({"top_n_documents": 7.0}, {**BASE, "top": 7}),
+    (
+        {"filter": "category eq 'a''b' or (category eq 'other')"},
+        {**BASE, "filter": f"{PUBLIC} and (category eq 'a''b' or (category eq 'other'))"},
+    ),
+    (
+        {"filter": "search.in(category, 'other, x')"},
+        {**BASE, "filter": f"{PUBLIC} and (search.in(category, 'other, x'))"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("parameters", "body"), SENT)
+def test_what_a_search_is_asked_for(
+    parts: Parts, parameters: dict[str, Any], body: dict[str, Any]
+) -> None:
+    response = chat(parts, **parameters)
+    told = context(response)
+
+    assert [asked.body for asked in parts[0].asked] == [body]
+    assert told.keys() == {"citations", "intent"}
+    assert "x-chat-notice" not in response.headers
+
+
+def test_a_filter_narrows_what_is_found(parts: Parts) -> None:
+    everything = context(chat(parts, top_n_documents=50))["citations"]
+    some = context(chat(parts, filter="category eq 'other'"))["citations"]
+
+    assert {"public", "plan", "other"} == {each["chunk_id"] for each in everything}
+    assert [each["chunk_id"] for each in some] == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("strictness", "found"),
+    [(1, "public plan other"), (None, "public plan"), (4, "public"), (5, "")],
+)
+def test_strictness_is_a_least_score_of_the_ranker(
+    parts: Parts, strictness: int | None, found: str
+) -> None:
+    parts[0].reranks |= {"public": 2.2, "plan": 1.5, "other": 1.4}
+    wanted = ["citations", "intent", "all_retrieved_documents"]
+    ranked = {"query_type": "vector_semantic_hybrid", "include_contexts": wanted}
+    told = context(chat(parts, **ranked, strictness=strictness))
+
+    assert [each["chunk_id"] for each in told["citations"]] == found.split()
+    retrieved = told["all_retrieved_documents"]
+    reasons = {each["chunk_id"]: each.get("filter_reason") for each in retrieved}
+    everything = ["public", "plan", "other"]
+    assert reasons == {name: None if name in found.split() else "rerank" for name in everything}
+    assert retrieved[0] == {
+        "content": "The deductible in public.",
+        "title": "public.md",
+        "url": "/content/public.md",
+        "filepath": "public.md",
+        "chunk_id": "public",
+        "search_queries": ["deductible"],
+        "data_source_index": 0,
+        "original_search_score": 1.5,
+        "rerank_score": 2.2,
+        **({} if found else {"filter_reason": "rerank"}),
+    }
+
+
+def test_without_a_ranker_a_strict_search_is_made_without_and_a_header_says_so(home: Path) -> None:
+    settings = {
+        "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "ranking",
+        "ALLOW_CLIENT_FILTERS": "true",
+    }
+    with app(home, **settings) as running:
+        running[0].ranker = False
+        response = chat(running, query_type="semantic", strictness=5)
+
+        refused = chat(running, query_type="semantic", filter="nothing eq 'x'")
+        running[0].ranker = True
+
+    assert len(context(response)["citations"]) == 3
+    assert "semantic_ranker was left out" in response.headers["x-chat-notice"]
+    assert refused.json()["error"]["param"] == "data_sources[0].parameters.filter"
+
+
+@pytest.mark.parametrize(
+    "wanted", [[], ["citations"], ["intent"], ["all_retrieved_documents", "intent"]]
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_contexts_that_come_back_are_those_asked_for(
+    parts: Parts, wanted: list[str], stream: bool
+) -> None:
+    search, _, client = parts
+    sources = [source(search, include_contexts=wanted)]
+    body = {"messages": QUESTION, "data_sources": sources, "stream": stream}
+    response = client.post(ROUTE, json=body)
+    if stream:
+        first = json.loads(response.text.split("\n\n")[0].removeprefix("data: "))
+        told = first["choices"][0]["delta"]["context"]
+    else:
+        told = context(response)
+
+    assert told.keys() == set(wanted)
+
+
+def test_out_of_scope_the_model_may_know_more_than_the_sources(parts: Parts) -> None:
+    systems = []
+    for in_scope in (True, False):
+        chat(parts, in_scope=in_scope)
+        systems.append(parts[1].asked[-1].body["messages"][0]["content"])
+
+    assert "ONLY" in systems[0]
+    assert "what you know yourself" in systems[1]
+    assert all("Sources:\npublic.md: The deductible in public." in said for said in systems)
+
+
+def test_role_information_acts_where_client_prompts_may(parts: Parts) -> None:
+    chat(parts, role_information="Be a pirate.")
+    first, second, third = parts[1].asked[-1].body["messages"]
+
+    assert first["role"] == "system"
+    assert second == {"role": "system", "content": "Be a pirate."}
+    assert third == QUESTION[0]
+
+
+def configured(
+    model: FakeModel | None = None, retriever: FakeRetriever | None = None, **more: Any
+) -> Service:
+    """A service over fakes, whose index is told by an address."""
+    searched = Searched(
+        "https://mine.search.windows.net", "docs", private=("oids", "groups"), **more
+    )
+    return Service(engine(model, retriever), door=Door(search=searched))
+
+
+def posted(service: Service, /, stream: bool = False, **parameters: Any) -> Got:
+    where = {"endpoint": "https://mine.search.windows.net", "index_name": "docs"}
+    given = {"type": "azure_search", "parameters": {**where, **parameters}}
+    body = {"messages": QUESTION, "data_sources": [given], "stream": stream}
+    return ask(call(ROUTE, body), service)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_role_information_is_left_out_else_and_a_header_says_so(stream: bool) -> None:
+    model = FakeModel()
+    got = posted(configured(model), stream, role_information="Be a pirate.")
+
+    assert got.status == 200
+    assert "role_information" in got.headers["x-chat-notice"]
+    assert "pirate" not in str(model.told)
+
+
+def test_role_information_that_says_nothing_is_none() -> None:
+    got = posted(configured(), role_information="  ")
+
+    assert got.status == 200
+    assert "x-chat-notice" not in got.headers
+
+
+def test_the_intent_is_text_in_every_language() -> None:
+    asked = [{"role": "user", "content": "¿Qué es 漢字?"}]
+    got = ask(call(ROUTE, {"messages": asked}), Service(engine()))
+    told = got.json["choices"][0]["message"]["context"]
+
+    assert told["intent"] == '["¿Qué es 漢字?"]'
+
+
+@pytest.mark.parametrize("key", ["filter", "endpoint", "data_source"])
+def test_a_key_of_the_client_s_own_is_told_by_its_name(key: str) -> None:
+    body = json.dumps({"messages": QUESTION, key: 1}).replace(": 1}", ": 1e400}")
+    got = ask(call(ROUTE, body.encode()), configured())
+
+    assert (got.status, got.json["error"]["param"]) == (400, key)
+
+
+def test_without_scores_of_its_own_a_strict_search_leaves_nothing_out() -> None:
+    assert posted(configured(), query_type="semantic", strictness=5).status == 200
+
+
+def test_a_passage_without_room_in_the_prompt_is_retrieved_and_no_citation() -> None:
+    model = FakeModel(max_prompt_tokens=24)
+    wanted = ["citations", "all_retrieved_documents"]
+    got = posted(configured(model), include_contexts=wanted).json
+    told = got["choices"][0]["message"]["context"]
+    cited, retrieved = told["citations"], told["all_retrieved_documents"]
+
+    assert 0 < len(cited) < len(retrieved) == 2
+    assert [each.get("filter_reason") for each in retrieved] == [None, "rerank"]
+
+
+WRONG: list[tuple[Any, str]] = [
+    ({"type": "azure_search"}, "data_sources[0].parameters"),
+    ({"type": "elasticsearch", "parameters": {}}, "data_sources[0].type"),
+    ({"parameters": {}}, "data_sources[0].type"),
+    ("azure_search", "data_sources[0]"),
+    ({"type": "azure_search", "parameters": {}}, "data_sources[0].parameters.endpoint"),
+]
+WRONG_PARAMETERS: list[tuple[dict[str, Any], str]] = [
+    ({"endpoint": None}, "endpoint"),
+    ({"endpoint": 7}, "endpoint"),
+    ({"index_name": None}, "index_name"),
+    ({"query_type": "fuzzy"}, "query_type"),
+    ({"top_n_documents": 0}, "top_n_documents"),
+    ({"top_n_documents": 51}, "top_n_documents"),
+    ({"top_n_documents": "5"}, "top_n_documents"),
+    ({"strictness": 0}, "strictness"),
+    ({"strictness": 6}, "strictness"),
+    ({"in_scope": "yes"}, "in_scope"),
+    ({"role_information": ["x"]}, "role_information"),
+    ({"filter": {"a": 1}}, "filter"),
+    ({"filter": "()" * 20_000}, "filter"),
+    ({"include_contexts": ["everything"]}, "include_contexts[0]"),
+    ({"include_contexts": "citations"}, "include_contexts"),
+    ({"include_contexts": ["intent"] * 11}, "include_contexts"),
+]
+
+
+@pytest.mark.parametrize(
+    ("sources", "param"),
+    [
+        *(([wrong], param) for wrong, param in WRONG),
+        ({"type": "azure_search"}, "data_sources"),
+        ([{"type": "azure_search"}] * 2, "data_sources"),
+    ],
+)
+def test_a_wrong_data_source_is_told_by_its_place(sources: Any, param: str) -> None:
+    got = ask(call(ROUTE, {"messages": QUESTION, "data_sources": sources}), configured())
+
+    assert (got.status, got.json["error"]["param"]) == (400, param)
+
+
+@pytest.mark.parametrize(("parameters", "name"), WRONG_PARAMETERS)
+def test_a_wrong_parameter_is_told_by_its_place(parameters: dict[str, Any], name: str) -> None:
+    got = posted(configured(), **parameters)
+
+    assert got.status == 400
+    assert got.json["error"]["param"] == f"data_sources[0].parameters.{name}"
+    assert got.json["error"]["message"].startswith(f"data_sources[0].parameters.{name}: ")
+
+
+@pytest.mark.parametrize("empty", [[], None])
+def test_no_data_source_is_the_deployment_s_search(empty: Any) -> None:
+    retriever = FakeRetriever()
+    body = {"messages": QUESTION, "data_sources": empty}
+    got = ask(call(ROUTE, body), Service(engine(FakeModel(), retriever)))
+
+    assert got.status == 200
+    ((_, _, used),) = retriever.told
+    assert (used.top, used.retrieval_mode, used.minimum_reranker_score) == (3, None, None)
+
+
+def test_without_a_search_service_the_setting_is_named() -> None:
+    got = posted(Service(engine()))
+
+    assert (got.status, got.json["error"]["param"]) == (400, "data_sources")
+    assert "AZURE_SEARCH_ENDPOINT" in got.json["error"]["message"]
+
+
+HERE = [
+    "https://mine.search.windows.net",
+    "https://mine.search.windows.net/",
+    "https://mine.search.windows.net:443",
+    "https://MINE.Search.Windows.NET:443/",
+    "https://mine.search.windows.net/indexes",
+    " https://mine.search.windows.net ",
+]
+ELSEWHERE = [
+    "https://evil.example",
+    "https://mine.search.windows.net.evil.example",
+    "https://evil.example/mine.search.windows.net",
+    "https://evil.example?mine.search.windows.net",
+    "https://evil.example#mine.search.windows.net",
+    "https://mine.search.windows.net:8443",
+    "http://mine.search.windows.net",
+    "https://mine.search.windows.net@evil.example",
+    "https://key:s3cret@mine.search.windows.net",
+    "https://@mine.search.windows.net",
+    "https://mine\uff0esearch.windows.net",
+    "https://m\u0456ne.search.windows.net",
+    "https://mine.search.windows.net.",
+    "https://mine.search.windows.net\\@evil.example",
+    "https://mine.search.windows.net\nevil.example",
+    "https://[::1",
+    "https://mine.search.windows.net:port",
+    "mine.search.windows.net",
+    "//mine.search.windows.net:443",
+    "ftp://mine.search.windows.net:443",
+    "file:///etc/passwd",
+    "https://",
+    "",
+]
+
+
+@pytest.mark.parametrize("endpoint", HERE)
+def test_the_configured_endpoint_is_known_in_every_spelling(endpoint: str) -> None:
+    assert posted(configured(), endpoint=endpoint).status == 200
+
+
+@pytest.mark.parametrize("endpoint", ELSEWHERE)
+def test_another_endpoint_is_refused_and_nothing_is_asked(endpoint: str) -> None:
+    model, retriever = FakeModel(), FakeRetriever()
+    service = configured(model, retriever)
+    got = posted(service, endpoint=endpoint)
+
+    assert got.status == 400
+    assert got.json["error"]["param"] == "data_sources[0].parameters.endpoint"
+    assert not retriever.told
+    assert not model.told
+    assert "s3cret" not in got.data.decode()
+
+
+@pytest.mark.parametrize("index", ["other", "DOCS", "docs ", "docs')/docs?x=", "*", ""])
+def test_another_index_is_refused(index: str) -> None:
+    got = posted(configured(), index_name=index)
+
+    assert got.status == 400
+    assert "AZURE_SEARCH_INDEX" in got.json["error"]["message"]
+
+
+def test_a_filter_that_is_not_allowed_is_refused_and_never_dropped() -> None:
+    got = posted(configured(), filter="category eq 'x'")
+
+    assert got.status == 400
+    assert got.json["error"]["param"] == "data_sources[0].parameters.filter"
+    assert "ALLOW_CLIENT_FILTERS" in got.json["error"]["message"]
+
+
+WIDENING = [
+    "x) or (true",
+    "category eq 'x') or (category ne 'x'",
+    ") or (",
+    "(category eq 'x'",
+    "category eq 'x",
+    "category eq 'x''",
+    "category eq '''",
+    "category eq 'x' or ')' eq '('')",
+    "category eq 'x' -- and hidden",
+    "category eq 'x' // and hidden",
+    "category eq 'x' /* ) or (true */",
+    "category eq 'x' # ) or (true",
+    "category eq 'x'; drop",
+    'category eq "x"',
+    "category eq `x`",
+    "category eq \u2018x\u2019",
+    "category eq \uff07x\uff07",
+    "category eq 'x'\uff09 or \uff08true",
+    "category eq 'x'\u207e or \u207dtrue",
+    "category eq 'x' %29 or %28true",
+    "category eq 'x' \\) or \\(true",
+    "category eq 'x'\x00) or (true",
+    "c\u0430tegory eq 'x'",
+    "oids/any(o: o eq 'anna')",
+    "OIDS/any(o: o eq 'anna')",
+    "groups/any()",
+    "search.ismatch('anna', 'oids')",
+    "search.ismatchscoring('anna', 'x,groups')",
+    "search.isMatch('anna', 'oids')",
+    "duration'P1D'oids/any()",
+    "search.ismatch('o\\ids:anna', 'content', 'full', 'any')",
+    "search.ismatch('\\u006fids:anna', 'content', 'full', 'any')",
+]
+
+
+@pytest.mark.parametrize("condition", WIDENING)
+def test_a_filter_that_could_widen_a_search_is_refused(condition: str) -> None:
+    retriever = FakeRetriever()
+    service = configured(retriever=retriever, filters=True)
+    got = posted(service, filter=condition)
+
+    assert got.status == 400
+    assert got.json["error"]["param"] == "data_sources[0].parameters.filter"
+    assert not retriever.told
+
+
+NARROWING = [
+    "category eq 'O''Brien (the elder)'",
+    "category eq ')' or category eq '('",
+    "category eq '\u4ea7\u54c1\uff08\u65b0\uff09'",
+    "search.in(category, 'a|b', '|') and not (rating lt -1.5)",
+    "tags/any(t: t eq 'x') and updated ge 2024-01-01T00:00:00+01:00",
+    "geo.distance(place, geography'POINT(-122.1 47.6)') le 10",
+    "search.ismatch('anna', 'content')",
+    "category ne null\nand size gt 3",
+]
+
+
+@pytest.mark.parametrize("private", ["acl/oids", "OIDS"])
+def test_a_private_field_is_not_named_in_any_spelling(private: str) -> None:
+    with pytest.raises(BadRequest):
+        narrowing("acl/oids/any(o: o eq 'anna')", (private,))
+
+
+@pytest.mark.parametrize("condition", NARROWING)
+def test_a_filter_as_odata_has_them_goes_to_the_search(condition: str) -> None:
+    retriever = FakeRetriever()
+    service = configured(retriever=retriever, filters=True)
+
+    assert posted(service, filter=condition).status == 200
+    ((_, _, used),) = retriever.told
+    assert used.filter == condition
+
+
+def is_one_term(text: str) -> bool:
+    """Whether the parenthesis that it begins with is closed by its last character, and no sooner:
+    read character by character."""
+    depth, quoted = 0, False
+    for place, character in enumerate(text):
+        quoted ^= character == "'"
+        if not quoted:
+            depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return place == len(text) - 1
+    return False
+
+
+@thorough(2000)
+@given(st.lists(st.sampled_from([*"()'aOo -/*", "''", " or ", "true", "\uff09"])).map("".join))
+def test_what_is_taken_stays_within_its_parentheses(condition: str) -> None:
+    try:
+        taken = narrowing(condition)
+    except BadRequest:
+        return
+    assert is_one_term(f"({taken})")
+    assert taken == condition
+
+
+def test_a_filter_that_the_service_refuses_is_a_400(parts: Parts) -> None:
+    response = chat(parts, filter="no_such_field eq 'x'")
+    told = response.json()["error"]
+
+    assert response.status_code == 400
+    assert told["param"] == "data_sources[0].parameters.filter"
+    assert [asked.body["top"] for asked in parts[0].asked] == [5, 1]
+
+
+def test_an_index_that_does_not_fit_is_not_the_filter_s_fault(parts: Parts) -> None:
+    parts[0].plan += [error(400, code="InvalidRequest")] * 2
+    response = chat(parts, filter="category eq 'x'")
+
+    assert response.status_code == 503
+
+
+def test_no_other_protocol_takes_a_filter(parts: Parts) -> None:
+    search, _, client = parts
+    overrides = {"filter": "category eq 'other'"}
+    body = {"messages": QUESTION, "context": {"overrides": overrides}}
+    response = client.post("/chat", json=body, headers=signed("oid-a", ["g1"]))
+
+    assert response.status_code == 200
+    assert "other" not in search.asked[0].body["filter"]
+
+
+def test_the_embedded_index_never_drops_a_filter() -> None:
+    service = build(read(SAMPLES))
+    assert service.engine is not None
+    retriever = service.engine.retriever
+    narrowed = Overrides().model_copy(update={"filter": "category eq 'x'"})
+
+    assert retriever.name == "embedded"
+    with pytest.raises(BadRequest):
+        asyncio.run(retriever.search(User(), "dental", narrowed))
+
+
+EVERYTHING = {
+    "authentication": {"type": "api_key", "key": SECRETS[0]},
+    "embedding_dependency": {
+        "type": "endpoint",
+        "endpoint": "https://evil.example",
+        "authentication": {"type": "api_key", "key": SECRETS[1]},
+    },
+    "semantic_configuration": "",
+    "user_security_context": {"application_name": "a", "end_user_id": SECRETS[2]},
+    "query_type": "vector_semantic_hybrid",
+    "top_n_documents": 4,
+    "strictness": 2,
+    "in_scope": False,
+    "role_information": "Be a pirate.",
+    "filter": "category eq 'other'",
+    "fields_mapping": MAPPING,
+    "max_search_queries": 2,
+    "allow_partial_result": True,
+    "include_contexts": ["citations", "intent", "all_retrieved_documents"],
+}
+
+
+def test_a_request_with_every_parameter(parts: Parts) -> None:
+    search, model, _ = parts
+    told = context(chat(parts, **EVERYTHING))
+
+    asked = {**BASE, **RANKED, "top": 4, "filter": f"{PUBLIC} and (category eq 'other')"}
+    assert [each.body for each in search.asked] == [asked]
+    messages = model.asked[-1].body["messages"]
+    assert "what you know yourself" in messages[0]["content"]
+    assert messages[1]["content"] == "Be a pirate."
+    assert [each["chunk_id"] for each in told["citations"]] == ["other"]
+    assert told.keys() == {"citations", "intent", "all_retrieved_documents"}
+
+
+def test_a_credential_in_a_request_goes_nowhere(home: Path) -> None:
+    settings = {"CHAT_MODEL": "openai", "ALLOW_CLIENT_PROMPTS": "true"}
+    with app(home, **settings) as (search, model, client):
+        answers = []
+        for wrong in ({}, {"index_name": "other"}, {"strictness": 9}, {"filter": "x"}):
+            secret = {**EVERYTHING, "filter": None}
+            given = source(search, **{**secret, **wrong})
+            for stream in (False, True):
+                body = {"messages": QUESTION, "data_sources": [given], "stream": stream}
+                answers.append(client.post(ROUTE, json=body))
+        sent = [(asked.path, asked.headers, asked.body) for asked in (*search.asked, *model.asked)]
+        log = "".join(path.read_text("utf-8", "replace") for path in home.glob("*.log"))
+
+    assert [got.status_code for got in answers] == [200, 200, *[400] * 6]
+    for secret_word in SECRETS:
+        assert secret_word not in str(sent)
+        assert secret_word not in log
+        assert all(secret_word not in got.text + str(got.headers) for got in answers)
+
+
+def sample_app(endpoint: str) -> dict[str, Any]:
+    """What the sample app of On Your Data sends, typed by hand: its defaults, nothing filled in."""
+    mapping: dict[str, Any] = {
+        "content_fields": [],
+        "title_field": None,
+        "url_field": None,
+        "filepath_field": None,
+        "vector_fields": [],
+    }
+    parameters = {
+        "endpoint": endpoint,
+        "index_name": "docs",
+        "authentication": {"type": "api_key", "key": SECRETS[0]},
+        "allow_partial_result": False,
+        "fields_mapping": mapping,
+        "filter": None,
+        "in_scope": True,
+        "include_contexts": ["citations", "intent"],
+        "query_type": "simple",
+        "role_information": "You are an AI assistant that helps people find information.",
+        "semantic_configuration": "",
+        "strictness": 3,
+        "top_n_documents": 5,
+        "embedding_dependency": None,
+    }
+    return {
+        "messages": [{"role": "user", "content": "deductible"}],
+        "temperature": 0,
+        "max_tokens": 1000,
+        "top_p": 0,
+        "stop": None,
+        "stream": True,
+        "model": "m",
+        "user": "anna",
+        "extra_body": {
+            "data_sources": [{"type": "azure_search", "parameters": parameters}],
+            "user_security_context": {"application_name": "app", "end_user_id": SECRETS[2]},
+        },
+    }
+
+
+@pytest.mark.parametrize("name", ["m", "o3-mini"])
+@pytest.mark.parametrize("header", [{}, {"Authorization": f"Bearer {CHAT_KEY}"}])
+def test_the_sample_app_of_on_your_data(home: Path, name: str, header: dict[str, str]) -> None:
+    settings = {"CHAT_MODEL": "openai", "OPENAI_CHAT_MODEL": name, "CHAT_API_KEY": CHAT_KEY}
+    with app(home, **settings) as (search, model, client):
+        model.plan.append(streaming(answer("It is in [pl", "an.md] and [plan.md].")))
+        with openai.AzureOpenAI(
+            azure_endpoint=str(client.base_url).rstrip("/"),
+            api_version="2024-05-01-preview",
+            api_key="no-key" if header else CHAT_KEY,
+            default_headers=header,
+            max_retries=0,
+            http_client=httpx2.Client(trust_env=False),
+        ) as azure:
+            request = sample_app(search.url) | {"model": name}
+            raw = azure.chat.completions.with_raw_response.create(**request)
+            chunks = list(raw.parse())
+        sent = model.asked[0].body
+
+    deltas = [chunk.choices[0].delta for chunk in chunks]
+    told = deltas[0].context
+    assert [each["filepath"] for each in told["citations"]] == ["public.md", "plan.md", "other.md"]
+    assert "".join(d.content or "" for d in deltas) == "It is in [doc2] and [doc2]."
+    assert chunks[0].model == name
+    reasoning = name == "o3-mini"
+    assert ("temperature" in sent, "top_p" in sent) == (not reasoning, not reasoning)
+    assert sent["max_completion_tokens" if reasoning else "max_tokens"] == 1000
+    assert "stop" not in sent
+    assert "data_sources" not in sent
+    notice = raw.headers["x-chat-notice"]
+    assert "role_information" in notice
+    assert ("top_p was left out" in notice) == reasoning
+    assert search.asked[0].body == TEXT
+
+
+def test_a_second_turn_of_the_sample_app(parts: Parts) -> None:
+    search, model, client = parts
+    told = json.dumps({"citations": [{"content": "bygone", "filepath": "x.md"}], "intent": "[]"})
+    messages = [
+        {"role": "user", "content": "Is there a deductible?"},
+        {"role": "tool", "content": told},
+        {"role": "tool", "content": told, "tool_call_id": ""},
+        {"role": "assistant", "content": "Yes [doc1].", "context": {"citations": []}},
+        {"role": "user", "content": "deductible"},
+    ]
+    body = {"messages": messages, "data_sources": [source(search)], "stream": True}
+    response = client.post(ROUTE, json=body)
+
+    assert response.status_code == 200
+    assert response.text.endswith("data: [DONE]\n\n")
+    assert "tool_call_id" in response.headers["x-chat-notice"]
+    sent = model.asked[-1].body["messages"]
+    assert [said["role"] for said in sent] == ["system", "user", "assistant", "user"]
+    assert "bygone" not in str(sent)
+
+
+def test_the_numbers_of_an_earlier_answer_are_not_the_model_s_to_copy() -> None:
+    model = FakeModel()
+    parts_of_it = [{"type": "text", "text": "See [doc12] and [x]."}]
+    messages = [
+        {"role": "user", "content": "What is [doc1]?"},
+        {"role": "assistant", "content": "Yes [doc2][doc1]."},
+        {"role": "user", "content": "And?"},
+        {"role": "assistant", "content": parts_of_it},
+        *QUESTION,
+    ]
+    ask(call(ROUTE, {"messages": messages}), Service(engine(model)))
+    said = [(each.content, (each.given or {}).get("content")) for each in model.told[-1].messages]
+
+    assert said[1:4:2] == [("What is [doc1]?", "What is [doc1]?"), ("And?", "And?")]
+    assert said[2] == ("Yes.", "Yes.")
+    assert said[4] == ("See and [x].", [{"type": "text", "text": "See and [x]."}])
+
+
+def test_data_sources_of_the_api_before_2024_are_refused_and_not_ignored() -> None:
+    old = [{"type": "AzureCognitiveSearch", "parameters": {"filter": "category eq 'x'"}}]
+    got = ask(call(ROUTE, {"messages": QUESTION, "dataSources": old}), configured())
+
+    assert (got.status, got.json["error"]["param"]) == (400, "dataSources")
+
+
+def test_what_is_private_stays_so_by_the_key_alone(parts: Parts) -> None:
+    search, _, client = parts
+    body = {"messages": QUESTION, "data_sources": [source(search, top_n_documents=50)]}
+    answers = [client.post(ROUTE, json=body, headers=who) for who in ({}, signed("oid-a", ["g1"]))]
+    seen = [{each["chunk_id"] for each in context(got)["citations"]} for got in answers]
+
+    assert seen[0] == {"public", "plan", "other"}
+    assert seen[1] > seen[0]
+    assert not {"for-b", "for-g2", "for-g9"} & seen[1]
+
+
+def test_a_filter_of_one_who_signed_in_narrows_what_they_may_see(parts: Parts) -> None:
+    search, _, client = parts
+    body = {
+        "messages": QUESTION,
+        "data_sources": [source(search, filter="true or category eq null")],
+    }
+    refused = client.post(ROUTE, json=body, headers=signed("oid-a", ["g1"]))
+    sent = search.asked[0].body["filter"]
+
+    assert refused.status_code == 400  # `true` alone is nothing that the index knows
+    assert sent.endswith(") and (true or category eq null)")
+    assert sent.startswith("((not oids/any()")

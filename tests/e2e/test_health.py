@@ -1,0 +1,134 @@
+"""Do the parts in use answer? What `/health` tells, and how often it asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from shared.app.service import Service
+from shared.bootstrap.build import build
+from shared.chat import errors
+from shared.http.health import Health, Part
+from shared.settings import read as read_settings
+from tests.support.calls import Got, call, read
+from tests.support.servers import SAMPLES
+from tests.support.upstream import Exchange, Step, Upstream, error, upstream
+
+GET = replace(call("/health"), method="GET")
+OK = {"status": "ok", "model": "m", "index": "embedded", "files": "folder"}
+
+
+class Asked:
+    """A part that fails as it is told, and counts how often it is asked."""
+
+    def __init__(self, *failures: Exception | None) -> None:
+        self.failures, self.times = list(failures), 0
+
+    async def ready(self) -> None:
+        self.times += 1
+        await asyncio.sleep(0)
+        failure = self.failures.pop(0) if self.failures else None
+        if failure:
+            raise failure
+
+
+def health(part: Asked, fresh: float) -> Health:
+    return Health({"index": Part("mine", part.ready)}, fresh)
+
+
+def told(service: Service, times: int = 1, method: str = "GET") -> list[Got]:
+    async def go() -> list[Got]:
+        asking = (service.reply(replace(GET, method=method)) for _ in range(times))
+        return [await read(reply) for reply in await asyncio.gather(*asking)]
+
+    return asyncio.run(go())
+
+
+@pytest.fixture
+def server() -> Iterator[Upstream]:
+    with upstream() as running:
+        yield running
+
+
+def test_many_who_ask_at_once_ask_each_part_once() -> None:
+    part = Asked()
+    answers = told(Service(health=health(part, 60)), times=20)
+
+    assert {got.data for got in answers} == {b'{"status":"ok","index":"mine"}'}
+    assert part.times == 1
+
+
+def test_what_is_known_is_asked_again_when_it_is_old() -> None:
+    service = Service(health=health(Asked(errors.Unavailable(), None), fresh=0))
+    first, second = told(service), told(service)
+
+    assert first[0].json["status"] == "degraded"
+    assert second[0].json == {"status": "ok", "index": "mine"}
+
+
+def test_a_head_asks_no_part() -> None:
+    part = Asked(errors.Unavailable())
+    (got,) = told(Service(health=health(part, 60)), method="HEAD")
+
+    assert (got.status, got.data, part.times) == (200, b"", 0)
+
+
+def test_a_part_that_breaks_is_told_without_its_words() -> None:
+    (got,) = told(Service(health=health(Asked(RuntimeError("a secret")), 60)))
+
+    assert got.json["failing"] == {"index": errors.UNEXPECTED}
+
+
+def asked(server: Upstream, *plan: list[Step], **more: str) -> Got:
+    server.plan += plan * 2  # a GET that is cut off is sent again
+    model = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_CHAT_MODEL": "m"}
+    settings = {**SAMPLES, **model, **more}
+
+    async def go() -> Got:
+        service = build(read_settings(settings))
+        assert service.engine is not None
+        try:
+            return await read(await service.reply(GET))
+        finally:
+            await service.engine.model.client.close()  # type: ignore[attr-defined]
+
+    return asyncio.run(go())
+
+
+def test_a_model_is_asked_for_its_list_of_models(server: Upstream) -> None:
+    assert asked(server).json == OK
+    assert [each.path for each in server.asked] == ["/v1/models"]
+
+
+def test_a_server_without_such_a_list_answers_all_the_same(server: Upstream) -> None:
+    assert asked(server, error(404)).json == OK
+
+
+@pytest.mark.parametrize(
+    ("plan", "sentence"),
+    [
+        (error(401), errors.Misconfigured.default),
+        (error(429), errors.TooManyRequests.default),
+        (error(500), errors.Unavailable.default),
+        ([Exchange.reset], errors.Unavailable.default),
+        ([Exchange.stall], "It does not answer in time."),
+    ],
+    ids=["wrong key", "429", "500", "reset", "stall"],
+)
+def test_a_model_that_does_not_answer_is_told(
+    server: Upstream, plan: list[Step], sentence: str
+) -> None:
+    got = asked(server, plan)
+
+    assert got.status == 200
+    assert got.json == {**OK, "status": "degraded", "failing": {"model": sentence}}
+
+
+def test_what_makes_vectors_is_asked_too(server: Upstream) -> None:
+    got = asked(server, *[error(401)] * 2, OPENAI_EMBEDDING_MODEL="e")
+
+    assert got.json["vectors"] == "e"
+    assert got.json["failing"] == dict.fromkeys(("model", "vectors"), errors.Misconfigured.default)

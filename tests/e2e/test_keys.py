@@ -1,0 +1,108 @@
+"""Function keys, which the platform asks for: each route with, without and with a wrong one."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from shared.app.service import ROUTES
+from shared.protocols.openai.routes import CHATS, LISTS, ONES
+from shared.protocols.opensearch.routes import ROUTES as OPENSEARCH
+from tests.conftest import HOSTS
+from tests.support.servers import OBEYING, Server, command, serving
+
+KEY = "the-k3y"
+OPTIONS = ("--enable-auth", "--key", KEY)
+CITED = "/content/plans/northwind_health_plus.pdf"
+ASKED = {"messages": [{"role": "user", "content": "say yes"}]}
+# Every route as it is called; a POST has the question for its body.
+CALLS = {
+    "/chat": ("POST", "/chat"),
+    "/chat/stream": ("POST", "/chat/stream"),
+    "/ask": ("POST", "/ask"),
+    "/health": ("GET", "/health"),
+    "/content/{path}": ("GET", CITED),
+    "/aog/v0.2/services/{service}": ("POST", "/aog/v0.2/services/chat"),
+    "/aog/v0.2/service": ("GET", "/aog/v0.2/service"),
+    "/aog/v0.2/service_provider": ("GET", "/aog/v0.2/service_provider"),
+    "/aog/{*path}": ("GET", "/aog/v0.1/service"),
+    **{route: ("POST", route.replace("{deployment}", "obeying")) for route in CHATS},
+    **{route: ("GET", route) for route in LISTS},
+    **{route: ("GET", route.replace("{*id}", "obeying")) for route in ONES},
+    **{
+        route: (next(iter(methods)), re.sub(r"\{\*?\w+\}", "x", route))
+        for route, methods in OPENSEARCH.items()
+    },
+}
+# To whoever asks whether the app runs; and to OpenAI's clients, who have a key of their own.
+OPEN = {"/health", *CHATS, *LISTS, *ONES}
+GUARDED = sorted(CALLS.keys() - OPEN)
+
+
+def can_ask_for_keys() -> bool:
+    """Whether there is a host that takes a key of ours; Core Tools' are not ours to set."""
+    if "functions" not in HOSTS:
+        return False
+    told = subprocess.run(
+        [*command("functions"), "--help"], capture_output=True, text=True, timeout=60
+    )
+    return all(option in told.stdout for option in OPTIONS if option.startswith("--"))
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The app under a host that asks for keys."""
+    if not can_ask_for_keys():
+        pytest.skip("FUNCTIONS_HOST names no host that can be given a key")
+    folder = tmp_path_factory.mktemp("keys")
+    line = [*command("functions"), *OPTIONS]
+    with serving("functions", folder, OBEYING, line=line) as running:
+        yield running
+
+
+def send(server: Server, route: str, query: str = "", **headers: str) -> httpx.Response:
+    method, path = CALLS[route]
+    body = ASKED if method == "POST" else None
+    with server.client() as client:
+        return client.request(method, path + query, json=body, headers=headers)
+
+
+def test_every_route_is_tried() -> None:
+    assert CALLS.keys() == ROUTES.keys()
+
+
+@pytest.mark.parametrize("route", GUARDED)
+def test_without_a_key_or_with_a_wrong_one_nothing_is_answered(guarded: Server, route: str) -> None:
+    for answer in (
+        send(guarded, route),
+        send(guarded, route, **{"x-functions-key": "wrong"}),
+        send(guarded, route, query="?code=wrong"),
+    ):
+        assert (answer.status_code, answer.content) == (401, b"")
+
+
+@pytest.mark.parametrize("route", sorted(CALLS))
+def test_with_the_key_each_route_answers(guarded: Server, route: str) -> None:
+    for answer in (
+        send(guarded, route, **{"x-functions-key": KEY}),
+        send(guarded, route, query=f"?code={KEY}"),
+    ):
+        assert answer.status_code == 200 or route in OPENSEARCH or route == "/aog/{*path}"
+        assert "x-request-id" in answer.headers  # it is the app that answers, whatever it says
+
+
+@pytest.mark.parametrize("route", sorted(OPEN))
+def test_what_needs_no_function_key_answers_without_one(guarded: Server, route: str) -> None:
+    assert send(guarded, route).status_code == 200
+    assert send(guarded, route, **{"x-functions-key": "wrong"}).status_code == 200
+
+
+def test_the_key_is_in_no_line_of_the_log(guarded: Server) -> None:
+    send(guarded, "/chat", query=f"?code={KEY}", **{"x-functions-key": KEY})
+
+    assert "POST /chat " in guarded.log
+    assert KEY not in guarded.log

@@ -1,0 +1,419 @@
+"""Does the app start for somebody who has just cloned it, and does it say what is missing?"""
+
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PATIENCE = 60  # seconds; nothing here needs a tenth of it
+MAKE = shutil.which("make") or ""
+SERVE = (sys.executable, "dev_server.py", "--port", "0")
+# Hidden files too, but .python-version.
+LEFT_OUT = (
+    *(".[!p]*", "__pycache__", "tests", "docs", "infra", "bench"),
+    *("local.settings.json", "index.db*", "memory.db*"),
+)
+
+# A host that takes a moment to stop, then ends with the status that it was given.
+HOST = """
+import signal, sys, time
+def stop(*_):
+    time.sleep(0.3)
+    sys.exit(int(sys.argv[1]))
+signal.signal(signal.SIGINT, stop)
+print("up", flush=True)
+time.sleep(60)
+"""
+
+needs_make = pytest.mark.skipif(not MAKE, reason="there is no make on this machine")
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no sh and another Ctrl+C")
+
+
+def environment(path: Path | None = None, only: bool = False) -> dict[str, str]:
+    """The environment of the tests, with `path` first on the PATH."""
+    folders = [str(path)] if path else []
+    folders += [] if only else [os.environ["PATH"]]
+    return os.environ | {"PATH": os.pathsep.join(folders)}
+
+
+def script(path: Path, *lines: str) -> None:
+    """Write an executable shell script."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def core_tools(folder: Path, *lines: str, version: str = "4.13.0") -> None:
+    """Write a `func` that prints its version, or else runs the lines."""
+    script(folder / "func", f'if [ "$1" = --version ]; then echo "{version}"; exit; fi', *lines)
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """The project as cloned, in a folder whose name has a space."""
+    folder = tmp_path / "my app"
+    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    return folder
+
+
+@pytest.fixture
+def installed(clone: Path) -> Path:
+    """A clone whose .venv is there: its Python is the one that runs these tests."""
+    script(clone / ".venv/bin/python", f'exec "{sys.executable}" "$@"')
+    (clone / ".venv/.made").touch()
+    (clone / ".venv/.run").touch()
+    return clone
+
+
+def hear_control_c() -> None:
+    """In a child: a job that runs in the background has been told to ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@contextmanager
+def started(*command: str, folder: Path, env: dict[str, str]) -> Generator[subprocess.Popen[str]]:
+    """A command in a process group of its own, as a terminal makes it; ended in any case."""
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=env,
+        start_new_session=True,
+        preexec_fn=hear_control_c,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+
+
+def until(process: subprocess.Popen[str], words: str) -> str:
+    """Read what a process prints up to a line with `words`; that line."""
+    assert process.stdout is not None
+    seen = []
+    for line in process.stdout:
+        seen.append(line)
+        if words in line:
+            return line
+    raise AssertionError(f"{words!r} did not come, but: {''.join(seen)}")
+
+
+def control_c(process: subprocess.Popen[str]) -> str:
+    """Press Ctrl+C: the whole group gets the signal. What was printed after it."""
+    os.killpg(process.pid, signal.SIGINT)
+    return process.communicate(timeout=PATIENCE)[0]
+
+
+def make(folder: Path, env: dict[str, str], *goals: str) -> subprocess.CompletedProcess[str]:
+    """Run make to its end."""
+    command = [MAKE, *goals]
+    return subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=PATIENCE
+    )
+
+
+@contextmanager
+def taken_port() -> Generator[int]:
+    """A port on which somebody else listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def address(process: subprocess.Popen[str]) -> str:
+    """Where a dev server listens, as soon as it answers there."""
+    port = until(process, "Listening on http://localhost:").rpartition(":")[2].strip()
+    base = f"http://127.0.0.1:{port}"
+    assert httpx.get(f"{base}/health", timeout=PATIENCE, trust_env=False).json()["status"] == "ok"
+    return base
+
+
+def test_the_dev_server_serves_and_ends_by_control_c(clone: Path) -> None:
+    with started(*SERVE, folder=clone, env=environment()) as process:
+        address(process)
+        said = control_c(process)
+
+        assert said.splitlines()[-1] == "Stopped."
+        assert "Traceback" not in said
+        assert process.returncode == 0
+
+
+def test_the_dev_server_answers_an_unknown_path_and_an_unlisted_method_with_an_empty_404(
+    clone: Path,
+) -> None:
+    with started(*SERVE, folder=clone, env=environment()) as process:
+        base = address(process)
+        with httpx.Client(base_url=base, timeout=PATIENCE, trust_env=False) as client:
+            answers = [client.get("/nowhere"), client.request("QUERY", "/chat")]
+
+        assert [(answer.status_code, answer.content) for answer in answers] == [(404, b"")] * 2
+
+
+def test_the_dev_server_logs_no_key_that_stands_in_the_query(clone: Path) -> None:
+    with started(*SERVE, folder=clone, env=environment()) as process:
+        httpx.get(f"{address(process)}/health?code=hush", timeout=PATIENCE, trust_env=False)
+        process.terminate()
+        said = process.communicate(timeout=PATIENCE)[0]
+
+        assert said.count(" GET /health ") == 2
+        assert "hush" not in said
+
+
+def dev_server(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the dev server to its end."""
+    return subprocess.run(
+        [sys.executable, "dev_server.py", *arguments],
+        cwd=clone,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+
+
+def test_the_azure_path_can_be_tried_without_azure() -> None:
+    command = (sys.executable, "-m", "tests.support.run_fakes", "--port", "0")
+    question = {"messages": [{"role": "user", "content": "How many vacation days do I get?"}]}
+    with started(*command, folder=ROOT, env=environment()) as process:
+        with httpx.Client(base_url=address(process), timeout=PATIENCE, trust_env=False) as client:
+            parts = client.get("/health").json()
+            answer = client.post("/chat", json=question).json()["message"]["content"]
+        said = control_c(process)
+
+    assert parts == {
+        "status": "ok",
+        "model": "chat",
+        "index": "Azure AI Search",
+        "memory": "Azure Cosmos DB",
+        "vectors": "embedding",
+    }
+    assert "20 days of paid vacation a year. [company/employee_handbook.md]" in answer
+    assert said.splitlines()[-1] == "Stopped."
+    assert "Traceback" not in said
+
+
+def test_a_port_that_cannot_be_is_told_in_one_sentence(clone: Path) -> None:
+    ended = dev_server(clone, "--port", "99999")
+
+    assert ended.stderr == "Port 99999 cannot be used: try `make run PORT=40000`.\n"
+
+
+def test_local_settings_may_hold_numbers_and_what_is_no_json_is_told(clone: Path) -> None:
+    (clone / "local.settings.json").write_text('{"Values": {"DEFAULT_TOP": 5}}')
+    with started(*SERVE, folder=clone, env=environment()) as process:
+        address(process)
+    (clone / "local.settings.json").write_text('{"Values": {},}')
+    ended = dev_server(clone, "--port", "0")
+
+    assert ended.stderr.startswith("local.settings.json is not valid JSON: ")
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_taken_port_is_named_in_one_sentence(clone: Path) -> None:
+    with taken_port() as port:
+        ended = subprocess.run(
+            [sys.executable, "dev_server.py", "--port", str(port)],
+            cwd=clone,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+
+    assert ended.stderr == f"Port {port} is taken: try `make run PORT={port + 1}`.\n"
+    assert ended.returncode == 1
+
+
+@needs_make
+def test_make_alone_says_what_there_is(clone: Path) -> None:
+    ended = make(clone, environment())
+
+    commands = [line.split()[1] for line in ended.stdout.splitlines()]
+    assert commands == ["help", "run", "index", "run-fakes", "test", "check", "samples", "lock"]
+
+
+@needs_make
+def test_make_run_starts_core_tools_where_they_are(installed: Path, tmp_path: Path) -> None:
+    core_tools(tmp_path / "bin", 'echo "$@"', "pwd", 'echo "$VIRTUAL_ENV"', "command -v python")
+
+    ended = make(installed, environment(tmp_path / "bin"), "run", "PORT=7199")
+
+    virtual = installed / ".venv"
+    started_with = ["start --port 7199 --address 127.0.0.1", str(installed)]
+    assert ended.stdout.splitlines() == [*started_with, str(virtual), str(virtual / "bin/python")]
+    assert ended.returncode == 0
+
+
+@needs_make
+@pytest.mark.parametrize("version", ["4.13.0", "4.14.0-preview.1", "4.15.1", "4.20.0"])
+def test_make_run_takes_core_tools_that_listen_on_one_address(
+    installed: Path, tmp_path: Path, version: str
+) -> None:
+    core_tools(tmp_path / "bin", 'echo "func $@"', version=version)
+
+    ended = make(installed, environment(tmp_path / "bin"), "run")
+
+    assert ended.stdout == "func start --port 7071 --address 127.0.0.1\n"
+
+
+@needs_make
+@pytest.mark.parametrize(
+    "version",
+    ["4.0.7512", "4.1.0", "4.9.0", "4.12.1", "3.0.4868", "5.0.0-preview.3", "", "no version"],
+)
+def test_make_run_takes_the_dev_server_where_core_tools_may_listen_on_every_address(
+    installed: Path, tmp_path: Path, version: str
+) -> None:
+    core_tools(tmp_path / "bin", "echo func", version=version)
+    (installed / "dev_server.py").write_text("import sys; print('dev server', *sys.argv[1:])")
+
+    ended = make(installed, environment(tmp_path / "bin"), "run")
+    named = make(installed, environment(), "run", f"FUNC={tmp_path}/bin/func")
+
+    reason, served = ended.stdout.splitlines()
+    assert "Core Tools may listen on every network interface, unless they are 4.13" in reason
+    assert f"(`func --version` says: {version})" in reason
+    assert served == named.stdout.splitlines()[-1] == "dev server --port 7071"
+    assert ended.returncode == 0
+
+
+@needs_make
+def test_make_run_fails_when_core_tools_fail(installed: Path, tmp_path: Path) -> None:
+    core_tools(tmp_path / "bin", "exit 3")
+
+    ended = make(installed, environment(tmp_path / "bin"), "run")
+
+    assert "Error 3" in ended.stderr
+
+
+@needs_make
+@pytest.mark.parametrize("own_status", [0, 130])
+def test_control_c_ends_core_tools_without_an_error(
+    installed: Path, tmp_path: Path, own_status: int
+) -> None:
+    core_tools(tmp_path / "bin", f'exec "{sys.executable}" "{tmp_path}/host.py" {own_status}')
+    (tmp_path / "host.py").write_text(HOST)
+    env = environment(tmp_path / "bin")
+    with started(MAKE, "run", folder=installed, env=env) as process:
+        until(process, "up")
+        said = control_c(process)
+
+        assert said == "Stopped.\n"
+
+
+@needs_make
+def test_make_run_starts_the_dev_server_and_ends_without_an_error(installed: Path) -> None:
+    command = (MAKE, "run", "FUNC=", "PORT=0")
+    with started(*command, folder=installed, env=environment()) as process:
+        address(process)
+        said = control_c(process)
+
+        assert said.splitlines()[-1] == "Stopped."
+        assert "***" not in said
+
+
+@needs_make
+def test_make_run_makes_local_settings_from_the_sample(installed: Path, tmp_path: Path) -> None:
+    core_tools(tmp_path / "bin")
+
+    make(installed, environment(tmp_path / "bin"), "run")
+
+    sample = (installed / "local.settings.sample.json").read_bytes()
+    assert (installed / "local.settings.json").read_bytes() == sample
+
+
+@needs_make
+def test_make_run_leaves_local_settings_alone(installed: Path, tmp_path: Path) -> None:
+    core_tools(tmp_path / "bin")
+    (installed / "local.settings.json").write_text("mine")
+    os.utime(installed / "local.settings.json", (0, 0))  # older than the sample
+
+    make(installed, environment(tmp_path / "bin"), "run")
+
+    assert (installed / "local.settings.json").read_text() == "mine"
+
+
+@needs_make
+def test_the_first_python_that_runs_is_taken(clone: Path, tmp_path: Path) -> None:
+    python = clone / ".venv/bin/python"
+    core_tools(tmp_path / "bin", "echo started")
+    script(tmp_path / "bin/python3.13", "echo 'a shim without a version' >&2", "exit 127")
+    script(
+        tmp_path / "bin/python3.12",
+        'if [ "$1" = -m ]; then',
+        f'  mkdir -p "{python.parent}"; printf "#!/bin/sh\\n" > "{python}"; chmod +x "{python}"',
+        "elif [ -e .python-version ]; then",
+        "  exit 1",  # a shim obeys the project's file, and has no such version
+        "else",
+        '  echo "$0"',
+        "fi",
+    )
+
+    ended = make(clone, environment(tmp_path / "bin"), "run")
+
+    assert ended.stdout.splitlines() == [
+        f"Making .venv with {tmp_path / 'bin/python3.12'} (once) ...",
+        "Installing what the app needs into .venv (once) ...",
+        "started",
+    ]
+    assert ended.stderr == ""
+
+
+@needs_make
+def test_a_failed_install_is_tried_again(installed: Path, tmp_path: Path) -> None:
+    (installed / ".venv/.run").unlink()
+    script(installed / ".venv/bin/python", "exit 1")
+    core_tools(tmp_path / "bin")
+    failed = make(installed, environment(tmp_path / "bin"), "run")
+    script(installed / ".venv/bin/python")
+    ended = make(installed, environment(tmp_path / "bin"), "run")
+    again = make(installed, environment(tmp_path / "bin"), "run")
+
+    assert failed.returncode != 0
+    assert ended.stdout.startswith("Installing")
+    assert again.stdout == ""
+
+
+@needs_make
+def test_a_machine_without_a_fitting_python_is_told_in_one_sentence(
+    clone: Path, tmp_path: Path
+) -> None:
+    script(tmp_path / "bin/python3", "exit 1")  # as one that is too old
+
+    ended = make(clone, environment(tmp_path / "bin", only=True), "run")
+
+    assert len(ended.stderr.splitlines()) == 1
+    assert "No Python 3.11 to 3.13 runs here" in ended.stderr
+    assert ended.returncode != 0
+
+
+@needs_make
+def test_a_python_that_is_named_is_the_only_one_tried(clone: Path, tmp_path: Path) -> None:
+    script(tmp_path / "mine", "exit 1")
+
+    ended = make(clone, environment(), "run", f"PYTHON={tmp_path / 'mine'}")
+
+    assert f"tried: {tmp_path / 'mine'})" in ended.stderr
+
+
+@needs_make
+def test_a_python_without_venv_is_told_in_one_sentence(clone: Path, tmp_path: Path) -> None:
+    script(tmp_path / "bin/python3", 'case "$2" in *ensurepip*) exit 1;; esac', 'echo "$0"')
+
+    ended = make(clone, environment(tmp_path / "bin", only=True), "run")
+
+    assert len(ended.stderr.splitlines()) == 1
+    assert "sudo apt install python3-venv" in ended.stderr
+    assert not (clone / ".venv").exists()

@@ -1,0 +1,118 @@
+"""Clients that we did not write work unchanged: the npm packages of the chat protocol."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.chat import errors
+from tests.e2e.test_servers import ended
+from tests.support.servers import PATIENCE, Server
+
+CLIENTS = Path(__file__).parent.parent / "clients"
+WITHOUT_NODE = "no node_modules in tests/clients: run `npm ci` there (needs Node.js 20 or later)"
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("node") is None or not (CLIENTS / "node_modules").is_dir(), reason=WITHOUT_NODE
+)
+
+
+def run(server: Server, scenario: str) -> Any:
+    """What the published client saw."""
+    done = subprocess.run(
+        ["node", "chat.mjs", server.url, scenario],
+        cwd=CLIENTS,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def contents(lines: list[Any]) -> list[str]:
+    return [line["delta"]["content"] for line in lines if "content" in line["delta"]]
+
+
+def test_get_completion(server: Server) -> None:
+    seen = run(server, "whole")
+
+    assert seen["message"]["content"] == "Yes 漢字"
+    assert seen["sessionState"] == {"a": [1, None]}
+    assert [step["title"] for step in seen["context"]["thoughts"]] == [
+        "Original user query",
+        "Generated search query",
+        "Results",
+        "Prompt",
+    ]
+
+
+def test_get_streamed_completion(server: Server) -> None:
+    seen = run(server, "stream")
+
+    assert seen[0]["sessionState"] == 7
+    assert "data_points" in seen[0]["context"]
+    assert contents(seen) == ["Yes", "漢字"]
+    assert seen[-1]["context"]["finish_reason"] == "stop"
+
+
+def test_an_answer_can_be_sent_back_as_a_message(server: Server) -> None:
+    assert run(server, "second turn")["message"]["content"] == "Again"
+
+
+@pytest.mark.parametrize("scenario", ["bad request", "bad request, streaming"])
+def test_a_refusal_is_thrown_as_our_sentence(server: Server, scenario: str) -> None:
+    assert run(server, scenario) == "messages: must not be empty"
+
+
+@pytest.mark.parametrize("scenario", ["busy", "busy, streaming"])
+def test_a_busy_model_is_thrown_as_our_sentence(server: Server, scenario: str) -> None:
+    assert run(server, scenario) == errors.TooManyRequests.default
+
+
+def test_a_failure_in_mid_stream_is_thrown_as_our_sentence(server: Server) -> None:
+    assert run(server, "mid-stream error") == errors.Unavailable.default
+
+
+def test_abort_closes_the_model_s_stream(server: Server) -> None:
+    seen = run(server, "abort")
+
+    assert "abort" in json.dumps(seen).lower()
+    with server.client() as client:
+        assert ended(client, "npm-abort") == "closed"
+
+
+def test_an_image_is_sent_along(server: Server) -> None:
+    seen = run(server, "File")
+    prompt = json.loads(seen["context"]["thoughts"][3]["description"][-1])
+
+    assert seen["message"]["content"] == "seen"
+    assert prompt["images"] == 1
+
+
+def test_an_image_is_sent_along_to_a_stream(server: Server) -> None:
+    seen = run(server, "Blob")
+    prompt = json.loads(seen[0]["context"]["thoughts"][3]["description"][-1])
+
+    assert contents(seen) == ["seen"]
+    assert prompt["images"] == 1
+
+
+def test_a_file_that_is_no_image_is_refused_by_its_part(server: Server) -> None:
+    said = "messages[0].files[0]: must be an image (png, jpeg, gif or webp)"
+
+    assert run(server, "a text as a file") == said
+
+
+def test_ndjson_readablestream_reads_every_stream(server: Server) -> None:
+    current, apps, rag = (run(server, f"ndjson {age}") for age in ("001", "000", "004"))
+
+    assert contents(current) == ["Yes", "漢字"]
+    assert apps[0]["session_state"] == 1
+    assert [line["choices"][0]["delta"].get("content") for line in rag] == [None, "Yes", None]
+    assert run(server, "ndjson error")[-1] == {"error": errors.Unavailable.default}

@@ -1,0 +1,138 @@
+"""OpenAI's own npm package, in its two classes, against the running app."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.test_npm_clients import CLIENTS, pytestmark
+from tests.e2e.test_servers import ended
+from tests.integration.test_azure_search import PUBLIC, app, home
+from tests.support.calls import CHAT_KEY
+from tests.support.fake_search import Search
+from tests.support.servers import PATIENCE, Server
+from tests.support.upstream import Upstream, answer, streaming
+
+__all__ = ["home", "pytestmark"]
+
+CLASSES = ["v1", "openai/v1", "azure"]
+
+
+def run(url: str, *scenario: str, **settings: str) -> Any:
+    """What the package saw."""
+    done = subprocess.run(
+        ["node", "openai.mjs", url, *scenario],
+        cwd=CLIENTS,
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(params=CLASSES)
+def made(request: pytest.FixtureRequest) -> str:
+    """Which class asks, and where."""
+    return str(request.param)
+
+
+def deltas(chunks: list[Any]) -> list[Any]:
+    return [chunk["choices"][0]["delta"] for chunk in chunks]
+
+
+def test_an_answer_and_a_stream(server: Server, made: str) -> None:
+    whole = run(server.url, made, "whole")["choices"][0]["message"]
+    seen = deltas(run(server.url, made, "stream"))
+
+    assert whole["content"] == "Yes 漢字"
+    assert whole["context"].keys() == {"citations", "intent"}
+    assert [delta.get("content") for delta in seen] == [None, "Yes", "漢字", None]
+    assert ["context" in delta for delta in seen] == [True, False, False, False]
+
+
+def test_usage_and_models(server: Server, made: str) -> None:
+    *_, last = run(server.url, made, "usage")
+
+    assert (last["choices"], last["usage"]["total_tokens"]) == ([], 49)
+    assert [model["id"] for model in run(server.url, made, "models")] == ["obeying"]
+
+
+def test_calls_of_tools_whole_and_put_together_from_a_stream(server: Server, made: str) -> None:
+    whole = run(server.url, made, "tools")["choices"][0]
+    streamed = run(server.url, made, "helper")
+
+    for choice in (whole, streamed):
+        (called,) = choice["message"]["tool_calls"]
+        assert choice["finish_reason"] == "tool_calls"
+        assert (called["id"], called["type"]) == ("call_1", "function")
+        assert called["function"]["name"] == "f"
+        assert json.loads(called["function"]["arguments"]) == {"q": 1}
+    assert streamed["message"]["content"] == "Yes"
+
+
+REFUSALS = [
+    ("busy", "RateLimitError", 429, "rate_limit_exceeded", None),
+    ("filtered", "BadRequestError", 400, "content_filter", None),
+    ("wrong", "BadRequestError", 400, None, "n"),
+    ("unknown", "NotFoundError", 404, "model_not_found", "model"),
+]
+
+
+@pytest.mark.parametrize(("scenario", "name", "status", "code", "param"), REFUSALS)
+def test_a_refusal_is_the_package_s_own_error(
+    server: Server,
+    made: str,
+    scenario: str,
+    name: str,
+    status: int,
+    code: str | None,
+    param: str | None,
+) -> None:
+    seen = run(server.url, made, scenario)
+
+    assert (seen["name"], seen["status"]) == (name, status)
+    assert (seen["code"], seen["param"]) == (code, param)
+    assert seen["after"] == ("7" if scenario == "busy" else None)
+
+
+def test_a_failure_in_mid_stream_is_thrown(server: Server, made: str) -> None:
+    assert "not available" in run(server.url, made, "mid-stream")["message"]
+
+
+def test_who_leaves_closes_the_model_s_stream(server: Server) -> None:
+    run(server.url, "v1", "abort")
+    with server.client() as client:
+        assert ended(client, "npm-openai") == "closed"
+
+
+@pytest.fixture(scope="module")
+def running(home: Path) -> Iterator[tuple[Search, Upstream, str]]:
+    more = {"CHAT_MODEL": "openai", "CHAT_API_KEY": CHAT_KEY, "ALLOW_CLIENT_FILTERS": "true"}
+    with app(home, **more) as (search, model, client):
+        yield search, model, str(client.base_url).rstrip("/")
+
+
+def test_a_data_source(running: tuple[Search, Upstream, str], made: str) -> None:
+    search, model, url = running
+    search.asked.clear()
+    model.plan[:] = [streaming(answer("It is in [pl", "an.md]."))] * 2
+    where = {"endpoint": search.url, "index_name": "docs", "filter": "category ne 'other'"}
+    source = json.dumps({"type": "azure_search", "parameters": where})
+    keys = {"CHAT_API_KEY": CHAT_KEY, "CHAT_MODEL_NAME": "m"}
+    whole = run(url, made, "source", source, **keys)["choices"][0]["message"]
+    first, *seen = deltas(run(url, made, "source, streaming", source, **keys))
+
+    assert whole["content"] == "".join(d.get("content") or "" for d in seen) == "It is in [doc2]."
+    files = [citation["filepath"] for citation in whole["context"]["citations"]]
+    assert files == ["public.md", "plan.md"]
+    assert first["context"] == whole["context"]
+    sent = {asked.body["filter"] for asked in search.asked}
+    assert sent == {f"{PUBLIC} and (category ne 'other')"}

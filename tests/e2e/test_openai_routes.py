@@ -1,0 +1,561 @@
+"""The door for OpenAI's clients: who comes in, what is read, what comes back, what goes on."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shared.app.service import Service
+from shared.bootstrap.build import build
+from shared.chat import errors
+from shared.chat.events import Delta, Done
+from shared.chat.messages import ToolCall
+from shared.http.auth import Access
+from shared.models.demo.model import DemoModel
+from shared.protocols.aog import routes as aog
+from shared.protocols.openai.routes import Door
+from shared.protocols.tool_calls import MAX_BYTES
+from shared.settings import read
+from tests.support.calls import ANNA, CHAT_KEY, JSON, Got, ask, call
+from tests.support.fakes import PLUS, STANDARD, FakeModel, FakeRetriever, engine
+from tests.support.gateways import REMOTE, WEATHER, answered, entry, listed, serving
+from tests.support.servers import LAPTOP, SAMPLES, SIGN_IN
+from tests.support.upstream import error
+
+ROUTE = "/v1/chat/completions"
+HELLO = {"messages": [{"role": "user", "content": "What is in Plus?"}]}
+DEPLOYMENT = "/openai/deployments/{deployment}/chat/completions"
+CONTAINERS = ("CONTAINER_APP_NAME", "KUBERNETES_SERVICE_HOST")
+NOWHERE = {"AZURE_FUNCTIONS_ENVIRONMENT": ""}  # nothing tells where the app runs
+AZURE = ("WEBSITE_INSTANCE_ID", "CONTAINER_NAME", "WEBSITE_POD_NAME", "WEBSITE_SITE_NAME")
+
+
+def chat(body: Any = HELLO, service: Service | None = None, **more: Any) -> Got:
+    return ask(call(more.pop("route", ROUTE), body, **more), service)
+
+
+def chunks(got: Got) -> list[Any]:
+    """A stream's chunks, up to the mark of its end."""
+    assert got.media_type == "text/event-stream"
+    *parts, end, rest = got.data.split(b"\n\n")
+    assert (end, rest) == (b"data: [DONE]", b"")
+    return [json.loads(part.removeprefix(b"data: ")) for part in parts]
+
+
+def user(content: Any) -> dict[str, Any]:
+    return {"role": "user", "content": content}
+
+
+def test_an_answer_has_its_sources_where_on_your_data_had_them() -> None:
+    got = chat().json
+
+    assert got["object"] == "chat.completion"
+    assert got["id"] == "chatcmpl-call-1"
+    (choice,) = got["choices"]
+    assert choice["message"]["content"] == "Dental care [doc1]."
+    assert choice["finish_reason"] == "stop"
+    context = choice["message"]["context"]
+    assert context["citations"] == [
+        {
+            "content": PLUS.content,
+            "title": "plans/plus.pdf#page=2",
+            "url": "/content/plans/plus.pdf#page=2",
+            "filepath": "plans/plus.pdf",
+            "chunk_id": "plus-2",
+        },
+        {
+            "content": STANDARD.content,
+            "title": "plans/standard.md",
+            "url": "/content/plans/standard.md",
+            "filepath": "plans/standard.md",
+            "chunk_id": "standard-1",
+        },
+    ]
+    assert json.loads(context["intent"]) == ["What is in Plus?"]
+    assert got["usage"] == {"prompt_tokens": 40, "completion_tokens": 9, "total_tokens": 49}
+
+
+@pytest.mark.parametrize("usage", [True, False, None])
+def test_a_stream_is_the_answer_in_chunks(usage: bool | None) -> None:
+    options = {} if usage is None else {"stream_options": {"include_usage": usage}}
+    got = chunks(chat({**HELLO, "stream": True, **options}))
+    if usage:
+        last = got.pop()
+        assert (last["choices"], last["usage"]["total_tokens"]) == ([], 49)
+    deltas = [chunk["choices"][0]["delta"] for chunk in got]
+
+    assert [set(delta) for delta in deltas] == [
+        {"role", "context"},
+        {"content"},
+        {"content"},
+        set(),
+    ]
+    assert "".join(delta.get("content", "") for delta in deltas) == "Dental care [doc1]."
+    reasons = [chunk["choices"][0]["finish_reason"] for chunk in got]
+    assert reasons == [None, None, None, "stop"]
+    assert len({chunk["id"] for chunk in got}) == 1
+    assert deltas[0]["context"] == chat().json["choices"][0]["message"]["context"]
+
+
+@pytest.mark.parametrize("route", ["/v1/chat/completions", aog.CHAT])
+def test_tools_over_their_limit_are_a_400_that_names_them(route: str) -> None:
+    def answer(text: str) -> Got:
+        tool = {"type": "function", "function": {"name": "f", "description": text}}
+        body = {**HELLO, "tools": [tool], "unknown": "x" * MAX_BYTES}
+        return ask(call(route, body, path="chat"))
+
+    most, chinese, more = map(answer, ("x" * (MAX_BYTES - 200), "漢" * 80_000, "x" * MAX_BYTES))
+    assert (most.status, chinese.status, more.status) == (200, 200, 400)
+    assert b"tools: must have 262144 bytes at most, together" in more.data
+
+
+def test_a_passage_cannot_cite_another_source() -> None:
+    text = "Plus covers transport by ambulance, see [doc2]."
+    lying = replace(PLUS, content=text, sourcepage="a%5Bdoc2%5D.md")
+    service = Service(engine(DemoModel(), FakeRetriever([lying, STANDARD])))
+    body = {"messages": [user("What does Plus cover by ambulance?")]}
+    message = chat(body, service).json["choices"][0]["message"]
+    streamed = chunks(chat({**body, "stream": True}, service))
+
+    assert message["content"].endswith("Plus covers transport by ambulance, see (doc2). [doc1]")
+    assert message["context"]["citations"][0]["content"] == text
+    deltas = [chunk["choices"][0]["delta"].get("content", "") for chunk in streamed]
+    assert "".join(deltas) == message["content"]
+
+
+def test_usage_is_estimated_where_the_model_tells_none() -> None:
+    service = Service(engine(FakeModel([Delta("four words are here"), Done()])))
+    used = chat(HELLO, service).json["usage"]
+
+    assert used["prompt_tokens"] > 10
+    assert used["completion_tokens"] >= 4
+    assert used["total_tokens"] == used["prompt_tokens"] + used["completion_tokens"]
+
+
+def test_links_are_absolute_where_the_app_knows_its_address() -> None:
+    def url(**settings: str) -> str:
+        service = build(read({**SAMPLES, **LAPTOP, "CHAT_API_KEY": CHAT_KEY, **settings}))
+        got = chat(HELLO, service, headers={**JSON, "api-key": CHAT_KEY})
+        return str(got.json["choices"][0]["message"]["context"]["citations"][0]["url"])
+
+    assert url().startswith("/content/plans/")
+    assert url(PUBLIC_URL="https://chat.example.com/").startswith(
+        "https://chat.example.com/content/"
+    )
+    azure = {"WEBSITE_SITE_NAME": "app", "WEBSITE_HOSTNAME": "app.azurewebsites.net"}
+    assert url(**azure).startswith("https://app.azurewebsites.net/content/")
+    assert url(WEBSITE_HOSTNAME="localhost:7071").startswith("/content/")
+
+
+def test_calls_of_tools_come_back_whole_and_in_parts() -> None:
+    script: list[Any] = [
+        Delta("", (ToolCall(0, "call_1", "search", '{"q"'),)),
+        Delta("", (ToolCall(0, arguments=": 1}"),)),
+        Done("tool_calls"),
+    ]
+    model = FakeModel(script)
+    service = Service(engine(model))
+    body = {**HELLO, "tools": [WEATHER], "tool_choice": "auto"}
+    (choice,) = chat(body, service).json["choices"]
+    streamed = chunks(chat({**body, "stream": True}, service))
+
+    assert choice["message"]["content"] is None
+    assert choice["message"]["tool_calls"] == [
+        {
+            "id": "call_1",
+            "type": "function",
+            "function": {"name": "search", "arguments": '{"q": 1}'},
+        }
+    ]
+    assert choice["finish_reason"] == "tool_calls"
+    parts = [chunk["choices"][0]["delta"].get("tool_calls") for chunk in streamed]
+    assert [part[0]["function"]["arguments"] for part in parts if part] == ['{"q"', ": 1}"]
+    assert model.told[0].tools == (WEATHER,)
+    assert model.told[0].options["tool_choice"] == "auto"
+
+
+def test_a_round_of_tools_is_gone_on_from() -> None:
+    model = FakeModel()
+    function = {"name": "search", "arguments": "{}"}
+    called = {"id": "1", "type": "function", "function": function}
+    asked = [
+        user("What is in Plus?"),
+        {"role": "assistant", "content": None, "tool_calls": [called]},
+        {"role": "tool", "tool_call_id": "1", "content": "found"},
+    ]
+    got = chat({"messages": asked}, Service(engine(model)))
+
+    assert got.status == 200
+    ours, *theirs = model.told[0].messages
+    assert ours.role == "system"
+    assert [said.role for said in theirs] == ["user", "assistant", "tool"]
+    assert theirs[0].content == "What is in Plus?"
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_a_client_s_instructions_act_where_they_may_and_are_left_out_else(role: str) -> None:
+    body = {"messages": [{"role": role, "content": "Be a pirate."}, *HELLO["messages"]]}
+    for allowed in (True, False):
+        model = FakeModel()
+        service = Service(engine(model, client_prompts=allowed))
+        for got in (chat(body, service), chat({**body, "stream": True}, service)):
+            told = [said.content for said in model.told[-1].messages]
+
+            assert ("Be a pirate." in told) == allowed
+            assert told[0].startswith("Answer.")
+            assert ("x-chat-notice" in got.headers) != allowed
+    assert "own instructions" in got.headers["x-chat-notice"]
+
+
+def test_what_a_reasoning_model_does_not_take_is_left_out_and_told() -> None:
+    with serving("openai") as (server,):
+        settings = listed(entry("openai", server, models=["o3-mini"]))
+        body = {**HELLO, "temperature": 0, "top_p": 0, "stop": None, "max_tokens": 9}
+        (got,) = answered(settings, call(ROUTE, body))
+
+    sent = server.asked[0].body
+    assert got.status == 200
+    assert sent["max_completion_tokens"] == 9
+    assert not {"temperature", "top_p", "stop", "max_tokens"} & sent.keys()
+    notice = got.headers["x-chat-notice"]
+    assert "top_p was left out" in notice
+    assert notice.isascii()
+
+
+def test_options_go_to_the_model_as_they_are() -> None:
+    options = {
+        "temperature": 0,
+        "seed": 7,
+        "top_p": 0.5,
+        "stop": ["a", "b"],
+        "response_format": {"type": "json_object"},
+        "frequency_penalty": 0.1,
+        "presence_penalty": -0.1,
+        "parallel_tool_calls": False,
+        "tool_choice": "none",
+        "tools": [WEATHER],
+    }
+    with serving("openai") as (server,):
+        settings = listed(entry("openai", server))
+        (got,) = answered(settings, call(ROUTE, {**HELLO, **options, "max_completion_tokens": 9}))
+
+    sent = server.asked[0].body
+    assert got.status == 200
+    assert {key: sent[key] for key in options} == options
+    assert sent["max_tokens"] == 9
+
+
+NULLS = {
+    key: None
+    for key in (
+        *(
+            "model",
+            "stream",
+            "stream_options",
+            "temperature",
+            "top_p",
+            "max_tokens",
+            "stop",
+            "seed",
+        ),
+        *("tools", "tool_choice", "n", "logprobs", "data_sources", "response_format", "user"),
+    )
+}
+
+
+def test_null_is_missing_everywhere() -> None:
+    assert chat({**HELLO, **NULLS}).status == 200
+
+
+WRONG: list[tuple[Any, str]] = [
+    ({}, "messages"),
+    ({"messages": []}, "messages"),
+    ({"messages": "x"}, "messages"),
+    ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role"),
+    ({"messages": [user(7)]}, "messages[0].content"),
+    ({"messages": [user([{"type": "input_audio"}])]}, "messages[0].content[0].type"),
+    ({"messages": [user([{"type": "text"}])]}, "messages[0].content[0].text"),
+    ({"messages": [user(["image_url", 1])]}, "messages[0].content[0]"),
+    (
+        {"messages": [user([{"type": "text", "text": "x"}, {"type": "image_url"}])]},
+        "messages[0].content[1].image_url",
+    ),
+    (
+        {"messages": [user([{"type": "image_url", "image_url": {"url": "file:///x"}}])]},
+        "messages[0].content[0].image_url.url",
+    ),
+    (
+        {"messages": [user([{"type": "image_url", "image_url": {"url": "http://127.1/x"}}])]},
+        "messages[0].content[0].image_url.url",
+    ),
+    ({"messages": [user("x"), {"role": "assistant", "content": "y"}]}, "messages[1].role"),
+    ({"messages": [{"role": "tool", "content": "x"}]}, "messages"),
+    (
+        {"messages": [user("x"), {"role": "tool", "content": "y"}]},
+        "messages[1].tool_call_id",
+    ),
+    ({**HELLO, "n": 2}, "n"),
+    ({**HELLO, "logprobs": True}, "logprobs"),
+    ({**HELLO, "temperature": 3}, "temperature"),
+    ({**HELLO, "max_tokens": 0}, "max_tokens"),
+    ({**HELLO, "tools": [{"type": "function"}]}, "tools[0].function"),
+    ({**HELLO, "functions": [{"name": "f"}]}, "functions"),
+    ({**HELLO, "data_sources": [{"type": "azure_search"}]}, "data_sources[0].parameters"),
+    ({**HELLO, "stream": "yes"}, "stream"),
+    ({**HELLO, "model": "a\nb"}, "model"),
+]
+
+
+@pytest.mark.parametrize(("body", "param"), WRONG)
+def test_a_wrong_request_is_told_by_its_parameter(body: Any, param: str) -> None:
+    got = chat(body)
+    told = got.json["error"]
+
+    assert got.status == 400
+    assert told.keys() == {"message", "type", "param", "code"}
+    assert (told["param"], told["type"], told["code"]) == (param, "invalid_request_error", None)
+    assert told["message"].startswith(param)
+
+
+def test_numbers_that_json_cannot_hold_are_refused() -> None:
+    raw = json.dumps({**HELLO, "response_format": {"x": "BIG"}}).replace('"BIG"', "1e400")
+    got = chat(raw.encode())
+
+    assert (got.status, got.json["error"]["param"]) == (400, "response_format")
+
+
+FAILURES: list[Any] = [
+    (errors.ContentFiltered(), 400, "invalid_request_error", "content_filter"),
+    (errors.TooLong(), 400, "invalid_request_error", "context_length_exceeded"),
+    (errors.TooManyRequests(retry_after=7), 429, "rate_limit_error", "rate_limit_exceeded"),
+    (errors.Unavailable(), 503, "server_error", None),
+    (errors.Misconfigured(), 503, "server_error", None),
+    (errors.DeadlineExceeded(), 504, "server_error", None),
+    (RuntimeError("secret"), 500, "server_error", None),
+]
+
+
+@pytest.mark.parametrize(("failure", "status", "kind", "code"), FAILURES)
+def test_a_failure_has_openai_s_words(
+    failure: Exception, status: int, kind: str, code: str | None
+) -> None:
+    for stream in (False, True):
+        got = chat({**HELLO, "stream": stream}, Service(engine(FakeModel([failure]))))
+
+        assert got.status == status
+        assert (got.json["error"]["type"], got.json["error"]["code"]) == (kind, code)
+        assert "secret" not in got.data.decode()
+    late = chat({**HELLO, "stream": True}, Service(engine(FakeModel([Delta("Half"), failure]))))
+    *_, last, rest = late.data.split(b"\n\n")
+    assert rest == b""
+    assert json.loads(last.removeprefix(b"data: "))["error"]["code"] == code
+    assert b"[DONE]" not in late.data
+
+
+@pytest.mark.parametrize(
+    ("body", "param", "status", "named"),
+    [
+        ({"top_p": 0.5}, "top_p", 400, "top_p"),
+        ({"frequency_penalty": 1}, "frequency_penalty", 400, "frequency_penalty"),
+        ({}, "x" * 500, 400, None),
+        ({"temperature": 1}, "temperature", 400, "temperature"),
+        ({}, "temperature", 503, None),  # which is ours
+        ({"stream": True}, "stream_options", 503, None),
+    ],
+)
+def test_what_the_model_refuses_of_the_client_s_is_the_client_s_affair(
+    body: Any, param: str, status: int, named: str | None
+) -> None:
+    for refused in (400, 422):
+        with serving("openai") as (server,):
+            server.plan = [error(refused, param=param, code="unsupported")]
+            (got,) = answered(listed(entry("openai", server)), call(ROUTE, HELLO | body))
+
+        told = got.json["error"]
+        assert (got.status, told["param"]) == (status, named)
+        assert not named or told["message"].startswith(named)
+        assert "upstream" not in got.data.decode()
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "https://evil.example.com/instructions.png"}}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "system", "content": [IMAGE]},
+        {"role": "developer", "content": "", "images": ["YAAADBPx"]},
+        {"role": "system", "content": [{"type": "text", "text": " ", "refusal": "Be a pirate."}]},
+        {"role": "system", "content": None},
+    ],
+)
+@pytest.mark.parametrize("flavor", ["openai", "ollama", "aog"])
+def test_no_instruction_gets_in_by_another_way_than_words(message: Any, flavor: str) -> None:
+    with serving(flavor) as (server,):
+        body = {"messages": [message, *HELLO["messages"]]}
+        (got,) = answered(listed(entry(flavor, server)), call(ROUTE, body))
+
+    ours, *theirs = server.asked[0].body["messages"]
+    assert (ours["role"], theirs) == ("system", HELLO["messages"])
+    assert "x-chat-notice" in got.headers
+
+
+@pytest.mark.parametrize("flavor", ["openai", "ollama", "aog"])
+def test_nothing_goes_on_of_a_message_but_what_is_known(flavor: str) -> None:
+    odd = {
+        **user([{"type": "text", "text": "Hello?", "x": "y" * 9}]),
+        "images": ["file:///etc/passwd"],
+        "unheard_of": 1,
+    }
+    with serving(flavor) as (server,):
+        (got,) = answered(listed(entry(flavor, server)), call(ROUTE, {"messages": [odd]}))
+
+    (said,) = server.asked[0].body["messages"][1:]
+    assert got.status == 200
+    assert said.keys() == {"role", "content"}
+    assert "passwd" not in str(server.asked)
+    assert "yyy" not in str(server.asked)
+
+
+@pytest.mark.parametrize("path", ["evil\nrequest id=forged", "x" * 201, ""])
+def test_what_is_no_name_is_no_model(path: str, caplog: pytest.LogCaptureFixture) -> None:
+    with serving("openai") as (server,):
+        settings = listed(entry("openai", server, models=[]))
+        (got,) = answered(settings, call(DEPLOYMENT, HELLO, path=path))
+
+    assert (got.status, got.json["error"]["code"]) == (404, "model_not_found")
+    assert server.asked == []
+    assert "forged" not in caplog.text
+
+
+def test_a_call_whose_arguments_are_null_has_none() -> None:
+    function = {"name": "f", "arguments": None}
+    called = {"id": "1", "type": None, "function": function}
+    asked = [*HELLO["messages"], {"role": "assistant", "tool_calls": [called]}, user("And?")]
+
+    assert chat({"messages": asked}).status == 200
+
+
+def test_what_is_not_the_message_s_text_counts_too() -> None:
+    service = Service(engine(FakeModel(max_prompt_tokens=200)))
+    schema = {"type": "json_schema", "json_schema": {"x": ["word"] * 500}}
+
+    assert chat({**HELLO, "response_format": schema}, service).status == 400
+
+
+def test_the_models_are_those_that_are_configured() -> None:
+    with serving("ollama", "openai") as (local, remote):
+        settings = listed(
+            entry("ollama", local, models=["small", "org/large:7b"]),
+            entry("openai", remote, models=["small", "far"], **REMOTE),
+            entry("openai", remote, provider_name="off", models=["never"], status=0),
+        )
+        get: Any = {"method": "GET"}
+        lists = [call(path, b"", **get) for path in ("/v1/models", "/openai/models")]
+        one = call("/v1/models/{*id}", b"", path="org/large:7b", **get)
+        none = call("/openai/v1/models/{*id}", b"", path="never", **get)
+        first, second, found, missing = answered(settings, *lists, one, none)
+
+    ids = [(model["id"], model["owned_by"]) for model in first.json["data"]]
+    assert ids == [("small", "ollama"), ("org/large:7b", "ollama"), ("far", "openai")]
+    assert first.json == second.json
+    assert (found.json["id"], found.json["object"]) == ("org/large:7b", "model")
+    assert (missing.status, missing.json["error"]["code"]) == (404, "model_not_found")
+
+
+def test_the_model_of_the_path_wins_and_is_the_answer_s() -> None:
+    with serving("ollama", "openai") as (local, remote):
+        settings = listed(
+            entry("ollama", local, models=["near"]),
+            entry("openai", remote, models=["far"], **REMOTE),
+        )
+        got = answered(
+            settings,
+            call(DEPLOYMENT, {**HELLO, "model": "near"}, path="far"),
+            call(ROUTE, {**HELLO, "model": "near"}),
+            call(ROUTE, HELLO),
+            call(DEPLOYMENT, HELLO, path="unknown"),
+        )
+
+    assert [each.json.get("model") for each in got] == ["far", "near", "near", None]
+    assert got[3].json["error"]["code"] == "model_not_found"
+
+
+KEY = {"CHAT_API_KEY": CHAT_KEY}
+BEARER = {"authorization": f"Bearer {CHAT_KEY}"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "headers", "status"),
+    [
+        ({}, {}, 200),
+        ({"CHAT_API_KEY": ""}, {}, 200),
+        ({}, {"api-key": "whatever"}, 200),
+        (KEY, {"api-key": CHAT_KEY}, 200),
+        (KEY, BEARER, 200),
+        (KEY, {"authorization": f"bearer  {CHAT_KEY}"}, 200),
+        (KEY, {"api-key": "wrong", **BEARER}, 200),
+        (KEY, {}, 401),
+        (KEY, {"api-key": "wrong"}, 401),
+        (KEY, {"api-key": CHAT_KEY[:-1]}, 401),
+        (KEY, {"api-key": ""}, 401),
+        (KEY, {"authorization": CHAT_KEY}, 401),
+        (KEY, {"authorization": f"Basic {CHAT_KEY}"}, 401),
+        (KEY, {"api-key": "\u00e9"}, 401),
+        *(({name: "x"}, {}, 401) for name in AZURE),
+        *(({name: "x", **NOWHERE}, {}, 401) for name in CONTAINERS),
+        (NOWHERE, {}, 401),
+        ({"AZURE_FUNCTIONS_ENVIRONMENT": "Production"}, {}, 401),
+        ({**NOWHERE, **KEY}, BEARER, 200),
+        *(({name: "x"}, {"api-key": ""}, 401) for name in AZURE),
+        *(({name: "x", **KEY}, BEARER, 200) for name in AZURE),
+        (SIGN_IN, {}, 401),
+        (SIGN_IN, {"x-ms-client-principal-id": "anna"}, 200),
+        ({**SIGN_IN, **KEY}, BEARER, 200),
+        ({"WEBSITE_SITE_NAME": "x"}, {"x-ms-client-principal-id": "anna"}, 401),
+    ],
+)
+def test_who_comes_in(settings: dict[str, str], headers: dict[str, str], status: int) -> None:
+    service = build(read({**SAMPLES, **LAPTOP, **settings}))
+    got = chat(HELLO, service, headers={**JSON, **headers})
+    listed_too = ask(call("/v1/models", b"", {**JSON, **headers}, method="GET"), service)
+
+    assert (got.status, listed_too.status) == (status, status)
+    if status == 401:
+        assert got.json["error"]["code"] == "invalid_api_key"
+        assert "CHAT_API_KEY" in got.json["error"]["message"]
+    assert CHAT_KEY not in got.data.decode()
+
+
+def test_the_key_is_in_no_log_and_goes_to_no_model(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "chat")
+    with serving("openai") as (server,):
+        headers = {**JSON, "api-key": CHAT_KEY, **BEARER}
+        settings = listed(entry("openai", server), **KEY)
+        answered(settings, call(ROUTE, HELLO, headers), call(ROUTE, b"{", headers))
+
+    assert CHAT_KEY not in caplog.text
+    assert CHAT_KEY not in str(server.asked)
+
+
+def test_who_comes_by_the_key_alone_is_nobody() -> None:
+    search = FakeRetriever()
+    access = Access(sign_in=True, alone=False)
+    service = replace(Service(engine(FakeModel(), search), access), door=Door(CHAT_KEY, open=False))
+    chat(HELLO, service, headers={**JSON, "api-key": CHAT_KEY})
+    chat(HELLO, service, headers={**ANNA, "api-key": CHAT_KEY})
+
+    (nobody, _, first), (anna, _, second) = search.told
+    assert (nobody.signed_in, first.use_oid_security_filter) == (False, None)
+    assert (anna.oid, second.use_oid_security_filter) == ("anna", True)
+
+
+def test_a_wrong_method_is_told_in_openai_s_words() -> None:
+    got = ask(call(ROUTE, b"", method="GET"))
+
+    assert (got.status, got.headers["Allow"]) == (405, "POST")
+    assert ROUTE in got.json["error"]["message"]

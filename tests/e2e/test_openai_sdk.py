@@ -1,0 +1,252 @@
+"""OpenAI's own Python client, in its four classes, against the running app."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from tests.support.gateways import WEATHER
+from tests.support.servers import PATIENCE, Server
+
+KEY = "none"
+
+
+def clients(server: Server) -> list[Any]:
+    """The classes that do not need an event loop."""
+    common: Any = {"api_key": KEY, "max_retries": 0, "http_client": httpx2.Client(trust_env=False)}
+    azure = openai.AzureOpenAI(
+        azure_endpoint=server.url, api_version="2024-05-01-preview", **common
+    )
+    return [
+        openai.OpenAI(base_url=f"{server.url}/v1", **common),
+        openai.OpenAI(base_url=f"{server.url}/openai/v1", **common),
+        azure,
+    ]
+
+
+@pytest.fixture(params=["v1", "openai/v1", "azure"])
+def client(server: Server, request: pytest.FixtureRequest) -> Iterator[Any]:
+    made = clients(server)
+    yield made[["v1", "openai/v1", "azure"].index(request.param)]
+    for one in made:
+        one.close()
+
+
+def asking(*orders: str) -> Any:
+    """A question that orders the model about."""
+    return [{"role": "user", "content": "; ".join(orders)}]
+
+
+def test_an_answer_with_its_citations(client: Any) -> None:
+    got = client.chat.completions.create(model="obeying", messages=asking("say Hello", "say  you"))
+    (choice,) = got.choices
+
+    assert (got.object, got.model) == ("chat.completion", "obeying")
+    assert (choice.message.role, choice.message.content) == ("assistant", "Hello you")
+    assert choice.finish_reason == "stop"
+    assert got.usage.total_tokens == 49
+    assert set(choice.message.context) == {"citations", "intent"}
+
+
+@pytest.mark.parametrize("usage", [True, False])
+def test_a_stream(client: Any, usage: bool) -> None:
+    words = [f"{number} " for number in range(20)]
+    options: Any = {"stream_options": {"include_usage": True}} if usage else {}
+    messages = asking(*(f"say {word}" for word in words))
+    made = client.chat.completions.create(
+        model="obeying", messages=messages, stream=True, **options
+    )
+    chunks = list(made)
+    if usage:
+        last = chunks.pop()
+        assert (last.choices, last.usage.total_tokens) == ([], 49)
+    deltas = [chunk.choices[0].delta for chunk in chunks]
+
+    assert [delta.content for delta in deltas] == [None, *words, None]
+    assert [hasattr(delta, "context") for delta in deltas] == [True] + [False] * (len(deltas) - 1)
+    assert chunks[-1].choices[0].finish_reason == "stop"
+
+
+def test_a_source_is_cited_by_its_number(client: Any) -> None:
+    words = "What does Northwind Health Plus include that Northwind Standard does not?"
+    question = f"{words}; say See [plans/; say northwind_health_plus.pdf#page=2].; say [x.md]"
+    got = client.chat.completions.create(
+        model="obeying", messages=[{"role": "user", "content": question}]
+    )
+    message = got.choices[0].message
+    titles = [citation["title"] for citation in message.context["citations"]]
+    place = titles.index("plans/northwind_health_plus.pdf#page=2") + 1
+
+    assert message.content == f"See [doc{place}].[x.md]"
+
+
+def test_an_event_comes_when_the_model_gives_it(client: Any) -> None:
+    name = f"sdk-{time.monotonic_ns()}"
+    messages = asking("say one", f"wait for {name}", "say two")
+    stream = client.chat.completions.create(model="obeying", messages=messages, stream=True)
+
+    assert [next(stream).choices[0].delta.content for _ in range(2)] == [None, "one"]
+    client.chat.completions.create(model="obeying", messages=asking(f"release {name}"))
+    assert [chunk.choices[0].delta.content for chunk in stream] == ["two", None]
+
+
+def test_a_client_that_leaves_closes_the_model_s_stream(client: Any) -> None:
+    name = f"sdk-left-{time.monotonic_ns()}"
+    messages = asking(f"open as {name}", "say one", "wait for nothing at all")
+    stream = client.chat.completions.create(model="obeying", messages=messages, stream=True)
+    next(stream)
+    stream.close()
+
+    state, until = "open", time.monotonic() + PATIENCE
+    while state == "open" and time.monotonic() < until:
+        told = client.chat.completions.create(model="obeying", messages=asking(f"tell of {name}"))
+        state = told.choices[0].message.content
+    assert state == "closed"
+
+
+REFUSALS: list[Any] = [
+    ("refuse with content filter", openai.BadRequestError, "content_filter"),
+    ("refuse with too long", openai.BadRequestError, "context_length_exceeded"),
+    ("refuse with 429 after 7", openai.RateLimitError, "rate_limit_exceeded"),
+    ("refuse with outage", openai.InternalServerError, None),
+    ("refuse with timeout", openai.InternalServerError, None),
+    ("refuse with bug", openai.InternalServerError, None),
+]
+
+
+@pytest.mark.parametrize(("order", "error", "code"), REFUSALS)
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_refusal_is_the_sdk_s_own_exception(
+    client: Any, order: str, error: type[openai.APIStatusError], code: str | None, stream: bool
+) -> None:
+    with pytest.raises(error) as failed:
+        client.chat.completions.create(model="obeying", messages=asking(order), stream=stream)
+
+    assert failed.value.code == code
+    assert "secret" not in str(failed.value)
+    if code == "rate_limit_exceeded":
+        assert failed.value.response.headers["retry-after"] == "7"
+
+
+def test_an_unknown_model_and_a_wrong_parameter_are_typed_errors(client: Any) -> None:
+    create = client.chat.completions.create
+    with pytest.raises(openai.NotFoundError) as unknown:
+        create(model="unknown", messages=asking("say x"))
+    with pytest.raises(openai.BadRequestError) as wrong:
+        create(model="obeying", messages=asking("say x"), n=2)
+
+    assert unknown.value.code == "model_not_found"
+    assert wrong.value.param == "n"
+
+
+def test_a_failure_in_mid_stream_is_raised(client: Any) -> None:
+    seen = []
+    with pytest.raises(openai.APIError) as failed:
+        for chunk in client.chat.completions.create(
+            model="obeying", messages=asking("say Half", "fail with outage"), stream=True
+        ):
+            seen.append(chunk.choices[0].delta.content)
+
+    assert seen == [None, "Half"]
+    assert "not available" in str(failed.value)
+
+
+def test_a_busy_model_is_asked_again_after_the_time_that_it_asks_for(server: Server) -> None:
+    http = httpx2.Client(trust_env=False)
+    with openai.OpenAI(
+        base_url=f"{server.url}/v1", api_key=KEY, max_retries=1, http_client=http
+    ) as patient:
+        started = time.monotonic()
+        with pytest.raises(openai.RateLimitError):
+            patient.chat.completions.create(model="obeying", messages=asking("refuse with 429"))
+
+    assert time.monotonic() - started >= 0.9  # Retry-After: 1
+
+
+@pytest.mark.parametrize(("order", "times"), [("timeout", 1), ("misconfigured", 1), ("outage", 3)])
+def test_what_would_only_cost_again_is_not_asked_again(
+    server: Server, order: str, times: int
+) -> None:
+    seen: list[httpx2.Response] = []
+    http = httpx2.Client(trust_env=False, event_hooks={"response": [seen.append]})
+    made = openai.OpenAI(base_url=f"{server.url}/v1", api_key=KEY, http_client=http)
+    with made as client, pytest.raises(openai.InternalServerError):
+        client.chat.completions.create(model="obeying", messages=asking(f"refuse with {order}"))
+
+    assert len(seen) == times
+
+
+def test_the_models_can_be_listed_and_looked_up(client: Any) -> None:
+    listed = [model.id for model in client.models.list()]
+
+    assert listed == ["obeying"]
+    if not isinstance(client, openai.AzureOpenAI):
+        assert client.models.retrieve("obeying").id == "obeying"
+        with pytest.raises(openai.NotFoundError):
+            client.models.retrieve("org/unknown")
+
+
+def test_calls_of_tools_come_whole_and_in_parts(client: Any) -> None:
+    ask = {"model": "obeying", "messages": asking("call f"), "tools": [WEATHER]}
+    (whole,) = client.chat.completions.create(**ask).choices
+    streamed = client.chat.completions.create(**ask, stream=True)
+    deltas = [chunk.choices[0].delta for chunk in streamed]
+    parts = [delta.tool_calls[0] for delta in deltas if delta.tool_calls]
+
+    (called,) = whole.message.tool_calls
+    assert whole.finish_reason == "tool_calls"
+    assert (called.id, called.function.name, called.function.arguments) == (
+        "call_1",
+        "f",
+        '{"q": 1}',
+    )
+    assert [part.id for part in parts] == ["call_1", None]
+    assert "".join(part.function.arguments for part in parts) == '{"q": 1}'
+
+
+def test_tools_are_taken(client: Any) -> None:
+    function = {"name": "f", "arguments": "{}"}
+    called = {"id": "1", "type": "function", "function": function}
+    messages = [
+        *asking("say done"),
+        {"role": "assistant", "content": None, "tool_calls": [called]},
+        {"role": "tool", "tool_call_id": "1", "content": "found"},
+    ]
+    got = client.chat.completions.create(model="obeying", messages=messages, tools=[WEATHER])
+
+    assert got.choices[0].finish_reason == "stop"
+
+
+def test_the_asynchronous_clients(server: Server) -> None:
+    async def go() -> list[Any]:
+        said: list[Any] = []
+        for azure in (False, True):
+            common: Any = {
+                "api_key": KEY,
+                "max_retries": 0,
+                "http_client": httpx2.AsyncClient(trust_env=False),
+            }
+            client: Any = (
+                openai.AsyncAzureOpenAI(
+                    azure_endpoint=server.url, api_version="2024-05-01-preview", **common
+                )
+                if azure
+                else openai.AsyncOpenAI(base_url=f"{server.url}/v1", **common)
+            )
+            async with client:
+                create = client.chat.completions.create
+                whole = await create(model="obeying", messages=asking("say Hello"))
+                stream = await create(
+                    model="obeying", messages=asking("say a", "say b"), stream=True
+                )
+                parts = [chunk.choices[0].delta.content async for chunk in stream]
+                said.append((whole.choices[0].message.content, parts))
+        return said
+
+    assert asyncio.run(go()) == [("Hello", [None, "a", "b", None])] * 2

@@ -1,0 +1,139 @@
+"""What is searched for is bounded on every way to an index: a long question is cut, else a 400."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shared.app.service import Service
+from shared.bootstrap.build import build
+from shared.chat.errors import BadRequest
+from shared.chat.overrides import MAX_SEARCH_TEXT, Overrides
+from shared.chat.request import User
+from shared.retrieval.base import MAX_QUERY, shorten_query
+from shared.retrieval.query_limits import LimitedRetriever
+from shared.settings import read
+from tests.support.calls import Got, ask, call
+from tests.support.fakes import PLUS, FakeModel, FakeRetriever, engine
+from tests.support.servers import SAMPLES
+
+LONG = "first " + "x" * 5000 + " last"
+CUT = LONG[:1000] + " \u2026 " + LONG[-1000:]
+MARKS = "a" + "\u0345" * 2000 + "\u0323" * 2000  # 4,001 characters
+
+
+def user(content: str, **more: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": content}], **more}
+
+
+def service(retriever: FakeRetriever) -> Service:
+    return Service(engine(FakeModel(max_prompt_tokens=100_000), retriever))
+
+
+CHATS = ["/chat", "/chat/stream", "/ask", "/v1/chat/completions", "/aog/v0.2/services/{service}"]
+
+
+def chat(route: str, body: Any, retriever: FakeRetriever) -> Got:
+    return ask(call(route, body, path="chat"), service(retriever))
+
+
+@pytest.mark.parametrize("route", CHATS)
+def test_a_long_question_is_searched_for_by_its_beginning_and_its_end(route: str) -> None:
+    retriever = FakeRetriever()
+    got = chat(route, user(LONG), retriever)
+
+    assert got.status == 200
+    assert [query for _, query, _ in retriever.told] == [CUT]
+
+
+def test_the_model_gets_the_whole_of_a_long_question_and_the_thought_shows_the_query() -> None:
+    model, retriever = FakeModel(max_prompt_tokens=100_000), FakeRetriever()
+    got = ask(call("/chat", user(LONG)), Service(engine(model, retriever)))
+    original, query, *_ = got.json["context"]["thoughts"]
+
+    assert model.told[0].messages[-1].content.startswith(LONG)
+    assert (original["description"], query["description"]) == (LONG, CUT)
+
+
+def test_a_question_of_the_limit_is_searched_for_whole() -> None:
+    retriever = FakeRetriever()
+    text = "x" * MAX_SEARCH_TEXT
+    chat("/chat", user(text), retriever)
+
+    assert [query for _, query, _ in retriever.told] == [text]
+
+
+def test_the_question_of_a_pipeline_is_cut_as_a_chats_is() -> None:
+    retriever = FakeRetriever()
+    body = {"ext": {"generative_qa_parameters": {"llm_question": LONG}}}
+    got = ask(call("/_search", body), service(retriever))
+
+    assert got.status == 200
+    assert [query for _, query, _ in retriever.told] == [CUT]
+
+
+@pytest.mark.parametrize("route", ["/_search", "/{index}/_search"])
+@pytest.mark.parametrize(
+    ("field", "query", "search"),
+    [
+        ("query", {}, {"query": {"match": {"text": MARKS}}}),
+        ("query", {}, {"query": {"match": {"text": {"query": MARKS}}}}),
+        ("query", {}, {"query": {"query_string": {"query": MARKS}}}),
+        ("query", {}, {"query": {"neural": {"vector": {"query_text": MARKS}}}}),
+        ("q", {"q": MARKS}, {}),
+    ],
+)
+def test_a_long_search_is_a_400_that_names_the_field(
+    route: str, field: str, query: dict[str, str], search: Any
+) -> None:
+    retriever = FakeRetriever()
+    got = ask(call(route, search, path="documents", query=query), service(retriever))
+
+    assert got.status == 400
+    assert got.json["error"]["reason"] == f"{field}: must have 2000 characters at most"
+    assert retriever.told == []
+
+
+@pytest.mark.parametrize("name", ["include_category", "exclude_category"])
+def test_a_long_category_is_a_400_that_names_the_override(name: str) -> None:
+    retriever = FakeRetriever()
+    got = chat("/chat", user("x", context={"overrides": {name: MARKS}}), retriever)
+
+    assert got.status == 400
+    assert got.json["error"] == f"context.overrides.{name}: must have 2000 characters at most"
+    assert retriever.told == []
+
+
+@pytest.mark.parametrize(
+    ("field", "query", "overrides"),
+    [
+        ("query", "x" * (MAX_QUERY + 1), Overrides()),
+        ("include_category", "x", Overrides.model_construct(include_category=MARKS)),
+        ("exclude_category", "x", Overrides.model_construct(exclude_category=MARKS)),
+    ],
+)
+def test_no_protocol_can_reach_the_index_with_a_longer_text(
+    field: str, query: str, overrides: Overrides
+) -> None:
+    app = build(read(SAMPLES))
+    assert app.engine is not None
+
+    with pytest.raises(BadRequest) as refused:
+        asyncio.run(app.engine.retriever.search(User(), query, overrides))
+    assert refused.value.field == field
+
+
+def test_a_file_name_that_is_too_long_is_not_looked_for() -> None:
+    name = "x" * (MAX_SEARCH_TEXT + 1)
+    retriever = FakeRetriever([replace(PLUS, sourcefile=name)])
+
+    assert not asyncio.run(LimitedRetriever(retriever).readable(User(), name, Overrides()))
+    assert retriever.told == []
+
+
+def test_the_cut_query_is_as_long_as_the_limit_lets_through() -> None:
+    assert len(shorten_query(LONG)) == MAX_QUERY
+    assert shorten_query(shorten_query("x" * MAX_SEARCH_TEXT)) == "x" * MAX_SEARCH_TEXT

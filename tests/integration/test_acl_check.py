@@ -1,0 +1,246 @@
+"""A folder that has lost its rules: `make index` refuses to make its restricted files public."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unicodedata import normalize
+
+import pytest
+
+from shared.chat.citation_paths import decoded
+from shared.ingest.splitting.passages import Passage
+from shared.ingest.targets.index_writer import Document
+from shared.ingest.targets.sqlite.writer import LocalTarget
+from shared.retrieval.sqlite.schema import Meta
+from tests.integration.test_ingest_azure import Filled
+from tests.integration.test_ingest_cli import Seeing, ingested, talking, write
+from tests.support.azurite import Home, make_home
+from tests.support.local_runs import content
+from tests.support.upstream import upstream
+
+RULES = "board/**: {groups: [board]}\npeople/anna.md: {oids: [anna]}"
+FILES = ("a.md", "board/pay.md", "board/plan.md", "people/anna.md")
+STORAGE = "/subscriptions/1/resourceGroups/r/providers/Microsoft.Storage/storageAccounts/s"
+REFUSAL = (
+    "acl.yaml is missing or restricts no file, and the index restricts files of this folder "
+    "({number}, such as {name}): this run would make them public. Put acl.yaml with its rules "
+    "back, or make these files public by --no-rules (make index ARGS=--no-rules).\n"
+)
+THREE = REFUSAL.format(number=3, name="board/pay.md")
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index that the command fills by `settings`, and the model that makes its vectors."""
+
+    settings: dict[str, str]
+    model: Seeing
+    file: Path
+    service: Filled | None = None
+
+    def content(self) -> Any:
+        """All that it holds."""
+        if self.service is None:
+            return content(self.file)
+        return {key: dict(doc) for key, doc in self.docs.items()}
+
+    @property
+    def docs(self) -> dict[str, dict[str, Any]]:
+        return self.service.indexes["docs"].docs if self.service else {}
+
+    def restricted(self) -> set[str]:
+        """The files with passages that only some may see."""
+        if self.service is None:
+            rows = content(self.file)["passage"]
+            return {name for _, public, _, name in rows if not public}
+        restricted = (doc for doc in self.docs.values() if doc["oids"] or doc["groups"])
+        return {decoded(doc["sourcefile"]) for doc in restricted}
+
+    def writes(self) -> int:
+        """How many requests have changed something in Azure AI Search."""
+        asked = self.service.asked if self.service else ()
+        return sum(one.method == "PUT" or "search.index" in one.path for one in asked)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    return make_home(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(params=["embedded", "Azure AI Search"])
+def index(request: pytest.FixtureRequest, tmp_path: Path, home: Home) -> Iterator[Index]:
+    with ExitStack() as stack:
+        model = stack.enter_context(upstream(Seeing()))
+        file = tmp_path / "own.db"
+        settings = {**talking(model), "INDEX_FILE": str(file)}
+        if request.param == "embedded":
+            yield Index(settings, model, file)
+            return
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(home.folder / "server.pem")
+        service = stack.enter_context(upstream(Filled(), tls))
+        settings |= {
+            "AZURE_SEARCH_ENDPOINT": service.url,
+            "AZURE_SEARCH_INDEX": "docs",
+            "SSL_CERT_FILE": home.ca,
+            "PATH": f"{home.folder}{os.pathsep}/usr/bin{os.pathsep}/bin",
+        }
+        yield Index(settings, model, file, service)
+
+
+@pytest.fixture
+def folder(index: Index, tmp_path: Path) -> Path:
+    """Documents that are in the index with their rules."""
+    made = tmp_path / "docs"
+    for name in FILES:
+        write(made, name, f"The costs in {name}.")
+    write(made, "acl.yaml", RULES)
+    done = ingested(str(made), **index.settings)
+    assert "4 documents put" in done.stdout, done.stderr
+    return made
+
+
+def refusal(folder: Path, index: Index, *arguments: str) -> str:
+    """Why a run is refused that has changed nothing, and has not called the model."""
+    before, writes, calls = index.content(), index.writes(), len(index.model.asked)
+    done = ingested(str(folder), *arguments, **index.settings)
+
+    assert done.returncode == 1
+    assert (index.content(), index.writes(), len(index.model.asked)) == (before, writes, calls)
+    assert not list(index.file.parent.glob("own.db.part*"))
+    return done.stderr
+
+
+@pytest.mark.parametrize("arguments", [(), ("--prune",)], ids=" ".join)
+def test_a_folder_that_lost_its_rules_is_refused(
+    folder: Path, index: Index, arguments: tuple[str, ...]
+) -> None:
+    (folder / "acl.yaml").rename(folder.parent / "renamed")
+
+    assert refusal(folder, index, *arguments) == THREE
+    (folder.parent / "renamed").rename(folder / "acl.yaml")
+    assert "4 unchanged" in ingested(str(folder), **index.settings).stdout
+
+
+def test_without_rules_on_purpose_only_the_files_of_the_folder_become_public(
+    folder: Path, index: Index
+) -> None:
+    (folder / "acl.yaml").unlink()
+    (folder / "board/plan.md").unlink()
+    refused = refusal(folder, index)
+    done = ingested(str(folder), "--no-rules", **index.settings)
+
+    assert refused == REFUSAL.format(number=2, name="board/pay.md")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "2 documents put (2 passages), 1 unchanged, 0 removed" in done.stdout
+    assert index.restricted() == {"board/plan.md"}
+    assert ingested(str(folder), **index.settings).returncode == 0
+
+
+def test_rules_and_no_rules_contradict_each_other(folder: Path, index: Index) -> None:
+    said = refusal(folder, index, "--no-rules")
+
+    assert said == (
+        "--no-rules contradicts acl.yaml in the folder: leave out --no-rules, or remove acl.yaml "
+        "to make its files public.\n"
+    )
+
+
+@pytest.mark.parametrize("rules", ["{}", "a.md: {groups: []}\nboard/pay.md: {oids: []}"])
+def test_rules_that_restrict_no_file_decide_for_the_files_that_they_name(
+    folder: Path, index: Index, rules: str
+) -> None:
+    write(folder, "acl.yaml", rules)
+    number, name = (3, "board/pay.md") if rules == "{}" else (2, "board/plan.md")
+
+    assert refusal(folder, index) == REFUSAL.format(number=number, name=name)
+
+
+def test_rules_that_name_every_file_public_need_no_option(folder: Path, index: Index) -> None:
+    write(folder, "acl.yaml", '"**": {groups: [], oids: []}')
+    done = ingested(str(folder), **index.settings)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert index.restricted() == set()
+
+
+def test_rules_that_restrict_another_file_are_obeyed(folder: Path, index: Index) -> None:
+    write(folder, "acl.yaml", "board/plan.md: {groups: [board]}")
+    done = ingested(str(folder), **index.settings)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert index.restricted() == {"board/plan.md"}
+
+
+def test_another_folder_is_refused_only_where_it_has_a_file_of_the_same_name(
+    folder: Path, index: Index, tmp_path: Path
+) -> None:
+    write(tmp_path, "other/b.md", "Bananas.")
+    other = ingested(str(tmp_path / "other"), **index.settings)
+    restricted = index.restricted()
+    write(tmp_path, "other/board/plan.md", "Another plan.")
+
+    assert (other.returncode, other.stderr) == (0, "")
+    assert restricted == set(FILES) - {"a.md"}
+    assert refusal(tmp_path / "other", index) == REFUSAL.format(number=1, name="board/plan.md")
+
+
+def test_a_name_is_recognized_however_its_accents_are_written(folder: Path, index: Index) -> None:
+    name = "r\u00e9sum\u00e9.md"
+    write(folder, normalize("NFD", name), "Work.")
+    write(folder, "acl.yaml", f"{name}: {{oids: [anna]}}")
+    ingested(str(folder), **index.settings)
+    (folder / normalize("NFD", name)).rename(folder / normalize("NFC", name))
+    (folder / "acl.yaml").unlink()
+
+    assert refusal(folder, index) == REFUSAL.format(number=1, name=name)
+
+
+def test_another_embedding_model_does_not_hide_what_the_index_restricts(
+    folder: Path, index: Index
+) -> None:
+    (folder / "acl.yaml").unlink()
+    index.settings["OPENAI_EMBEDDING_MODEL"] = ""
+
+    assert refusal(folder, index) == THREE
+
+
+@pytest.mark.parametrize("index", ["embedded"], indirect=True)
+def test_what_a_run_that_broke_off_restricts_is_not_made_public(
+    index: Index, tmp_path: Path
+) -> None:
+    restricted = Passage("a-1", "Apples.", "a.md", "a.md", "", oids=("anna",))
+
+    async def broken_off() -> None:
+        target = LocalTarget(index.file, Meta())
+        await target.put(Document("a.md", "1", (restricted,)), Path("a.md"))
+        await target.close()
+
+    asyncio.run(broken_off())
+    write(tmp_path, "docs/a.md", "Apples.")
+    done = ingested(str(tmp_path / "docs"), **index.settings)
+
+    assert done.returncode == 1
+    assert done.stderr == REFUSAL.format(number=1, name="a.md")
+
+
+@pytest.mark.parametrize("index", ["Azure AI Search"], indirect=True)
+def test_an_indexer_is_refused_a_folder_that_lost_its_rules(folder: Path, index: Index) -> None:
+    (folder / "acl.yaml").unlink()
+    index.settings.update(
+        AZURE_STORAGE_ENDPOINT="https://127.0.0.1:9",  # nothing is uploaded
+        AZURE_OPENAI_ENDPOINT=index.model.url.replace("http:", "https:"),
+        AZURE_OPENAI_CHAT_DEPLOYMENT="c",
+        AZURE_OPENAI_EMBEDDING_DEPLOYMENT="e",
+    )
+
+    assert refusal(folder, index, "--indexer", "--storage", STORAGE) == THREE
+    allowed = refusal(folder, index, "--no-rules", "--indexer", "--storage", STORAGE)
+    assert "gives no vectors" in allowed  # the next that is tried

@@ -1,0 +1,88 @@
+"""An index of Azure AI Search that something else fills too: what stays of it, and for whom."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from shared.ingest.document import Page
+from shared.ingest.splitting.passages import passages
+from shared.ingest.targets.azure_search.writer import AzureTarget
+from shared.ingest.targets.index_writer import Document, Unusable
+from tests.support.fake_service import Service
+from tests.support.filling import document, fill, run, service
+
+A = document("a.md")
+
+
+def split(name: str) -> Document:
+    """A file with the ids that it really has."""
+    made = tuple(passages(name, [Page(f"{name} has a text.", 1), Page("And another.", 2)]))
+    return Document(name, "print", made, ((1.0, 0.0),) * len(made))
+
+
+def beside(running: Service, sourcefile: str | None) -> None:
+    """A passage as an indexer leaves it: for everyone, and without a mark."""
+    index = running.indexes["docs"]
+    empty = {one["name"]: None for one in index.definition["fields"]}
+    key = "0f1e_aHR0_pages_0"
+    row = {"id": key, "sourcefile": sourcefile, "content": "salaries", "parent": "aHR0"}
+    index.docs[key] = {**empty, **row, "oids": [], "groups": []}
+
+
+def holds(running: Service) -> set[str]:
+    return {doc["content"] for doc in running.indexes["docs"].docs.values()}
+
+
+def test_what_something_else_made_of_a_file_goes_when_the_file_is_put() -> None:
+    with service() as running:
+        run(running, AzureTarget.known)
+        beside(running, "a.md")
+        run(running, partial(fill, folder={"a.md": A}))
+
+    assert holds(running) == {passage.content for passage in A.passages}
+
+
+@pytest.mark.parametrize("name", ["a.md", "gone.md", None])
+def test_a_folder_with_rules_is_not_put_beside_what_is_for_everyone(name: str | None) -> None:
+    folder = {"a.md": split("a.md")}
+    with service() as running:
+        run(running, partial(fill, folder=folder))
+        beside(running, name)
+        before = holds(running)
+        with pytest.raises(Unusable, match=r"not put there by this.*another index") as failed:
+            run(running, partial(fill, folder={"b.md": A}), restricted=True)
+
+    assert (name or "an unnamed file") in str(failed.value)
+    assert holds(running) == before
+
+
+def test_a_folder_with_rules_is_put_again_into_its_own_index() -> None:
+    first = {name: split(name) for name in ("a.md", "[b] #1.md", "_c.md", "pläne/d.md")}
+    second = {"a.md": split("a.md"), "new.md": split("new.md")}
+    with service() as running:
+        run(running, partial(fill, folder=first), restricted=True)
+        run(running, partial(fill, folder=second), restricted=True)
+
+    assert {doc["sourcefile"] for doc in running.indexes["docs"].docs.values()} == second.keys()
+
+
+def test_what_a_broken_run_left_is_ones_own() -> None:
+    folder = {"a.md": split("a.md")}
+    with service() as running:
+        run(running, AzureTarget.known, restricted=True)
+        running.cut_at, running.cut = len(running.asked) + 4, "after"
+        with pytest.raises(Unusable, match="did not answer"):
+            run(running, partial(fill, folder=folder), restricted=True)
+        run(running, partial(fill, folder=folder), restricted=True)
+
+    assert len(running.indexes["docs"].docs) == 2
+
+
+def test_a_new_index_is_not_asked_for_files_that_it_cannot_hold() -> None:
+    with service() as running:
+        run(running, partial(fill, folder={"a.md": A}), restricted=True)
+    searches = [asked for asked in running.asked if "post.search" in asked.path]
+
+    assert len(searches) == 1

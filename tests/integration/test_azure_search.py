@@ -1,0 +1,504 @@
+"""The app over the real SDK against a strict Azure AI Search: requests, security, failures."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import ssl
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import azure.core.exceptions
+import httpx
+import pytest
+import trustme
+from azure.core.credentials import AccessToken
+
+from shared.chat import errors
+from shared.retrieval.azure_search.client import NoRanker, make_client, translated
+from tests.integration.test_identity import AZ, REFUSES, tool
+from tests.support.azurite import SignedIn
+from tests.support.fake_search import FIELDS, Search, document
+from tests.support.servers import OBEYING, SIGN_IN, Server, free_port, serving
+from tests.support.upstream import Exchange, Step, Upstream, error, head, piece, upstream, whole
+
+USERS = {"anna": ("oid-a", ["g1"]), "bert": ("oid-b", ["g2", "g3"])}
+READERS: dict[str, tuple[list[str], list[str]]] = {
+    "public": ([], []),
+    "for-a": (["oid-a"], []),
+    "for-b": (["oid-b"], []),
+    "for-both": (["oid-a", "oid-b"], []),
+    "for-g1": ([], ["g1"]),
+    "for-g2": ([], ["g2"]),
+    "for-g9": ([], ["g9"]),
+    "for-a-and-g2": (["oid-a"], ["g2"]),
+    "for-b-and-g1": (["oid-b"], ["g1"]),
+}
+DOCS = [
+    *(document(name, oids=oids, groups=groups) for name, (oids, groups) in READERS.items()),
+    document("plan", category="a'b"),
+    document("other", category="other"),
+]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a CA that the app trusts, and an `az` that is signed in."""
+    folder = tmp_path_factory.mktemp("azure")
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(
+        str(folder / "server.pem")
+    )
+    tool(folder, "az", AZ)
+    tool(folder, "azd", None)
+    return folder
+
+
+@contextmanager
+def app(home: Path, **more: str) -> Iterator[tuple[Search, Upstream, httpx.Client]]:
+    """The app, an index and a model for it."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(home / "server.pem")
+    with ExitStack() as stack:
+        search: Search = stack.enter_context(upstream(Search(docs=DOCS), tls))
+        model: Upstream = stack.enter_context(upstream())
+        settings = {
+            "AZURE_SEARCH_ENDPOINT": search.url,
+            "AZURE_SEARCH_INDEX": "docs",
+            "SSL_CERT_FILE": str(home / "ca.pem"),
+            "PATH": f"{home}{os.pathsep}/usr/bin{os.pathsep}/bin",
+            "OPENAI_BASE_URL": f"{model.url}/v1",
+            "OPENAI_CHAT_MODEL": "m",
+            **OBEYING,
+            **more,
+        }
+        server: Server = stack.enter_context(serving("dev", home, settings))
+        yield search, model, stack.enter_context(server.client())
+
+
+@pytest.fixture(scope="module")
+def running(home: Path) -> Iterator[tuple[Search, Upstream, httpx.Client]]:
+    """Text only, with a ranker and sign-in that forces nothing."""
+    more = {
+        "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "ranking",
+        **SIGN_IN,
+        "FORCE_SECURITY_FILTERS": "false",
+        "SEARCH_SECONDS": "1.5",
+    }
+    with app(home, **more) as parts:
+        yield parts
+
+
+@pytest.fixture
+def text(running: tuple[Search, Upstream, httpx.Client]) -> tuple[Search, httpx.Client]:
+    search, _, client = running
+    search.asked.clear()
+    search.plan.clear()
+    search.ranker, search.partial = True, False
+    return search, client
+
+
+@pytest.fixture(scope="module")
+def embedding(home: Path) -> Iterator[tuple[Search, Upstream, httpx.Client]]:
+    """With an embedding model."""
+    with app(home, OPENAI_EMBEDDING_MODEL="e", SEARCH_SECONDS="1.5") as parts:
+        yield parts
+
+
+def ask(client: httpx.Client, user: str | None = None, **overrides: Any) -> httpx.Response:
+    headers = signed(*USERS[user]) if user else {}
+    body = {
+        "messages": [{"role": "user", "content": "say x; deductible"}],
+        "context": {"overrides": overrides},
+    }
+    return client.post("/chat", json=body, headers=headers)
+
+
+def signed(oid: str, groups: list[str]) -> dict[str, str]:
+    claims = {"claims": [{"typ": "groups", "val": group} for group in groups]}
+    principal = base64.b64encode(json.dumps(claims).encode()).decode()
+    return {"x-ms-client-principal-id": oid, "x-ms-client-principal": principal}
+
+
+def found(response: httpx.Response) -> list[str]:
+    assert response.status_code == 200, response.text
+    return [hit["id"] for hit in response.json()["context"]["thoughts"][2]["description"]]
+
+
+def notes(response: httpx.Response) -> list[str]:
+    return [n for step in response.json()["context"]["thoughts"][4:] for n in step["description"]]
+
+
+PUBLIC = "((not oids/any() and not groups/any()))"
+QUERY = "say x; deductible"
+SELECT = ",".join(["id", "content", "sourcepage", "sourcefile", "category", "oids", "groups"])
+BARE = {"search": QUERY, "filter": PUBLIC, "select": SELECT, "top": 3}
+RANKED = {
+    "queryType": "semantic",
+    "semanticConfiguration": "ranking",
+    "semanticQuery": QUERY,
+    "semanticErrorHandling": "partial",
+}
+REQUESTS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, BARE),
+    ({"top": 7, "retrieval_mode": "text"}, {**BARE, "top": 7}),
+    ({"include_category": "a'b"}, {**BARE, "filter": f"{PUBLIC} and category eq 'a''b'"}),
+    (
+        {"exclude_category": "a'b"},
+        {**BARE, "filter": f"{PUBLIC} and (category ne 'a''b' or category eq null)"},
+    ),
+    ({"semantic_ranker": True}, {**BARE, **RANKED}),
+    (
+        {"semantic_ranker": True, "semantic_captions": True},
+        {**BARE, **RANKED, "captions": "extractive|highlight-false"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("overrides", "body"), REQUESTS)
+def test_a_search_is_this_request(
+    text: tuple[Search, httpx.Client], overrides: dict[str, Any], body: dict[str, Any]
+) -> None:
+    search, client = text
+    response = ask(client, **overrides)
+
+    assert response.status_code == 200
+    assert [asked.body for asked in search.asked] == [body]
+    assert search.asked[0].headers["authorization"] == "Bearer token-of-az"
+    assert notes(response) == []
+
+
+def test_only_the_fields_that_are_used_are_asked_for() -> None:
+    assert set(SELECT.split(",")) == FIELDS
+
+
+def test_signed_in_users_are_filtered_by_what_is_enabled(
+    text: tuple[Search, httpx.Client],
+) -> None:
+    search, client = text
+    ask(client, "bert", use_oid_security_filter=True, use_groups_security_filter=True)
+    bare = "(not oids/any() and not groups/any())"
+    mine = "oids/any(o: o eq 'oid-b')"
+    ours = "groups/any(g: search.in(g, 'g2,g3', ','))"
+
+    assert search.asked[0].body["filter"] == f"({bare} or {mine} or {ours})"
+
+
+@pytest.mark.parametrize("oid", [False, True])
+@pytest.mark.parametrize("groups", [False, True])
+@pytest.mark.parametrize("user", [None, *USERS])
+def test_who_sees_what(
+    text: tuple[Search, httpx.Client], user: str | None, groups: bool, oid: bool
+) -> None:
+    _, client = text
+    filters = {"use_oid_security_filter": oid, "use_groups_security_filter": groups}
+    response = ask(client, user, top=50, **filters)
+    if user is None and (oid or groups):
+        assert response.status_code == 401
+        return
+    own, their = USERS[user] if user else ("", [])
+    expected = [
+        name
+        for name, (oids, of) in READERS.items()
+        if not oids + of or (oid and own in oids) or (groups and set(of) & set(their))
+    ]
+
+    assert found(response) == [*expected, "plan", "other"]
+
+
+def test_categories_survive_quotes(text: tuple[Search, httpx.Client]) -> None:
+    _, client = text
+
+    assert found(ask(client, top=50, include_category="a'b")) == ["plan"]
+    assert "plan" not in found(ask(client, top=50, exclude_category="a'b"))
+    assert "public" in found(ask(client, top=50, exclude_category="a'b"))
+
+
+def test_scores_and_captions_come_through(text: tuple[Search, httpx.Client]) -> None:
+    _, client = text
+    told = ask(client, semantic_ranker=True, semantic_captions=True, top=1).json()["context"]
+    hit = told["thoughts"][2]["description"][0]
+
+    assert (hit["score"], hit["reranker_score"]) == (1.5, 2.5)
+    assert told["data_points"]["text"] == ["public.md: caption of public"]
+    assert told["thoughts"][1]["props"]["use_semantic_captions"] is True
+
+
+def test_minimum_scores_leave_out_what_is_below(text: tuple[Search, httpx.Client]) -> None:
+    search, client = text
+    search.scores["plan"] = 9.0
+    ranked: dict[str, Any] = {"semantic_ranker": True, "top": 50}
+
+    assert found(ask(client, top=50, minimum_search_score=5)) == ["plan"]
+    assert found(ask(client, **ranked, minimum_reranker_score=3)) == []
+    assert len(found(ask(client, **ranked, minimum_reranker_score=2))) == 3
+    search.scores.clear()
+
+
+def test_without_a_ranker_the_search_is_made_without_and_remembered(home: Path) -> None:
+    with app(home, AZURE_SEARCH_SEMANTIC_CONFIGURATION="ranking") as (search, _, client):
+        search.ranker = False
+        first, second = ask(client, semantic_ranker=True), ask(client, semantic_ranker=True)
+
+    assert [asked.body.get("queryType") for asked in search.asked] == ["semantic", None, None]
+    assert found(first) == found(second) == ["public", "plan", "other"]
+    for response in (first, second):
+        assert [note.split()[0] for note in notes(response)] == ["semantic_ranker"]
+
+
+def test_a_part_of_the_ranking_is_told(text: tuple[Search, httpx.Client]) -> None:
+    search, client = text
+    search.partial = True
+    response = ask(client, semantic_ranker=True)
+
+    assert found(response) == ["public", "plan", "other"]
+    assert notes(response)[0].startswith("semantic_ranker gave a part only")
+
+
+def vector(**how: Any) -> list[dict[str, Any]]:
+    return [{"k": 50, "fields": "embedding", **how}]
+
+
+def test_with_an_embedding_model_a_search_is_hybrid_unless_asked_otherwise(home: Path) -> None:
+    with app(home, OPENAI_EMBEDDING_MODEL="e") as (search, model, client):
+        hybrid, vectors = ask(client), ask(client, retrieval_mode="vectors")
+        plain = ask(client, retrieval_mode="text")
+        named = ask(client, vector_fields=["embedding", "foo"])
+    queries = vector(kind="vector", vector=[0.25, 0.5])
+    embedded = [asked.body for asked in model.asked]
+
+    assert [asked.body.get("vectorQueries") for asked in search.asked] == [
+        queries,
+        queries,
+        None,
+        queries,
+    ]
+    assert [asked.body.get("search") for asked in search.asked] == [QUERY, None, QUERY, QUERY]
+    assert embedded[0] == {"model": "e", "input": [QUERY], "encoding_format": "float"}
+    assert len(embedded) == 3
+    assert hybrid.json()["context"]["thoughts"][1]["props"]["has_vector"] is True
+    assert [notes(each) for each in (hybrid, vectors, plain)] == [[], [], []]
+    assert notes(named) == ["vector_fields was left out: this index has no field foo."]
+
+
+def test_with_a_vectorizer_the_index_makes_the_vectors(home: Path) -> None:
+    with app(home, AZURE_SEARCH_VECTORIZER="true") as (search, model, client):
+        response = ask(client)
+
+    assert search.asked[0].body["vectorQueries"] == vector(kind="text", text=QUERY)
+    assert model.asked == []
+    assert notes(response) == []
+
+
+def test_without_vectors_a_search_for_them_is_by_text(text: tuple[Search, httpx.Client]) -> None:
+    _, client = text
+    response = ask(client, retrieval_mode="vectors", vector_fields=["embedding"])
+
+    assert [note.split()[0] for note in notes(response)] == ["retrieval_mode", "vector_fields"]
+
+
+def test_an_existing_index_keeps_its_names(home: Path) -> None:
+    fields = json.dumps({"content": "chunk", "oids": "users"})
+    with app(home, AZURE_SEARCH_FIELDS=fields) as (search, _, client):
+        search.plan.append([])
+        response = ask(client)
+
+    assert response.status_code == 503  # the strict index has no such fields
+    assert "chunk" in search.asked[0].body["select"].split(",")
+    assert "not users/any()" in search.asked[0].body["filter"]
+
+
+GARBAGE = [head(200, {"Content-Type": "application/json"}), piece(b"<html>"), b"0\r\n\r\n"]
+CUT = [head(200, {"Content-Type": "application/json"}), piece(b'{"value": ['), Exchange.reset]
+NO_DATE = "Mon, 01 Jan 99999999999 00:00:00 GMT"
+FAILURES: list[Any] = [
+    pytest.param([error(429)], 429, "1", 1, id="429"),
+    pytest.param([error(429, {"Retry-After": "30"})], 429, "30", 1, id="429, long wait"),
+    pytest.param([error(429, {"Retry-After": "0"})] * 2, 429, "1", 2, id="429 twice"),
+    pytest.param([error(429, {"Retry-After": "0"})], 200, None, 2, id="429 once"),
+    pytest.param([error(429, {"Retry-After": NO_DATE})], 429, "1", 1, id="429, no date"),
+    pytest.param([error(503, {"Retry-After": "0"})], 200, None, 2, id="503 once"),
+    pytest.param([error(503, {"Retry-After": "20"})], 503, "20", 1, id="503, long wait"),
+    pytest.param([error(500)], 503, "1", 1, id="500"),
+    pytest.param([error(502)], 200, None, 2, id="502 once"),
+    pytest.param([error(502)] * 2, 503, "1", 2, id="502 twice"),
+    pytest.param([error(502, {"Retry-After": "20"})], 503, "20", 1, id="502, long wait"),
+    pytest.param([error(503)], 200, None, 2, id="503 without Retry-After, once"),
+    pytest.param([error(503)] * 2, 503, "1", 2, id="503 without Retry-After, twice"),
+    pytest.param([error(503), [Exchange.reset]], 503, "1", 2, id="503, then reset"),
+    pytest.param([[Exchange.reset], error(503)], 503, "1", 2, id="reset, then 503"),
+    pytest.param([[Exchange.reset], error(429)], 429, "1", 2, id="reset, then 429"),
+    pytest.param([error(401)], 503, None, 1, id="401"),
+    pytest.param([error(403)], 503, None, 1, id="403"),
+    pytest.param([error(404, code="IndexNotFound")], 503, None, 1, id="404"),
+    pytest.param([error(400, code="InvalidRequest")], 503, None, 1, id="400"),
+    pytest.param([[Exchange.reset]], 200, None, 2, id="closed once"),
+    pytest.param([[Exchange.rst]], 200, None, 2, id="reset once"),
+    pytest.param([[Exchange.reset]] * 2, 503, "1", 2, id="closed twice"),
+    pytest.param([[Exchange.rst]] * 2, 503, "1", 2, id="reset twice"),
+    pytest.param([[b"garbage\r\n\r\n"]], 503, "1", 1, id="garbage"),
+    pytest.param([GARBAGE], 503, "1", 1, id="a 200 that is no JSON"),
+    pytest.param([whole(7)], 503, "1", 1, id="a 200 of another shape"),
+    pytest.param([CUT], 503, "1", 1, id="cut body"),
+    pytest.param([[*CUT[:2], Exchange.rst]], 503, "1", 1, id="reset body"),
+    pytest.param([[Exchange.stall]], 504, None, 1, id="stall"),
+    pytest.param([[head(200), Exchange.stall]], 504, None, 1, id="stall after the headers"),
+]
+
+
+@pytest.mark.parametrize(("plan", "status", "retry_after", "times"), FAILURES)
+def test_a_failure_has_its_status_and_the_next_search_works(
+    text: tuple[Search, httpx.Client],
+    plan: list[list[Step]],
+    status: int,
+    retry_after: str | None,
+    times: int,
+) -> None:
+    search, client = text
+    search.plan += plan
+    failed = ask(client)
+    asked = len(search.asked)
+
+    assert (failed.status_code, asked) == (status, times)
+    assert failed.headers.get("Retry-After") == retry_after
+    assert "upstream" not in failed.text
+    assert ask(client).status_code == 200
+
+
+UNREAD: list[Any] = [
+    pytest.param([error(429, {"Retry-After": "30"})], 429, id="429"),
+    pytest.param([error(401)], 503, id="401"),
+    pytest.param([[Exchange.reset]] * 2, 503, id="reset"),
+    pytest.param([GARBAGE], 503, id="a 200 that is no JSON"),
+    pytest.param([whole(7)], 503, id="a 200 of another shape"),
+    pytest.param([whole({"data": None})], 503, id="no vectors"),
+    pytest.param([whole({"data": []})], 503, id="too few vectors"),
+    pytest.param([whole({"data": [{"index": 0}]})], 503, id="a vector without numbers"),
+    pytest.param([[Exchange.stall]], 504, id="stall"),
+]
+
+
+@pytest.mark.parametrize(("plan", "status"), UNREAD)
+def test_a_question_without_its_vector_has_its_status_too(
+    embedding: tuple[Search, Upstream, httpx.Client], plan: list[list[Step]], status: int
+) -> None:
+    search, model, client = embedding
+    search.asked.clear()
+    model.plan += plan
+    failed = ask(client)
+
+    assert failed.status_code == status
+    assert search.asked == []
+    assert ask(client).status_code == 200
+
+
+def test_whether_the_index_answers_is_told(home: Path) -> None:
+    with app(home) as (search, _, client):
+        search.plan.append(error(403))
+        failing, later = client.get("/health").json(), client.get("/health").json()
+
+    assert failing["index"] == "Azure AI Search"
+    assert failing["failing"] == {"index": errors.Misconfigured.default}
+    assert later == failing  # for half a minute it is not asked again
+    assert [asked.body["top"] for asked in search.asked] == [0]
+
+
+def test_one_connection_serves_every_search(home: Path) -> None:
+    with app(home) as (search, _, client):
+        for _ in range(5):
+            ask(client)
+
+    assert search.connections == 1
+
+
+@pytest.mark.parametrize("end", [Exchange.reset, Exchange.rst])
+def test_a_kept_connection_that_the_service_closes_costs_no_answer(home: Path, end: Step) -> None:
+    with app(home, OPENAI_EMBEDDING_MODEL="e") as (search, model, client):
+        before = ask(client)
+        search.plan.append([end])
+        model.plan.append([end])
+        after = ask(client)
+
+    assert found(after) == found(before)
+    assert (search.connections, model.connections) == (2, 2)
+    assert (len(search.asked), len(model.asked)) == (3, 3)
+
+
+class Expired(SignedIn):
+    """A credential whose token has expired when it arrives: each try of a request asks for one."""
+
+    def __init__(self) -> None:
+        self.tries = 0
+
+    async def get_token(self, *_scopes: str, **_more: Any) -> AccessToken:
+        self.tries += 1
+        return AccessToken("token", 0)
+
+
+def failed(port: int) -> tuple[errors.ChatError, int]:
+    """How a search at a port of this machine fails, and after how many tries."""
+
+    async def go() -> tuple[errors.ChatError, int]:
+        credential = Expired()
+        client = make_client(f"https://127.0.0.1:{port}", "docs", credential)
+        with pytest.raises(errors.Unavailable) as failure, translated():
+            try:
+                [hit async for hit in await client.search("a question")]
+            finally:
+                await client.close()
+        return failure.value, credential.tries
+
+    return asyncio.run(go())
+
+
+def test_a_search_that_cannot_connect_is_tried_once_and_the_log_has_the_address() -> None:
+    port = free_port()
+    refused, tries = failed(port)
+
+    assert tries == 1
+    assert refused.cause == f"search: connection refused: https://127.0.0.1:{port}"
+
+
+def test_a_first_answer_costs_one_search_and_one_call_and_one_line_of_the_log(home: Path) -> None:
+    more = {"CHAT_MODEL": "openai", "OPENAI_EMBEDDING_MODEL": "e"}
+    with app(home, **more) as (search, model, client):
+        assert ask(client).status_code == 200
+        log = max(home.glob("dev-*.log"), key=lambda path: path.stat().st_mtime).read_text("utf-8")
+    paths = [asked.path for asked in model.asked]
+
+    assert paths == ["/v1/embeddings", "/v1/chat/completions"]
+    assert model.connections == 1
+    assert len(search.asked) == 1
+    assert log.count(" POST /chat ") == 1
+    assert "HTTP" not in log
+    assert "deductible" not in log
+
+
+def test_without_an_identity_a_search_says_what_to_do(home: Path, tmp_path: Path) -> None:
+    for name in REFUSES:
+        tool(tmp_path, name, None)
+    with app(home, PATH=f"{tmp_path}{os.pathsep}/bin") as (search, _, client):
+        response = ask(client)
+
+    assert response.status_code == 503
+    assert "az login" in response.json()["error"]
+    assert search.asked == []
+
+
+def test_every_exception_of_the_sdk_is_one_of_ours() -> None:
+    kinds = [k for k in list(vars(azure.core.exceptions).values()) if isinstance(k, type)]
+    sdk: set[Any] = {k for k in kinds if issubclass(k, azure.core.exceptions.AzureError)}
+    assert len(sdk) > 15
+    kind: Any
+    for kind in sdk | {TimeoutError, TypeError, ValueError, json.JSONDecodeError}:
+        raised = kind.__new__(kind)
+        if issubclass(kind, azure.core.exceptions.HttpResponseError):
+            raised.error = raised.response = raised.status_code = None
+
+        with pytest.raises((errors.ChatError, NoRanker)), translated():
+            raise raised

@@ -1,0 +1,539 @@
+"""Documents put into a strict Azure AI Search by the real SDK: what it holds after any run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from typing import Any
+
+import azure.core.exceptions
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.azure.identity import NO_IDENTITY
+from shared.chat.citation_paths import decoded, encoded
+from shared.ingest.targets.azure_search.batches import MOST_ACTIONS, MOST_BYTES
+from shared.ingest.targets.azure_search.documents import AT_ONCE
+from shared.ingest.targets.azure_search.index_definition import Shape, Vectorizer
+from shared.ingest.targets.azure_search.retry import meaning
+from shared.ingest.targets.azure_search.writer import AzureTarget
+from shared.ingest.targets.index_writer import UNFINISHED, Document, Refused, Unusable
+from shared.retrieval.azure_search.field_mapping import Fields
+from tests.support.fake_index import Index
+from tests.support.fake_service import Service
+from tests.support.filling import NOWHERE, Heard, document, fill, run, service
+from tests.support.upstream import Exchange, Step, error, head, piece, whole
+
+Folder = Mapping[str, Document]
+Docs = dict[str, dict[str, Any]]
+
+A = document("a.md")
+CHANGED = document("a.md", "2", "p0-2 p0-4")  # another first passage, others gone and come
+PLAN = document("plans/plan.md", "1", "p0-1")
+EMPTY: Folder = {}
+
+
+def docs(running: Service) -> Docs:
+    return running.indexes["docs"].docs
+
+
+def fresh(folder: Folder) -> Docs:
+    """What an index holds after one run that nothing disturbs."""
+    with service() as running:
+        run(running, partial(fill, folder=folder))
+        return docs(running)
+
+
+def definition(index: Index) -> dict[str, str]:
+    """Each field's type, and its traits by their first letters (retrievable, key, ...)."""
+    traits = "retrievable key searchable filterable Sortable facetable:x".split()
+    letters = {
+        trait.partition(":")[0].lower(): trait[-1 if ":" in trait else 0] for trait in traits
+    }
+    return {
+        one["name"]: one["type"] + " " + "".join(letters[name] for name in letters if one[name])
+        for one in index.definition["fields"]
+    }
+
+
+def test_an_index_is_made_that_can_be_searched_filtered_and_ranked() -> None:
+    maker = Vectorizer("https://mine.openai.azure.com", "embedding", "text-embedding-3-small")
+    with service() as running:
+        run(running, AzureTarget.known, shape=Shape("docs", Fields(), 1536, maker))
+        index = running.indexes["docs"]
+    vectors = index.definition["vectorSearch"]
+    (ranking,) = index.definition["semantic"]["configurations"]
+
+    assert definition(index) == {
+        "id": "Edm.String rksfS",
+        "content": "Edm.String rs",
+        "sourcepage": "Edm.String r",
+        "sourcefile": "Edm.String rsf",
+        "category": "Edm.String rfx",
+        "oids": "Collection(Edm.String) rf",
+        "groups": "Collection(Edm.String) rf",
+        "image": "Edm.String r",
+        "fingerprint": "Edm.String rf",
+        "parent": "Edm.String rf",
+        "embedding": "Collection(Edm.Single) s",
+    }
+    assert index.field("embedding")["dimensions"] == 1536
+    assert vectors["algorithms"][0]["hnswParameters"] == {"metric": "cosine"}
+    assert vectors["compressions"][0]["scalarQuantizationParameters"] == {
+        "quantizedDataType": "int8"
+    }
+    assert vectors["vectorizers"] == [
+        {
+            "name": "openai",
+            "kind": "azureOpenAI",
+            "azureOpenAIParameters": {
+                "resourceUri": "https://mine.openai.azure.com",
+                "deploymentId": "embedding",
+                "modelName": "text-embedding-3-small",
+            },
+        }
+    ]
+    assert ranking == {
+        "name": "default",
+        "prioritizedFields": {
+            "titleField": {"fieldName": "sourcefile"},
+            "prioritizedContentFields": [{"fieldName": "content"}],
+        },
+    }
+
+
+def test_an_index_without_an_embedding_model_gains_vectors_when_there_is_one() -> None:
+    texts = Document("a.md", "1", A.passages)
+    with service() as running:
+        run(running, partial(fill, folder={"a.md": texts}), shape=Shape("docs", Fields()))
+        run(running, partial(fill, folder={"a.md": A}))
+        run(running, partial(fill, folder={"a.md": texts}), shape=Shape("docs", Fields()))
+
+    assert "dimensions" in running.indexes["docs"].field("embedding")
+    assert [doc["embedding"] for doc in docs(running).values()] == [None] * 3
+
+
+def test_an_index_that_is_there_keeps_what_is_not_ours() -> None:
+    key = {"name": "id", "type": "Edm.String", "key": True, "filterable": True, "sortable": True}
+    key |= {"searchable": True, "analyzer": "keyword"}
+    pages = {"name": "pages", "type": "Edm.Int32", "filterable": True}
+    kept: dict[str, Any] = {"scoringProfiles": [{"name": "mine"}]}
+    with service() as running:
+        index = {"name": "docs", "fields": [key, pages], **kept}
+        running.indexes["docs"] = Index({"name": "docs", "fields": []})
+        running.indexes["docs"].update(index)
+        run(running, partial(fill, folder={"a.md": A}))
+        docs(running)["a-md-p0-2"]["pages"] = 7
+        run(running, partial(fill, folder={"a.md": CHANGED}))
+        definition = running.indexes["docs"].definition
+
+    assert [asked.method for asked in running.asked].count("PUT") == 1
+    assert [one["name"] for one in definition["fields"]][:3] == ["id", "pages", "content"]
+    assert definition["scoringProfiles"] == kept["scoringProfiles"]
+    assert docs(running)["a-md-p0-2"]["pages"] == 7
+
+
+def test_an_index_with_other_vectors_is_left_alone_and_the_sentence_says_what_to_do() -> None:
+    with service() as running:
+        run(running, AzureTarget.known)
+        with pytest.raises(Unusable, match=r"vectors of 2 numbers.* makes 3: name another index"):
+            run(running, AzureTarget.known, shape=Shape("docs", Fields(), 3))
+
+
+def test_an_index_whose_field_cannot_be_filtered_is_left_alone() -> None:
+    bare = {"name": "docs", "fields": [{"name": "id", "type": "Edm.String", "key": True}]}
+    with service() as running:
+        running.indexes["docs"] = Index({"name": "docs", "fields": []})
+        running.indexes["docs"].update(bare)
+        with pytest.raises(Unusable, match="The field id of the index docs is not searchable"):
+            run(running, AzureTarget.known)
+
+
+def test_fields_have_the_names_that_the_settings_give() -> None:
+    shape = Shape("docs", Fields(id="key", content="chunk", oids="users"), 2)
+    with service() as running:
+        run(running, partial(fill, folder={"a.md": A}), shape=shape)
+    (first, *_) = docs(running).values()
+
+    assert {"key", "chunk", "users"} <= first.keys()
+    assert not {"id", "content", "oids"} & first.keys()
+
+
+def test_a_file_becomes_one_document_a_passage_and_only_the_first_has_the_fingerprint() -> None:
+    board = document("board/x.md", "1", "p0-1 p0-2", oids=("o",), groups=("g", "h"))
+    with service() as running:
+        run(running, partial(fill, folder={"board/x.md": board}))
+    first, second = docs(running).values()
+
+    assert first == {
+        "id": "board-x-md-p0-1",
+        "content": "board/x.md says p0-1 in version 1",
+        "sourcepage": "board/x.md",
+        "sourcefile": "board/x.md",
+        "category": "board",
+        "oids": ["o"],
+        "groups": ["g", "h"],
+        "image": None,
+        "fingerprint": "print-of-1",
+        "parent": None,
+        "embedding": [1.0, 0.0],
+    }
+    assert second["fingerprint"] is None
+
+
+def test_pictures_are_kept_under_the_id_of_their_passage_and_few_at_a_time() -> None:
+    seen, now, most = dict[str, bytes](), 0, 0
+
+    async def store(key: str, picture: bytes) -> None:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0)
+        seen[key], now = picture, now - 1
+
+    shown = document("a.md", "1", " ".join(f"p0-{n}" for n in range(20)), image=b"PNG")
+    with service() as running:
+        run(running, partial(fill, folder={"a.md": shown}), store=store)
+
+    assert seen == dict.fromkeys(docs(running), b"PNG")
+    assert {doc["image"] for doc in docs(running).values()} == set(seen)
+    assert 1 < most <= AT_ONCE
+
+
+def test_a_run_over_a_folder_that_is_unchanged_writes_nothing() -> None:
+    with service() as running:
+        run(running, partial(fill, folder={"a.md": A, "plans/plan.md": PLAN}))
+        writes = len(running.asked)
+        run(running, partial(fill, folder={"a.md": A, "plans/plan.md": PLAN}))
+
+    assert len(running.asked) == writes + 2  # the index, and its marks
+
+
+@pytest.mark.parametrize("name", ["a [draft] #1 100%.md", "%5B.md", "o'neill/ü.md", "a%2525.md"])
+def test_a_name_comes_back_from_the_index_as_it_was_given(name: str) -> None:
+    inside = replace(A.passages[0], sourcefile=encoded(name))
+    odd = Document(name, "print", (inside,))
+    with service() as running:
+        run(running, partial(fill, folder={name: odd}))
+        known = run(running, AzureTarget.known)
+        run(running, partial(fill, folder=EMPTY))
+
+    assert known == {name: "print"}
+    assert decoded(encoded(name)) == name
+    assert docs(running) == {}
+
+
+def test_many_files_are_listed_page_by_page() -> None:
+    with service() as running:
+        run(running, AzureTarget.known)
+        empty = dict.fromkeys(definition(running.indexes["docs"]))
+        for n in range(2500):
+            row = {"id": f"k{n}", "sourcefile": f"{n}.md", "fingerprint": f"print {n}"}
+            docs(running)[f"k{n}"] = empty | row
+        known = run(running, AzureTarget.known)
+
+    assert known == {f"{n}.md": f"print {n}" for n in range(2500)}
+
+
+def test_restricted_files_are_found_page_by_page_by_each_of_their_passages() -> None:
+    name = "o'neill [1].md"
+    passages = (replace(one, sourcefile=encoded(name), oids=("o",)) for one in A.passages)
+    restricted = Document(name, "print", tuple(passages))
+    with service() as running:
+        run(running, partial(fill, folder={"plans/plan.md": PLAN, name: restricted}))
+        first = docs(running)["a-md-p0-1"]
+        first["oids"] = []  # as a run leaves it that broke off
+        for n in range(2500):
+            row = {"id": f"k{n}", "sourcefile": f"{n % 3}.md", "oids": [], "groups": ["g"]}
+            docs(running)[f"k{n}"] = {**first, **row, "fingerprint": None}
+        found = run(running, AzureTarget.restricted_files)
+
+    assert found == {name, "0.md", "1.md", "2.md"}
+
+
+def test_no_index_restricts_no_file_and_none_is_made() -> None:
+    with service() as running:
+        found = run(running, AzureTarget.restricted_files)
+
+    assert found == set()
+    assert running.indexes == {}
+
+
+@pytest.mark.parametrize("has", [(), ("sourcefile",), ("sourcefile", "groups")], ids="-".join)
+def test_an_index_that_lacks_fields_is_searched_by_those_that_it_has(has: tuple[str, ...]) -> None:
+    key = {"name": "id", "type": "Edm.String", "key": True, "filterable": True, "sortable": True}
+    texts = {"type": "Edm.String", "searchable": True, "filterable": True}
+    lists = {"type": "Collection(Edm.String)", "filterable": True}
+    fields = [{"name": name, **(lists if name == "groups" else texts)} for name in has]
+    with service() as running:
+        running.indexes["docs"] = Index({"name": "docs", "fields": []})
+        running.indexes["docs"].update(
+            {"name": "docs", "fields": [{**key, "searchable": True}, *fields]}
+        )
+        docs(running)["k"] = {"id": "k", "sourcefile": "a.md", "groups": ["g"]}
+        found = run(running, AzureTarget.restricted_files)
+
+    assert found == ({"a.md"} if "groups" in has else set())
+    assert {asked.method for asked in running.asked} <= {"GET", "POST"}
+
+
+def test_an_index_with_fields_of_another_kind_is_not_taken_for_one_without_restrictions() -> None:
+    key = {"name": "id", "type": "Edm.String", "key": True, "filterable": True, "sortable": True}
+    groups = {"name": "groups", "type": "Collection(Edm.String)"}
+    with service() as running:
+        running.indexes["docs"] = Index({"name": "docs", "fields": []})
+        running.indexes["docs"].update(
+            {"name": "docs", "fields": [{**key, "searchable": True}, groups]}
+        )
+        with pytest.raises(Unusable, match="field groups of the index docs is not filterable"):
+            run(running, AzureTarget.restricted_files)
+
+
+# What a run may find and what it is to make of it, in as many requests as one run has.
+CHANGES: list[tuple[Folder, Folder]] = [
+    ({}, {"a.md": A, "plans/plan.md": PLAN}),
+    ({"a.md": A}, {"a.md": CHANGED}),
+    ({"a.md": CHANGED, "plans/plan.md": PLAN}, {"plans/plan.md": PLAN}),
+    ({"a.md": A, "plans/plan.md": PLAN}, {"a.md": document("a.md", "3", "p1-1")}),
+]
+
+
+@pytest.mark.parametrize("cut", ["before", "half", "after"])
+@pytest.mark.parametrize(("first", "second"), CHANGES)
+def test_a_run_that_is_cut_at_any_request_is_mended_by_the_next(
+    first: Folder, second: Folder, cut: str
+) -> None:
+    """Whatever comes after it: what was to be made, what was there before, or something else."""
+    after = [second, first, {"a.md": document("a.md", "4", "p0-1 p0-4")}]
+    expected = [fresh(folder) for folder in after]
+    for place, third in product(range(1, 40), (0, 1, 2)):
+        with service(cut=cut) as running:
+            run(running, partial(fill, folder=first))
+            running.cut_at = len(running.asked) + place
+            ended = broken(running, second)
+            if len(running.asked) < running.cut_at:
+                break
+            run(running, partial(fill, folder=after[third]))
+
+            assert docs(running) == expected[third], (place, third)
+    assert ended
+    assert place > 3
+
+
+def broken(running: Service, folder: Folder) -> bool:
+    """Whether a run came to its end. (The transport itself asks a GET twice.)"""
+    try:
+        run(running, partial(fill, folder=folder))
+    except Refused:
+        return False
+    return True
+
+
+IDS = ["p0-1", "p0-1 p0-2 p0-3", "p0-2 p0-3", "p1-1 p2-1", "p2-1 p0-1 p0-9"]
+VERSIONS = st.tuples(st.sampled_from("12"), st.sampled_from(IDS))
+FOLDERS = st.dictionaries(st.sampled_from(["a.md", "b/b.md", "c.md"]), VERSIONS, max_size=3)
+CUTS = st.tuples(st.integers(1, 16), st.sampled_from(["before", "half", "after"]))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(FOLDERS, CUTS), max_size=4), FOLDERS)
+def test_any_runs_that_end_anywhere_and_then_a_whole_one_are_like_a_first_one(
+    runs: list[tuple[dict[str, tuple[str, str]], tuple[int, str]]],
+    last: dict[str, tuple[str, str]],
+) -> None:
+    def folder(given: dict[str, tuple[str, str]]) -> Folder:
+        # The ids are part of what a fingerprint stands for.
+        return {n: document(n, version + ids, ids) for n, (version, ids) in given.items()}
+
+    with service() as running:
+        for files, (place, cut) in runs:
+            running.cut_at, running.cut = len(running.asked) + place, cut
+            broken(running, folder(files))
+        running.cut_at = 0
+        run(running, partial(fill, folder=folder(last)))
+
+        assert docs(running) == fresh(folder(last))
+
+
+def test_what_a_broken_run_left_is_known_as_unfinished() -> None:
+    with service() as running:
+        run(running, partial(fill, folder={"a.md": A}))
+        running.cut_at = len(running.asked) + 5
+        assert not broken(running, {"a.md": CHANGED})
+
+        assert run(running, AzureTarget.known) == {"a.md": UNFINISHED}
+
+
+def test_a_file_of_40000_passages_goes_in_batches_and_few_at_a_time() -> None:
+    big = document("big.csv", "1", " ".join(f"p0-{n}" for n in range(40_000)))
+    with service() as running:
+        run(running, partial(fill, folder={"big.csv": big}))
+    sizes = [len(one.body["value"]) for one in running.asked if "search.index" in one.path]
+
+    assert len(docs(running)) == 40_000
+    first, *batches, last = sizes  # of which several are on their way at once
+    assert (first, last) == (1, 1)
+    assert sorted(batches) == [999, *[MOST_ACTIONS] * 39]
+    assert running.connections <= AT_ONCE
+
+
+# The transport's advice for a server: it would hold up other work. A run has none.
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+def test_large_passages_go_in_requests_that_the_service_takes() -> None:
+    ids = " ".join(f"p0-{n}" for n in range(30))
+    large = document("large.md", "\u4e2d" * 100_000, ids)
+    with service() as running:
+        run(running, partial(fill, folder={"large.md": large}))
+    lengths = [int(one.headers.get("content-length", 0)) for one in running.asked]
+
+    assert len(docs(running)) == len(ids.split())
+    assert MOST_BYTES / 2 < max(lengths) < MOST_BYTES * 1.1
+
+
+def test_waits_are_as_long_as_the_service_asks() -> None:
+    heard = Heard()
+    plan = [error(429, {"Retry-After": "7"}), error(503, {"Retry-After": "31"}), error(503)]
+    with service(plan=plan) as running:
+        run(running, partial(fill, folder={"a.md": A}), heard.patience())
+
+    assert docs(running) == fresh({"a.md": A})
+    assert heard.waits[:2] == [7, 31]
+    assert 0 < heard.waits[2] <= 4
+    assert heard.said[0] == "Azure AI Search: status 429; trying again in 7 s."
+
+
+GARBAGE = [head(200, {"Content-Type": "application/json"}), piece(b"<html>"), b"0\r\n\r\n"]
+CUT = [head(200, {"Content-Type": "application/json"}), piece(b'{"value": ['), Exchange.reset]
+FAILURES: list[Any] = [
+    pytest.param([error(429)] * 3, Unusable, "too busy", 3, id="429"),
+    pytest.param([error(429, {"Retry-After": "301"})], Unusable, "too busy", 1, id="a long wait"),
+    pytest.param([error(503)] * 3, Unusable, "too busy", 3, id="503"),
+    pytest.param([[Exchange.reset]] * 6, Unusable, "did not answer", 6, id="reset"),
+    pytest.param([[Exchange.stall]] * 3, Unusable, "did not answer", 3, id="stall"),
+    pytest.param([CUT] * 3, Unusable, "did not answer", 3, id="cut"),
+    pytest.param([GARBAGE] * 3, Unusable, "did not answer", 3, id="no JSON"),
+    pytest.param([whole(7)], Unusable, "did not answer", 1, id="another shape"),
+    pytest.param([error(401)], Unusable, "Search Index Data Contributor", 1, id="401"),
+    pytest.param([error(403)], Unusable, "Search Service Contributor", 1, id="403"),
+    pytest.param([error(400, code="Bad")], Refused, r"\(400, code 'Bad'\)", 1, id="400"),
+]
+
+
+async def known_and_goodbye(target: AzureTarget) -> None:
+    """A connection that was given up says so to its peer, which takes a moment over TLS."""
+    try:
+        await target.known()
+    finally:
+        await asyncio.sleep(0.2)
+
+
+@pytest.mark.parametrize(("plan", "kind", "words", "times"), FAILURES)
+def test_a_failure_that_lasts_is_a_sentence_and_the_next_run_works(
+    plan: list[list[Step]], kind: type[Refused], words: str, times: int
+) -> None:
+    with service(plan=list(plan)) as running:
+        with pytest.raises(Refused, match=words) as failed:
+            run(running, known_and_goodbye, Heard().patience(tries=3, seconds=0.5))
+        asked = len(running.asked)
+        run(running, partial(fill, folder={"a.md": A}))
+
+    assert type(failed.value) is kind
+    assert asked == times
+    assert "upstream" not in str(failed.value)
+    assert len(docs(running)) == 3
+
+
+def test_roles_that_spread_slowly_are_waited_for_and_told() -> None:
+    heard = Heard()
+    with service(plan=[error(403)] * 4) as running:
+        run(running, AzureTarget.known, heard.patience(tries=2, roles=60))
+
+    assert heard.waits == [15] * 4
+    assert heard.said[0] == "Azure AI Search: status 403; trying again in 15 s."
+    with service(plan=[error(403)] * 5) as running, pytest.raises(Unusable, match="roles"):
+        run(running, AzureTarget.known, heard.patience(roles=60))
+
+
+def test_without_a_sign_in_nothing_is_asked() -> None:
+    with service() as running, pytest.raises(Unusable) as failed:
+        run(running, AzureTarget.known, Heard().patience(roles=60), signed_in=False)
+
+    assert str(failed.value) == NO_IDENTITY
+    assert running.asked == []
+
+
+def test_passages_that_the_service_was_too_busy_for_are_sent_again_alone() -> None:
+    with service() as running:
+        run(running, AzureTarget.known)
+        running.indexes["docs"].refusing = {"a-md-p0-2": [503, 429], "a-md-p0-3": [422]}
+        run(running, partial(fill, folder={"a.md": A}), Heard().patience())
+    sent = [one.body["value"] for one in running.asked if "search.index" in one.path]
+
+    assert docs(running) == fresh({"a.md": A})
+    assert [len(batch) for batch in sent] == [1, 2, 2, 1, 1]
+
+
+def test_a_passage_that_is_refused_is_named_and_its_file_is_put_again_by_the_next_run() -> None:
+    with service() as running:
+        run(running, AzureTarget.known)
+        running.indexes["docs"].refusing = {"a-md-p0-3": [400]}
+        with pytest.raises(Refused, match=r"1 of 2 passages: a-md-p0-3 with status 400") as failed:
+            run(running, partial(fill, folder={"a.md": A}))
+        known = run(running, AzureTarget.known)
+        run(running, partial(fill, folder={"a.md": A}))
+
+    assert "\n" not in str(failed.value)
+    assert known == {"a.md": UNFINISHED}
+    assert docs(running) == fresh({"a.md": A})
+
+
+def test_a_passage_that_no_request_can_hold_is_a_sentence() -> None:
+    async def too_large(target: AzureTarget) -> None:
+        await target.known()
+        running.plan.append(error(413))
+        await target.put(PLAN, NOWHERE)
+
+    with service() as running, pytest.raises(Refused, match="too large"):
+        run(running, too_large)
+
+
+def test_a_file_with_two_marks_is_put_again() -> None:
+    with service() as running:
+        run(running, partial(fill, folder={"a.md": CHANGED}))
+        docs(running)["left"] = docs(running)["a-md-p0-2"] | {"id": "left", "fingerprint": "older"}
+        known = run(running, AzureTarget.known)
+        run(running, partial(fill, folder={"a.md": CHANGED}))
+
+    assert known == {"a.md": UNFINISHED}
+    assert docs(running) == fresh({"a.md": CHANGED})
+
+
+def test_removing_a_file_twice_is_removing_it_once() -> None:
+    async def twice(target: AzureTarget) -> None:
+        await target.known()
+        await target.put(A, NOWHERE)
+        await target.put(PLAN, NOWHERE)
+        await target.remove("a.md")
+        await target.remove("a.md")
+
+    with service() as running:
+        run(running, twice)
+
+    assert docs(running) == fresh({"plans/plan.md": PLAN})
+
+
+def test_every_exception_of_the_sdk_means_a_sentence() -> None:
+    kinds = [k for k in list(vars(azure.core.exceptions).values()) if isinstance(k, type)]
+    sdk: set[Any] = {k for k in kinds if issubclass(k, azure.core.exceptions.AzureError)}
+    assert len(sdk) > 15
+    kind: Any
+    for kind in sdk | {TimeoutError, TypeError, ValueError}:
+        raised = kind.__new__(kind)
+        if issubclass(kind, azure.core.exceptions.HttpResponseError):
+            raised.error = raised.response = raised.status_code = None
+
+        assert str(meaning(raised)).endswith((".", "?", "`"))

@@ -1,0 +1,443 @@
+"""Files in Blob storage, over the real SDK: Azurite for what works, a raw server for what fails."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, TypeVar
+
+import azure.core.exceptions
+import azure.storage.blob
+import pytest
+
+from shared.azure.error_mapping import translated
+from shared.bootstrap.build import HERE, start
+from shared.chat import errors
+from shared.files.blobs import LARGEST_PICTURE, PIECE, Blobs, make_container, refusal
+from shared.files.media_types import kind as media_type
+from shared.ingest.targets.blob_upload import Uploads, make_uploads
+from shared.ingest.targets.index_writer import Refused
+from tests.support.azurite import Home, SignedIn, needs_azurite
+from tests.support.servers import Server, serving
+from tests.support.upstream import Asked, Exchange, Step, upstream
+from tests.support.upstream import Server as Raw
+
+T = TypeVar("T")
+SAMPLES = HERE / "data" / "documents"
+PNG = b"\x89PNG\r\n\x1a\n..."
+
+
+def using(
+    home: Home,
+    url: str,
+    work: Callable[[Uploads, Blobs], Awaitable[T]],
+    container: str,
+    seconds: float = 30,
+) -> T:
+    """Do something with a container, as ingestion and as the app."""
+
+    async def go() -> T:
+        how: dict[str, Any] = {"connection_verify": home.ca}
+        uploads = make_uploads(url, container, SignedIn(), **how)
+        blobs = Blobs(make_container(url, container, SignedIn(), **how), seconds)
+        async with aclosing(Closing(uploads, blobs)):
+            return await work(uploads, blobs)
+
+    return asyncio.run(go())
+
+
+class Closing:
+    """What is closed together."""
+
+    def __init__(self, uploads: Uploads, blobs: Blobs) -> None:
+        self.both = (uploads.container, blobs.container)
+
+    async def aclose(self) -> None:
+        for each in self.both:
+            await each.close()
+        await asyncio.sleep(0.1)  # aiohttp closes TLS a little after it has said so
+
+
+async def content(blobs: Blobs, name: str) -> bytes:
+    file = await blobs.open(name)
+    return b"".join([part async for part in file.read(0, file.size)])
+
+
+NAMES = [
+    "a.txt",
+    "sub/b c.txt",
+    "100%.txt",
+    "c#.txt",
+    "[1].txt",
+    "a?b&c.txt",
+    "漢/ü.txt",
+    "%41.txt",
+]
+
+
+@needs_azurite
+def test_what_was_uploaded_is_read_by_its_very_name(
+    home: Home, account: str, tmp_path: Path
+) -> None:
+    async def work(uploads: Uploads, blobs: Blobs) -> None:
+        await uploads.ensure()
+        for name in NAMES:
+            (tmp_path / "file").write_text(name, "utf-8")
+            await uploads.put(name, tmp_path / "file", "text/plain")
+        read = [(await content(blobs, name)).decode() for name in NAMES]
+
+        assert read == NAMES
+        with pytest.raises(errors.NotFound):
+            await blobs.open("A.txt")
+
+    using(home, account, work, "names")
+
+
+@needs_azurite
+def test_a_large_file_goes_and_comes_in_parts(home: Home, account: str, tmp_path: Path) -> None:
+    data = os.urandom(5 * PIECE + 7)
+    (tmp_path / "large.bin").write_bytes(data)
+
+    async def work(uploads: Uploads, blobs: Blobs) -> list[bytes]:
+        await uploads.ensure()
+        await uploads.put("large.bin", tmp_path / "large.bin", "x/y")
+        file = await blobs.open("large.bin")
+        assert file.size == len(data)
+        return [part async for part in file.read(3, file.size - 2)]
+
+    parts = using(home, account, work, "large")
+
+    assert b"".join(parts) == data[3:-2]
+    assert max(map(len, parts)) == PIECE
+
+
+@needs_azurite
+def test_a_file_is_uploaded_where_it_has_changed(home: Home, account: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+
+    async def work(uploads: Uploads, blobs: Blobs) -> None:
+        await uploads.ensure()
+        await uploads.ensure()
+        done = []
+        for text, kind in [("one", "a/b"), ("one", "a/b"), ("two", "a/b"), ("two", "a/c")]:
+            path.write_text(text)
+            done.append(await uploads.put("a.txt", path, kind))
+
+        assert done == [True, False, True, True]
+        assert await content(blobs, "a.txt") == b"two"
+
+    using(home, account, work, "changes")
+
+
+@needs_azurite
+def test_what_was_removed_is_not_there(home: Home, account: str, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"")
+
+    async def work(uploads: Uploads, blobs: Blobs) -> None:
+        await uploads.ensure()
+        await uploads.put("a.txt", tmp_path / "a.txt", "text/plain")
+        for _ in range(2):
+            await uploads.remove("a.txt")
+            with pytest.raises(errors.NotFound):
+                await blobs.open("a.txt")
+
+    using(home, account, work, "removed")
+
+
+@needs_azurite
+def test_pictures_are_kept_beside_their_passages(home: Home, account: str) -> None:
+    async def work(uploads: Uploads, blobs: Blobs) -> None:
+        await uploads.ensure()
+        await uploads.put_picture("one-p1-1", PNG)
+        await uploads.put_picture("one-p2-1", b"\xff\xd8\xff..")
+        await uploads.put_picture("two-p1-1", PNG)
+        await uploads.put_picture("text", b"no picture")
+        await uploads.put_picture("empty", b"")
+        await uploads.put_picture("large", PNG + bytes(LARGEST_PICTURE))
+        first, second = await blobs.picture("one-p1-1"), await blobs.picture("one-p2-1")
+        await uploads.remove_pictures("one-")
+        names = ["one-p1-1", "one-p2-1", "text", "empty", "large", "no", "../files/x", "", "a/b"]
+
+        assert (first or "").startswith("data:image/png;base64,iVBOR")
+        assert (second or "").startswith("data:image/jpeg;base64,")
+        assert [await blobs.picture(name) for name in names] == [None] * len(names)
+        assert await blobs.picture("two-p1-1") == first
+
+    using(home, account, work, "pictures")
+
+
+@needs_azurite
+def test_a_file_that_changes_while_it_is_read_ends_the_stream(
+    home: Home, account: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.bin"
+
+    async def work(uploads: Uploads, blobs: Blobs) -> None:
+        await uploads.ensure()
+        for byte in (b"a", b"b"):
+            path.write_bytes(byte * 2 * PIECE)
+            await uploads.put("a.bin", path, "x/y")
+            if byte == b"a":
+                file = await blobs.open("a.bin")
+                parts = file.read(0, file.size)
+                await anext(parts)
+        with pytest.raises(errors.Unavailable):
+            await anext(parts)
+
+    using(home, account, work, "changing")
+
+
+@needs_azurite
+def test_a_container_that_is_not_there_is_the_operator_s_affair(
+    home: Home, account: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_bytes(b"")
+
+    async def work(uploads: Uploads, blobs: Blobs) -> None:
+        for asking in (blobs.open("a.txt"), blobs.picture("a")):
+            with pytest.raises(errors.Misconfigured) as failure:
+                await asking
+            assert "AZURE_STORAGE_CONTAINER" in str(failure.value.cause)
+        with pytest.raises(Refused, match="AZURE_STORAGE_CONTAINER"):
+            await uploads.put("a.txt", tmp_path / "a.txt", "text/plain")
+        with pytest.raises(Refused, match="cannot be read: No such file"):
+            await uploads.put("a.txt", tmp_path / "b.txt", "text/plain")
+
+    using(home, account, work, "missing")
+
+
+@pytest.fixture(scope="module")
+def stored(kind: str, home: Home, account: str) -> Iterator[Server]:
+    """The app over Azurite, with the sample documents in its container."""
+
+    async def fill(uploads: Uploads, _: Blobs) -> None:
+        await uploads.ensure()
+        for path in SAMPLES.rglob("*.*"):
+            name = path.relative_to(SAMPLES).as_posix()
+            if name != "company/roles.txt":
+                await uploads.put(name, path, media_type(name))
+
+    using(home, account, fill, "documents")
+    settings = {
+        "AZURE_STORAGE_ENDPOINT": account,
+        "SSL_CERT_FILE": home.ca,
+        "PATH": f"{home.folder}{os.pathsep}{os.environ['PATH']}",
+    }
+    with serving(kind, home.folder, settings) as running:
+        yield running
+
+
+@needs_azurite
+def test_the_app_serves_a_container_as_it_serves_a_folder(stored: Server) -> None:
+    data = (SAMPLES / "plans" / "northwind_health_plus.pdf").read_bytes()
+    path, size = "/content/plans/northwind_health_plus.pdf", len(data)
+    with stored.client() as client:
+        assert client.get("/health").json()["files"] == "blobs"
+        whole, head = client.get(path), client.head(path)
+        part = client.get(path, headers={"range": f"bytes=10-{size + 99}"})
+        same = client.get(path, headers={"if-none-match": whole.headers["etag"]})
+        dated = client.get(path, headers={"if-modified-since": whole.headers["last-modified"]})
+        behind = client.get(path, headers={"range": f"bytes={size}-"})
+
+    assert (whole.status_code, whole.content) == (200, data)
+    assert whole.headers["content-type"] == "application/pdf"
+    assert (head.status_code, head.headers["content-length"]) == (200, str(size))
+    assert (part.status_code, part.content) == (206, data[10:])
+    assert [same.status_code, dated.status_code, behind.status_code] == [304, 304, 416]
+
+
+@needs_azurite
+@pytest.mark.parametrize("path", ["company/roles.txt", "company/no.txt", "..%2Fpictures%2Fx", ""])
+def test_what_is_not_in_the_container_is_a_404(stored: Server, path: str) -> None:
+    with stored.client() as client:
+        got = client.get(f"/content/{path}")
+
+    assert (got.status_code, got.json()) == (404, {"error": "There is no such document."})
+
+
+class Storage(Raw):
+    """One blob of a hundred digits."""
+
+    data = bytes(range(48, 58)) * 10
+
+    def refusal(self, asked: Asked) -> list[Step] | None:
+        authorized = asked.headers["authorization"].startswith("Bearer ")
+        return None if authorized else refused(401, "NoAuthenticationInformation")
+
+    def answer(self, asked: Asked) -> list[Step]:
+        if asked.method == "HEAD":
+            return [headed(200, {"Content-Length": "100"})]
+        first, last = map(int, asked.headers["x-ms-range"].removeprefix("bytes=").split("-"))
+        return part(self.data[first : last + 1], {"Content-Range": f"bytes {first}-{last}/100"})
+
+
+def headed(status: int, headers: dict[str, str]) -> bytes:
+    dates = {"ETag": '"0x1"', "Last-Modified": "Mon, 01 Jan 2001 00:00:00 GMT"}
+    named = {"x-ms-blob-type": "BlockBlob", **dates, **headers}
+    lines = [f"HTTP/1.1 {status} X", *(f"{key}: {value}" for key, value in named.items())]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def part(data: bytes, headers: dict[str, str]) -> list[Step]:
+    return [headed(206, {"Content-Length": str(len(data)), **headers}), data]
+
+
+def refused(status: int, code: str = "", **headers: str) -> list[Step]:
+    """A refusal without a body: that of a HEAD has none."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return [headed(status, {"x-ms-error-code": code, "Content-Length": "0", **named})]
+
+
+@pytest.fixture(scope="module")
+def storage(home: Home) -> Iterator[Storage]:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(home.folder / "server.pem")
+    with upstream(Storage(), tls) as running:
+        yield running
+
+
+WAIT = {"Retry_After": "0"}
+SOON, LATE = {"x_ms_retry_after_ms": "1"}, {"x_ms_retry_after_ms": "20000"}
+CUT: list[Step] = [headed(206, {"Content-Length": "9"}), b"123", Exchange.reset]
+FAILURES: list[Any] = [
+    pytest.param([refused(503, "ServerBusy")], None, 2, id="503 without Retry-After, once"),
+    pytest.param([refused(503, "ServerBusy", **LATE)], errors.Unavailable, 1, id="503, long wait"),
+    pytest.param([refused(502)] * 2, errors.Unavailable, 2, id="502 twice"),
+    pytest.param([refused(503, "ServerBusy", **WAIT)] * 2, errors.Unavailable, 2, id="503 twice"),
+    pytest.param([refused(503, "ServerBusy", **WAIT)], None, 2, id="503 once"),
+    pytest.param([refused(500, "InternalError")], errors.Unavailable, 1, id="500"),
+    pytest.param([refused(429)], errors.TooManyRequests, 1, id="429"),
+    pytest.param([refused(429, **WAIT)], None, 2, id="429 once"),
+    pytest.param([refused(401, "InvalidAuthenticationInfo")], errors.Misconfigured, 1, id="401"),
+    pytest.param([refused(403, "AuthorizationFailure")], errors.Misconfigured, 1, id="403"),
+    pytest.param([refused(404, "BlobNotFound")], errors.NotFound, 1, id="404"),
+    pytest.param([refused(404, "ContainerNotFound")], errors.Misconfigured, 1, id="no container"),
+    pytest.param([refused(409, "BlobArchived")], errors.Unavailable, 1, id="409"),
+    pytest.param([refused(412, "ConditionNotMet")], errors.Unavailable, 1, id="412"),
+    pytest.param([refused(400, "InvalidHeaderValue")], errors.Unavailable, 1, id="400"),
+    # aiohttp tries a connection again that has just been in use, and was closed meanwhile
+    pytest.param([[Exchange.reset]] * 2, errors.Unavailable, 2, id="reset"),
+    pytest.param([[b"garbage\r\n\r\n"]], errors.Unavailable, 1, id="garbage"),
+    pytest.param([[Exchange.stall]], errors.DeadlineExceeded, 1, id="stall"),
+]
+
+
+@pytest.mark.parametrize("reading", [False, True])
+@pytest.mark.parametrize(("plan", "kind", "times"), FAILURES)
+def test_a_failure_is_one_of_ours_and_the_next_request_works(
+    home: Home,
+    storage: Storage,
+    plan: list[list[Step]],
+    kind: type[errors.ChatError] | None,
+    times: int,
+    reading: bool,
+) -> None:
+    async def work(_: Uploads, blobs: Blobs) -> tuple[Any, int]:
+        file = await blobs.open("a.txt")
+        before = len(storage.asked)
+        storage.plan += plan
+        failed = None
+        try:
+            await (anext(file.read(10, 20)) if reading else blobs.open("a.txt"))
+        except errors.ChatError as error:
+            failed = error
+        asked = len(storage.asked) - before
+
+        assert await content(blobs, "a.txt") == storage.data
+        return failed, asked
+
+    seconds = 2 if kind is errors.DeadlineExceeded else 30
+    failed, asked = using(home, storage.url, work, "documents", seconds)
+
+    assert (type(failed) if failed else None, asked) == (kind, times)
+
+
+def test_a_long_wait_is_the_caller_s(home: Home, storage: Storage) -> None:
+    async def work(_: Uploads, blobs: Blobs) -> None:
+        storage.plan.append(refused(503, "ServerBusy", Retry_After="30"))
+        with pytest.raises(errors.Unavailable) as failure:
+            await blobs.open("a.txt")
+
+        assert failure.value.headers == {"Retry-After": "30"}
+
+    using(home, storage.url, work, "documents")
+
+
+BROKEN: list[Any] = [
+    pytest.param(CUT, id="cut in the middle"),
+    pytest.param([headed(206, {"Content-Length": "3"}), b"123"], id="without its range"),
+    pytest.param([headed(206, {"Content-Length": "9"}), b"1", Exchange.stall], id="stall"),
+]
+
+
+@pytest.mark.parametrize("answer", BROKEN)
+def test_a_part_that_breaks_off_is_never_taken_for_whole(
+    home: Home, storage: Storage, answer: list[Step]
+) -> None:
+    async def work(_: Uploads, blobs: Blobs) -> None:
+        file = await blobs.open("a.txt")
+        storage.plan += [answer] * 3
+        with pytest.raises((errors.Unavailable, errors.DeadlineExceeded)):
+            await anext(file.read(0, 9))
+        storage.plan.clear()
+
+    using(home, storage.url, work, "documents", 2)
+
+
+def test_ingestion_waits_as_long_as_it_is_asked_to(
+    home: Home, storage: Storage, tmp_path: Path
+) -> None:
+    async def work(uploads: Uploads, _: Blobs) -> None:
+        storage.plan += [refused(503, "ServerBusy", **SOON)] * 4
+        storage.plan += [refused(429, Retry_After="1"), refused(202)]
+        await uploads.remove("a.txt")
+
+    before = len(storage.asked)
+    using(home, storage.url, work, "documents")
+
+    assert [asked.method for asked in storage.asked[before:]] == ["DELETE"] * 6
+
+
+def test_ingestion_without_its_role_is_told_which(home: Home, storage: Storage) -> None:
+    async def work(uploads: Uploads, _: Blobs) -> None:
+        storage.plan.append(refused(403, "AuthorizationPermissionMismatch"))
+        with pytest.raises(Refused, match="Storage Blob Data Contributor"):
+            await uploads.remove("a.txt")
+
+    using(home, storage.url, work, "documents")
+
+
+def test_every_exception_of_the_sdk_is_one_of_ours() -> None:
+    modules = [azure.core.exceptions, azure.storage.blob]
+    named = [each for module in modules for each in list(vars(module).values())]
+    kinds: set[Any] = {each for each in named if isinstance(each, type)}
+    sdk = {each for each in kinds if issubclass(each, azure.core.exceptions.AzureError)}
+    assert azure.storage.blob.PartialBatchErrorException in sdk
+    for each in sdk | {TimeoutError, TypeError, ValueError}:
+        raised = each.__new__(each)
+        if issubclass(each, azure.core.exceptions.HttpResponseError):
+            raised.error = raised.response = raised.status_code = None
+
+        with pytest.raises(errors.ChatError), translated("storage", refusal):
+            raise raised
+
+
+@pytest.mark.parametrize("name", ["ab", "Documents", "a--b", "-ab", "a/b", "a_b", "x" * 64])
+def test_a_container_that_cannot_be_is_named_by_its_setting(name: str) -> None:
+    said = "AZURE_STORAGE_CONTAINER must be 3 to 63 lower-case letters, digits and single hyphens"
+
+    assert start({"AZURE_STORAGE_CONTAINER": name}).problems == (said,)
+
+
+def test_no_token_goes_to_storage_without_tls() -> None:
+    said = (
+        "AZURE_STORAGE_ENDPOINT must be a URL such as https://host: no token goes out without TLS"
+    )
+
+    assert start({"AZURE_STORAGE_ENDPOINT": "http://mine.blob.core.windows.net"}).problems == (
+        said,
+    )

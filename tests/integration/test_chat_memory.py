@@ -1,0 +1,457 @@
+"""A chat that continues a stored conversation, in every age of its protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.app.service import Service
+from shared.chat import errors
+from shared.chat.events import Context, Delta, Done
+from shared.chat.messages import Message
+from shared.chat.request import ChatRequest
+from shared.http.auth import Access
+from shared.memory.base import Conversation, Interaction, Memory, Page, Said
+from shared.memory.chat_history import EMPTY, NOT_BEGUN, NOT_STORED, Keeper
+from shared.rag import flow
+from tests.support.calls import ANNA, JSON, Got, ask, call, read
+from tests.support.fakes import (
+    ANSWER,
+    PLUS,
+    STANDARD,
+    FailingConversations,
+    FailingInteractions,
+    FakeModel,
+    Played,
+    engine,
+)
+from tests.support.stores import Time, remembering
+
+TEXT = "Dental care [plans/plus.pdf#page=2]."
+WAYS = [
+    pytest.param("/chat", "sessionState", {}, id="001"),
+    pytest.param("/chat/stream", "sessionState", {}, id="001 streaming"),
+    pytest.param("/chat", "session_state", {}, id="000"),
+    pytest.param("/chat/stream", "session_state", {}, id="000 streaming"),
+    pytest.param("/chat", "session_state", {"stream": False}, id="004"),
+    pytest.param("/chat", "session_state", {"stream": True}, id="004 streaming"),
+    pytest.param("/ask", "session_state", {}, id="ask"),
+    pytest.param("/ask", "session_state", {"stream": True}, id="ask streaming"),
+]
+everywhere = pytest.mark.parametrize(("route", "key", "more"), WAYS)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with remembering(tmp_path) as made:
+        yield made
+
+
+def asked(route: str, key: str, more: Any, state: Any, *said: str, headers: Any = JSON) -> Any:
+    roles = ("user", "assistant")
+    messages = [
+        {"role": roles[place % 2], "content": text} for place, text in enumerate(said or ["Hello?"])
+    ]
+    return call(route, {"messages": messages, key: state, **more}, headers)
+
+
+def answers(got: Got) -> list[Any]:
+    """The lines of a stream, or the whole answer as the only one; each in the inner form."""
+    lines = got.lines if got.media_type != "application/json" else [got.json]
+    return [line["choices"][0] if "choices" in line else line for line in lines]
+
+
+def state_of(got: Got, key: str) -> Any:
+    assert got.status == 200, got.data
+    (state,) = [line[key] for line in answers(got) if key in line]
+    return state
+
+
+def warnings(got: Got) -> Any:
+    return answers(got)[-1]["context"].get("warnings")
+
+
+def kept(memory: Memory, owner: str = "local") -> list[tuple[Conversation, list[Interaction]]]:
+    """All that a memory holds of an owner, oldest first."""
+
+    async def go() -> list[tuple[Conversation, list[Interaction]]]:
+        found = []
+        for each in await memory.conversations.list(owner, Page(0, 100)):
+            said = await memory.interactions.list(owner, each.id, Page(0, 100), newest_first=False)
+            found.append((each, list(said)))
+        return found[::-1]
+
+    return asyncio.run(go())
+
+
+def begin(memory: Memory, turns: int = 0, owner: str = "local") -> str:
+    async def go() -> str:
+        conversation = (await memory.conversations.create(owner, "")).id
+        for turn in range(turns):
+            said = Said(f"question {turn}", response=f"answer {turn}")
+            await memory.interactions.add(owner, conversation, said)
+        return conversation
+
+    return asyncio.run(go())
+
+
+@everywhere
+def test_null_begins_a_conversation_named_by_the_question(
+    memory: Memory, route: str, key: str, more: Any
+) -> None:
+    question = "What is in Plus? " + "x" * 200
+    state = {"conversation_id": None, "mine": [1, {"x": None}]}
+    got = ask(asked(route, key, more, state, question), Service(engine(), memory=memory))
+    ((conversation, said),) = kept(memory)
+
+    assert state_of(got, key) == state | {"conversation_id": conversation.id}
+    assert conversation.name == question[:100]
+    assert warnings(got) is None
+    (only,) = said
+    assert only.said.input == question
+    assert only.said.response == TEXT
+    assert only.said.origin == "chat"
+    assert only.said.prompt_template == "Answer."
+    assert json.loads(only.said.additional_info) == [PLUS.line(), STANDARD.line()]
+
+
+@everywhere
+def test_an_id_continues_a_conversation(memory: Memory, route: str, key: str, more: Any) -> None:
+    conversation, model = begin(memory, turns=12), FakeModel()
+    state = {"conversation_id": conversation}
+    got = ask(asked(route, key, more, state, "And then?"), Service(engine(model), memory=memory))
+    rewrite, answer = model.told
+
+    assert state_of(got, key) == state
+    history = [m.content for m in answer.messages[1:-1]]
+    newest = [text for turn in range(2, 12) for text in (f"question {turn}", f"answer {turn}")]
+    assert history == newest
+    assert rewrite.task == "rewrite"
+    assert [m.content for m in rewrite.messages[1:-1]] == newest
+    ((_, said),) = kept(memory)
+    assert [it.said.input for it in said][-2:] == ["question 11", "And then?"]
+
+
+@pytest.mark.parametrize(("route", "key", "more"), WAYS[:6])
+def test_a_request_with_a_history_of_its_own_keeps_it(
+    memory: Memory, route: str, key: str, more: Any
+) -> None:
+    conversation, model = begin(memory, turns=2), FakeModel()
+    said = ("Mine?", "Mine.", "And then?")
+    state = {"conversation_id": conversation}
+    got = ask(asked(route, key, more, state, *said), Service(engine(model), memory=memory))
+
+    assert got.status == 200
+    assert [m.content for m in model.told[-1].messages[1:-1]] == ["Mine?", "Mine."]
+    ((_, stored),) = kept(memory)
+    assert [it.said.input for it in stored] == ["question 0", "question 1", "And then?"]
+
+
+@everywhere
+@pytest.mark.parametrize("whose", ["missing", "foreign", "odd"])
+def test_a_conversation_that_is_not_ones_own_is_not_found(
+    memory: Memory, route: str, key: str, more: Any, whose: str
+) -> None:
+    ids = {"missing": "0" * 24, "foreign": begin(memory, 1, "ben"), "odd": "../x?'"}
+    service = Service(engine(model := FakeModel()), Access(True, alone=False), memory=memory)
+    state = {"conversation_id": ids[whose]}
+    for said in (("Hello?",), ("Mine?", "Mine.", "And then?")):
+        got = ask(asked(route, key, more, state, *said, headers=ANNA), service)
+
+        assert got.status == 404
+        assert got.json == {"error": f"Conversation [{ids[whose]}] not found"}
+    assert model.told == []
+    assert kept(memory, "anna") == []
+
+
+@everywhere
+def test_any_other_state_is_echoed_and_nothing_is_stored(
+    memory: Memory, route: str, key: str, more: Any
+) -> None:
+    service = Service(engine(), memory=memory)
+    for state in (None, "conversation_id", 7, ["conversation_id"], {"id": "x"}, {"deep": {"x": 1}}):
+        got = ask(asked(route, key, more, state), service)
+
+        assert state_of(got, key) == state
+    assert kept(memory) == []
+
+
+@everywhere
+def test_without_memory_every_state_is_echoed(route: str, key: str, more: Any) -> None:
+    for state in ({"conversation_id": None}, {"conversation_id": "x"}, {"conversation_id": 7}):
+        got = ask(asked(route, key, more, state), Service(engine()))
+
+        assert state_of(got, key) == state
+
+
+@everywhere
+def test_an_id_of_another_kind_is_named(memory: Memory, route: str, key: str, more: Any) -> None:
+    got = ask(asked(route, key, more, {"conversation_id": 7}), Service(engine(), memory=memory))
+
+    assert (got.status, got.json) == (400, {"error": "conversation_id: must be a string or null"})
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("where", ["no memory", "a new conversation", "an old one"])
+def test_an_answer_has_one_context_then_its_deltas_then_one_done(
+    memory: Memory, where: str, streams: bool
+) -> None:
+    conversation = begin(memory) if where == "an old one" else None
+    request = ChatRequest((Message("user", "Hello?"),))
+
+    async def kinds() -> list[type]:
+        events = flow.answer(engine(), request)
+        if where != "no memory":
+            events = Keeper(memory, "local", conversation, streams).kept(request, events)
+        return [type(event) async for event in events]
+
+    assert asyncio.run(kinds()) == [Context, Delta, Delta, Done]
+
+
+def test_where_people_sign_in_nobody_in_particular_is_remembered(memory: Memory) -> None:
+    service = Service(engine(), Access(True, alone=False), memory=memory)
+    state = {"conversation_id": None}
+
+    assert ask(asked("/chat", "sessionState", {}, state), service).status == 401
+    assert ask(asked("/chat", "sessionState", {}, {}), service).status == 200
+    assert ask(asked("/chat", "sessionState", {}, state, headers=ANNA), service).status == 200
+    assert len(kept(memory, "anna")) == 1
+
+
+CUT: list[Sequence[Played]] = [
+    [errors.Unavailable()],
+    [Delta("Half"), errors.Unavailable()],
+    [Delta("Half"), errors.ContentFiltered()],
+    [Delta("Half"), Done("content_filter")],
+    [Delta("Half")],
+]
+
+
+@everywhere
+@pytest.mark.parametrize("script", CUT, ids=repr)
+def test_an_answer_that_is_not_whole_is_not_stored(
+    memory: Memory, route: str, key: str, more: Any, script: Sequence[Played]
+) -> None:
+    conversation = begin(memory)
+    service = Service(engine(FakeModel(script)), memory=memory)
+    ask(asked(route, key, more, {"conversation_id": conversation}), service)
+    ask(asked(route, key, more, {"conversation_id": None}), service)
+
+    assert all(said == [] for _, said in kept(memory))
+
+
+def test_without_a_stream_an_answer_that_breaks_leaves_no_conversation(memory: Memory) -> None:
+    service = Service(engine(FakeModel([Delta("Half"), errors.Unavailable()])), memory=memory)
+    got = ask(asked("/chat", "sessionState", {}, {"conversation_id": None}), service)
+
+    assert got.status == 503
+    assert kept(memory) == []
+
+
+@everywhere
+def test_an_empty_answer_is_not_stored_and_says_so(
+    memory: Memory, route: str, key: str, more: Any
+) -> None:
+    conversation, service = begin(memory), Service(engine(FakeModel([Done()])), memory=memory)
+    got = ask(asked(route, key, more, {"conversation_id": conversation}), service)
+
+    assert warnings(got) == [EMPTY]
+    assert kept(memory)[0][1] == []
+
+
+def test_a_clients_own_instructions_are_no_history(memory: Memory) -> None:
+    conversation, model = begin(memory, turns=1), FakeModel()
+    body = {
+        "messages": [
+            {"role": "system", "content": "Be kind."},
+            {"role": "user", "content": "And then?"},
+        ],
+        "sessionState": {"conversation_id": conversation},
+    }
+    service = Service(engine(model, client_prompts=True), memory=memory)
+
+    assert ask(call("/chat", body), service).status == 200
+    assert [m.content for m in model.told[-1].messages[1:-1]] == ["question 0", "answer 0"]
+
+
+@everywhere
+def test_a_question_that_is_refused_leaves_no_empty_conversation(
+    memory: Memory, route: str, key: str, more: Any
+) -> None:
+    service = Service(engine(FakeModel([errors.TooManyRequests()])), memory=memory)
+    got = ask(asked(route, key, more, {"conversation_id": None}), service)
+
+    assert got.status == 429
+    assert kept(memory) == []
+
+
+def test_a_client_that_leaves_before_the_end_leaves_nothing(memory: Memory) -> None:
+    conversation, model = begin(memory), FakeModel([Delta("a"), Delta("b"), Done()])
+
+    async def leave() -> None:
+        state = {"conversation_id": conversation}
+        service = Service(engine(model), memory=memory)
+        reply = await service.reply(asked("/chat/stream", "sessionState", {}, state))
+        assert reply.rest is not None
+        await anext(reply.rest)
+        await reply.rest.aclose()
+
+    asyncio.run(leave())
+
+    assert model.open_streams == 0
+    assert kept(memory)[0][1] == []
+
+
+def test_the_answer_is_stored_before_its_end_is_told(memory: Memory) -> None:
+    conversation = begin(memory)
+
+    async def look() -> list[bytes]:
+        state = {"conversation_id": conversation}
+        service = Service(engine(), memory=memory)
+        reply = await service.reply(asked("/chat/stream", "sessionState", {}, state))
+        assert reply.rest is not None
+        before = [reply.body, await anext(reply.rest), await anext(reply.rest)]
+        stored = await memory.interactions.list("local", conversation, Page())
+        assert stored == ()
+        last = await anext(reply.rest)
+        (stored_now,) = await memory.interactions.list("local", conversation, Page())
+        assert stored_now.said.response == TEXT
+        await reply.rest.aclose()
+        return [*before, last]
+
+    assert b"finish_reason" in asyncio.run(look())[-1]
+
+
+def test_what_was_taken_out_for_follow_ups_is_not_stored(memory: Memory) -> None:
+    model = FakeModel([Delta("Yes. <<And"), Delta(" why?>>"), Done()])
+    more = {"context": {"overrides": {"suggest_followup_questions": True}}}
+    state = {"conversation_id": None}
+    got = ask(asked("/chat", "sessionState", more, state), Service(engine(model), memory=memory))
+    ((_, (said,)),) = kept(memory)
+
+    assert got.json["context"]["followup_questions"] == ["And why?"]
+    assert said.said.response == "Yes."
+
+
+def test_half_a_character_is_stored_as_a_mark_of_one(memory: Memory) -> None:
+    model = FakeModel([Delta("a \ud83d"), Done()])
+    got = ask(
+        asked("/chat", "sessionState", {}, {"conversation_id": None}),
+        Service(engine(model), memory=memory),
+    )
+    ((_, (said,)),) = kept(memory)
+
+    assert got.status == 200
+    assert said.said.response == "a ?"
+
+
+def failing(memory: Memory, error: Exception, where: str) -> Memory:
+    if where == "begin":
+        return replace(memory, conversations=FailingConversations(memory.conversations, error))
+    return replace(memory, interactions=FailingInteractions(memory.interactions, error))
+
+
+@everywhere
+@pytest.mark.parametrize("error", [errors.Unavailable(), errors.TooManyRequests()], ids=repr)
+def test_a_memory_that_fails_costs_no_answer_and_says_so(
+    memory: Memory,
+    route: str,
+    key: str,
+    more: Any,
+    error: Exception,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    begun = Service(engine(), memory=failing(memory, error, "add"))
+    unbegun = Service(engine(), memory=failing(memory, error, "begin"))
+    state = {"conversation_id": None, "mine": 1}
+    first = ask(asked(route, key, more, state), begun)
+    second = ask(asked(route, key, more, state), unbegun)
+
+    assert warnings(first) == [NOT_STORED]
+    assert warnings(second) == [NOT_BEGUN]
+    assert state_of(second, key) == state
+    ((conversation, said),) = kept(memory)
+    assert state_of(first, key)["conversation_id"] == conversation.id
+    assert said == []
+    texts = ("message", "delta")
+    told = [line.get(at, {}).get("content") or "" for line in answers(second) for at in texts]
+    assert "".join(told) == TEXT
+    assert f"request id=call-1 memory: not stored: {type(error).__name__}" in caplog.text
+    assert "Hello?" not in caplog.text
+
+
+@everywhere
+def test_a_chat_beyond_the_limit_is_answered_and_not_stored(
+    tmp_path: Path, route: str, key: str, more: Any
+) -> None:
+    with remembering(tmp_path, most=1) as memory:
+        there, state = begin(memory), {"conversation_id": None}
+        got = ask(asked(route, key, more, state), Service(engine(), memory=memory))
+        ((conversation, said),) = kept(memory)
+        later = asked(route, key, more, {"conversation_id": there})
+        more_said = ask(later, Service(engine(), memory=memory))
+
+    assert warnings(got) == [
+        "The limit of 1 stored conversations is reached: delete some to begin another. "
+        "The answer was not stored."
+    ]
+    assert state_of(got, key) == state
+    assert (conversation.id, said) == (there, [])
+    assert warnings(more_said) is None
+
+
+@everywhere
+def test_a_memory_that_cannot_be_read_is_an_error_before_the_answer(
+    memory: Memory, route: str, key: str, more: Any
+) -> None:
+    error = errors.Unavailable(retry_after=7)
+    there = FailingInteractions(memory.interactions, error, reading=True)
+    service = Service(engine(model := FakeModel()), memory=replace(memory, interactions=there))
+    got = ask(asked(route, key, more, {"conversation_id": begin(memory)}), service)
+
+    assert (got.status, got.headers["Retry-After"]) == (503, "7")
+    assert model.told == []
+
+
+def test_two_answers_of_one_conversation_at_once_are_both_stored(memory: Memory) -> None:
+    conversation = begin(memory)
+
+    async def both() -> list[Got]:
+        state = {"conversation_id": conversation}
+        service = Service(engine(), memory=memory)
+        questions = [f"question {number}" for number in range(8)]
+        calls = [asked("/chat", "sessionState", {}, state, text) for text in questions]
+        replies = await asyncio.gather(*(service.reply(each) for each in calls))
+        return [await read(reply) for reply in replies]
+
+    assert {got.status for got in asyncio.run(both())} == {200}
+    ((_, said),) = kept(memory)
+    assert sorted(it.said.input for it in said) == [f"question {number}" for number in range(8)]
+
+
+def test_a_long_conversation_is_trimmed_as_any_history(memory: Memory) -> None:
+    conversation, model = begin(memory, turns=10), FakeModel(max_prompt_tokens=70)
+    state = {"conversation_id": conversation}
+    ask(asked("/chat", "sessionState", {}, state, "Why?"), Service(engine(model), memory=memory))
+    history = [m.content for m in model.told[-1].messages[1:-1]]
+
+    assert 0 < len(history) < 20
+    assert history[-1] == "answer 9"
+
+
+def test_a_conversation_past_its_time_is_not_found(tmp_path: Path) -> None:
+    clock = Time()
+    with remembering(tmp_path, keep=60.0, now=clock) as memory:
+        service = Service(engine(FakeModel(ANSWER)), memory=memory)
+        first = ask(asked("/chat", "sessionState", {}, {"conversation_id": None}), service)
+        state = state_of(first, "sessionState")
+        assert ask(asked("/chat", "sessionState", {}, state), service).status == 200
+        clock.at += 61
+
+        assert ask(asked("/chat", "sessionState", {}, state), service).status == 404

@@ -1,0 +1,95 @@
+"""A connection that fails: its name in the log, and whether a retry is worth it."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import Any
+
+import aiohttp
+import pytest
+import trustme
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from shared.azure.connection_errors import cause_of, is_dropped
+from tests.support.servers import free_port
+from tests.support.upstream import Exchange, Step, head, piece, upstream
+
+SECRETS = "/path?key=k3y"
+
+
+class NoHosts(AbstractResolver):
+    """A name service that knows no host."""
+
+    async def resolve(self, *_: Any, **_more: Any) -> list[ResolveResult]:
+        raise OSError(None, "DNS lookup failed")
+
+    async def close(self) -> None:
+        pass
+
+
+def failure(url: str, resolver: AbstractResolver | None = None) -> BaseException:
+    """How a POST fails, as an SDK raises it: caused by aiohttp's exception."""
+
+    async def go() -> BaseException:
+        connector = aiohttp.TCPConnector(resolver=resolver)
+        try:
+            async with aiohttp.ClientSession(connector=connector) as session:
+                await (await session.post(url + SECRETS, data=b"1")).read()
+        except aiohttp.ClientError as error:
+            wrapped = RuntimeError("an SDK's own")
+            wrapped.__cause__ = error
+            return wrapped
+        raise AssertionError("it was answered")
+
+    return asyncio.run(go())
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_refused_connection_has_its_address_and_nothing_else_of_the_url(
+    scheme: str, host: str
+) -> None:
+    url = f"{scheme}://{host}:{free_port()}"
+    error = failure(url)
+
+    assert cause_of(error) == f"connection refused: {url}"
+    assert not is_dropped(error)
+
+
+def test_an_address_of_ipv6_has_its_brackets() -> None:
+    url = f"http://[::1]:{free_port()}"
+
+    assert cause_of(failure(url)).endswith(f": {url}")  # without IPv6 it is not refused
+
+
+def test_a_host_without_an_address_is_named() -> None:
+    error = failure("https://mine.search.example:443", NoHosts())
+
+    assert cause_of(error) == "host not found: https://mine.search.example:443"
+    assert not is_dropped(error)
+
+
+def test_a_certificate_that_is_not_trusted_is_named() -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(tls)
+    with upstream(tls=tls) as server:
+        error = failure(server.url)
+
+    assert cause_of(error) == f"TLS failed: {server.url}"
+    assert not is_dropped(error)
+
+
+CUT: list[Any] = [head(200), piece(b"half")]
+
+
+@pytest.mark.parametrize("end", [Exchange.reset, Exchange.rst])
+def test_a_connection_is_dropped_only_before_the_answer_begins(end: Step) -> None:
+    with upstream() as server:
+        server.plan += [[end], [*CUT, end]]
+        before, after = failure(server.url), failure(server.url)
+
+    assert is_dropped(before)
+    assert cause_of(before) == "connection closed before an answer"
+    assert not is_dropped(after)
+    assert cause_of(after) == "RuntimeError"

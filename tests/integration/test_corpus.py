@@ -1,0 +1,95 @@
+"""Is everything in a folder of thirty files found again or named, in bounded time and memory?"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pytest
+from rs_bpe.bpe import openai
+
+from shared.ingest.document import Unreadable
+from shared.ingest.sandbox.process import FilePassages, Limits, Reader
+from shared.ingest.splitting.passages import LIMIT
+from shared.text.tokens import count_tokens
+from tests.support.corpus import Corpus, make
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one reader gave for each file, and how long it took for all."""
+
+    corpus: Corpus
+    found: Mapping[str, FilePassages]
+    reasons: Mapping[str, str]
+    seconds: float
+
+
+async def read_all(corpus: Corpus) -> Outcome:
+    found: dict[str, FilePassages] = {}
+    reasons: dict[str, str] = {}
+    names = [known.name for known in corpus.readable] + list(corpus.broken)
+    start = time.monotonic()
+    # Less memory and time than a run gives: no file of the corpus may need more.
+    async with Reader(Limits(seconds=30, memory=800 * 2**20)) as reader:
+        for name in names:
+            try:
+                found[name] = await reader.passages(corpus.folder / name, name)
+            except Unreadable as error:
+                reasons[name] = str(error)
+    return Outcome(corpus, found, reasons, time.monotonic() - start)
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    return asyncio.run(read_all(make(tmp_path_factory.mktemp("corpus"))))
+
+
+def test_the_folder_has_at_least_thirty_files(outcome: Outcome) -> None:
+    assert len(outcome.corpus.readable) + len(outcome.corpus.broken) >= 30
+
+
+def test_what_a_readable_file_says_is_in_a_passage_that_cites_it(outcome: Outcome) -> None:
+    for known in outcome.corpus.readable:
+        assert known.name in outcome.found, outcome.reasons.get(known.name)
+        passages = outcome.found[known.name].passages
+        holders = [passage for passage in passages if known.says in passage.content]
+        assert known.sourcepage in {passage.sourcepage for passage in holders}, known
+        assert {passage.category for passage in passages} == {known.category}
+        assert any(passage.image for passage in holders) == known.picture
+
+
+def test_every_other_file_has_its_reason(outcome: Outcome) -> None:
+    assert outcome.reasons == outcome.corpus.broken
+
+
+def test_no_file_holds_the_run(outcome: Outcome) -> None:
+    assert outcome.seconds < 120
+
+
+def test_no_passage_is_over_the_limit_and_no_estimate_below_the_real_count(
+    outcome: Outcome,
+) -> None:
+    contents = [passage.content for file in outcome.found.values() for passage in file.passages]
+    tokenizer = openai.o200k_base()
+
+    assert max(map(count_tokens, contents)) <= LIMIT
+    assert [text for text in contents if tokenizer.count(text) > count_tokens(text)] == []
+
+
+def test_ids_are_unique_over_the_folder(outcome: Outcome) -> None:
+    ids = [passage.id for file in outcome.found.values() for passage in file.passages]
+
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_file_gives_the_same_passages_whatever_was_read_before_it(outcome: Outcome) -> None:
+    async def alone(name: str) -> FilePassages:
+        async with Reader() as reader:
+            return await reader.passages(outcome.corpus.folder / name, name)
+
+    last = outcome.corpus.readable[-1].name
+
+    assert asyncio.run(alone(last)) == outcome.found[last]

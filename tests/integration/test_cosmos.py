@@ -1,0 +1,972 @@
+"""What is particular to the memory in Cosmos DB: lost answers, faults, what is sent, its costs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, TypeVar
+
+import azure.core.exceptions
+import azure.cosmos.exceptions
+import pytest
+from azure.core.credentials import AccessToken
+from azure.cosmos.aio import ContainerProxy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.chat import errors
+from shared.memory.base import Memory, Page, Said, TooManyConversations
+from shared.memory.cosmos.client import Change, translated
+from shared.memory.cosmos.items import ALL
+from tests.support import azurite
+from tests.support.fake_cosmos import RESET, STALL, Cosmos, Item, answered, cosmos, failed, opened
+from tests.support.upstream import Exchange, Step, head, piece
+
+START = 1_700_000_000.0
+JSON = {"Content-Type": "application/json"}
+GARBAGE: list[Step] = [head(200, JSON), piece(b"<html>"), b"0\r\n\r\n"]
+CUT: list[Step] = [head(200, JSON), piece(b'{"id": '), Exchange.reset]
+SHORT, LONG = ({"x-ms-retry-after-ms": ms} for ms in ("1", "60000"))
+MANY = 250  # ten batches, and more than two pages of a query
+T = TypeVar("T")
+
+
+@dataclass
+class Time:
+    """A clock that a test sets."""
+
+    now: float = START
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def fake() -> Iterator[Cosmos]:
+    with cosmos(now=Time()) as running:
+        yield running
+
+
+def told(fake: Cosmos, work: Callable[[Memory], Awaitable[T]], **how: Any) -> T:
+    """What comes of work with a memory over an account."""
+
+    async def go() -> T:
+        async with opened(fake, **how) as memory:
+            return await work(memory)
+
+    return asyncio.run(go())
+
+
+C, ONE = "c" * 24, "1" * 24
+
+
+def conversation(id: str = C, **more: Any) -> Item:
+    """A conversation as it lies in the container."""
+    own = {"id": id, "owner": "user:anna", "conversation": "", "sort": id}
+    return {**own, "created": "2023-11-14T22:13:20.000000Z", "name": "before", **more}
+
+
+def interaction(id: str = ONE, **more: Any) -> Item:
+    """An interaction as it lies in the container."""
+    own = {"id": id, "owner": "user:anna", "conversation": C, "sort": id}
+    said = {"input": "said", "prompt_template": "", "response": "", "origin": ""}
+    created = {"created": "2023-11-14T22:13:20.000000Z", "additional_info": "old"}
+    return {**own, **said, **created, **more}
+
+
+def filled(fake: Cosmos, said: int = 1) -> Cosmos:
+    """A conversation with so many interactions, another with one, and a pipeline."""
+    fake.fill(conversation())
+    for number in range(said):
+        fake.fill(interaction(f"{number:024d}" if number else ONE))
+    fake.fill(conversation("d" * 24, name="other"))
+    fake.fill(interaction("2" * 24, conversation="d" * 24))
+    own = {"id": sha256(b"p").hexdigest(), "owner": "app:pipelines", "conversation": "pipeline"}
+    fake.fill({**own, "sort": "p", "definition": {"a": 1}})
+    return fake
+
+
+OTHERS = ["other", "said old in d"]
+BEFORE = sorted([*OTHERS, "before", "said old in c", "p {'a': 1}"])
+
+
+def contents(fake: Cosmos) -> list[str]:
+    """What lies in the container, in words."""
+    words = []
+    for item in fake.items:
+        if item["conversation"] == "pipeline":
+            words.append(f"{item['sort']} {item['definition']}")
+        elif item["conversation"] == "":
+            words.append(str(item["name"]))
+        elif item["conversation"] == "deleted":
+            words.append("a mark")
+        else:
+            parent = item["conversation"][:1]
+            words.append(f"{item['input']} {item['additional_info']} in {parent}")
+    return sorted(words)
+
+
+Act = Callable[[Memory], Awaitable[Any]]
+# What is done, how many requests it takes, what is gone then, and what is new.
+WRITES: dict[str, tuple[Act, int, list[str], list[str]]] = {
+    "create": (lambda memory: memory.conversations.create("anna", "new"), 1, [], ["new"]),
+    "add": (
+        lambda memory: memory.interactions.add("anna", C, Said("more", additional_info="new")),
+        2,
+        [],
+        ["more new in c"],
+    ),
+    "rename": (
+        lambda memory: memory.conversations.rename("anna", C, "new"),
+        2,
+        ["before"],
+        ["new"],
+    ),
+    "annotate": (
+        lambda memory: memory.interactions.annotate("anna", ONE, "new"),
+        2,
+        ["said old in c"],
+        ["said new in c"],
+    ),
+    "delete": (
+        lambda memory: memory.conversations.delete("anna", C),
+        5,
+        ["before", "said old in c"],
+        [],
+    ),
+    "put": (lambda memory: memory.pipelines.put("q", {}), 1, [], ["q {}"]),
+    "put again": (
+        lambda memory: memory.pipelines.put("p", {"b": 2}),
+        1,
+        ["p {'a': 1}"],
+        ["p {'b': 2}"],
+    ),
+    "remove": (lambda memory: memory.pipelines.delete("p"), 2, ["p {'a': 1}"], []),
+}
+CALLS = [(name, at) for name, (_, calls, _, _) in WRITES.items() for at in range(calls)]
+
+
+def after(name: str) -> list[str]:
+    _, _, gone, new = WRITES[name]
+    return sorted([*(each for each in BEFORE if each not in gone), *new])
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_write_takes_so_many_requests(fake: Cosmos, name: str) -> None:
+    filled(fake)
+    told(fake, WRITES[name][0])
+
+    assert contents(fake) == after(name)
+    assert len(fake.operations) == WRITES[name][1]
+
+
+ONCE = {
+    "lost before": (RESET, False),
+    "lost after": (RESET, True),
+    "cut": (CUT, True),
+    "garbage": (GARBAGE, True),
+    "retry with": (failed(449), False),
+    "unavailable": (failed(503), False),
+    "timeout of the service": (failed(408), True),
+    "limit, short wait": (failed(429, SHORT), False),
+}
+
+
+@pytest.mark.parametrize("fault", ONCE)
+@pytest.mark.parametrize(("name", "at"), CALLS)
+def test_a_write_survives_one_bad_answer_and_is_done_once(
+    fake: Cosmos, name: str, at: int, fault: str
+) -> None:
+    filled(fake)
+    steps, applied = ONCE[fault]
+    fake.fail(steps, after=at, applied=applied)
+    got = told(fake, WRITES[name][0])
+
+    assert contents(fake) == after(name)
+    assert len(fake.operations) > WRITES[name][1]
+    if name == "remove":
+        assert got is True
+    if name in ("create", "add"):
+        assert got.id in [item["id"] for item in fake.items]
+
+
+STAYS: dict[str, tuple[list[Step], bool, type[errors.ChatError]]] = {
+    "lost before": (RESET, False, errors.Unavailable),
+    "lost after": (RESET, True, errors.Unavailable),
+    "garbage": (GARBAGE, True, errors.Unavailable),
+    "of another shape": (answered(7), True, errors.Unavailable),
+    "gone": (failed(410), False, errors.Unavailable),
+    "retry with": (failed(449), False, errors.Unavailable),
+    "limit, long wait": (failed(429, LONG), False, errors.TooManyRequests),
+    "forbidden": (failed(403), False, errors.Misconfigured),
+    "stall": (STALL, False, errors.DeadlineExceeded),
+    "stall after": (STALL, True, errors.DeadlineExceeded),
+}
+
+
+@pytest.mark.parametrize("fault", STAYS)
+@pytest.mark.parametrize(("name", "at"), [call for call in CALLS if call[0] != "delete"])
+def test_a_write_that_fails_is_done_wholly_or_not_at_all(
+    fake: Cosmos, name: str, at: int, fault: str
+) -> None:
+    filled(fake)
+    steps, applied, kind = STAYS[fault]
+    fake.fail(steps, after=at, times=99, applied=applied)
+    seconds = 0.3 if "stall" in fault else 10
+    with pytest.raises(kind) as caught:
+        told(fake, WRITES[name][0], seconds=seconds)
+
+    assert type(caught.value) is kind
+    writes = applied and at == WRITES[name][1] - 1
+    assert contents(fake) == (after(name) if writes else BEFORE)
+
+
+async def nothing_is_seen(memory: Memory) -> None:
+    """Nothing of the conversation C or what was in it is seen, or can be changed."""
+    chats, talk = memory.conversations, memory.interactions
+    looks: list[Callable[[], Awaitable[Any]]] = [
+        lambda: chats.get("anna", C),
+        lambda: chats.rename("anna", C, "new"),
+        lambda: talk.add("anna", C, Said("more")),
+        lambda: talk.get("anna", ONE),
+        lambda: talk.annotate("anna", ONE, "new"),
+        lambda: talk.list("anna", C, Page()),
+    ]
+    for look in looks:
+        with pytest.raises(errors.NotFound):
+            await look()
+    listed = [each.name for each in await chats.list("anna", Page())]
+    assert listed == ["other"]
+
+
+async def all_is_seen(memory: Memory) -> None:
+    """Everything of the conversation C is seen."""
+    page = Page(0, 2 * MANY)
+    assert (await memory.conversations.get("anna", C)).name == "before"
+    assert len(await memory.interactions.list("anna", C, page)) == MANY
+
+
+BREAKS = {"lost before": (RESET, False), "lost after": (RESET, True), "stall": (STALL, False)}
+DELETING = 16  # a read, the mark, three pages of ids, ten batches, the mark away
+
+
+@pytest.mark.parametrize("broken", BREAKS)
+@pytest.mark.parametrize("at", range(DELETING))
+def test_a_deletion_broken_off_anywhere_shows_all_or_nothing_and_can_be_repeated(
+    fake: Cosmos, at: int, broken: str
+) -> None:
+    filled(fake, MANY)
+    steps, applied = BREAKS[broken]
+    fake.fail(steps, after=at, times=99, applied=applied)
+    seconds = 0.3 if broken == "stall" else 10
+    with pytest.raises((errors.Unavailable, errors.DeadlineExceeded)):
+        told(fake, WRITES["delete"][0], seconds=seconds)
+    fake.faults.clear()
+    begun = "before" not in contents(fake)
+
+    assert begun is (at > 1 or (applied and at == 1))
+    told(fake, nothing_is_seen if begun else all_is_seen)
+    if contents(fake) != after("delete"):
+        told(fake, WRITES["delete"][0])
+    assert contents(fake) == after("delete")
+    with pytest.raises(errors.NotFound):
+        told(fake, WRITES["delete"][0])
+
+
+def test_a_deletion_takes_no_more_requests_than_that(fake: Cosmos) -> None:
+    filled(fake, MANY)
+    told(fake, WRITES["delete"][0])
+
+    assert len(fake.operations) == DELETING
+
+
+def test_a_mark_tells_when_its_conversation_would_have_ended(fake: Cosmos) -> None:
+    fake.fill(conversation(expires=START + 50.5, ttl=51))
+    fake.fail(RESET, after=2, times=99)
+    with pytest.raises(errors.Unavailable):
+        told(fake, WRITES["delete"][0])
+    (mark,) = fake.items
+
+    assert (mark["conversation"], mark["expires"], mark["ttl"]) == ("deleted", START + 50.5, 51)
+
+
+def test_two_deletions_at_once_are_one(fake: Cosmos) -> None:
+    filled(fake, MANY)
+
+    async def both(memory: Memory) -> list[Any]:
+        work = [WRITES["delete"][0](memory) for _ in range(4)]
+        return await asyncio.gather(*work, return_exceptions=True)
+
+    ends = told(fake, both)
+
+    assert contents(fake) == after("delete")
+    assert None in ends
+    assert all(end is None or isinstance(end, errors.NotFound) for end in ends)
+
+
+@pytest.mark.parametrize("at", range(DELETING))
+def test_what_another_removes_meanwhile_is_no_failure(fake: Cosmos, at: int) -> None:
+    filled(fake, MANY)
+    fake.meanwhile[at + 1] = lambda: fake.partitions["user:anna"].pop(f"{MANY - 1:024d}", None)
+    told(fake, WRITES["delete"][0])
+
+    assert contents(fake) == after("delete")
+
+
+def test_nothing_is_added_to_what_is_deleted_meanwhile(fake: Cosmos) -> None:
+    filled(fake)
+    fake.meanwhile[1] = lambda: fake.partitions["user:anna"].pop(C)
+    with pytest.raises(errors.NotFound):
+        told(fake, WRITES["add"][0])
+
+    assert [each for each in contents(fake) if each.startswith("more")] == []
+
+
+@pytest.mark.parametrize("first", range(3))
+def test_additions_that_race_with_a_deletion_leave_nothing(fake: Cosmos, first: int) -> None:
+    filled(fake)
+
+    async def race(memory: Memory) -> list[Any]:
+        adding = [WRITES["add"][0](memory) for _ in range(20)]
+        adding.insert(first * 10, WRITES["delete"][0](memory))
+        return await asyncio.gather(*adding, return_exceptions=True)
+
+    ends = told(fake, race)
+
+    assert contents(fake) == after("delete")
+    failures = [end for end in ends if isinstance(end, Exception)]
+    assert all(isinstance(end, errors.NotFound) for end in failures)
+
+
+def test_what_is_deleted_meanwhile_is_not_listed_in_part(fake: Cosmos) -> None:
+    filled(fake)
+    fake.meanwhile[1] = fake.partitions["user:anna"].clear
+    with pytest.raises(errors.NotFound):
+        told(fake, lambda memory: memory.interactions.list("anna", C, Page()))
+
+
+@pytest.mark.parametrize("name", ["rename", "annotate"])
+def test_nothing_is_changed_in_what_is_deleted_meanwhile(fake: Cosmos, name: str) -> None:
+    filled(fake)
+    fake.meanwhile[1] = lambda: fake.partitions["user:anna"].pop(C)
+    with pytest.raises(errors.NotFound):
+        told(fake, WRITES[name][0])
+
+    assert "new" not in json.dumps(contents(fake))
+
+
+@pytest.mark.parametrize(("name", "at"), [("create", 0), ("add", 1)])
+def test_an_id_that_another_item_has_is_a_failure(fake: Cosmos, name: str, at: int) -> None:
+    fake.fill(conversation())
+
+    def take() -> None:
+        item = fake.asked[-1].body[-1]["resourceBody"]
+        fake.fill({**item, "created": "earlier"})
+
+    fake.meanwhile[at] = take
+    with pytest.raises(errors.Unavailable):
+        told(fake, WRITES[name][0])
+
+    assert [item["created"] for item in fake.items][1:] == ["earlier"]
+
+
+STATUSES: list[tuple[int, dict[str, str], type[errors.ChatError], str | None]] = [
+    (400, {}, errors.Misconfigured, None),
+    (401, {}, errors.Misconfigured, None),
+    (403, {"x-ms-substatus": "5300"}, errors.Misconfigured, None),
+    (404, {"x-ms-substatus": "1003"}, errors.Misconfigured, None),
+    (404, {"x-ms-substatus": "1002"}, errors.Unavailable, "1"),
+    (408, {}, errors.Unavailable, "1"),
+    (409, {}, errors.Unavailable, "1"),
+    (410, {}, errors.Unavailable, "1"),
+    (412, {}, errors.Unavailable, "1"),
+    (413, {}, errors.TooLarge, None),
+    (429, {}, errors.TooManyRequests, "1"),
+    (429, {"x-ms-retry-after-ms": "0"}, errors.TooManyRequests, "1"),
+    (429, {"x-ms-retry-after-ms": "2500"}, errors.TooManyRequests, "3"),
+    (429, {"x-ms-retry-after-ms": "60000"}, errors.TooManyRequests, "60"),
+    (429, {"x-ms-retry-after-ms": "soon"}, errors.TooManyRequests, "1"),
+    (449, {}, errors.Unavailable, "1"),
+    (500, {}, errors.Unavailable, "1"),
+    (503, {"x-ms-retry-after-ms": "4000"}, errors.Unavailable, "4"),
+]
+
+
+@pytest.mark.parametrize("act", ["create", "put", "list"])
+@pytest.mark.parametrize(("status", "headers", "kind", "wait"), STATUSES)
+def test_a_status_of_the_service_is_one_of_our_errors(
+    fake: Cosmos,
+    act: str,
+    status: int,
+    headers: dict[str, str],
+    kind: type[errors.ChatError],
+    wait: str | None,
+) -> None:
+    fake.fail(failed(status, headers), times=99)
+    acts: dict[str, Act] = {
+        **{name: write[0] for name, write in WRITES.items()},
+        "list": lambda memory: memory.conversations.list("anna", Page()),
+    }
+    with pytest.raises(errors.ChatError) as caught:
+        told(fake, acts[act])
+
+    assert type(caught.value) is kind
+    assert caught.value.headers.get("Retry-After") == wait
+    assert str(status) in str(caught.value.cause) or kind is errors.TooLarge
+    assert "own words" not in f"{caught.value.message}{caught.value.cause}"
+    assert fake.items == []
+    passing = status in (408, 410, 449, 500) or headers.get("x-ms-retry-after-ms") == "0"
+    assert len(fake.operations) == (2 if passing else 1)
+
+
+def test_a_read_whose_answer_is_no_http_is_sent_once_more_and_no_more(fake: Cosmos) -> None:
+    fake.fail([b"garbage\r\n\r\n"], times=99)
+    with pytest.raises(errors.Unavailable):
+        told(fake, lambda memory: memory.conversations.get("anna", C))
+
+    assert len(fake.operations) == 2
+
+
+def test_a_write_whose_answer_is_lost_is_sent_once_more_and_no_more(fake: Cosmos) -> None:
+    fake.fail(RESET, times=99, applied=True)
+    with pytest.raises(errors.Unavailable):
+        told(fake, WRITES["create"][0])
+
+    assert len(fake.operations) == 2
+    assert contents(fake) == ["new"]
+
+
+@pytest.mark.parametrize("steps", [GARBAGE, answered(7), failed(500), RESET])
+def test_without_an_answer_of_the_account_the_items_are_still_found(
+    fake: Cosmos, steps: list[Step]
+) -> None:
+    filled(fake).fail(steps, times=99, kind="account")
+
+    async def twice(memory: Memory) -> Any:
+        with contextlib.suppress(errors.Unavailable):
+            await memory.ready()
+        return await memory.conversations.get("anna", C)
+
+    assert told(fake, twice).name == "before"
+
+
+@pytest.mark.parametrize("kind", ["container", "Read"])
+@pytest.mark.parametrize("steps", [GARBAGE, answered(7), RESET], ids=["garbage", "7", "reset"])
+def test_answers_that_cannot_be_read_are_unavailable(
+    fake: Cosmos, kind: str, steps: list[Step]
+) -> None:
+    fake.fail(steps, times=99, kind=kind)
+    with pytest.raises(errors.Unavailable):
+        told(fake, lambda memory: memory.conversations.get("anna", C))
+
+    fake.faults.clear()
+    assert told(filled(fake), lambda memory: memory.conversations.get("anna", C)).name == "before"
+
+
+def test_after_a_failure_the_same_memory_works_again(fake: Cosmos) -> None:
+    fake.fail(failed(403), times=1, kind="container")
+
+    async def twice(memory: Memory) -> Any:
+        with pytest.raises(errors.Misconfigured):
+            await memory.ready()
+        await memory.ready()
+        return await memory.conversations.create("anna", "new")
+
+    told(fake, twice)
+
+    assert contents(fake) == ["new"]
+
+
+@pytest.mark.parametrize("seen", [False, True])
+def test_a_container_that_is_missing_is_no_missing_item(fake: Cosmos, seen: bool) -> None:
+    async def look(memory: Memory) -> None:
+        if seen:  # it goes later
+            await memory.ready()
+        fake.exists = False
+        with pytest.raises(errors.Misconfigured) as caught:
+            await memory.conversations.get("anna", C)
+        assert "container" in str(caught.value.cause)
+
+    told(fake, look)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_without_its_role_the_log_names_it(fake: Cosmos, status: int) -> None:
+    fake.fail(failed(status))
+    with pytest.raises(errors.Misconfigured) as caught:
+        told(fake, lambda memory: memory.ready())
+
+    assert "Cosmos DB Built-in Data Contributor" in str(caught.value.cause)
+
+
+@pytest.mark.parametrize("kind", ["account", "container", "Read"])
+def test_a_stall_ends_by_the_time_limit_and_what_is_asked_then_works(
+    fake: Cosmos, kind: str
+) -> None:
+    filled(fake).fail(STALL, kind=kind)
+
+    async def twice(memory: Memory) -> Any:
+        with pytest.raises(errors.DeadlineExceeded):
+            await memory.conversations.get("anna", C)
+        return await memory.conversations.get("anna", C)
+
+    assert told(fake, twice, seconds=0.3).name == "before"
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_who_leaves_meanwhile_disturbs_nobody(fake: Cosmos, name: str) -> None:
+    filled(fake).fail(STALL)
+
+    async def leave(memory: Memory) -> None:
+        leaving = asyncio.ensure_future(WRITES[name][0](memory))
+        while not fake.operations:
+            await asyncio.sleep(0.001)
+        leaving.cancel()
+        await asyncio.wait({leaving})
+        assert leaving.cancelled()
+        await WRITES[name][0](memory)
+
+    told(fake, leave)
+
+    assert contents(fake) == after(name)
+
+
+def test_without_the_composite_index_the_log_names_it() -> None:
+    with cosmos(composite=[]) as fake, pytest.raises(errors.Misconfigured) as caught:
+        told(fake, lambda memory: memory.conversations.list("anna", Page()))
+
+    assert "composite index" in str(caught.value.cause)
+
+
+class Nobody(azurite.SignedIn):
+    """Somebody who is not signed in."""
+
+    async def get_token(self, *_scopes: str, **_options: Any) -> AccessToken:
+        raise azure.core.exceptions.ClientAuthenticationError("no")
+
+
+def test_without_an_identity_nothing_is_asked(fake: Cosmos) -> None:
+    with pytest.raises(errors.Misconfigured) as caught:
+        told(fake, lambda memory: memory.ready(), credential=Nobody())
+
+    assert "az login" in caught.value.message
+    assert fake.asked == []
+
+
+def test_nothing_is_asked_before_it_is_used(fake: Cosmos) -> None:
+    async def nothing(_: Memory) -> None:
+        await asyncio.sleep(0.05)
+
+    told(fake, nothing)
+
+    assert fake.connections == 0
+
+
+def test_every_exception_of_the_sdk_is_one_of_ours() -> None:
+    modules = (azure.core.exceptions, azure.cosmos.exceptions)
+    kinds = [k for module in modules for k in vars(module).values() if isinstance(k, type)]
+    sdk: set[Any] = {k for k in kinds if issubclass(k, azure.core.exceptions.AzureError)}
+    assert len(sdk) > 20
+    kind: Any
+    for kind in sdk | {TimeoutError, TypeError, ValueError, KeyError, AttributeError}:
+        raised = kind.__new__(kind)
+        if issubclass(kind, azure.core.exceptions.HttpResponseError):
+            raised.error = raised.response = raised.status_code = None
+
+        with pytest.raises(errors.ChatError), translated():
+            raise raised
+
+
+async def everything(memory: Memory) -> None:
+    """Every operation of the seam."""
+    made = await memory.conversations.create("anna", "a secret name")
+    said = Said("a secret question", "a secret prompt", "a secret answer", "chat", "a secret")
+    added = await memory.interactions.add("anna", made.id, said)
+    await memory.conversations.get("anna", made.id)
+    await memory.conversations.rename("anna", made.id, "a secret again")
+    await memory.conversations.list("anna", Page())
+    await memory.interactions.get("anna", added.id)
+    await memory.interactions.annotate("anna", added.id, "a secret note")
+    await memory.interactions.list("anna", made.id, Page())
+    await memory.interactions.list("anna", made.id, Page(), newest_first=False)
+    await memory.pipelines.put("p", {"system_prompt": "a secret"})
+    await memory.pipelines.get("p")
+    await memory.pipelines.all()
+    await memory.pipelines.delete("p")
+    await memory.conversations.delete("anna", made.id)
+    await memory.ready()
+
+
+def test_every_call_is_for_one_partition(fake: Cosmos) -> None:
+    told(fake, everything)
+    missing = [each for each in fake.operations if each.status >= 400]
+
+    assert {each.partition for each in fake.operations} == {'["user:anna"]', '["app:pipelines"]'}
+    assert [(each.kind, each.status) for each in missing] == [("Read", 404)]  # of `ready`
+    across = [
+        asked.headers.get("x-ms-documentdb-query-enablecrosspartition") for asked in fake.asked
+    ]
+    assert set(across) == {None}
+    assert fake.connections <= 2
+
+
+def test_no_log_and_no_cause_holds_what_was_said_or_a_token(
+    fake: Cosmos, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    told(fake, everything)
+    for steps in (failed(400), failed(409), failed(429, LONG), GARBAGE, RESET):
+        fake.fail(steps, after=1, times=99)
+        with pytest.raises(errors.ChatError) as caught:
+            told(fake, everything)
+        fake.faults.clear()
+        assert "secret" not in f"{caught.value} {caught.value.cause}"
+    printed = capfd.readouterr()
+
+    assert "secret" not in caplog.text + printed.out + printed.err
+    assert azurite.token() not in caplog.text + printed.out + printed.err
+
+
+def looked(fake: Cosmos, work: Act) -> tuple[int, int]:
+    """How many operations work takes, and how many items they look at."""
+    fake.operations.clear()
+    told(fake, work)
+    return len(fake.operations), sum(each.looked for each in fake.operations)
+
+
+SIZES = [10, 10_000]
+FIRST = f"{1:024d}"
+
+
+def test_a_first_page_costs_the_same_with_ten_and_with_ten_thousand(fake: Cosmos) -> None:
+    costs = []
+    for size in SIZES:
+        for number in range(size):
+            fake.fill(conversation(f"{number:024d}"))
+        costs.append(looked(fake, lambda memory: memory.conversations.list("anna", Page())))
+
+    assert costs == [(1, 10), (1, 10)]
+    for start in (500, 5000):
+        page = Page(start, 10)
+        cost = looked(fake, lambda memory, page=page: memory.conversations.list("anna", page))  # type: ignore[misc]
+        assert cost == (1, start + 10)
+
+
+def test_what_is_said_costs_the_same_after_ten_and_after_ten_thousand(fake: Cosmos) -> None:
+    fake.fill(conversation())
+    costs = []
+    for size in SIZES:
+        for number in range(1, size + 1):
+            fake.fill(interaction(f"{number:024d}"))
+        works: list[Act] = [
+            lambda memory: memory.interactions.list("anna", C, Page()),
+            lambda memory: memory.interactions.list("anna", C, Page(), newest_first=False),
+            WRITES["add"][0],
+            lambda memory: memory.interactions.get("anna", FIRST),
+            lambda memory: memory.interactions.annotate("anna", FIRST, "new"),
+            WRITES["create"][0],
+        ]
+        costs.append([looked(fake, work) for work in works])
+
+    assert costs[0] == costs[1] == [(2, 11), (2, 11), (2, 3), (2, 2), (2, 3), (1, 1)]
+
+
+async def create_the_last(memory: Memory) -> None:
+    """Create a conversation, and fail to create another."""
+    await memory.conversations.create("anna", "the last")
+    with pytest.raises(TooManyConversations):
+        await memory.conversations.create("anna", "one too many")
+
+
+def test_a_limit_costs_one_count_for_each_new_conversation(fake: Cosmos) -> None:
+    for number in range(9999):
+        fake.fill(conversation(f"{number:024d}"))
+
+    told(fake, create_the_last, most=10_000)
+
+    assert [(each.kind, each.looked) for each in fake.operations] == [
+        ("query", 0),
+        ("batch", 1),
+        ("query", 0),
+    ]
+
+
+def test_a_count_that_comes_in_parts_is_added_up(fake: Cosmos) -> None:
+    fake.most_counted = 2
+    for number in range(5):
+        fake.fill(conversation(f"{number:024d}"))
+        fake.fill(interaction(f"1{number:023d}"))
+
+    told(fake, create_the_last, most=6)
+
+
+def test_a_count_that_fails_begins_nothing(fake: Cosmos) -> None:
+    fake.fail(failed(500), times=2, kind="query")
+    with pytest.raises(errors.Unavailable):
+        told(fake, WRITES["create"][0], most=6)
+
+    assert contents(fake) == []
+
+
+def test_what_is_past_its_time_makes_room(fake: Cosmos) -> None:
+    clock = Time()
+    fake.now = clock
+
+    async def work(memory: Memory) -> None:
+        await memory.conversations.create("anna", "old")
+        clock.now = START + 101
+        await memory.conversations.create("anna", "new")
+
+    told(fake, work, keep=100, most=1)
+
+    assert contents(fake) == ["new"]
+
+
+def test_a_page_begins_anywhere_and_runs_in_either_way(fake: Cosmos) -> None:
+    fake.fill(conversation())
+    for number in range(1, 301):
+        fake.fill(interaction(f"{number:024d}", input=str(number)))
+
+    async def pages(memory: Memory) -> list[list[str]]:
+        how = [(Page(0, 3), True), (Page(298, 9), True), (Page(2, 3), False), (Page(300, 9), True)]
+        every = [*how, (Page(0, 250), False)]
+        found = [await memory.interactions.list("anna", C, page, way) for page, way in every]
+        return [[each.said.input for each in page] for page in found]
+
+    *short, long = told(fake, pages)
+
+    assert short == [["300", "299", "298"], ["2", "1"], ["3", "4", "5"], []]
+    assert long == [str(number) for number in range(1, 251)]
+
+
+def test_many_pipelines_come_in_pages(fake: Cosmos) -> None:
+    async def work(memory: Memory) -> Any:
+        for number in range(120):
+            await memory.pipelines.put(f"p/{number}", {"number": number})
+        return await memory.pipelines.all()
+
+    assert told(fake, work) == {f"p/{number}": {"number": number} for number in range(120)}
+    assert [each.kind for each in fake.operations][-3:] == ["Upsert", "query", "query"]
+
+
+def ends(fake: Cosmos) -> list[tuple[float, int]]:
+    return [(item["expires"] - START, item["ttl"]) for item in fake.items]
+
+
+def test_what_is_kept_for_a_time_says_so_and_says_so_anew_when_it_is_changed(fake: Cosmos) -> None:
+    clock = Time()
+
+    async def work(memory: Memory) -> tuple[str, str]:
+        made = await memory.conversations.create("anna", "one")
+        assert ends(fake) == [(100, 100)]
+        clock.now = START + 10.5
+        added = await memory.interactions.add("anna", made.id, Said("more"))
+        assert ends(fake) == [(100, 100), (100, 90)]
+        clock.now = START + 40
+        await memory.conversations.rename("anna", made.id, "two")
+        assert ends(fake) == [(100, 60), (100, 90)]
+        clock.now = START + 99.5
+        await memory.interactions.annotate("anna", added.id, "new")
+        assert ends(fake) == [(100, 60), (100, 1)]
+        await memory.conversations.rename("anna", made.id, "three")
+        return made.id, added.id
+
+    ids = told(fake, work, keep=100, now=clock)
+
+    assert ends(fake) == [(100, 1), (100, 1)]
+    clock.now = START + 99.9
+    told(fake, lambda memory: memory.interactions.get("anna", ids[1]), keep=100, now=clock)
+
+
+@pytest.mark.parametrize("removes", [False, True])
+def test_what_is_past_its_time_is_not_there_though_the_service_may_not_have_removed_it(
+    removes: bool,
+) -> None:
+    clock = Time()
+
+    async def work(memory: Memory) -> None:
+        made = await memory.conversations.create("anna", "one")
+        added = await memory.interactions.add("anna", made.id, Said("more"))
+        clock.now = START + 100
+        looks: list[Callable[[], Awaitable[Any]]] = [
+            lambda: memory.conversations.get("anna", made.id),
+            lambda: memory.conversations.rename("anna", made.id, "two"),
+            lambda: memory.conversations.delete("anna", made.id),
+            lambda: memory.interactions.add("anna", made.id, Said("more")),
+            lambda: memory.interactions.list("anna", made.id, Page()),
+            lambda: memory.interactions.get("anna", added.id),
+            lambda: memory.interactions.annotate("anna", added.id, "new"),
+        ]
+        for look in looks:
+            with pytest.raises(errors.NotFound):
+                await look()
+        assert await memory.conversations.list("anna", Page()) == ()
+
+    with cosmos(now=clock, ttl=-1 if removes else None) as fake:
+        told(fake, work, keep=100)
+
+        assert len(fake.items) == (0 if removes else 2)
+
+
+def test_what_is_kept_for_ever_has_no_end(fake: Cosmos) -> None:
+    async def work(memory: Memory) -> None:
+        made = await memory.conversations.create("anna", "one")
+        await memory.interactions.add("anna", made.id, Said("more"))
+        await memory.conversations.rename("anna", made.id, "two")
+
+    told(fake, work)
+
+    assert [item.keys() & {"ttl", "expires"} for item in fake.items] == [set(), set()]
+
+
+def by_conversation(memory: Memory, id: str) -> list[Awaitable[Any]]:
+    chats, talk = memory.conversations, memory.interactions
+    return [
+        chats.get("anna", id),
+        chats.rename("anna", id, "new"),
+        chats.delete("anna", id),
+        talk.add("anna", id, Said("more")),
+        talk.list("anna", id, Page()),
+    ]
+
+
+def by_interaction(memory: Memory, id: str) -> list[Awaitable[Any]]:
+    return [memory.interactions.get("anna", id), memory.interactions.annotate("anna", id, "new")]
+
+
+async def all_are_missing(work: list[Awaitable[Any]]) -> None:
+    for each in await asyncio.gather(*work, return_exceptions=True):
+        assert isinstance(each, errors.NotFound)
+
+
+ODD = st.text(max_size=80) | st.text("/\\?#%& \t\r\n\0.'\"é\ud800", min_size=1, max_size=9)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(ODD | st.just("x" * 300) | st.just(f"{C}-deleted"), max_size=20))
+def test_an_odd_id_is_not_found_and_never_sent(ids: list[str]) -> None:
+    odd = [id for id in ids if not re.fullmatch("[0-9A-Za-z]{1,64}", id)]
+
+    async def work(memory: Memory) -> None:
+        for id in odd:
+            await all_are_missing([*by_conversation(memory, id), *by_interaction(memory, id)])
+
+    with cosmos() as fake:
+        told(fake, work)
+
+        assert fake.operations == []
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs"])), st.text())
+def test_any_owner_and_any_name_of_a_pipeline_come_back_as_they_were(owner: str, name: str) -> None:
+    async def work(memory: Memory) -> None:
+        made = await memory.conversations.create(owner, owner)
+        assert await memory.conversations.list(owner, Page()) == (made,)
+        await memory.pipelines.put(name, {name: owner})
+        assert await memory.pipelines.get(name) == {name: owner}
+        assert await memory.pipelines.all() == {name: {name: owner}}
+        assert await memory.pipelines.delete(name)
+
+    with cosmos() as fake:
+        told(fake, work)
+
+
+def test_the_id_of_another_kind_is_not_found(fake: Cosmos) -> None:
+    filled(fake)
+    fake.fill(conversation(f"{C}-deleted", conversation="deleted"))
+    fake.fill(conversation("e" * 24, owner="user:bert"))
+    fake.fill(interaction("3" * 24, owner="user:bert", conversation="e" * 24))
+    (pipeline,) = (item["id"] for item in fake.items if item["conversation"] == "pipeline")
+
+    async def work(memory: Memory) -> None:
+        for id in (ONE, "e" * 24, "3" * 24, pipeline, "deleted", "pipeline", "none"):
+            await all_are_missing(by_conversation(memory, id))
+        for id in (C, "e" * 24, "3" * 24, pipeline, "deleted", "none"):
+            await all_are_missing(by_interaction(memory, id))
+
+    there = contents(fake)
+    told(fake, work)
+
+    assert contents(fake) == there
+
+
+WORKING: list[tuple[str, Callable[[ContainerProxy], Awaitable[Any]]]] = [
+    ("create", lambda box: box.create_item(conversation("n"))),
+    ("upsert", lambda box: box.upsert_item(conversation(ttl=1))),
+    ("replace", lambda box: box.replace_item(C, conversation(name="new"))),
+    ("read", lambda box: box.read_item(C, "user:anna")),
+    ("delete", lambda box: box.delete_item(C, "user:anna")),
+    ("patch", lambda box: box.patch_item(C, "user:anna", [put("/name", "new")])),
+    ("query", lambda box: rows(box, ALL, partition_key="user:anna")),
+]
+REFUSED: list[tuple[str, Callable[[ContainerProxy], Awaitable[Any]]]] = [
+    ("over partitions", lambda box: rows(box, ALL)),
+    ("another query", lambda box: rows(box, "SELECT * FROM c", partition_key="user:anna")),
+    ("no time to live", lambda box: box.upsert_item(conversation(ttl=0))),
+    ("a time to live in parts", lambda box: box.upsert_item(conversation(ttl=1.5))),
+    ("an id without a path", lambda box: box.execute_item_batch(made("a/b"), "user:anna")),
+    ("a long id", lambda box: box.upsert_item(conversation("x" * 256))),
+    ("another's", lambda box: box.execute_item_batch(made("n"), "user:bert")),
+    ("another id", lambda box: box.patch_item(C, "user:anna", [put("/id", "n")])),
+    ("counting", lambda box: box.patch_item(C, "user:anna", [{**put("/name", 1), "op": "incr"}])),
+    ("too many at once", lambda box: box.execute_item_batch(made("n") * 101, "user:anna")),
+]
+
+
+def put(path: str, value: Any) -> dict[str, Any]:
+    return {"op": "set", "path": path, "value": value}
+
+
+def made(id: str) -> list[Change]:
+    return [("create", (conversation(id),))]
+
+
+async def rows(box: ContainerProxy, query: str, **how: Any) -> list[Any]:
+    values: list[dict[str, object]] = [{"name": "@conversation", "value": ""}]
+    return [row async for row in box.query_items(query, parameters=values, **how)]
+
+
+def asked_of(fake: Cosmos, work: Callable[[ContainerProxy], Awaitable[Any]]) -> None:
+    async def go(memory: Memory) -> None:
+        await memory.ready()
+        await work(memory.pipelines.items._container)  # type: ignore[attr-defined]
+
+    told(filled(fake), go)
+
+
+@pytest.mark.parametrize(("_", "work"), WORKING, ids=[name for name, _ in WORKING])
+def test_the_fake_does_what_the_service_would(
+    fake: Cosmos, _: str, work: Callable[[ContainerProxy], Awaitable[Any]]
+) -> None:
+    asked_of(fake, work)
+
+    assert fake.operations[-1].status < 300
+
+
+@pytest.mark.parametrize(("_", "work"), REFUSED, ids=[name for name, _ in REFUSED])
+def test_the_fake_refuses_what_the_service_would(
+    fake: Cosmos, _: str, work: Callable[[ContainerProxy], Awaitable[Any]]
+) -> None:
+    with pytest.raises(azure.core.exceptions.HttpResponseError):
+        asked_of(fake, work)
+
+    assert fake.operations[-1].status == 400
+    assert contents(fake) == BEFORE
+
+
+def test_the_fake_does_a_batch_wholly_or_not_at_all(fake: Cosmos) -> None:
+    changes: list[Change] = [("delete", (C,)), *made("n"), ("read", ("missing",)), *made("m")]
+    with pytest.raises(azure.cosmos.exceptions.CosmosBatchOperationError) as caught:
+        asked_of(fake, lambda box: box.execute_item_batch(changes, "user:anna"))
+    statuses = [each["statusCode"] for each in caught.value.operation_responses]
+
+    assert (caught.value.status_code, caught.value.error_index) == (404, 2)
+    assert statuses == [424, 424, 404, 424]
+    assert contents(fake) == BEFORE

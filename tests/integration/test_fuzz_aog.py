@@ -1,0 +1,117 @@
+"""AOG's chat service with bodies near enough to right ones, to every flavor: never a 500."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from random import Random
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.bootstrap.build import build
+from shared.settings import read as read_settings
+from tests.support.calls import read
+from tests.support.gateways import (
+    DATA,
+    PNG,
+    REMOTE,
+    SHIRTS,
+    WEATHER,
+    chat,
+    closed,
+    entry,
+    listed,
+    serving,
+)
+from tests.unit.protocols.test_fuzz_chat import PATIENCE, junk, thorough, words
+
+parts = st.one_of(
+    words,
+    words.map(lambda text: {"type": "text", "text": text}),
+    words.map(lambda text: {"type": "text", "text": {"value": text, "annotations": ["a"]}}),
+    st.just({"type": "image", "image": PNG}),
+    st.just({"type": "image_url", "image_url": {"url": DATA}}),
+)
+contents = st.one_of(words, parts, st.lists(parts, min_size=1, max_size=3))
+said = st.fixed_dictionaries(
+    {"role": st.sampled_from(["system", "user", "assistant"]), "content": contents},
+    optional={"name": words, "images": st.just([PNG])},
+)
+messages = st.lists(st.one_of(said, st.sampled_from(SHIRTS)), max_size=4).map(
+    lambda around: [*around, {"role": "user", "content": "Hello?"}, *around[:1]]
+)
+bodies = st.fixed_dictionaries(
+    {"messages": messages},
+    optional={
+        "stream": st.booleans(),
+        "retrieval": st.booleans(),
+        "model": st.just("m") | st.just({"chat": "m"}),
+        "hybrid_policy": st.sampled_from(["default", "always_local", "always_remote"]),
+        "remote_service_provider": st.sampled_from(["openai", "aog"]),
+        "temperature": st.floats(0, 2),
+        "top_p": st.floats(0, 1),
+        "seed": st.integers(0, 99),
+        "max_tokens": st.integers(1, 99),
+        "stop": words | st.lists(words, max_size=3),
+        "keep_alive": st.just("5m") | st.integers(0, 9),
+        "tools": st.just([WEATHER]),
+        "unheard_of": junk,
+    },
+)
+
+
+def replaced(body: Any, chance: Random, instead: Any) -> None:
+    """Put something else in the place of one value, anywhere in a body, or take it away."""
+    place = body
+    while keys := list(place) if isinstance(place, dict) else list(range(len(place))):
+        key = chance.choice(keys)
+        if not isinstance(place[key], dict | list) or chance.random() < 0.3:
+            place[key] = instead
+            if isinstance(place, dict) and chance.random() < 0.3:
+                del place[key]
+            return
+        place = place[key]
+
+
+@st.composite
+def nearly_right(draw: st.DrawFn, bodies: st.SearchStrategy[Any]) -> bytes:
+    """A right body; in four of ten one value somewhere in it is replaced by junk."""
+    body: Any = json.loads(json.dumps(draw(bodies)))  # its own: parts of it are other tests'
+    chance = draw(st.randoms(use_true_random=True))  # hypothesis' own likes the first choice best
+    if chance.random() < 0.4:
+        replaced(body, chance, draw(junk))
+    data = json.dumps(body).encode()
+    return data[: chance.randrange(len(data))] if chance.random() < 0.05 else data
+
+
+def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
+    seen: Counter[int] = Counter()
+
+    async def answered(data: bytes) -> int:
+        service = build(read_settings(providers))
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return (await read(await service.reply(chat(data)))).status
+        finally:
+            await closed(service)
+
+    @thorough(400)
+    @given(nearly_right(bodies))
+    def each(data: bytes) -> None:
+        status = asyncio.run(answered(data))
+        seen[status] += 1
+
+        assert status in (200, 400, 403, 404), (status, data)
+
+    with serving("ollama", "openai", "aog") as (local, first, second):
+        providers = listed(
+            entry("ollama", local), entry("openai", first, **REMOTE), entry("aog", second, **REMOTE)
+        )
+        each()
+
+    assert seen.total() >= 400
+    assert seen[200] >= seen.total() / 3, seen
+    assert seen[400] >= seen.total() / 10, seen

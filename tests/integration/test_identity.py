@@ -1,0 +1,185 @@
+"""Towards Azure: a managed identity, azd's or az's sign-in, one token for all, and no other."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlparse
+
+import httpx
+import pytest
+
+from tests.support.calls import QUESTION
+from tests.support.servers import Server, serving
+from tests.support.upstream import Upstream, upstream
+
+AZ = {"accessToken": "token-of-az", "expires_on": 4070908800, "expiresOn": "2099-01-01 00:00:00"}
+REFUSES = {  # their own words, by which the SDK knows
+    "az": "ERROR: Please run: az login to setup account.",
+    "azd": "ERROR: not logged in, run `azd auth login` to login",
+}
+AZD = {"token": "token-of-azd", "expiresOn": "2099-01-01T00:00:00Z"}
+
+
+@pytest.fixture
+def model() -> Iterator[Upstream]:
+    with upstream() as running:
+        yield running
+
+
+def tool(folder: Path, name: str, answer: Mapping[str, Any] | None) -> Path:
+    """A command line tool that gives a token, or is not signed in. It notes its calls."""
+    calls = folder / f"{name}.calls"
+    says = f"echo '{json.dumps(answer)}'" if answer else f"echo '{REFUSES[name]}' >&2; exit 1"
+    script = folder / name
+    script.write_text(f'#!/bin/sh\necho "$@" >> "{calls}"\n{says}\n')
+    script.chmod(0o755)
+    return calls
+
+
+def azure(model: Upstream, folder: Path, **more: str) -> dict[str, str]:
+    return {
+        "AZURE_OPENAI_ENDPOINT": f"{model.url}/",
+        "AZURE_OPENAI_CHAT_DEPLOYMENT": "chat",
+        "PATH": f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin",
+        **more,
+    }
+
+
+def ask(server: Server, times: int = 1) -> httpx.Response:
+    with server.client() as client:
+        for _ in range(times):
+            got = client.post("/chat", json=QUESTION)
+    return got
+
+
+def test_a_laptop_signed_in_with_az_needs_one_token(
+    kind: str, model: Upstream, tmp_path: Path
+) -> None:
+    tool(tmp_path, "azd", None)
+    calls = tool(tmp_path, "az", AZ)
+    with serving(kind, tmp_path, azure(model, tmp_path)) as server:
+        got = ask(server, times=3)
+
+    assert got.status_code == 200
+    assert [sent.headers["authorization"] for sent in model.asked] == ["Bearer token-of-az"] * 3
+    assert {sent.path for sent in model.asked} == {"/openai/v1/chat/completions"}
+    assert {sent.body["model"] for sent in model.asked} == {"chat"}
+    assert len(calls.read_text().splitlines()) == 1
+    assert "https://cognitiveservices.azure.com" in calls.read_text()
+
+
+def test_azd_comes_before_az(model: Upstream, tmp_path: Path) -> None:
+    tool(tmp_path, "azd", AZD)
+    calls = tool(tmp_path, "az", AZ)
+    with serving("dev", tmp_path, azure(model, tmp_path)) as server:
+        ask(server)
+
+    assert model.asked[0].headers["authorization"] == "Bearer token-of-azd"
+    assert not calls.exists()
+
+
+def test_an_azd_that_fails_does_not_hide_an_az_that_works(model: Upstream, tmp_path: Path) -> None:
+    tool(tmp_path, "azd", None)
+    script = tmp_path / "azd"
+    script.write_text("#!/bin/sh\necho 'AADSTS70043: the refresh token has expired' >&2; exit 1\n")
+    tool(tmp_path, "az", AZ)
+    with serving("dev", tmp_path, azure(model, tmp_path)) as server:
+        got = ask(server)
+
+    assert got.status_code == 200
+    assert model.asked[0].headers["authorization"] == "Bearer token-of-az"
+
+
+def test_a_platform_whose_identity_cannot_be_reached_is_told(
+    model: Upstream, tmp_path: Path
+) -> None:
+    more = {"IDENTITY_ENDPOINT": "http://127.0.0.1:9/token", "IDENTITY_HEADER": "h"}
+    with serving("dev", tmp_path, azure(model, tmp_path, **more)) as server:
+        got = ask(server)
+
+    assert got.status_code == 503
+    assert "Misconfigured: identity: " in server.log
+
+
+def test_without_an_identity_the_error_says_what_to_do(model: Upstream, tmp_path: Path) -> None:
+    tool(tmp_path, "azd", None)
+    tool(tmp_path, "az", None)
+    with serving("dev", tmp_path, azure(model, tmp_path)) as server:
+        got = ask(server)
+
+    assert got.status_code == 503
+    assert "run `azd auth login` or `az login`" in got.json()["error"]
+    assert f"request id={got.headers['x-request-id']} Misconfigured: identity: " in server.log
+    assert model.asked == []
+
+
+class Platform(BaseHTTPRequestHandler):
+    """The endpoint of a managed identity, as the platform offers it."""
+
+    seen: list[tuple[dict[str, list[str]], str]]
+
+    def do_GET(self) -> None:
+        query = parse_qs(urlparse(self.path).query)
+        self.seen.append((query, self.headers["X-IDENTITY-HEADER"]))
+        told = {"access_token": "token-of-the-platform", "expires_on": "4070908800"}
+        data = json.dumps({**told, "resource": "x", "token_type": "Bearer"}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: Any) -> None:
+        """Keep quiet."""
+
+
+@contextmanager
+def platform() -> Iterator[tuple[str, list[tuple[dict[str, list[str]], str]]]]:
+    seen: list[tuple[dict[str, list[str]], str]] = []
+    made = type("Made", (Platform,), {"seen": seen})
+    with HTTPServer(("127.0.0.1", 0), made) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/token", seen
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("client_id", ["", "11111111-2222-3333-4444-555555555555"])
+def test_in_the_cloud_the_platform_s_identity_is_asked_once(
+    model: Upstream, tmp_path: Path, client_id: str
+) -> None:
+    with platform() as (address, seen):
+        more = {"IDENTITY_ENDPOINT": address, "IDENTITY_HEADER": "h", "AZURE_CLIENT_ID": client_id}
+        with serving("dev", tmp_path, azure(model, tmp_path, **more)) as server:
+            got = ask(server, times=3)
+    ((query, header),) = seen
+
+    assert got.status_code == 200
+    assert model.asked[0].headers["authorization"] == "Bearer token-of-the-platform"
+    assert header == "h"
+    assert query["resource"] == ["https://cognitiveservices.azure.com"]
+    assert query.get("client_id", [""]) == [client_id]
+
+
+def test_no_token_and_no_key_is_in_the_log(model: Upstream, tmp_path: Path) -> None:
+    tool(tmp_path, "azd", AZD)
+    settings = {"OPENAI_BASE_URL": f"{model.url}/v1", "OPENAI_CHAT_MODEL": "m"}
+    with serving("dev", tmp_path, azure(model, tmp_path)) as server:
+        ask(server)
+        first = server.log
+    with serving("dev", tmp_path, {**settings, "OPENAI_API_KEY": "s3cret"}) as server:
+        ask(server)
+
+    assert model.asked[1].headers["authorization"] == "Bearer s3cret"
+    assert "token-of-azd" not in first
+    assert "s3cret" not in server.log

@@ -1,0 +1,138 @@
+"""An index with its files in Azurite: what lies in the container after runs that fail, too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from shared.files.blobs import FILES, PICTURES
+from shared.ingest.document import Page, Picture
+from shared.ingest.splitting.passages import passages
+from shared.ingest.targets.azure_search.writer import AzureTarget
+from shared.ingest.targets.blob_upload import make_uploads
+from shared.ingest.targets.index_writer import UNFINISHED, Document, Refused
+from shared.ingest.targets.indexed_files import Shelved
+from tests.support.azurite import Home, SignedIn, needs_azurite
+from tests.support.fake_service import Service
+from tests.support.filling import run, service
+
+pytestmark = needs_azurite
+
+Work = Callable[[Shelved], Awaitable[None]]
+
+
+@pytest.fixture
+def doing(home: Home, account: str, request: pytest.FixtureRequest) -> Callable[..., list[str]]:
+    """Does some work with a new target, in a container of the test's own; what is in it then."""
+    container = f"c{abs(hash(request.node.name))}"
+
+    def do(running: Service, work: Work) -> list[str]:
+        async def over(index: AzureTarget) -> list[str]:
+            how = {"connection_verify": home.ca}
+            files = make_uploads(account, container, SignedIn(), **how)
+            index.store = files.put_picture
+            try:
+                await work(Shelved(index, files))
+                return [name async for name in files.container.list_blob_names()]
+            finally:
+                await files.close()
+                await asyncio.sleep(0.1)  # aiohttp closes TLS a little after it has said so
+
+        return run(running, over)
+
+    return do
+
+
+def shown(version: str, pictures: int) -> Document:
+    """A file with pictures, as it is split."""
+    found = tuple(Picture(b"\x89PNG" + version.encode()) for _ in range(pictures))
+    made = tuple(passages("a.pdf", [Page(f"Version {version}.", 1, pictures=found)]))
+    return Document("a.pdf", version, made, ((1.0, 0.0),) * len(made))
+
+
+def filling(path: Path, folder: Mapping[str, Document]) -> Work:
+    """A run with --prune."""
+    path.write_text("x")
+
+    async def work(target: Shelved) -> None:
+        known = await target.known()
+        for document in folder.values():
+            if known.get(document.name) != document.fingerprint:
+                await target.put(document, path)
+        for name in known.keys() - folder.keys():
+            await target.remove(name)
+        await target.finish()
+
+    return work
+
+
+def pictures(blobs: list[str]) -> list[str]:
+    return [name.rpartition("-")[2] for name in blobs if name.startswith(PICTURES)]
+
+
+def test_pictures_that_a_changed_file_has_no_more_are_gone(
+    tmp_path: Path, doing: Callable[..., list[str]]
+) -> None:
+    with service() as running:
+        before = doing(running, filling(tmp_path / "a", {"a.pdf": shown("1", 3)}))
+        after = doing(running, filling(tmp_path / "a", {"a.pdf": shown("2", 1)}))
+
+    assert pictures(before) == ["i1", "i2", "i3"]
+    assert pictures(after) == ["i1"]
+
+
+def test_a_file_without_passages_is_no_file(
+    tmp_path: Path, doing: Callable[..., list[str]]
+) -> None:
+    empty = replace(shown("2", 0), passages=(), vectors=None)
+    with service() as running:
+        doing(running, filling(tmp_path / "a", {"a.pdf": shown("1", 1)}))
+
+        assert doing(running, filling(tmp_path / "a", {"a.pdf": empty})) == []
+
+
+@pytest.mark.parametrize("held", [FILES, PICTURES])
+def test_a_prune_that_fails_half_way_is_ended_by_the_next(
+    tmp_path: Path, doing: Callable[..., list[str]], held: str
+) -> None:
+    async def blocked(target: Shelved) -> None:
+        (name,) = [n async for n in target.files.container.list_blob_names(name_starts_with=held)]
+        lease = await target.files.container.get_blob_client(name).acquire_lease()
+        with pytest.raises(Refused):
+            await filling(tmp_path / "a", {})(target)
+        await lease.release()
+
+    with service() as running:
+        doing(running, filling(tmp_path / "a", {"a.pdf": shown("1", 1)}))
+        left = doing(running, blocked)
+        docs = dict(running.indexes["docs"].docs)
+        after = doing(running, filling(tmp_path / "a", {}))
+
+    assert docs == {}
+    assert f"{FILES}a.pdf" in left
+    assert after == []
+
+
+def test_a_file_that_the_index_does_not_know_is_unfinished(
+    tmp_path: Path, doing: Callable[..., list[str]]
+) -> None:
+    found = dict[str, str]()
+
+    async def left(target: Shelved) -> None:
+        await target.known()
+        (tmp_path / "b").write_text("x")
+        await target.files.put("b.md", tmp_path / "b", "text/plain")
+
+    async def known(target: Shelved) -> None:
+        found.update(await target.known())
+
+    with service() as running:
+        doing(running, filling(tmp_path / "a", {"a.pdf": shown("1", 1)}))
+        doing(running, left)
+        doing(running, known)
+
+    assert found == {"a.pdf": "1", "b.md": UNFINISHED}

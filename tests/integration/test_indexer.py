@@ -1,0 +1,221 @@
+"""An indexer set up by the real SDK in a strict Azure AI Search, and followed to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+import pytest
+
+from shared.ingest.indexer.definitions import Plan
+from shared.ingest.indexer.run import metadata
+from shared.ingest.indexer.service import Outcome, Trouble, fill, refuse_acl, set_up
+from shared.ingest.targets.azure_search.clients import SearchClients
+from shared.ingest.targets.azure_search.index_definition import Shape, Vectorizer
+from shared.ingest.targets.azure_search.retry import Patience
+from shared.ingest.targets.index_writer import Refused, Unusable
+from shared.retrieval.azure_search.field_mapping import Fields
+from tests.support.fake_index import Index
+from tests.support.fake_indexers import IndexerService, ended
+from tests.support.filling import Heard, certificates, connected
+from tests.support.upstream import error, upstream
+
+Result = TypeVar("Result")
+
+MAKER = Vectorizer("https://mine.openai.azure.com", "embedding", "text-embedding-3-small")
+STORAGE = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Storage/storageAccounts/mine"
+PLAN = Plan(Shape("docs", Fields(), 1536, MAKER), STORAGE, "documents")
+FOLDER = "https://mine.blob.core.windows.net/documents/files"
+
+
+def over(service: IndexerService, work: Callable[[SearchClients], Awaitable[Result]]) -> Result:
+    """What `work` gives over a service."""
+
+    async def connect() -> Result:
+        async with connected(service) as clients:
+            return await work(clients)
+
+    with upstream(service, certificates()[0]):
+        return asyncio.run(connect())
+
+
+def filled(service: IndexerService, heard: Heard, plan: Plan = PLAN, **more: Any) -> Outcome:
+    return over(service, lambda clients: fill(clients, plan, heard.patience(), **more))
+
+
+def made(plan: Plan) -> IndexerService:
+    service = IndexerService()
+    over(service, lambda clients: set_up(clients, plan, Patience(tries=1)))
+    return service
+
+
+def mappings(service: IndexerService) -> dict[str, str]:
+    (selector,) = service.skillsets["docs-passages"]["indexProjections"]["selectors"]
+    return {one["name"]: one["source"] for one in selector["mappings"]}
+
+
+def test_the_files_are_read_without_a_key_and_deleted_ones_are_noticed() -> None:
+    assert made(PLAN).sources["docs-files"] == {
+        "name": "docs-files",
+        "type": "azureblob",
+        "credentials": {"connectionString": f"ResourceId={STORAGE};"},
+        "container": {"name": "documents", "query": "files/"},
+        "dataDeletionDetectionPolicy": {
+            "@odata.type": "#Microsoft.Azure.Search.NativeBlobSoftDeleteDeletionDetectionPolicy"
+        },
+    }
+
+
+def test_a_file_becomes_passages_with_vectors_and_its_own_name() -> None:
+    service = made(PLAN)
+    split, embed = service.skillsets["docs-passages"]["skills"]
+    projections = service.skillsets["docs-passages"]["indexProjections"]
+
+    assert (split["maximumPageLength"], split["pageOverlapLength"]) == (2000, 200)
+    assert {key: embed[key] for key in ("resourceUri", "deploymentId", "modelName")} == {
+        "resourceUri": "https://mine.openai.azure.com",
+        "deploymentId": "embedding",
+        "modelName": "text-embedding-3-small",
+    }
+    assert (embed["context"], embed["dimensions"]) == ("/document/pages/*", 1536)
+    assert projections["parameters"] == {"projectionMode": "skipIndexingParentDocuments"}
+    assert mappings(service) == {
+        "content": "/document/pages/*",
+        "sourcepage": "/document/sourcefile",
+        "sourcefile": "/document/sourcefile",
+        "category": "/document/category",
+        "embedding": "/document/pages/*/vector",
+    }
+
+
+def test_the_indexer_goes_on_past_a_file_that_it_cannot_read() -> None:
+    indexer = made(PLAN).indexers["docs-indexer"]
+    functions = {
+        one["sourceFieldName"]: (one["targetFieldName"], one["mappingFunction"]["name"])
+        for one in indexer["fieldMappings"]
+    }
+
+    assert indexer["parameters"]["maxFailedItems"] == -1
+    assert indexer["parameters"]["configuration"]["imageAction"] == "none"
+    assert indexer["parameters"]["configuration"]["failOnUnsupportedContentType"] is False
+    assert functions == {
+        "metadata_storage_path": ("id", "base64Encode"),
+        "sourcefile": ("sourcefile", "urlDecode"),
+        "category": ("category", "urlDecode"),
+    }
+
+
+def test_without_an_embedding_model_the_passages_have_no_vectors() -> None:
+    service = made(Plan(Shape("docs", Fields()), STORAGE, "documents"))
+
+    assert len(service.skillsets["docs-passages"]["skills"]) == 1
+    assert "embedding" not in mappings(service)
+
+
+def test_a_model_whose_vectors_have_one_size_is_not_told_which() -> None:
+    maker = Vectorizer(MAKER.endpoint, "ada", "text-embedding-ada-002")
+    service = made(Plan(Shape("docs", Fields(), 1536, maker), STORAGE, "documents"))
+
+    assert "dimensions" not in service.skillsets["docs-passages"]["skills"][1]
+
+
+def test_setting_it_up_twice_is_setting_it_up_once() -> None:
+    service = made(PLAN)
+    before = (service.sources.copy(), service.skillsets.copy(), service.indexers.copy())
+    over(service, lambda clients: set_up(clients, PLAN, Patience(tries=1)))
+
+    assert (service.sources, service.skillsets, service.indexers) == before
+
+
+def test_an_index_with_another_kind_of_key_is_refused_in_a_sentence() -> None:
+    key = {"name": "id", "type": "Edm.String", "key": True, "filterable": True, "sortable": True}
+    service = IndexerService(indexes={"docs": Index({"name": "docs", "fields": []})})
+    fields = [key | {"searchable": True, "analyzer": "simple"}]
+    service.indexes["docs"].update({"name": "docs", "fields": fields})
+    with pytest.raises(Unusable, match=r"analyzer keyword.*AZURE_SEARCH_INDEX"):
+        over(service, lambda clients: set_up(clients, PLAN, Patience(tries=1)))
+
+
+def test_a_run_is_followed_to_its_end_and_its_files_are_named() -> None:
+    key = f"localId={FOLDER.replace(':', '%3a').replace('/', '%2f')}%2fb%2f"
+    encoded = "%25C3%25BC.pdf&documentKey=aHR0"  # the address itself is encoded, and then the key
+    failure = {"key": key + encoded, "errorMessage": "it is\n encrypted", "statusCode": 400}
+    warning = {"key": f"{FOLDER}/long.txt", "message": "cut"}
+    heard = Heard()
+    service = IndexerService(
+        runs=[
+            None,
+            ended(1, 3, status="inProgress"),
+            ended(1, 3, status="inProgress"),
+            ended(1, 9, 1, errors=[failure], warnings=[warning]),
+        ]
+    )
+    outcome = filled(service, heard)
+
+    assert outcome == Outcome(
+        8, (Trouble("b/ü.pdf", "it is encrypted"),), (Trouble("long.txt", "cut"),)
+    )
+    assert heard.said == [
+        "docs-files is set up.",
+        "docs-passages is set up.",
+        "docs-indexer is set up.",
+        "3 files so far, 0 of them failed.",
+    ]
+
+
+def test_the_end_of_an_earlier_run_is_not_taken_for_this_one() -> None:
+    service = made(PLAN)
+    service.runs = [ended(1, 5), ended(1, 5), ended(2, 0, status="inProgress"), ended(2, 7)]
+
+    assert filled(service, Heard()).done == 7
+
+
+def test_an_indexer_that_is_at_work_is_followed() -> None:
+    service = made(PLAN)
+    service.busy, service.runs = True, [ended(1, 2, status="inProgress"), ended(1, 4)]
+
+    assert filled(service, Heard()).done == 4
+
+
+def test_a_run_that_fails_is_a_sentence() -> None:
+    broken = ended(1, status="transientFailure", errorMessage="no access\nto the account")
+    with pytest.raises(Refused, match="docs-indexer ended with an error: no access to the account"):
+        filled(IndexerService(runs=[broken]), Heard())
+
+
+def test_a_run_that_takes_too_long_goes_on_alone() -> None:
+    heard = Heard()
+    with pytest.raises(Refused, match=r"still at work after 10 minutes.*run it again"):
+        filled(IndexerService(runs=[ended(1, 2, status="inProgress")]), heard, longest=600)
+
+    assert sum(heard.waits) == 600
+
+
+def test_a_service_that_is_busy_is_waited_for() -> None:
+    heard = Heard()
+    service = IndexerService(plan=[error(503, {"Retry-After": "9"})] * 2, runs=[ended(1, 1)])
+
+    assert filled(service, heard).done == 1
+    assert heard.waits[:2] == [9, 9]
+
+
+def test_a_folder_whose_documents_are_not_for_everyone_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "board").mkdir()
+    refuse_acl(tmp_path)
+    (tmp_path / "board" / "acl.yaml").write_text("")
+    with pytest.raises(Refused, match=r"acl.yaml.*without --indexer"):
+        refuse_acl(tmp_path)
+
+
+def test_what_a_blob_is_told_is_ascii_and_comes_back_as_the_passages_names() -> None:
+    told = metadata("pläne/a #1.pdf")
+
+    assert all(value.isascii() and " " not in value for value in told.values())
+    assert {key: unquote(value) for key, value in told.items()} == {
+        "sourcefile": "pläne/a %231.pdf",
+        "category": "pläne",
+    }
+    assert metadata("a.md") == {"sourcefile": "a.md"}

@@ -1,0 +1,97 @@
+"""What is uploaded for an indexer, and what is refused before: by the command, and over Azurite."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from shared.ingest.document import MEGABYTE
+from shared.ingest.indexer.run import Uploaded, upload
+from shared.ingest.setup import Options
+from shared.ingest.sources.scan import listing
+from shared.ingest.targets.blob_upload import Uploads, make_uploads
+from shared.ingest.targets.index_writer import Refused
+from tests.integration.test_ingest_cli import ingested, write
+from tests.support.azurite import SignedIn, azurite, make_home, needs_azurite
+
+Result = TypeVar("Result")
+USES = {
+    "without an account": (["--indexer"], "--indexer needs --storage /subscriptions/"),
+    "an account's name": (["--indexer", "--storage", "mine"], "needs --storage /subscriptions/"),
+    "without an indexer": (["--storage", "/subscriptions/1"], "--storage is for --indexer alone"),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_what_a_command_cannot_use_is_refused_at_once(tmp_path: Path, use: str) -> None:
+    arguments, sentence = USES[use]
+    done = ingested(str(tmp_path), *arguments)
+
+    assert done.returncode == 2
+    assert sentence in done.stderr
+
+
+def test_a_model_that_nothing_would_ask_is_refused_at_once(tmp_path: Path) -> None:
+    write(tmp_path, "docs/a.md", "x")
+    index = tmp_path / "own.db"
+    done = ingested(str(tmp_path / "docs"), "--embedding-model", "ada", INDEX_FILE=str(index))
+
+    assert done.returncode == 1
+    assert "--embedding-model needs --indexer or AZURE_SEARCH_VECTORIZER" in done.stderr
+    assert not index.exists()
+
+
+@needs_azurite
+def test_an_indexer_is_not_let_loose_on_files_of_elsewhere(tmp_path: Path) -> None:
+    async def work(uploads: Uploads) -> tuple[list[str], Uploaded, list[str]]:
+        write(tmp_path, "docs/board.md", "Salaries.")
+        await upload(uploads, listing(tmp_path / "docs"), Options(), print)
+        (tmp_path / "docs/board.md").unlink()
+        write(tmp_path, "docs/a.md", "Apples.")
+        with pytest.raises(Refused, match=r"1 files .* such as board.md.*--prune removes them"):
+            await upload(uploads, listing(tmp_path / "docs"), Options(), print)
+        before = await uploads.names()
+        pruned = await upload(uploads, listing(tmp_path / "docs"), Options(prune=True), print)
+        return before, pruned, await uploads.names()
+
+    before, pruned, after = over_azurite(tmp_path, work)
+
+    assert before == ["board.md"]
+    assert pruned == Uploaded(1, 1, ())
+    assert after == ["a.md"]
+
+
+@needs_azurite
+def test_a_file_that_became_too_large_is_named_and_taken_away(tmp_path: Path) -> None:
+    async def work(uploads: Uploads) -> tuple[Uploaded, list[str]]:
+        for name in ("a.md", "b.md"):
+            write(tmp_path, f"docs/{name}", "Apples.")
+        await upload(uploads, listing(tmp_path / "docs"), Options(largest=1), print)
+        write(tmp_path, "docs/a.md", "x" * (MEGABYTE + 1))
+        done = await upload(uploads, listing(tmp_path / "docs"), Options(largest=1), print)
+        return done, await uploads.names()
+
+    done, names = over_azurite(tmp_path, work)
+
+    assert done == Uploaded(0, 0, (("a.md", "It is larger than 1 MB."),))
+    assert names == ["b.md"]
+
+
+def over_azurite(folder: Path, work: Callable[[Uploads], Awaitable[Result]]) -> Result:
+    """Do something with an empty container."""
+    home = make_home(folder)
+
+    async def go(url: str) -> Result:
+        files = make_uploads(url, "documents", SignedIn(), connection_verify=home.ca)
+        try:
+            return await work(files)
+        finally:
+            await files.close()
+            await asyncio.sleep(0.1)  # aiohttp closes TLS a little after it has said so
+
+    with azurite(home) as url:
+        return asyncio.run(go(url))

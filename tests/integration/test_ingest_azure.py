@@ -1,0 +1,222 @@
+"""The same command with the settings of Azure: index, container and models, and then the chat."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.ingest.targets.blob_upload import make_uploads
+from tests.integration.test_ingest_cli import Seeing, ingested, talking, write
+from tests.support import sample_files as making
+from tests.support.azurite import Home, SignedIn, azurite, make_home, needs_azurite
+from tests.support.fake_search import Search
+from tests.support.fake_service import Service
+from tests.support.servers import serving
+from tests.support.upstream import Asked, Server, Step, upstream
+
+pytestmark = needs_azurite
+
+QUESTION = "Where is the org chart?"
+
+
+class Filled(Service):
+    """Takes the token of the `az` beside it."""
+
+    def refusal(self, asked: Asked) -> list[Step] | None:
+        signed_in = asked.headers["authorization"].startswith("Bearer ")
+        same = {**asked.headers, "authorization": "Bearer token" if signed_in else ""}
+        return super().refusal(Asked(asked.path, same, asked.body, asked.method))
+
+
+@dataclass(frozen=True)
+class Azure:
+    """What stands in for Azure, and the settings that name it."""
+
+    home: Home
+    search: Filled
+    model: Seeing
+    settings: dict[str, str]
+
+    @contextmanager
+    def listening(self, made: Server) -> Iterator[Any]:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(self.home.folder / "server.pem")
+        with upstream(made, tls) as running:
+            yield running
+
+
+@pytest.fixture(scope="module")
+def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azure]:
+    home = make_home(tmp_path_factory.mktemp("azure"))
+    with ExitStack() as stack:
+        model = stack.enter_context(upstream(Seeing()))
+        settings = {
+            **talking(model),
+            "AZURE_SEARCH_INDEX": "docs",
+            "AZURE_STORAGE_ENDPOINT": stack.enter_context(azurite(home)),
+            "SSL_CERT_FILE": home.ca,
+            "PATH": f"{home.folder}{os.pathsep}/usr/bin{os.pathsep}/bin",
+        }
+        made = Azure(home, Filled(), model, settings)
+        search = stack.enter_context(made.listening(made.search))
+        settings["AZURE_SEARCH_ENDPOINT"] = search.url
+        yield made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path, "docs/a.md", "Apples cost two dollars.")
+    write(tmp_path, "docs/[b] #1.md", "Bananas cost three dollars.")
+    (tmp_path / "docs" / "org-chart.png").write_bytes(making.picture("PNG"))
+    return tmp_path / "docs"
+
+
+def test_a_folder_goes_into_azure_and_the_chat_shows_its_pictures(
+    azure: Azure, folder: Path, tmp_path: Path
+) -> None:
+    first = ingested(str(folder), **azure.settings)
+    again = ingested(str(folder), **azure.settings)
+    docs = list(azure.search.indexes["docs"].docs.values())
+    overrides = {"use_gpt4v": True, "top": 50}
+    body = {
+        "messages": [{"role": "user", "content": QUESTION}],
+        "context": {"overrides": overrides},
+    }
+    with azure.listening(Search(docs=[{"image": None, **doc} for doc in docs])) as search:
+        settings = {**azure.settings, "AZURE_SEARCH_ENDPOINT": search.url}
+        with serving("dev", tmp_path, settings) as server, server.client() as client:
+            health = client.get("/health").json()
+            told = client.post("/chat", json=body)
+            opened = {
+                name: client.get(f"/content/{name}")
+                for name in told.json()["context"]["data_points"]["citations"]
+            }
+    sent = azure.model.asked[-1].body["messages"][-1]["content"]
+    (image,) = told.json()["context"]["data_points"]["images"]
+
+    assert (first.returncode, first.stderr) == (0, "")
+    assert "3 documents put (3 passages), 0 unchanged" in first.stdout
+    assert "0 documents put (0 passages), 3 unchanged" in again.stdout
+    assert health == {
+        "status": "ok",
+        "model": "gpt-4o",
+        "index": "Azure AI Search",
+        "files": "blobs",
+        "vectors": "e",
+    }
+    assert sent[1]["image_url"]["url"] == image["url"]
+    assert image["url"].startswith("data:image/png;base64,")
+    assert opened.keys() == {"a.md", "%5Bb%5D %231.md", "org-chart.png"}
+    assert opened["%5Bb%5D %231.md"].text == "Bananas cost three dollars."
+    assert opened["org-chart.png"].content == (folder / "org-chart.png").read_bytes()
+
+
+def test_what_is_pruned_is_gone_from_the_index_and_from_storage(
+    azure: Azure, folder: Path, tmp_path: Path
+) -> None:
+    ingested(str(folder), **azure.settings)
+    (folder / "org-chart.png").unlink()
+    pruned = ingested(str(folder), "--prune", **azure.settings)
+    docs = azure.search.indexes["docs"].docs.values()
+    lost = {"id": "x", "content": "x", "sourcepage": "org-chart.png", "sourcefile": "org-chart.png"}
+    bare: dict[str, Any] = {"category": None, "oids": [], "groups": [], "image": None}
+
+    assert "1 removed" in pruned.stdout
+    assert {doc["sourcefile"] for doc in docs} == {"a.md", "%5Bb%5D %231.md"}
+    with azure.listening(Search(docs=[{**lost, **bare}])) as search:
+        settings = {**azure.settings, "AZURE_SEARCH_ENDPOINT": search.url}
+        with serving("dev", tmp_path, settings) as server, server.client() as client:
+            assert client.get("/content/org-chart.png").status_code == 404
+
+
+def test_without_its_roles_a_run_ends_with_their_names(azure: Azure, folder: Path) -> None:
+    azure.search.plan += [[b"HTTP/1.1 403 X\r\nContent-Length: 0\r\n\r\n"]]
+    done = ingested(str(folder), **azure.settings)
+
+    assert done.returncode == 1
+    assert "Search Index Data Contributor" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_indexer_is_refused_a_folder_with_rules(azure: Azure, folder: Path) -> None:
+    write(folder, "acl.yaml", "a.md: {groups: [board]}")
+    storage = "/subscriptions/1/resourceGroups/r/providers/Microsoft.Storage/storageAccounts/s"
+    asked = len(azure.search.asked)
+    done = ingested(str(folder), "--indexer", "--storage", storage, **azure.settings)
+
+    assert done.returncode == 1
+    assert "every passage would be public" in done.stderr
+    assert len(azure.search.asked) == asked
+
+
+def test_a_folder_with_rules_does_not_go_beside_what_an_indexer_put(
+    azure: Azure, folder: Path
+) -> None:
+    settings = {**azure.settings, "AZURE_SEARCH_INDEX": "mixed"}
+    ingested(str(folder), **settings)
+    index = azure.search.indexes["mixed"]
+    empty = {one["name"]: None for one in index.definition["fields"]}
+    index.docs["f_0"] = {**empty, "id": "f_0", "sourcefile": "a.md", "parent": "f"}
+    write(folder, "acl.yaml", "a.md: {groups: [board]}")
+    done = ingested(str(folder), **settings)
+
+    assert done.returncode == 1
+    assert "one of a.md: they may stay for everyone" in done.stderr
+    assert not any(doc["groups"] for doc in index.docs.values())
+
+
+def test_a_folder_that_lost_its_rules_uploads_nothing(azure: Azure, folder: Path) -> None:
+    settings = {**azure.settings, "AZURE_SEARCH_INDEX": "lost", "AZURE_STORAGE_CONTAINER": "lost"}
+    write(folder, "acl.yaml", "a.md: {groups: [board]}")
+    ingested(str(folder), **settings)
+    (folder / "acl.yaml").unlink()
+    write(folder, "new.md", "New.")
+    done = ingested(str(folder), **settings)
+
+    assert done.returncode == 1
+    assert "the index restricts files of this folder (1, such as a.md)" in done.stderr
+    assert asyncio.run(uploaded(azure)) == {"a.md", "[b] #1.md", "org-chart.png"}
+
+
+async def uploaded(azure: Azure) -> set[str]:
+    """The files in the container `lost`."""
+    url = azure.settings["AZURE_STORAGE_ENDPOINT"]
+    files = make_uploads(url, "lost", SignedIn(), connection_verify=azure.home.ca)
+    try:
+        return set(await files.names())
+    finally:
+        await files.close()
+        await asyncio.sleep(0.1)  # aiohttp closes TLS a little after it has said so
+
+
+@pytest.mark.parametrize("fields", ["on-your-data", '{"groups": null}', '{"title": "name"}'])
+def test_an_index_made_elsewhere_is_not_written(azure: Azure, folder: Path, fields: str) -> None:
+    settings = {**azure.settings, "AZURE_SEARCH_INDEX": "theirs", "AZURE_SEARCH_FIELDS": fields}
+    done = ingested(str(folder), **settings)
+
+    assert done.returncode == 1
+    assert "AZURE_SEARCH_FIELDS is for an index made elsewhere" in done.stderr
+    assert "theirs" not in azure.search.indexes
+
+
+def test_a_storage_that_is_named_later_gets_the_files_too(azure: Azure, folder: Path) -> None:
+    settings = {**azure.settings, "AZURE_SEARCH_INDEX": "moved"}
+    elsewhere = {**settings, "AZURE_STORAGE_CONTAINER": "moved"}
+    without = ingested(str(folder), **{**settings, "AZURE_STORAGE_ENDPOINT": ""})
+    runs = [ingested(str(folder), **each) for each in (settings, elsewhere, elsewhere)]
+    renamed = ingested(str(folder), AZURE_SEARCH_FIELDS='{"content": "chunk"}', **elsewhere)
+    put = [each.stdout.count("3 documents put") for each in (without, *runs, renamed)]
+
+    assert put == [1, 1, 1, 0, 1]
+    assert {doc["image"] is None for doc in azure.search.indexes["moved"].docs.values()} == {
+        True,
+        False,
+    }

@@ -1,0 +1,398 @@
+"""The command that puts a folder into the embedded index, tried as a person would."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.chat.events import Source
+from shared.chat.overrides import Overrides
+from shared.chat.request import User
+from shared.ingest.enrich import Enrich
+from shared.ingest.pipeline import Run
+from shared.ingest.sandbox.process import Reader
+from shared.ingest.sources import acl
+from shared.ingest.sources.scan import listing
+from shared.ingest.targets.azure_search.index_definition import Shape
+from shared.ingest.targets.sqlite.writer import COMMIT_AFTER
+from shared.retrieval.azure_search.field_mapping import Fields
+from shared.retrieval.sqlite.connections import stamp
+from shared.retrieval.sqlite.retriever import LocalIndex
+from tests.support import corpus
+from tests.support.filling import run as in_azure
+from tests.support.filling import service
+from tests.support.isolation import app_copy
+from tests.support.servers import SAMPLES, serving
+from tests.support.upstream import Asked, Step, Upstream, answer, streaming, upstream
+
+BY_WORDS = Shape("docs", Fields())
+ROWS = """
+SELECT id, content, sourcepage, sourcefile, category, oids, groups
+FROM passage JOIN body USING (key) JOIN file ON file.key = passage.file ORDER BY id
+"""
+PATIENCE = 240.0  # seconds; only a hang takes so long
+
+
+def ingested(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """What the command says, and its exit status."""
+    command = [sys.executable, "-m", "shared.ingest", *arguments]
+    environment = {**os.environ, **settings, "PYTHONIOENCODING": "utf-8"}
+    return subprocess.run(
+        command,
+        cwd=app_copy(),
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=PATIENCE,
+    )
+
+
+def write(folder: Path, name: str, text: str) -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "docs"
+    write(made, "a.md", "# Apples\n\nApples cost two dollars.")
+    write(made, "plans/b.md", "# Bananas\n\nBananas cost three dollars.")
+    return made
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    return tmp_path / "own.db"
+
+
+def found(index: LocalIndex, question: str, top: int = 3) -> tuple[Source, ...]:
+    return asyncio.run(index.search(User(), question, Overrides(top=top))).sources
+
+
+def test_everything_readable_answers_a_question_and_everything_else_is_named(
+    tmp_path: Path, index: Path
+) -> None:
+    known = corpus.make(tmp_path / "docs")
+    done = ingested(str(known.folder), INDEX_FILE=str(index))
+    skipped = dict(
+        line.strip().split(": ", 1) for line in done.stdout.partition("Skipped:\n")[2].splitlines()
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert skipped == known.broken
+    assert f"{len(known.readable)} documents put" in done.stdout
+    with closing(LocalIndex.open(index)) as opened:
+        for file in known.readable:
+            hits = found(opened, file.question)
+            right = [hit for hit in hits if file.says.lower() in hit.content.lower()]
+
+            assert right, f"{file.question} {[hit.sourcepage for hit in hits]}"
+            assert right[0].sourcepage == file.sourcepage
+            assert right[0].category == file.category or right[0].category is None
+
+
+def test_a_second_run_reads_nothing_and_leaves_the_index_alone(folder: Path, index: Path) -> None:
+    first = ingested(str(folder), INDEX_FILE=str(index))
+    before = stamp(index)
+    second = ingested(str(folder), INDEX_FILE=str(index))
+
+    assert "2 documents put (2 passages), 0 unchanged" in first.stdout
+    assert "0 documents put (0 passages), 2 unchanged" in second.stdout
+    assert stamp(index) == before
+    assert list(index.parent.glob("own.db.part*")) == []
+
+
+def test_what_is_gone_is_told_and_pruned_when_asked(folder: Path, index: Path) -> None:
+    ingested(str(folder), INDEX_FILE=str(index))
+    (folder / "a.md").unlink()
+    told = ingested(str(folder), INDEX_FILE=str(index))
+    pruned = ingested(str(folder), "--prune", INDEX_FILE=str(index))
+
+    assert "1 more are in the index and not in the folder: --prune removes them." in told.stdout
+    assert "0 documents put (0 passages), 1 unchanged, 1 removed" in pruned.stdout
+    with closing(LocalIndex.open(index)) as opened:
+        assert found(opened, "Apples") == ()
+
+
+def test_an_index_of_another_folder_is_told_of(folder: Path, index: Path, tmp_path: Path) -> None:
+    ingested(str(folder), INDEX_FILE=str(index))
+    write(tmp_path / "other", "c.md", "Cherries.")
+    told = ingested(str(tmp_path / "other"), INDEX_FILE=str(index))
+    pruned = ingested(str(tmp_path / "other"), "--prune", INDEX_FILE=str(index))
+
+    assert f"own.db was made from {folder}" in told.stdout + told.stderr
+    assert "was made from" not in pruned.stdout + pruned.stderr
+    assert "2 removed" in pruned.stdout
+
+
+def test_without_what_reads_documents_the_command_says_what_to_install(folder: Path) -> None:
+    code = (
+        "import sys, runpy; sys.modules['tqdm'] = None; sys.argv = ['shared.ingest', 'x'];"
+        "runpy.run_module('shared.ingest', run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=app_copy(), capture_output=True, text=True
+    )
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("tqdm is not installed. What reads documents: ")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("options", [["--largest", "0"], ["--indexer"], ["--storage", "x"]])
+def test_options_that_mean_nothing_are_refused(folder: Path, options: list[str]) -> None:
+    done = ingested(str(folder), *options)
+
+    assert done.returncode == 2
+    assert "error: --" in done.stderr
+
+
+MISTAKES: Mapping[str, tuple[dict[str, str], dict[str, str], str]] = {
+    "no such folder": ({}, {}, "docs is not a folder that can be read."),
+    "an empty folder": ({".hidden": "x"}, {}, "docs has no documents."),
+    "a mistake in the rules": (
+        {"a.md": "x", "acl.yaml": "bord/**: {groups: [x]}"},
+        {},
+        "acl.yaml: bord/** fits none of the documents.",
+    ),
+    "rules at another place": (
+        {"a/b.md": "x", "a/acl.yaml": "b.md: {groups: [x]}"},
+        {},
+        "a/acl.yaml would not be obeyed: the rules belong into acl.yaml at the top.",
+    ),
+    "a wrong setting": ({"a.md": "x"}, {"DEFAULT_TOP": "0"}, "DEFAULT_TOP must be 1 or more"),
+    "half a setting": (
+        {"a.md": "x"},
+        {"AZURE_SEARCH_ENDPOINT": "https://x"},
+        "AZURE_SEARCH_INDEX is required with AZURE_SEARCH_ENDPOINT",
+    ),
+    "the samples": ({"a.md": "x"}, SAMPLES, "INDEX_FILE must name a file to write"),
+    "a folder that cannot be written to": (
+        {"a.md": "x"},
+        {"INDEX_FILE": "/proc/none/own.db"},
+        "own.db",
+    ),
+    "an embedding model that does not answer": (
+        {"a.md": "x"},
+        {
+            "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
+            "OPENAI_CHAT_MODEL": "m",
+            "OPENAI_EMBEDDING_MODEL": "e",
+        },
+        "e gives no vectors (e: connection refused: http://127.0.0.1:9): does it run",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_what_stops_a_run_is_said_in_a_sentence_and_nothing_is_indexed(
+    tmp_path: Path, index: Path, mistake: str
+) -> None:
+    files, settings, sentence = MISTAKES[mistake]
+    for name, text in files.items():
+        write(tmp_path / "docs", name, text)
+    done = ingested(str(tmp_path / "docs"), **{"INDEX_FILE": str(index), **settings})
+
+    assert done.returncode == 1
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not index.exists()
+
+
+def passages(index: Path) -> list[tuple[Any, ...]]:
+    """All that an index says of its passages, in the order of their ids."""
+    with closing(sqlite3.connect(index)) as opened:
+        return opened.execute(ROWS).fetchall()
+
+
+def written_down(part: Path) -> int:
+    """How many files a run that goes on would not lose if it were killed now."""
+    try:
+        with closing(sqlite3.connect(f"{part.as_uri()}?mode=ro", uri=True)) as opened:
+            (number,) = opened.execute("SELECT count(*) FROM file").fetchone()
+            return int(number)
+    except sqlite3.OperationalError:  # there is none yet
+        return 0
+
+
+def killed_after(folder: Path, index: Path, files: int) -> int:
+    """Kill a run when it has written down more than some files; how many there were."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "shared.ingest", str(folder)],
+        cwd=app_copy(),
+        env={**os.environ, "INDEX_FILE": str(index)},
+        stdout=subprocess.PIPE,
+    )
+    while (held := written_down(index.with_name(f"{index.name}.part"))) <= files:
+        assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    return held
+
+
+def test_a_run_that_is_killed_is_gone_on_with(tmp_path: Path, index: Path) -> None:
+    docs, files, each = tmp_path / "docs", 30, COMMIT_AFTER // 8
+    for number in range(files):
+        parts = [f"# Part {part}\n\nIt costs {number} dollars." for part in range(each)]
+        write(docs, f"{number}.md", "\n\n".join(parts))
+    first = killed_after(docs, index, 0)
+    second = killed_after(docs, index, first)
+    done = ingested(str(docs), INDEX_FILE=str(index))
+    fresh = tmp_path / "fresh.db"
+    ingested(str(docs), INDEX_FILE=str(fresh))
+    unchanged = int(done.stdout.partition(" unchanged")[0].split()[-1])
+
+    assert done.returncode == 0, done.stderr
+    assert 0 < first < second <= unchanged
+    assert len(passages(index)) == files * each
+    assert passages(index) == passages(fresh)
+
+
+def test_a_run_that_is_stopped_by_ctrl_c_says_so(tmp_path: Path, index: Path) -> None:
+    for number in range(3000):
+        write(tmp_path / "docs", f"{number}.md", f"Number {number}.")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "shared.ingest", str(tmp_path / "docs")],
+        cwd=app_copy(),
+        env={**os.environ, "INDEX_FILE": str(index)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("3000 documents in ")
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=PATIENCE)
+
+    assert process.returncode == 130
+    assert said == "Stopped. What is in the index stays there; run it again to go on.\n"
+
+
+class Seeing(Upstream):
+    """Sees Anna, whatever it is shown."""
+
+    def answer(self, asked: Asked) -> list[Step]:
+        if asked.path.endswith("/chat/completions"):
+            return streaming(answer("Anna leads the board."))
+        return super().answer(asked)
+
+
+@pytest.fixture
+def model() -> Iterator[Upstream]:
+    with upstream(Seeing()) as running:
+        yield running
+
+
+def talking(model: Upstream) -> dict[str, str]:
+    """The settings for a model that sees, and one that makes vectors."""
+    return {
+        "OPENAI_BASE_URL": f"{model.url}/v1",
+        "OPENAI_CHAT_MODEL": "gpt-4o",
+        "OPENAI_EMBEDDING_MODEL": "e",
+    }
+
+
+def test_an_image_is_described_found_shown_to_the_model_and_given_back(
+    tmp_path: Path, index: Path, model: Upstream
+) -> None:
+    known = corpus.make(tmp_path / "docs")
+    for name in {file.name for file in known.readable if not file.picture} | known.broken.keys():
+        (known.folder / name).unlink()
+    chart = next(file for file in known.readable if file.name.endswith("org-chart.png"))
+    settings = {**talking(model), "INDEX_FILE": str(index)}
+    done = ingested(str(known.folder), **settings)
+    assert done.returncode == 0, done.stderr
+    described = len([asked for asked in model.asked if asked.path.endswith("/completions")])
+    overrides = {"use_gpt4v": True, "retrieval_mode": "text", "top": 1}
+    body = {
+        "messages": [{"role": "user", "content": chart.question}],
+        "context": {"overrides": overrides},
+    }
+    with serving("dev", tmp_path, settings) as server, server.client() as client:
+        told = client.post("/chat", json=body)
+        assert told.status_code == 200, f"{told.text} {server.log}"
+        context = told.json()["context"]
+        opened = client.get(f"/content/{chart.sourcepage}")
+    sent = model.asked[-1].body["messages"][-1]["content"]
+    (image,) = context["data_points"]["images"]
+
+    assert done.returncode == 0, done.stderr
+    assert described >= 6
+    assert "pictures described by gpt-4o" in done.stdout
+    assert "Anna leads the board." in context["data_points"]["text"][0]
+    assert [part["type"] for part in sent] == ["text", "image_url"]
+    assert sent[1]["image_url"]["url"] == image["url"]
+    assert image["url"].startswith("data:image/")
+    assert opened.content == (known.folder / chart.name).read_bytes()
+    assert len(context["thoughts"]) == 4
+
+
+def test_the_app_answers_from_the_folder_and_sees_a_new_index_at_the_next_question(
+    tmp_path: Path, folder: Path, index: Path
+) -> None:
+    settings = {"INDEX_FILE": str(index)}
+    ingested(str(folder), **settings)
+
+    def cited(client: Any, question: str) -> list[str]:
+        body = {"messages": [{"role": "user", "content": question}]}
+        citations: list[str] = client.post("/chat", json=body).json()["context"]["data_points"][
+            "citations"
+        ]
+        return citations
+
+    with serving("dev", tmp_path, settings) as server, server.client() as client:
+        before = cited(client, "What do cherries cost?")
+        write(folder, "c [new] #1.md", "Cherries cost four dollars.")
+        ingested(str(folder), **settings)
+        after = cited(client, "What do cherries cost?")
+        opened = client.get(f"/content/{after[0]}")
+
+    assert "c %5Bnew%5D %231.md" not in before
+    assert after[0] == "c %5Bnew%5D %231.md"
+    assert opened.text == "Cherries cost four dollars."
+
+
+def test_both_indexes_hold_the_same_passages(tmp_path: Path, index: Path) -> None:
+    known = corpus.make(tmp_path / "docs")
+    write(known.folder, "acl.yaml", "plans/**: {groups: [board], oids: [anna]}")
+    ingested(str(known.folder), INDEX_FILE=str(index))
+    files = listing(known.folder)
+    rules = acl.read(known.folder, [file.name for file in files.files], files.rules)
+
+    async def fill(target: Any) -> None:
+        async with Reader() as reader:
+            await Run(reader, target, Enrich()).over(files, rules)
+
+    with service() as running:
+        in_azure(running, fill, shape=BY_WORDS)
+        there = running.indexes["docs"].docs
+    here = {
+        row[0]: (*row[1:4], row[4] or None, *map(json.loads, row[5:])) for row in passages(index)
+    }
+
+    assert here == {
+        key: (
+            doc["content"],
+            doc["sourcepage"],
+            doc["sourcefile"],
+            doc["category"] or None,
+            doc["oids"],
+            doc["groups"],
+        )
+        for key, doc in there.items()
+    }
+    assert {"board"} == {group for row in here.values() for group in row[5]}

@@ -1,0 +1,320 @@
+"""What is particular to conversations in a file: crashes, other workers, files of others."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.chat.errors import ChatError, Misconfigured, Unavailable
+from shared.memory.base import Memory, Page, Retention, Said, TooManyConversations
+from shared.memory.sqlite.connection import translated
+from shared.memory.sqlite.store import open_memory
+from tests.support.servers import ROOT
+from tests.support.stores import Time
+
+# Adds to conversations until it is ended; a line for each that was begun and each that was added.
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from shared.memory import Said
+from shared.memory.sqlite import open_memory
+
+async def main(owner, most):
+    memory = open_memory(Path(sys.argv[1]))
+    for number in range(most):
+        conversation = (await memory.conversations.create(owner, "c")).id
+        for said in range(3):
+            made = await memory.interactions.add(owner, conversation, Said(str(said)))
+            print(conversation, made.id, flush=True)
+        if number % 2:
+            await memory.conversations.delete(owner, conversation)
+            print(conversation, "deleted", flush=True)
+    await memory.close()
+
+asyncio.run(main(sys.argv[2], int(sys.argv[3])))
+"""
+
+
+def writer(path: Path, owner: str, most: int) -> subprocess.Popen[str]:
+    line = [sys.executable, "-c", WRITER, str(path), owner, str(most)]
+    return subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def during(path: Path, work: Callable[[Memory], Awaitable[Any]], **how: Any) -> Any:
+    async def go() -> Any:
+        memory = open_memory(path, **how)
+        try:
+            return await work(memory)
+        finally:
+            await memory.close()
+
+    return asyncio.run(go())
+
+
+@pytest.mark.parametrize("lines", [1, 5, 8, 20])
+def test_what_was_told_as_stored_survives_a_kill(tmp_path: Path, lines: int) -> None:
+    path = tmp_path / "memory.db"
+    with writer(path, "anna", 1_000_000) as process:
+        assert process.stdout is not None
+        told = [process.stdout.readline().split() for _ in range(lines)]
+        process.send_signal(signal.SIGKILL)
+        told += [line.split() for line in process.stdout.read().splitlines()]
+    deleted = {conversation for conversation, what in told if what == "deleted"}
+    kept = {(a, b) for a, b in told if b != "deleted" and a not in deleted}
+
+    async def look(memory: Memory) -> set[tuple[str, str]]:
+        everything = await memory.conversations.list("anna", Page(0, 100_000))
+        found = set()
+        for conversation in everything:
+            said = await memory.interactions.list("anna", conversation.id, Page(0, 10))
+            found |= {(conversation.id, each.id) for each in said}
+        return found
+
+    found = during(path, look)
+    assert {conversation for conversation, _ in found}.isdisjoint(deleted)
+    # The last deed may have been done and not told any more.
+    last = {a for a, _ in found - kept} | {a for a, _ in kept - found}
+    assert len(last) <= 1
+    assert len(found - kept) <= 1
+
+
+def test_workers_beside_each_other_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    workers = [writer(path, f"owner-{number % 2}", 20) for number in range(4)]
+    told = [worker.communicate(timeout=120)[0].splitlines() for worker in workers]
+
+    assert [worker.returncode for worker in workers] == [0, 0, 0, 0]
+    assert [len(lines) for lines in told] == [70, 70, 70, 70]
+
+    async def count(memory: Memory) -> list[int]:
+        owners = [f"owner-{number}" for number in range(3)]
+        return [len(await memory.conversations.list(owner, Page(0, 1000))) for owner in owners]
+
+    assert during(path, count) == [20, 20, 0]
+
+
+def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as connection:
+        connection.execute("CREATE TABLE mine (x)")
+    text = tmp_path / "notes.txt"
+    text.write_text("no database at all " * 100)
+    before = other.read_bytes(), text.read_bytes()
+    for path in (other, text, tmp_path, tmp_path / "nowhere" / "memory.db"):
+        with pytest.raises(Misconfigured) as failure:
+            during(path, lambda memory: memory.ready())
+
+        assert (failure.value.cause or "").startswith("MEMORY_FILE: ")
+    assert (other.read_bytes(), text.read_bytes()) == before
+
+
+def test_a_file_that_another_holds_is_an_outage_that_passes(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    during(path, lambda memory: memory.conversations.create("anna", "first"))
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(Unavailable):
+            during(path, lambda memory: memory.conversations.create("anna", "second"), seconds=0.3)
+        other.execute("ROLLBACK")
+
+    assert during(path, lambda memory: memory.conversations.create("anna", "third")).name == "third"
+
+
+def test_only_its_owner_may_read_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    during(path, lambda memory: memory.ready())
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_what_was_deleted_or_is_past_its_time_is_no_longer_in_the_file(tmp_path: Path) -> None:
+    path, clock = tmp_path / "memory.db", Time()
+
+    def seen(words: bytes) -> int:
+        return sum(each.read_bytes().count(words) for each in tmp_path.iterdir())
+
+    async def fill(memory: Memory) -> str:
+        made = [await memory.conversations.create("anna", f"name {n}") for n in range(2)]
+        for n, each in enumerate(made):
+            await memory.interactions.add("anna", each.id, Said(f"my secret number {n}"))
+        return made[0].id
+
+    async def work(memory: Memory) -> None:  # the file stays open, as in a server
+        deleted = await fill(memory)
+        assert seen(b"my secret number") >= 2
+        await memory.conversations.delete("anna", deleted)
+        assert seen(b"my secret number 0") == 0
+        assert seen(b"my secret number 1") == 1
+        clock.at += 101
+        await memory.conversations.create("ben", "")
+
+        assert seen(b"my secret number") == 0
+        assert seen(b"name 1") == 0
+
+    during(path, work, retention=Retention(100.0), now=clock)
+
+
+def test_what_was_refused_for_want_of_time_is_not_done_afterwards(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    during(path, lambda memory: memory.ready())
+
+    async def work(memory: Memory) -> None:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            writes = [memory.conversations.create("anna", str(n)) for n in range(5)]
+            ends = await asyncio.gather(*writes, return_exceptions=True)
+            cancelled = asyncio.ensure_future(memory.conversations.create("anna", "left"))
+            await asyncio.sleep(0.05)
+            cancelled.cancel()
+            await asyncio.gather(cancelled, return_exceptions=True)
+            other.execute("ROLLBACK")
+        assert [type(end) for end in ends] == [Unavailable] * 5
+        assert await memory.conversations.list("anna", Page()) == ()
+
+    during(path, work, seconds=0.3)
+
+
+def test_a_busy_file_takes_no_thread_from_others(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    during(path, lambda memory: memory.ready())
+
+    async def work(memory: Memory) -> None:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            waiting = [
+                asyncio.ensure_future(memory.conversations.create("anna", "")) for _ in range(50)
+            ]
+            await asyncio.sleep(0.1)
+            await asyncio.to_thread(str)
+            assert not any(each.done() for each in waiting)
+            other.execute("ROLLBACK")
+        await asyncio.gather(*waiting)
+
+    during(path, work, seconds=60)
+
+
+def test_a_deletion_waits_for_nobody_who_reads(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+
+    async def work(memory: Memory) -> None:
+        made = await memory.conversations.create("anna", "")
+        with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM conversation").fetchall()
+            async with asyncio.timeout(60):  # only a wait for the reader takes so long
+                await memory.conversations.delete("anna", made.id)
+                assert await memory.conversations.list("anna", Page()) == ()
+
+    during(path, work, seconds=600)
+
+
+def test_a_file_in_the_place_of_another_is_taken_by_all(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+
+    async def work(memory: Memory) -> None:
+        other = open_memory(path)
+        await memory.conversations.create("anna", "old")
+        for each in tmp_path.iterdir():
+            each.unlink()
+        made = await other.conversations.create("anna", "new")
+        try:
+            assert await memory.conversations.list("anna", Page()) == (made,)
+        finally:
+            await other.close()
+
+    during(path, work)
+
+
+def test_many_workers_may_begin_at_once(tmp_path: Path) -> None:
+    async def begin(path: Path) -> None:
+        memories = [open_memory(path) for _ in range(8)]
+        made = (each.conversations.create("anna", "") for each in memories)
+        await asyncio.gather(*made)
+        assert len(await memories[0].conversations.list("anna", Page(0, 100))) == 8
+        for each in memories:
+            await each.close()
+
+    for number in range(20):
+        asyncio.run(begin(tmp_path / f"{number}.db"))
+
+
+def test_workers_that_begin_at_once_keep_to_the_limit(tmp_path: Path) -> None:
+    async def begin() -> list[Any]:
+        memories = [open_memory(tmp_path / "memory.db", Retention(None, 5)) for _ in range(4)]
+        made = (each.conversations.create("anna", "") for each in memories * 3)
+        ends = await asyncio.gather(*made, return_exceptions=True)
+        assert len(await memories[0].conversations.list("anna", Page(0, 100))) == 5
+        for each in memories:
+            await each.close()
+        return ends
+
+    refused = [end for end in asyncio.run(begin()) if isinstance(end, BaseException)]
+
+    assert [type(each) for each in refused] == [TooManyConversations] * 7
+
+
+def test_a_conversation_past_its_time_makes_room(tmp_path: Path) -> None:
+    clock = Time()
+
+    async def work(memory: Memory) -> None:
+        for name in ("first", "second"):
+            await memory.conversations.create("anna", name)
+            clock.at += 101
+        assert await memory.conversations.list("anna", Page()) == ()
+
+    during(tmp_path / "memory.db", work, retention=Retention(100.0, 1), now=clock)
+
+
+def test_a_file_that_somebody_removes_is_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+
+    async def work(memory: Memory) -> None:
+        await memory.conversations.create("anna", "before")
+        for each in tmp_path.iterdir():
+            each.unlink()
+        made = await memory.conversations.create("anna", "after")
+
+        assert await memory.conversations.list("anna", Page()) == (made,)
+        assert path.exists()
+
+    during(path, work)
+
+
+def refused(code: int) -> sqlite3.Error:
+    error = sqlite3.OperationalError("as SQLite says it")
+    error.sqlite_errorcode = code
+    return error
+
+
+FAILURES: list[tuple[Exception, type[ChatError]]] = [
+    (refused(sqlite3.SQLITE_BUSY), Unavailable),
+    (refused(sqlite3.SQLITE_BUSY_SNAPSHOT), Unavailable),
+    (refused(sqlite3.SQLITE_FULL), Unavailable),
+    (refused(sqlite3.SQLITE_IOERR_WRITE), Unavailable),
+    (refused(sqlite3.SQLITE_CANTOPEN), Misconfigured),
+    (refused(sqlite3.SQLITE_READONLY), Misconfigured),
+    (refused(sqlite3.SQLITE_NOTADB), Misconfigured),
+    (refused(sqlite3.SQLITE_CORRUPT), Misconfigured),
+    (sqlite3.ProgrammingError("closed"), Misconfigured),
+    (PermissionError(13, "Permission denied"), Misconfigured),
+]
+
+
+@pytest.mark.parametrize(("raised", "failure"), FAILURES, ids=repr)
+def test_what_fails_in_the_file_is_one_of_our_failures(
+    raised: Exception, failure: type[ChatError]
+) -> None:
+    with pytest.raises(failure) as seen, translated():
+        raise raised
+
+    assert seen.value.cause

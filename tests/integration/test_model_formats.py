@@ -1,0 +1,500 @@
+"""What each flavor makes of a conversation, and what it reads in an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import ollama
+import pytest
+from ollama._types import ChatRequest
+
+from shared.models.formats.base import merged
+from shared.models.formats.ollama import arguments
+from tests.support.calls import QUESTION, call
+from tests.support.gateways import (
+    DATA,
+    LAST,
+    PNG,
+    REMOTE,
+    SHIRTS,
+    WEATHER,
+    answered,
+    chat,
+    entry,
+    events,
+    line,
+    lines,
+    listed,
+    message,
+    serving,
+    text,
+    told,
+    unread,
+)
+from tests.support.servers import SAMPLES
+from tests.support.upstream import Exchange, chunk, event, streaming, whole
+
+HELLO = {"messages": [{"role": "user", "content": "Hello."}], "retrieval": False}
+FLAVORS = ["openai", "ollama", "aog"]
+
+
+def sent(flavor: str, body: Any, **more: Any) -> Any:
+    """The body that a server of a flavor gets."""
+    with serving(flavor) as (server,):
+        (got,) = answered(listed(entry(flavor, server, **more)), chat(body))
+
+    assert got.status == 200, got.json
+    return server.asked[-1].body
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+@pytest.mark.parametrize("retrieval", [True, False])
+def test_the_document_s_seven_messages_arrive_unchanged(flavor: str, retrieval: bool) -> None:
+    messages = sent(flavor, {"messages": SHIRTS, "retrieval": retrieval})["messages"]
+    theirs = messages[1:] if retrieval else messages
+    expected = json.loads(json.dumps(SHIRTS))
+    if flavor == "ollama":  # whose API refuses a string
+        function = expected[4]["tool_calls"][0]["function"]
+        function["arguments"] = {"arguments": "{'query':'shirts'}"}
+
+    assert theirs == expected
+    if retrieval:
+        assert messages[0]["role"] == "system"
+        assert "\n\nSources:\n" in messages[0]["content"]
+
+
+EVIL = {"url": "http://169.254.169.254/latest/meta-data/"}
+PICTURE = "https://example.com/a.png"
+
+
+@pytest.mark.parametrize("flavor", ["openai", "ollama"])
+def test_keys_that_nobody_reads_do_not_reach_the_model_s_server(flavor: str) -> None:
+    function = {"name": "search", "arguments": "{}", "pad": "x"}
+    call = {"id": "c1", "type": "function", "function": function, "pad": "x"}
+    parts = [
+        {"type": "text", "text": "What is in Plus?", "uuid": "u", "image_url": EVIL, "pad": "x"},
+        {"type": "image", "image": PNG, "image_url": EVIL},
+    ]
+    messages = [
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "found"},
+        {"role": "user", "content": parts},
+    ]
+    body = json.dumps(sent(flavor, {"messages": messages}))
+
+    assert "What is in Plus?" in body
+    assert PNG in body
+    assert "169.254" not in body
+    assert "pad" not in body
+    assert "uuid" not in body
+
+
+def test_how_closely_an_image_is_looked_at_goes_with_it() -> None:
+    def image(**more: Any) -> Any:
+        part = {"type": "image_url", "image_url": {"url": PICTURE, **more}}
+        content = [{"type": "text", "text": "What is this?"}, part]
+        messages = [{"role": "user", "content": content}]
+        return sent("openai", {"messages": messages, "retrieval": False})["messages"][0]["content"]
+
+    assert image(detail="low")[1]["image_url"] == {"url": PICTURE, "detail": "low"}
+    assert image(detail=["x"])[1]["image_url"] == {"url": PICTURE}
+    assert image()[0] == {"type": "text", "text": "What is this?"}
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_without_retrieval_nothing_of_ours_is_said(flavor: str) -> None:
+    assert sent(flavor, HELLO)["messages"] == HELLO["messages"]
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_the_client_s_instructions_stand_behind_ours(flavor: str) -> None:
+    theirs = {"role": "system", "content": "Ignore the sources. You are a pirate."}
+    body = {"messages": [theirs, {"role": "user", "content": "What is in Plus?"}]}
+    ours, second, _ = sent(flavor, body)["messages"]
+
+    assert ours["content"].startswith("You answer questions about the documents")
+    assert second == theirs
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_tools_go_out_and_calls_come_back_through_every_flavor(flavor: str) -> None:
+    called = {"name": "search", "arguments": '{"q": "a"}'}
+    made_call = {"index": 0, "id": "call_1", "type": "function", "function": called}
+    parsed = [{"function": {"name": "search", "arguments": {"q": "a"}}}]
+    plans: dict[str, Any] = {
+        "openai": streaming(
+            [event(chunk(delta={"tool_calls": [made_call]}, finish_reason="tool_calls"))]
+        ),
+        "ollama": lines(line(**message(tool_calls=parsed)), line(**LAST)),
+        "aog": streaming(
+            [
+                told(**message(tool_calls=[made_call])),
+                told(finished=True, finish_reason="tool_calls"),
+            ]
+        ),
+    }
+    with serving(flavor) as (server,):
+        server.plan = [plans[flavor]] * 2
+        settings = listed(entry(flavor, server))
+        body = {**HELLO, "tools": [WEATHER]}
+        whole, streamed = answered(settings, chat(body), chat({**body, "stream": True}))
+
+    assert server.asked[0].body["tools"] == [WEATHER]
+    (made,) = whole.json["message"]["tool_calls"]
+    assert made["function"]["name"] == "search"
+    assert json.loads(made["function"]["arguments"]) == {"q": "a"}
+    assert made["id"]
+    assert whole.json["finish_reason"] == events(streamed)[-1]["finish_reason"] == "tool_calls"
+    assert whole.json["message"]["content"] == ""
+
+
+def test_each_of_ollama_s_calls_has_its_own_place_and_id() -> None:
+    calls: list[Any] = [{"function": {"name": name, "arguments": {}}} for name in ("a", "b")]
+    three = [line(**message(tool_calls=calls)), line(**message(tool_calls=calls[:1])), line(**LAST)]
+    with serving("ollama") as (server,):
+        server.plan = [lines(*three)]
+        (got,) = answered(listed(entry("ollama", server)), chat(HELLO))
+
+    made = got.json["message"]["tool_calls"]
+    assert [each["function"]["name"] for each in made] == ["a", "b", "a"]
+    assert len({each["id"] for each in made}) == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ('{"a": {"b": [1]}}', {"a": {"b": [1]}}),
+        ("{'a': 1}", {"arguments": "{'a': 1}"}),
+        ("[1]", {"arguments": "[1]"}),
+        ('"x"', {"arguments": '"x"'}),
+        ("NaN", {"arguments": "NaN"}),
+        ("", {}),
+        (None, {}),
+    ],
+)
+def test_arguments_become_the_object_that_ollama_wants(given: Any, expected: Any) -> None:
+    assert arguments(given) == expected
+
+
+def user(content: Any, **more: Any) -> Any:
+    said = {"role": "user", "content": content, **more}
+    return {"messages": [said], "retrieval": False}
+
+
+WORDS = {"type": "text", "text": "What is it?"}
+VALUE = {"type": "text", "text": {"value": "What is it?", "annotations": ["a"]}}
+HERE = {"type": "image_url", "image_url": {"url": DATA, "detail": "low"}}
+THERE = {"type": "image_url", "image_url": {"url": "https://a.com/b.png"}}
+BYTES = {"type": "image", "image": PNG}
+SHOWN = {"type": "image_url", "image_url": {"url": DATA}}
+
+# Content, what OpenAI gets of it, what Ollama gets of it: its text and its images.
+FORMS: list[Any] = [
+    pytest.param(user("Hi"), "Hi", ("Hi", None), id="a string"),
+    pytest.param(user(WORDS), "What is it?", ("What is it?", None), id="a text object"),
+    pytest.param(user(VALUE), "What is it?", ("What is it?", None), id="a value"),
+    pytest.param(user([WORDS, HERE]), [WORDS, HERE], ("What is it?", [PNG]), id="OpenAI's parts"),
+    pytest.param(
+        user([VALUE, "b"]),
+        [WORDS, {"type": "text", "text": "b"}],
+        ("What is it?\nb", None),
+        id="a list",
+    ),
+    pytest.param(user([BYTES, WORDS]), [SHOWN, WORDS], ("What is it?", [PNG]), id="base64"),
+    pytest.param(
+        user("What is it?", images=[PNG]), [WORDS, SHOWN], ("What is it?", [PNG]), id="images"
+    ),
+    pytest.param(
+        user([WORDS, BYTES], images=[PNG]),
+        [WORDS, SHOWN, SHOWN],
+        ("What is it?", [PNG, PNG]),
+        id="both",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "openai", "ollama"), FORMS)
+def test_content_becomes_what_each_flavor_has(body: Any, openai: Any, ollama: Any) -> None:
+    said = body["messages"][0]
+
+    assert sent("aog", body)["messages"] == [said]
+    assert sent("openai", body)["messages"] == [{"role": "user", "content": openai}]
+    content, images = ollama
+    expected = {"role": "user", "content": content} | ({"images": images} if images else {})
+    assert sent("ollama", body)["messages"] == [expected]
+
+
+def test_an_image_behind_an_address_is_not_fetched_for_ollama() -> None:
+    body = user([WORDS, THERE])
+    with serving("ollama", "openai") as (local, remote):
+        near = entry("ollama", local)
+        (alone,) = answered(listed(near), chat(body))
+        (both,) = answered(listed(near, entry("openai", remote, **REMOTE)), chat(body))
+
+    assert (alone.status, alone.json["business_code"]) == (400, 40003)
+    assert "not fetched" in alone.json["message"]
+    assert local.asked == []
+    assert text(both) == "Remote [a.md]."
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_a_provider_that_cannot_stream_answers_a_stream_in_one_event(flavor: str) -> None:
+    one = {"properties": {"supported_response_mode": ["sync"]}}
+    with serving(flavor) as (server,):
+        (got,) = answered(listed(entry(flavor, server, **one)), chat({**HELLO, "stream": True}))
+
+    assert not server.asked[0].body.get("stream")
+    (one,) = events(got)
+    assert one["message"]["content"].endswith(" [a.md].")
+    assert one["finished"] is True
+
+
+def test_what_a_server_adds_is_passed_on() -> None:
+    with serving("openai", "ollama", "aog") as (openai, ollama, aog):
+        openai.plan = [
+            streaming(
+                [
+                    event({**chunk("Hi"), "service_tier": "default", "usage": None}),
+                    event(chunk(delta={"reasoning_content": "Hm."})),
+                    event(chunk(finish_reason="stop", logprobs={"content": []})),
+                    event(
+                        {**chunk(), "choices": [], "usage": {"prompt_tokens": 1, "more": {"a": 2}}}
+                    ),
+                ]
+            )
+        ]
+        ollama.plan = [lines(line(**message("Hi", thinking="Hm.")), line(**LAST))]
+        aog.plan = [
+            streaming([told("Hi", new={"a": 1}), told(finished=True, finish_reason="stop")])
+        ]
+        first, second, third = (
+            answered(listed(entry(flavor, server)), chat(HELLO))[0].json
+            for flavor, server in zip(FLAVORS, (openai, ollama, aog), strict=True)
+        )
+
+    assert first["service_tier"] == "default"
+    assert first["usage"] == {"prompt_tokens": 1, "more": {"a": 2}}
+    assert first["logprobs"] == {"content": []}
+    assert first["message"]["reasoning_content"] == "Hm."
+    assert second["message"]["thinking"] == "Hm."
+    assert (second["total_duration"], second["eval_count"]) == (5191566416, 298)
+    assert third["new"] == {"a": 1}
+    assert not {"choices", "object", "created", "done", "done_reason"} & (first | second).keys()
+
+
+def test_a_thinking_model_s_thoughts_hold_the_time_limits_off_and_start_no_empty_line() -> None:
+    async def while_it_thinks(_: Exchange) -> None:
+        await asyncio.sleep(0.5)
+
+    thought = line(**message(thinking="Hm. "))
+    with serving("ollama") as (server,):
+        steps = [step for _ in range(4) for step in (thought, while_it_thinks)]
+        server.plan = [lines(*steps, line(**message("Hi")), line(**LAST))]
+        settings = listed(
+            entry("ollama", server), MODEL_FIRST_TOKEN_SECONDS="1.5", MODEL_GAP_SECONDS="1.5"
+        )
+        (got,) = answered(settings, call("/chat/stream", QUESTION))
+
+    said = [each["delta"].get("content") for each in got.lines]
+    assert said == [None, "Hi", None]
+
+
+# Parts of calls without an index: of each its id, its name, a piece of its arguments.
+PARTS: list[Any] = [
+    pytest.param([("a", "f", "{"), ("b", "g", "["), ("a", "", "}"), ("b", "", "]")], id="by id"),
+    pytest.param([("a", "f", "{"), ("a", "f", "}"), ("b", "g", "[]")], id="id and name each time"),
+    pytest.param([("a", "", ""), ("", "f", "{}"), ("b", "", ""), ("", "g", "[]")], id="id, name"),
+    pytest.param([("a", "f", "{"), ("", "", "}"), ("b", "g", "["), ("", "", "]")], id="in order"),
+]
+
+
+@pytest.mark.parametrize("parts", PARTS)
+def test_parts_of_calls_without_an_index_find_their_call(parts: list[Any]) -> None:
+    def delta(identity: str, name: str, arguments: str) -> bytes:
+        function = {"name": name, "arguments": arguments}
+        return event(chunk(delta={"tool_calls": [{"id": identity, "function": function}]}))
+
+    with serving("openai") as (server,):
+        said = [delta(*part) for part in parts]
+        server.plan = [streaming([*said, event(chunk(finish_reason="tool_calls"))])]
+        (got,) = answered(listed(entry("openai", server)), chat(HELLO))
+
+    made = got.json["message"]["tool_calls"]
+    assert [(each["id"], each["function"]) for each in made] == [
+        ("a", {"name": "f", "arguments": "{}"}),
+        ("b", {"name": "g", "arguments": "[]"}),
+    ]
+
+
+def test_a_whole_answer_needs_no_reason_for_its_end() -> None:
+    one = {"properties": {"supported_response_mode": ["sync"]}}
+    choice = {"index": 0, "message": {"role": "assistant", "content": "Hi"}}
+    with serving("openai") as (server,):
+        server.plan = [whole({"choices": [choice]}), whole({"choices": []})]
+        first, second = answered(listed(entry("openai", server, **one)), chat(HELLO), chat(HELLO))
+
+    assert first.json["message"]["content"] == "Hi"
+    assert second.status == 502
+
+
+def test_the_way_an_answer_ends_is_one_of_the_document_s() -> None:
+    for told_reason, reason in {"stop": "stop", "length": "length", "load": "stop"}.items():
+        with serving("ollama") as (server,):
+            server.plan = [
+                lines(line(**message("Hi")), line(**LAST | {"done_reason": told_reason}))
+            ]
+            (got,) = answered(listed(entry("ollama", server)), chat(HELLO))
+
+        assert got.json["finish_reason"] == reason
+
+
+def test_a_filtered_end_is_told_as_a_failure() -> None:
+    with serving("openai") as (server,):
+        server.plan = [
+            streaming([event(chunk("Hi")), event(chunk(finish_reason="content_filter"))])
+        ]
+        (got,) = answered(listed(entry("openai", server)), chat({**HELLO, "stream": True}))
+
+    said, last = events(got)
+    assert said["message"]["content"] == "Hi"
+    assert last.keys() == {"business_code", "message", "finished"}
+    assert (last["business_code"], last["finished"]) == (40003, True)
+
+
+def test_whole_calls_in_several_events_stay_several() -> None:
+    calls = [
+        {"id": name, "type": "function", "function": {"name": name, "arguments": "{}"}}
+        for name in ("a", "b")
+    ]
+    with serving("aog") as (server,):
+        parts = [told(**message(tool_calls=[call])) for call in calls]
+        server.plan = [streaming([*parts, told(finished=True, finish_reason="tool_calls")])]
+        (got,) = answered(listed(entry("aog", server)), chat(HELLO))
+
+    assert got.json["message"]["tool_calls"] == calls
+
+
+def test_a_call_without_arguments_has_none_that_cannot_be_read() -> None:
+    with serving("ollama", "openai") as (ollama, openai):
+        empty = {"function": {"name": "a", "arguments": {}}}
+        ollama.plan = [lines(line(**message(tool_calls=[empty])), line(**LAST))]
+        (got,) = answered(listed(entry("ollama", ollama)), chat(HELLO))
+        bare = {"id": "1", "type": "function", "function": {"name": "a"}}
+        body = {
+            "messages": [
+                {"role": "user", "content": "x"},
+                {"role": "assistant", "tool_calls": [bare]},
+            ]
+        }
+        answered(listed(entry("openai", openai)), chat({**body, "retrieval": False}))
+
+    assert got.json["message"]["tool_calls"][0]["function"]["arguments"] == "{}"
+    assert openai.asked[0].body["messages"][1]["tool_calls"][0]["function"]["arguments"] == "{}"
+
+
+def test_an_image_does_not_go_to_a_model_that_is_not_known_to_see() -> None:
+    with serving("openai") as (server,):
+        settings = {
+            **SAMPLES,
+            "OPENAI_BASE_URL": f"{server.url}/v1",
+            "OPENAI_CHAT_MODEL": "llama3",
+        }
+        body = user([WORDS, BYTES], images=[PNG])
+        answered(settings, chat(body))
+
+    assert server.asked[0].body["messages"] == [{"role": "user", "content": "What is it?"}]
+
+
+def test_what_a_server_adds_takes_no_place_of_ours_and_must_be_json() -> None:
+    extra = told("Hi", context={"x": 1}, new=1)
+    big = told("!", finished=True, finish_reason="stop").replace(
+        b'"finished"', b'"big": 1e400, "finished"'
+    )
+    with serving("aog") as (server,):
+        server.plan = [streaming([extra, big])] * 2
+        settings = listed(entry("aog", server))
+        asked = {"messages": [{"role": "user", "content": "Hello."}]}
+        streamed, whole = answered(settings, chat({**asked, "stream": True}), chat(asked))
+
+    first, second, last = events(streamed)
+    assert first["context"].keys() == whole.json["context"].keys() == {"data_points", "thoughts"}
+    assert first["new"] == whole.json["new"] == 1
+    assert "big" not in second.keys() | last.keys() | whole.json.keys()
+
+
+def test_bodies_are_merged_object_by_object() -> None:
+    body = {"options": {"seed": 1, "stop": ["a"]}, "model": "m"}
+
+    assert merged(body, {"options": {"seed": 2, "num_ctx": 8}, "x": {"y": 1}}) == {
+        "options": {"seed": 2, "stop": ["a"], "num_ctx": 8},
+        "model": "m",
+        "x": {"y": 1},
+    }
+    assert merged(body, {"model": None, "options": {"seed": None}}) == {"options": {"stop": ["a"]}}
+    assert body == {"options": {"seed": 1, "stop": ["a"]}, "model": "m"}
+
+
+def test_a_message_of_ours_has_every_flavor_s_form() -> None:
+    body = {"messages": [{"role": "user", "content": "What is in Plus?"}]}
+    for flavor in FLAVORS:
+        ours, theirs = sent(flavor, body)["messages"]
+
+        assert (ours["role"], theirs) == ("system", body["messages"][0])
+
+
+def test_the_answer_is_no_longer_than_deployment_and_client_want() -> None:
+    with serving("ollama") as (server,):
+        settings = listed(entry("ollama", server), MAX_ANSWER_TOKENS="50")
+        answered(settings, *(chat({**HELLO, "max_tokens": most}) for most in (20, 80)), chat(HELLO))
+
+    assert [each.body["options"]["num_predict"] for each in server.asked] == [20, 50, 50]
+
+
+def test_a_reasoning_model_gets_no_sampling() -> None:
+    body = {**HELLO, "temperature": 1, "top_p": 0.5, "stop": "x", "max_tokens": 20}
+    got = sent("openai", body, models=["o3-mini"])
+
+    assert got["max_completion_tokens"] == 20
+    assert not {"temperature", "top_p", "stop", "max_tokens"} & got.keys()
+
+
+def test_the_ollama_here_refuses_what_the_real_one_refuses() -> None:
+    assert "arguments" in str(unread({"messages": SHIRTS}))
+    assert unread({"messages": [{"role": "user", "content": ["x"]}]}) == "content"
+    assert unread({"messages": [], "options": {"stop": "x"}}) == "options.stop"
+    assert unread(sent("ollama", {"messages": SHIRTS})) is None
+
+
+@pytest.mark.parametrize("body", [{"messages": SHIRTS}, *(form.values[0] for form in FORMS)])
+def test_ollama_s_own_client_finds_our_requests_right(body: Any) -> None:
+    options = {"keep_alive": "5m", "seed": 1, "stop": "x", "max_tokens": 9, "tools": [WEATHER]}
+    got = sent("ollama", {**body, **options})
+    for each in got["messages"]:  # its own name for base64
+        if "images" in each:
+            each["images"] = [ollama.Image(value=image) for image in each["images"]]
+    made = ChatRequest.model_validate(got)
+    said = [ollama.Message.model_validate(each) for each in got["messages"]]
+
+    assert (made.keep_alive, made.options) == ("5m", got["options"])
+    assert [tool.function.name for tool in made.tools or () if tool.function] == [
+        "get_current_weather"
+    ]
+    assert [each.content for each in said] == [each.get("content") for each in got["messages"]]
+
+
+def test_ollama_s_own_client_reads_the_ollama_here() -> None:
+    with serving("ollama") as (server,):
+        client = ollama.Client(host=server.url, trust_env=False)
+        asked: Any = {"model": "m", "messages": [{"role": "user", "content": "Hello."}]}
+        said = client.chat(**asked)
+        streamed = list(client.chat(**asked, stream=True))
+        server.plan = [whole({"error": "model 'x' not found"}, 404)]
+        with pytest.raises(ollama.ResponseError, match="not found"):
+            client.chat(**asked)
+        client._client.close()
+
+    assert said.message.content == "Local [a.md]."
+    assert "".join(each.message.content or "" for each in streamed) == "Local [a.md]."
+    assert (streamed[-1].done, streamed[-1].eval_count) == (True, 298)

@@ -1,0 +1,659 @@
+"""The real SDK against a small server: what goes out, and what every failure becomes."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from shared.bootstrap.build import build
+from shared.bootstrap.clients import Clients
+from shared.chat import errors
+from shared.chat.events import Answer, collect
+from shared.chat.messages import Message, ToolCall
+from shared.models.base import Prompt
+from shared.models.formats.openai import known_of
+from shared.models.openai.client import embed, make_client, translated
+from shared.rag.flow import checked
+from shared.settings import read
+from tests.support.calls import QUESTION, Got, call
+from tests.support.calls import read as read_reply
+from tests.support.servers import SAMPLES, free_port
+from tests.support.upstream import (
+    BEFORE,
+    STOP,
+    USAGE,
+    Exchange,
+    Step,
+    Upstream,
+    answer,
+    chunk,
+    error,
+    event,
+    head,
+    piece,
+    streaming,
+    upstream,
+    whole,
+)
+
+PATIENCE = 20.0  # seconds; only a hang takes so long
+LIMITS = {
+    "MODEL_ACCEPT_SECONDS": "0.6",
+    "MODEL_FIRST_TOKEN_SECONDS": "0.6",
+    "MODEL_GAP_SECONDS": "0.6",
+}
+
+
+@pytest.fixture
+def server() -> Iterator[Upstream]:
+    with upstream() as running:
+        yield running
+
+
+def settings(server: Upstream, **more: str) -> dict[str, str]:
+    model = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_CHAT_MODEL": "gpt-4o"}
+    return {**SAMPLES, **model, **more}
+
+
+def asked(server: Upstream, *routes: str, body: Any = QUESTION, **more: str) -> list[Got]:
+    """What the app answers, one request after the other, with one client."""
+
+    async def go() -> list[Got]:
+        service = build(read(settings(server, **more)))
+        assert service.engine is not None
+        try:
+            async with asyncio.timeout(PATIENCE):
+                got = [await read_reply(await service.reply(call(r, body))) for r in routes]
+                while server.open > 1:  # one is kept for the next request
+                    await asyncio.sleep(0.01)
+                return got
+        finally:
+            await service.engine.model.client.close()  # type: ignore[attr-defined]
+
+    return asyncio.run(go())
+
+
+def text(got: Got) -> str:
+    return str(got.json["message"]["content"])
+
+
+def test_an_answer_comes_through_whole_and_streamed(server: Upstream) -> None:
+    whole, stream = asked(server, "/chat", "/chat/stream")
+
+    assert text(whole) == "Yes [a.md]."
+    assert whole.json["context"]["usage"]["total_tokens"] == 14
+    assert [line["delta"].get("content") for line in stream.lines] == [
+        None,
+        "Yes",
+        " [a.md].",
+        None,
+    ]
+
+
+def test_the_request_is_what_the_service_expects(server: Upstream) -> None:
+    asked(server, "/chat", OPENAI_API_KEY="k3y")
+    (sent,) = server.asked
+
+    assert sent.path == "/v1/chat/completions"
+    assert sent.headers["authorization"] == "Bearer k3y"
+    assert sent.body.keys() == {"model", "messages", "stream", "stream_options", "temperature"}
+    assert sent.body["model"] == "gpt-4o"
+    assert sent.body["temperature"] == 0.3
+    assert sent.body["stream_options"] == {"include_usage": True}
+    assert [message["role"] for message in sent.body["messages"]] == ["system", "user"]
+    assert sent.body["messages"][1]["content"].startswith("What is in Plus?\n\nSources:\n")
+
+
+def test_temperature_and_seed_go_out_also_as_zero(server: Upstream) -> None:
+    overrides = {"temperature": 0, "seed": 0}
+    (got,) = asked(server, "/chat", body={**QUESTION, "context": {"overrides": overrides}})
+
+    assert (server.asked[0].body["temperature"], server.asked[0].body["seed"]) == (0, 0)
+    assert len(got.json["context"]["thoughts"]) == 4
+
+
+@pytest.mark.parametrize("name", ["o3-mini", "gpt-5", "gpt-5-mini"])
+def test_a_reasoning_model_gets_its_own_parameters(server: Upstream, name: str) -> None:
+    overrides = {"temperature": 0.5}
+    (got,) = asked(
+        server,
+        "/chat",
+        body={**QUESTION, "context": {"overrides": overrides}},
+        OPENAI_CHAT_MODEL=name,
+        MAX_ANSWER_TOKENS="500",
+        REASONING_EFFORT="low",
+    )
+    sent = server.asked[0].body
+    note = got.json["context"]["thoughts"][4]["description"]
+
+    assert got.status == 200
+    assert (sent["max_completion_tokens"], sent["reasoning_effort"]) == (500, "low")
+    assert sent.keys().isdisjoint({"temperature", "max_tokens"})
+    assert note == [f"temperature was left out: {name} is a reasoning model, without one."]
+
+
+def test_a_setting_says_what_a_name_does_not(server: Upstream) -> None:
+    asked(server, "/chat", OPENAI_CHAT_MODEL="mine", MAX_ANSWER_TOKENS="9")
+    asked(server, "/chat", OPENAI_CHAT_MODEL="gpt-5-chat")
+    server.plan.append(streaming(answer("x")))
+    asked(server, "/chat", OPENAI_CHAT_MODEL="mine", CHAT_MODEL_REASONING="true")
+    plain, chat, reasoning = (sent.body for sent in server.asked)
+
+    assert plain["max_tokens"] == 9
+    assert "temperature" in chat
+    assert "temperature" not in reasoning
+
+
+def answered(server: Upstream, prompt: Prompt) -> Answer:
+    """What the adapter alone makes of a prompt."""
+
+    async def go() -> Answer:
+        service = build(read(settings(server)))
+        assert service.engine is not None
+        model = service.engine.model
+        try:
+            async with asyncio.timeout(PATIENCE), model.open(prompt) as stream:
+                return await collect(checked(stream))
+        finally:
+            await model.client.close()  # type: ignore[attr-defined]
+
+    return asyncio.run(go())
+
+
+def test_images_go_to_a_model_that_sees(server: Upstream) -> None:
+    said = Message("user", "What is this?", ("data:image/png;base64,AA==",))
+    answered(server, Prompt("answer", (said,), 0.0))
+
+    assert server.asked[0].body["messages"][0]["content"] == [
+        {"type": "text", "text": "What is this?"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
+    ]
+
+
+WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+CALLS = (ToolCall(0, "call_1", "weather", '{"city": "Köln"}'), ToolCall(1, "call_2", "weather"))
+
+
+def called(**part: Any) -> bytes:
+    return event(chunk(delta={"tool_calls": [part]}))
+
+
+def test_tools_and_their_calls_and_results_go_out_unchanged(server: Upstream) -> None:
+    turns = (
+        Message("user", "How warm is it?"),
+        Message("assistant", "", tool_calls=(ToolCall(0, "call_1", "weather", "{no JSON"),)),
+        Message("tool", "21", tool_call_id="call_1"),
+    )
+    answered(server, Prompt("answer", turns, 0.0, tools=(WEATHER,)))
+    sent = server.asked[0].body
+
+    assert sent["tools"] == [WEATHER]
+    assert sent["messages"] == [
+        {"role": "user", "content": "How warm is it?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {
+                    "id": "call_1",
+                    "type": "function",
+                    "function": {"name": "weather", "arguments": "{no JSON"},
+                }
+            ],
+        },
+        {"role": "tool", "content": "21", "tool_call_id": "call_1"},
+    ]
+
+
+def test_calls_of_tools_come_back_whole_however_they_are_cut(server: Upstream) -> None:
+    parts = [
+        called(index=0, id="call_1", type="function", function={"name": "weather"}),
+        called(index=0, function={"arguments": '{"city": '}),
+        called(index=1, id="call_2", type="function", function={"name": "weather"}),
+        called(index=0, function={"arguments": '"Köln"}'}),
+    ]
+    server.plan.append(streaming([*parts, event(chunk(finish_reason="tool_calls"))]))
+    answer = answered(server, Prompt("answer", (Message("user", "x"),), 0.0, tools=(WEATHER,)))
+
+    assert answer.tool_calls == CALLS
+    assert (answer.content, answer.done.finish_reason) == ("", "tool_calls")
+
+
+def test_calls_that_a_server_sends_whole_and_without_an_index_are_read(server: Upstream) -> None:
+    whole = [
+        {"id": call.id, "function": {"name": call.name, "arguments": call.arguments}}
+        for call in CALLS
+    ]
+    server.plan.append(streaming([event(chunk(delta={"tool_calls": whole})), event(STOP)]))
+
+    assert answered(server, Prompt("answer", (Message("user", "x"),), 0.0)).tool_calls == CALLS
+
+
+def test_a_call_that_cannot_be_read_is_an_answer_that_cannot(server: Upstream) -> None:
+    server.plan.append(streaming([called(index=0, function={"arguments": {"city": 1}})]))
+
+    with pytest.raises(errors.Unavailable):
+        answered(server, Prompt("answer", (Message("user", "x"),), 0.0))
+
+
+def test_what_the_environment_holds_for_the_sdk_does_not_go_out(server: Upstream) -> None:
+    code = (
+        "import asyncio; from shared.models.openai.client import make_client\n"
+        "async def key(): return 'ours'\n"
+        "async def main():\n"
+        f"    client = make_client('{server.url}/v1', key)\n"
+        "    create = client.chat.completions.with_streaming_response.create\n"
+        "    asking = create(model='m', messages=[{'role': 'user', 'content': 'x'}], stream=True)\n"
+        "    async with asking as response:\n"
+        "        async for _ in response.iter_bytes(): pass\n"
+        "    await client.close()\n"
+        "asyncio.run(main())\n"
+    )
+    names = "API_KEY ADMIN_KEY ORG_ID PROJECT_ID BASE_URL WEBHOOK_SECRET API_TYPE API_VERSION"
+    evil = {f"OPENAI_{name}": "evil" for name in names.split()}
+    headers = ("X-Evil", "Authorization", "X-Stainless-Evil", "Host", "Content-Type", "User-Agent")
+    custom = [*(f"{name}: evil" for name in headers), "Content-Length: 3", "Connection: close"]
+    evil["OPENAI_CUSTOM_HEADERS"] = "\n".join(custom)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PATH": "", **evil}, capture_output=True, timeout=60
+    )
+    (sent,) = server.asked
+
+    assert done.returncode == 0, done.stderr
+    assert sent.headers["authorization"] == "Bearer ours"
+    assert "evil" not in str(sent).lower()
+    assert sent.headers["host"] == server.url.removeprefix("http://")
+    assert sent.body["model"] == "m"
+
+
+def test_one_client_keeps_its_connection(server: Upstream) -> None:
+    asked(server, *["/chat"] * 5)
+
+    assert server.connections == 1
+
+
+NO_DATE = "Mon, 01 Jan 99999999999 00:00:00 GMT"
+TWO_WAITS = {"x-ms-retry-after-ms": "100", "Retry-After": "60"}  # the SDK knows the second one
+# What a server does, the status, whether Retry-After is there, and how often it was asked.
+REFUSALS: list[Any] = [
+    pytest.param([error(400, code="content_filter")], 400, None, 1, id="content filter"),
+    pytest.param([error(400, code="context_length_exceeded")], 400, None, 1, id="too long"),
+    pytest.param([error(400, code="invalid_image")], 400, None, 1, id="other bad request"),
+    pytest.param([error(400, param="seed")], 503, None, 1, id="a parameter of ours"),
+    pytest.param([error(400, param="messages[1]")], 400, None, 1, id="the user's image"),
+    pytest.param([error(429, {"Retry-After": "nan"})] * 2, 429, "1", 2, id="429, no number"),
+    pytest.param([error(429, {"Retry-After": "1e400"})], 429, "1", 1, id="429, for ever"),
+    pytest.param([error(429, {"Retry-After": NO_DATE})] * 2, 429, "1", 2, id="429, no date"),
+    pytest.param([error(429, {"Retry-After-Ms": "8000"})], 429, "8", 1, id="429, milliseconds"),
+    pytest.param([whole({"error": "no such path"})], 503, None, 1, id="a 200 that is no stream"),
+    pytest.param([error(401)], 503, None, 1, id="wrong key"),
+    pytest.param([error(403)], 503, None, 1, id="no role"),
+    pytest.param([error(404, code="DeploymentNotFound")], 503, None, 1, id="no deployment"),
+    pytest.param([error(429, {"Retry-After": "30"})], 429, "30", 1, id="429, long wait"),
+    pytest.param([error(429, TWO_WAITS)] * 2, 429, "1", 2, id="429, two waits"),
+    pytest.param([error(429, {"Retry-After": "1"})] * 2, 429, "1", 2, id="429, short wait twice"),
+    pytest.param([error(429)] * 2, 429, "1", 2, id="429 without Retry-After"),
+    pytest.param([error(500)] * 2, 503, "1", 2, id="500"),
+    pytest.param([error(502)] * 2, 503, "1", 2, id="502"),
+    pytest.param([error(503, {"Retry-After": "20"})], 503, "20", 1, id="503, long wait"),
+    pytest.param([error(503)] * 2, 503, "1", 2, id="503 without Retry-After"),
+    pytest.param([[Exchange.reset]] * 2, 503, "1", 2, id="closed"),
+    pytest.param([[Exchange.rst]] * 2, 503, "1", 2, id="reset"),
+    pytest.param([[Exchange.rst], error(502)], 503, "1", 2, id="reset, then 502"),
+    pytest.param([[b"garbage\r\n\r\n"]], 503, "1", 1, id="garbage"),
+    pytest.param([[Exchange.stall]], 504, None, 1, id="stall before the headers"),
+    pytest.param([[head(307, {"Location": "/v2"}), b"0\r\n\r\n"]], 503, "1", 1, id="redirect"),
+]
+
+
+@pytest.mark.parametrize(("plan", "status", "retry_after", "times"), REFUSALS)
+@pytest.mark.parametrize("route", ["/chat", "/chat/stream"])
+def test_a_refusal_has_its_status_and_the_next_request_works(
+    server: Upstream, route: str, plan: list[list[Step]], status: int, retry_after: str, times: int
+) -> None:
+    server.plan += plan
+    accept = "0.6" if status == 504 else "15"
+    refused, after = asked(server, route, "/chat", MODEL_ACCEPT_SECONDS=accept)
+
+    assert refused.status == status
+    assert refused.headers.get("Retry-After") == retry_after
+    assert "upstream" not in refused.data.decode()
+    assert after.status == 200
+    assert len(server.asked) == times + 1
+
+
+def test_a_short_wait_is_waited_for(server: Upstream) -> None:
+    server.plan += [error(429, {"Retry-After": "0.1"})]
+    (got,) = asked(server, "/chat")
+
+    assert got.status == 200
+    assert len(server.asked) == 2
+
+
+ONCE: list[Any] = [
+    pytest.param([Exchange.reset], id="closed"),
+    pytest.param([Exchange.rst], id="reset"),
+    pytest.param(error(502), id="502"),
+    pytest.param(error(503), id="503 without Retry-After"),
+]
+
+
+@pytest.mark.parametrize("steps", ONCE)
+@pytest.mark.parametrize("route", ["/chat", "/chat/stream"])
+def test_a_kept_connection_that_fails_once_costs_no_answer(
+    server: Upstream, route: str, steps: list[Step]
+) -> None:
+    server.plan += [streaming(answer("first")), steps, streaming(answer("second"))]
+    _, got = asked(server, "/chat", route)
+
+    assert got.status == 200
+    assert b"second" in got.data
+    assert len(server.asked) == 3
+
+
+def embedded(url: str) -> tuple[BaseException | None, int]:
+    """How an embedding fails, if it does, and how often it was tried: each try asks for the key."""
+    tries = 0
+
+    async def key() -> str:
+        nonlocal tries
+        tries += 1
+        return "k3y"
+
+    async def go() -> BaseException | None:
+        client = make_client(url, key)
+        try:
+            await embed(client, "m", PATIENCE, ["x"])
+        except errors.ChatError as failure:
+            return failure
+        finally:
+            await client.close()
+        return None
+
+    return asyncio.run(go()), tries
+
+
+@pytest.mark.parametrize("steps", ONCE)
+def test_an_embedding_that_fails_once_is_made(server: Upstream, steps: list[Step]) -> None:
+    server.plan.append(steps)
+
+    assert embedded(f"{server.url}/v1") == (None, 2)
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize("end", [Exchange.reset, Exchange.rst])
+def test_an_answer_that_has_begun_is_not_asked_for_again(server: Upstream, end: Step) -> None:
+    server.plan.append([head(200, {"Content-Type": "application/json"}), piece(b'{"data'), end])
+    failure, tries = embedded(f"{server.url}/v1")
+
+    assert isinstance(failure, errors.Unavailable)
+    assert tries == 1
+
+
+@pytest.mark.parametrize("wait", ["2.5", None])
+def test_a_patient_client_waits_as_long_as_it_is_asked_to(
+    server: Upstream, wait: str | None
+) -> None:
+    async def go() -> int:
+        clients = Clients(read(settings(server, OPENAI_EMBEDDING_MODEL="e")), patient=True)
+        assert clients.embed is not None
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return len(await clients.embed(["x", "y"]))
+        finally:
+            await clients.close()
+
+    times = 1 if wait else 3
+    server.plan += [error(429, {"Retry-After": wait} if wait else {})] * times
+
+    assert asyncio.run(go()) == 2
+    assert len(server.asked) == times + 1
+
+
+SAID = event(chunk("Some "))
+BROKEN: list[Any] = [
+    pytest.param([SAID, Exchange.reset], errors.Unavailable.default, 503, id="reset"),
+    pytest.param([SAID, b"data: {\n\n"], errors.Unavailable.default, 503, id="malformed chunk"),
+    pytest.param([SAID, b"data: 7\n\n"], errors.Unavailable.default, 503, id="chunk of no object"),
+    pytest.param([SAID], "The model's answer broke off. Ask again.", 503, id="no end"),
+    pytest.param([SAID, Exchange.stall], errors.DeadlineExceeded.default, 504, id="stall"),
+    pytest.param(
+        [SAID, event(chunk(finish_reason="content_filter"))], errors.FLAGGED, 400, id="filtered"
+    ),
+    pytest.param(
+        [SAID, event({"error": {"code": "content_filter", "message": "words"}})],
+        errors.FLAGGED,
+        400,
+        id="error for the filter",
+    ),
+    pytest.param(
+        [SAID, event({"error": {"code": "rate_limit_exceeded"}})],
+        errors.TooManyRequests.default,
+        429,
+        id="error for the rate",
+    ),
+    pytest.param(
+        [SAID, event({"error": "words"})], errors.Unavailable.default, 503, id="any other error"
+    ),
+]
+
+
+@pytest.mark.parametrize(("events", "sentence", "status"), BROKEN)
+def test_a_failure_in_mid_answer_is_told_and_nothing_is_left_open(
+    server: Upstream, events: Sequence[Step], sentence: str, status: int
+) -> None:
+    for _ in range(2):
+        server.plan.append(streaming(events))
+    stream, whole, after = asked(server, "/chat/stream", "/chat", "/chat", **LIMITS)
+
+    *begun, last = stream.lines
+    assert last == {"error": sentence}
+    # a reset may take with it what was not read by then
+    assert [line["delta"].get("content") for line in begun] in ([None], [None, "Some "])
+    assert (whole.status, whole.json) == (status, {"error": sentence})
+    assert after.status == 200
+
+
+def test_a_stall_before_the_first_token_comes_after_the_context(server: Upstream) -> None:
+    server.plan.append(streaming([Exchange.stall]))
+    (stream,) = asked(server, "/chat/stream", **LIMITS)
+
+    assert "context" in stream.lines[0]
+    assert stream.lines[1:] == [{"error": errors.DeadlineExceeded.default}]
+
+
+def test_a_connection_that_is_refused_is_an_outage_and_the_log_has_the_address(
+    server: Upstream, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = f"http://localhost:{free_port()}"
+    (got,) = asked(server, "/chat", OPENAI_BASE_URL=f"{url}/v1", OPENAI_API_KEY="k3y")
+
+    assert (got.status, got.json) == (503, {"error": errors.Unavailable.default})
+    assert f"Unavailable: gpt-4o: connection refused: {url}\n" in caplog.text
+    assert "k3y" not in caplog.text
+
+
+def test_a_model_that_was_not_pulled_is_named_in_the_log(
+    server: Upstream, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = {"message": "model 'llama3.2' not found", "type": "api_error"}
+    server.plan.append(whole({"error": {**said, "param": None, "code": None}}, 404))
+    (got,) = asked(server, "/chat", OPENAI_CHAT_MODEL="llama3.2")
+
+    assert (got.status, got.json) == (503, {"error": errors.Misconfigured.default})
+    assert "Misconfigured: llama3.2: status 404" in caplog.text
+    assert "there is no such deployment, model or endpoint\n" in caplog.text
+
+
+def test_a_connection_that_is_refused_is_not_tried_again() -> None:
+    failure, tries = embedded(f"http://127.0.0.1:{free_port()}/v1")
+
+    assert isinstance(failure, errors.Unavailable)
+    assert tries == 1
+
+
+TRIMMINGS: list[Any] = [
+    pytest.param([event({**USAGE, "usage": {"total_tokens": 3}})], id="usage of another form"),
+    pytest.param([event({**USAGE, "usage": [None]})], id="usage that is none"),
+    pytest.param([Exchange.reset], id="reset"),
+    pytest.param([Exchange.stall], id="stall"),
+]
+
+
+@pytest.mark.parametrize("behind", TRIMMINGS)
+def test_an_answer_that_is_whole_is_not_lost_for_what_stands_behind_it(
+    server: Upstream, behind: Sequence[Step]
+) -> None:
+    server.plan.append(streaming([SAID, event(STOP), *behind]))
+    (got,) = asked(server, "/chat", **LIMITS)
+
+    assert text(got) == "Some "
+    assert "usage" not in got.json["context"]
+
+
+def test_chunks_without_text_do_not_hold_off_the_time_limits(server: Upstream) -> None:
+    async def idle(going: Exchange) -> None:
+        for _ in range(100):
+            going.writer.write(piece(event(BEFORE)))
+            await going.writer.drain()
+            await asyncio.sleep(0.1)
+
+    for begun in ([], [SAID]):
+        server.plan.append(streaming([*begun, idle]))
+    answers = asked(server, "/chat", "/chat", **LIMITS)
+
+    assert [got.status for got in answers] == [504, 504]
+
+
+def test_the_two_limits_are_told_apart(server: Upstream) -> None:
+    async def late(_: Exchange) -> None:
+        await asyncio.sleep(1.2)
+
+    server.plan += [streaming([late, *answer("x")]), streaming([SAID, late, *answer("x")])]
+    first = {"MODEL_FIRST_TOKEN_SECONDS": "0.3", "MODEL_GAP_SECONDS": "10"}
+    gap = {"MODEL_FIRST_TOKEN_SECONDS": "10", "MODEL_GAP_SECONDS": "0.3"}
+    statuses = [asked(server, "/chat", **limits)[0].status for limits in (first, gap)]
+
+    assert statuses == [504, 504]
+
+
+def test_a_model_on_this_machine_is_not_asked_by_a_proxy(server: Upstream) -> None:
+    code = (
+        "import asyncio; from shared.models.openai.client import make_client\n"
+        "async def key(): return 'ours'\n"
+        "async def main():\n"
+        f"    client = make_client('{server.url}/v1', key)\n"
+        "    await client.embeddings.create(model='e', input='x', encoding_format='float')\n"
+        "    await client.close()\n"
+        "asyncio.run(main())\n"
+    )
+    proxies = {name: "http://127.0.0.1:9" for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PATH": "", **proxies}, capture_output=True, timeout=60
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert len(server.asked) == 1
+
+
+def test_a_delta_in_parts_is_joined(server: Upstream) -> None:
+    parts = [{"type": "text", "text": "Yes"}, {"type": "text", "text": " no"}]
+    server.plan.append(streaming([event(chunk(parts)), event(STOP)]))  # type: ignore[arg-type]
+    (got,) = asked(server, "/chat")
+
+    assert text(got) == "Yes no"
+
+
+KINDS = {
+    "gpt-4o": (False, True),
+    "gpt-5": (True, True),
+    "openai/gpt-5-mini": (True, True),
+    "gpt-5-chat-latest": (False, True),
+    "gpt-50": (False, False),
+    "o1": (True, True),
+    "o1-mini": (True, False),
+    "o3-mini": (True, False),
+    "o4-mini": (True, True),
+    "llama3.2": (False, False),
+    "llama3.2-vision": (False, True),
+    "olmo": (False, False),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_known_of_a_model_by_its_name(name: str) -> None:
+    assert known_of(name) == KINDS[name]
+
+
+def test_an_end_by_length_or_without_a_usage_is_an_end(server: Upstream) -> None:
+    server.plan.append(streaming([SAID, event(chunk(finish_reason="length"))]))
+    server.plan.append(streaming([SAID, b"data: [DONE]\n\n"]))
+    cut, bare = asked(server, "/chat", "/chat")
+
+    assert cut.json["context"]["finish_reason"] == "length"
+    assert bare.json["context"]["finish_reason"] == "stop"
+    assert "usage" not in bare.json["context"]
+
+
+@pytest.mark.parametrize("words", ["a\u2028b\u2029c\u0085d", "漢字 😀", "data: x", "\\n\\u00e9"])
+def test_a_token_may_hold_anything_and_be_cut_anywhere(server: Upstream, words: str) -> None:
+    data = event(chunk(words)) + event(STOP)
+    cuts = range(1, len(event(chunk(words))))
+    server.plan += [[head(200), piece(data[:cut]), piece(data[cut:]), b"0\r\n\r\n"] for cut in cuts]
+    answers = asked(server, *["/chat"] * len(cuts))
+
+    assert {text(got) for got in answers} == {words}
+
+
+def test_line_ends_of_windows_comments_and_other_fields_are_read(server: Upstream) -> None:
+    lines = b": ping\r\n\r\nevent: x\r\ndata:" + event(chunk("Yes"))[6:].replace(b"\n", b"\r\n")
+    server.plan.append(streaming([lines, b"data: [DONE]"]))
+    (got,) = asked(server, "/chat")
+
+    assert text(got) == "Yes"
+
+
+def test_a_client_that_leaves_closes_the_connection_to_the_model(server: Upstream) -> None:
+    async def go() -> int:
+        service = build(read(settings(server)))
+        assert service.engine is not None
+        server.plan.append(streaming([SAID, Exchange.stall]))
+        reply = await service.reply(call("/chat/stream"))
+        assert reply.rest is not None
+        await anext(reply.rest)
+        await reply.rest.aclose()
+        until = time.monotonic() + PATIENCE
+        while server.open and time.monotonic() < until:
+            await asyncio.sleep(0.01)
+        await service.engine.model.client.close()  # type: ignore[attr-defined]
+        return server.open
+
+    assert asyncio.run(go()) == 0
+
+
+def exceptions(module: Any, *bases: type) -> set[Any]:
+    kinds = [each for each in list(vars(module).values()) if isinstance(each, type)]
+    return {kind for kind in kinds if issubclass(kind, bases)}
+
+
+def test_every_exception_of_the_sdk_and_its_transport_is_one_of_ours() -> None:
+    sdk = exceptions(httpx2, httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL)
+    sdk |= exceptions(openai, openai.OpenAIError) | {TimeoutError}
+    response = httpx2.Response(500, request=httpx2.Request("POST", "http://x/"))
+    for kind in sdk:
+        raised = kind.__new__(kind)
+        if issubclass(kind, openai.APIStatusError):
+            raised.status_code, raised.response = 500, response
+            raised.code = raised.param = None
+
+        with pytest.raises(errors.ChatError), translated("m", ""):
+            raise raised
+    assert len(sdk) > 25

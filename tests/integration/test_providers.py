@@ -1,0 +1,402 @@
+"""The list of providers: where it is read from, what is wrong with it, how it keeps secrets."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.bootstrap.build import build, start
+from shared.bootstrap.model_factory import is_local
+from shared.settings import SettingsError, read
+from shared.telemetry.access_log import hush
+from tests.support.calls import QUESTION, ask, call
+from tests.support.fakes import FakeModel
+from tests.support.gateways import (
+    REMOTE,
+    answered,
+    chat,
+    entry,
+    listed,
+    serving,
+    text,
+)
+from tests.support.servers import ROOT, SAMPLES
+from tests.support.upstream import error
+
+HELLO = {"messages": [{"role": "user", "content": "Hello."}], "retrieval": False}
+PLAIN = {"provider_name": "near", "url": "http://localhost:11434/api/chat", "flavor": "ollama"}
+YAML = """\
+# The one under the desk.
+- provider_name: near
+  url: {url}/api/chat
+  flavor: ollama
+  status: 1
+  models: [m]
+  extra_headers:
+    X-Key: ${{DESK_KEY}}
+"""
+
+
+def problems(*entries: Any, **more: str) -> tuple[str, ...]:
+    """What is said of a list that is wrong."""
+    with pytest.raises(SettingsError) as wrong:
+        read(listed(*entries, **more))
+    return wrong.value.problems
+
+
+@pytest.mark.parametrize("name", ["providers.yaml", "providers.json"])
+def test_the_list_may_be_a_file(tmp_path: Path, name: str) -> None:
+    with serving("ollama") as (server,):
+        given = YAML.format(url=server.url)
+        if name.endswith("json"):
+            headers = {"X-Key": "${DESK_KEY}"}
+            given = json.dumps([entry("ollama", server, extra_headers=headers)])
+        (tmp_path / name).write_text(given, "utf-8")
+        settings = {**SAMPLES, "MODEL_PROVIDERS": str(tmp_path / name), "DESK_KEY": "k3y"}
+        (got,) = answered(settings, chat(HELLO))
+
+    assert text(got) == "Local [a.md]."
+    assert server.asked[0].headers["x-key"] == "k3y"
+
+
+def test_the_list_in_the_docs_is_one(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "models.md").read_text("utf-8")
+    block = re.search(r"```yaml\n(.*?)```", page, re.DOTALL)
+    assert block is not None
+    (tmp_path / "list.yaml").write_text(block[1], "utf-8")
+    desk, cloud = read({"MODEL_PROVIDERS": str(tmp_path / "list.yaml")}).providers
+
+    assert (desk.service_source, desk.models) == ("local", ["qwen3:8b", "llama3.2"])
+    assert (cloud.service_source, cloud.auth_type) == ("remote", "apikey")
+    fields = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", page, re.MULTILINE))))
+    assert set(type(desk).model_fields) <= fields
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (None, "MODEL_PROVIDERS names a file that cannot be read"),
+        (b"- a: [", "MODEL_PROVIDERS names a file that is no YAML or JSON (line 1)"),
+        (b"\xff\xfe\xff", "MODEL_PROVIDERS names a file that is no YAML or JSON"),
+        (b"", "MODEL_PROVIDERS must be a list of providers"),
+        (b"{}", "MODEL_PROVIDERS must be a list of providers"),
+        (
+            b"- !!python/object/apply:os.system [true]",
+            "MODEL_PROVIDERS names a file that is no YAML",
+        ),
+    ],
+)
+def test_a_file_that_is_no_list_is_told(
+    tmp_path: Path, content: bytes | None, problem: str
+) -> None:
+    path = tmp_path / "list.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(SettingsError) as wrong:
+        read({"MODEL_PROVIDERS": str(path)})
+
+    (said,) = wrong.value.problems
+    assert said.startswith(problem)
+
+
+@pytest.mark.parametrize("given", ["[", "[]", "{}", '["x"', "[NaN]"])
+def test_what_is_no_list_is_told(given: str) -> None:
+    with pytest.raises(SettingsError) as wrong:
+        read({"MODEL_PROVIDERS": given})
+
+    assert wrong.value.problems[0].startswith("MODEL_PROVIDERS")
+
+
+def test_each_mistake_names_its_entry() -> None:
+    said = problems(
+        PLAIN | {"status": 2, "service_source": "here"},
+        {"flavor": "openai"},
+        "text",
+        PLAIN | {"provider_name": "b", "url": "ftp://x"},
+        PLAIN | {"provider_name": "c", "colour": "red"},
+    )
+
+    assert said == (
+        "MODEL_PROVIDERS[0] (near).service_source: must be one of 'local' or 'remote'",
+        "MODEL_PROVIDERS[0] (near).status: must be one of 0 or 1",
+        "MODEL_PROVIDERS[1].provider_name: is required",
+        "MODEL_PROVIDERS[1].url: is required",
+        "MODEL_PROVIDERS[2]: must be an object",
+        "MODEL_PROVIDERS[3] (b).url: must be a URL such as https://host/v1/chat/completions",
+        "MODEL_PROVIDERS[4] (c).colour: is not known here",
+    )
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://user:password@host/x",
+        "https://host\\@evil/x",
+        "https://host/x#fragment",
+        "https://ho st/x",
+        "https://höst/x",
+        "//host/x",
+        "https:///x",
+        "https://host:99999/x",
+        "file:///etc/passwd",
+    ],
+)
+def test_an_address_that_could_be_read_in_two_ways_is_none(url: str) -> None:
+    (said,) = problems(PLAIN | {"url": url})
+
+    assert said.startswith("MODEL_PROVIDERS[0] (near).url: must be a URL")
+    assert "password" not in said
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"auth_type": "apikey"}, "auth_key must be"),
+        ({"auth_type": "apikey", "auth_key": {"ak": "${K}"}}, "auth_key must be"),
+        ({"auth_type": "none", "auth_key": {"apikey": "${K}"}}, "auth_key must be"),
+        ({"auth_type": "apikey", "auth_key": {"apikey": "sk-clear"}}, "no secret stands"),
+        ({"auth_type": "apikey", "auth_key": {"apikey": "${K}x"}}, "no secret stands"),
+        ({"auth_type": "apikey", "auth_key": "{"}, "JSON string"),
+        ({"auth_type": "apikey", "auth_key": {"apikey": "${TWO}"}}, "one word"),
+        ({"extra_headers": {"Host": "evil"}}, "must not set 'Host'"),
+        ({"extra_headers": {"x-stainless-raw-response": "true"}}, "must not set"),
+        ({"extra_headers": {"Expect": "100-continue"}}, "must not set 'Expect'"),
+        ({"extra_json_body": '{"a": 1e400}'}, "range of numbers"),
+        ({"extra_headers": {"a b": "x"}}, "must not set 'a b'"),
+        ({"extra_headers": {"A": "x\r\nB: y"}}, "ASCII"),
+        ({"extra_headers": {"A": "${UNSET}"}}, "UNSET is not set"),
+        ({"extra_json_body": {"messages": []}}, "must not set messages"),
+        ({"extra_json_body": {"stream": False}}, "must not set stream"),
+        ({"properties": {"max_input_tokens": 0}}, "max_input_tokens: must be 1 or more"),
+        ({"properties": {"supported_response_mode": []}}, "must not be empty"),
+        ({"status": True}, "status: must be one of 0 or 1"),
+        (
+            {"auth_type": "apikey", "auth_key": {"apikey": "${identity}"}, "url": "http://a/b"},
+            "TLS",
+        ),
+    ],
+)
+def test_what_an_entry_must_not_say(more: dict[str, Any], words: str) -> None:
+    (said,) = problems(PLAIN | more, K="k", TWO="a b")
+
+    assert said.startswith("MODEL_PROVIDERS[0] (near)")
+    assert words in said
+    assert "sk-clear" not in said
+
+
+def test_somebody_must_be_able_to_answer() -> None:
+    service = start(listed(PLAIN))
+
+    assert service.problems == ("MODEL_PROVIDERS must have a provider with status 1",)
+
+
+def test_a_name_of_ours_is_taken() -> None:
+    named = PLAIN | {"provider_name": "demo", "status": 1}
+    service = start(listed(named, CHAT_MODEL="demo"))
+
+    assert service.problems == (
+        "MODEL_PROVIDERS must not name a provider demo: the settings make one",
+    )
+
+
+SECRETS = {
+    "A_KEY": "sekret-one",
+    "B_KEY": "sekret-two",
+    "C_KEY": "sekret-three",
+}
+SECRETIVE = {
+    "auth_type": "apikey",
+    "auth_key": {"apikey": "${A_KEY}"},
+    "extra_headers": {
+        "X-Whatever": "${B_KEY}",
+        "Authorization": "Bearer sekret-four",
+        "X-Plain": "blue",
+        "X-Odd": "sk-sekret-five",
+        "X-Gateway": "Token sekret-eleven",
+        "X-Gateway-Pin": "sekret-twelve",
+        "X-Long": "sekret-eyJhbGciOiJIUzI1NiJ9.e30.abc",
+    },
+    "extra_json_body": {
+        "api_key": "sekret-six",
+        "options": {"token": "sekret-seven", "a": None, "max_tokens": 7},
+        "credentials": {"value": "sekret-nine"},
+        "source": [{"connection_string": "sekret-ten"}],
+        "hint": "${C_KEY}",
+    },
+}
+
+
+def test_no_secret_of_the_list_comes_back_or_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "chat")
+    hush()
+    with serving("openai", "openai") as (local, remote):
+        remote.plan = [error(401), error(401)]
+        near = entry("openai", local, provider_name="near", **SECRETIVE)
+        far = entry("openai", remote, provider_name="far", **REMOTE, **SECRETIVE)
+        far["url"] += "?api-version=1&code=sekret-eight"
+        got = answered(
+            listed(near, far, **SECRETS),
+            *(
+                call(f"/aog/v0.2/{name}", b"", method="GET")
+                for name in ("service", "service_provider")
+            ),
+            chat({**HELLO, "hybrid_policy": "always_remote"}),
+            chat(HELLO),
+            call("/health", b"", method="GET"),
+        )
+
+        made = read(listed(near, far, **SECRETS))
+
+    # ... nor where somebody prints the settings; what stands in an address, does.
+    assert "sekret" not in (repr(made) + str(made.providers)).replace("sekret-eight", "")
+    told = b"".join(each.data for each in got).decode()
+    assert "sekret" in json.dumps(remote.asked[0].body) + str(remote.asked[0].headers)
+    assert "code=sekret-eight" in remote.asked[0].path
+    assert "sekret" not in told
+    assert "sekret" not in caplog.text
+    shown = got[1].json["data"][1]
+    assert shown["url"].endswith("?api-version=1&code=***")
+    assert shown["extra_headers"] == {
+        "X-Whatever": "***",
+        "Authorization": "***",
+        "X-Plain": "***",
+        "X-Odd": "***",
+        "X-Gateway": "***",
+        "X-Gateway-Pin": "***",
+        "X-Long": "***",
+    }
+    assert shown["extra_json_body"] == {
+        "api_key": "***",
+        "options": {"token": "***", "max_tokens": 7},
+        "credentials": "***",
+        "source": [{"connection_string": "***"}],
+        "hint": "***",
+    }
+    assert remote.asked[0].body["hint"] == "sekret-three"
+    assert remote.asked[0].body["options"] == {"token": "sekret-seven", "max_tokens": 7}
+    assert "null" not in got[0].data.decode() + got[1].data.decode()
+
+
+def test_the_settings_of_their_own_make_the_first_providers() -> None:
+    with serving("openai", "ollama") as (first, listed_one):
+        settings = listed(
+            entry("ollama", listed_one, **REMOTE),
+            OPENAI_BASE_URL=f"{first.url}/v1",
+            OPENAI_CHAT_MODEL="llama3",
+        )
+        near, far, told = answered(
+            settings,
+            chat(HELLO),
+            chat({**HELLO, "hybrid_policy": "always_remote"}),
+            call("/aog/v0.2/service_provider", b"", method="GET"),
+        )
+
+    assert (text(near), text(far)) == ("Remote [a.md].", "Local [a.md].")
+    first_told, second_told = told.json["data"]
+    assert first_told == {
+        "provider_name": "openai",
+        "service_name": "chat",
+        "service_source": "local",
+        "desc": "",
+        "method": "POST",
+        "url": f"{first.url}/v1/chat/completions",
+        "flavor": "openai",
+        "properties": {"max_input_tokens": 16000, "supported_response_mode": ["stream", "sync"]},
+        "auth_type": "none",
+        "extra_headers": {},
+        "extra_json_body": {},
+        "status": 1,
+        "models": ["llama3"],
+        "allow_to_select_model": True,
+    }
+    assert second_told["provider_name"] == "ollama"
+
+
+def test_azure_openai_is_remote_and_a_server_beside_it_local() -> None:
+    settings = {
+        **SAMPLES,
+        "AZURE_OPENAI_ENDPOINT": "https://mine.openai.azure.com",
+        "AZURE_OPENAI_CHAT_DEPLOYMENT": "gpt",
+        "OPENAI_BASE_URL": "http://192.168.1.7:11434/v1",
+        "OPENAI_CHAT_MODEL": "llama3",
+    }
+    service = build(read(settings))
+    got = ask(call("/aog/v0.2/service", b"", method="GET"), service).json["data"][0]
+    cards = ask(call("/aog/v0.2/service_provider", b"", method="GET"), service).json["data"]
+
+    assert got["local_service_providers"] == "openai"
+    assert got["remote_service_providers"] == "azure-openai"
+    assert cards[0]["url"] == "https://mine.openai.azure.com/openai/v1/chat/completions"
+    assert service.engine is not None
+    assert service.engine.model.name == "llama3"
+
+
+@pytest.mark.parametrize(
+    ("url", "local"),
+    [
+        ("http://localhost:1/v1", True),
+        ("http://127.0.0.1/v1", True),
+        ("http://[::1]:8080/v1", True),
+        ("http://10.1.2.3/v1", True),
+        ("http://192.168.0.9/v1", True),
+        ("http://[fd00::1]/v1", True),
+        ("https://api.openai.com/v1", False),
+        ("http://8.8.8.8/v1", False),
+        ("https://localhost.example.com/v1", False),
+        ("https://127.0.0.1.example.com/v1", False),
+    ],
+)
+def test_what_is_local_is_told_by_the_address(url: str, local: bool) -> None:
+    assert is_local(url) == local
+
+
+def custom(_settings: object) -> FakeModel:
+    return FakeModel()
+
+
+def test_a_model_of_a_fork_is_a_local_provider() -> None:
+    service = build(read({**SAMPLES, "CHAT_MODEL": "tests.integration.test_providers:custom"}))
+    (card,) = ask(call("/aog/v0.2/service_provider", b"", method="GET"), service).json["data"]
+
+    assert (card["provider_name"], card["flavor"], card["models"]) == ("custom", "custom", ["fake"])
+
+
+def test_the_demo_model_answers_without_settings_and_steps_aside_for_a_list() -> None:
+    demo = build(read(SAMPLES))
+    (card,) = ask(call("/aog/v0.2/service_provider", b"", method="GET"), demo).json["data"]
+
+    assert (card["flavor"], card["url"], card["models"], card["status"]) == (
+        "demo",
+        "",
+        ["demo"],
+        1,
+    )
+    with serving("ollama") as (server,):
+        settings = listed(entry("ollama", server))
+        (got,) = answered(settings, call("/chat", QUESTION))
+        (told,) = answered(settings, call("/aog/v0.2/service_provider", b"", method="GET"))
+    assert got.json["message"]["content"] == "Local [a.md]."
+    assert [one["provider_name"] for one in told.json["data"]] == ["ollama"]
+
+
+def test_health_tells_of_every_provider() -> None:
+    with serving("ollama", "openai", "aog") as (local, remote, gateway):
+        remote.plan = [error(503), error(503)]
+        settings = listed(
+            entry("ollama", local, models=["near"]),
+            entry("openai", remote, models=["far"], **REMOTE),
+            entry("aog", gateway, models=["gate"], **REMOTE),
+            entry("aog", gateway, provider_name="off", status=0),
+        )
+        (got,) = answered(settings, call("/health", b"", method="GET"))
+
+    assert got.json["model"] == "near"
+    assert got.json["model of openai"] == "far"
+    assert got.json["failing"].keys() == {"model of openai"}
+    paths = [one.asked[0].path for one in (local, remote, gateway)]
+    assert paths == ["/api/tags", "/v1/models", "/aog/v0.2/service"]

@@ -1,0 +1,531 @@
+"""A local and a remote model, each in every kind of trouble: who is asked, what the client sees."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shared.app.service import Service
+from shared.chat import errors
+from shared.chat.events import Delta, Done
+from shared.chat.overrides import UNSET
+from shared.models.base import Model
+from shared.models.router import Provider, Router, Wish
+from shared.rag.flow import Rag
+from tests.support.calls import QUESTION, Got, ask, call
+from tests.support.fakes import PLUS, WORDS, FakeModel, FakeRetriever
+from tests.support.gateways import (
+    REMOTE,
+    answered,
+    chat,
+    entry,
+    events,
+    line,
+    lines,
+    listed,
+    message,
+    serving,
+    text,
+)
+from tests.support.servers import free_port
+from tests.support.upstream import Exchange, Server, Step, error, whole
+
+QUICK = {
+    "MODEL_ACCEPT_SECONDS": "1.5",
+    "MODEL_FIRST_TOKEN_SECONDS": "1.5",
+    "LOCAL_FIRST_TOKEN_SECONDS": "1",
+}
+HELLO = {"messages": [{"role": "user", "content": "Hello."}], "retrieval": False}
+SOME = line(**message("Half"))
+
+# Trouble before the first token: what a server does each time that it is asked.
+BEFORE: list[Any] = [
+    pytest.param([error(500)], id="a 500"),
+    pytest.param([error(503, {"Retry-After": "60"})], id="a 503 that asks to wait"),
+    pytest.param([error(429)], id="a 429"),
+    pytest.param([error(401)], id="a wrong key"),
+    pytest.param([whole({"error": "model not found"}, 404)], id="no such model there"),
+    pytest.param([whole({"error": "no tools"}, 400)], id="a 400"),
+    pytest.param([[Exchange.reset]], id="a reset"),
+    pytest.param([[Exchange.stall]], id="a stall before the headers"),
+    pytest.param([lines(Exchange.stall)], id="a stall before the first token"),
+    pytest.param([lines(Exchange.reset)], id="a reset before the first token"),
+    pytest.param([lines(line(error="crashed"))], id="an error in the place of the first token"),
+    pytest.param([lines()], id="an end before the first token"),
+    pytest.param([lines(line(**message(thinking="")), Exchange.stall)], id="an empty first token"),
+    pytest.param([lines(b"<html>\n")], id="a page in the place of the first token"),
+]
+
+
+def troubled(server: Server, steps: list[list[Step]]) -> None:
+    """Let every request meet the same trouble."""
+    server.plan = steps * 4
+
+
+@pytest.mark.parametrize("steps", BEFORE)
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_local_model_in_trouble_before_its_first_token(
+    steps: list[list[Step]], stream: bool
+) -> None:
+    body = {**HELLO, "stream": stream}
+    with serving("ollama", "openai") as (local, remote):
+        troubled(local, steps)
+        settings = listed(entry("ollama", local), entry("openai", remote, **REMOTE), **QUICK)
+        (default,) = answered(settings, chat(body))
+        order = [server is remote for server in remote.order]
+        (alone,) = answered(settings, chat({**body, "hybrid_policy": "always_local"}))
+
+    assert text(default) == "Remote [a.md]."
+    assert "gpt-4o" in default.data.decode()
+    assert order == [False] * (len(order) - 1) + [True]
+    assert alone.status in (400, 502) or events(alone)[-1]["business_code"] == 40017
+    assert len(remote.asked) == 1
+
+
+@pytest.mark.parametrize("steps", BEFORE)
+def test_a_remote_model_in_trouble_is_not_replaced(steps: list[list[Step]]) -> None:
+    with serving("openai", "ollama") as (local, remote):
+        troubled(remote, steps)
+        settings = listed(entry("openai", local), entry("ollama", remote, **REMOTE), **QUICK)
+        (got,) = answered(settings, chat({**HELLO, "hybrid_policy": "always_remote"}))
+
+    code = 40003 if b"no tools" in b"".join(s for s in steps[0] if isinstance(s, bytes)) else 40017
+    assert got.json["business_code"] == code
+    assert got.status == (400 if code == 40003 else 502)
+    assert local.asked == []
+
+
+async def dies(going: Exchange) -> None:
+    """A reset, when what was sent before it has been read."""
+    await asyncio.sleep(0.3)
+    going.reset()
+
+
+@pytest.mark.parametrize("policy", ["default", "always_local"])
+@pytest.mark.parametrize("end", [dies, Exchange.stall, line(error="x"), b"no JSON\n"])
+def test_a_model_that_has_begun_to_answer_is_not_replaced(policy: str, end: Step) -> None:
+    body = {**HELLO, "hybrid_policy": policy}
+    with serving("ollama", "openai") as (local, remote):
+        troubled(local, [lines(SOME, end)])
+        settings = listed(
+            entry("ollama", local),
+            entry("openai", remote, **REMOTE),
+            **QUICK,
+            MODEL_GAP_SECONDS="0.5",
+        )
+        streamed, folded = answered(settings, chat({**body, "stream": True}), chat(body))
+
+    *said, last = events(streamed)
+    assert [each["message"]["content"] for each in said] == ["Half"]
+    assert (last["business_code"], last["finished"]) == (40017, True)
+    assert (folded.status, folded.json["business_code"]) == (502, 40017)
+    assert remote.asked == []
+
+
+def test_a_server_that_is_not_there_is_fallen_back_from() -> None:
+    with serving("openai") as (remote,):
+        nobody = Server(url=f"http://127.0.0.1:{free_port()}")
+        settings = listed(entry("ollama", nobody), entry("openai", remote, **REMOTE))
+        aog, current = answered(settings, chat(HELLO), call("/chat", QUESTION))
+
+    assert text(aog) == "Remote [a.md]."
+    assert current.json["message"]["content"] == "Remote [a.md]."
+    assert len(remote.asked) == 2
+
+
+def test_the_chat_tells_who_answered_and_why() -> None:
+    with serving("ollama", "openai") as (local, remote):
+        troubled(local, [error(500)])
+        settings = listed(
+            entry("ollama", local, models=["small"]),
+            entry("openai", remote, models=["large"], **REMOTE),
+        )
+        whole, streamed = answered(settings, call("/chat"), call("/chat/stream"))
+
+    steps = {step["title"]: step for step in whole.json["context"]["thoughts"]}
+    assert steps["Prompt"]["props"] == {"model": "large"}
+    assert steps["What was used instead"]["description"] == [
+        "openai was asked instead of ollama (Unavailable)."
+    ]
+    assert streamed.lines[0]["context"]["thoughts"][3]["props"] == {"model": "large"}
+
+
+@pytest.mark.parametrize("route", ["/chat", "/chat/stream"])
+def test_the_overrides_choose_policy_and_model(route: str) -> None:
+    def asked(**overrides: Any) -> Any:
+        return call(route, {**QUESTION, "context": {"overrides": overrides}})
+
+    with serving("ollama", "openai") as (local, remote):
+        settings = listed(
+            entry("ollama", local, models=["small", "middle"]),
+            entry("openai", remote, models=["large"], **REMOTE),
+        )
+        got = answered(
+            settings,
+            asked(hybrid_policy="always_remote"),
+            asked(model="middle"),
+            asked(model="large"),
+            asked(model="unknown"),
+            asked(hybrid_policy="never"),
+        )
+
+    assert [one.body["model"] for one in remote.asked] == ["large", "large"]
+    assert [one.body["model"] for one in local.asked] == ["middle"]
+    assert (got[3].status, got[3].json) == (404, {"error": "There is no model 'unknown'."})
+    assert got[4].status == 400
+    assert "context.overrides.hybrid_policy" in got[4].json["error"]
+
+
+def test_a_rewrite_that_fails_is_made_by_the_other_which_answers_too() -> None:
+    turns = [{"role": "user", "content": "One?"}, {"role": "assistant", "content": "Yes."}]
+    body = {"messages": [*turns, {"role": "user", "content": "And two?"}]}
+    with serving("ollama", "openai") as (local, remote):
+        local.plan = [lines(SOME, dies)]
+        settings = listed(entry("ollama", local), entry("openai", remote, **REMOTE))
+        (got,) = answered(settings, call("/chat", body))
+
+    assert got.json["message"]["content"] == "Remote [a.md]."
+    assert (len(local.asked), len(remote.asked)) == (1, 2)
+
+
+def test_a_rewrite_that_both_models_fail_leaves_the_question_as_it_is() -> None:
+    turns = [{"role": "user", "content": "One?"}, {"role": "assistant", "content": "Yes."}]
+    body = {"messages": [*turns, {"role": "user", "content": "And two?"}]}
+    with serving("ollama", "openai") as (local, remote):
+        local.plan = [lines(SOME, dies)]
+        remote.plan = [error(400)]
+        settings = listed(entry("ollama", local), entry("openai", remote, **REMOTE))
+        (got,) = answered(settings, call("/chat", body))
+
+    steps = {step["title"]: step for step in got.json["context"]["thoughts"]}
+    assert got.json["message"]["content"] == "Remote [a.md]."
+    assert (len(local.asked), len(remote.asked)) == (1, 2)
+    assert steps["Generated search query"]["description"] == "And two?"
+    assert steps["What was used instead"]["description"] == [
+        "openai was asked instead of ollama (Unavailable).",
+        "The question was searched for as it was asked: the model could not rewrite it "
+        "(BadRequest).",
+    ]
+
+
+# From here on in one process: models that play a script.
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.at = 1000.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+def named(name: str, model: FakeModel) -> FakeModel:
+    model.name = name
+    return model
+
+
+def pair(local: Sequence[Any], clock: Clock | None = None) -> tuple[FakeModel, FakeModel, Service]:
+    """A local model with a script, and a remote one that answers."""
+    near = named("near", FakeModel(local))
+    far = named("far", FakeModel([Delta("far"), Done()]))
+
+    def made(model: Model) -> Any:
+        return lambda _name: model
+
+    providers = (
+        Provider("near", "local", made(near), models=("near",)),
+        Provider("far", "remote", made(far), models=("far",)),
+    )
+    router = Router(providers, seconds=0.2, now=clock or Clock())
+    return near, far, Service(Rag(FakeRetriever(), router, WORDS, UNSET))
+
+
+def said(got: Got) -> str:
+    return str(got.json["message"]["content"])
+
+
+def test_what_is_down_is_left_alone_for_a_while_and_then_tried_by_one() -> None:
+    clock = Clock()
+    near, far, service = pair([errors.Unavailable()], clock)
+
+    assert [said(ask(call("/chat"), service)) for _ in range(3)] == ["far"] * 3
+    assert len(near.told) == 1
+    clock.at += 31
+    assert said(ask(call("/chat"), service)) == "far"
+    assert len(near.told) == 2
+    clock.at += 31
+    near.script = [Delta("near"), Done()]
+    assert [said(ask(call("/chat"), service)) for _ in range(2)] == ["near"] * 2
+    assert len(far.told) == 4
+
+
+@pytest.mark.parametrize("history", [(), ("One?", "Yes.")])
+def test_while_one_request_tries_it_the_others_do_not_wait(history: tuple[str, ...]) -> None:
+    clock, held = Clock(), asyncio.Event()
+    near, _, service = pair([errors.Unavailable()], clock)
+    turns = [
+        {"role": r, "content": c} for r, c in zip(("user", "assistant"), history, strict=False)
+    ]
+    body = {"messages": [*turns, {"role": "user", "content": "And two?"}]}
+    ask(call("/chat", body), service)
+    clock.at += 31
+    near.script, near.query = [held, Delta("near"), Done()], held
+    near.told.clear()
+
+    async def go() -> list[str]:
+        first = asyncio.ensure_future(service.reply(call("/chat", body)))
+        while not near.open_streams:
+            await asyncio.sleep(0)
+        rest = [str((await service.reply(call("/chat", body))).body) for _ in range(5)]
+        return [str((await first).body), *rest]
+
+    got = asyncio.run(go())
+
+    assert len(near.told) == 1
+    assert all("far" in each for each in got)
+
+
+def test_a_wait_that_a_server_asks_for_is_kept_to() -> None:
+    clock = Clock()
+    near, _, service = pair([errors.TooManyRequests(retry_after=120)], clock)
+    ask(call("/chat"), service)
+    clock.at += 100
+    ask(call("/chat"), service)
+
+    assert len(near.told) == 1
+    clock.at += 21
+    ask(call("/chat"), service)
+    assert len(near.told) == 2
+
+
+def test_a_model_that_only_refuses_a_question_is_not_down() -> None:
+    near, far, service = pair([errors.TooLong()])
+
+    assert [said(ask(call("/chat"), service)) for _ in range(2)] == ["far"] * 2
+    assert (len(near.told), len(far.told)) == (2, 2)
+
+
+def test_what_a_request_brings_about_does_not_move_the_others() -> None:
+    """A name that its server does not know, a parameter that it refuses."""
+    for refusal in (whole({"error": "no such model"}, 404), error(400, param="max_tokens")):
+        with serving("openai", "openai") as (local, remote):
+            local.plan = [refusal]
+            settings = listed(
+                entry("openai", local, provider_name="near", models=[]),
+                entry("openai", remote, provider_name="far", models=[], **REMOTE),
+            )
+            answered(settings, chat({**HELLO, "model": "mine"}), chat(HELLO), chat(HELLO))
+
+        assert (len(local.asked), len(remote.asked)) == (3, 1)
+
+
+def test_that_the_local_model_is_passed_over_is_told() -> None:
+    _, _, service = pair([errors.Unavailable()])
+    notes = []
+    for _ in range(2):
+        steps = ask(call("/chat"), service).json["context"]["thoughts"]
+        notes += [step["description"] for step in steps if step["title"] == "What was used instead"]
+
+    assert notes == [
+        ["far was asked instead of near (Unavailable)."],
+        ["far was asked: near did not answer a short while ago."],
+    ]
+
+
+def test_a_slow_rewrite_that_has_begun_is_waited_for() -> None:
+    near, far, service = pair([Delta("near"), Done()])
+
+    async def words() -> Any:
+        for _ in range(6):
+            yield Delta("dental ")
+            await asyncio.sleep(0.1)
+        yield Done()
+
+    class Slow(FakeModel):
+        def open(self, prompt: Any) -> Any:
+            return slow_stream() if prompt.task == "rewrite" else super().open(prompt)
+
+    @asynccontextmanager
+    async def slow_stream() -> Any:
+        yield words()
+
+    slow = named("near", Slow([Delta("near"), Done()]))
+    router = Router(
+        (
+            Provider("near", "local", lambda _: slow, models=("near",)),
+            Provider("far", "remote", lambda _: far, models=("far",)),
+        ),
+        seconds=0.2,
+    )
+    service = Service(Rag(FakeRetriever(), router, WORDS, UNSET))
+    turns = [{"role": "user", "content": "One?"}, {"role": "assistant", "content": "Yes."}]
+    body = {"messages": [*turns, {"role": "user", "content": "And two?"}]}
+
+    assert said(ask(call("/chat", body), service)) == "near"
+    assert near.told == far.told == []
+
+
+@pytest.mark.parametrize("remote", ["nobody", {"url": "nonsense"}, "far"])
+def test_without_a_remote_one_that_can_answer_the_local_one_s_failure_is_told(remote: Any) -> None:
+    near, far, service = pair([errors.Unavailable()])
+    body = {**HELLO, "remote_service_provider": remote, "model": "near"}
+    got = [ask(chat(body), service).json["business_code"] for _ in range(2)]
+
+    assert got == [40017, 40017]
+    assert (len(near.told), far.told) == (2, [])
+
+
+def test_images_are_told_of_as_they_were_used() -> None:
+    picture = replace(PLUS, image="data:image/png;base64,AA==")
+    body = {**QUESTION, "context": {"overrides": {"use_gpt4v": True}}}
+    blind = {"images": "The images were left out: it is blind."}
+    left_out = "use_gpt4v was left out: {} is not known to see images; text was used."
+
+    def notes(near_limits: Any, far_limits: Any) -> list[str]:
+        near = named("near", FakeModel([errors.Unavailable()], limits=near_limits))
+        far = named("far", FakeModel(limits=far_limits, max_prompt_tokens=9000))
+        providers = (
+            Provider("near", "local", lambda _: near, models=("near",)),
+            Provider("far", "remote", lambda _: far, models=("far",)),
+        )
+        rag = Rag(FakeRetriever([picture]), Router(providers), WORDS, UNSET)
+        steps = ask(call("/chat", body), Service(rag)).json["context"]["thoughts"]
+        return [note for note in steps[4]["description"] if "instead of" not in note]
+
+    assert notes({}, blind) == [left_out.format("far")]
+    assert notes(blind, {}) == [left_out.format("near")]
+
+
+def test_what_a_content_filter_flags_is_not_handed_on() -> None:
+    for script in ([errors.ContentFiltered()], [Done("content_filter")]):
+        _, far, service = pair(script)
+
+        assert ask(call("/chat"), service).status == 400
+        assert far.told == []
+
+
+def test_a_bug_is_not_hidden_behind_the_other_model() -> None:
+    _, far, service = pair([RuntimeError("x")])
+
+    assert ask(call("/chat"), service).status == 500
+    assert far.told == []
+
+
+def test_a_local_model_that_was_late_is_left_with_nothing_open() -> None:
+    near, _, service = pair([asyncio.Event()])
+
+    assert said(ask(call("/chat"), service)) == "far"
+    assert near.open_streams == 0
+
+
+def test_the_first_event_of_a_local_model_is_not_lost() -> None:
+    for script in ([Delta("a"), Delta("b"), Done()], [Delta("ab"), Done()]):
+        _, _, service = pair(script)
+
+        assert said(ask(call("/chat"), service)) == "ab"
+    _, _, service = pair([Done()])
+    assert said(ask(call("/chat"), service)) == ""
+
+
+def slowly(*events: Any) -> Any:
+    """A model that takes longer to its first token than a local one may."""
+
+    class Slow(FakeModel):
+        @asynccontextmanager
+        async def open(self, prompt: Any) -> Any:
+            await asyncio.sleep(0.5)
+            async with FakeModel.open(self, prompt) as stream:
+                yield stream
+
+    return Slow(events)
+
+
+def duo(near: FakeModel, far: FakeModel) -> Service:
+    providers = (
+        Provider("near", "local", lambda _: near, models=("near",)),
+        Provider("far", "remote", lambda _: far, models=("far",)),
+    )
+    return Service(Rag(FakeRetriever(), Router(providers, seconds=0.2), WORDS, UNSET))
+
+
+def test_a_local_model_waits_for_nobody_where_only_it_may_answer() -> None:
+    far = FakeModel([Delta("far"), Done()])
+    body = {**QUESTION, "context": {"overrides": {"hybrid_policy": "always_local"}}}
+
+    assert said(ask(call("/chat", body), duo(slowly(Delta("near"), Done()), far))) == "near"
+    assert said(ask(call("/chat"), duo(slowly(Delta("near"), Done()), far))) == "far"
+    _, _, service = pair([errors.Unavailable()])
+    ask(call("/chat"), service)
+    assert ask(call("/chat", body), service).status == 503
+
+
+def test_a_local_model_that_does_not_stream_has_the_time_for_its_answer() -> None:
+    near = slowly(Delta("near"), Done())
+    near.limits = {"streaming": "It answers in one piece."}
+
+    assert said(ask(call("/chat"), duo(near, FakeModel([Delta("far"), Done()])))) == "near"
+
+
+def test_a_question_that_never_reached_it_does_not_bring_a_model_back() -> None:
+    clock = Clock()
+    near, _, service = pair([errors.Unavailable()], clock)
+    ask(call("/chat"), service)
+    clock.at += 31
+    near.max_prompt_tokens = 1  # so that every question is too long, before it is asked
+    ask(call("/chat"), service)
+    near.max_prompt_tokens = 1000
+    ask(call("/chat"), service)
+
+    assert len(near.told) == 1
+
+
+def provider(name: str, side: Any, **more: Any) -> Provider:
+    def made(asked: str | None) -> Any:
+        return named(f"{name}/{asked}", FakeModel())
+
+    return Provider(name, side, made, **more)
+
+
+def test_a_named_model_is_looked_for_in_every_provider_that_may_answer() -> None:
+    router = Router(
+        [
+            provider("a", "local", models=("small",)),
+            provider("b", "local", models=("other",)),
+            provider("c", "remote", models=("large", "small")),
+            provider("off", "remote", models=("dear",), available=False),
+        ]
+    )
+
+    def chosen(model: str | None, **more: Any) -> str:
+        return router.choice(Wish(model=model, **more)).model.name
+
+    assert chosen(None) == "a/small"
+    assert chosen("other") == "b/other"
+    assert chosen("large") == "c/large"
+    assert chosen("small", policy="always_remote") == "c/small"
+    assert router.choice(Wish(model="other")).fallback is None
+    assert router.choice(Wish(model="small")).fallback is not None
+    with pytest.raises(errors.NoSuchModel):
+        chosen("dear")
+    with pytest.raises(errors.NoSuchModel):
+        chosen("large", policy="always_local")
+    with pytest.raises(errors.NoSuchModel):
+        chosen("other", policy="always_remote", remote="c")
+    with pytest.raises(errors.NoProvider):
+        chosen(None, policy="always_remote", remote="off")
+
+
+def test_a_provider_without_a_list_has_every_model_that_is_asked_for() -> None:
+    router = Router([provider("a", "local"), provider("b", "remote", models=("m",), selects=False)])
+
+    assert router.choice(Wish(model="any")).model.name == "a/any"
+    assert router.choice(Wish()).model.name == "a/None"
+    far = router.choice(Wish(policy="always_remote", model="any"))
+    assert far.model.name == "b/m"

@@ -1,0 +1,334 @@
+"""Does a run leave the index that a fresh run would make, whatever happened to those before?"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator, Sequence, Set
+from contextlib import closing
+from dataclasses import replace
+from itertools import product
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from shared.chat.events import Source
+from shared.chat.overrides import Overrides
+from shared.chat.request import User
+from shared.ingest.targets.index_writer import Document, Refused, Unusable
+from shared.ingest.targets.sqlite.writer import LocalTarget
+from shared.retrieval.sqlite.retriever import Embedding, LocalIndex
+from shared.retrieval.sqlite.schema import Meta
+from tests.support.local_runs import MODEL, WORDS, Folder, content, document, fill, passage, run
+
+ROUNDS, KILLS = 20, 5  # of the property: about a tenth of a second each kill
+FILES = [f"{folder}/{number}.md" for folder in ("plans", "company") for number in range(10)]
+ANNA = User("a", ("g",))
+
+
+@pytest.fixture(scope="module")
+def children() -> Iterator[ForkServerContext]:
+    """Makes processes that have what a run needs imported already."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.support.local_runs"])
+    yield context
+
+
+async def found(index: LocalIndex, query: str, **overrides: Any) -> Sequence[Source]:
+    asked = Overrides(top=50, use_oid_security_filter=True, use_gpt4v=True, **overrides)
+    return (await index.search(ANNA, query, asked)).sources
+
+
+def answers(path: Path) -> list[Sequence[Source]]:
+    """What an index gives for some questions, by words and by meaning."""
+
+    async def all_of(index: LocalIndex) -> list[Sequence[Source]]:
+        queries = [*WORDS, " ".join(WORDS), "plans", "7"]
+        return [
+            await found(index, query, retrieval_mode=mode)
+            for query in queries
+            for mode in ("text", "vectors", "hybrid")
+        ]
+
+    with closing(LocalIndex.open(path, Embedding("a-model", embed))) as index:
+        return asyncio.run(all_of(index))
+
+
+async def embed(texts: Sequence[str]) -> list[list[float]]:
+    """Vectors by chance, the same for the same text."""
+    chances = [Random(text) for text in texts]
+    return [[chance.gauss(0, 1) for _ in range(3)] for chance in chances]
+
+
+def changed(folder: Folder, chance: Random) -> Folder:
+    """A folder after somebody worked in it: files added, changed and removed."""
+    touched = {name: chance.randrange(4) for name in chance.sample(FILES, chance.randrange(12))}
+    gone = chance.sample(FILES, chance.randrange(6))
+    return {name: number for name, number in {**folder, **touched}.items() if name not in gone}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_after_any_changes_and_kills_a_run_gives_what_a_fresh_one_gives(
+    seed: int, tmp_path: Path, children: ForkServerContext
+) -> None:
+    chance = Random(seed)
+    index, fresh = tmp_path / "index.db", tmp_path / "fresh.db"
+    folder: Folder = changed({}, chance)
+    for _ in range(KILLS):
+        folder = changed(folder, chance)
+        killed(children, index, folder, chance.uniform(0, 0.2))
+    asyncio.run(fill(index, folder))
+    asyncio.run(fill(fresh, folder))
+
+    assert content(index) == content(fresh)
+    assert answers(index) == answers(fresh)
+    assert sorted(path.name for path in tmp_path.glob("index.db*")) == ["index.db", "index.db.lock"]
+
+
+def killed(children: ForkServerContext, index: Path, folder: Folder, seconds: float) -> None:
+    """A run that is killed after some seconds, if it is not at its end by then."""
+    process = children.Process(target=run, args=(index, folder))
+    process.start()
+    process.join(seconds)
+    process.kill()
+    process.join()
+
+    assert process.exitcode in (0, -signal.SIGKILL)
+
+
+def test_a_killed_run_leaves_an_index_that_answers_as_before(
+    tmp_path: Path, children: ForkServerContext
+) -> None:
+    index = tmp_path / "index.db"
+    asyncio.run(fill(index, dict.fromkeys(FILES, 1)))
+    before = content(index)
+    process = children.Process(target=run, args=(index, dict.fromkeys(FILES, 2)))
+    process.start()
+    while not (part := tmp_path / "index.db.part").exists() and process.is_alive():
+        time.sleep(0.001)
+    process.kill()
+    process.join()
+
+    assert part.exists()
+    assert content(index) == before
+
+
+def test_a_run_without_changes_leaves_the_file_alone(tmp_path: Path) -> None:
+    index = tmp_path / "index.db"
+    asyncio.run(fill(index, {"a.md": 1}))
+    os.utime(index, ns=(1, 1))
+    asyncio.run(fill(index, {"a.md": 1}))
+
+    assert index.stat().st_mtime_ns == 1
+    assert not (tmp_path / "index.db.part").exists()
+
+
+def test_an_index_of_no_documents_is_one_that_answers(tmp_path: Path) -> None:
+    asyncio.run(fill(tmp_path / "index.db", {}))
+
+    assert not any(answers(tmp_path / "index.db"))
+
+
+def test_the_index_says_where_its_documents_lie(tmp_path: Path) -> None:
+    index = tmp_path / "index.db"
+    for folder in ("/old", "/new"):
+        asyncio.run(fill(index, {"a.md": 1}, replace(MODEL, documents=Path(folder))))
+    with closing(LocalIndex.open(index)) as opened:
+        assert opened.documents == Path("/new")
+
+
+def test_a_second_run_at_the_same_time_says_so_and_stops(tmp_path: Path) -> None:
+    async def two() -> None:
+        first = LocalTarget(tmp_path / "index.db", MODEL)
+        try:
+            await first.known()
+            await fill(tmp_path / "index.db", {})
+        finally:
+            await first.close()
+
+    with pytest.raises(Unusable, match=r"^Another run is filling index\.db: wait"):
+        asyncio.run(two())
+
+    asyncio.run(fill(tmp_path / "index.db", {}))
+
+
+STRANGERS = {"text": b"no database", "zeros": bytes(4096), "cut": b"SQLite format 3\0"}
+
+
+def damaged(whole: bytes, how: str) -> bytes:
+    return {
+        **STRANGERS,
+        "empty": b"",
+        "cut off": whole[:100],
+        "overwritten": whole[:8192] + b"\xff" * 8192 + whole[16384:],
+        "but its header": whole[:100] + b"\xff" * (len(whole) - 100),
+    }[how]
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        *product(["index.db", "index.db.part"], ["empty", "cut off", "overwritten"]),
+        ("index.db", "but its header"),
+        *(("index.db.part", how) for how in STRANGERS),
+    ],
+)
+def test_a_damaged_index_or_part_is_made_anew(name: str, how: str, tmp_path: Path) -> None:
+    index, fresh = tmp_path / "index.db", tmp_path / "fresh.db"
+    asyncio.run(fill(index, dict.fromkeys(FILES, 1)))
+    (tmp_path / name).write_bytes(damaged(index.read_bytes(), how))
+    asyncio.run(fill(index, dict.fromkeys(FILES, 2)))
+    asyncio.run(fill(fresh, dict.fromkeys(FILES, 2)))
+
+    assert content(index) == content(fresh)
+
+
+@pytest.mark.parametrize("how", ["empty", "cut off", "overwritten", "but its header"])
+def test_a_damaged_index_does_not_keep_a_part_from_naming_restricted_files(
+    how: str, tmp_path: Path
+) -> None:
+    index = tmp_path / "index.db"
+    asyncio.run(fill(index, dict.fromkeys(FILES, 1)))
+    expected = {name for _, public, _, name in content(index)["passage"] if not public}
+    (tmp_path / "index.db.part").write_bytes(index.read_bytes())
+    index.write_bytes(damaged(index.read_bytes(), how))
+
+    async def found() -> Set[str]:
+        target = LocalTarget(index, Meta(None, "another-model", 7))
+        try:
+            return await target.restricted_files()
+        finally:
+            await target.close()
+
+    assert len(expected) > 1
+    assert asyncio.run(found()) == expected
+
+
+def somebodys_database() -> bytes:
+    """A database of another program, with a table that is called as one of ours."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE TABLE meta (name, value)")
+        return database.serialize()
+
+
+@pytest.mark.parametrize("bytes", [*STRANGERS.values(), somebodys_database()], ids=range(4))
+def test_a_file_that_is_no_index_is_left_alone_and_named(bytes: bytes, tmp_path: Path) -> None:
+    index = tmp_path / "notes.txt"
+    index.write_bytes(bytes)
+    said = r"^notes\.txt is no index of this app: name another INDEX_FILE, or remove it\.$"
+    with pytest.raises(Unusable, match=said):
+        asyncio.run(fill(index, {"a.md": 1}))
+
+    assert index.read_bytes() == bytes
+    assert list(tmp_path.iterdir()) == [index]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [Meta(MODEL.documents, "another-model", 3), Meta(MODEL.documents, "a-model", 4), Meta()],
+    ids=["model", "dimensions", "none"],
+)
+def test_an_index_with_other_vectors_is_made_anew_and_answers_until_then(
+    other: Meta, tmp_path: Path
+) -> None:
+    async def begun() -> tuple[dict[str, str], int]:
+        target = LocalTarget(tmp_path / "index.db", other)
+        try:
+            known = dict(await target.known())
+            await target.put(Document("b.md", "1", ()), Path("b.md"))
+            return known, len(content(tmp_path / "index.db")["file"])
+        finally:
+            await target.finish()
+            await target.close()
+
+    asyncio.run(fill(tmp_path / "index.db", {"a.md": 1}))
+
+    assert asyncio.run(begun()) == ({}, 1)
+    assert content(tmp_path / "index.db")["file"] == [("b.md", "1", "b.md")]
+
+
+def test_an_index_of_another_version_is_made_anew(tmp_path: Path) -> None:
+    index = tmp_path / "index.db"
+    asyncio.run(fill(index, {"a.md": 1}))
+    with closing(sqlite3.connect(index)) as database, database:
+        database.execute("UPDATE meta SET value = '0' WHERE name = 'version'")
+    asyncio.run(fill(index, {"b.md": 1}))
+
+    assert [name for name, *_ in content(index)["file"]] == ["b.md"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (replace(document("plans/1.md", 3), vectors=None), "It has no vectors"),
+        (Document("a\udcff.md", "1", ()), "Its name or its text is no Unicode"),
+        (
+            replace(document("plans/1.md", 3), vectors=((1.0, 2.0),) * 99),
+            "Its vectors have other than 3 numbers",
+        ),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused_and_the_others_go_on(
+    wrong: Document, sentence: str, tmp_path: Path
+) -> None:
+    async def both() -> None:
+        target = LocalTarget(tmp_path / "index.db", MODEL)
+        try:
+            with pytest.raises(Refused, match=sentence):
+                await target.put(wrong, Path(wrong.name))
+            await target.put(document("b.md", 1), Path("b.md"))
+            await target.finish()
+        finally:
+            await target.close()
+
+    asyncio.run(both())
+
+    assert [name for name, *_ in content(tmp_path / "index.db")["file"]] == ["b.md"]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.01, 0.03])
+def test_a_run_that_is_cancelled_leaves_no_half_of_a_file(seconds: float, tmp_path: Path) -> None:
+    chance = Random(1)
+    many = tuple(passage(chance, "a.md", number) for number in range(3000))
+
+    async def cancelled() -> None:
+        target = LocalTarget(tmp_path / "index.db", Meta())
+        putting = asyncio.create_task(target.put(Document("a.md", "1", many), Path("a.md")))
+        await asyncio.sleep(seconds)
+        putting.cancel()
+        await target.close()
+
+    async def gone_on_with() -> None:
+        target = LocalTarget(tmp_path / "index.db", Meta())
+        await target.finish()
+        await target.close()
+
+    asyncio.run(cancelled())
+    asyncio.run(gone_on_with())
+    held = content(tmp_path / "index.db")
+
+    assert (len(held["file"]), len(held["words"])) in [(0, 0), (1, 3000)]
+
+
+def test_a_folder_that_is_not_there_stops_the_run_with_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(Unusable, match=r"^index\.db cannot be written: unable to open"):
+        asyncio.run(fill(tmp_path / "none" / "index.db", {}))
+
+
+def test_removing_most_of_a_large_index_makes_the_file_small(tmp_path: Path) -> None:
+    index = tmp_path / "index.db"
+    many = {f"{number}.md": 1 for number in range(300)}
+    asyncio.run(fill(index, many))
+    large = index.stat().st_size
+    asyncio.run(fill(index, {"1.md": 1}))
+
+    assert index.stat().st_size < large / 2

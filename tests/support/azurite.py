@@ -1,0 +1,111 @@
+"""Azure Blob storage on this machine: Azurite from npm, over TLS, by tokens as Azure gives them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from azure.core.credentials import AccessToken
+from azure.core.credentials_async import AsyncTokenCredential
+
+from tests.integration.test_identity import AZ, tool
+from tests.support.servers import PATIENCE, end, free_port
+
+CLIENTS = Path(__file__).parent.parent / "clients"
+MAIN = CLIENTS / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+WITHOUT = "no Azurite in tests/clients: run `npm ci` there (needs Node.js 20 or later)"
+UNTIL = 4070908800  # the year 2099
+
+needs_azurite = pytest.mark.skipif(
+    shutil.which("node") is None or not MAIN.is_file(), reason=WITHOUT
+)
+
+
+def token() -> str:
+    """A token that Azurite takes: issuer, audience and times are checked, the signature is not."""
+    claims = {"iss": "https://sts.windows.net/tenant/", "aud": "https://storage.azure.com"}
+    times = {"iat": 0, "nbf": 0, "exp": UNTIL}
+    return ".".join(map(part, ({"alg": "RS256", "typ": "JWT"}, claims | times, "signature")))
+
+
+def part(value: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+
+class SignedIn(AsyncTokenCredential):
+    """Somebody whom Azurite knows."""
+
+    async def get_token(self, *_scopes: str, **_options: Any) -> AccessToken:
+        return AccessToken(token(), UNTIL)
+
+    async def close(self) -> None:
+        pass
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Home:
+    """A folder with a CA, a certificate of it, and an `az` that is signed in."""
+
+    folder: Path
+
+    @property
+    def ca(self) -> str:
+        return str(self.folder / "ca.pem")
+
+
+def make_home(folder: Path) -> Home:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
+    issued = authority.issue_cert("127.0.0.1")
+    issued.private_key_pem.write_to_path(str(folder / "key.pem"))
+    issued.private_key_and_cert_chain_pem.write_to_path(str(folder / "server.pem"))
+    for pem in issued.cert_chain_pems:
+        pem.write_to_path(str(folder / "cert.pem"), append=True)
+    tool(folder, "az", {**AZ, "accessToken": token()})
+    tool(folder, "azd", None)
+    return Home(folder)
+
+
+@contextmanager
+def azurite(home: Home) -> Iterator[str]:
+    """Run Azurite until the block ends; the address of its one account."""
+    port = free_port()
+    how = ["--blobHost", "127.0.0.1", "--blobPort", str(port), "--oauth", "basic"]
+    tls = ["--cert", str(home.folder / "cert.pem"), "--key", str(home.folder / "key.pem")]
+    quiet = ["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry"]
+    log_file = home.folder / "azurite.log"
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(
+            ["node", str(MAIN), *how, *tls, *quiet],
+            cwd=home.folder,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        wait_until_up(process, log_file)
+        yield f"https://127.0.0.1:{port}/devstoreaccount1"
+    finally:
+        end(process)
+
+
+def wait_until_up(process: subprocess.Popen[bytes], log_file: Path) -> None:
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until and process.poll() is None:
+        if "successfully listen" in log_file.read_text("utf-8", "replace"):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"Azurite did not start:\n{log_file.read_text('utf-8', 'replace')}")

@@ -1,0 +1,112 @@
+"""What the Bicep in infra/ says: enough of it to compare, read by its form (two spaces a level).
+
+The names, types and scopes in it are checked elsewhere; this is for what only the project knows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+INFRA = Path(__file__).parent.parent.parent / "infra"
+FILES = tuple(sorted(INFRA.rglob("*.bicep")))
+COMMENT = re.compile(r"(?m) *(?<!:)//.*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter with its decorators as they stand; `default` is None where it is required."""
+
+    kind: str
+    default: str | None
+    decorators: str
+
+    @property
+    def description(self) -> str:
+        """What it is for, or nothing."""
+        found = re.search(r"@description\('(.+)'\)", self.decorators)
+        return found[1] if found else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A resource or module: what it is made from, its condition (or nothing) and its body."""
+
+    source: str
+    condition: str
+    body: str
+
+    def value(self, key: str) -> str:
+        """What a key of the body is set to, where that is one line. Raises StopIteration."""
+        return next(re.finditer(rf"(?m)^ +{key}: (.+)$", self.body))[1]
+
+    def object(self, key: str) -> dict[str, str]:
+        """The keys and one-line values of an object in the body; {} where there is none."""
+        found = re.search(rf"(?ms)^( +){key}: {{\n(.*?)^\1}}$", self.body)
+        if not found:
+            return {}
+        depth = len(found[1]) + 2
+        return dict(re.findall(rf"(?m)^ {{{depth}}}(\w+): (.+)$", found[2]))
+
+    def array(self, key: str) -> tuple[str, ...]:
+        """The lines of an array in the body; () where there is none, or where it is one line."""
+        found = re.search(rf"(?ms)^( +){key}: \[\n(.*?)^\1\]$", self.body)
+        return tuple(line.strip() for line in found[2].splitlines()) if found else ()
+
+
+@cache
+def text(name: str) -> str:
+    """The Bicep file of that name, below infra/, without its comments."""
+    return COMMENT.sub("", (INFRA / name).read_text("utf-8"))
+
+
+def params(name: str) -> dict[str, Param]:
+    """The parameters of a file, in order."""
+    found = re.finditer(
+        r"(?ms)^((?:@(?:[^\n]|\n(?=[ })\n]))*\n)*)param (\w+) ([^\n=]+?)(?: = ([^\n]+))?\n",
+        text(name),
+    )
+    return {one[2]: Param(one[3], _plain(one[4]), one[1]) for one in found}
+
+
+def variables(name: str) -> dict[str, str]:
+    """The variables of a file that are one line."""
+    found = re.findall(r"(?m)^var (\w+) = ([^\n{]+)$", text(name))
+    return {variable: _plain(value) or "" for variable, value in found}
+
+
+def outputs(name: str) -> dict[str, str]:
+    """The outputs of a file."""
+    return dict(re.findall(r"(?m)^output (\w+) \w+ = (.+)$", text(name)))
+
+
+def blocks(kind: str, name: str) -> dict[str, Block]:
+    """The resources, or modules, of a file that it makes itself."""
+    found = re.finditer(
+        rf"(?ms)^{kind} (\w+) '([^']+)' = (?:if \(([^\n]+)\) )?{{\n(.*?)^}}$", text(name)
+    )
+    return {one[1]: Block(one[2], one[3] or "", one[4]) for one in found}
+
+
+def existing(name: str) -> dict[str, str]:
+    """What a file only refers to: the expression that names it, by its symbol."""
+    found = re.findall(r"(?ms)^resource (\w+) '[^']+' existing = {\n  name: (\w+)$", text(name))
+    return dict(found)
+
+
+def parameters_file() -> Iterator[tuple[str, str, str | None]]:
+    """Each parameter that azd fills, the name in its environment, and the default there."""
+    read = json.loads((INFRA / "main.parameters.json").read_text("utf-8"))
+    for name, given in read["parameters"].items():
+        found = re.fullmatch(r"\$\{(\w+)(?:=(.*))?\}", given["value"])
+        assert found, name
+        yield name, found[1], found[2]
+
+
+def _plain(value: str | None) -> str | None:
+    """A literal without its quotes."""
+    return value.strip("'") if value is not None else None

@@ -1,0 +1,96 @@
+"""Calls to a service in the same process, without HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from shared.app.service import Service
+from shared.http.call import Call, Reply
+from tests.support.fakes import engine
+
+JSON = {"content-type": "application/json"}
+ANNA = JSON | {"x-ms-client-principal-id": "anna"}
+BEN = JSON | {"x-ms-client-principal-id": "ben"}
+CHAT_KEY = "the-key-of-the-clients"  # CHAT_API_KEY
+QUESTION = {"messages": [{"role": "user", "content": "What is in Plus?"}]}
+
+
+@dataclass(frozen=True)
+class Got:
+    """A reply, read to its end."""
+
+    status: int
+    headers: Mapping[str, str]
+    media_type: str
+    data: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.data)
+
+    @property
+    def lines(self) -> list[Any]:
+        assert self.data.endswith(b"\n")
+        return [json.loads(line) for line in self.data[:-1].split(b"\n")]
+
+
+async def never() -> bool:
+    return False
+
+
+async def chunks(parts: Sequence[bytes]) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
+
+
+def call(
+    route: str,
+    body: Any = QUESTION,
+    headers: Mapping[str, str] = JSON,
+    gone: Callable[[], Awaitable[bool]] = never,
+    **more: Any,
+) -> Call:
+    """A POST, or what `more` says; bytes go as they are, a list of them in pieces, else JSON."""
+    raw = [body] if isinstance(body, bytes) else body
+    pieces = isinstance(raw, list) and all(isinstance(piece, bytes) for piece in raw) and raw
+    data = chunks(pieces or [json.dumps(body).encode()])
+    return replace(Call(route, "POST", headers, data, gone, "call-1"), **more)
+
+
+async def read(reply: Reply) -> Got:
+    """A reply read to its end."""
+    data = reply.body
+    if reply.rest is not None:
+        async for piece in reply.rest:
+            data += piece
+    return Got(reply.status, reply.headers, reply.media_type, data)
+
+
+def ask(asked: Call, service: Service | None = None) -> Got:
+    """What a service over fakes answers to a call."""
+
+    async def go() -> Got:
+        return await read(await (service or Service(engine())).reply(asked))
+
+    return asyncio.run(go())
+
+
+class Client:
+    """Calls the routes of one service, for one user at a time."""
+
+    def __init__(self, service: Service, headers: dict[str, str] = JSON) -> None:
+        self.service, self.headers = service, headers
+
+    def __call__(
+        self, method: str, route: str, body: Any = b"", path: str = "", **query: Any
+    ) -> Got:
+        texts = {name: str(value) for name, value in query.items()}
+        asked = call(route, body or [b""], self.headers, method=method, path=path, query=texts)
+        return ask(asked, self.service)
+
+    def as_(self, headers: dict[str, str]) -> Client:
+        return Client(self.service, headers)

@@ -1,0 +1,134 @@
+"""The indexers of a strict Azure AI Search: it checks every part and name, and plays their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.support.fake_index import Index, Json, Wrong, names, need
+from tests.support.fake_service import Service
+from tests.support.upstream import Asked, Step, error, whole
+
+SOURCE = {"name", "type", "credentials", "container", "dataDeletionDetectionPolicy"}
+SKILLSET = {"name", "skills", "indexProjections"}
+INDEXER = {
+    *("name", "dataSourceName", "skillsetName", "targetIndexName"),
+    *("parameters", "fieldMappings"),
+}
+SKILL = {"@odata.type", "name", "context", "inputs", "outputs"}
+SKILLS: Mapping[str, set[str]] = {
+    "#Microsoft.Skills.Text.SplitSkill": {
+        *("textSplitMode", "maximumPageLength", "pageOverlapLength")
+    },
+    "#Microsoft.Skills.Text.AzureOpenAIEmbeddingSkill": {
+        *("resourceUri", "deploymentId", "modelName", "dimensions")
+    },
+}
+CONFIGURATION = {
+    *("dataToExtract", "imageAction", "excludedFileNameExtensions"),
+    *("failOnUnsupportedContentType", "failOnUnprocessableDocument"),
+}
+FUNCTIONS = {"base64Encode", "urlDecode"}
+
+
+def ended(start: int, done: int = 0, failed: int = 0, **more: Any) -> Json:
+    """A run as its status tells it; `start` is the minute at which it began."""
+    return {
+        "status": "success",
+        "errorMessage": None,
+        "startTime": f"2026-01-01T00:{start:02}:00Z",
+        "endTime": None,
+        "itemsProcessed": done,
+        "itemsFailed": failed,
+        "errors": [],
+        "warnings": [],
+        **more,
+    }
+
+
+@dataclass
+class IndexerService(Service):
+    """`runs` is what each look at a status shows, the last one for ever; None before any run."""
+
+    sources: dict[str, Json] = field(default_factory=dict)
+    skillsets: dict[str, Json] = field(default_factory=dict)
+    indexers: dict[str, Json] = field(default_factory=dict)
+    runs: list[Json | None] = field(default_factory=lambda: [None])
+    busy: bool = False
+
+    def routes(self) -> dict[str, Callable[[str, Asked], list[Step]]]:
+        def named(kind: str) -> str:
+            return rf"/{kind}\('([a-z0-9-]+)'\)"
+
+        return super().routes() | {
+            f"PUT {named('datasources')}": self.put_source,
+            f"PUT {named('skillsets')}": self.put_skillset,
+            f"PUT {named('indexers')}": self.put_indexer,
+            f"POST {named('indexers')}/search.run": self.start,
+            f"GET {named('indexers')}/search.status": self.status,
+        }
+
+    def put_source(self, name: str, asked: Asked) -> list[Step]:
+        body = asked.body
+        need(not body.keys() - SOURCE and body["type"] == "azureblob", "not such a data source")
+        key = body["credentials"]["connectionString"]
+        need(key.startswith("ResourceId=/subscriptions/") and key.endswith(";"), "with a key")
+        need(body["container"].keys() <= {"name", "query"}, "container")
+        self.sources[name] = body
+        return whole(body, 201)
+
+    def put_skillset(self, name: str, asked: Asked) -> list[Step]:
+        body = asked.body
+        need(not body.keys() - SKILLSET, f"unknown {body.keys() - SKILLSET}")
+        made = {"/document/content", "/document/sourcefile", "/document/category"}
+        for skill in body["skills"]:
+            need(not skill.keys() - SKILL - SKILLS[skill["@odata.type"]], "unknown in a skill")
+            need({one["source"] for one in skill["inputs"]} <= made, "an input that nothing makes")
+            made |= {f"{skill['context']}/{one['targetName']}" for one in skill["outputs"]}
+            made |= {f"{one}/*" for one in made if one.endswith("/pages")}
+        for selector in body["indexProjections"]["selectors"]:
+            self.check_selector(selector, made)
+        self.skillsets[name] = body
+        return whole(body, 201)
+
+    def check_selector(self, selector: Json, made: set[str]) -> None:
+        index = self.index(selector["targetIndexName"])
+        need(index.field(index.key).get("analyzer") == "keyword", "a key without keyword")
+        parent = index.field(selector["parentKeyFieldName"])
+        need(parent["filterable"] and not parent["key"], "not for parents")
+        for mapping in selector["mappings"]:
+            need(index.field(mapping["name"]) != parent, "a mapping for parents")
+            need(mapping["source"] in made, f"nothing makes {mapping['source']}")
+
+    def index(self, name: str) -> Index:
+        if name not in self.indexes:
+            raise Wrong(f"no index {name}")
+        return self.indexes[name]
+
+    def put_indexer(self, name: str, asked: Asked) -> list[Step]:
+        body = asked.body
+        need(not body.keys() - INDEXER, f"unknown {body.keys() - INDEXER}")
+        need(not body["parameters"]["configuration"].keys() - CONFIGURATION, "configuration")
+        need(body["dataSourceName"] in self.sources, "no such data source")
+        need(body["skillsetName"] in self.skillsets, "no such skillset")
+        targets = {one["targetFieldName"] for one in body["fieldMappings"]}
+        fields = self.index(body["targetIndexName"]).definition["fields"]
+        need(targets <= names(fields), "mapped to no field")
+        used = {one["mappingFunction"]["name"] for one in body["fieldMappings"]}
+        need(used <= FUNCTIONS, "no such function")
+        self.indexers[name] = body
+        return whole(body, 201)
+
+    def start(self, name: str, _: Asked) -> list[Step]:
+        if self.busy:
+            return error(409, code="OperationNotAllowed")
+        return whole(None, 202) if name in self.indexers else error(404)
+
+    def status(self, name: str, _: Asked) -> list[Step]:
+        if name not in self.indexers:
+            return error(404)
+        last = self.runs.pop(0) if len(self.runs) > 1 else self.runs[0]
+        limits = {"maxRunTime": "PT2H"}
+        told = {"name": name, "status": "running", "lastResult": last, "limits": limits}
+        return whole({**told, "executionHistory": []})

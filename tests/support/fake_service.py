@@ -1,0 +1,100 @@
+"""A small, strict Azure AI Search that is filled: indexes, batches, searches by key, and faults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from tests.support.fake_index import Index, Json, Wrong, checked, need
+from tests.support.fake_search import API_VERSION
+from tests.support.upstream import Asked, Exchange, Server, Step, error, whole
+
+MOST_BYTES = 16 * 1024 * 1024
+SEARCH = {"search", "filter", "select", "orderby", "top"}
+
+
+@dataclass
+class Service(Server):
+    """A service. `cut_at` is the request, counted from 1, at which the connection breaks.
+
+    `cut` says when: before the request acts, when half of a batch has, or after all of it has.
+    """
+
+    indexes: dict[str, Index] = field(default_factory=dict)
+    cut_at: int = 0
+    cut: str = "before"
+
+    def next_steps(self, asked: Asked) -> list[Step]:
+        if len(self.asked) != self.cut_at:
+            return super().next_steps(asked)
+        if self.cut == "half" and "search.index" in asked.path:
+            half = asked.body["value"][: len(asked.body["value"]) // 2]
+            asked = replace(asked, body={"value": half})
+        if self.cut != "before":
+            self.answer(asked)
+        return [Exchange.reset]
+
+    def refusal(self, asked: Asked) -> list[Step] | None:
+        if f"api-version={API_VERSION}" not in asked.path:
+            return error(400, code="InvalidApiVersion")
+        if asked.headers.get("authorization") != "Bearer token":
+            return error(401)
+        return None
+
+    def answer(self, asked: Asked) -> list[Step]:
+        path = asked.path.partition("?")[0]
+        for form, act in self.routes().items():
+            if found := re.fullmatch(form, f"{asked.method} {path}"):
+                try:
+                    return act(found[1], asked)
+                except Wrong as wrong:
+                    return error(400, code=f"InvalidRequest: {wrong}")
+        return error(400, code=f"no request of ours: {asked.method} {asked.path}")
+
+    def routes(self) -> dict[str, Callable[[str, Asked], list[Step]]]:
+        index = r"/indexes\('([a-z0-9-]+)'\)"
+        return {
+            f"GET {index}": self.get_index,
+            f"PUT {index}": self.put_index,
+            f"POST {index}/docs/search.index": self.batch,
+            f"POST {index}/docs/search.post.search": self.search,
+        }
+
+    def get_index(self, name: str, _: Asked) -> list[Step]:
+        index = self.indexes.get(name)
+        return whole(index.definition) if index else error(404, code="ResourceNotFound")
+
+    def put_index(self, name: str, asked: Asked) -> list[Step]:
+        need(asked.headers.get("prefer") == "return=representation", "no Prefer")
+        need(asked.body["name"] == name, "another name")
+        if there := self.indexes.get(name):
+            there.update(asked.body)
+        else:
+            self.indexes[name] = Index(checked(asked.body))
+        return whole(self.indexes[name].definition, 200 if there else 201)
+
+    def batch(self, name: str, asked: Asked) -> list[Step]:
+        index, actions = self.indexes[name], asked.body["value"]
+        if int(asked.headers.get("content-length", 0)) > MOST_BYTES:
+            return error(413)
+        need(len(actions) <= 1000, "over 1000 actions")
+        need(len({one.get(index.key) for one in actions}) == len(actions), "a key twice")
+        for action in actions:
+            index.check(action)
+        results = [index.perform(action) for action in actions]
+        return whole({"value": results}, 200 if all(one["status"] for one in results) else 207)
+
+    def search(self, name: str, asked: Asked) -> list[Step]:
+        index, body = self.indexes[name], asked.body
+        need(not body.keys() - SEARCH and body["search"] == "*", "not such a search")
+        need(body["top"] <= 1000, "over 1000 hits")
+        need(index.field(body["orderby"])["sortable"] and body["orderby"] == index.key, "order")
+        select = body["select"].split(",")
+        need(all(index.field(one)["retrievable"] for one in select), "hidden field")
+        found = list(index.chosen(body.get("filter")))[: body["top"]]
+        return whole({"value": [shown(doc, select) for doc in found]})
+
+
+def shown(doc: Json, select: list[str]) -> Json:
+    return {"@search.score": 1.0, **{name: doc[name] for name in select}}

@@ -1,0 +1,298 @@
+"""The only doubles: a model and a retriever that follow a script and remember what they were told.
+
+`FakeModel` is scripted from a test in the same process. `obeying` makes a model for a server in
+another process (`CHAT_MODEL=tests.support.fakes:obeying`): the text of the question says what it
+does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import sys
+from collections import defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+
+from shared.chat import errors
+from shared.chat.events import Delta, Done, Source, Usage
+from shared.chat.messages import ToolCall
+from shared.chat.overrides import Overrides
+from shared.chat.request import User
+from shared.memory.base import Conversation, Conversations, Interaction, Interactions, Page, Said
+from shared.models.base import Model, ModelStream, Prompt
+from shared.models.router import Router
+from shared.rag.flow import Rag
+from shared.rag.prompt import Words
+from shared.retrieval.base import Found
+
+Played = Delta | Done | BaseException | asyncio.Event
+
+PLUS = Source(
+    id="plus-2",
+    content="Health Plus adds dental care.\nIt pays for crowns.",
+    sourcepage="plans/plus.pdf#page=2",
+    sourcefile="plans/plus.pdf",
+    category="plans",
+    score=2.5,
+)
+STANDARD = Source(
+    id="standard-1",
+    content="Standard has no dental care.",
+    sourcepage="plans/standard.md",
+    sourcefile="plans/standard.md",
+    category="plans",
+    score=1.25,
+)
+USAGE = Usage(prompt_tokens=40, completion_tokens=9)
+ANSWER = (Delta("Dental care "), Delta("[plans/plus.pdf#page=2]."), Done("stop", usage=USAGE))
+WORDS = Words(
+    answer="Answer.",
+    rewrite="Rewrite.",
+    followups="Ask <<more?>>",
+    pipeline="Search.",
+    beyond="Answer beyond.",
+)
+
+
+class FakeModel:
+    """Plays a script: events are given, an exception is raised and an asyncio.Event awaited there.
+
+    A script that begins with an exception refuses the prompt. A rewrite gives `query`.
+    """
+
+    name = "fake"
+
+    def __init__(
+        self,
+        script: Sequence[Played] = ANSWER,
+        query: Played | str = "dental care in Health Plus",
+        limits: Mapping[str, str] | None = None,
+        max_prompt_tokens: int = 1000,
+    ) -> None:
+        self.script, self.query = script, query
+        self.limits = limits or {}
+        self.max_prompt_tokens = max_prompt_tokens
+        self.told: list[Prompt] = []
+        self.open_streams = 0
+
+    def count(self, text: str) -> int:
+        return len(text.split())
+
+    async def ready(self) -> None:
+        pass
+
+    @asynccontextmanager
+    async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
+        self.told.append(prompt)
+        script = self.script if prompt.task == "answer" else rewritten(self.query)
+        if script and isinstance(script[0], BaseException):
+            raise script[0]
+        self.open_streams += 1
+        stream = play(script)
+        try:
+            yield stream
+        finally:
+            await stream.aclose()
+            self.open_streams -= 1
+
+
+def rewritten(query: Played | str) -> Sequence[Played]:
+    return (Delta(query), Done()) if isinstance(query, str) else (query,)
+
+
+async def play(script: Sequence[Played]) -> AsyncGenerator[Delta | Done, None]:
+    for entry in script:
+        if isinstance(entry, BaseException):
+            raise entry
+        if isinstance(entry, asyncio.Event):
+            await entry.wait()
+        else:
+            yield entry
+
+
+class FakeRetriever:
+    """Gives the same passages, or raises; remembers each search."""
+
+    name = "fake"
+
+    def __init__(
+        self, sources: Sequence[Source] = (PLUS, STANDARD), error: Exception | None = None
+    ) -> None:
+        self.found = Found(
+            tuple(sources), {"has_vector": False, "use_semantic_captions": False, "top": 3}
+        )
+        self.error = error
+        self.told: list[tuple[User, str, Overrides]] = []
+
+    async def ready(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+    async def search(self, user: User, query: str, overrides: Overrides) -> Found:
+        self.told.append((user, query, overrides))
+        if self.error is not None:
+            raise self.error
+        if overrides.images:
+            return self.found
+        return replace(
+            self.found, sources=tuple(replace(s, image=None) for s in self.found.sources)
+        )
+
+    async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
+        self.told.append((user, sourcefile, overrides))
+        if self.error is not None:
+            raise self.error
+        return any(source.sourcefile == sourcefile for source in self.found.sources)
+
+
+def engine(
+    model: Model | None = None,
+    retriever: FakeRetriever | None = None,
+    client_prompts: bool = False,
+) -> Rag:
+    """A Rag over fakes."""
+    defaults = Overrides(top=3, temperature=0.3)
+    models = Router.of(model or FakeModel())
+    return Rag(retriever or FakeRetriever(), models, WORDS, defaults, client_prompts)
+
+
+class FailingConversations:
+    """The conversations of a memory that can be read, and of which none can be begun."""
+
+    def __init__(self, there: Conversations, error: Exception) -> None:
+        self.error = error
+        self.get, self.list, self.rename, self.delete = (
+            there.get,
+            there.list,
+            there.rename,
+            there.delete,
+        )
+
+    async def create(self, owner: str, name: str) -> Conversation:
+        raise self.error
+
+
+class FailingInteractions:
+    """The interactions of a memory to which nothing can be added, or that cannot be read."""
+
+    def __init__(self, there: Interactions, error: Exception, reading: bool = False) -> None:
+        self.there, self.error, self.reading = there, error, reading
+        self.get, self.annotate = there.get, there.annotate
+
+    async def add(self, owner: str, conversation: str, said: Said) -> Interaction:
+        raise self.error
+
+    async def list(
+        self, owner: str, conversation: str, page: Page, newest_first: bool = True
+    ) -> tuple[Interaction, ...]:
+        if self.reading:
+            raise self.error
+        return await self.there.list(owner, conversation, page, newest_first)
+
+
+# What a question may order: `say some words; wait for a; release a; fail with 429`.
+FAILURES: Mapping[str, Callable[[], Exception]] = {
+    "content filter": errors.ContentFiltered,
+    "too long": errors.TooLong,
+    "429": errors.TooManyRequests,
+    "429 after 7": partial(errors.TooManyRequests, retry_after=6.2),
+    "outage": errors.Unavailable,
+    "outage after 7": partial(errors.Unavailable, retry_after=7),
+    "misconfigured": errors.Misconfigured,
+    "timeout": errors.DeadlineExceeded,
+    "bug": partial(RuntimeError, "a secret of the inside"),
+}
+ORDERS = (
+    "say call wait_for release fail_with refuse_with end_with tell_of open_as log_requests flood"
+)
+ORDER = re.compile(rf"({ORDERS.replace(' ', '|').replace('_', ' ')}) ?(.*)")
+
+
+class ObeyingModel:
+    """Does what the question says, order by order; `tell of NAME` says how stream NAME fares."""
+
+    name = "obeying"
+    max_prompt_tokens = 100_000
+    limits: Mapping[str, str] = {}
+
+    def __init__(self) -> None:
+        self.released: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self.state: dict[str, str] = {}
+
+    def count(self, text: str) -> int:
+        return len(text) // 4
+
+    async def ready(self) -> None:
+        pass
+
+    @asynccontextmanager
+    async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
+        orders = read_orders(prompt)
+        name = dict(orders).get("open as", "")
+        self.state[name] = "waiting"
+        try:
+            for order, argument in orders:
+                if order == "refuse with":
+                    raise FAILURES[argument]()
+                if order == "open as":
+                    await self._hold(argument)
+            self.state[name] = "open"
+            stream = self._obey(orders)
+            yield stream
+            await stream.aclose()
+        finally:
+            self.state[name] = "closed"
+
+    async def _hold(self, name: str) -> None:
+        if name.startswith("held"):
+            await self.released[name].wait()
+
+    async def _obey(self, orders: Sequence[tuple[str, str]]) -> AsyncGenerator[Delta | Done, None]:
+        for order, argument in orders:
+            if order in ("say", "tell of"):
+                yield Delta(argument if order == "say" else self.state.get(argument, "unknown"))
+            elif order == "call":  # of a tool, in two parts
+                yield Delta("", (ToolCall(0, "call_1", argument, '{"q"'),))
+                yield Delta("", (ToolCall(0, arguments=": 1}"),))
+                yield Done("tool_calls", usage=USAGE)
+                return
+            elif order == "flood":  # more than any buffer on the way takes
+                for _ in range(1000):
+                    yield Delta("x" * 60_000)
+            elif order == "end with":
+                if argument != "nothing":
+                    yield Done(argument)
+                return
+            else:
+                await self._act(order, argument)
+        yield Done("stop", usage=USAGE)
+
+    async def _act(self, order: str, argument: str) -> None:
+        if order == "fail with":
+            raise FAILURES[argument]()
+        if order == "wait for":
+            await self.released[argument].wait()
+        if order == "release":
+            self.released[argument].set()
+        if order == "log requests":  # as the platform's web server does; ours have it off
+            access = logging.getLogger("uvicorn.access")
+            access.addHandler(logging.StreamHandler(sys.stdout))
+            access.setLevel(logging.INFO)
+
+
+def read_orders(prompt: Prompt) -> list[tuple[str, str]]:
+    """The orders in the question, whether it is to be answered or rewritten."""
+    question = prompt.messages[-1].content.partition("\n\nSources:")[0]
+    if question == "ANSWER:":  # as a search pipeline asks
+        question = prompt.messages[-2].content.removeprefix("QUESTION: ")
+    found = [ORDER.fullmatch(part) for part in question.split("; ")]
+    return [(order[1], order[2]) for order in found if order is not None]
+
+
+def obeying(_settings: object) -> ObeyingModel:
+    """The factory for `CHAT_MODEL`."""
+    return ObeyingModel()

@@ -1,0 +1,140 @@
+"""What the tests of ingestion into Azure share: a service over TLS, its clients, a run."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiohttp
+import trustme
+from azure.core.credentials import AccessToken
+from azure.core.credentials_async import AsyncTokenCredential
+from azure.core.exceptions import ClientAuthenticationError
+from azure.core.pipeline.transport import AioHttpTransport
+
+from shared.ingest.splitting.passages import Passage
+from shared.ingest.targets.azure_search.clients import SearchClients, make_clients
+from shared.ingest.targets.azure_search.index_definition import Shape
+from shared.ingest.targets.azure_search.retry import Patience
+from shared.ingest.targets.azure_search.writer import AzureTarget, Store
+from shared.ingest.targets.index_writer import Document
+from shared.retrieval.azure_search.field_mapping import Fields
+from tests.support.fake_service import Service
+from tests.support.upstream import Server, upstream
+
+Result = TypeVar("Result")
+SHAPE = Shape("docs", Fields(), dimensions=2)
+NOWHERE = Path("never-read")
+
+
+class Token(AsyncTokenCredential):
+    """Somebody who is signed in, or not."""
+
+    def __init__(self, signed_in: bool = True) -> None:
+        self.signed_in = signed_in
+
+    async def get_token(self, *_: str, **__: Any) -> AccessToken:
+        if not self.signed_in:
+            raise ClientAuthenticationError("words of az")
+        return AccessToken("token", 4070908800)
+
+    async def close(self) -> None:
+        pass
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+
+@dataclass
+class Heard:
+    """A patience that does not wait: it notes how long it would have, and what was said."""
+
+    waits: list[float] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+    def patience(self, **more: Any) -> Patience:
+        return Patience(**{"say": self.said.append, "sleep": self.sleep, **more})
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+
+@cache
+def certificates() -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """For the server and for the client."""
+    authority = trustme.CA()
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").configure_cert(server)
+    authority.configure_trust(client)
+    return server, client
+
+
+@contextmanager
+def service(**more: Any) -> Iterator[Service]:
+    with upstream(Service(**more), certificates()[0]) as running:
+        yield running
+
+
+@asynccontextmanager
+async def connected(running: Server, signed_in: bool = True) -> AsyncIterator[SearchClients]:
+    connector = aiohttp.TCPConnector(ssl=certificates()[1])
+    async with aiohttp.ClientSession(connector=connector) as session:
+        transport = AioHttpTransport(session=session, session_owner=False)
+        yield make_clients(running.url, "docs", Token(signed_in), transport=transport)
+
+
+def run(
+    running: Service,
+    work: Callable[[AzureTarget], Awaitable[Result]],
+    patience: Patience | None = None,
+    shape: Shape = SHAPE,
+    store: Store | None = None,
+    signed_in: bool = True,
+    restricted: bool = False,
+) -> Result:
+    """Do `work` with a target over a service that runs."""
+
+    async def with_target() -> Result:
+        async with connected(running, signed_in) as clients:
+            waits = patience or Patience(tries=1)
+            target = AzureTarget(clients, shape, waits, store, restricted=restricted)
+            try:
+                return await work(target)
+            finally:
+                await target.close()
+
+    return asyncio.run(with_target())
+
+
+def document(name: str, version: str = "1", ids: str = "p0-1 p0-2 p0-3", **more: Any) -> Document:
+    """A file whose passages have these ids, and vectors."""
+    passages = tuple(
+        Passage(
+            id=f"{name.replace('/', '-').replace('.', '-')}-{one}",
+            content=f"{name} says {one} in version {version}",
+            sourcepage=name,
+            sourcefile=name,
+            category=name.partition("/")[0] if "/" in name else "",
+            **more,
+        )
+        for one in ids.split()
+    )
+    vectors = tuple((float(len(version)), float(place)) for place, _ in enumerate(passages))
+    return Document(name, f"print-of-{version}", passages, vectors)
+
+
+async def fill(target: AzureTarget, folder: Mapping[str, Document]) -> None:
+    """A run as the command makes it: what is new or changed is put, what is gone removed."""
+    known = await target.known()
+    for name in sorted(known.keys() - folder.keys()):
+        await target.remove(name)
+    for name, made in folder.items():
+        if known.get(name) != made.fingerprint:
+            await target.put(made, NOWHERE)
+    await target.finish()

@@ -1,0 +1,264 @@
+"""Small servers of the other flavors, Ollama's own API and an AOG gateway, and the app before them.
+
+Both are strict: they refuse what the real ones refuse.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from shared.app.service import Service
+from shared.bootstrap.build import build
+from shared.http.call import Call
+from shared.settings import read
+from tests.support.calls import JSON, Got, call
+from tests.support.calls import read as read_reply
+from tests.support.servers import LAPTOP, SAMPLES
+from tests.support.upstream import (
+    Asked,
+    Server,
+    Step,
+    Upstream,
+    answer,
+    event,
+    head,
+    piece,
+    streaming,
+    upstream,
+    whole,
+)
+
+PATIENCE = 60.0  # seconds; only a hang takes so long
+CHAT = "/aog/v0.2/services/{service}"
+SHIRTS = [
+    {
+        "role": "system",
+        "content": "You are a helpful assistant can do function call and your team is Tom",
+    },
+    {"role": "user", "content": "Hello. What's your name?"},
+    {"role": "assistant", "content": "Hello. My name is Tom."},
+    {"role": "user", "content": "I am looking for some shirts"},
+    {
+        "role": "assistant",
+        "tool_calls": [
+            {
+                "id": "call_BEGxtsoiM96M78Y97RFxPRYk",
+                "type": "function",
+                "function": {"name": "search", "arguments": "{'query':'shirts'}"},
+            }
+        ],
+    },
+    {
+        "tool_call_id": "call_BEGxtsoiM96M78Y97RFxPRYk",
+        "role": "tool",
+        "name": "search",
+        "content": "['shirt1', 'shirt2', 'shirt3']",
+    },
+    {
+        "role": "assistant",
+        "content": "I found some options for shirts:\n\n1. Shirt 1\n2. Shirt 2\n3. Shirt 3\n\n"
+        "Would you like more details on any of these?",
+    },
+]
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_current_weather",
+        "description": "Get the current weather in a given location",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "location": {
+                    "type": "string",
+                    "description": "The city and state, e.g. San Francisco, CA",
+                },
+                "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]},
+            },
+            "required": ["location"],
+        },
+    },
+}
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(12)).decode()
+DATA = f"data:image/png;base64,{PNG}"
+
+
+def line(**said: Any) -> bytes:
+    """A line of Ollama's."""
+    told = {"model": "qwen3:8b", "created_at": "2026-01-02T03:04:05.678Z", "done": False}
+    return json.dumps(told | said).encode() + b"\n"
+
+
+def message(content: str = "", **more: Any) -> dict[str, Any]:
+    return {"message": {"role": "assistant", "content": content, **more}}
+
+
+LAST = {
+    **message(),
+    "done": True,
+    "done_reason": "stop",
+    "total_duration": 5191566416,
+    "prompt_eval_count": 26,
+    "eval_count": 298,
+}
+
+
+def lines(*steps: bytes | Step) -> list[Step]:
+    """A streamed answer of Ollama's."""
+    kind = {"Content-Type": "application/x-ndjson"}
+    pieces: list[Step] = [piece(step) if isinstance(step, bytes) else step for step in steps]
+    return [head(200, kind), *pieces, b"0\r\n\r\n"]
+
+
+class Ollama(Server):
+    """Ollama's `/api/chat` and `/api/tags`."""
+
+    def refusal(self, asked: Asked) -> list[Step] | None:
+        """What its decoder says of a field of another type."""
+        problem = unread(asked.body) if asked.path.endswith("/api/chat") else None
+        return whole({"error": f"json: cannot unmarshal {problem}"}, 400) if problem else None
+
+    def answer(self, asked: Asked) -> list[Step]:
+        if asked.path.endswith("/api/tags"):
+            return whole({"models": []})
+        if not asked.body["stream"]:
+            return whole(json.loads(line(**LAST | message("Local [a.md]."))))
+        return lines(line(**message("Local ")), line(**message("[a.md].")), line(**LAST))
+
+
+def unread(body: Any) -> str | None:
+    """The first field that Ollama cannot read."""
+    if not isinstance(body.get("options", {}), dict):
+        return "options"
+    if not isinstance(body.get("options", {}).get("stop", []), list):
+        return "options.stop"
+    for said in body["messages"]:
+        if not isinstance(said.get("content", ""), str):
+            return "content"
+        for each in said.get("tool_calls", ()):
+            if not isinstance(each["function"]["arguments"], dict):
+                return "string into Go struct field ToolCallFunction.arguments"
+        for image in said.get("images", ()):
+            base64.b64decode(image, validate=True)
+    return None
+
+
+def told(content: str = "", **more: Any) -> bytes:
+    """An event of an AOG gateway's."""
+    frame = {"id": "7", "model": "deepseek-r1:7b", "created_at": "2026-01-02T03:04:05Z"}
+    return event({**frame, "finished": False, **message(content), **more})
+
+
+class Gateway(Server):
+    """Another AOG gateway."""
+
+    def refusal(self, asked: Asked) -> list[Step] | None:
+        if asked.method != "POST" or isinstance(asked.body.get("messages"), list):
+            return None
+        return whole({"business_code": 40003, "message": "messages"}, 400)
+
+    def answer(self, asked: Asked) -> list[Step]:
+        if asked.method == "GET":
+            return whole({"business_code": 10000, "message": "", "data": []})
+        last: dict[str, Any] = {"finished": True, "finish_reason": "stop"}
+        if not asked.body.get("stream"):
+            (one,) = [told("Gateway [a.md].", **last)]
+            return whole(json.loads(one.removeprefix(b"data: ")))
+        return streaming([told("Gateway "), told("[a.md]."), told(**last)])
+
+
+class OpenAI(Upstream):
+    """Chat completions, also whole, with every parameter that they have."""
+
+    def refusal(self, asked: Asked) -> list[Step] | None:
+        return None
+
+    def answer(self, asked: Asked) -> list[Step]:
+        if not asked.path.partition("?")[0].endswith("/chat/completions"):
+            return super().answer(asked)
+        if not asked.body.get("stream"):
+            said = {"role": "assistant", "content": "Remote [a.md]."}
+            choice = {"index": 0, "message": said, "finish_reason": "stop"}
+            return whole({"id": "1", "model": "gpt-4o", "choices": [choice]})
+        return streaming(answer("Remote ", "[a.md]."))
+
+
+PATHS = {"openai": "/v1/chat/completions", "ollama": "/api/chat", "aog": "/aog/v0.2/services/chat"}
+SERVERS: Mapping[str, type[Server]] = {"openai": OpenAI, "ollama": Ollama, "aog": Gateway}
+REMOTE = {"service_source": "remote"}
+
+
+def entry(flavor: str, server: Server, **more: Any) -> dict[str, Any]:
+    """A provider of the list: available, called by its flavor, with one model."""
+    made = {
+        "provider_name": flavor,
+        "service_name": "chat",
+        "url": server.url + PATHS[flavor],
+        "flavor": flavor,
+        "status": 1,
+        "models": ["m"],
+    }
+    return made | more
+
+
+def listed(*entries: Mapping[str, Any], **more: str) -> dict[str, str]:
+    """The settings of a list of providers."""
+    return {**SAMPLES, "MODEL_PROVIDERS": json.dumps(entries), **more}
+
+
+@contextmanager
+def serving(*flavors: str) -> Iterator[list[Any]]:
+    """A server of each flavor, which share the order in which they are asked."""
+    if not flavors:
+        yield []
+        return
+    with upstream(SERVERS[flavors[0]]()) as first, serving(*flavors[1:]) as rest:
+        first.order = rest[0].order if rest else first.order
+        yield [first, *rest]
+
+
+def chat(body: Any, headers: Mapping[str, str] = JSON, **more: Any) -> Call:
+    """A request of the chat service."""
+    return call(CHAT, body, headers, **{"path": "chat", **more})
+
+
+def answered(settings: Mapping[str, str], *calls: Call) -> list[Got]:
+    """What an app with these settings answers, one call after the other."""
+
+    async def go() -> list[Got]:
+        service = build(read({**LAPTOP, **settings}))
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return [await read_reply(await service.reply(each)) for each in calls]
+        finally:
+            await closed(service)
+
+    return asyncio.run(go())
+
+
+async def closed(service: Service) -> None:
+    """Close the clients of its models."""
+    assert service.engine is not None
+    for provider in service.engine.models.providers:
+        client = getattr(provider.model(None), "client", None)
+        if client is not None:
+            await client.close()
+
+
+def events(got: Got) -> list[Any]:
+    """The events of a stream, each of which is one line."""
+    assert got.media_type == "text/event-stream"
+    assert got.data.endswith(b"\n\n")
+    parts = got.data[:-2].split(b"\n\n")
+    assert all(part.startswith(b"data: ") and b"\n" not in part for part in parts)
+    return [json.loads(part[6:]) for part in parts]
+
+
+def text(got: Got) -> str:
+    """What a reply says, whole or streamed."""
+    said = events(got) if got.media_type == "text/event-stream" else [got.json]
+    return "".join(each["message"]["content"] for each in said)

@@ -1,0 +1,120 @@
+"""The Azure path without Azure: the app over real SDKs, on services of ours that speak their wire.
+
+`python -m tests.support.run_fakes --port 7071`. The index holds the sample passages.
+The model quotes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import ssl
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from pathlib import Path
+
+import trustme
+
+from shared.bootstrap.build import HERE
+from shared.chat.messages import Message
+from shared.chat.overrides import Overrides
+from shared.chat.request import User
+from shared.models.demo.model import ANSWERS, reply
+from shared.retrieval.sqlite.retriever import LocalIndex, read_passages
+from tests.integration.test_identity import AZ, tool
+from tests.support.fake_cosmos import CONTAINER, DATABASE, cosmos
+from tests.support.fake_search import FIELDS, Search
+from tests.support.isolation import app_copy
+from tests.support.upstream import Asked, Step, Upstream, answer, streaming, upstream, whole
+
+TOLD = """The app answers over fakes of Azure AI Search, Azure OpenAI and Cosmos DB, by a fake `az`:
+  search {search}
+  model  {model}
+  memory {memory}
+Not imitated: vectors' ranking, the semantic ranker's, rate limits."""
+
+
+class Quoting(Upstream):
+    """A deployment that quotes the sources of its prompt, as the demo model does."""
+
+    def answer(self, asked: Asked) -> list[Step]:
+        if not asked.path.endswith("/chat/completions"):
+            return super().answer(asked)
+        messages = [Message(said["role"], said["content"]) for said in asked.body["messages"]]
+        last = messages[-1].content
+        task = "answer" if "\n\nSources:\n" in last or last == ANSWERS else "rewrite"
+        words = reply(task, messages).split(" ")
+        return streaming(answer(*(f"{word} " for word in words[:-1]), words[-1]))
+
+
+class Searching(Search):
+    """An index that searches the sample passages by their words."""
+
+    index: LocalIndex
+
+    def answer(self, asked: Asked) -> list[Step]:
+        words, top = asked.body.get("search") or "", asked.body["top"]
+        if top == 0:
+            return whole({"value": []})
+        searching = self.index.search(User(), words, Overrides(top=top))
+        with ThreadPoolExecutor() as aside:  # this thread has a loop that runs already
+            found = aside.submit(asyncio.run, searching).result()
+        docs = [{name: getattr(source, name) for name in FIELDS} for source in found.sources]
+        how = ("queryType" in asked.body, "captions" in asked.body)
+        return whole({"value": [self.hit(doc, *how) for doc in docs]})
+
+
+def serve(port: int, folder: Path) -> int:
+    """Run fakes and app until Ctrl+C; the app's exit status."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    tool(folder, "az", AZ)
+    samples = read_passages(HERE / "data" / "samples.jsonl")
+    with closing(LocalIndex(samples)) as index:
+        searching = Searching()
+        searching.index = index
+        with (
+            upstream(searching, tls) as search,
+            upstream(Quoting()) as model,
+            cosmos() as memory,
+        ):
+            told = TOLD.format(search=search.url, model=model.url, memory=memory.url)
+            print(told, flush=True)
+            settings = {
+                "AZURE_SEARCH_ENDPOINT": search.url,
+                "AZURE_SEARCH_INDEX": "docs",
+                "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "default",
+                "AZURE_OPENAI_ENDPOINT": model.url,
+                "AZURE_OPENAI_CHAT_DEPLOYMENT": "chat",
+                "AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "embedding",
+                "AZURE_COSMOS_ENDPOINT": memory.url,
+                "AZURE_COSMOS_DATABASE": DATABASE,
+                "AZURE_COSMOS_CONTAINER": CONTAINER,
+                "CHAT_MODEL": "",
+                "SSL_CERT_FILE": str(folder / "ca.pem"),
+                "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
+            }
+            command = [sys.executable, "dev_server.py", "--port", str(port)]
+            app = subprocess.Popen(command, cwd=app_copy(), env={**os.environ, **settings})
+            while app.poll() is None:
+                with suppress(KeyboardInterrupt):
+                    app.wait()
+            return app.returncode
+
+
+def main() -> int:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=7071)
+    with tempfile.TemporaryDirectory() as folder:
+        return serve(parser.parse_args().port, Path(folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""Starts the app as its users do, in another process: the dev server, and a Functions host.
+
+The host is the command line in `FUNCTIONS_HOST` (for example `func start`): it is run in a copy
+of the app's folder with `--port N` added.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from tests.support.isolation import app_copy
+
+ROOT = Path(__file__).parent.parent.parent
+SAMPLES = {"INDEX_FILE": "samples"}  # also where there is an index of one's own
+# Also where the tests run in a container that has a name.
+LAPTOP = {"CONTAINER_NAME": "", "AZURE_FUNCTIONS_ENVIRONMENT": "Development"}
+SIGN_IN = {"WEBSITE_AUTH_ENABLED": "true", "TRUST_SIGN_IN_HEADERS": "true"}
+OBEYING = {"CHAT_MODEL": "tests.support.fakes:obeying"}
+PATIENCE = 60.0  # seconds; only a hang takes so long
+# What a host needs to know, which has no local.settings.json to read it from.
+WORKER = {
+    "FUNCTIONS_WORKER_RUNTIME": "python",
+    "PYTHON_ENABLE_INIT_INDEXING": "1",  # for Python 3.12 and below
+}
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that runs: its address, and what it has written by now."""
+
+    url: str
+    log_file: Path
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text("utf-8", "replace")
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=PATIENCE, trust_env=False)
+
+
+def command(kind: str, environment: Mapping[str, str] = os.environ) -> list[str]:
+    """The command line of a kind of server, without its port."""
+    if kind == "dev":
+        return [sys.executable, "dev_server.py"]
+    return shlex.split(environment["FUNCTIONS_HOST"])
+
+
+@contextmanager
+def serving(
+    kind: str,
+    folder: Path,
+    settings: Mapping[str, str],
+    app: Path | None = None,
+    line: Sequence[str] = (),
+) -> Iterator[Server]:
+    """Run a server until the block ends. What it writes goes into a file in `folder`.
+
+    `app` is the folder that is served, a copy of the app's if there is none; `line` is a command
+    line in place of the kind's own.
+    """
+    port = free_port()
+    log_file = folder / f"{kind}-{port}.log"
+    environment = {**os.environ, **WORKER, **SAMPLES, **LAPTOP, **settings}
+    environment["PYTHONUNBUFFERED"] = "1"
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(
+            [*(line or command(kind)), "--port", str(port)],
+            cwd=app or app_copy(),
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    server = Server(f"http://127.0.0.1:{port}", log_file)
+    try:
+        wait_until_up(process, server)
+        yield server
+    finally:
+        end(process)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until_up(process: subprocess.Popen[bytes], server: Server) -> None:
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until and process.poll() is None:
+        try:
+            httpx.head(f"{server.url}/health", timeout=5, trust_env=False)
+            return
+        except httpx.TransportError:
+            time.sleep(0.1)
+    raise AssertionError(f"the server did not start:\n{server.log}")
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a server as Ctrl+C does, and what is left of it by force: a host has a worker, too."""
+    process.send_signal(signal.SIGINT)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(20)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -1,0 +1,90 @@
+"""The stores that the contract of memory is held against, each opened for one test."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from shared.bootstrap.build import build
+from shared.memory.base import Clock, Memory, Retention
+from shared.memory.sqlite.store import open_memory
+from shared.settings import read
+from tests.support.calls import Client
+from tests.support.fake_cosmos import Cosmos
+from tests.support.fake_cosmos import opened as cosmos_opened
+from tests.support.servers import LAPTOP
+
+
+class Opened(Protocol):
+    """Opens a store: always the same one, which keeps what an earlier opening put there."""
+
+    def __call__(
+        self, keep: float | None = None, now: Clock = time.time, most: int | None = None
+    ) -> AbstractAsyncContextManager[Memory]: ...
+
+
+def sqlite(folder: Path) -> Opened:
+    """A file in a folder."""
+
+    @asynccontextmanager
+    async def opened(
+        keep: float | None = None, now: Clock = time.time, most: int | None = None
+    ) -> AsyncIterator[Memory]:
+        memory = open_memory(folder / "memory.db", Retention(keep, most), now=now)
+        try:
+            yield memory
+        finally:
+            await memory.close()
+
+    return opened
+
+
+def in_cosmos(fake: Cosmos) -> Opened:
+    """An account with an empty container."""
+    return partial(cosmos_opened, fake)
+
+
+@contextmanager
+def remembering(
+    folder: Path, keep: float | None = None, now: Clock = time.time, most: int | None = None
+) -> Iterator[Memory]:
+    """A memory for one test."""
+    memory = open_memory(folder / "memory.db", Retention(keep, most), now=now)
+
+    async def close() -> None:
+        await memory.close()
+
+    try:
+        yield memory
+    finally:
+        asyncio.run(close())
+
+
+@contextmanager
+def built(settings: Mapping[str, str]) -> Iterator[Client]:
+    """The service that settings make."""
+    service = build(read({**LAPTOP, **settings}))
+
+    async def close() -> None:
+        if service.memory is not None:
+            await service.memory.close()
+
+    try:
+        yield Client(service)
+    finally:
+        asyncio.run(close())
+
+
+class Time:
+    """A clock that a test moves."""
+
+    def __init__(self, at: float = 1_700_000_000.0) -> None:
+        self.at = at
+
+    def __call__(self) -> float:
+        return self.at

@@ -1,0 +1,1 @@
+"""Tests of the template: infrastructure, documentation, packaging, conventions."""

@@ -1,0 +1,163 @@
+"""What the import contracts in pyproject.toml cannot say: circles, libraries, names of the wire."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+FILES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in [ROOT / "function_app.py", *sorted((ROOT / "shared").rglob("*.py"))]
+}
+APP = [name for name in FILES if not name.startswith("shared.ingest")]
+# Imported only where the settings ask for them.
+ADAPTERS = (
+    "shared.azure",
+    "shared.files.blobs",
+    "shared.files.folder",
+    "shared.memory.cosmos",
+    "shared.memory.sqlite",
+    "shared.models.demo",
+    "shared.models.openai",
+    "shared.models.providers.request_provider",
+    "shared.retrieval.azure_search",
+    "shared.retrieval.sqlite",
+    "shared.telemetry.open_telemetry",
+)
+LIGHT = {"shared.retrieval.azure_search.search_fields"}  # what a setting means, without the SDK
+
+
+def is_adapter(name: str) -> bool:
+    return name.startswith(ADAPTERS) and name not in LIGHT
+
+
+@cache
+def tree(name: str) -> ast.Module:
+    return ast.parse(FILES[name].read_text("utf-8"))
+
+
+def named(node: ast.stmt) -> list[str]:
+    """The modules that an import statement names."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module:
+        inner = [f"{node.module}.{alias.name}" for alias in node.names]
+        modules = [name for name in inner if name in FILES]
+        whole = len(modules) == len(inner)
+        return modules if whole else [node.module, *modules]
+    return []
+
+
+def imports(name: str, top_only: bool = False) -> set[str]:
+    nodes = tree(name).body if top_only else ast.walk(tree(name))
+    return {module for node in nodes if isinstance(node, ast.stmt) for module in named(node)}
+
+
+def ours(name: str) -> set[str]:
+    return {module for module in imports(name) if module.startswith("shared")}
+
+
+def test_there_is_no_circle() -> None:
+    graph = {name: ours(name) - {"shared", name} for name in FILES}
+
+    assert len(list(TopologicalSorter(graph).static_order())) >= len(FILES)
+
+
+def test_the_bootstrap_imports_adapters_only_when_they_are_asked_for() -> None:
+    makers = [name for name in APP if name.startswith("shared.bootstrap")]
+    early = {module for name in makers for module in imports(name, top_only=True)}
+
+    assert not {module for module in early if is_adapter(module)}
+
+
+@pytest.mark.parametrize("name", APP)
+def test_libraries_of_services_stay_in_adapters(name: str) -> None:
+    libraries = {module.partition(".")[0] for module in imports(name)}
+    assert ("opentelemetry" in libraries) == (name == "shared.telemetry.open_telemetry")
+    allowed = {"function_app": {"azure", "azurefunctions"}}.get(name, set())
+    if is_adapter(name):
+        allowed = {"sqlite3", "openai", "azure"}
+
+    assert libraries & {"azure", "azurefunctions", "openai", "sqlite3"} <= allowed
+
+
+@pytest.mark.parametrize("name", APP)
+def test_only_the_function_app_sees_the_environment(name: str) -> None:
+    sees = bool(imports(name) & {"os", "dotenv"})
+
+    assert sees == (name == "function_app")
+
+
+# What only a protocol knows; "messages" and the overrides' names are the vocabulary's too.
+WIRE_NAMES = {
+    "choices",
+    "delta",
+    "message",
+    "sessionState",
+    "session_state",
+    "context",
+    "data_points",
+    "thoughts",
+    "citations",
+    "followup_questions",
+    "finish_reason",
+    "usage",
+    "prompt_tokens",
+    "function_call",
+    "tool_calls",
+    "stream",
+    "imageEmbedding",
+}
+
+
+# OpenAI's own wire has the same names, and its adapter must know them. So has AOG's, of whose
+# metadata the providers are, and whose content has its forms.
+SPEAK = (
+    "shared.bootstrap.model_factory",
+    "shared.bootstrap.provider_factory",
+    "shared.models.formats",
+    "shared.models.openai.client",
+    "shared.models.providers.metadata",
+    "shared.protocols",
+)
+
+
+@pytest.mark.parametrize("name", [name for name in APP if not name.startswith(SPEAK)])
+def test_the_names_of_the_wire_stand_in_protocols_only(name: str) -> None:
+    texts = {node.value for node in ast.walk(tree(name)) if isinstance(node, ast.Constant)}
+
+    assert not texts & WIRE_NAMES
+
+
+@pytest.mark.parametrize("name", APP)
+def test_nothing_is_read_or_opened_at_import(name: str) -> None:
+    calls = [
+        ast.unparse(node.func)
+        for statement in tree(name).body
+        if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr)
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call)
+    ]
+    busy = {"open", "read_text", "read_bytes", "connect", "getenv", "run", "start"}
+    found = [call for call in calls if call.rpartition(".")[2] in busy]
+
+    assert found == (["start"] if name == "function_app" else [])
+
+
+def test_without_settings_no_library_of_a_service_is_loaded() -> None:
+    code = "import sys, function_app; print(*sorted(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env={}, capture_output=True, text=True, timeout=60
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "azurefunctions" in done.stdout
+    unasked = {"openai", "httpx2", "aiohttp", "msal", "opentelemetry.sdk", "yaml"}
+    assert not unasked & set(done.stdout.split())

@@ -1,0 +1,139 @@
+"""Does azd find what it looks for: in azure.yaml, in the hook's folder, in host.json?"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+import yaml
+from packaging.version import Version
+
+from scripts.laptop import FROM_AZD
+from scripts.provisioned import NEEDED
+from shared.settings import Settings
+from tests.support.servers import ROOT
+
+MAIN = ROOT / "infra" / "main.bicep"
+PARAMETERS = ROOT / "infra" / "main.parameters.json"
+WORKFLOW = ROOT / ".github" / "workflows" / "azure-dev.yml"
+# What azd sets by itself, or the workflow does.
+OF_AZD = {"AZURE_ENV_NAME", "AZURE_LOCATION", "AZURE_PRINCIPAL_ID", "AZURE_PRINCIPAL_TYPE"}
+needs_infra = pytest.mark.skipif(not MAIN.exists(), reason="there is no infra/main.bicep")
+
+
+@pytest.fixture(scope="module")
+def azure() -> dict[str, Any]:
+    made: dict[str, Any] = yaml.safe_load((ROOT / "azure.yaml").read_text("utf-8"))
+    return made
+
+
+def test_azure_yaml_has_these_keys_and_no_others(azure: dict[str, Any]) -> None:
+    assert azure | {"pipeline": {}} == {
+        "name": "serverless-rag-chat",
+        "metadata": {"template": "serverless-rag-chat-python@0.1.0"},
+        "requiredVersions": {"azd": ">= 1.23.15"},
+        "services": {"api": {"project": ".", "language": "python", "host": "function"}},
+        "hooks": {"postprovision": {"run": "scripts/postprovision.py", "interactive": True}},
+        "pipeline": {},
+    }
+    assert azure["pipeline"].keys() == {"variables", "secrets"}
+
+
+def test_the_hook_is_there_with_requirements_that_azd_finds_before_the_app_s(
+    azure: dict[str, Any],
+) -> None:
+    script = ROOT / azure["hooks"]["postprovision"]["run"]
+    # azd takes pyproject.toml before requirements.txt, and installs the project then.
+    found = [
+        name for name in ("pyproject.toml", "requirements.txt") if (script.parent / name).exists()
+    ]
+    lines = (script.parent / "requirements.txt").read_text("utf-8").splitlines()
+
+    assert script.suffix == ".py"
+    assert script.is_file()
+    assert found == ["requirements.txt"]
+    for line in lines:
+        if line.startswith("-r "):
+            assert (script.parent / line.removeprefix("-r ")).is_file(), line
+
+
+def test_azd_installs_beside_the_app_where_git_and_the_package_do_not_look() -> None:
+    for name in (".gitignore", ".funcignore"):
+        lines = (ROOT / name).read_text("utf-8").split()
+        assert {"*_env", "*_env/"} & set(lines), name
+
+
+def test_the_workflow_has_every_variable_of_the_pipeline(azure: dict[str, Any]) -> None:
+    job = yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"]["deploy"]
+    given = {name for name, value in job["env"].items() if f"vars.{name} " in str(value)}
+    always = {f"AZURE_{name}" for name in ("CLIENT_ID", "TENANT_ID", "SUBSCRIPTION_ID")}
+
+    secret = {name for name, value in job["env"].items() if f"secrets.{name} " in str(value)}
+    assert given - always - OF_AZD == set(azure["pipeline"]["variables"])
+    assert secret == set(azure["pipeline"]["secrets"])
+    assert job["env"]["AZURE_PRINCIPAL_TYPE"] == "ServicePrincipal"
+
+
+@needs_infra
+def test_the_pipeline_may_set_every_parameter(azure: dict[str, Any]) -> None:
+    values = json.loads(PARAMETERS.read_text("utf-8"))["parameters"].values()
+    read = {name for one in values for name in re.findall(r"\$\{(\w+)", str(one["value"]))}
+
+    told = azure["pipeline"]
+    assert {*told["variables"], *told["secrets"]} == read - OF_AZD | {"AZURE_LOAD_SAMPLES"}
+
+
+@needs_infra
+def test_what_the_hook_reads_is_put_out_by_bicep() -> None:
+    outputs = set(re.findall(r"^output (\w+) ", MAIN.read_text("utf-8"), re.MULTILINE))
+
+    assert set(FROM_AZD) <= outputs
+
+
+def test_what_the_hook_writes_for_the_laptop_is_read_by_the_app() -> None:
+    aliases = {field.alias for field in Settings.model_fields.values()}
+
+    assert set(FROM_AZD) <= aliases
+    assert set(NEEDED) <= set(FROM_AZD)
+
+
+def test_the_host_gives_an_answer_more_time_than_the_app_does() -> None:
+    host = json.loads((ROOT / "host.json").read_text("utf-8"))
+    hours, minutes, seconds = map(int, host["functionTimeout"].split(":"))
+    (most,) = (
+        one.le for one in Settings.model_fields["answer_seconds"].metadata if hasattr(one, "le")
+    )
+
+    assert hours * 3600 + minutes * 60 + seconds > most
+
+
+def test_telemetry_is_sampled_but_for_the_requests() -> None:
+    host = json.loads((ROOT / "host.json").read_text("utf-8"))
+    sampling = host["logging"]["applicationInsights"]["samplingSettings"]
+
+    assert sampling == {"isEnabled": True, "excludedTypes": "Request;Trace"}
+
+
+def test_the_sample_of_local_settings_needs_no_storage_and_no_key() -> None:
+    sample = json.loads((ROOT / "local.settings.sample.json").read_text("utf-8"))
+
+    assert sample["IsEncrypted"] is False
+    assert sample["Values"]["FUNCTIONS_WORKER_RUNTIME"] == "python"
+    assert sample["Values"]["AzureWebJobsStorage"] == ""
+    assert "*" not in sample["Host"]["CORS"]
+
+
+def test_the_workflow_and_the_devcontainer_install_the_same_azd(azure: dict[str, Any]) -> None:
+    steps = yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"]["deploy"]["steps"]
+    (setup,) = (step for step in steps if step.get("uses", "").startswith("Azure/setup-azd@"))
+    container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf-8"))
+    (feature,) = (it for name, it in container["features"].items() if "/azure-dev/azd:" in name)
+    minimum = azure["requiredVersions"]["azd"].removeprefix(">= ")
+    version = setup["with"]["version"]
+
+    assert re.fullmatch(r"\d+\.\d+\.\d+", version), f"{version} is a moving version"
+    assert feature.get("version") == version
+    assert Version(version) >= Version(minimum)
+    assert f"azd) {minimum} or later" in (ROOT / "README.md").read_text("utf-8")

@@ -1,0 +1,143 @@
+"""What the docs say holds: files that are there, overrides that exist, output that is real."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from shared.app.service import ROUTES
+from shared.bootstrap.build import build
+from shared.chat.overrides import OURS, Overrides
+from shared.settings import Settings
+from tests.support.calls import ask, call
+from tests.unit.models.test_questions import measure
+
+ROOT = Path(__file__).parent.parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_the_first_command_stands_within_the_first_screen() -> None:
+    fence = README.split("\n").index("```sh")
+
+    assert fence < 25
+    assert README.split("\n")[fence + 1] == "make run"
+
+
+def test_the_answer_in_the_readme_is_what_the_app_gives() -> None:
+    asked = re.search(r"-d '(.*?)'", README, re.DOTALL)
+    shown = re.search(r"```json\n(.*?)```", README, re.DOTALL)
+    assert asked is not None
+    assert shown is not None
+    got = ask(call("/chat/stream", asked[1].encode()), build(Settings(INDEX_FILE="samples"))).lines
+    first, *rest = shown[1].strip().split("\n")
+    known = [json.dumps(line, ensure_ascii=False, separators=(",", ":")) for line in got]
+
+    start, _, _ = first.partition("...")
+    assert known[0].startswith(start)
+    assert [line for line in rest if line != "..." and line not in known] == []
+    assert rest[-1] == known[-1]
+
+
+def test_every_override_has_its_row_in_the_readme() -> None:
+    rows = re.findall(r"^\| (`.*?`) \|", README, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+
+    assert set(Overrides.model_fields) - set(OURS) <= named
+
+
+def test_every_route_is_told_of() -> None:
+    told = README + (ROOT / "docs" / "protocols.md").read_text("utf-8")
+
+    assert [route for route in ROUTES if f"{route}`" not in told] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
+def test_a_link_leads_to_a_file_that_is_there(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text("utf-8"))
+    files = [link for link in links if not link.startswith("http")]
+
+    assert [link for link in files if not (page.parent / link).exists()] == []
+
+
+def anchor(heading: str) -> str:
+    """What a link calls a heading: lower case, hyphens for spaces, no punctuation."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
+def test_a_link_into_a_page_leads_to_a_heading_that_is_there(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]*)#([^)]*)\)", page.read_text("utf-8"))
+    for file, name in links:
+        text = (page.parent / file if file else page).read_text("utf-8")
+        headings = re.findall(r"^#+ (.*)", text, re.MULTILINE)
+
+        assert name in map(anchor, headings), f"{file}#{name}"
+
+
+def test_the_score_in_the_readme_is_what_the_command_counts() -> None:
+    score = asyncio.run(measure())
+    right = sum(map(score.right, score.asked))
+
+    assert f"{right} of the {sum(score.asked.values())} questions" in README
+
+
+def test_the_readme_has_the_form_of_the_gallery() -> None:
+    headings = re.findall(r"^## (.*)", README, re.MULTILINE)
+    guidance = README.partition("\n## Guidance\n")[2].partition("\n## ")[0]
+
+    assert headings == ["Features", "Getting Started", "Guidance", "Resources"]
+    assert {"Regions and quota", "Costs", "Security"} <= set(
+        re.findall(r"^### (.*)", guidance, re.MULTILINE)
+    )
+
+
+def test_the_drawing_says_in_words_what_it_shows_and_knows_the_dark() -> None:
+    drawing = (ROOT / "docs" / "architecture.svg").read_text("utf-8")
+    root = ElementTree.fromstring(drawing)
+    words = {node.tag.rpartition("}")[2]: node.text or "" for node in root[:2]}
+
+    assert len(words["title"]) > 0
+    assert len(words["desc"]) > 100
+    assert "prefers-color-scheme: dark" in drawing
+    assert "docs/architecture.svg" in README
+
+
+COST = (ROOT / "docs" / "cost.md").read_text("utf-8")
+
+
+def cells(start: str) -> list[str]:
+    """The cells of the table row that begins so."""
+    (row,) = re.findall(rf"^\| {re.escape(start)}(.*)\|$", COST, re.MULTILINE)
+    return [cell.strip() for cell in row.split("|")[1:]]
+
+
+def first(text: str) -> float:
+    """The first number in a cell."""
+    (number,) = re.findall(r"\d[\d.]*", text.replace(",", ""))[:1]
+    return float(number)
+
+
+def test_the_table_of_costs_follows_from_its_prices() -> None:
+    to_read, to_write = map(float, cells("`gpt-5.4-mini`, a million tokens")[0].split(", "))
+    question = (2000 * to_read + 300 * to_write) / 1e6 * (1 + 0.5 / 3)
+    seconds = 100_000 * 3 / 4 * 2 - 100_000  # of a GB, after the free grant
+    functions = seconds * first(cells("Functions: GB-second on demand")[0])
+    search = first(cells("Search `basic`, one hour")[0]) * 730
+
+    _, thousand, many = cells("Model, `gpt-5.4-mini`")
+    assert first(thousand) == pytest.approx(question * 1000, abs=0.01)
+    assert first(many) == pytest.approx(question * 100_000, abs=1)
+    assert first(cells("Functions ")[2]) == pytest.approx(functions, abs=0.01)
+    assert first(cells("Search, `basic` ")[0]) == pytest.approx(search, abs=0.01)
+    totals = [first(cell) for cell in cells("**in all, `basic`**")]
+    small = (0.5, 0.5, 2)  # vectors, storage, logs
+    parts = (0, question * 1000, question * 100_000 + functions)
+    assert totals == [
+        pytest.approx(search + p + s, abs=1) for p, s in zip(parts, small, strict=True)
+    ]

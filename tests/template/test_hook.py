@@ -1,0 +1,368 @@
+"""After `azd provision`: the index and the samples in it, once; the laptop's settings; its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from shared.files.media_types import kind
+from tests.integration.test_ingest_azure import Azure, Filled
+from tests.integration.test_ingest_cli import Seeing
+from tests.support.azurite import Home, azurite, make_home, needs_azurite
+from tests.support.fake_search import Search
+from tests.support.packaging import cloned
+from tests.support.servers import ROOT, serving
+from tests.support.upstream import Asked, Exchange, Server, Step, error, upstream
+from tests.template.test_package import answered, needs_git
+
+PATIENCE = 120.0  # seconds; only a hang takes so long
+# The hook with the waits of a test: the file that azd runs waits for minutes.
+QUICK = """
+import sys
+sys.path.insert(0, "..")
+from scripts.provisioned import main
+from scripts.samples import Waiting
+sys.exit(main(waiting=Waiting({longest}, 0.05)))
+"""
+FORBIDDEN: list[Step] = [b"HTTP/1.1 403 X\r\nContent-Length: 0\r\n\r\n"]
+DOCUMENTS = ROOT / "shared" / "data" / "documents"
+pytestmark = needs_git
+
+
+@dataclass
+class Both(Filled):
+    """A search service that is filled, and that the chat asks."""
+
+    def refusal(self, asked: Asked) -> list[Step] | None:
+        return None if self.of_chat(asked) else super().refusal(asked)
+
+    def answer(self, asked: Asked) -> list[Step]:
+        if not self.of_chat(asked):
+            return super().answer(asked)
+        docs = [{"image": None, **doc} for doc in self.indexes["docs"].docs.values()]
+        chat = Search(docs=docs)
+        return chat.refusal(asked) or chat.answer(asked)
+
+    def of_chat(self, asked: Asked) -> bool:
+        return "docs/search.post.search" in asked.path and "orderby" not in asked.body
+
+
+@dataclass
+class Cloud:
+    """What stands in for Azure, and a clone of the project in which azd has provisioned it."""
+
+    home: Home
+    project: Path
+    search: Both
+    model: Seeing
+    values: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def documents(self) -> dict[str, Any]:
+        return self.search.indexes["docs"].docs
+
+    def listening(self, made: Server) -> AbstractContextManager[Any]:
+        return Azure(self.home, self.search, self.model, {}).listening(made)
+
+    def command(self, longest: float = 30) -> list[str]:
+        return [sys.executable, "-c", QUICK.format(longest=longest)]
+
+    def environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        return {**os.environ, "SSL_CERT_FILE": self.home.ca, **self.values, **more}
+
+    def hook(self, *, longest: float = 30, **more: str) -> subprocess.CompletedProcess[str]:
+        """What the hook says, run as azd runs it: in its own folder, by azd's environment."""
+        return subprocess.run(
+            self.command(longest),
+            cwd=self.project / "scripts",
+            env=self.environment(more),
+            capture_output=True,
+            encoding="utf-8",
+            timeout=PATIENCE,
+        )
+
+    def local(self) -> dict[str, Any]:
+        made: dict[str, Any] = json.loads((self.project / "local.settings.json").read_text())
+        return made
+
+    def own(self, **values: str) -> None:
+        """Somebody's own local.settings.json."""
+        made = {"IsEncrypted": False, "Values": values, "Host": {"CORS": "http://mine"}}
+        (self.project / "local.settings.json").write_text(json.dumps(made))
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return cloned(tmp_path_factory.mktemp("clone") / "my app")
+
+
+@pytest.fixture
+def cloud(project: Path, tmp_path: Path) -> Iterator[Cloud]:
+    for left in ("local.settings.json", ".azure/local.settings.written.json"):
+        (project / left).unlink(missing_ok=True)
+    home = make_home(tmp_path)
+    with ExitStack() as stack:
+        model = stack.enter_context(upstream(Seeing()))
+        search = Both()
+        stack.enter_context(Azure(home, search, model, {}).listening(search))
+        values = {
+            "AZURE_SEARCH_ENDPOINT": search.url,
+            "AZURE_SEARCH_INDEX": "docs",
+            "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "default",
+            "AZURE_OPENAI_ENDPOINT": model.url,
+            "AZURE_OPENAI_CHAT_DEPLOYMENT": "gpt-4o",
+            "AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "e",
+            "AZURE_STORAGE_CONTAINER": "documents",
+            "PATH": f"{home.folder}{os.pathsep}/usr/bin{os.pathsep}/bin",
+        }
+        yield Cloud(home, project, search, model, values)
+
+
+def test_the_first_run_fills_the_index_and_a_second_one_has_nothing_to_do(cloud: Cloud) -> None:
+    first = cloud.hook()
+    docs = dict(cloud.documents)
+    second = cloud.hook()
+
+    assert (first.returncode, first.stderr) == (0, "")
+    assert "5 sample documents -> Azure AI Search, index docs, vectors by e" in first.stdout
+    assert "5 documents put" in first.stdout
+    assert {doc["sourcefile"] for doc in docs.values()} >= {"plans/northwind_health_plus.pdf"}
+    assert all(doc["embedding"] for doc in docs.values())
+    assert "0 documents put (0 passages), 5 unchanged" in second.stdout
+    assert cloud.documents == docs
+
+
+def test_roles_that_still_spread_are_waited_for_wherever_they_are_missed(cloud: Cloud) -> None:
+    cloud.search.plan += [FORBIDDEN, FORBIDDEN]
+    cloud.model.plan += [error(401), error(404)]  # a deployment of a minute ago, too
+    done = cloud.hook()
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.split()[2] for line in done.stdout.splitlines() if "for now" in line] == [
+        "401",
+        "404",
+        "403",
+        "403",
+    ]
+    assert "5 documents put" in done.stdout
+
+
+@dataclass
+class Shelf(Server):
+    """Blob storage that holds every sample, and first refuses to say so."""
+
+    refusing: int = 3
+
+    def next_steps(self, asked: Asked) -> list[Step]:
+        if "comp=list" in asked.path:
+            none = b"<EnumerationResults><Blobs/><NextMarker/></EnumerationResults>"
+            said = f"Content-Type: application/xml\r\nContent-Length: {len(none)}"
+            return [f"HTTP/1.1 200 X\r\n{said}\r\n\r\n".encode() + none]
+        if asked.method != "HEAD":
+            return [b"HTTP/1.1 200 X\r\nContent-Length: 0\r\n\r\n"]
+        if self.refusing:
+            self.refusing -= 1
+            return FORBIDDEN
+        name = unquote(asked.path.partition("/files/")[2].partition("?")[0])
+        mark = sha256((DOCUMENTS / name).read_bytes()).hexdigest()
+        told = f"x-ms-meta-sha256: {mark}\r\nContent-Type: {kind(name)}\r\nContent-Length: 0"
+        return [f"HTTP/1.1 200 X\r\n{told}\r\n\r\n".encode()]
+
+
+def test_a_file_that_storage_refuses_is_put_when_the_role_has_spread(cloud: Cloud) -> None:
+    with cloud.listening(Shelf()) as shelf:
+        done = cloud.hook(AZURE_STORAGE_ENDPOINT=shelf.url)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Azure says 403 for now" in done.stdout
+    assert "3 documents put" in done.stdout
+    assert "2 unchanged, 0 removed, 0 skipped" in done.stdout
+
+
+def test_roles_that_never_come_end_it_with_what_to_do(cloud: Cloud) -> None:
+    cloud.search.plan += [FORBIDDEN] * 200
+    done = cloud.hook(longest=1)
+
+    assert done.returncode == 1
+    assert "Search Index Data Contributor" in done.stderr
+    assert "`azd up` goes on, or `azd hooks run postprovision`" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_nobody_signed_in_is_not_waited_for(cloud: Cloud) -> None:
+    (cloud.home.folder / "az").unlink()
+    done = cloud.hook()
+
+    assert done.returncode == 1
+    assert "azd auth login" in done.stderr
+    assert "for now" not in done.stdout
+
+
+def test_a_run_that_is_interrupted_is_gone_on_with(cloud: Cloud) -> None:
+    cloud.hook()
+    fresh = dict(cloud.documents)
+    cloud.search.indexes.clear()
+    at = len(cloud.search.asked)
+    process = subprocess.Popen(
+        cloud.command(),
+        cwd=cloud.project / "scripts",
+        env=cloud.environment({}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until = time.monotonic() + PATIENCE
+    while not batches(cloud.search.asked[at:]) and time.monotonic() < until:
+        time.sleep(0.001)
+    cloud.search.plan += [[Exchange.stall]] * 50  # the service does not answer any more
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=PATIENCE)
+    cloud.search.plan.clear()
+    cloud.hook()
+
+    assert process.returncode == 130
+    assert said.startswith("Stopped. `azd up` goes on, ")
+    assert said.count("\n") == 1
+    assert cloud.documents == fresh
+
+
+def batches(asked: list[Asked]) -> list[Asked]:
+    return [one for one in asked if "search.index" in one.path]
+
+
+def test_samples_are_not_put_beside_documents_of_one_s_own(cloud: Cloud) -> None:
+    cloud.hook()
+    docs = cloud.documents
+    for key, doc in list(docs.items()):
+        del docs[key]
+        docs[key] = {**doc, "sourcefile": "mine.md"}
+    before = dict(docs)
+    done = cloud.hook()
+
+    assert done.returncode == 0
+    assert "documents and none of the samples: it is left as it is" in done.stdout
+    assert docs == before
+
+
+def test_it_can_be_switched_off(cloud: Cloud) -> None:
+    done = cloud.hook(AZURE_LOAD_SAMPLES="false", AZURE_LOCAL_SETTINGS="False")
+
+    assert done.returncode == 0
+    assert "`make index DOCS=path/to/documents`" in done.stdout
+    assert cloud.search.asked == []
+    assert not (cloud.project / "local.settings.json").exists()
+
+
+def test_a_closed_network_is_not_waited_for_but_from_inside(cloud: Cloud) -> None:
+    outside = cloud.hook(AZURE_USE_VNET="true")
+    at = len(cloud.search.asked)
+    inside = cloud.hook(AZURE_USE_VNET="true", AZURE_LOAD_SAMPLES="true")
+
+    assert outside.returncode == 0
+    assert "`azd env set AZURE_LOAD_SAMPLES true`" in outside.stdout
+    assert at == 0
+    assert "5 documents put" in inside.stdout
+
+
+def test_what_azd_does_not_know_is_named(cloud: Cloud) -> None:
+    done = cloud.hook(AZURE_SEARCH_ENDPOINT="", AZURE_OPENAI_ENDPOINT="")
+
+    assert done.returncode == 1
+    assert "no AZURE_SEARCH_ENDPOINT, AZURE_OPENAI_ENDPOINT" in done.stderr
+
+
+def test_settings_of_the_laptop_change_nothing_in_the_cloud_s_index(cloud: Cloud) -> None:
+    cloud.own(AZURE_SEARCH_INDEX="mine", AZURE_SEARCH_FIELDS='{"content": "chunk"}')
+    done = cloud.hook(AZURE_SEARCH_VECTORIZER="true", IDENTITY_ENDPOINT="http://127.0.0.1:9")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert cloud.search.indexes.keys() == {"docs"}
+    assert cloud.search.indexes["docs"].definition["vectorSearch"]["vectorizers"] == []
+
+
+def test_the_file_that_azd_runs_is_the_one_that_is_tried_here(cloud: Cloud) -> None:
+    done = subprocess.run(
+        [sys.executable, str(cloud.project / "scripts" / "postprovision.py")],
+        cwd=cloud.project / "scripts",
+        env=cloud.environment({"AZURE_LOAD_SAMPLES": "0"}),
+        capture_output=True,
+        text=True,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "no sample documents are loaded" in done.stdout
+
+
+def test_values_of_one_s_own_stay_and_those_of_the_last_time_follow_azd(cloud: Cloud) -> None:
+    cloud.own(MEMORY_FILE="m.db", AZURE_OPENAI_CHAT_DEPLOYMENT="mine", AZURE_SEARCH_INDEX="")
+    first = cloud.hook(AZURE_LOAD_SAMPLES="false")
+    again = cloud.hook(
+        AZURE_SEARCH_SEMANTIC_CONFIGURATION="",  # the ranker was switched off
+        AZURE_LOAD_SAMPLES="false",
+        AZURE_SEARCH_ENDPOINT="https://another.search.windows.net",
+    )
+    local = cloud.local()
+
+    assert "keeps a value of your own for AZURE_OPENAI_CHAT_DEPLOYMENT" in first.stdout
+    assert "keeps a value of your own for AZURE_OPENAI_CHAT_DEPLOYMENT" in again.stdout
+    assert local["Values"]["AZURE_SEARCH_SEMANTIC_CONFIGURATION"] == ""
+    assert local["Host"] == {"CORS": "http://mine"}
+    assert local["Values"]["MEMORY_FILE"] == "m.db"
+    assert local["Values"]["AZURE_OPENAI_CHAT_DEPLOYMENT"] == "mine"
+    assert local["Values"]["AZURE_SEARCH_INDEX"] == "docs"
+    assert local["Values"]["AZURE_SEARCH_ENDPOINT"] == "https://another.search.windows.net"
+
+
+UNTOUCHED = {
+    "comments in it": '{ "Values": {} } // mine',
+    "encrypted": '{"IsEncrypted": true, "Values": {"x": "CfDJ8"}}',
+    "a list": "[]",
+}
+
+
+@pytest.mark.parametrize("kind", UNTOUCHED)
+def test_a_file_that_cannot_be_changed_is_left_alone_and_stops_nothing(
+    cloud: Cloud, kind: str
+) -> None:
+    path = cloud.project / "local.settings.json"
+    path.write_text(UNTOUCHED[kind])
+    done = cloud.hook(AZURE_LOAD_SAMPLES="false")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "local.settings.json is left as it is" in done.stdout
+    assert "AZURE_SEARCH_ENDPOINT" in done.stdout
+    assert path.read_text() == UNTOUCHED[kind]
+
+
+@needs_azurite
+def test_make_run_on_the_laptop_then_answers_from_the_cloud(cloud: Cloud, tmp_path: Path) -> None:
+    with azurite(cloud.home) as storage:
+        done = cloud.hook(AZURE_STORAGE_ENDPOINT=storage)
+        bare = {"SSL_CERT_FILE": cloud.home.ca, "PATH": cloud.values["PATH"], "INDEX_FILE": ""}
+        line = [sys.executable, "dev_server.py"]
+        with (
+            serving("dev", tmp_path, bare, app=cloud.project, line=line) as server,
+            server.client() as client,
+        ):
+            health = client.get("/health").json()
+            got = answered(server)
+            plan = client.get("/content/plans/northwind_health_plus.pdf")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert health["index"] == "Azure AI Search"
+    assert (health["model"], health["files"]) == ("gpt-4o", "blobs")
+    assert got.status_code == 200, f"{got.text}\n{server.log}"
+    assert plan.content == (DOCUMENTS / "plans" / "northwind_health_plus.pdf").read_bytes()

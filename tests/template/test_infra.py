@@ -1,0 +1,464 @@
+"""What a compiler cannot see in infra/: who may do what, which settings are read, what is asked."""
+
+from __future__ import annotations
+
+import re
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from shared.settings import MIN_KEY_LENGTH, Settings, read
+from tests.support import bicep
+
+ROOT = Path(__file__).parent.parent.parent
+PLATFORM = {  # the host's and the platform's own settings
+    "AzureWebJobsStorage__blobServiceUri",
+    "AzureWebJobsStorage__credential",
+    "AzureWebJobsStorage__clientId",
+    "APPLICATIONINSIGHTS_CONNECTION_STRING",
+    "APPLICATIONINSIGHTS_AUTHENTICATION_STRING",
+    "OVERRIDE_USE_MI_FIC_ASSERTION_CLIENTID",
+}
+DOCUMENTS = "documentStorage::blobs::documents"
+CONVERSATIONS = "'${cosmos.id}/dbs/${cosmosDatabase}/colls/${cosmosContainer}'"
+ROLES = {  # who, on what, as what
+    ("app", "hostStorage", "storageBlobDataOwner"),
+    ("app", DOCUMENTS, "storageBlobDataReader"),
+    ("app", "search", "searchIndexDataReader"),
+    ("app", "openAi", "cognitiveServicesOpenAIUser"),
+    ("app", "insights", "monitoringMetricsPublisher"),
+    ("app", CONVERSATIONS, "cosmosDbBuiltInDataContributor"),
+    ("deployer", DOCUMENTS, "storageBlobDataContributor"),
+    ("deployer", "search", "searchIndexDataContributor"),
+    ("deployer", "search", "searchServiceContributor"),
+    ("deployer", "openAi", "cognitiveServicesOpenAIUser"),
+    ("search", "documentStorage", "storageBlobDataReader"),
+    ("search", "openAi", "cognitiveServicesOpenAIUser"),
+}
+WHO_AND_WHERE = {  # what the names in roles.bicep stand for
+    "appPrincipalId": "identity.outputs.principalId",
+    "searchPrincipalId": "search.outputs.principalId",
+    "deployerPrincipalId": "principalId",
+    "deployerPrincipalType": "principalType",
+    "hostStorageName": "hostStorage.outputs.name",
+    "documentStorageName": "documentStorage.outputs.name",
+    "documentContainer": "documents",
+    "searchName": "search.outputs.name",
+    "openAiName": "openAi.outputs.name",
+    "cosmosName": "memory ? cosmos!.outputs.name : ''",
+    "cosmosDatabase": "database",
+    "cosmosContainer": "conversations",
+    "insightsName": "monitoring.outputs.insightsName",
+}
+OUTPUTS = {
+    "AZURE_LOCATION",
+    "AZURE_TENANT_ID",
+    "AZURE_RESOURCE_GROUP",
+    "SERVICE_API_NAME",
+    "SERVICE_API_URI",
+    "SERVICE_API_IDENTITY_PRINCIPAL_ID",
+    "AZURE_STORAGE_ID",
+}
+LAPTOP = {  # the outputs that are settings too: what a laptop takes to use the cloud's services
+    "AZURE_SEARCH_ENDPOINT",
+    "AZURE_SEARCH_INDEX",
+    "AZURE_SEARCH_SEMANTIC_CONFIGURATION",
+    "AZURE_OPENAI_ENDPOINT",
+    "AZURE_OPENAI_CHAT_DEPLOYMENT",
+    "AZURE_OPENAI_EMBEDDING_DEPLOYMENT",
+    "AZURE_STORAGE_ENDPOINT",
+    "AZURE_STORAGE_CONTAINER",
+}
+MEMORY = {  # what is set with sign-in alone, and not on a laptop: there it is MEMORY_FILE
+    "AZURE_COSMOS_ENDPOINT": "cosmos!.outputs.endpoint",
+    "AZURE_COSMOS_DATABASE": "cosmos!.outputs.database",
+    "AZURE_COSMOS_CONTAINER": "cosmos!.outputs.container",
+    "MEMORY_DAYS": "string(memoryDays)",
+}
+CLOSABLE = {  # the modules of what useVnet closes, and the resource in each
+    "storage": "account",
+    "search": "service",
+    "openai": "account",
+    "cosmos": "account",
+}
+
+
+def roles(provider: str = "") -> dict[str, bicep.Block]:
+    made = bicep.blocks("resource", "modules/roles.bicep")
+    return {symbol: role for symbol, role in made.items() if role.source.startswith(provider)}
+
+
+def app_settings() -> dict[str, str]:
+    """What Bicep sets: in main.bicep, and for sign-in beside the app."""
+    more = re.search(r"signIn \? \{ (\w+): (\w+) \}", bicep.text("modules/app.bicep"))
+    assert more
+    return bicep.blocks("module", "main.bicep")["app"].object("settings") | {more[1]: more[2]}
+
+
+def test_every_identity_has_the_roles_of_the_table_and_no_more() -> None:
+    given = [
+        (
+            role.value("principalId").removesuffix("PrincipalId"),
+            role.value("scope"),
+            re.findall(r"roleIds\.(\w+)", role.value("roleDefinitionId"))[0],
+        )
+        for role in roles().values()
+    ]
+
+    assert sorted(given) == sorted(ROLES)
+
+
+def test_the_names_in_the_table_of_roles_stand_for_what_they_say() -> None:
+    main = bicep.blocks("module", "main.bicep")
+
+    assert main["roles"].object("params") == WHO_AND_WHERE
+    assert bicep.existing("modules/roles.bicep") == {
+        "hostStorage": "hostStorageName",
+        "documentStorage": "documentStorageName",
+        "search": "searchName",
+        "openAi": "openAiName",
+        "cosmos": "cosmosAccount",
+        "insights": "insightsName",
+    }
+    assert main["hostStorage"].value("container") == "packages"
+    assert main["documentStorage"].value("container") == "documents"
+    assert main["app"].value("identityId") == "identity.outputs.id"
+
+
+def test_a_role_is_named_after_whom_where_and_what_and_says_what_kind_of_whom() -> None:
+    for role in roles("Microsoft.Authorization/").values():
+        who, where = role.value("principalId"), role.value("scope")
+        what = role.value("roleDefinitionId").removesuffix(")").split(", ")[1]
+        kind = "deployerPrincipalType" if who.startswith("deployer") else "'ServicePrincipal'"
+
+        assert role.value("name") == f"guid({where}.id, {who}, {what})"
+        assert role.value("principalType") == kind
+        assert role.condition == ("" if who.startswith("app") else f"!empty({who})")
+
+
+def test_roles_are_given_in_one_file_and_nothing_hands_out_a_key() -> None:
+    texts = {file.name: bicep.text(str(file.relative_to(bicep.INFRA))) for file in bicep.FILES}
+    giving = [name for name, text in texts.items() if re.search("(?i)roleAssignments@", text)]
+
+    assert giving == ["roles.bicep"]
+    assert [name for name, text in texts.items() if re.search(r"\blist[A-Z]\w*\(", text)] == []
+    secure = {
+        name: re.findall(r"@secure\(\)\n.*\nparam (\w+)", text) for name, text in texts.items()
+    }
+    # the one key that there is, of clients that have nothing else to show
+    assert {name: found for name, found in secure.items() if found} == {
+        "app.bicep": ["chatApiKey"],
+        "main.bicep": ["chatApiKey"],
+    }
+
+
+def test_every_setting_that_is_set_is_read_by_the_app_or_by_the_platform() -> None:
+    known = {field.alias for field in Settings.model_fields.values()}
+
+    assert app_settings().keys() - known == PLATFORM
+
+
+def test_every_setting_has_its_place_in_the_docs_on_azure() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    rows = re.findall(r"(?m)^\| (set by|for a|optional)([^|]*)\| (.*) \|$", page)
+    listed = {kind + more.rstrip(): re.findall(r"`(\w+)`", names) for kind, more, names in rows}
+    known = [str(field.alias) for field in Settings.model_fields.values()]
+
+    assert len(listed) == 4
+    assert sorted(chain(*listed.values())) == sorted(known)
+    assert set(listed["set by `azd up`"]) == app_settings().keys() - PLATFORM
+
+
+def test_the_app_takes_the_settings_as_bicep_writes_them() -> None:
+    literal = {"CALLERS": "keys", "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "", "MEMORY_DAYS": "90"}
+    made = dict.fromkeys(app_settings(), "documents")
+    endpoints = {name: "https://x.example.com/" for name in made if name.endswith("_ENDPOINT")}
+    settings = read(made | endpoints | literal)
+
+    assert settings.callers == "keys"
+    assert settings.search_ranking is None
+    assert settings.storage_container == "documents"
+
+
+def test_the_outputs_are_those_that_others_rely_on_and_equal_the_settings_of_their_name() -> None:
+    outputs, settings = bicep.outputs("main.bicep"), app_settings()
+
+    assert outputs.keys() == OUTPUTS | LAPTOP
+    assert {name: outputs[name] for name in LAPTOP} == {name: settings[name] for name in LAPTOP}
+
+
+@pytest.mark.parametrize("file", bicep.FILES, ids=lambda file: str(file.name))
+def test_every_parameter_is_described(file: Path) -> None:
+    name = str(file.relative_to(bicep.INFRA))
+    params = bicep.params(name)
+
+    assert len(params) == len(re.findall(r"(?m)^param ", bicep.text(name)))
+    assert [param for param, its in params.items() if not its.description] == []
+
+
+def test_azd_fills_every_parameter_by_a_default_that_is_bicep_s_own() -> None:
+    params, filled = bicep.params("main.bicep"), list(bicep.parameters_file())
+
+    assert [name for name, _, _ in filled] == list(params)
+    for name, _, default in filled:
+        assert (default or "") == (params[name].default or ""), name
+
+
+def test_every_name_in_azd_s_environment_is_in_the_docs_with_its_default() -> None:
+    page = (ROOT / "docs" / "deploy.md").read_text("utf-8")
+    rows = dict(
+        re.findall(r"(?m)^\| `(AZURE_\w+)` \|.*\| (?:`(\S+)`|azd asks|azd knows|none) \|$", page)
+    )
+
+    assert rows == {name: default or "" for _, name, default in bicep.parameters_file()}
+
+
+def test_azd_offers_regions_with_quota_for_the_deployments_that_are_made() -> None:
+    params = bicep.params("main.bicep")
+    chat, embedding, sku = (
+        params[name].default for name in ("chatModel", "embeddingModel", "openAiSku")
+    )
+    asked = re.findall(r"'OpenAI\.([^']+)'", params["openAiLocation"].decorators)
+
+    assert asked == [
+        f"{sku}.{chat},{params['chatCapacity'].default}",
+        f"{sku}.{embedding},{params['embeddingCapacity'].default}",
+    ]
+    assert params["openAiLocation"].default is None
+
+
+@pytest.mark.parametrize("made", ["chat", "embedding"])
+def test_a_deployment_is_named_after_its_model_and_takes_what_the_parameters_say(made: str) -> None:
+    deployment = bicep.blocks("resource", "modules/openai.bicep")[made]
+    passed = bicep.blocks("module", "main.bicep")["openAi"].object("params")
+
+    assert deployment.value("name") == f"{made}Model"
+    assert deployment.value("sku") == f"{{ name: sku, capacity: {made}Capacity }}"
+    assert deployment.value("model") == (
+        f"{{ format: 'OpenAI', name: {made}Model, version: {made}ModelVersion }}"
+    )
+    for name in ("Model", "ModelVersion", "Capacity"):
+        assert passed[made + name] == made + name
+    assert passed["sku"] == "openAiSku"
+
+
+@pytest.mark.parametrize("file", bicep.FILES, ids=lambda file: str(file.name))
+def test_what_may_not_be_there_is_asked_only_where_it_is(file: Path) -> None:
+    name = str(file.relative_to(bicep.INFRA))
+    made = bicep.blocks("module", name) | bicep.blocks("resource", name)
+    perhaps = {symbol: block.condition for symbol, block in made.items() if block.condition}
+
+    for symbol, condition in perhaps.items():
+        asked = re.findall(rf"(.*)(?<!/)\b{symbol}(!?\.\??)\w", bicep.text(name))
+        there = rf"(^|\s){re.escape(condition)} \? (?!.* : )"
+        careful = [
+            mark == ".?" or (mark == "!." and re.search(there, before)) for before, mark in asked
+        ]
+        assert all(careful), asked
+
+
+def test_the_network_is_conditional_and_all_that_it_closes_is_reached_privately() -> None:
+    main = bicep.blocks("module", "main.bicep")
+    closed = {name for name, block in main.items() if "closed: useVnet" in block.body}
+    reached = set(re.findall(r"resourceId: (\w+)!?\.outputs\.id", main["network"].body))
+
+    assert main["network"].condition == "useVnet"
+    assert closed == reached == {"hostStorage", "documentStorage", "search", "openAi", "cosmos"}
+    assert main["hostStorage"].value("allowedIps") == "[]"
+    assert {main[name].value("allowedIps") for name in closed - {"hostStorage"}} == {"ips"}
+
+
+@pytest.mark.parametrize(("module", "symbol"), CLOSABLE.items())
+def test_what_is_closed_lets_named_addresses_in_and_takes_no_key(module: str, symbol: str) -> None:
+    made = bicep.blocks("resource", f"modules/{module}.bicep")[symbol]
+    shared = "allowSharedKeyAccess: false" in made.body
+
+    assert made.value("publicNetworkAccess") == (
+        "closed && empty(allowedIps) ? 'Disabled' : 'Enabled'"
+    )
+    assert made.value("ipRules").startswith("[for ip in allowedIps: { ")
+    assert shared or made.value("disableLocalAuth") == "true"
+
+
+def test_the_app_runs_the_python_that_the_project_names() -> None:
+    version = (ROOT / ".python-version").read_text("utf-8").strip()
+    app = bicep.blocks("resource", "modules/app.bicep")["site"]
+
+    assert app.value("runtime") == f"{{ name: 'python', version: '{version}' }}"
+    assert app.value("triggers") == ("{ http: { perInstanceConcurrency: perInstanceConcurrency } }")
+    assert int(bicep.params("main.bicep")["perInstanceConcurrency"].default or 0) >= 16
+
+
+def test_only_sign_in_or_an_express_wish_takes_the_keys_away() -> None:
+    params = bicep.params("main.bicep")
+
+    assert app_settings()["CALLERS"] == "signIn ? 'signed-in' : openToAll ? 'anyone' : 'keys'"
+    assert params["openToAll"].default == "false"
+    assert params["authClientId"].default == ""
+    assert bicep.variables("main.bicep")["signIn"] == "!empty(authClientId)"
+
+
+def test_no_browser_origin_is_let_in_unnamed() -> None:
+    cors = bicep.blocks("module", "main.bicep")["app"].value("allowedOrigins")
+
+    assert bicep.params("main.bicep")["allowedOrigins"].default == ""
+    assert cors.startswith("contains(origins, '*') ? fail(")
+    assert "'*'" not in "".join(
+        bicep.text(str(f.relative_to(bicep.INFRA))) for f in bicep.FILES if f.name != "main.bicep"
+    )
+
+
+def test_a_key_of_clients_that_the_app_would_refuse_is_refused_before_it_is_deployed() -> None:
+    key = bicep.blocks("module", "main.bicep")["app"].value("chatApiKey")
+    refused = f"!empty(chatApiKey) && length(chatApiKey) < {MIN_KEY_LENGTH} ? fail("
+
+    assert bicep.params("main.bicep")["chatApiKey"].default == ""
+    assert key.startswith(refused)
+    assert key.endswith(" : chatApiKey")
+
+
+def test_the_app_is_its_identity_towards_everything_and_works_in_the_host_s_storage() -> None:
+    settings = app_settings()
+    app = bicep.blocks("module", "main.bicep")["app"]
+    client = "identity.outputs.clientId"
+
+    assert settings["AZURE_CLIENT_ID"] == settings["AzureWebJobsStorage__clientId"] == client
+    assert settings["AzureWebJobsStorage__credential"] == "'managedidentity'"
+    assert settings["APPLICATIONINSIGHTS_AUTHENTICATION_STRING"] == (
+        f"'ClientId=${{{client}}};Authorization=AAD'"
+    )
+    assert settings["OVERRIDE_USE_MI_FIC_ASSERTION_CLIENTID"] == "identityClientId"
+    assert app.value("identityClientId") == client
+    assert settings["AzureWebJobsStorage__blobServiceUri"] == "hostStorage.outputs.endpoint"
+    assert app.value("packagesUrl") == "'${hostStorage.outputs.endpoint}${packages}'"
+    assert settings["AZURE_STORAGE_ENDPOINT"] == "documentStorage.outputs.endpoint"
+
+
+def test_sign_in_has_no_secret_and_takes_the_tokens_of_named_apps_alone() -> None:
+    auth = bicep.blocks("resource", "modules/app.bicep")["auth"]
+    named = "{ allowedApplications: concat([authClientId], authAllowedClients) }"
+
+    assert auth.value("clientSecretSettingName") == "'OVERRIDE_USE_MI_FIC_ASSERTION_CLIENTID'"
+    assert auth.value("requireAuthentication") == "true"
+    assert auth.value("defaultAuthorizationPolicy") == named
+    assert auth.value("excludedPaths") == "['/health']"
+
+
+def test_what_must_be_there_first_is_made_first() -> None:
+    assert bicep.blocks("module", "main.bicep")["app"].value("dependsOn") == "[roles]"
+    openai = bicep.blocks("resource", "modules/openai.bicep")
+    assert openai["embedding"].value("dependsOn") == "[chat]"
+    assert bicep.blocks("resource", "modules/network.bicep").keys() == {
+        "network"
+    }  # the rest: loops
+    assert bicep.text("modules/network.bicep").count("dependsOn: [links]") == 1
+
+
+def test_a_private_endpoint_is_found_by_the_name_that_azure_gives_its_zone() -> None:
+    network = bicep.text("modules/network.bicep")
+    zones = re.findall(r"(?m)^  (\w+): '(privatelink\.[^']+)'$", network)
+    asked = bicep.blocks("module", "main.bicep")["network"].body
+
+    assert dict(zones) == {
+        "blob": "privatelink.blob.${environment().suffixes.storage}",
+        "searchService": "privatelink.search.windows.net",
+        "account": "privatelink.openai.azure.com",
+        "Sql": "privatelink.documents.azure.com",
+    }
+    assert re.findall(r"name: '(\w+)'.*group: '(\w+)'", asked) == [
+        ("host", "blob"),
+        ("documents", "blob"),
+        ("search", "searchService"),
+        ("openai", "account"),
+        ("memory", "Sql"),
+    ]
+    assert "{ serviceName: 'Microsoft.App/environments' }" in network
+
+
+def test_a_zone_is_made_for_each_kind_of_endpoint_that_is_asked_for_and_for_no_other() -> None:
+    network = bicep.text("modules/network.bicep")
+    (kinds,) = re.findall(r"(?m)^  group: (.+)$", network)
+    known = kinds.split(" | ")
+
+    assert bicep.variables("modules/network.bicep") == {
+        "wanted": "map(endpoints, one => one.group)",
+        "groups": f"filter([{', '.join(known)}], group => contains(wanted, group))",
+    }
+    for group in known:
+        assert f"\n  {group.strip(chr(39))}: 'privatelink." in network
+
+
+def test_memory_is_there_with_sign_in_alone_and_its_settings_are_empty_without() -> None:
+    main, params = bicep.blocks("module", "main.bicep"), bicep.params("main.bicep")
+    settings = app_settings()
+
+    assert bicep.variables("main.bicep")["memory"] == "signIn && useMemory"
+    assert params["useMemory"].default == "true"
+    assert main["cosmos"].condition == "memory"
+    assert {name: settings[name] for name in MEMORY} == {
+        name: f"memory ? {value} : ''" for name, value in MEMORY.items()
+    }
+    endpoint = "{ name: 'memory', resourceId: cosmos!.outputs.id, group: 'Sql' }"
+    assert f"\n      memory ? [{endpoint}] : []\n" in main["network"].body
+
+
+def test_the_app_alone_reaches_conversations_and_nothing_else_in_their_account() -> None:
+    (role,) = roles("Microsoft.DocumentDB/").values()
+    passed = bicep.blocks("module", "main.bicep")["cosmos"].object("params")
+    text = bicep.text("modules/roles.bicep")
+
+    assert role.condition == "!empty(cosmosName)"
+    assert role.value("parent") == "cosmos"
+    assert role.value("name") == (
+        "guid(cosmos.id, cosmosDatabase, cosmosContainer, appPrincipalId, "
+        "roleIds.cosmosDbBuiltInDataContributor)"
+    )
+    assert role.value("roleDefinitionId") == (
+        "'${cosmos.id}/sqlRoleDefinitions/${roleIds.cosmosDbBuiltInDataContributor}'"
+    )
+    assert "cosmosDbBuiltInDataContributor: '00000000-0000-0000-0000-000000000002'" in text
+    # ARM refuses an empty name before it looks whether the resource is wanted.
+    assert "\nvar cosmosAccount = empty(cosmosName) ? 'none' : cosmosName\n" in text
+    assert (passed["database"], passed["container"]) == ("database", "conversations")
+    assert (WHO_AND_WHERE["cosmosDatabase"], WHO_AND_WHERE["cosmosContainer"]) == (
+        passed["database"],
+        passed["container"],
+    )
+
+
+def test_conversations_are_divided_by_owner_and_sorted_by_an_index_that_has_no_long_text() -> None:
+    container = bicep.blocks("resource", "modules/cosmos.bicep")["memory"]
+
+    assert container.value("partitionKey") == "{ paths: ['/owner'], kind: 'Hash', version: 2 }"
+    assert container.value("defaultTtl") == "-1"
+    assert container.value("indexingMode") == "'consistent'"
+    assert container.array("includedPaths") == tuple(
+        f"{{ path: '/{name}/?' }}" for name in ("owner", "conversation", "sort")
+    )
+    assert container.value("excludedPaths") == "[{ path: '/*' }]"
+    assert container.array("compositeIndexes") == (
+        "[",
+        "{ path: '/conversation', order: 'ascending' }",
+        "{ path: '/sort', order: 'ascending' }",
+        "]",
+    )
+
+
+def test_conversations_cost_by_use_are_read_as_written_and_stay_in_their_region() -> None:
+    account = bicep.blocks("resource", "modules/cosmos.bicep")["account"]
+
+    assert account.value("capabilities") == "[{ name: 'EnableServerless' }]"
+    assert account.value("minimalTlsVersion") == "'Tls12'"
+    assert account.value("consistencyPolicy") == "{ defaultConsistencyLevel: 'Strong' }"
+    assert account.value("backupStorageRedundancy") == "'Local'"
+    assert account.body.count("locationName: location,") == 1
+
+
+def test_a_conversation_s_days_fit_into_the_seconds_that_cosmos_db_counts() -> None:
+    days = bicep.params("main.bicep")["memoryDays"]
+    (least,) = re.findall(r"@minValue\((\d+)\)", days.decorators)
+    (most,) = re.findall(r"@maxValue\((\d+)\)", days.decorators)
+
+    assert (least, days.default) == ("0", "90")
+    assert int(most) * 24 * 60 * 60 < 2**31 <= (int(most) + 1) * 24 * 60 * 60

@@ -1,0 +1,82 @@
+"""The tests pass whatever the developer's settings, index, memory and environment say."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.test_newcomer import MAKE, script
+from tests.support.servers import PATIENCE, ROOT
+
+# Servers, a service in this process, `make run`, `make index`, and a program of its own.
+TESTS = (
+    "tests/e2e/test_servers.py::test_health_tells_the_parts_in_use",
+    "tests/e2e/test_health.py::test_a_model_is_asked_for_its_list_of_models",
+    "tests/e2e/test_readme.py::test_the_command_blocks_run_one_after_the_other_as_they_stand",
+    "tests/e2e/test_newcomer.py::test_the_azure_path_can_be_tried_without_azure",
+)
+NOT_COPIED = (".[!p]*", "__pycache__", "node_modules", "local.settings.json", "*.db*")
+SETTINGS = {
+    "AZURE_COSMOS_ENDPOINT": "https://127.0.0.1:9",
+    "AZURE_SEARCH_ENDPOINT": "https://127.0.0.1:9",
+    "CHAT_API_KEY": "hostile",
+    "DEFAULT_TOP": "99",
+    "MEMORY_FILE": "memory.db",
+    "MODEL_PROVIDERS": "[",
+    "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
+    "WEBSITE_AUTH_ENABLED": "true",
+}
+ENVIRONMENT = SETTINGS | {
+    "APPLICATIONINSIGHTS_CONNECTION_STRING": "hostile",
+    "ALL_PROXY": "http://127.0.0.1:9",
+    "CODESPACES": "true",
+    "CONTAINER_NAME": "hostile",
+    "FUNC": "hostile",
+    "HTTP_PROXY": "http://127.0.0.1:9",
+    "HTTPS_PROXY": "http://127.0.0.1:9",
+    "IDENTITY_ENDPOINT": "http://127.0.0.1:9",
+    "INDEX_FILE": "index.db",
+    "OTEL_SDK_DISABLED": "hostile",
+    "PORT": "1",
+}
+
+pytestmark = pytest.mark.skipif(os.name == "nt" or not MAKE, reason="needs make and a shell")
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A clone whose settings, index and memory would break the tests that see them."""
+    clone = tmp_path / "clone"
+    shutil.copytree(ROOT, clone, ignore=shutil.ignore_patterns(*NOT_COPIED))
+    script(clone / ".venv/bin/python", f'exec "{sys.executable}" "$@"')
+    for stamp in (".made", ".dev"):
+        (clone / ".venv" / stamp).touch()
+    local = {"Values": SETTINGS, "Host": {"CORS": "*"}}
+    (clone / "local.settings.json").write_text(json.dumps(local))
+    for name in ("index.db", "memory.db"):
+        (clone / name).write_text("garbage")
+    return clone
+
+
+def test_make_test_passes_beside_hostile_settings(hostile: Path) -> None:
+    command = [MAKE, "test", f"ARGS=--durations=5 {' '.join(TESTS)}"]
+    done = subprocess.run(
+        command,
+        cwd=hostile,
+        env=os.environ | ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=4 * PATIENCE,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "slowest 5 durations" in done.stdout
+    assert " passed" in done.stdout
+    assert "skipped" not in done.stdout
+    assert (hostile / "index.db").read_text() == (hostile / "memory.db").read_text() == "garbage"

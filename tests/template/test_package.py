@@ -1,0 +1,229 @@
+"""Is what azd would deploy complete, and nothing more? Does it answer where it is unpacked?"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from zipfile import ZipFile
+
+import httpx
+import pytest
+import trustme
+
+from shared.bootstrap.build import HERE
+from shared.retrieval.sqlite.retriever import LocalIndex, read_passages
+from tests.integration.test_identity import AZ, tool
+from tests.support.packaging import LISTED, cloned, copied, packaged
+from tests.support.run_fakes import Quoting, Searching
+from tests.support.servers import ROOT, Server, serving
+from tests.support.upstream import upstream
+
+HOST = shlex.split(os.environ.get("FUNCTIONS_HOST", ""))
+# What a laptop and azd leave in a project's folder.
+MESS = """
+.venv/pyvenv.cfg .venv/lib/x.py api_env/pyvenv.cfg scripts/scripts_env/pyvenv.cfg .env
+.azure/mine/.env .azure/config.json local.settings.json shared/local.settings.json
+__pycache__/function_app.cpython-313.pyc shared/__pycache__/rag.cpython-313.pyc
+shared/models/__pycache__/x.pyc tests/clients/node_modules/x/index.js node_modules/x/index.js
+.pytest_cache/x .mypy_cache/x .ruff_cache/x .hypothesis/x .coverage .idea/x .DS_Store
+shared/.DS_Store index.db.lock index.db.new index.db.part index.db.part-journal .git/config
+"""
+# The settings of the app in infra/main.bicep, with values of their kind.
+BY_BICEP = {
+    "AzureWebJobsStorage__blobServiceUri": "https://127.0.0.1:1",
+    "AzureWebJobsStorage__credential": "managedidentity",
+    "AzureWebJobsStorage__clientId": "00000000-0000-0000-0000-000000000000",
+    "APPLICATIONINSIGHTS_CONNECTION_STRING": "InstrumentationKey=0;IngestionEndpoint=https://x/",
+    "APPLICATIONINSIGHTS_AUTHENTICATION_STRING": "ClientId=0;Authorization=AAD",
+    "AZURE_CLIENT_ID": "00000000-0000-0000-0000-000000000000",
+    "AZURE_SEARCH_ENDPOINT": "https://127.0.0.1:1",
+    "AZURE_SEARCH_INDEX": "docs",
+    "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "default",
+    "AZURE_OPENAI_ENDPOINT": "https://127.0.0.1:1",
+    "AZURE_OPENAI_CHAT_DEPLOYMENT": "chat",
+    "AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "embedding",
+    "AZURE_STORAGE_ENDPOINT": "https://127.0.0.1:1",  # asked for no answer
+    "AZURE_STORAGE_CONTAINER": "documents",
+    "AZURE_COSMOS_ENDPOINT": "https://127.0.0.1:1",
+    "AZURE_COSMOS_DATABASE": "chat",
+    "AZURE_COSMOS_CONTAINER": "memory",
+    "MEMORY_DAYS": "90",
+    "CALLERS": "keys",
+}
+MAIN = ROOT / "infra" / "main.bicep"
+# The deployed set stays small: its size is a part of every cold start.
+MOST_MEGABYTES = 130
+FROM_DEVELOPMENT = re.compile(
+    r"pytest|hypothesis|httpx$|ruff|mypy|types-|rs.bpe|azure-functions-runtime|trustme|pathspec|"
+    r"pypdf|pillow|mammoth|python-pptx|openpyxl|beautifulsoup4|lxml|semantic-text|tqdm|numpy"
+)
+
+needs_git = pytest.mark.skipif(
+    shutil.which("git") is None or not (ROOT / ".git").exists(), reason="no git, or no clone of it"
+)
+needs_host = pytest.mark.skipif(not HOST, reason="FUNCTIONS_HOST is not set; it installs a lot")
+pytestmark = needs_git
+
+
+@pytest.fixture(scope="module")
+def messy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone in which somebody has worked."""
+    folder = cloned(tmp_path_factory.mktemp("clone") / "api")
+    for name in MESS.split():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x")
+    return folder
+
+
+def test_what_azd_would_deploy_is_what_is_listed(messy: Path) -> None:
+    assert packaged(messy) == LISTED.read_text("utf-8").splitlines()
+
+
+def referenced_files(folder: Path, name: str) -> Iterator[str]:
+    """The files that pip reads for a requirements file, by their paths in `folder`."""
+    yield name
+    text = (folder / name).read_text("utf-8")
+    for path in re.findall(r"^(?:-c|-r|--constraint|--requirement)[ =](\S+)", text, re.MULTILINE):
+        yield from referenced_files(folder, str((Path(name).parent / path).as_posix()))
+
+
+def test_the_package_holds_every_file_that_its_requirements_refer_to(messy: Path) -> None:
+    needed = set(referenced_files(messy, "requirements.txt"))
+
+    assert needed == {"requirements.txt", "constraints.txt"}
+    assert needed <= set(packaged(messy))
+
+
+def test_an_index_of_one_s_own_is_deployed_with_the_app(messy: Path) -> None:
+    (messy / "index.db").write_text("x")
+    names = packaged(messy)
+    (messy / "index.db").unlink()
+
+    assert "index.db" in names
+
+
+def test_no_line_of_funcignore_takes_another_back() -> None:
+    lines = (ROOT / ".funcignore").read_text("utf-8").splitlines()
+
+    assert [line for line in lines if line.startswith(("!", "/*"))] == []
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment with the deployed set, and the worker's library, alone."""
+    folder = tmp_path_factory.mktemp("deployed")
+    maker = HOST[0] if Path(HOST[0]).name.startswith("python") else sys.executable
+    subprocess.run([maker, "-m", "venv", str(folder)], check=True)
+    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*install, "-r", str(ROOT / "requirements.txt")], check=True)
+    return python
+
+
+def installed(python: Path) -> set[str]:
+    listing = [str(python), "-m", "pip", "list", "--format=json", "--disable-pip-version-check"]
+    listed = subprocess.run(listing, check=True, capture_output=True)
+    return {one["name"].lower() for one in json.loads(listed.stdout)}
+
+
+@needs_host
+def test_the_deployed_set_is_small_and_has_nothing_of_development(python: Path) -> None:
+    asked = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    site = Path(subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip())
+    files = [path for path in site.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    size = sum(path.stat().st_size for path in files if "pip" not in path.parts) / 1e6
+    names = installed(python)
+    print(f"{len(names)} distributions, {size:.0f} MB without bytecode")
+
+    assert {"azure-functions", "openai", "azure-search-documents", "pyyaml"} <= names
+    assert {name for name in names if FROM_DEVELOPMENT.match(name)} == set()
+    assert size < MOST_MEGABYTES
+
+
+@pytest.fixture
+def unpacked(messy: Path, tmp_path: Path) -> Path:
+    """The package, zipped and unpacked at another place."""
+    with ZipFile(tmp_path / "package.zip", "w") as package:
+        for name in packaged(messy):
+            package.write(messy / name, name)
+    with ZipFile(tmp_path / "package.zip") as package:
+        package.extractall(tmp_path / "home site wwwroot")
+    return tmp_path / "home site wwwroot"
+
+
+@pytest.fixture
+def deployed(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The settings that the app has in Azure, with fakes behind them."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    tool(tmp_path, "azd", None)
+    tool(tmp_path, "az", AZ)
+    searching = Searching()
+    searching.index = LocalIndex(read_passages(HERE / "data" / "samples.jsonl"))
+    with upstream(searching, tls) as search, upstream(Quoting()) as model:
+        yield {
+            **BY_BICEP,
+            "AZURE_SEARCH_ENDPOINT": search.url,
+            "AZURE_OPENAI_ENDPOINT": model.url,
+            "INDEX_FILE": "",
+            "SSL_CERT_FILE": str(tmp_path / "ca.pem"),
+            "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+        }
+    searching.index.close()
+
+
+def answered(server: Server) -> httpx.Response:
+    words = "What is included in my Northwind Health Plus plan that is not in standard?"
+    with server.client() as client:
+        return client.post("/chat", json={"messages": [{"role": "user", "content": words}]})
+
+
+@pytest.mark.skipif(not MAIN.exists(), reason="there is no infra/main.bicep")
+def test_the_settings_that_it_is_tried_with_are_those_of_bicep() -> None:
+    said = re.search(r"^    settings: \{\n(.*?)^    \}", MAIN.read_text("utf-8"), re.DOTALL | re.M)
+    assert said is not None
+    names = re.findall(r"^      (\w+):", said[1], re.MULTILINE)
+
+    assert set(names) == BY_BICEP.keys()
+
+
+@needs_host
+def test_the_package_answers_where_it_is_unpacked(
+    unpacked: Path, deployed: dict[str, str], python: Path, tmp_path: Path
+) -> None:
+    runtime = next(
+        line
+        for line in (ROOT / "requirements-dev.txt").read_text().splitlines()
+        if line.startswith("azure-functions-runtime")
+    )
+    subprocess.run([str(python), "-m", "pip", "install", "--quiet", runtime], check=True)
+    path = f"{python.parent}{os.pathsep}{deployed['PATH']}"
+    settings = {**deployed, "PATH": path, "VIRTUAL_ENV": str(python.parent.parent)}
+    host = [str(python), *HOST[1:]] if Path(HOST[0]).name.startswith("python") else HOST
+    with serving("functions", tmp_path, settings, app=unpacked, line=host) as server:
+        got = answered(server)
+
+    assert got.status_code == 200, f"{got.text}\n{server.log}"
+    assert "[plans/northwind_health_plus.pdf#page=" in got.json()["message"]["content"]
+
+
+def test_what_is_deployed_has_all_that_the_app_imports(
+    unpacked: Path, deployed: dict[str, str], tmp_path: Path
+) -> None:
+    copied(ROOT, ["dev_server.py"], unpacked)
+    line = [sys.executable, "dev_server.py"]
+    with serving("dev", tmp_path, deployed, app=unpacked, line=line) as server:
+        got = answered(server)
+
+    assert got.status_code == 200, f"{got.text}\n{server.log}"
+    assert "[plans/northwind_health_plus.pdf#page=" in got.json()["message"]["content"]

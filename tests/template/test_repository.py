@@ -1,0 +1,240 @@
+"""Is the repository what azd's galleries ask for, and do its workflows do what they say?"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from tests.support.isolation import app_copy
+from tests.support.servers import ROOT, command, serving
+
+# What the gallery's validator looks for: src/rules.json of microsoft/template-validation-action
+# (commit 7ff95314b5e1, 2026-04-06), each at one of these places. The criteria in words, below,
+# are those of Azure-Samples/azd-template-artifacts, docs/development-guidelines/
+# definition-of-done.md (commit 4f701d571572, 2025-04-10).
+GALLERY = {
+    "README": ["README.md"],
+    "LICENSE": ["LICENSE", "LICENSE.md"],
+    "SECURITY": ["SECURITY.md", ".github/SECURITY.md"],
+    "CODE_OF_CONDUCT": ["CODE_OF_CONDUCT.md", ".github/CODE_OF_CONDUCT.md"],
+    "CONTRIBUTING": ["CONTRIBUTING.md", ".github/CONTRIBUTING.md"],
+    "ISSUE_TEMPLATE": [".github/ISSUE_TEMPLATE", ".github/ISSUE_TEMPLATE.md"],
+    "azure-dev": [".github/workflows/azure-dev.yml", ".github/workflows/azure-dev.yaml"],
+    "azure": ["azure.yaml", "azure.yml"],
+    "infra": ["infra"],
+    ".devcontainer": [".devcontainer"],
+}
+HEADINGS = ["## Features", "## Getting Started", "## Guidance", "## Resources"]
+# In the words of the criteria, and what stands for it here. What no file can show is left to
+# people: the topics azd-templates and ai-azd-templates, the repository's description, `azd up`
+# and `azd down` against Azure, a Codespace that was opened.
+WORDS = {
+    "the devcontainer installs azd by its own feature": (
+        ".devcontainer/devcontainer.json",
+        r"ghcr\.io/azure/azure-dev/azd:latest",
+    ),
+    "deployments are GlobalStandard": ("infra/main.parameters.json", "GlobalStandard"),
+    "there are tests, and a workflow that runs them": (
+        ".github/workflows/tests.yml",
+        "make .*test",
+    ),
+    "the README warns of what must be looked at before production": ("README.md", "(?i)security"),
+    "a changelog": ("CHANGELOG.md", "Unreleased"),
+}
+
+# Each read from the tag in a copy of the action's repository.
+PINNED = {
+    "actions/checkout": ("3d3c42e5aac5ba805825da76410c181273ba90b1", "v7.0.1"),
+    "actions/setup-python": ("5fda3b95a4ea91299a34e894583c3862153e4b97", "v7.0.0"),
+    "actions/setup-node": ("820762786026740c76f36085b0efc47a31fe5020", "v7.0.0"),
+    "Azure/setup-azd": ("0b7e3a35ab00f2eee7080c845eb39c3f0ebfa553", "v2.4.0"),
+}
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("item", GALLERY)
+def test_the_gallery_finds(item: str) -> None:
+    assert any((ROOT / place).exists() for place in GALLERY[item]), GALLERY[item]
+
+
+@pytest.mark.parametrize("heading", HEADINGS)
+def test_the_gallery_finds_in_the_readme(heading: str) -> None:
+    found = re.findall("^## .*$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+
+    assert heading in found
+
+
+@pytest.mark.parametrize("criterion", WORDS)
+def test_the_criteria_want_that(criterion: str) -> None:
+    path, words = WORDS[criterion]
+
+    assert re.search(words, (ROOT / path).read_text("utf-8"))
+
+
+@pytest.mark.parametrize("page", ["SECURITY.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md"])
+def test_a_page_of_the_repository_leads_to_files_that_are_there(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    named = re.findall(r"\]\(([^)#]+)", text) + re.findall(r"`((?:tests|\.ci)/[\w./]+)`", text)
+    files = [name for name in named if not name.startswith("http")]
+
+    assert [name for name in files if not (ROOT / name).exists()] == []
+
+
+def workflow(name: str) -> dict[str, Any]:
+    made: dict[str, Any] = yaml.safe_load((ROOT / ".github/workflows" / name).read_text("utf-8"))
+    return made
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: str(path.stem))
+def test_a_workflow_runs_nothing_that_can_change_behind_its_back(path: Path) -> None:
+    text = path.read_text("utf-8")
+    used = re.findall(r"uses: ([\w./-]+)@(\S+) # (\S+)$", text, re.MULTILINE)
+
+    assert len(used) == text.count("uses:")
+    assert [one for one in used if PINNED[one[0]] != one[1:]] == []
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: str(path.stem))
+def test_a_workflow_has_no_rights_but_those_that_its_job_needs(path: Path) -> None:
+    made = workflow(path.name)
+    rights = {
+        (name, right) for job in made["jobs"].values() for name, right in job["permissions"].items()
+    }
+    signs_in = {("id-token", "write")} if path.stem == "azure-dev" else set()
+
+    assert made["permissions"] == {}
+    assert rights == {("contents", "read")} | signs_in
+    assert all("timeout-minutes" in job for job in made["jobs"].values())
+
+
+def test_the_tests_run_on_every_python_over_the_real_host() -> None:
+    tests = workflow("tests.yml")["jobs"]["tests"]
+    (step,) = (one for one in tests["steps"] if one.get("name") == "Tests")
+
+    assert tests["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
+    assert step["env"]["FUNCTIONS_HOST"] == "func start"
+
+
+def test_the_pipeline_provisions_and_deploys_with_no_secret_but_the_callers_own() -> None:
+    text = (ROOT / ".github/workflows/azure-dev.yml").read_text("utf-8")
+    runs = [
+        step["run"]
+        for step in workflow("azure-dev.yml")["jobs"]["deploy"]["steps"]
+        if "run" in step
+    ]
+
+    assert re.findall(r"secrets\.(\w+)", text) == ["AZURE_CHAT_API_KEY"]
+    assert "--federated-credential-provider github" in runs[0]
+    assert runs[1:] == ["azd provision --no-prompt", "azd deploy --no-prompt"]
+
+
+def test_a_variable_of_the_repository_names_the_environment_that_protects_the_deployment() -> None:
+    job = workflow("azure-dev.yml")["jobs"]["deploy"]
+    page = (ROOT / "docs" / "deploy.md").read_text("utf-8")
+
+    # The text alone, with no default: GitHub takes an empty name for no environment.
+    assert job.get("environment") == "${{ vars.AZURE_DEPLOY_ENVIRONMENT }}"
+    assert "gh variable set AZURE_DEPLOY_ENVIRONMENT" in page
+    assert '"subject": "repo:OWNER/REPO:environment:NAME"' in page
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*sorted((ROOT / ".vscode").glob("*.json")), ROOT / ".devcontainer" / "devcontainer.json"],
+    ids=lambda path: str(path.name),
+)
+def test_what_editors_read_is_plain_json(path: Path) -> None:
+    assert json.loads(path.read_text("utf-8"))
+
+
+def test_the_devcontainer_has_these_keys_and_makes_what_make_run_needs() -> None:
+    made = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf-8"))
+    version = (ROOT / ".python-version").read_text("utf-8").strip()
+
+    assert made.keys() == {
+        "name",
+        "image",
+        "features",
+        "forwardPorts",
+        "portsAttributes",
+        "postCreateCommand",
+        "customizations",
+        "hostRequirements",
+    }
+    assert f"python:{version}-" in made["image"]
+    assert made["postCreateCommand"] == "make .venv/.run"
+    assert made["forwardPorts"] == [7071]
+
+
+def test_an_editor_recommends_what_the_devcontainer_installs() -> None:
+    made = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf-8"))
+    recommended = json.loads((ROOT / ".vscode" / "extensions.json").read_text("utf-8"))
+
+    assert recommended["recommendations"] == made["customizations"]["vscode"]["extensions"]
+
+
+def test_dependabot_looks_wherever_something_is_pinned() -> None:
+    made = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text("utf-8"))
+    watched = {
+        (update["package-ecosystem"], folder)
+        for update in made["updates"]
+        for folder in update.get("directories", [update.get("directory")])
+    }
+
+    assert watched == {
+        ("pip", "/"),
+        ("pip", "/scripts"),
+        ("npm", "/tests/clients"),
+        ("npm", "/.ci/tools"),
+        ("github-actions", "/"),
+        ("devcontainers", "/"),
+    }
+    assert all("cooldown" in update for update in made["updates"])
+
+
+# A host like `func`: what it was told, a worker of its own that serves, and an end by Ctrl+C.
+FUNC = """#!{python}
+import os, signal, subprocess, sys, time
+def tell(*words):
+    with open("{told}", "a") as told:
+        print(*words, file=told)
+def stop(*_):
+    tell("stopped")
+    {stop}
+signal.signal(signal.SIGINT, stop)
+tell(os.getcwd(), *sys.argv[1:])
+worker = subprocess.Popen([sys.executable, "dev_server.py", *sys.argv[2:]])
+while True:
+    time.sleep(1)
+"""
+ENDS = {
+    "ends its worker and itself": "worker.terminate(); worker.wait(); sys.exit(0)",
+    "leaves its worker behind": "os._exit(1)",
+}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has another Ctrl+C")
+@pytest.mark.parametrize("kind", ENDS)
+def test_the_tests_start_and_end_a_host_like_func(kind: str, tmp_path: Path) -> None:
+    func, told = tmp_path / "func", tmp_path / "told"
+    func.write_text(FUNC.format(python=sys.executable, told=told, stop=ENDS[kind]))
+    func.chmod(func.stat().st_mode | stat.S_IXUSR)
+    line = command("functions", {"FUNCTIONS_HOST": "func start"})
+    settings = {"CHAT_MODEL": "demo", "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    with serving("functions", tmp_path, settings, line=line) as server, server.client() as client:
+        health = client.get("/health")
+    port = server.url.rpartition(":")[2]
+
+    assert health.status_code == 200
+    assert told.read_text().splitlines() == [f"{app_copy()} start --port {port}", "stopped"]
+    with pytest.raises(httpx.ConnectError), server.client() as client:
+        client.get("/health")

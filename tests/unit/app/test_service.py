@@ -1,0 +1,617 @@
+"""Everything that can go wrong with one request, times where it goes wrong and how it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shared.app.service import ROUTES, Service
+from shared.bootstrap.build import build
+from shared.chat import errors
+from shared.chat.events import Delta, Done, Usage
+from shared.http.call import Limits
+from shared.models.base import Prompt
+from shared.models.router import Provider, Router
+from shared.settings import Settings
+from tests.support.calls import JSON, QUESTION, Got, ask, call, read
+from tests.support.fakes import PLUS, FakeModel, FakeRetriever, Played, engine
+
+WITH_HISTORY = {"messages": [*QUESTION["messages"], *QUESTION["messages"]]}
+WAYS = [
+    pytest.param("/chat", {}, id="001"),
+    pytest.param("/chat/stream", {}, id="001 streaming"),
+    pytest.param("/chat", {"session_state": 1}, id="000"),
+    pytest.param("/chat/stream", {"session_state": 1}, id="000 streaming"),
+    pytest.param("/chat", {"stream": False}, id="004"),
+    pytest.param("/chat", {"stream": True}, id="004 streaming"),
+    pytest.param("/ask", {}, id="ask"),
+    pytest.param("/ask", {"stream": True}, id="ask streaming"),
+]
+PLACES = [
+    pytest.param(where, *way.values, id=f"{way.id}: {where}")
+    for where in ("search", "rewrite", "model")
+    for way in WAYS
+    if where != "rewrite" or way.values[0] != "/ask"  # which has no history to rewrite with
+]
+FAILURES: list[tuple[Exception, int, str | None, str]] = [
+    (errors.ContentFiltered(), 400, None, errors.FLAGGED),
+    (errors.TooLong(), 400, None, errors.TooLong.default),
+    (errors.Unauthorized(), 401, None, errors.Unauthorized.default),
+    (errors.TooManyRequests(), 429, "1", errors.TooManyRequests.default),
+    (errors.TooManyRequests(retry_after=6.2), 429, "7", errors.TooManyRequests.default),
+    (errors.TooManyRequests(retry_after=-3), 429, "1", errors.TooManyRequests.default),
+    (errors.Unavailable(), 503, "1", errors.Unavailable.default),
+    (errors.Misconfigured(), 503, None, errors.Misconfigured.default),
+    (errors.DeadlineExceeded(), 504, None, errors.DeadlineExceeded.default),
+    (RuntimeError("a secret of the inside"), 500, None, errors.UNEXPECTED),
+    (KeyError("a secret of the inside"), 500, None, errors.UNEXPECTED),
+]
+
+
+def streams(route: str, keys: dict[str, Any]) -> bool:
+    return route == "/chat/stream" or bool(keys.get("stream"))
+
+
+@pytest.mark.parametrize(("failure", "status", "retry_after", "sentence"), FAILURES, ids=repr)
+@pytest.mark.parametrize(("where", "route", "keys"), PLACES)
+def test_a_failure_before_the_answer_has_its_real_status(
+    where: str,
+    route: str,
+    keys: dict[str, Any],
+    failure: Exception,
+    status: int,
+    retry_after: str | None,
+    sentence: str,
+) -> None:
+    # A model that fails a rewrite alone costs no answer.
+    model = FakeModel([failure] if where != "search" else (), query=failure)
+    search = FakeRetriever(error=failure if where == "search" else None)
+    asked = (WITH_HISTORY if where == "rewrite" else QUESTION) | keys
+    got = ask(call(route, asked), Service(engine(model, search)))
+
+    assert (got.status, got.media_type, got.json) == (
+        status,
+        "application/json",
+        {"error": sentence},
+    )
+    assert got.headers.get("Retry-After") == retry_after
+    assert got.headers["x-request-id"] == "call-1"
+    assert model.open_streams == 0
+
+
+@pytest.mark.parametrize(("failure", "status", "retry_after", "sentence"), FAILURES, ids=repr)
+@pytest.mark.parametrize(("route", "keys"), WAYS)
+def test_a_failure_in_mid_answer_is_the_last_line_of_a_stream_and_a_status_without_one(
+    route: str,
+    keys: dict[str, Any],
+    failure: Exception,
+    status: int,
+    retry_after: str | None,
+    sentence: str,
+) -> None:
+    model = FakeModel([Delta("Some "), failure])
+    got = ask(call(route, QUESTION | keys), Service(engine(model)))
+
+    assert model.open_streams == 0
+    if streams(route, keys):
+        assert got.status == 200
+        assert len(got.lines) == 3
+        assert got.lines[-1] == {"error": sentence}
+    else:
+        assert (got.status, got.json) == (status, {"error": sentence})
+        assert got.headers.get("Retry-After") == retry_after
+
+
+SCRIPTS: list[tuple[Sequence[Played], str, int]] = [
+    ((Delta("x"), Done("content_filter")), errors.FLAGGED, 400),
+    ((Delta("x"),), "The model's answer broke off. Ask again.", 503),
+    ((), "The model's answer broke off. Ask again.", 503),
+]
+
+
+@pytest.mark.parametrize(("script", "sentence", "status"), SCRIPTS)
+@pytest.mark.parametrize(("route", "keys"), WAYS)
+def test_an_answer_that_the_model_does_not_end_rightly_is_a_failure(
+    route: str, keys: dict[str, Any], script: Sequence[Played], sentence: str, status: int
+) -> None:
+    got = ask(call(route, QUESTION | keys), Service(engine(FakeModel(script))))
+
+    assert got.status == (200 if streams(route, keys) else status)
+    assert (got.lines[-1] if streams(route, keys) else got.json) == {"error": sentence}
+
+
+def test_length_is_how_an_answer_may_end() -> None:
+    service = Service(engine(FakeModel((Delta("x"), Done("length")))))
+
+    assert ask(call("/chat"), service).json["context"]["finish_reason"] == "length"
+    assert ask(call("/ask"), service).json["choices"][0]["finish_reason"] == "length"
+    assert ask(call("/chat/stream"), service).lines[-1]["context"] == {"finish_reason": "length"}
+
+
+def test_what_only_some_models_say_is_passed_on_in_the_oldest_envelope() -> None:
+    done = Done("stop", None, Usage(1, 2), "gpt-x", "fp_1", {"hate": {}}, [{"prompt_index": 0}])
+    service = Service(engine(FakeModel((Delta("x"), done))))
+    whole = ask(call("/ask"), service).json
+    last = ask(call("/ask", {**QUESTION, "stream": True}), service).lines[-1]
+
+    for envelope in (whole, last):
+        assert envelope["system_fingerprint"] == "fp_1"
+        assert envelope["prompt_filter_results"] == [{"prompt_index": 0}]
+        assert envelope["choices"][0]["content_filter_results"] == {"hate": {}}
+        assert envelope["model"] == "gpt-x"
+        assert envelope["usage"]["total_tokens"] == 3
+
+
+def test_the_model_is_asked_once_and_nothing_is_rewritten_without_history() -> None:
+    model, search = FakeModel(), FakeRetriever()
+    ask(call("/chat"), Service(engine(model, search)))
+
+    assert [prompt.task for prompt in model.told] == ["answer"]
+    assert [query for _, query, _ in search.told] == ["What is in Plus?"]
+
+
+@pytest.mark.parametrize("bad", ["", "0", "  ", '"0"', "x" * 1001])
+def test_a_rewrite_that_cannot_be_used_leaves_the_question_as_it_is(bad: str) -> None:
+    search = FakeRetriever()
+    ask(call("/chat", WITH_HISTORY), Service(engine(FakeModel(query=bad), search)))
+
+    assert [query for _, query, _ in search.told] == ["What is in Plus?"]
+
+
+class Rewriting(FakeModel):
+    """A rewrite plays a script too."""
+
+    def __init__(self, script: Sequence[Played]) -> None:
+        super().__init__()
+        self.rewrite = script
+
+    def open(self, prompt: Prompt) -> Any:
+        script = self.rewrite if prompt.task == "rewrite" else self.script
+        return FakeModel(script).open(replace(prompt, task="answer"))
+
+
+def without_rewrite(why: str) -> str:
+    return f"The question was searched for as it was asked: the model could not rewrite it ({why})."
+
+
+def notes(got: Got) -> list[str]:
+    """What was used instead, as the first line of a stream or a whole answer tells."""
+    told = got.json if got.media_type == "application/json" else got.lines[0]
+    context = told["context"] if "context" in told else told["choices"][0]["context"]
+    return [note for step in context["thoughts"][4:] for note in step["description"]]
+
+
+@pytest.mark.parametrize(
+    "failure", [it for it, *_ in FAILURES if isinstance(it, errors.ChatError)], ids=repr
+)
+@pytest.mark.parametrize(("route", "keys"), WAYS[:6])
+def test_a_rewrite_that_fails_costs_no_answer(
+    route: str, keys: dict[str, Any], failure: Exception
+) -> None:
+    model, search = FakeModel(query=failure), FakeRetriever()
+    got = ask(call(route, WITH_HISTORY | keys), Service(engine(model, search)))
+    bare = ask(call(route, WITH_HISTORY | keys), Service(engine(FakeModel(query="0"))))
+
+    assert got.status == 200
+    assert [query for _, query, _ in search.told] == ["What is in Plus?"]
+    assert notes(got) == [without_rewrite(type(failure).__name__)]
+    assert notes(bare) == []
+    if streams(route, keys):
+        assert undated(got.lines[1:]) == undated(bare.lines[1:])
+    else:
+        assert message(got) == message(bare)
+    assert [prompt.task for prompt in model.told] == ["rewrite", "answer"]
+
+
+def undated(lines: list[Any]) -> list[Any]:
+    """Lines without `created`: two answers may begin in different seconds."""
+    return [{key: value for key, value in line.items() if key != "created"} for line in lines]
+
+
+def message(got: Got) -> Any:
+    told = got.json
+    return told.get("message") or told["choices"][0]["message"]
+
+
+def test_a_rewrite_that_the_filter_or_a_break_stopped_costs_no_answer() -> None:
+    flagged = Service(engine(Rewriting([Delta("half"), Done("content_filter")])))
+    broken = Service(engine(Rewriting([Delta("half")])))
+
+    assert notes(ask(call("/chat", WITH_HISTORY), flagged)) == [without_rewrite("ContentFiltered")]
+    assert notes(ask(call("/chat", WITH_HISTORY), broken)) == [without_rewrite("Unavailable")]
+
+
+def test_a_rewrite_that_does_not_end_leaves_time_for_the_answer() -> None:
+    model, search = FakeModel(query=asyncio.Event()), FakeRetriever()
+    rag = replace(engine(model, search), rewrite_seconds=0.05)
+    got = ask(call("/chat", WITH_HISTORY), Service(rag))
+
+    assert got.status == 200
+    assert [query for _, query, _ in search.told] == ["What is in Plus?"]
+    assert notes(got) == [without_rewrite("DeadlineExceeded")]
+    assert model.open_streams == 0
+
+
+def test_a_local_model_that_does_not_rewrite_in_time_is_not_asked_for_the_answer() -> None:
+    local, remote = FakeModel([asyncio.Event()], query=asyncio.Event()), FakeModel()
+    providers = [
+        Provider("local", "local", lambda _: local, ("m",)),
+        Provider("remote", "remote", lambda _: remote, ("m",)),
+    ]
+    rag = replace(engine(), models=Router(providers, seconds=60), rewrite_seconds=0.05)
+    got = ask(call("/chat", WITH_HISTORY), Service(rag))
+
+    assert got.status == 200
+    assert [prompt.task for prompt in local.told] == ["rewrite"]
+    assert [prompt.task for prompt in remote.told] == ["answer"]
+    assert notes(got) == [
+        "remote was asked instead of local (DeadlineExceeded).",
+        without_rewrite("DeadlineExceeded"),
+    ]
+
+
+def test_a_rewrite_has_a_quarter_of_the_time_for_an_answer() -> None:
+    service = build(Settings(INDEX_FILE="samples", ANSWER_TIMEOUT_SECONDS=60))
+
+    assert service.engine is not None
+    assert service.engine.rewrite_seconds == 15
+
+
+def test_why_a_rewrite_failed_stands_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    failure = errors.Unavailable("words", cause="m: connection refused: http://localhost:11434")
+    ask(call("/chat", WITH_HISTORY), Service(engine(FakeModel(query=failure))))
+
+    assert f"request id=call-1 rewrite Unavailable: {failure.cause}\n" in caplog.text
+
+
+def test_a_question_that_is_too_long_is_refused_before_a_rewrite() -> None:
+    model = FakeModel(max_prompt_tokens=3)
+    got = ask(call("/chat", WITH_HISTORY), Service(engine(model)))
+
+    assert got.status == 400
+    assert "The question is too long for the model, which takes 3 tokens" in got.json["error"]
+    assert model.told == []
+
+
+def test_a_rewrite_that_was_cut_leaves_the_question_as_it_is() -> None:
+    search = FakeRetriever()
+    model = Rewriting([Delta("half"), Done("length")])
+    ask(call("/chat", WITH_HISTORY), Service(engine(model, search)))
+
+    assert [query for _, query, _ in search.told] == ["What is in Plus?"]
+
+
+def test_rewrite_and_answer_both_see_the_history() -> None:
+    model = FakeModel()
+    ask(call("/chat", WITH_HISTORY), Service(engine(model)))
+
+    assert [prompt.task for prompt in model.told] == ["rewrite", "answer"]
+    assert all(prompt.messages[1].content == "What is in Plus?" for prompt in model.told)
+
+
+def overriding(**overrides: Any) -> dict[str, Any]:
+    return {**QUESTION, "context": {"overrides": overrides}}
+
+
+def told(asked: dict[str, Any], client_prompts: bool = False) -> tuple[Prompt, Got]:
+    model = FakeModel()
+    got = ask(call("/chat", asked), Service(engine(model, client_prompts=client_prompts)))
+    return model.told[-1], got
+
+
+def test_overrides_reach_search_and_model_and_zero_is_a_value() -> None:
+    search = FakeRetriever()
+    ask(call("/chat", overriding(top=7, include_category="x")), Service(engine(None, search)))
+    _, _, overrides = search.told[0]
+
+    assert (overrides.top, overrides.include_category) == (7, "x")
+    assert told(overriding(temperature=0, seed=0))[0].temperature == 0
+    assert told(overriding(temperature=0, seed=0))[0].seed == 0
+    assert told(QUESTION)[0].temperature == 0.3
+
+
+def test_a_prompt_template_acts_only_where_it_is_allowed_and_a_thought_says_so() -> None:
+    replaced, _ = told(overriding(prompt_template="Be a pirate."), client_prompts=True)
+    appended, _ = told(overriding(prompt_template=">>>Be a pirate."), client_prompts=True)
+    refused, got = told(overriding(prompt_template="Be a pirate."))
+    note = got.json["context"]["thoughts"][4]
+
+    assert replaced.messages[0].content == "Be a pirate."
+    assert appended.messages[0].content == "Answer.\nBe a pirate."
+    assert refused.messages[0].content == "Answer."
+    assert note["title"] == "What was used instead"
+    assert "prompt_template was left out" in note["description"][0]
+
+
+def test_a_system_message_is_added_to_the_instructions_where_it_is_allowed() -> None:
+    messages = [{"role": "system", "content": "Be brief."}, *QUESTION["messages"]]
+    prompt, got = told({"messages": messages}, client_prompts=True)
+
+    assert got.status == 200
+    assert prompt.messages[0].content == "Answer.\nBe brief."
+    assert [message.role for message in prompt.messages] == ["system", "user"]
+
+
+def test_captions_stand_for_the_content() -> None:
+
+    search = FakeRetriever([replace(PLUS, captions=("dental care", "crowns"))])
+    got = ask(call("/chat", overriding(semantic_captions=True)), Service(engine(None, search)))
+    line = "plans/plus.pdf#page=2: dental care . crowns"
+
+    assert got.json["context"]["data_points"]["text"] == [line]
+    assert line in got.json["context"]["thoughts"][3]["description"][1]
+
+
+def test_an_empty_system_message_is_no_prompt() -> None:
+    for content in ("", None, "  "):
+        messages = [{"role": "system", "content": content}, *QUESTION["messages"]]
+
+        assert told({"messages": messages})[1].status == 200
+
+
+def test_a_character_that_the_model_cut_in_two_does_not_break_the_answer() -> None:
+    service = Service(engine(FakeModel((Delta("a \ud83d"), Delta("\ude00"), Done()))))
+
+    assert len(ask(call("/chat/stream"), service).lines) == 4
+    assert ask(call("/chat"), service).status == 200
+
+
+def test_answers_are_kept_by_no_cache() -> None:
+    assert ask(call("/chat")).headers["Cache-Control"] == "no-store"
+    assert ask(call("/chat/stream")).headers["Cache-Control"] == "no-store"
+
+
+def test_a_time_limit_that_is_not_ours_is_not_told_as_ours() -> None:
+    got = ask(call("/chat"), Service(engine(FakeModel([Delta("x"), TimeoutError("inside")]))))
+
+    assert (got.status, got.json) == (500, {"error": errors.UNEXPECTED})
+
+
+def test_a_source_cited_by_two_passages_is_listed_once() -> None:
+    got = ask(call("/chat"), Service(engine(None, FakeRetriever([PLUS, PLUS]))))
+
+    assert got.json["context"]["data_points"]["citations"] == ["plans/plus.pdf#page=2"]
+    assert len(got.json["context"]["data_points"]["text"]) == 2
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        route
+        for route, (allow, _) in ROUTES.items()
+        if allow == "POST" and route.startswith(("/chat", "/ask"))
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "HEAD"])
+def test_a_wrong_method_is_a_405_that_shows_the_right_call(route: str, method: str) -> None:
+
+    got = ask(replace(call(route), method=method))
+
+    assert (got.status, got.headers["Allow"]) == (405, "POST")
+    assert got.data == b"" if method == "HEAD" else f"Send POST {route} with" in got.json["error"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        ("application/json", 200),
+        ("Application/JSON; charset=UTF-8", 200),
+        ("application/json; charset=latin-1", 415),
+        ("text/plain", 415),
+        ("application/jsonl", 415),
+        ("", 415),
+        ("nonsense", 415),
+    ],
+)
+def test_only_json_and_forms_are_read(kind: str, status: int) -> None:
+    got = ask(call("/chat", headers={"content-type": kind}))
+
+    assert got.status == status
+    assert "error" in got.json or status == 200
+
+
+def test_a_body_may_be_compressed() -> None:
+    zipped = gzip.compress(json.dumps(QUESTION).encode())
+    got = ask(call("/chat", zipped, {**JSON, "content-encoding": "gzip"}))
+
+    assert got.json["message"]["content"] == "Dental care [plans/plus.pdf#page=2]."
+
+
+def test_a_body_encoded_otherwise_is_a_415() -> None:
+    assert ask(call("/chat", headers={**JSON, "content-encoding": "br"})).status == 415
+
+
+def test_a_body_over_its_limit_is_refused_while_it_is_read() -> None:
+    served: list[int] = []
+
+    async def endless() -> Any:
+        while True:
+            served.append(1)
+            yield b" " * 1000
+
+    service = Service(engine(), limits=Limits(json=4500))
+    got = ask(replace(call("/chat"), body=endless()), service)
+
+    assert (got.status, len(served)) == (413, 5)
+    assert got.json == {"error": "The request is larger than 4500 bytes, the limit here."}
+
+
+def test_a_body_that_does_not_arrive_is_a_504() -> None:
+    async def stalled() -> Any:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    service = Service(engine(), limits=Limits(seconds=0.05))
+
+    assert ask(replace(call("/chat"), body=stalled()), service).status == 504
+
+
+@pytest.mark.parametrize(("route", "keys"), WAYS)
+def test_our_own_time_limit_ends_an_answer_wherever_it_hangs(
+    route: str, keys: dict[str, Any]
+) -> None:
+    model = FakeModel([asyncio.Event()])
+    service = Service(engine(model), limits=Limits(seconds=1))
+    got = ask(call(route, QUESTION | keys), service)
+    said = {"error": errors.DeadlineExceeded.default}
+
+    assert model.open_streams == 0
+    if streams(route, keys):  # the model has accepted: the context is out
+        assert (got.status, len(got.lines), got.lines[-1]) == (200, 2, said)
+    else:
+        assert (got.status, got.json) == (504, said)
+
+
+def leaves(after: Callable[[], bool]) -> Callable[[], Awaitable[bool]]:
+    async def gone() -> bool:
+        return after()
+
+    return gone
+
+
+@pytest.mark.parametrize(("route", "keys"), WAYS)
+def test_a_client_that_leaves_before_the_response_ends_the_work(
+    route: str, keys: dict[str, Any]
+) -> None:
+    class Slow(FakeModel):
+        def open(self, prompt: Prompt) -> Any:
+            return held(self, prompt)
+
+    entered = []
+
+    @asynccontextmanager
+    async def held(model: FakeModel, prompt: Prompt) -> Any:
+        model.open_streams += 1
+        entered.append(prompt)
+        try:
+            await asyncio.Event().wait()
+            yield
+        finally:
+            model.open_streams -= 1
+
+    model = Slow()
+    asked = call(route, QUESTION | keys, gone=leaves(lambda: True))
+    got = ask(asked, Service(engine(model)))
+
+    assert (got.status, got.data, len(entered), model.open_streams) == (499, b"", 1, 0)
+
+
+def test_a_client_that_leaves_a_whole_answer_ends_the_work() -> None:
+    model = FakeModel([Delta("x"), asyncio.Event()])
+    asked = call("/chat", gone=leaves(lambda: model.open_streams == 1))
+
+    assert ask(asked, Service(engine(model))).status == 499
+    assert model.open_streams == 0
+
+
+@pytest.mark.parametrize("lines", [0, 1, 2])
+def test_a_stream_that_is_closed_early_closes_the_model_s(lines: int) -> None:
+    model = FakeModel([Delta("x"), Delta("y"), asyncio.Event()])
+
+    async def go() -> tuple[int, int]:
+        reply = await Service(engine(model)).reply(call("/chat/stream"))
+        assert reply.rest is not None
+        for _ in range(lines):
+            await anext(reply.rest)
+        before = model.open_streams
+        await reply.rest.aclose()
+        return before, model.open_streams
+
+    assert asyncio.run(go()) == (1, 0)
+
+
+def test_a_stream_that_is_cancelled_while_it_waits_closes_the_model_s() -> None:
+    model = FakeModel([asyncio.Event()])
+
+    async def go() -> tuple[int, int]:
+        reply = await Service(engine(model)).reply(call("/chat/stream"))
+        reading = asyncio.create_task(read(reply))
+        await asyncio.sleep(0.01)
+        before = model.open_streams
+        reading.cancel()
+        await asyncio.wait({reading})
+        return before, model.open_streams
+
+    assert asyncio.run(go()) == (1, 0)
+
+
+def test_the_first_line_goes_out_before_the_model_s_first_token() -> None:
+    async def go() -> bytes:
+        reply = await Service(engine(FakeModel([asyncio.Event()]))).reply(call("/chat/stream"))
+        assert reply.rest is not None
+        await reply.rest.aclose()
+        return reply.body
+
+    assert b'"data_points"' in asyncio.run(go())
+
+
+def test_wrong_settings_answer_every_route_and_health_names_them() -> None:
+    service = Service(problems=("TOP must be 1 or more",))
+
+    for route in ("/chat", "/chat/stream", "/ask"):
+        got = ask(call(route), service)
+        assert (got.status, got.json) == (503, {"error": errors.Misconfigured.default})
+
+    health = ask(replace(call("/health"), method="GET"), service)
+    assert (health.status, health.json["settings"]) == (503, ["TOP must be 1 or more"])
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO, "chat")
+    return caplog
+
+
+@pytest.mark.parametrize(("route", "keys"), WAYS)
+def test_a_request_is_one_line_in_the_log_without_its_words(
+    route: str, keys: dict[str, Any], log: pytest.LogCaptureFixture
+) -> None:
+    ask(call(route, QUESTION | keys))
+
+    assert len(log.messages) == 1
+    assert "id=call-1" in log.text
+    assert "hits=2 tokens=49 outcome=ok" in log.text
+    assert "Plus" not in log.text
+
+
+@pytest.mark.parametrize(("route", "keys"), WAYS)
+def test_a_failure_is_logged_once_with_its_id_and_its_stack(
+    route: str, keys: dict[str, Any], log: pytest.LogCaptureFixture
+) -> None:
+    service = Service(engine(FakeModel([Delta("x"), RuntimeError("inside")])))
+    ask(call(route, QUESTION | keys), service)
+    bug, line = log.records
+
+    assert bug.getMessage().startswith("request id=call-1 failed: RuntimeError\n")
+    assert "fakes.py" in bug.getMessage()
+    assert "inside" not in log.text  # its message may hold what was asked
+    assert line.getMessage().endswith("outcome=ChatError")
+
+
+def test_what_is_behind_a_failure_is_logged_and_not_told(log: pytest.LogCaptureFixture) -> None:
+    failure = errors.Misconfigured(cause="the role is missing")
+    got = ask(call("/chat"), Service(engine(FakeModel([failure]))))
+    cause, line = log.records
+
+    assert got.json == {"error": errors.Misconfigured.default}
+    assert cause.getMessage() == "request id=call-1 Misconfigured: the role is missing"
+    assert (cause.levelname, line.levelname) == ("WARNING", "WARNING")
+
+
+def test_a_stream_that_its_client_leaves_is_logged_as_such(log: pytest.LogCaptureFixture) -> None:
+    async def go() -> None:
+        reply = await Service(engine()).reply(call("/chat/stream"))
+        assert reply.rest is not None
+        await reply.rest.aclose()
+
+    asyncio.run(go())
+
+    assert [message[-19:] for message in log.messages] == ["outcome=client gone"]

@@ -1,0 +1,139 @@
+"""Every override acts on the parts of a laptop, or a thought says what was used instead."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from shared.app.service import Service
+from shared.bootstrap.build import build
+from shared.chat.overrides import OURS, Overrides
+from shared.settings import Settings
+from tests.support.calls import ask, call
+
+ASKED = {
+    "messages": [
+        {
+            "role": "user",
+            "content": "How high is the deductible, and how many vacation days are there?",
+        }
+    ]
+}
+
+# What the embedded index and the demo model cannot do: each named by the thought.
+INSTEAD: dict[str, Any] = {
+    "temperature": 0,
+    "seed": 0,
+    "retrieval_mode": "hybrid",
+    "semantic_ranker": True,
+    "semantic_captions": True,
+    "vector_fields": ["embedding"],
+    "use_gpt4v": True,
+    "gpt4v_input": "images",
+    "minimum_reranker_score": 0.0,
+    "prompt_template": "Be a pirate.",
+}
+# What they do, or what is false and so asks for nothing.
+ACTING: dict[str, Any] = {
+    "top": 1,
+    "suggest_followup_questions": True,
+    "minimum_search_score": 0.0,
+    "include_category": "plans",
+    "exclude_category": "plans",
+    "use_oid_security_filter": False,
+    "use_groups_security_filter": False,
+    "hybrid_policy": "always_local",
+    "model": "demo",
+}
+NOTHING: dict[str, Any] = {
+    "retrieval_mode": "text",
+    "semantic_ranker": False,
+    "semantic_captions": False,
+    "use_gpt4v": False,
+    "gpt4v_input": "text",
+    "suggest_followup_questions": False,
+}
+
+
+@pytest.fixture(scope="module")
+def service() -> Service:
+    return build(Settings(INDEX_FILE="samples"))
+
+
+def context(service: Service, **overrides: Any) -> Any:
+    got = ask(call("/chat", {**ASKED, "context": {"overrides": overrides}}), service)
+    assert got.status == 200
+    return got.json["context"]
+
+
+def notes(told: Any) -> list[str]:
+    return [note for step in told["thoughts"][4:] for note in step["description"]]
+
+
+def test_every_override_is_in_one_of_the_two_tables() -> None:
+    assert INSTEAD.keys() | ACTING.keys() == Overrides.model_fields.keys() - set(OURS)
+    assert not INSTEAD.keys() & ACTING.keys()
+
+
+@pytest.mark.parametrize("name", INSTEAD)
+def test_what_cannot_be_done_here_is_named_by_a_thought(service: Service, name: str) -> None:
+    told = context(service, **{name: INSTEAD[name]})
+
+    assert [step["title"] for step in told["thoughts"][4:]] == ["What was used instead"]
+    assert [note.split()[0] for note in notes(told)] == [name]
+
+
+@pytest.mark.parametrize("overrides", [ACTING, NOTHING])
+def test_what_is_done_and_what_asks_for_nothing_needs_no_thought(
+    service: Service, overrides: dict[str, Any]
+) -> None:
+    assert notes(context(service, **overrides)) == []
+
+
+def test_an_unknown_vector_field_is_named_also_where_text_is_asked_for(service: Service) -> None:
+    usual = context(service, retrieval_mode="text", vector_fields=["embedding"])
+    unknown = context(service, retrieval_mode="text", vector_fields=["embedding", "foo"])
+
+    assert notes(usual) == []
+    assert notes(unknown) == ["vector_fields was left out: this index has no field foo."]
+
+
+def categories(told: Any) -> set[str]:
+    return {hit["category"] for hit in told["thoughts"][2]["description"]}
+
+
+def test_the_search_s_overrides_act(service: Service) -> None:
+    everything = context(service, top=50)["thoughts"][2]["description"]
+    best = everything[0]["score"]
+
+    assert len(context(service, top=1)["data_points"]["text"]) == 1
+    assert len(context(service)["data_points"]["text"]) == 3
+    assert categories(context(service, top=50, include_category="company")) == {"company"}
+    assert categories(context(service, top=50, exclude_category="plans")) == {"company"}
+    assert len(context(service, top=50, minimum_search_score=best)["data_points"]["text"]) == 1
+
+
+def test_follow_up_questions_come_when_they_are_asked_for(service: Service) -> None:
+    asked = context(service, suggest_followup_questions=True)["followup_questions"]
+
+    assert len(asked) == 3
+    assert all(question.endswith("?") for question in asked)
+    assert "followup_questions" not in context(service)
+
+
+def test_the_demo_model_says_that_it_cannot_see_an_image(service: Service) -> None:
+    png = b"\x89PNG\r\n\x1a\n"
+    document = json.dumps(ASKED).encode()
+    data = (
+        b'--b\r\nContent-Disposition: form-data; name="json"\r\n\r\n' + document + b"\r\n"
+        b'--b\r\nContent-Disposition: form-data; name="messages[0].files[0]"; filename="a.png"'
+        b"\r\nContent-Type: image/png\r\n\r\n" + png + b"\r\n--b--\r\n"
+    )
+    got = ask(
+        call("/chat", data, headers={"content-type": "multipart/form-data; boundary=b"}), service
+    )
+
+    assert got.status == 200
+    assert "cannot see" in notes(got.json["context"])[0]

@@ -1,0 +1,102 @@
+"""Who asks, and which filters hold: headers of the platform count only where its sign-in is on."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shared.app.service import Service
+from shared.http.auth import Access
+from tests.support.calls import JSON, QUESTION, ask, call
+from tests.support.fakes import STANDARD, FakeRetriever, engine
+
+CLAIMS = [
+    {"typ": "groups", "val": "g1"},
+    {"typ": "groups", "val": "g2"},
+    {"typ": "name", "val": "Anna"},
+]
+PRINCIPAL = base64.b64encode(json.dumps({"claims": CLAIMS}).encode()).decode()
+ANNA = {"x-ms-client-principal-id": "anna", "x-ms-client-principal": PRINCIPAL}
+ON, OFF, FREE = Access(sign_in=True), Access(), Access(sign_in=True, forced=False)
+
+
+def searched(access: Access, headers: dict[str, str], **overrides: Any) -> tuple[int, Any]:
+    search = FakeRetriever()
+    asked = {**QUESTION, "context": {"overrides": overrides}}
+    service = Service(engine(None, search), access)
+    got = ask(call("/chat", asked, headers=JSON | headers), service)
+    if got.status != 200:
+        return got.status, got.json["error"]
+    user, _, used = search.told[0]
+    return 200, (
+        user.oid,
+        user.groups,
+        bool(used.use_oid_security_filter),
+        bool(used.use_groups_security_filter),
+    )
+
+
+def test_sign_in_off_means_nobody_whatever_the_headers_say() -> None:
+    assert searched(OFF, ANNA) == (200, (None, (), False, False))
+    assert searched(OFF, {**ANNA, "authorization": "Bearer x"})[0] == 200
+
+
+def test_sign_in_on_filters_every_request_and_none_can_turn_it_off() -> None:
+    anna = (200, ("anna", ("g1", "g2"), True, True))
+
+    assert searched(ON, ANNA) == anna
+    off = {"use_oid_security_filter": False, "use_groups_security_filter": False}
+    assert searched(ON, ANNA, **off) == anna
+
+
+def test_a_setting_leaves_the_filters_to_the_request() -> None:
+    assert searched(FREE, ANNA) == (200, ("anna", ("g1", "g2"), False, False))
+    asked = searched(FREE, ANNA, use_groups_security_filter=True)
+    assert asked == (200, ("anna", ("g1", "g2"), False, True))
+
+
+def test_nobody_signed_in_sees_what_is_public_and_may_ask_for_no_filter() -> None:
+    assert searched(ON, {}) == (200, (None, (), False, False))
+    assert searched(ON, {}, use_oid_security_filter=True)[0] == 401
+    assert searched(FREE, {}, use_groups_security_filter=True)[0] == 401
+
+
+def test_a_filter_without_sign_in_is_a_400_that_names_it() -> None:
+    status, said = searched(OFF, ANNA, use_groups_security_filter=True)
+
+    assert status == 400
+    assert said.startswith("context.overrides.use_groups_security_filter: needs sign-in")
+
+
+@pytest.mark.parametrize("claim", ["hasgroups", "_claim_names"])
+def test_a_user_with_too_many_groups_for_a_token_has_none_and_the_log_says_so(
+    claim: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    claims = {"claims": [{"typ": claim, "val": "true"}]}
+    principal = base64.b64encode(json.dumps(claims).encode()).decode()
+    headers = {**ANNA, "x-ms-client-principal": principal}
+
+    assert searched(ON, headers) == (200, ("anna", (), True, True))
+    assert "more groups than a token holds" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "principal", ["", "%%%", "bm9uc2Vuc2U=", "e30=", "eyJjbGFpbXMiOm51bGx9", "W10=", "MQ=="]
+)
+def test_a_principal_that_cannot_be_read_has_no_groups(principal: str) -> None:
+    headers = {**ANNA, "x-ms-client-principal": principal}
+
+    assert searched(ON, headers) == (200, ("anna", (), True, True))
+
+
+def test_results_show_no_ids_but_the_caller_s_own() -> None:
+    passage = replace(STANDARD, oids=("anna", "bert"), groups=("g2", "g9"))
+    service = Service(engine(None, FakeRetriever([passage])), ON)
+    got = ask(call("/chat", headers=JSON | ANNA), service)
+    hit = got.json["context"]["thoughts"][2]["description"][0]
+
+    assert (hit["oids"], hit["groups"]) == (["anna"], ["g2"])

@@ -1,0 +1,84 @@
+"""Headers that are parsed have a length limit: they are ignored beyond it, or a 4xx."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from shared.app.service import Service
+from shared.chat.events import Source
+from shared.files.folder import Folder
+from shared.http.auth import MAX_PRINCIPAL, Access
+from shared.http.call import MAX_HEADER, without_long_headers
+from tests.support.calls import JSON, Got, ask, call
+from tests.support.fakes import FakeRetriever, engine
+
+PADDING = " " * MAX_HEADER
+
+
+def chat(route: str, headers: Mapping[str, str], service: Service | None = None) -> Got:
+    return ask(call(route, headers=JSON | dict(headers)), service)
+
+
+def test_a_content_type_that_is_too_long_is_a_415() -> None:
+    got = chat("/chat", {"content-type": 'application/json; a="' + ";" * MAX_HEADER})
+
+    assert got.status == 415
+    assert got.json == {"error": "The Content-Type has more than 2000 characters."}
+
+
+def test_an_accept_that_is_too_long_is_ignored() -> None:
+    short = chat("/chat/stream", {"accept": "application/x-ndjson"})
+    long = chat("/chat/stream", {"accept": f"application/x-ndjson,{PADDING}"})
+
+    assert (short.media_type, long.media_type) == ("application/x-ndjson", "application/jsonl")
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> Service:
+    """A service with one file of five bytes."""
+    (tmp_path / "a.txt").write_text("abcde")
+    source = FakeRetriever([Source("1", "abcde", "a.txt", "a.txt")])
+    return Service(engine(retriever=source), files=Folder(tmp_path))
+
+
+def opened(service: Service, **headers: str) -> Got:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return ask(call("/content/{path}", b"", named, method="GET", path="a.txt"), service)
+
+
+def test_a_condition_that_is_too_long_is_ignored(documents: Service) -> None:
+    etag = opened(documents).headers["ETag"]
+
+    assert opened(documents, if_none_match=etag).status == 304
+    assert opened(documents, if_none_match=f"{etag}, {PADDING}").status == 200
+    assert opened(documents, range="bytes=1-2").data == b"bc"
+    assert opened(documents, range=f"bytes=1-2{PADDING}").data == b"abcde"
+
+
+def test_a_part_is_not_sent_without_the_condition_that_it_had(documents: Service) -> None:
+    stale = opened(documents, range="bytes=1-2", if_range='"stale"')
+    long = opened(documents, range="bytes=1-2", if_range=f'"stale{PADDING}"')
+
+    assert (stale.status, long.status) == (200, 200)
+
+
+@pytest.mark.parametrize("name", ["traceparent", "tracestate"])
+def test_a_trace_context_that_is_too_long_never_reaches_its_parser(name: str) -> None:
+    kept = without_long_headers({name: "x" * MAX_HEADER, "x-other": "x" * 9000})
+    dropped = without_long_headers({name: "x" * (MAX_HEADER + 1), "x-other": "x" * 9000})
+
+    assert set(kept) == {name, "x-other"}
+    assert set(dropped) == {"x-other"}
+
+
+@pytest.mark.parametrize("route", ["/chat", "/ask", "/v1/chat/completions"])
+def test_a_principal_that_is_too_long_is_a_400_and_not_a_user_without_groups(route: str) -> None:
+    service = Service(engine(), Access(sign_in=True))
+    headers = {"x-ms-client-principal-id": "anna"}
+    got = chat(route, {**headers, "x-ms-client-principal": "e" * (MAX_PRINCIPAL + 1)}, service)
+
+    assert got.status == 400
+    assert b"X-MS-CLIENT-PRINCIPAL has more than 32768 characters." in got.data

@@ -1,0 +1,280 @@
+"""Do the documents become passages that are whole, small enough and cited by the right name?"""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from pypdf import PdfReader
+
+from shared.ingest.document import Page
+from shared.ingest.readers.file_reader import read
+from shared.ingest.samples import DATA, documents, file_passages, main, remake
+from shared.ingest.splitting.boundaries import pieces
+from shared.ingest.splitting.passages import LIMIT, Passage, passages, split
+from shared.text.tokens import count_tokens
+from tests.support.servers import ROOT
+
+DOCUMENTS = DATA / "documents"
+FILES = tuple(path.relative_to(DOCUMENTS).as_posix() for path in documents(DOCUMENTS))
+PDF = "plans/northwind_health_plus.pdf"
+
+ROWS = "".join(f"| Benefit {number} | ${number} copay | not covered |\n" for number in range(60))
+TABLE = "| Benefit | Plus | Standard |\n|---|:-:|---|\n" + ROWS
+LONG = "word " * 400
+
+TEXTS = {
+    "a long table": f"# Plans\n\nWhat they cost.\n\n{TABLE}\nAfter the table.\n",
+    "a long paragraph": f"# Plans\n\n## Costs\n\n{LONG}",
+    "an endless word": "# Word\n\n" + "abcdefghij" * 400,
+    "an endless heading": f"# Title\n\n## {LONG}\n\nUnder it.\n\n### Deeper\n\nText.",
+    "headings with nothing under them": "# Title\n\n## Empty\n\n## Full\n\nText.\n\n# Last",
+    "the same heading twice": "# Title\n\n## Part\n\n## Part\n\nText.",
+    "a heading that begins like the next": "# Time\n\n# Time off\n\nText.",
+    "code that looks like a heading": "# Title\n\n```sh\n# not a heading\nls\n```\n\nText.",
+    "no heading": "Only a text.\n\n" + LONG,
+    "Chinese": "# 计划\n\n" + "该计划涵盖任何医院的急诊室就诊。" * 60,
+    "Windows line ends": "# Title\r\n\r\n## Part\r\n\r\nOne.\r\n\r\nTwo.\r\n",
+}
+
+
+def sample(name: str) -> tuple[Passage, ...]:
+    return file_passages(DOCUMENTS, DOCUMENTS / name)
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"\w+", text)
+
+
+def letters_in_order(needle: str, hay: str) -> bool:
+    rest = iter("".join(words(hay)))
+    return all(letter in rest for letter in "".join(words(needle)))
+
+
+def test_remaking_the_samples_gives_exactly_the_committed_file(tmp_path: Path) -> None:
+    remake(DOCUMENTS, tmp_path / "samples.jsonl")
+
+    committed = (DATA / "samples.jsonl").read_bytes()
+
+    assert (tmp_path / "samples.jsonl").read_bytes() == committed
+
+
+def test_a_line_has_the_keys_of_a_passage_in_their_order() -> None:
+    first, *_ = (DATA / "samples.jsonl").read_text("utf-8").splitlines()
+
+    keys = ["id", "content", "sourcepage", "sourcefile", "category", "oids", "groups"]
+
+    assert list(json.loads(first)) == keys
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_word_of_a_document_is_in_its_passages_in_order(name: str) -> None:
+    text = "\n".join(page.text for page in read(DOCUMENTS / name).pages)
+    found = iter(words("\n".join(passage.content for passage in sample(name))))
+
+    lost = [word for word in words(text) if word not in found]
+
+    assert lost == []
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_no_letter_of_an_odd_text_is_lost(kind: str) -> None:
+    parts = tuple(split(Page(TEXTS[kind], markdown=True)))
+
+    assert letters_in_order(TEXTS[kind], "".join(parts))
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_no_passage_of_an_odd_text_is_over_the_limit(kind: str) -> None:
+    sizes = [count_tokens(part) for part in split(Page(TEXTS[kind], markdown=True))]
+
+    assert min(sizes) > 0
+    assert max(sizes) <= LIMIT
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_sample_passage_is_over_the_limit(name: str) -> None:
+    assert max(count_tokens(passage.content) for passage in sample(name)) <= LIMIT
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_pieces_joined_are_the_text(kind: str) -> None:
+    assert "".join(pieces(TEXTS[kind], 40)) == TEXTS[kind]
+
+
+def test_a_text_is_never_cut_inside_a_word() -> None:
+    parts = tuple(split(Page("deductible " * 300)))
+
+    assert len(parts) > 1
+    assert set(words(" ".join(parts))) == {"deductible"}
+
+
+def test_a_passage_carries_the_headings_above_it() -> None:
+    dental = next(
+        found for found in sample("plans/northwind_standard.md") if "braces" in found.content
+    )
+
+    assert dental.content.startswith("Northwind Standard > Dental\n\n")
+
+
+def test_a_heading_path_ends_where_a_higher_heading_begins() -> None:
+    text = "# A\n\n## B\n\none\n\n### C\n\ntwo\n\n## D\n\nthree"
+
+    parts = list(split(Page(text, markdown=True)))
+
+    assert parts == ["A > B\n\none", "A > B > C\n\ntwo", "A > D\n\nthree"]
+
+
+def test_every_part_of_a_long_section_carries_its_headings() -> None:
+    parts = tuple(split(Page(TEXTS["a long paragraph"], markdown=True)))
+
+    assert len(parts) > 1
+    assert all(part.startswith("Plans > Costs\n\n") for part in parts)
+
+
+def test_a_heading_without_text_is_a_passage_only_where_nothing_follows() -> None:
+    parts = list(split(Page(TEXTS["headings with nothing under them"], markdown=True)))
+
+    assert parts == ["Title > Empty\nTitle > Full\n\nText.", "Last"]
+
+
+def test_a_comment_in_code_is_no_heading() -> None:
+    parts = list(split(Page(TEXTS["code that looks like a heading"], markdown=True)))
+
+    assert parts == ["Title\n\n```sh\n# not a heading\nls\n```\n\nText."]
+
+
+def test_every_part_of_a_long_table_repeats_its_header() -> None:
+    parts = [part for part in split(Page(TEXTS["a long table"], markdown=True)) if "$" in part]
+
+    assert len(parts) > 1
+    assert all(part.count("| Benefit | Plus | Standard |\n|---|:-:|---|") == 1 for part in parts)
+
+
+def test_a_table_that_fits_stays_whole() -> None:
+    table = "".join(TABLE.splitlines(keepends=True)[:10])
+    text = f"# Plans\n\n{'An introduction of some length. ' * 15}\n\n{table}\n"
+
+    parts = tuple(split(Page(text, markdown=True)))
+
+    assert len(parts) == 2
+    assert table.strip() in parts[1]
+
+
+def test_a_page_number_is_part_of_the_citation() -> None:
+    braces = next(found for found in sample(PDF) if "braces" in found.content)
+
+    assert braces.sourcepage == f"{PDF}#page=4"
+    assert braces.sourcefile == PDF
+
+
+def test_a_passage_of_a_pdf_holds_the_text_of_its_page_only() -> None:
+    pages = PdfReader(DOCUMENTS / PDF).pages
+
+    for passage in sample(PDF):
+        number = int(passage.sourcepage.rpartition("=")[2])
+        assert letters_in_order(passage.content, pages[number - 1].extract_text())
+
+
+def test_a_sentence_of_a_pdf_is_not_cut_by_the_ends_of_its_lines() -> None:
+    contents = [passage.content for passage in sample(PDF)]
+
+    sentence = (
+        "Northwind Health Plus covers emergency room visits at any hospital, "
+        "in or out of network, with a copay of $150."
+    )
+
+    assert any(sentence in content for content in contents)
+
+
+def test_a_heading_of_a_pdf_stands_on_its_own_line_before_its_text() -> None:
+    lines = [line for passage in sample(PDF) for line in passage.content.splitlines()]
+
+    assert "Hearing care" in lines
+    assert lines[lines.index("Hearing care") + 1].startswith("Northwind Health Plus covers one")
+
+
+def test_a_text_without_pages_is_cited_by_its_path() -> None:
+    assert {found.sourcepage for found in sample("company/roles.txt")} == {"company/roles.txt"}
+
+
+def test_the_category_is_the_top_folder() -> None:
+    names = ("plans/deep/a.md", "a.md")
+
+    found = [passage.category for name in names for passage in passages(name, [Page("text")])]
+
+    assert found == ["plans", ""]
+
+
+def test_brackets_in_a_name_are_encoded_in_the_citation() -> None:
+    [found] = passages("plans/[old] 100% #1.pdf", [Page("text", 3)])
+
+    assert found.sourcefile == "plans/%5Bold%5D 100%25 %231.pdf"
+    assert found.sourcepage == "plans/%5Bold%5D 100%25 %231.pdf#page=3"
+
+
+def test_ids_are_unique_and_hold_only_plain_characters() -> None:
+    names = ("a/b.md", "a-b.md", "a b.md", "ü.md", "ä.md", "_index.md", "index.md", "__")
+    odd = [passage.id for name in names for passage in passages(name, [Page(LONG, 1)])]
+
+    ids = odd + [passage.id for name in FILES for passage in sample(name)]
+
+    assert len(set(ids)) == len(ids)
+    assert all(re.fullmatch(r"[A-Za-z0-9=-][A-Za-z0-9_=-]*", found) for found in ids)
+
+
+def test_an_id_stays_the_same_from_run_to_run() -> None:
+    [found] = passages("plans/a.pdf", [Page("text", 3)])
+
+    assert found.id == "plans-a-pdf-9863c0fa-p3-1"
+
+
+def test_files_come_in_the_order_of_their_paths_without_hidden_ones(tmp_path: Path) -> None:
+    for name in ("b.txt", "a/z.txt", "a-b.txt", ".hidden", ".git/config.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("text")
+
+    names = [path.relative_to(tmp_path).as_posix() for path in documents(tmp_path)]
+
+    assert names == ["a-b.txt", "a/z.txt", "b.txt"]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+    (tmp_path / "a.TXT").write_bytes("\ufeffGrüße".encode())
+
+    assert read(tmp_path / "a.TXT").pages == (Page("Grüße"),)
+
+
+def test_the_command_ends_with_one_sentence_and_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "empty.md").touch()
+
+    status = main(tmp_path)
+
+    assert status == 1
+    assert capsys.readouterr().err == "empty.md: It is empty.\n"
+    assert not (tmp_path / "samples.jsonl").exists()
+
+
+def test_the_command_sums_up_what_it_did(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "a.md").write_text("# A\n\none\n\n# B\n\ntwo")
+
+    status = main(tmp_path)
+
+    assert status == 0
+    assert capsys.readouterr().out.startswith("1 files, 2 passages written to ")
+
+
+def test_every_citation_a_question_asks_for_is_a_passage_with_the_phrase() -> None:
+    text = (ROOT / "tests" / "support" / "questions.jsonl").read_text("utf-8")
+    found = [passage for name in FILES for passage in sample(name)]
+
+    for asked in map(json.loads, text.splitlines()):
+        for cited in asked["citation"]:
+            holders = [passage.content for passage in found if passage.sourcepage == cited]
+            assert any(asked["contains"].lower() in content.lower() for content in holders), asked

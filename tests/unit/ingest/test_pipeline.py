@@ -1,0 +1,384 @@
+"""A run over a folder: what is put, left alone, removed, skipped, and what breaks it off."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from shared.chat.errors import BadRequest, ContentFiltered, Unavailable
+from shared.chat.events import Delta, Done
+from shared.ingest.concurrency import ahead, together
+from shared.ingest.enrich import BATCH, Describer, Enrich
+from shared.ingest.pipeline import AHEAD, Run, Summary
+from shared.ingest.sources import acl
+from shared.ingest.sources.scan import listing
+from shared.ingest.splitting.passages import VERSION, Passage
+from tests.support.fake_target import FakeReader, FakeTarget
+from tests.support.fakes import FakeModel
+
+FILES = {"a.md": "Apples.", "plans/b.md": "Bananas.", "plans/c.txt": "Cherries."}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        write(tmp_path, name, text)
+    return tmp_path
+
+
+def write(folder: Path, name: str, text: str) -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+
+
+def ran(
+    folder: Path,
+    target: FakeTarget,
+    prune: bool = False,
+    enrich: Enrich | None = None,
+    reader: FakeReader | None = None,
+    version: int = VERSION,
+) -> Summary:
+    async def go() -> Summary:
+        found = listing(folder)
+        rules = acl.read(folder, [file.name for file in found.files], found.rules)
+        run = Run(reader or FakeReader(), target, enrich or Enrich(), prune, version=version)
+        return await run.over(found, rules)
+
+    return asyncio.run(go())
+
+
+def test_a_folder_is_put_whole_and_in_order(folder: Path) -> None:
+    target = FakeTarget()
+    summary = ran(folder, target)
+
+    assert summary == Summary(put=3, passages=3)
+    assert target.puts == ["a.md", "plans/b.md", "plans/c.txt"]
+    assert target.held["plans/b.md"].passages[0].category == "plans"
+    assert target.finished == 1
+
+
+def test_a_second_run_reads_and_changes_nothing(folder: Path) -> None:
+    target, reader = FakeTarget(), FakeReader()
+    ran(folder, target)
+    os.utime(folder / "a.md", (1, 1))  # touched, not changed
+    summary = ran(folder, target, reader=reader)
+
+    assert summary == Summary(unchanged=3)
+    assert reader.names == []
+    assert len(target.puts) == 3
+
+
+def test_only_what_has_changed_is_put_again(folder: Path) -> None:
+    target = FakeTarget()
+    ran(folder, target)
+    write(folder, "a.md", "Apricots.")
+    write(folder, "d.md", "Dates.")
+    summary = ran(folder, target)
+
+    assert (summary.put, summary.unchanged) == (2, 2)
+    assert target.held["a.md"].passages[0].content == "Apricots."
+
+
+def test_what_is_gone_stays_until_it_is_pruned(folder: Path) -> None:
+    target = FakeTarget()
+    ran(folder, target)
+    (folder / "a.md").unlink()
+    kept, pruned = ran(folder, target), ran(folder, target, prune=True)
+
+    assert (kept.gone, kept.removed) == (1, 0)
+    assert (pruned.gone, pruned.removed) == (0, 1)
+    assert target.held.keys() == {"plans/b.md", "plans/c.txt"}
+
+
+def test_a_file_that_cannot_be_read_is_named_and_does_not_stop_the_rest(folder: Path) -> None:
+    target = FakeTarget()
+    write(folder, "a.md", "broken")
+    summary = ran(folder, target)
+
+    assert summary.skipped == [("a.md", "It is damaged.")]
+    assert summary.put == 2
+
+
+def test_what_a_file_said_before_it_broke_is_not_cited_any_more(folder: Path) -> None:
+    target = FakeTarget()
+    ran(folder, target)
+    write(folder, "a.md", "broken")
+    ran(folder, target)
+
+    assert "a.md" not in target.held
+
+
+def test_a_file_that_the_index_refuses_is_named_and_tried_again(folder: Path) -> None:
+    target = FakeTarget({"a.md": "It is too much."})
+    first, second = ran(folder, target), ran(folder, target)
+
+    assert first.skipped == second.skipped == [("a.md", "It is too much.")]
+    assert (first.put, second.unchanged) == (2, 2)
+
+
+def test_a_file_that_the_index_refuses_is_not_found_as_it_was_before(folder: Path) -> None:
+    target = FakeTarget()
+    ran(folder, target)
+    write(folder, "acl.yaml", "plans/**: {groups: [board]}")
+    target.takes_none = True
+    summary = ran(folder, target)
+
+    assert summary.skipped[0] == ("plans/b.md", "It takes no more.")
+    assert target.held.keys() == {"a.md"}
+
+
+def test_where_there_are_rules_what_is_gone_does_not_wait_to_be_pruned(folder: Path) -> None:
+    target = FakeTarget()
+    ran(folder, target)
+    (folder / "plans/b.md").unlink()
+    (folder / "a.md").unlink()
+    write(folder, "acl.yaml", "plans/**: {groups: [board]}")
+    summary = ran(folder, target)
+
+    assert (summary.removed, summary.gone) == (2, 0)
+    assert target.held.keys() == {"plans/c.txt"}
+
+
+def test_a_file_that_is_too_large_is_not_read_at_all(folder: Path) -> None:
+    (folder / "film.pdf").touch()
+    os.truncate(folder / "film.pdf", 2**33)  # a hole: it takes no room
+    reader = FakeReader(largest=2 * 2**20)
+    summary = ran(folder, FakeTarget(), reader=reader)
+
+    assert summary.skipped == [("film.pdf", "It is larger than 2 MB.")]
+    assert "film.pdf" not in reader.names
+
+
+def test_a_document_that_a_model_refuses_is_named_and_does_not_stop_the_rest(
+    folder: Path,
+) -> None:
+    async def refusing(texts: Sequence[str]) -> list[list[float]]:
+        if "Bananas." in texts:
+            raise BadRequest("No bananas.")
+        return await numbers(texts)
+
+    target = FakeTarget()
+    summary = ran(folder, target, enrich=Enrich(refusing))
+
+    assert summary.skipped == [("plans/b.md", "A model does not take it: No bananas.")]
+    assert summary.put == 2
+
+
+def test_another_way_of_reading_puts_everything_again(folder: Path) -> None:
+    target = FakeTarget()
+    ran(folder, target)
+
+    assert ran(folder, target, version=VERSION + 1).put == 3
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has shorter paths")
+def test_a_folder_may_be_deep(folder: Path) -> None:
+    deep = folder
+    for _ in range(1100):
+        deep = deep / "d"
+        deep.mkdir()
+    (deep / "a.md").write_text("Deep.")
+    summary = ran(folder, FakeTarget())
+    (deep / "a.md").unlink()
+    while deep != folder:  # what clears up after the tests does not go so deep
+        deep.rmdir()
+        deep = deep.parent
+
+    assert summary.put == 3
+    assert [reason for _, reason in summary.skipped] == ["Its path is too long to be cited."]
+
+
+@pytest.mark.skipif(
+    sys.platform == "win32" or os.geteuid() == 0, reason="who runs this may read everything"
+)
+def test_what_cannot_be_looked_into_is_named_and_not_pruned(folder: Path) -> None:
+    target = FakeTarget()
+    ran(folder, target)
+    (folder / "plans").chmod(0)
+    try:
+        summary = ran(folder, target, prune=True)
+    finally:
+        (folder / "plans").chmod(0o755)
+
+    assert summary.skipped == [("plans", "Permission denied.")]
+    assert target.held.keys() == FILES.keys()
+
+
+def test_what_is_skipped_is_not_taken_for_gone(folder: Path) -> None:
+    target = FakeTarget()
+    ran(folder, target)
+    found = listing(folder)
+    found.files = [file for file in found.files if not file.name.startswith("plans/")]
+    found.skipped = [("plans", "Permission denied.")]
+    run = Run(FakeReader(), target, Enrich(), prune=True)
+    summary = asyncio.run(run.over(found, acl.Acl()))
+
+    assert summary.removed == 0
+    assert target.held.keys() == FILES.keys()
+
+
+def test_new_rules_put_a_file_again_with_its_readers(folder: Path) -> None:
+    target = FakeTarget()
+    ran(folder, target)
+    write(folder, "acl.yaml", "plans/**: {oids: [anna], groups: [board]}")
+    summary = ran(folder, target)
+    (passage,) = target.held["plans/b.md"].passages
+
+    assert (summary.put, summary.unchanged) == (2, 1)
+    assert (passage.oids, passage.groups) == (("anna",), ("board",))
+    assert "acl.yaml" not in target.held
+
+
+def test_another_embedding_model_puts_everything_again(folder: Path) -> None:
+    target = FakeTarget()
+    ran(folder, target, enrich=Enrich(made_with="one"))
+
+    assert ran(folder, target, enrich=Enrich(made_with="another")).put == 3
+    assert ran(folder, target, enrich=Enrich(made_with="another")).unchanged == 3
+
+
+async def numbers(texts: Sequence[str]) -> list[list[float]]:
+    assert len(texts) <= BATCH
+    return [[float(len(text))] for text in texts]
+
+
+def test_each_passage_has_its_own_vector_however_many_there_are(folder: Path) -> None:
+    target = FakeTarget()
+    write(folder, "long.md", "\n\n".join(f"{'word ' * 200}{i}." for i in range(3 * BATCH)))
+    ran(folder, target, enrich=Enrich(numbers))
+    document = target.held["long.md"]
+
+    assert len(document.passages) > 2 * BATCH
+    assert document.vectors == tuple([float(len(each.content))] for each in document.passages)
+
+
+def test_an_outage_breaks_the_run_off_and_what_was_put_is_not_lost(folder: Path) -> None:
+    async def failing(texts: Sequence[str]) -> list[list[float]]:
+        if "Cherries." in texts:
+            raise Unavailable
+        return await numbers(texts)
+
+    target = FakeTarget()
+    with pytest.raises(Unavailable):
+        ran(folder, target, enrich=Enrich(failing))
+    summary = ran(folder, target, enrich=Enrich(numbers))
+
+    assert (summary.put, summary.unchanged) == (1, 2)
+
+
+def test_only_a_few_files_are_held_at_once_however_many_there_are(folder: Path) -> None:
+    for number in range(40):
+        write(folder, f"many/{number}.md", f"Number {number}.")
+    reader, target = FakeReader(), FakeTarget()
+    ran(folder, target, reader=reader)
+
+    assert reader.most <= AHEAD
+    assert len(target.held) == 43
+
+
+def test_links_are_named_and_none_is_followed(folder: Path) -> None:
+    outside = folder.parent / f"{folder.name}-secret.md"
+    outside.write_text("Secret.", "utf-8")
+    links = {"out.md": outside, "nothing.md": folder / "none.md", "inside.md": folder / "a.md"}
+    links["again"] = folder / "plans"
+    for name, place in links.items():
+        (folder / name).symlink_to(place)
+    target = FakeTarget()
+    summary = ran(folder, target)
+
+    assert summary.skipped == [(name, "It is a link.") for name in sorted(links)]
+    assert target.held.keys() == FILES.keys()
+
+
+def test_hidden_files_and_folders_are_passed_over(folder: Path) -> None:
+    write(folder, ".DS_Store", "x")
+    write(folder, ".git/config", "x")
+    target = FakeTarget()
+
+    assert ran(folder, target) == Summary(put=3, passages=3)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes in folders")
+def test_a_pipe_in_the_folder_does_not_hold_the_run(folder: Path) -> None:
+    os.mkfifo(folder / "pipe.md")
+
+    assert ran(folder, FakeTarget()).skipped == [("pipe.md", "It is no regular file.")]
+
+
+def picture(name: str = "a.png") -> Passage:
+    return Passage("1", f"Picture: {name}", name, name, "", image=b"\x89PNG\r\n\x1a\n...")
+
+
+def seen(model: FakeModel) -> Passage:
+    async def go() -> Passage:
+        enrich = Enrich(describe=Describer(model, "Describe it."))
+        passages, _ = await enrich.passages((picture(),))
+        return passages[0]
+
+    return asyncio.run(go())
+
+
+def test_a_picture_is_described_by_a_model_that_sees() -> None:
+    model = FakeModel((Delta("An org chart "), Delta("of the board."), Done()))
+    passage = seen(model)
+    (asked,) = model.told
+
+    assert passage.content == "Picture: a.png\n\nAn org chart of the board."
+    assert passage.image == picture().image
+    assert asked.messages[1].images[0].startswith("data:image/png;base64,iVBORw0KGgo")
+
+
+def test_a_picture_that_the_model_refuses_keeps_its_own_words() -> None:
+    assert seen(FakeModel([ContentFiltered()])) == picture()
+    assert seen(FakeModel((Delta("x"), Done("content_filter")))) == picture()
+    assert seen(FakeModel((Delta(" "), Done()))) == picture()
+
+
+def test_what_is_done_side_by_side_ends_with_the_first_failure() -> None:
+    ended: list[int] = []
+
+    async def work(number: int) -> None:
+        try:
+            if number == 2:
+                raise ValueError
+            await asyncio.Event().wait()
+        finally:
+            ended.append(number)
+
+    with pytest.raises(ValueError):
+        asyncio.run(together(work(number) for number in range(4)))
+    assert sorted(ended) == [0, 1, 2, 3]
+
+
+def test_what_was_begun_ahead_ends_with_the_caller() -> None:
+    ended: list[int] = []
+
+    @asynccontextmanager
+    async def told(number: int) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            ended.append(number)
+
+    async def work(number: int) -> int:
+        async with told(number):
+            if number:
+                await asyncio.Event().wait()
+            return number
+
+    async def go() -> int:
+        works = ahead((work(number) for number in range(10)), 3)
+        first = await anext(works)
+        await works.aclose()
+        return first
+
+    assert asyncio.run(go()) == 0
+    assert sorted(ended) == [0, 1, 2]

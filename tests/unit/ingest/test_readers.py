@@ -1,0 +1,404 @@
+"""Does each kind of file give all of its text, in a form that can be split and understood?"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from shared.ingest.document import Content, Unreadable
+from shared.ingest.readers.file_reader import KINDS, read
+from shared.ingest.readers.html import as_markdown
+from shared.ingest.readers.image_files import BYTES, MOST, SIDE
+from shared.ingest.readers.tables import blocks, table
+from tests.support import sample_files as making
+
+
+def content(folder: Path, name: str, data: bytes | str) -> Content:
+    path = folder / name
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return read(path)
+
+
+def text(folder: Path, name: str, data: bytes | str) -> str:
+    return "\n\n".join(page.text for page in content(folder, name, data).pages)
+
+
+def reason(folder: Path, name: str, data: bytes | str) -> str:
+    with pytest.raises(Unreadable) as caught:
+        content(folder, name, data)
+    return str(caught.value)
+
+
+def test_front_matter_is_no_text_and_gives_the_category(tmp_path: Path) -> None:
+    found = content(tmp_path, "a.md", "---\r\ncategory: ' people '\r\n---\r\n# Rules\r\n")
+
+    assert found.category == "people"
+    assert [page.text for page in found.pages] == ["# Rules\n"]
+
+
+@pytest.mark.parametrize(
+    "start", ["---\nA text between rules.\n---\n", "---\na: [\n---\n", "\n---\ncategory: x\n---\n"]
+)
+def test_what_is_no_front_matter_stays_in_the_text(tmp_path: Path, start: str) -> None:
+    found = content(tmp_path, "a.md", start + "Text.")
+
+    assert found.category is None
+    assert found.pages[0].text == start + "Text."
+
+
+@pytest.mark.parametrize("value", ["[a, b]", "7", "''"])
+def test_a_category_that_is_no_name_is_none(tmp_path: Path, value: str) -> None:
+    assert content(tmp_path, "a.md", f"---\ncategory: {value}\n---\nText.").category is None
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32", "cp1252"])
+def test_text_is_read_in_whatever_it_was_written(tmp_path: Path, encoding: str) -> None:
+    assert text(tmp_path, "a.txt", "Grüße für 5 €".encode(encoding)) == "Grüße für 5 €"
+
+
+def test_characters_that_no_store_takes_are_replaced(tmp_path: Path) -> None:
+    assert (
+        text(tmp_path, "a.json", r'{"a": "x\u0000y\ud800z"}') == "a: x y\N{REPLACEMENT CHARACTER}z"
+    )
+
+
+PAGE = """<title>Plans</title><body><!-- no --><nav>Home</nav>
+<h2>Dental <b>care</b></h2>Text in <i>a</i> line<br>and the next
+<ul><li>one<ul><li>sub</ul><li>two</ul><ol><li><p>first<p>more<li>second</ol><pre>  x = 1
+y</pre><div hidden>secret</div><dl><dt>Term<dd>Meaning</dl><img alt="A chart" src="data:x">"""
+
+
+def test_the_form_of_a_page_becomes_markdown() -> None:
+    assert as_markdown(PAGE).split("\n\n") == [
+        "# Plans",
+        "## Dental care",
+        "Text in a line\nand the next",
+        "- one\n  - sub\n- two",
+        "1. first\n   more\n2. second",
+        "```\n  x = 1\ny\n```",
+        "Term",
+        "Meaning",
+        "A chart",
+    ]
+
+
+def test_cells_that_span_are_repeated_downwards_and_left_empty_sideways() -> None:
+    rows = "<tr><th>A<th>B|C<th>D<tr><td rowspan=2>r<td colspan=2>wide<tr><td>1<td>2"
+
+    made = as_markdown(f"<table><caption>Costs</caption>{rows}</table>")
+
+    assert made == ("Costs\n\n| A | B\\|C | D |\n|---|---|---|\n| r | wide |  |\n| r | 1 | 2 |")
+
+
+def test_a_span_of_a_billion_columns_means_none_of_it() -> None:
+    made = as_markdown(
+        "<table><tr><th>A<th>B<tr><td colspan=999999999 rowspan=9999999999>x</table>"
+    )
+
+    assert "| x |" in made
+    assert len(made) < 1000
+
+
+def test_a_table_that_only_places_text_is_none() -> None:
+    made = as_markdown("<table><tr><td><h1>Plans</h1><p>One</p><ul><li>a</ul></table>")
+
+    assert made == "# Plans\n\nOne\n\n- a"
+
+
+@pytest.mark.parametrize(
+    ("title", "kept"),
+    [
+        ("Leave policy - Contoso Intranet", False),
+        ("leave", False),
+        ("LEAVE POLICY", False),
+        ("Sick", True),
+        ("Leav", True),
+    ],
+)
+def test_a_title_is_left_out_where_the_first_heading_says_it(title: str, kept: bool) -> None:
+    made = as_markdown(f"<title>{title}</title><h1><img></h1><h1>Leave policy</h1><p>Text")
+
+    assert made.startswith(f"# {title}\n\n# Leave" if kept else "# Leave policy\n\nText")
+
+
+def test_a_page_of_xhtml_is_read() -> None:
+    made = as_markdown('<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><p>a</p>')
+
+    assert made == "a"
+
+
+def test_a_page_nested_without_end_keeps_its_words() -> None:
+    made = as_markdown("<div>" * 20_000 + "deep" + "</div>" * 20_000 + "<p>after</p>")
+
+    assert made.split() == ["deep", "after"]
+
+
+@pytest.mark.parametrize("declared", ["latin-1", "utf-8", "utf-16", "no-such-thing"])
+def test_a_page_that_declares_a_wrong_encoding_is_read(tmp_path: Path, declared: str) -> None:
+    made = text(tmp_path, "a.html", f"<meta charset={declared}><p>Preise in Euro".encode())
+
+    assert made == "Preise in Euro"
+
+
+def test_a_word_file_keeps_headings_and_tables_and_no_pictures(tmp_path: Path) -> None:
+    made = text(
+        tmp_path, "a.docx", making.docx("Plans", "What they cost.", [["A", "B"], ["1", "2"]])
+    )
+
+    assert made == "# Plans\n\nWhat they cost.\n\n| A | B |\n|---|---|\n| 1 | 2 |"
+
+
+def test_a_slide_is_a_section_with_its_table_and_notes(tmp_path: Path) -> None:
+    deck = making.pptx("Prices", "By item", "Say why.", [["Item", "Price"], ["Desk", "12"]])
+
+    made = text(tmp_path, "a.pptx", deck)
+
+    assert made.split("\n\n") == [
+        "# Slide 1: Prices",
+        "By item",
+        "| Item | Price |\n|---|---|\n| Desk | 12 |",
+        "Notes: Say why.",
+    ]
+
+
+def test_cells_say_what_a_sheet_shows(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        ["Price list", None, None],
+        ["Item", "Price", "Since"],
+        ["Desk", 12.0, date(2026, 1, 31)],
+        ["Chair", 0.1 + 0.2, datetime(2026, 1, 31, 9, 30)],
+        ["Sold", True, None],
+    ]
+
+    made = text(tmp_path, "a.xlsx", making.xlsx({"Prices": rows}))
+
+    assert made.splitlines() == [
+        *("# Prices", "", "Price list", ""),
+        *("| Item | Price | Since |", "|---|---|---|", "| Desk | 12 | 2026-01-31 |"),
+        *("| Chair | 0.3 | 2026-01-31 09:30:00 |", "| Sold | True |  |"),
+    ]
+
+
+def test_a_sheet_and_a_slide_without_anything_are_left_out(tmp_path: Path) -> None:
+    book = making.xlsx({"Sheet1": [["Item"], ["Desk"]], "Sheet2": [], "Sheet3": [[None, ""]]})
+
+    assert text(tmp_path, "a.xlsx", book) == "# Sheet1\n\n| Item |\n|---|\n| Desk |"
+    assert reason(tmp_path, "b.xlsx", making.xlsx({"Sheet1": []})) == "It holds no text."
+    assert reason(tmp_path, "c.pptx", making.pptx("", "", "", [["", ""]])) == "It holds no text."
+
+
+def test_rows_below_a_gap_stand_under_the_last_header() -> None:
+    rows = [["Item", "Price"], ["Desk", "12"], [], ["Chair", "7"], [], ["Name", "City"], ["A", "B"]]
+
+    assert list(blocks(rows)) == [
+        "| Item | Price |\n|---|---|\n| Desk | 12 |",
+        "| Item | Price |\n|---|---|\n| Chair | 7 |",
+        "| Name | City |\n|---|---|\n| A | B |",
+    ]
+
+
+def test_a_cell_cannot_break_its_table() -> None:
+    made = table([["a|b", "two\nlines"], ["\\", ""], ["1", "2", "3"]])
+
+    assert made == "| a\\|b | two lines |  |\n|---|---|---|\n| \\\\ |  |  |\n| 1 | 2 | 3 |"
+
+
+@pytest.mark.parametrize("part", [",", ";", "\t", "|"])
+def test_what_parts_the_columns_is_found(tmp_path: Path, part: str) -> None:
+    rows = [("name", "note"), ("Anna", f'"a {part} ""b"""'), ("Ben", "none")]
+
+    made = text(tmp_path, "a.csv", "\n".join(part.join(row) for row in rows))
+
+    escaped = "\\|" if part == "|" else part.strip()
+    kept = f'a {escaped} "b"' if escaped else 'a "b"'
+    assert made == f"| name | note |\n|---|---|\n| Anna | {kept} |\n| Ben | none |"
+
+
+@pytest.mark.parametrize("odd", ["\u2028", "\x0b", "\x85", "\x1e"])
+def test_a_row_ends_at_the_end_of_its_line_alone(tmp_path: Path, odd: str) -> None:
+    made = text(tmp_path, "a.csv", f"name,note\r\nAnna,one{odd}two\r\nBen,none\r\n")
+
+    assert made.splitlines()[2:] == ["| Anna | one two |", "| Ben | none |"]
+
+
+def test_a_value_of_json_stands_with_the_path_to_it(tmp_path: Path) -> None:
+    made = text(
+        tmp_path,
+        "a.json",
+        '{"shop": {"open": true, "staff": [{"name": "Anna"}, {"name": "Ben", "pay": 1.10}]},'
+        ' "tags": ["a", "b"], "none": null, "empty": {}}',
+    )
+
+    assert made.split("\n\n") == [
+        "shop.open: true\nshop.staff[0].name: Anna\n"
+        "shop.staff[1].name: Ben\nshop.staff[1].pay: 1.10",
+        "tags: a, b",
+        "none: null",
+        "empty: ",
+    ]
+
+
+def test_each_record_is_a_paragraph(tmp_path: Path) -> None:
+    rows = '{"id": 1, "name": "Anna"}\n\n{"id": 2, "name": "Ben"}\n'
+
+    expected = "id: 1\nname: Anna\n\nid: 2\nname: Ben"
+
+    assert text(tmp_path, "a.jsonl", rows) == expected
+    assert text(tmp_path, "b.json", rows) == expected
+    assert text(tmp_path, "c.json", f"[{','.join(rows.split(chr(10) * 2))}]") == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "line"), [("{", 1), ('{"a": 1}\n{"a"}', 2), ("[1,\n2,\n3 4]", 3), ("nothing", 1)]
+)
+def test_json_that_is_none_names_its_line(tmp_path: Path, data: str, line: int) -> None:
+    assert reason(tmp_path, "a.json", data) == f"It is not valid JSON (line {line})."
+
+
+def test_json_nested_without_end_is_refused(tmp_path: Path) -> None:
+    assert reason(tmp_path, "a.json", "[" * 100_000) == "It is JSON that is nested too deeply."
+
+
+def picture_of(found: Content) -> Image.Image:
+    [page] = found.pages
+    [picture] = page.pictures
+    assert len(picture.data) <= BYTES
+    return Image.open(BytesIO(picture.data))
+
+
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF"])
+def test_a_large_picture_is_made_small(tmp_path: Path, form: str) -> None:
+    shown = picture_of(content(tmp_path, "a.png", making.picture(form, (3000, 1500))))
+
+    assert shown.size == (SIDE, SIDE // 2)
+    assert shown.format in ("PNG", "JPEG")
+
+
+def test_a_picture_of_noise_is_small_enough_too(tmp_path: Path) -> None:
+    buffer = BytesIO()
+    Image.effect_noise((1400, 1400), 90).save(buffer, "PNG")
+
+    assert picture_of(content(tmp_path, "a.png", buffer.getvalue())).size == (SIDE, SIDE)
+
+
+def test_what_is_transparent_is_white_and_what_was_turned_stands_upright(tmp_path: Path) -> None:
+    clear, turned = BytesIO(), BytesIO()
+    drawn = Image.new("RGBA", (100, 100), (0, 0, 0, 0))
+    drawn.paste("navy", (50, 50, 80, 80))
+    drawn.save(clear, "PNG")
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    wide = Image.new("RGB", (200, 100), "red")
+    wide.paste("white", (150, 0, 200, 50))
+    wide.save(turned, "JPEG", exif=exif)
+
+    assert picture_of(content(tmp_path, "a.png", clear.getvalue())).getpixel((5, 5)) == (255,) * 3
+    upright = picture_of(content(tmp_path, "a.jpg", turned.getvalue()))
+    assert upright.size == (100, 200)
+    assert not upright.getexif()
+
+
+def test_finer_greys_keep_their_shades(tmp_path: Path) -> None:
+    buffer = BytesIO()
+    shades = Image.linear_gradient("L").convert("I").point(lambda grey: grey * 200 + 9000)
+    shades.convert("I;16").save(buffer, "TIFF")
+
+    shown = picture_of(content(tmp_path, "a.tif", buffer.getvalue()))
+
+    assert shown.getpixel((9, 0)) == 0
+    assert shown.getpixel((9, 128)) in range(120, 136)
+    assert shown.getpixel((9, 255)) == 255
+
+
+@pytest.mark.parametrize("colour", [(0, 0, 128, 255), (0, 0, 0, 0)])
+def test_a_picture_file_of_one_colour_is_refused(
+    tmp_path: Path, colour: tuple[int, int, int, int]
+) -> None:
+    buffer = BytesIO()
+    Image.new("RGBA", (300, 200), colour).save(buffer, "PNG")
+
+    assert reason(tmp_path, "a.png", buffer.getvalue()) == "It shows nothing."
+
+
+def test_an_icon_is_refused(tmp_path: Path) -> None:
+    assert "less than 64 pixels" in reason(tmp_path, "a.png", making.picture("PNG", (50, 40)))
+
+
+DRAW = b" q /Im1 Do Q"
+
+
+def test_a_picture_on_many_pages_is_taken_once(tmp_path: Path) -> None:
+    pages = [making.lines(f"Page {number}") + DRAW for number in range(3)]
+
+    found = content(tmp_path, "a.pdf", making.pdf(pages, making.picture("JPEG"), (300, 200)))
+
+    assert [len(page.pictures) for page in found.pages] == [1, 0, 0]
+
+
+def test_a_picture_that_no_page_draws_and_one_too_small_are_left_out(tmp_path: Path) -> None:
+    undrawn = making.pdf([making.lines("One")], making.picture("JPEG"), (300, 200))
+    small = making.picture("JPEG", (60, 60))
+    tiny = making.pdf([making.lines("One") + DRAW], small, (60, 60))
+
+    for data in (undrawn, tiny):
+        [page] = content(tmp_path, "a.pdf", data).pages
+        assert page.pictures == ()
+
+
+def test_a_picture_of_one_colour_says_nothing(tmp_path: Path) -> None:
+    buffer = BytesIO()
+    Image.new("RGB", (300, 200), "navy").save(buffer, "JPEG")
+    data = making.pdf([making.lines("One") + DRAW], buffer.getvalue(), (300, 200))
+
+    assert [page.pictures for page in content(tmp_path, "a.pdf", data).pages] == [()]
+
+
+def test_the_dots_of_a_table_of_contents_are_few(tmp_path: Path) -> None:
+    data = making.pdf([making.lines("Naming " + ". " * 60 + "3", "Use" + "." * 70 + "4")])
+
+    assert text(tmp_path, "a.pdf", data) == "Naming ... 3\n\nUse ... 4"
+
+
+@pytest.mark.parametrize("broken", [b"", b"\xff\xd8\xff\xe0 no picture", b"x" * 5000])
+def test_a_broken_picture_costs_no_text(tmp_path: Path, broken: bytes) -> None:
+    data = making.pdf([making.lines("The text") + DRAW], broken, (300, 200))
+
+    [page] = content(tmp_path, "a.pdf", data).pages
+
+    assert (page.text, page.pictures) == ("The text", ())
+
+
+def test_a_scan_whose_pages_are_pictures_is_read_as_those(tmp_path: Path) -> None:
+    found = content(tmp_path, "a.pdf", making.pdf([DRAW], making.picture("JPEG"), (300, 200)))
+
+    [page] = found.pages
+    assert (page.number, page.text, len(page.pictures)) == (1, "", 1)
+
+
+def test_a_document_gives_a_bounded_number_of_pictures(tmp_path: Path) -> None:
+    found = content(tmp_path, "a.pdf", making.many_pictures(MOST + 5))
+
+    assert sum(len(page.pictures) for page in found.pages) == MOST
+
+
+@pytest.mark.parametrize("suffix", KINDS)
+def test_a_program_under_any_name_is_refused(tmp_path: Path, suffix: str) -> None:
+    program = b"\x7fELF\2\1\1\0" + bytes(range(256)) * 20
+
+    assert reason(tmp_path, f"a{suffix}", program) == "Its content is not what its name says."
+
+
+@pytest.mark.parametrize("start", ["BMW is a maker of cars.", "GIF8 is a word", "RIFF WEBP", "PK"])
+def test_a_text_that_begins_like_another_kind_is_text(tmp_path: Path, start: str) -> None:
+    assert text(tmp_path, "a.txt", start) == start
+
+
+def test_the_largest_file_is_a_choice(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("text" * 2**18)
+
+    with pytest.raises(Unreadable, match=r"^It is larger than 0\.5 MB\.$"):
+        read(tmp_path / "a.txt", 2**19)

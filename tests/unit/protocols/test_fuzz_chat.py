@@ -1,0 +1,115 @@
+"""Requests near enough to right ones, hundreds of them: never a 500, never a hang."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shared.bootstrap.build import build
+from shared.chat.overrides import Overrides
+from shared.settings import Settings
+from tests.support.calls import call, read
+
+PATIENCE = 30.0  # seconds a single request may take; only a hang does
+
+scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=20)
+)
+junk = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+words = st.text(min_size=1, max_size=60).filter(str.strip)
+messages = st.lists(
+    st.fixed_dictionaries({"role": st.sampled_from(["user", "assistant"]), "content": words}),
+    max_size=3,
+).map(lambda before: [*before, {"role": "user", "content": "What is included in Health Plus?"}])
+right = {
+    "temperature": st.floats(0, 2),
+    "top": st.integers(1, 50),
+    "seed": st.integers(0, 99),
+    "retrieval_mode": st.sampled_from(["text", "vectors", "hybrid"]),
+    "suggest_followup_questions": st.booleans(),
+    "semantic_captions": st.booleans(),
+    "include_category": words,
+    "prompt_template": st.text(max_size=20),
+    "minimum_search_score": st.floats(-1, 5),
+}
+overrides = st.fixed_dictionaries({}, optional=right)
+bodies = st.fixed_dictionaries(
+    {"messages": messages, "context": st.fixed_dictionaries({"overrides": overrides})},
+    optional={"session_state": junk, "sessionState": junk, "stream": st.booleans()},
+)
+PATHS: list[list[Any]] = [
+    ["messages"],
+    ["messages", 0],
+    ["messages", 0, "role"],
+    ["messages", 0, "content"],
+    ["messages", -1, "content"],
+    ["context"],
+    ["context", "overrides"],
+    ["stream"],
+    ["session_state"],
+    ["unknown"],
+    *(["context", "overrides", name] for name in Overrides.model_fields),
+]
+
+
+def thorough(examples: int) -> settings:
+    """So many requests, the same in each run, however long one takes."""
+    return settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+@st.composite
+def nearly_right(draw: st.DrawFn) -> bytes:
+    """A right body; in four of ten one value is replaced by junk, one in twenty is cut short."""
+    body: Any = draw(bodies)
+    chance = draw(st.randoms(use_true_random=True))  # hypothesis' own likes the first choice best
+    if chance.random() < 0.4:
+        path = chance.choice(PATHS)
+        place = body
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = draw(junk)
+    data = json.dumps(body).encode()
+    return data[: chance.randrange(len(data))] if chance.random() < 0.05 else data
+
+
+def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
+    service = build(Settings(INDEX_FILE="samples"))
+    seen: Counter[int] = Counter()
+
+    async def answered(route: str, data: bytes, kind: str) -> int:
+        asked = call(route, data, headers={"content-type": kind})
+        async with asyncio.timeout(PATIENCE):
+            return (await read(await service.reply(asked))).status
+
+    @thorough(500)
+    @given(
+        st.sampled_from(["/chat", "/chat/stream", "/ask"]),
+        nearly_right(),
+        st.sampled_from(["application/json"] * 19 + ["multipart/form-data; boundary=x"]),
+    )
+    def each(route: str, data: bytes, kind: str) -> None:
+        status = asyncio.run(answered(route, data, kind))
+        seen[status] += 1
+
+        assert status in (200, 400), (status, data)
+
+    each()
+
+    assert seen.total() >= 500
+    assert seen[200] >= seen.total() / 3, seen
+    assert seen[400] >= seen.total() / 10, seen

@@ -1,0 +1,347 @@
+"""Each protocol to the letter: golden files, detection, content types, errors by their path."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shared.app.service import Service
+from tests.support.calls import JSON, QUESTION, Got, ask, call
+from tests.support.fakes import PLUS, FakeModel, FakeRetriever, engine
+from tests.support.gateways import events
+from tests.support.servers import ROOT
+
+GOLDEN = ROOT / "tests" / "support" / "golden"
+CASES = [
+    pytest.param(json.loads(line), id=f"{path.stem}: {json.loads(line)['name']}")
+    for path in sorted(GOLDEN.glob("*.jsonl"))
+    for line in path.read_text("utf-8").split("\n")
+    if line
+]
+USER = {"role": "user", "content": "What is in Plus?"}
+
+
+def without_time(value: Any) -> Any:
+    """The time is the clock's: its form is checked, then it is set to the golden files' value."""
+    if isinstance(value, dict) and "created_at" in value:
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", value["created_at"])
+        return {**value, "created_at": "2024-01-27T00:00:00Z"}
+    if isinstance(value, dict) and "created" in value:
+        assert isinstance(value["created"], int)
+        return {**value, "created": 1706301586}
+    return value
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_answer_is_what_the_golden_file_says(case: dict[str, Any]) -> None:
+    got = ask(call(case["route"], case["request"], path=case.get("path", "")))
+
+    assert got.status == 200
+    if case.get("done"):
+        assert got.data.endswith(b"\n\ndata: [DONE]\n\n")
+        got = replace(got, data=got.data.removesuffix(b"data: [DONE]\n\n"))
+    if "events" in case:
+        assert [without_time(event) for event in events(got)] == case["events"]
+    elif "answer" in case:
+        assert without_time(got.json) == case["answer"]
+    else:
+        assert [without_time(line) for line in got.lines] == case["lines"]
+
+
+def folded(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """A stream put together as a client would: texts joined, contexts merged."""
+    whole: dict[str, Any] = {"text": "", "context": {}, "rest": {}}
+    for line in lines:
+        choice = line["choices"][0] if "choices" in line else line
+        whole["text"] += choice["delta"].get("content", "")
+        whole["context"] |= choice.get("context", {})
+        states = {key: value for key, value in choice.items() if key.endswith(("State", "_state"))}
+        whole["rest"] |= states
+    return whole
+
+
+@pytest.mark.parametrize("keys", [{"sessionState": 1}, {"session_state": 1}, {"stream": True}])
+def test_images_are_among_the_data_points_only_when_they_were_used(keys: dict[str, Any]) -> None:
+    def data_points(**overrides: Any) -> dict[str, Any]:
+        retriever = FakeRetriever((replace(PLUS, image="data:image/png;base64,AA=="),))
+        service = Service(engine(FakeModel(max_prompt_tokens=9000), retriever))
+        body = {**QUESTION, **keys, "context": {"overrides": overrides}}
+        route = "/chat" if "stream" in keys else "/chat/stream"
+        first = ask(call(route, body), service).lines[0]
+        shown: dict[str, Any] = folded([first])["context"]["data_points"]
+        return shown
+
+    assert data_points(use_gpt4v=True)["images"] == [
+        {"detail": "auto", "url": "data:image/png;base64,AA=="}
+    ]
+    assert "images" not in data_points()
+    assert "images" not in data_points(use_gpt4v=True, gpt4v_input="text")
+
+
+@pytest.mark.parametrize("keys", [{"sessionState": 1}, {"session_state": 1}, {"stream": True}])
+@pytest.mark.parametrize("followups", [True, False])
+def test_a_stream_folded_equals_the_answer(keys: dict[str, Any], followups: bool) -> None:
+    context = {"overrides": {"suggest_followup_questions": followups}}
+    asked = {**QUESTION, **keys, "context": context}
+    old = "stream" in keys
+    stream = folded(ask(call("/chat" if old else "/chat/stream", asked)).lines)
+    whole = ask(call("/chat", {**asked, "stream": False} if old else asked)).json
+    choice = whole["choices"][0] if old else whole
+
+    assert stream["text"] == choice["message"]["content"]
+    assert stream["context"] == choice["context"]
+    assert all(choice[key] == value for key, value in stream["rest"].items())
+    assert stream["rest"]
+
+
+@pytest.mark.parametrize(
+    ("route", "keys", "kind"),
+    [
+        ("/chat/stream", {}, "application/jsonl"),
+        ("/chat/stream", {"session_state": None}, "application/json-lines"),
+        ("/chat/stream", {"session_state": None, "sessionState": None}, "application/jsonl"),
+        ("/chat/stream", {"stream": "nonsense"}, "application/jsonl"),
+        ("/chat", {"stream": True}, "application/json-lines"),
+        ("/ask", {"stream": True}, "application/json-lines"),
+        ("/chat", {}, "application/json"),
+        ("/chat", {"stream": False}, "application/json"),
+        ("/ask", {}, "application/json"),
+    ],
+)
+def test_route_and_body_choose_the_content_type(
+    route: str, keys: dict[str, Any], kind: str
+) -> None:
+    assert ask(call(route, QUESTION | keys)).media_type == kind
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("application/x-ndjson", "application/x-ndjson"),
+        ("application/json-lines;q=0.9, */*", "application/json-lines"),
+        ("text/html, Application/X-NDJSON", "application/x-ndjson"),
+        ("application/json", "application/jsonl"),
+        ("*/*", "application/jsonl"),
+        ("application/x-ndjson;q=0, application/json-lines; q=0.5", "application/json-lines"),
+    ],
+)
+def test_accept_names_the_content_type_of_a_stream_and_of_nothing_else(
+    accept: str, kind: str
+) -> None:
+    headers = {**JSON, "accept": accept}
+    stream = ask(call("/chat/stream", headers=headers))
+
+    assert stream.media_type == kind
+    assert stream.data == ask(call("/chat/stream")).data
+    assert ask(call("/chat", headers=headers)).media_type == "application/json"
+
+
+WRONG: list[tuple[Any, str]] = [
+    (b"", "The body is not valid JSON (line 1 column 0)."),
+    (b'{"messages": [', "The body is not valid JSON (line 1 column 14)."),
+    (b'{"messages": NaN}', "The body is not valid JSON (line 1 column 14)."),
+    (b"\xff\xfe{}", "The body is not valid JSON (line 1 column 1)."),
+    (b'"\\ud800"', "The body is not valid JSON (line 1 column 8)."),
+    ([], "The body must be a JSON object."),
+    ("text", "The body must be a JSON object."),
+    (None, "The body must be a JSON object."),
+    ({}, "messages: is required"),
+    ({"messages": None}, "messages: must be a list"),
+    ({"messages": []}, "messages: must not be empty"),
+    ({"messages": ["x"]}, "messages[0]: must be an object"),
+    ({"messages": [{}]}, "messages[0].role: is required"),
+    (
+        {"messages": [{"role": "tool", "content": "x"}]},
+        "messages[0].role: must be one of 'user', 'assistant' or 'system'",
+    ),
+    ({"messages": [{"role": "user", "content": 3}]}, "messages[0].content: must be a string"),
+    ({"messages": [USER, {"role": "user"}]}, "messages[1].content: must not be empty"),
+    ({"messages": [{"role": "user", "content": " \n"}]}, "messages[0].content: must not be empty"),
+    (
+        {"messages": [{"role": "assistant", "content": "x"}]},
+        "messages[0].role: the last message must be the user's",
+    ),
+    ({"messages": [USER], "context": "x"}, "context: must be an object"),
+    ({"messages": [USER], "context": {"overrides": []}}, "context.overrides: must be an object"),
+]
+
+
+@pytest.mark.parametrize(("body", "sentence"), WRONG, ids=str)
+@pytest.mark.parametrize("route", ["/chat", "/chat/stream", "/ask"])
+def test_a_wrong_body_is_a_400_that_names_what_is_wrong(
+    route: str, body: Any, sentence: str
+) -> None:
+    got = ask(call(route, body))
+
+    assert (got.status, got.media_type) == (400, "application/json")
+    assert got.json == {"error": sentence}
+
+
+STATES = [("/chat", "sessionState"), ("/chat", "session_state"), ("/ask", "session_state")]
+
+
+@pytest.mark.parametrize(("route", "key"), STATES)
+def test_a_state_that_json_cannot_say_again_is_refused(route: str, key: str) -> None:
+    body = b'{"messages": [{"role": "user", "content": "x"}], "%s": [1e999]}' % key.encode()
+    said = {"error": f"{key}: holds a number out of the range of numbers"}
+
+    assert ask(call(route, body)).json == said
+
+
+def test_a_system_message_is_refused_by_its_place_where_client_prompts_are_not_allowed() -> None:
+    messages = [USER, {"role": "assistant"}, {"role": "system", "content": "x"}, USER]
+    got = ask(call("/chat", {"messages": messages}))
+    said = {"error": "messages[2].role: must be user or assistant in this deployment"}
+
+    assert (got.status, got.json) == (400, said)
+    assert ask(call("/ask", {"messages": messages})).status == 200  # the last message only
+
+
+VALUES: list[tuple[str, Any, str]] = [
+    ("temperature", -0.1, "must be 0 or more"),
+    ("temperature", 2.1, "must be 2 or less"),
+    ("temperature", "1", "must be a number"),
+    ("temperature", True, "must be a number"),
+    ("seed", 1.5, "must be a whole number"),
+    ("seed", 2**63, "must be less than 9223372036854775808"),
+    ("top", 0, "must be 1 or more"),
+    ("top", 51, "must be 50 or less"),
+    ("top", "3", "must be a whole number"),
+    ("top", True, "must be a whole number"),
+    ("retrieval_mode", "Hybrid", "must be one of 'text', 'vectors' or 'hybrid'"),
+    ("retrieval_mode", 3, "must be one of 'text', 'vectors' or 'hybrid'"),
+    ("semantic_ranker", "true", "must be true or false"),
+    ("semantic_captions", 1, "must be true or false"),
+    ("suggest_followup_questions", 0, "must be true or false"),
+    ("use_oid_security_filter", "x", "must be true or false"),
+    ("use_oid_security_filter", True, "needs sign-in, which is off in this deployment"),
+    ("use_groups_security_filter", [], "must be true or false"),
+    ("use_groups_security_filter", True, "needs sign-in, which is off in this deployment"),
+    ("vector_fields", "embedding", "must be a list"),
+    ("use_gpt4v", 1.0, "must be true or false"),
+    ("gpt4v_input", "image", "must be one of 'text', 'textAndImages' or 'images'"),
+    ("minimum_search_score", "0", "must be a number"),
+    ("minimum_reranker_score", {}, "must be a number"),
+    ("include_category", 1, "must be a string"),
+    ("exclude_category", ["x"], "must be a string"),
+    ("prompt_template", False, "must be a string"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "sentence"), VALUES, ids=str)
+def test_a_wrong_override_is_named_by_the_path_that_the_client_used(
+    name: str, value: Any, sentence: str
+) -> None:
+    nested: Any = {**QUESTION, "context": {"overrides": {name: value}}}
+    flat: Any = {**QUESTION, "context": {name: value}}
+    said = {"error": f"context.overrides.{name}: {sentence}"}
+
+    assert ask(call("/chat", nested)).json == said
+    assert ask(call("/chat/stream", {**nested, "session_state": 1})).json == said
+    assert ask(call("/ask", nested)).json == said
+    assert ask(call("/ask", flat)).json == {"error": f"context.{name}: {sentence}"}
+    assert ask(call("/chat", flat)).status == 200  # an unknown key there
+
+
+def test_a_part_of_an_override_is_named_too() -> None:
+    wrong = {**QUESTION, "context": {"vector_fields": ["a", 1]}, "stream": True}
+
+    assert ask(call("/chat", wrong)).json == {"error": "context.vector_fields[1]: must be a string"}
+
+
+def test_several_wrong_keys_are_named_at_once() -> None:
+    wrong = {**QUESTION, "context": {"overrides": {"top": 0, "seed": "x"}}}
+    said = (
+        "context.overrides.seed: must be a whole number; context.overrides.top: must be 1 or more"
+    )
+
+    assert ask(call("/chat", wrong)).json == {"error": said}
+
+
+@pytest.mark.parametrize("value", ["true", 1, "", []])
+def test_a_stream_key_that_is_no_boolean_is_a_400(value: Any) -> None:
+    got = ask(call("/chat", {**QUESTION, "stream": value}))
+
+    assert (got.status, got.json) == (400, {"error": "stream: must be true or false"})
+
+
+def test_a_million_wrong_elements_are_refused_at_once() -> None:
+    before = time.process_time()
+    fields = (
+        b'{"messages":[{"role":"user","content":"x"}],"context":{"overrides":{"vector_fields":['
+    )
+    wrong = [
+        b'{"messages":[' + b"1," * 1_900_000 + b"1]}",
+        b'{"messages":[' + b"{}," * 1_300_000 + b"{}]}",
+        fields + b"1," * 1_900_000 + b"1]}}}",
+    ]
+    got = [ask(call("/chat", body)) for body in wrong]
+
+    assert [answer.status for answer in got] == [400, 400, 400]
+    assert got[0].json == {"error": "messages[0]: must be an object"}
+    assert time.process_time() - before < 10  # all errors of each would take far longer
+
+
+def test_an_unset_override_does_not_hide_the_one_straight_under_context() -> None:
+    for unset in (None, ""):
+        asked = {**QUESTION, "context": {"top": "bad", "overrides": {"top": unset}}}
+
+        assert ask(call("/ask", asked)).json == {"error": "context.top: must be a whole number"}
+
+
+def test_only_so_many_vector_fields_are_taken() -> None:
+    asked = {**QUESTION, "context": {"overrides": {"vector_fields": ["x"] * 21}}}
+    said = "context.overrides.vector_fields: must have 20 entries at most"
+
+    assert ask(call("/chat", asked)).json == {"error": said}
+
+
+EMPTY = ("prompt_template", "exclude_category", "use_gpt4v", "minimum_search_score")
+UNSET = {
+    **dict.fromkeys(("temperature", "top", "retrieval_mode", "include_category", "seed"), None),
+    **dict.fromkeys(EMPTY, ""),
+    "vector_fields": None,
+}
+USED = {"temperature": 0, "seed": 3.0, "top": 50.0, "vector_fields": ["a"], "gpt4v_input": "text"}
+
+
+@pytest.mark.parametrize("overrides", [UNSET, USED])
+def test_null_empty_and_whole_numbers_as_floats_are_right(overrides: dict[str, Any]) -> None:
+    assert ask(call("/chat", {**QUESTION, "context": {"overrides": overrides}})).status == 200
+
+
+def test_a_body_in_utf_8_with_a_byte_order_mark_is_read() -> None:
+    assert ask(call("/chat", b"\xef\xbb\xbf" + json.dumps(QUESTION).encode())).status == 200
+
+
+def test_a_body_may_be_cut_anywhere_on_its_way() -> None:
+    body = json.dumps(
+        {"messages": [{"role": "user", "content": "Zażółć 漢字 😀"}]}, ensure_ascii=False
+    )
+    data = body.encode()
+    whole = ask(call("/chat", data)).json
+    cuts = [ask(call("/chat", [data[:at], data[at:]])).json for at in range(1, len(data))]
+
+    assert all(cut == whole for cut in cuts)
+    assert "Zażółć 漢字 😀" in whole["context"]["thoughts"][0]["description"]
+
+
+def test_no_line_but_an_error_has_an_error_key_and_no_delta_a_null() -> None:
+    got = [ask(call("/chat/stream")), ask(call("/ask", {**QUESTION, "stream": True}))]
+    lines = [line for each in got for line in each.lines]
+    deltas = [line["choices"][0]["delta"] if "choices" in line else line["delta"] for line in lines]
+
+    assert not any("error" in line for line in lines)
+    assert not any(value is None for delta in deltas for value in delta.values())
+
+
+def test_line_ends_that_only_some_readers_know_are_escaped() -> None:
+    got: Got = ask(call("/chat/stream", {**QUESTION, "sessionState": "a\u2028b\u2029c\u0085d"}))
+
+    assert len(got.data.decode().splitlines()) == len(got.lines)
+    assert got.lines[0]["sessionState"] == "a\u2028b\u2029c\u0085d"

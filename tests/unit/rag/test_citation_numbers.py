@@ -1,0 +1,143 @@
+"""`[sourcepage]` becomes `[docN]`, however tokens cut it, and nothing else does."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from time import process_time
+
+import pytest
+
+from shared.chat.errors import Unavailable
+from shared.chat.events import Context, Delta, Done, Event, Events, collect
+from shared.rag.citation_numbers import Markers, by_number, numbered
+from tests.support.fakes import PLUS, STANDARD
+
+PAGES = {"a[1].pdf": 1, "b.md": 2, "b.md#page=2": 3, "c": 4, "c][d": 5}
+
+TEXTS = [
+    ("Yes [b.md].", "Yes [doc2]."),
+    ("[b.md]", "[doc2]"),
+    ("[b.md][b.md#page=2][b.md]", "[doc2][doc3][doc2]"),
+    ("See [a[1].pdf], or [[a[1].pdf]].", "See [doc1], or [[doc1]]."),
+    ("[doc1] stays, and [doc9], and [1].", "[doc1] stays, and [doc9], and [1]."),
+    ("x[0] = y[b.md", "x[0] = y[b.md"),
+    ("[unknown.md] [b.mdx] [B.MD] [ b.md ]", "[unknown.md] [b.mdx] [B.MD] [ b.md ]"),
+    ("[c] [c][d] [c]", "[doc4] [doc5] [doc4]"),
+    ("[c][e]", "[doc4][e]"),
+    ("[[[[", "[[[["),
+    ("]] [", "]] ["),
+    ("", ""),
+    ("漢字[b.md]漢字", "漢字[doc2]漢字"),
+]
+
+
+@pytest.mark.parametrize(("text", "cited"), TEXTS)
+def test_a_marker_is_found_wherever_it_is_cut(text: str, cited: str) -> None:
+    for size in range(1, len(text) + 2):
+        markers = Markers(PAGES)
+        shown = [markers.feed(text[at : at + size]) for at in range(0, len(text), size)]
+
+        assert "".join(shown) + markers.end() == cited
+
+
+def test_what_is_no_marker_is_shown_at_once() -> None:
+    markers = Markers(PAGES)
+
+    assert markers.feed("before [b.m") == "before "
+    assert markers.feed("x after") == "[b.mx after"
+    assert markers.feed("[z") == "[z"
+
+
+def test_without_sources_nothing_is_kept_back() -> None:
+    assert Markers({}).feed("[b.md] [") == "[b.md] ["
+
+
+def test_a_source_has_the_number_of_its_first_passage() -> None:
+    other = replace(PLUS, id="plus-2b")
+
+    assert numbered([PLUS, STANDARD, other]) == {PLUS.sourcepage: 1, STANDARD.sourcepage: 2}
+
+
+async def played(*events: Event) -> Events:
+    for event in events:
+        yield event
+
+
+def test_the_stream_s_sources_are_those_of_its_context() -> None:
+    context = Context((PLUS, STANDARD), (), "m")
+    text = f"Yes [{STANDARD.sourcepage}]. No [{PLUS.sourcepage}"
+    deltas = [Delta(letter) for letter in text]
+    got = asyncio.run(collect(by_number(played(context, *deltas, Done()))))
+
+    assert got.content == f"Yes [doc2]. No [{PLUS.sourcepage}"
+    assert got.done == Done(model="m")
+
+
+def test_markers_inside_of_what_might_have_been_one_are_found_at_the_end() -> None:
+    markers = Markers({"[]a]b[": 2, "]a": 3})
+
+    assert markers.feed("][[]a]") + markers.end() == "][[doc3]"
+
+
+def test_a_name_of_any_length_is_cited_however_it_is_cut() -> None:
+    page = "x" * 3000
+    markers = Markers({page: 1})
+
+    assert "".join(map(markers.feed, f"See [{page}].")) + markers.end() == "See [doc1]."
+
+
+def test_a_megabyte_of_brackets_takes_no_seconds() -> None:
+    markers = Markers({f"plans/{place}.md": place for place in range(1, 51)})
+    text = "[x " * 350_000 + "[" * 1_150_000
+    before = process_time()
+
+    assert markers.feed(text) + markers.end() == text
+    assert process_time() - before < 5  # it took over six
+
+
+DOC2 = replace(STANDARD, id="d", sourcepage="doc2")
+COPIED = [
+    ("It says [doc2].", "It says (doc2)."),
+    (f"[doc2] [{STANDARD.sourcepage}] [doc1]", "(doc2) [doc2] (doc1)"),
+    ("[doc02] [doc002] [Doc2] [doc0000002]", "(doc02) (doc002) (Doc2) (doc0000002)"),
+    ("[doc\u0662] [[doc2]] [doc[doc1]2]", "(doc\u0662) [(doc2)] [doc(doc1)2]"),
+    ("[doc3] [doc0] [doc] [doc2", "[doc3] [doc0] [doc] [doc2"),
+    (f"[doc{'2' * 40}] [doc{'2' * 40}", f"[doc{'2' * 40}] [doc{'2' * 40}"),
+    ("[d [do [doc [docx] a[0]", "[d [do [doc [docx] a[0]"),
+]
+
+
+@pytest.mark.parametrize(("text", "shown"), COPIED)
+def test_a_citation_by_number_that_the_model_copied_is_none(text: str, shown: str) -> None:
+    context = Context((PLUS, STANDARD), (), "m")
+    for size in range(1, len(text) + 1):
+        deltas = [Delta(text[at : at + size]) for at in range(0, len(text), size)]
+        got = asyncio.run(collect(by_number(played(context, *deltas, Done()))))
+
+        assert got.content == shown
+
+
+def test_a_source_that_is_called_as_a_citation_is_cited() -> None:
+    context = Context((DOC2, PLUS, STANDARD), (), "m")
+    deltas = [Delta("[doc"), Delta("2] [doc3"), Delta("]")]
+    got = asyncio.run(collect(by_number(played(context, *deltas, Done()))))
+
+    assert got.content == "[doc1] (doc3)"
+
+
+@pytest.mark.parametrize("text", ["See [plans/pl", "See [doc"])
+def test_what_was_kept_back_comes_before_a_failure(text: str) -> None:
+    async def failing() -> Events:
+        yield Context((PLUS,), (), "m")
+        yield Delta(text)
+        raise Unavailable
+
+    async def go() -> list[str]:
+        said = []
+        with pytest.raises(Unavailable):
+            async for event in by_number(failing()):
+                said += [event.content] if isinstance(event, Delta) else []
+        return said
+
+    assert "".join(asyncio.run(go())) == text

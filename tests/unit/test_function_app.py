@@ -1,0 +1,57 @@
+"""The last step of a stream: whatever happens to its client, the model's stream is closed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import MutableMapping
+from dataclasses import replace
+from typing import Any
+
+import function_app
+from shared.app.service import Service
+from shared.http.call import Limits
+from tests.support.calls import call
+from tests.support.fakes import FakeModel, engine
+
+SCOPE: dict[str, Any] = {"type": "http", "asgi": {"spec_version": "2.3"}}
+
+
+async def gone() -> MutableMapping[str, Any]:
+    return {"type": "http.disconnect"}
+
+
+async def waits() -> MutableMapping[str, Any]:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def drop(_message: MutableMapping[str, Any]) -> None:
+    """A client that takes whatever comes."""
+
+
+async def block(_message: MutableMapping[str, Any]) -> None:
+    """A client that has stopped reading."""
+    await asyncio.Event().wait()
+
+
+def sent(receive: Any, send: Any, late: float = 0) -> int:
+    """How many of the model's streams are open when a response has been sent, or could not be."""
+
+    async def go() -> int:
+        model = FakeModel([asyncio.Event()])
+        reply = await Service(engine(model)).reply(call("/chat/stream"))
+        reply = replace(reply, deadline=reply.deadline - late)
+        assert model.open_streams == 1
+        await function_app.response(reply)(SCOPE, receive, send)
+        return model.open_streams
+
+    return asyncio.run(go())
+
+
+def test_a_client_that_left_before_its_stream_began_leaves_nothing_open() -> None:
+    assert sent(gone, drop) == 0
+    assert sent(gone, block) == 0
+
+
+def test_a_client_that_stops_reading_is_left_soon_after_the_time_limit() -> None:
+    assert sent(waits, block, late=Limits().seconds + function_app.GRACE) == 0

@@ -1,0 +1,154 @@
+"""What comes from outside is read in a time that grows with its size, and not with its square.
+
+The limit of each is wide: what grew like the square took many times as long at these sizes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from time import process_time
+from typing import TypeVar, cast
+
+import pytest
+from pypdf import PageObject
+
+from shared.chat.events import Delta, Done, collect
+from shared.chat.messages import ToolCall
+from shared.ingest.document import Page
+from shared.ingest.readers.pdf import page_text
+from shared.ingest.splitting.passages import cuts
+from shared.models.demo.model import followups
+from shared.models.demo.question_resolution import asked
+from shared.models.demo.sentence_splitter import sentences
+from shared.models.formats.openai import OPENAI
+from shared.models.openai.stream_decoder import Reading, lines, whole
+from tests.support.fakes import play
+
+T = TypeVar("T")
+SECONDS = 5
+
+
+@contextmanager
+def in_time() -> Iterator[None]:
+    before = process_time()
+    yield
+    assert process_time() - before < SECONDS
+
+
+async def stream_of(pieces: Iterable[T]) -> AsyncGenerator[T, None]:
+    for piece in pieces:
+        yield piece
+
+
+async def all_of(stream: AsyncGenerator[T, None]) -> list[T]:
+    return [each async for each in stream]
+
+
+def test_a_line_of_a_model_s_stream_may_come_in_many_chunks() -> None:
+    chunks = [b"x" * 40] * 100_000
+    with in_time():
+        got = asyncio.run(all_of(lines(stream_of([*chunks, b"\ny", b"", b"\n"]))))
+
+    assert got == [b"".join(chunks), b"y", b""]
+
+
+def test_a_model_s_whole_answer_may_come_in_many_chunks() -> None:
+    chunks = [b"x" * 20] * 200_000
+    with in_time():
+        got = asyncio.run(all_of(whole(stream_of(chunks))))
+
+    assert got == [b"".join(chunks)]
+
+
+def test_the_arguments_of_a_tool_may_come_in_many_parts() -> None:
+    parts = [ToolCall(0, "a", "f"), *[ToolCall(0, arguments="x" * 20)] * 200_000]
+    with in_time():
+        got = asyncio.run(collect(play([*(Delta(tool_calls=(part,)) for part in parts), Done()])))
+
+    assert got.tool_calls == (ToolCall(0, "a", "f", "x" * 4_000_000),)
+
+
+def test_what_stands_beside_a_message_may_come_in_many_parts() -> None:
+    part = {"thinking": "x" * 20, "logprobs": [1], "model": {"n": 1}}
+    deltas = [Delta(message_extra=part)] * 200_000
+    with in_time():
+        got = asyncio.run(collect(play([*deltas, Delta(message_extra={"model": "m"}), Done()])))
+
+    assert got.message_extra == {
+        "thinking": "x" * 4_000_000,
+        "logprobs": [1] * 200_000,
+        "model": "m",
+    }
+
+
+def test_a_model_may_call_many_tools_without_an_index() -> None:
+    reading = Reading(OPENAI, "m")
+    called = b'{"choices":[{"delta":{"tool_calls":[{"id":"%d","function":{"name":"f"}}]}}]}'
+    with in_time():
+        for number in range(30_000):
+            reading.take(called % number)
+
+    assert list(reading.calls) == list(range(30_000))
+
+
+WORDS = [f"Ab{'abcdefghij'[n % 10]}{n:x}".title() for n in range(8_000)]
+SOURCES = {
+    "shortened words": "A. " * 30_000,
+    "headings that come again": " ".join((*WORDS, *reversed(WORDS))),
+    "tables": "|---|a" * 30_000,
+    "cells": "| " * 60_000 + "|" + "---|" * 30_000 + " a|" * 30_000,
+}
+
+
+@pytest.mark.parametrize("text", SOURCES.values(), ids=SOURCES)
+def test_a_source_of_any_form_is_cut_into_sentences(text: str) -> None:
+    with in_time():
+        found = sentences([f"a.md: {text}"])
+
+    assert found
+
+
+def test_many_questions_may_each_leave_something_to_the_one_before() -> None:
+    with in_time():
+        got = asked(["What is covered?", *(f"and it b{number}?" for number in range(8_000))])
+
+    assert got.text.startswith("it b7999")
+
+
+def test_many_topics_are_compared_with_many_questions() -> None:
+    found = sentences(["a.md: " + " ".join(f"X{number}: b?" for number in range(4_000))])
+    with in_time():
+        got = followups(found, [f"What is x{number}?" for number in range(4_000)])
+
+    assert got
+
+
+class FakePage:
+    """A page of a PDF, of lines."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = lines
+
+    def extract_text(self, visitor_text: Callable[..., None], **_: object) -> None:
+        """Give each line."""
+        for number, line in enumerate(self.lines):
+            place = [1.0, 0.0, 0.0, 1.0, 0.0, -float(number)]
+            visitor_text(f"{line}\n", place, [1.0, 0.0, 0.0, 1.0, 0.0, 0.0], None, 10.0)
+
+
+def test_a_page_of_a_pdf_may_have_many_lines() -> None:
+    page = FakePage("sen-", "tence", *["word " * 20] * 6_000)
+    with in_time():
+        text = page_text(cast(PageObject, page))
+
+    assert text.startswith("sen-tence word")
+
+
+def test_many_headings_may_stand_below_a_long_one() -> None:
+    text = f"# {'x ' * 15_000}\n" + "## a\n" * 4_000
+    with in_time():
+        got = list(cuts(Page(text, markdown=True)))
+
+    assert got[-1].end == len(text)

@@ -1,0 +1,232 @@
+"""Settings: empty is unset, everything wrong is named at once, and no value is repeated."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.app.service import Service
+from shared.bootstrap.build import start
+from shared.settings import Settings, SettingsError, read
+from tests.support import fakes
+from tests.support.calls import ask, call
+
+
+def test_an_empty_string_is_unset() -> None:
+    assert read({"CHAT_MODEL": "", "DEFAULT_TOP": "  ", "WEBSITE_AUTH_ENABLED": ""}) == Settings()
+
+
+def test_every_wrong_setting_is_named_at_once_and_no_value_is_repeated() -> None:
+    wrong = {
+        "DEFAULT_TOP": "secret",
+        "DEFAULT_TEMPERATURE": "3",
+        "ALLOW_CLIENT_PROMPTS": "perhaps",
+        "MAX_JSON_BYTES": "0",
+        "ANSWER_TIMEOUT_SECONDS": "0",
+    }
+    with pytest.raises(SettingsError) as failure:
+        read(wrong)
+
+    assert set(failure.value.problems) == {
+        "DEFAULT_TOP must be a whole number",
+        "DEFAULT_TEMPERATURE must be 2 or less",
+        "ALLOW_CLIENT_PROMPTS must be true or false",
+        "MAX_JSON_BYTES must be 1 or more",
+        "ANSWER_TIMEOUT_SECONDS must be more than 0",
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["nonsense", "no.such:model", "tests.support.fakes:absent", "json:", ":x"]
+)
+def test_a_model_that_cannot_be_found_is_named_by_its_setting(name: str) -> None:
+    service = start({"CHAT_MODEL": name})
+
+    assert service.problems == (
+        "CHAT_MODEL must be demo, azure-openai, openai, or a package.module:factory that can be "
+        "imported",
+    )
+
+
+def test_a_factory_that_fails_does_not_stop_the_app_from_loading() -> None:
+    assert start({"CHAT_MODEL": "json:loads"}).problems == (
+        "The app could not start; its log names the cause.",
+    )
+
+
+def test_what_belongs_together_is_missed_by_its_name() -> None:
+    wrong = {
+        "AZURE_OPENAI_CHAT_DEPLOYMENT": "gpt",
+        "OPENAI_BASE_URL": "http://localhost:11434/v1",
+        "OPENAI_API_KEY": "s3cret",
+    }
+
+    assert start(wrong).problems == (
+        "AZURE_OPENAI_ENDPOINT is required with AZURE_OPENAI_CHAT_DEPLOYMENT",
+        "OPENAI_CHAT_MODEL is required with OPENAI_BASE_URL",
+    )
+    assert start({"CHAT_MODEL": "openai"}).problems == (
+        "OPENAI_BASE_URL is required",
+        "OPENAI_CHAT_MODEL is required",
+    )
+
+
+NO_URLS = [
+    "localhost:11434",
+    "ftp://host",
+    "http://",
+    "http://host:x",
+    "http://host:0",
+    "http://ex ample",
+    "http://host?api-version=1",
+    "http://host#x",
+    "http://user:s3cret@host",
+]
+
+
+@pytest.mark.parametrize("value", NO_URLS)
+def test_an_endpoint_that_is_no_url_is_named(value: str) -> None:
+    wrong = {"OPENAI_BASE_URL": value, "OPENAI_CHAT_MODEL": "x"}
+    said = "OPENAI_BASE_URL must be a URL such as https://host, without a query"
+
+    assert start(wrong).problems == (said,)
+
+
+@pytest.mark.parametrize("name", ["AZURE_OPENAI_ENDPOINT", "AZURE_SEARCH_ENDPOINT"])
+def test_no_identity_s_token_goes_out_without_tls(name: str) -> None:
+    said = f"{name} must be a URL such as https://host: no token goes out without TLS"
+
+    assert start({name: "http://mine.openai.azure.com"}).problems == (said,)
+
+
+@pytest.mark.parametrize("name", ["content", "Chat", "ask", "health", "admin", "_search", "_all"])
+def test_an_index_is_not_called_as_a_route_is(name: str) -> None:
+    search = {"AZURE_SEARCH_ENDPOINT": "https://mine.search.windows.net"}
+    said = "AZURE_SEARCH_INDEX must not be a word of the app's own routes, nor begin with _"
+
+    assert start({**search, "AZURE_SEARCH_INDEX": name}).problems == (said,)
+    assert read({**search, "AZURE_SEARCH_INDEX": "docs"}).search_index == "docs"
+
+
+@pytest.mark.parametrize("end", ["", "/", "/openai", "/openai/v1", "/openai/v1/"])
+def test_an_azure_endpoint_may_be_given_in_any_of_its_forms(end: str) -> None:
+    both = {"AZURE_OPENAI_ENDPOINT": f"https://x{end}", "AZURE_OPENAI_CHAT_DEPLOYMENT": "c"}
+    engine = start(both).engine
+
+    assert engine is not None
+    assert str(engine.model.client.base_url) == "https://x/openai/v1/"  # type: ignore[attr-defined]
+
+
+def test_a_key_that_no_header_can_hold_is_named() -> None:
+    for key in ("k\u00e9", "a b", "a\nb"):
+        assert start({"OPENAI_API_KEY": key}).problems == (
+            "OPENAI_API_KEY must be one word of ASCII characters",
+        )
+
+
+def test_a_key_does_not_show_in_the_settings() -> None:
+    assert "s3cret" not in repr(read({"OPENAI_API_KEY": "s3cret"}))
+
+
+@pytest.mark.parametrize("key", ["k", "k" * 19])
+def test_a_short_key_of_callers_is_refused(key: str) -> None:
+    said = "CHAT_API_KEY must have 20 characters or more: `openssl rand -base64 30` makes one"
+
+    assert start({"CHAT_API_KEY": key}).problems == (said,)
+
+
+def test_a_key_of_callers_of_20_characters_is_taken() -> None:
+    assert not start({"CHAT_API_KEY": "k" * 20}).problems
+    assert not start({"CHAT_API_KEY": ""}).problems
+
+
+@pytest.mark.parametrize(
+    "scores", ["[0,1,2,3]", "[0,1,2,3,4,4]", "[2,1,2,3,4]", "[0,1,2,3,5]", "3"]
+)
+def test_the_scores_of_strictness_are_five_that_do_not_fall(scores: str) -> None:
+    (problem,) = start({"STRICTNESS_SCORES": scores}).problems
+
+    assert problem.startswith("STRICTNESS_SCORES must be")
+    assert not start({"STRICTNESS_SCORES": "[0, 0, 1, 2.5, 4]"}).problems
+
+
+def test_a_model_of_one_s_own_is_imported_by_its_name() -> None:
+    assert start({"CHAT_MODEL": "tests.support.fakes:obeying"}).health.names["model"] == "obeying"
+
+
+ROOT = Path(__file__).parent.parent.parent
+PLATFORM = {"FUNCTIONS_WORKER_RUNTIME", "AzureWebJobsStorage", "PYTHON_ENABLE_INIT_INDEXING"}
+
+
+def test_an_index_file_that_is_not_there_is_missed_with_the_way_to_make_it(tmp_path: Path) -> None:
+    said = "INDEX_FILE names a file that is not there: `make index DOCS=folder` makes it"
+
+    assert start({"INDEX_FILE": str(tmp_path / "none.db")}).problems == (said,)
+    assert start({"INDEX_FILE": ""}).problems == start({"INDEX_FILE": "samples"}).problems == ()
+
+
+def test_the_table_of_the_docs_names_every_setting_and_its_default() -> None:
+    text = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    table = dict(re.findall(r"^\| `(\w+)` \|.*\| `(\S+)` \|$", text, re.MULTILINE))
+    fields = Settings.model_fields.values()
+
+    def shown(default: object) -> str:
+        return "none" if default in ((), frozenset()) else str(default).lower()
+
+    assert table == {str(f.alias): shown(f.default) for f in fields}
+
+
+def test_the_sample_of_local_settings_holds_settings_that_exist() -> None:
+    sample = json.loads((ROOT / "local.settings.sample.json").read_text("utf-8"))
+    known = {field.alias for field in Settings.model_fields.values()}
+
+    assert set(sample["Values"]) - PLATFORM <= known
+    assert read(sample["Values"]) == Settings(MEMORY_FILE="memory.db")
+    assert "*" not in sample["Host"]["CORS"]
+
+
+def test_the_model_in_the_docs_answers() -> None:
+    text = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    block = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(block[0], names)
+    service = Service(fakes.engine(names["make"](Settings())))
+    got = ask(call("/chat"), service)
+
+    assert got.json["message"]["content"].startswith("What is in Plus?\n\nSources:\n")
+    assert got.json["context"]["finish_reason"] == "stop"
+
+
+AUTH_ENABLED = {"WEBSITE_AUTH_ENABLED": "true"}
+
+
+@pytest.mark.parametrize("more", [{}, {"CONTAINER_NAME": "x"}, {"CONTAINER_APP_NAME": "x"}])
+def test_sign_in_headers_are_not_trusted_where_anybody_could_send_them(
+    more: dict[str, str],
+) -> None:
+    with pytest.raises(SettingsError) as refused:
+        read({**AUTH_ENABLED, **more})
+
+    (problem,) = refused.value.problems
+    assert problem.startswith("WEBSITE_AUTH_ENABLED is set, and the platform is not App Service")
+    assert "TRUST_SIGN_IN_HEADERS" in problem
+    assert read({**AUTH_ENABLED, **more, "TRUST_SIGN_IN_HEADERS": "true"}).sign_in
+
+
+@pytest.mark.parametrize("name", ["WEBSITE_INSTANCE_ID", "WEBSITE_POD_NAME", "WEBSITE_SITE_NAME"])
+def test_sign_in_headers_are_app_services_own_there(name: str) -> None:
+    assert read({**AUTH_ENABLED, name: "x"}).sign_in
+
+
+def test_a_laptop_is_where_something_says_so_and_the_platform_does_not() -> None:
+    development = {"AZURE_FUNCTIONS_ENVIRONMENT": "Development"}
+    platform = ("WEBSITE_INSTANCE_ID", "CONTAINER_NAME", "WEBSITE_POD_NAME", "WEBSITE_SITE_NAME")
+
+    assert read(development).on_laptop
+    assert not read({}).on_laptop
+    assert not read({"AZURE_FUNCTIONS_ENVIRONMENT": "Production"}).on_laptop
+    assert not any(read({**development, name: "x"}).on_laptop for name in platform)
