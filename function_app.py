@@ -14,13 +14,13 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from shared.bootstrap.build import start
-from shared.chat.errors import ChatError, ClientGone
+from shared.chat.errors import ChatError, ClientDisconnected
 from shared.http.call import Bytes, Call, Reply
 from shared.protocols.aog import routes as aog
 from shared.protocols.openai import routes as door
 from shared.protocols.opensearch import routes as opensearch
 from shared.settings import keys_asked
-from shared.telemetry.access_log import NoQueries, hush, past_the_host
+from shared.telemetry.access_log import NoQueries, log_to_stdout, quiet_libraries
 
 # A method that a route does not list is the host's empty 404: all are listed, the service refuses.
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
@@ -31,8 +31,8 @@ GRACE = 5.0  # seconds after a request's time limit, for its last line to be rea
 
 log = logging.getLogger("chat")
 logging.getLogger("uvicorn.access").addFilter(NoQueries())
-hush()
-past_the_host()
+quiet_libraries()
+log_to_stdout()
 
 KEYS = keys_asked(os.environ)
 LEVEL = func.AuthLevel.FUNCTION if KEYS.callers else func.AuthLevel.ANONYMOUS
@@ -113,7 +113,7 @@ async def body(req: Request) -> AsyncIterator[bytes]:
         async for chunk in req.stream():
             yield chunk
     except ClientDisconnect:
-        raise ClientGone from None
+        raise ClientDisconnected from None
 
 
 class Stream(StreamingResponse):

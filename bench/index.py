@@ -17,7 +17,7 @@ from typing import Any
 
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
-from shared.retrieval.sqlite.retriever import Embedding, LocalIndex
+from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
 
 MODEL = "bench"
 NOBODY = User()
@@ -28,9 +28,10 @@ MIB = 1024 * 1024
 async def build(index: Path, passages: int, dimensions: int) -> float:
     """Fill an index; the seconds that it took, without the making of the passages."""
     from bench.corpus import documents
-    from shared.ingest.targets.sqlite.writer import LocalTarget, Meta
+    from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
+    from shared.retrieval.sqlite.schema import IndexMeta
 
-    target = LocalTarget(index, Meta(None, MODEL if dimensions else None, dimensions))
+    target = SqliteIndexWriter(index, IndexMeta(None, MODEL if dimensions else None, dimensions))
     await target.known()
     seconds = 0.0
     for document in documents(passages, dimensions):
@@ -43,7 +44,7 @@ async def build(index: Path, passages: int, dimensions: int) -> float:
     return seconds + perf_counter() - start
 
 
-async def ask(index: LocalIndex, asked: Sequence[str], user: User = NOBODY) -> list[float]:
+async def ask(index: SqliteRetriever, asked: Sequence[str], user: User = NOBODY) -> list[float]:
     """The milliseconds of each question, asked one after the other."""
     took, overrides = [], Overrides(top=3, use_groups_security_filter=True)
     for question in asked:
@@ -60,9 +61,9 @@ def measure(path: Path, asked: Sequence[str], dimensions: int) -> dict[str, Any]
         return [[float(hash(text) % (place + 2)) for place in range(dimensions)] for text in texts]
 
     embedding = Embedding(MODEL, embed) if dimensions else None
-    asyncio.run(ask(LocalIndex([]), ["warm"]))
+    asyncio.run(ask(SqliteRetriever([]), ["warm"]))
     before, start = memory(), perf_counter()
-    with closing(LocalIndex.open(path, embedding)) as index:
+    with closing(SqliteRetriever.open(path, embedding)) as index:
         opened = (perf_counter() - start) * 1000
         first, *took = asyncio.run(ask(index, asked))
         after = memory()

@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter
 
 from bench.corpus import FILE_PASSAGES, documents
-from shared.ingest.sandbox.process import Reader
+from shared.ingest.sandbox.process import SandboxReader
 
 
 def write(folder: Path, files: int) -> None:
@@ -31,7 +31,7 @@ def write(folder: Path, files: int) -> None:
 
 async def read(folder: Path) -> int:
     """Read every file as a run does, one after the other; how many passages they have."""
-    async with Reader() as reader:
+    async with SandboxReader() as reader:
         return sum(
             [len((await reader.passages(path, path.name)).passages) for path in folder.rglob("*.*")]
         )

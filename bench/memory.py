@@ -15,10 +15,10 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from shared.memory.base import Memory, Page, Said
+from shared.memory.base import Memory, PageRequest, Turn
 from shared.memory.sqlite.store import open_memory
 
-SAID = Said("What is covered? " * 5, "Answer. " * 100, "It is. " * 60, "chat", "passage " * 400)
+SAID = Turn("What is covered? " * 5, "Answer. " * 100, "It is. " * 60, "chat", "passage " * 400)
 TIMES = 200
 
 
@@ -51,7 +51,7 @@ async def measure(path: Path, conversations: int, turns: int) -> dict[str, float
     built = (perf_counter() - start) * 1000 / (conversations * (turns + 1))
 
     def page(owner: str, position: int) -> Callable[[], Awaitable[Any]]:
-        return lambda: memory.conversations.list(owner, Page(position, 10))
+        return lambda: memory.conversations.list(owner, PageRequest(position, 10))
 
     few, last = "few", conversations - 10
     rows = {
@@ -60,7 +60,7 @@ async def measure(path: Path, conversations: int, turns: int) -> dict[str, float
         f"page at {last // 2}": await cost(page("many", last // 2)),
         f"page at {last}": await cost(page("many", last)),
         "the newest turns of one": await cost(
-            lambda: memory.interactions.list("many", ids[0], Page())
+            lambda: memory.interactions.list("many", ids[0], PageRequest())
         ),
         "one more turn": await cost(lambda: memory.interactions.add("many", ids[0], SAID)),
         "a write while it was filled": built,

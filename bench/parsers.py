@@ -20,12 +20,12 @@ from shared.http.json_encoding import Json
 from shared.models.demo.question_resolution import asked
 from shared.models.demo.sentence_splitter import sentences
 from shared.models.formats.openai import OPENAI
-from shared.models.openai.stream_decoder import Reading, events
+from shared.models.openai.stream_decoder import StreamDecoder, events
 from shared.protocols.openai.search_scope import narrowing
 from shared.protocols.opensearch import search_json
 from shared.protocols.opensearch.pipelines import flat
 from shared.rag.citation_numbers import Citations
-from shared.rag.followups import Splitter
+from shared.rag.followups import FollowupParser
 from shared.retrieval.base import shorten_query
 from shared.text.terms import terms
 from shared.text.tokens import count_tokens
@@ -105,7 +105,7 @@ def count_calls(chunks: Iterable[bytes]) -> int:
             yield chunk
 
     async def read() -> int:
-        reading = Reading(OPENAI, "m")
+        reading = StreamDecoder(OPENAI, "m")
         async for line in events(pieces()):
             reading.take(line)
         return len(reading.calls)
@@ -121,12 +121,12 @@ PARSERS: Mapping[str, Parser] = {
     "Range": condition("range"),
     "If-None-Match": condition("if-none-match"),
     "If-Modified-Since": condition("if-modified-since"),
-    "Retry-After": lambda value: retry_after.asked({"retry-after": value}),
+    "Retry-After": lambda value: retry_after.retry_after_seconds({"retry-after": value}),
     **{route: partial(parse, route) for route in ROUTES},
     "OData": lambda value: narrowing(value, ("oids", "groups")),
     "_search": lambda given: search_json.search(given, {}).fields.of({"a" * 1000: ""}),
     "_cluster/settings": lambda given: list(flat(given)),
-    "follow-ups": lambda pieces: "".join(map(Splitter().feed, pieces)),
+    "follow-ups": lambda pieces: "".join(map(FollowupParser().feed, pieces)),
     "citations": lambda pieces: "".join(map(Citations(SOURCES).feed, pieces)),
     "a model's stream": count_calls,
     "an answer": lambda deltas: asyncio.run(collect(play([*deltas, Done()]))),

@@ -21,9 +21,9 @@ from openai import AsyncOpenAI, DefaultAioHttpClient, DefaultAsyncHttpxClient
 
 from shared.chat.messages import Message
 from shared.models.base import Prompt
-from shared.models.formats.base import Traits
+from shared.models.formats.base import ModelConfig
 from shared.models.formats.openai import OPENAI
-from shared.models.openai.http_model import ServedModel
+from shared.models.openai.http_model import HttpModel
 from tests.support.upstream import Asked, Step, Upstream, answer, streaming, upstream
 
 AT_ONCE, TOKENS = 50, 100
@@ -53,8 +53,8 @@ async def measure(transport: str, url: str, authority: Path) -> float:
     trusted = ssl.create_default_context(cafile=str(authority))
     http = TRANSPORTS[transport](verify=trusted)
     async with AsyncOpenAI(base_url=f"{url}/v1", api_key="none", http_client=http) as client:
-        traits = Traits("m", max_prompt_tokens=1000, asked="m")
-        model = ServedModel(client, f"{url}/v1/chat/completions", OPENAI, traits)
+        traits = ModelConfig("m", max_prompt_tokens=1000, asked="m")
+        model = HttpModel(client, f"{url}/v1/chat/completions", OPENAI, traits)
 
         async def ask() -> None:
             async with model.open(PROMPT) as stream:

@@ -14,7 +14,7 @@ from scripts.samples import Waiting, load
 from shared import settings as configuration
 from shared.ingest.cli import ENDING, say, sentence
 from shared.settings import Settings
-from shared.telemetry.access_log import hush
+from shared.telemetry.access_log import quiet_libraries
 
 ROOT = Path(__file__).parent.parent
 NEEDED = (
@@ -44,7 +44,7 @@ FAILED = (
 def main(environment: Mapping[str, str] = os.environ, waiting: Waiting | None = None) -> int:
     """The exit status: 0 when all is done, 1 when something must be mended, 130 after Ctrl+C."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
-    hush()
+    quiet_libraries()
     try:
         asyncio.run(finished(environment, waiting or Waiting()))
     except ENDING as ending:

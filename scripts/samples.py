@@ -15,7 +15,7 @@ from shared.ingest.cli import ENDING, documents, put, say
 from shared.ingest.report import summed_up
 from shared.ingest.setup import Options, made
 from shared.ingest.sources.scan import Listing
-from shared.ingest.targets.index_writer import Refused
+from shared.ingest.targets.index_writer import DocumentRejected
 from shared.settings import Settings
 
 SAMPLES = HERE / "data" / "documents"
@@ -67,7 +67,7 @@ def spreading(ending: BaseException | None) -> int | None:
     return None
 
 
-class NotAllowed(Refused):
+class NotAllowed(DocumentRejected):
     """Storage refused a file: a run goes on without it, and this one may not."""
 
     status_code = 403

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from shared.chat.overrides import Policy
-from shared.chat.validation_messages import sentence
+from shared.chat.validation_messages import describe_error
 from shared.models.providers.metadata import ProviderMetadata
 from shared.models.providers.provider_list import LOOPBACK, read_list
 from shared.retrieval.azure_search.search_fields import FieldNames
@@ -290,7 +290,7 @@ def read(environment: Mapping[str, str]) -> Settings:
 def _told(error: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with a setting; a list may have several mistakes, each in an entry."""
     raised = error.get("ctx", {}).get("error")
-    mistakes = raised.args if isinstance(raised, ValueError) else (sentence(error),)
+    mistakes = raised.args if isinstance(raised, ValueError) else (describe_error(error),)
     for mistake in mistakes:
         yield f"{error['loc'][0]}{'' if mistake.startswith('[') else ' '}{mistake}"
 

@@ -14,8 +14,8 @@ from shared.chat.events import Answer, Context, Events
 from shared.chat.request import ChatRequest
 from shared.http.call import Bytes, Call, Reply
 from shared.http.json_encoding import dumps
-from shared.protocols.dialect import Dialect, Voice
-from shared.telemetry.access_log import Record
+from shared.protocols.dialect import Dialect, ErrorFormat
+from shared.telemetry.access_log import AccessLog
 from shared.telemetry.spans import Span, Tracer
 
 JSON = "application/json"
@@ -24,12 +24,12 @@ FRESH = {"Cache-Control": "no-store"}
 
 
 @dataclass(slots=True)
-class Exchange:
+class ResponseWriter:
     """What is known of a request by now: it decides how whatever comes of it is written."""
 
     call: Call
-    record: Record
-    voice: Voice
+    record: AccessLog
+    error_format: ErrorFormat
     body: Any = None
     notes: tuple[str, ...] = ()
 
@@ -41,14 +41,14 @@ class Exchange:
 
     def speaks(self, dialect: Dialect, body: Any) -> None:
         """Its protocol is known now, from the body."""
-        self.voice, self.body, self.record.dialect = dialect, body, dialect.name
+        self.error_format, self.body, self.record.dialect = dialect, body, dialect.name
 
     def failed(self, failure: ChatError) -> Reply:
         """A failure with its status."""
         self.record.caused(failure)
-        body = dumps(self.voice.error(failure, self.body))
-        status = self.voice.status(failure, self.body)
-        return Reply(status, JSON, body, dict(self.voice.headers(failure)))
+        body = dumps(self.error_format.error(failure, self.body))
+        status = self.error_format.status(failure, self.body)
+        return Reply(status, JSON, body, dict(self.error_format.headers(failure)))
 
     def lines(self, dialect: Dialect, asked: ChatRequest, events: Events) -> Bytes:
         """A stream's lines, one event each, the last of which may tell of a failure.

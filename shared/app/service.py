@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from shared.app.negotiation import pick
-from shared.app.response_writer import FRESH, JSON, Exchange, noticed, whole
+from shared.app.response_writer import FRESH, JSON, ResponseWriter, noticed, whole
 from shared.chat.errors import (
     BadRequest,
     ChatError,
-    ClientGone,
+    ClientDisconnected,
     DeadlineExceeded,
     MethodNotAllowed,
     Misconfigured,
@@ -21,31 +21,31 @@ from shared.chat.errors import (
 from shared.chat.events import Events, collect
 from shared.chat.request import ChatRequest
 from shared.files.base import Files
-from shared.http.auth import Access
+from shared.http.auth import AccessPolicy
 from shared.http.body import read_body, read_optional
-from shared.http.call import Call, Limits, Reply, unless_gone, without_long_headers
+from shared.http.call import Call, Limits, Reply, cancel_on_disconnect, without_long_headers
 from shared.http.cross_origin import CrossOriginPolicy
 from shared.http.health import Health
 from shared.http.json_encoding import Json, dumps, media_type
 from shared.memory.base import Memory
-from shared.memory.chat_history import Keeper
+from shared.memory.chat_history import ChatHistory
 from shared.models.router import Router
 from shared.protocols.aog import routes as aog
-from shared.protocols.content.handler import Shelf
+from shared.protocols.content.handler import FileHandler
 from shared.protocols.context_json import CONVERSATION
-from shared.protocols.dialect import Voice
+from shared.protocols.dialect import ErrorFormat
 from shared.protocols.openai import routes as door
 from shared.protocols.openai.request import LEFT_OUT
-from shared.protocols.openai.routes import Door
+from shared.protocols.openai.routes import OpenAIAccess
 from shared.protocols.opensearch import routes as opensearch
-from shared.protocols.opensearch.errors import VOICE as OPENSEARCH
-from shared.protocols.opensearch.request_context import Asked, Store
+from shared.protocols.opensearch.errors import ERROR_FORMAT as OPENSEARCH
+from shared.protocols.opensearch.request_context import RequestContext, SearchService
 from shared.rag import citation_numbers, flow, followups
-from shared.rag.deadline import within
+from shared.rag.deadline import with_deadline
 from shared.rag.flow import Rag
-from shared.rag.tracing import traced
-from shared.telemetry.access_log import Record
-from shared.telemetry.spans import SILENCE, Tracer
+from shared.rag.tracing import with_tracing
+from shared.telemetry.access_log import AccessLog
+from shared.telemetry.spans import NOOP_TRACER, Tracer
 
 LARGE = 256 * 1024  # bytes
 GONE = 499  # what proxies log for a client that left; nobody receives it
@@ -83,33 +83,36 @@ class Service:
 
     `files` are those behind citations, `memory` keeps conversations: None where there are none.
     `health` is what `/health` tells. `index` is what OpenSearch's clients call the one index.
-    `door` says which of OpenAI's clients may come in, `links` what links to documents begin with.
+    `openai_access` says which of OpenAI's clients may call, `links` what links to documents
+    begin with.
     `cross_origin` says which pages may call an app on a laptop; None anywhere else, where a key or
     a sign-in does.
     """
 
     engine: Rag | None = None
-    access: Access = field(default_factory=Access)
+    access: AccessPolicy = field(default_factory=AccessPolicy)
     limits: Limits = field(default_factory=Limits)
     health: Health = field(default_factory=lambda: Health({}))
     files: Files | None = None
     memory: Memory | None = None
     index: str = "documents"
-    door: Door = field(default_factory=Door)
+    openai_access: OpenAIAccess = field(default_factory=OpenAIAccess)
     links: str = ""
-    tracer: Tracer = SILENCE
+    tracer: Tracer = NOOP_TRACER
     cross_origin: CrossOriginPolicy | None = None
     problems: tuple[str, ...] = ()
 
     async def reply(self, call: Call) -> Reply:
         """Answer one call. Never raises, but for being cancelled."""
         call = replace(call, headers=without_long_headers(call.headers))
-        exchange = Exchange(call, Record(call.id, call.method, call.route), _voice(call.route))
+        exchange = ResponseWriter(
+            call, AccessLog(call.id, call.method, call.route), _voice(call.route)
+        )
         try:
             reply = await self._dispatch(exchange)
         except ChatError as failure:
             reply = exchange.failed(failure)
-        except ClientGone:
+        except ClientDisconnected:
             exchange.record.outcome = "client gone"
             reply = Reply(GONE, JSON, b"")
         except Exception as bug:
@@ -120,7 +123,7 @@ class Service:
             exchange.record.write()
         return _finished(reply, call)
 
-    async def _dispatch(self, exchange: Exchange) -> Reply:
+    async def _dispatch(self, exchange: ResponseWriter) -> Reply:
         if self.cross_origin is not None:
             self.cross_origin.check(exchange.call.method, exchange.call.headers)
         aog.check(exchange.call)
@@ -132,19 +135,21 @@ class Service:
         if exchange.call.route == "/content/{path}":
             return await self._content(self.engine, exchange)
         if exchange.call.route in opensearch.ROUTES:
-            return await unless_gone(self._opensearch(self.engine, exchange), exchange.call.gone)
+            return await cancel_on_disconnect(
+                self._opensearch(self.engine, exchange), exchange.call.disconnected
+            )
         if exchange.call.route in door.ROUTES:
-            self.door.check(self.access, exchange.call.headers)
+            self.openai_access.check(self.access, exchange.call.headers)
         if told := TOLD.get(exchange.call.route):
-            exchange.record.dialect = exchange.voice.name
+            exchange.record.dialect = exchange.error_format.name
             return Reply(200, JSON, dumps(told(exchange.call, self.engine.models)), FRESH)
         return await self._chat(self.engine, exchange)
 
-    async def _opensearch(self, engine: Rag, exchange: Exchange) -> Reply:
+    async def _opensearch(self, engine: Rag, exchange: ResponseWriter) -> Reply:
         call = exchange.call
-        exchange.record.dialect = exchange.voice.name
-        engine = traced(engine, exchange.traced(self.tracer))
-        store = Store(engine, self.access, self.memory, self.index, self.limits.kept_back)
+        exchange.record.dialect = exchange.error_format.name
+        engine = with_tracing(engine, exchange.traced(self.tracer))
+        store = SearchService(engine, self.access, self.memory, self.index, self.limits.kept_back)
         deadline = asyncio.get_running_loop().time() + self.limits.seconds
         body = await read_optional(call, self.limits, deadline)
         if not isinstance(body, dict):
@@ -152,22 +157,22 @@ class Service:
         try:
             async with asyncio.timeout_at(deadline):
                 answer = opensearch.ROUTES[call.route][call.method](
-                    Asked(store, call, body, deadline, exchange.record)
+                    RequestContext(store, call, body, deadline, exchange.record)
                 )
                 return Reply(200, JSON, dumps(await answer), FRESH)
         except TimeoutError:
             raise DeadlineExceeded from None
 
-    async def _content(self, engine: Rag, exchange: Exchange) -> Reply:
+    async def _content(self, engine: Rag, exchange: ResponseWriter) -> Reply:
         if self.files is None:
             raise NotFound("This deployment serves no documents.")
         call = exchange.call
         deadline = asyncio.get_running_loop().time() + self.limits.seconds
-        shelf = Shelf(self.files, engine.retriever, self.access)
-        reply = await unless_gone(shelf.reply(call, deadline), call.gone)
-        return await unless_gone(exchange.begun(reply), call.gone)
+        shelf = FileHandler(self.files, engine.retriever, self.access)
+        reply = await cancel_on_disconnect(shelf.reply(call, deadline), call.disconnected)
+        return await cancel_on_disconnect(exchange.begun(reply), call.disconnected)
 
-    async def _chat(self, engine: Rag, exchange: Exchange) -> Reply:
+    async def _chat(self, engine: Rag, exchange: ResponseWriter) -> Reply:
         call, span = exchange.call, exchange.traced(self.tracer)
         deadline = asyncio.get_running_loop().time() + self.limits.seconds
         forms = pick(call.route, None).forms
@@ -177,19 +182,21 @@ class Service:
         # In a thread where it is large: reading it would hold up every other answer.
         large = body.size > LARGE
         read = await asyncio.to_thread(dialect.parse, body) if large else dialect.parse(body)
-        asked = self._allowed(engine, call, self.door.understood(call, read))
+        asked = self._allowed(engine, call, self.openai_access.understood(call, read))
         streams = dialect.streams(call.route, body.json)
         keeper = self._keeper(call, asked, streams)
         if keeper is not None:
-            asked = await unless_gone(keeper.remembering(asked), call.gone)
-        events = self._events(traced(engine, span), asked, keeper, deadline)
+            asked = await cancel_on_disconnect(keeper.with_history(asked), call.disconnected)
+        events = self._events(with_tracing(engine, span), asked, keeper, deadline)
         if dialect.numbered:
-            events = citation_numbers.by_number(events)
-        events = exchange.record.watched(within(deadline, events))
+            events = citation_numbers.number_citations(events)
+        events = exchange.record.observe(with_deadline(deadline, events))
         if not streams:
-            return whole(dialect, asked, await unless_gone(collect(events), call.gone))
+            return whole(
+                dialect, asked, await cancel_on_disconnect(collect(events), call.disconnected)
+            )
         lines = exchange.lines(dialect, asked, events)
-        first = await unless_gone(anext(lines), call.gone)
+        first = await cancel_on_disconnect(anext(lines), call.disconnected)
         kind = media_type(call.headers.get("accept", ""), dialect.media_type)
         return Reply(200, kind, first, noticed(dialect, exchange.notes), lines, deadline)
 
@@ -208,7 +215,7 @@ class Service:
             links=self.links,
         )
 
-    def _keeper(self, call: Call, asked: ChatRequest, streams: bool) -> Keeper | None:
+    def _keeper(self, call: Call, asked: ChatRequest, streams: bool) -> ChatHistory | None:
         """Where this chat is kept; None where that is not asked for, or not possible."""
         state = asked.state
         if self.memory is None or not isinstance(state, dict) or CONVERSATION not in state:
@@ -217,17 +224,17 @@ class Service:
         if not isinstance(conversation, str | None):
             raise BadRequest("must be a string or null", field=CONVERSATION)
         owner = self.access.owner(call.headers)
-        return Keeper(self.memory, owner, conversation, streams)
+        return ChatHistory(self.memory, owner, conversation, streams)
 
     def _events(
-        self, engine: Rag, asked: ChatRequest, keeper: Keeper | None, deadline: float
+        self, engine: Rag, asked: ChatRequest, keeper: ChatHistory | None, deadline: float
     ) -> Events:
         events = flow.answer(engine, asked)
         if asked.overrides.suggest_followup_questions:
-            events = followups.taken_out(events)
+            events = followups.extract_followups(events)
         if keeper is None:
             return events
-        return keeper.kept(asked, within(deadline - self.limits.kept_back, events))
+        return keeper.store_answer(asked, with_deadline(deadline - self.limits.kept_back, events))
 
     async def _health(self, call: Call) -> Reply:
         if self.problems:
@@ -257,7 +264,7 @@ def _without_instructions(asked: ChatRequest) -> ChatRequest:
     return asked
 
 
-def _voice(route: str) -> Voice:
+def _voice(route: str) -> ErrorFormat:
     """Who tells of a failure before the body is read."""
     return OPENSEARCH if route in opensearch.ROUTES else pick(route, None)
 

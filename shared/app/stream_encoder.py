@@ -16,7 +16,7 @@ Lines = AsyncGenerator[bytes, None]
 
 
 @dataclass(slots=True)
-class Writing:
+class StreamEncoder:
     """A stream being written: what is known of it by now."""
 
     dialect: Dialect
@@ -46,7 +46,7 @@ class Writing:
 
 async def framed(dialect: Dialect, asked: ChatRequest, events: Events) -> Lines:
     """The lines of a stream: one for each event that the dialect has words for."""
-    writing = Writing(dialect, asked)
+    writing = StreamEncoder(dialect, asked)
     async with aclosing(events):
         async for event in events:
             if isinstance(event, Context) and event.whole and dialect.late:

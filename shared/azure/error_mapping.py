@@ -22,7 +22,7 @@ PAUSE = (0.1, 0.4)  # seconds, at random between these: not all workers ask agai
 Refusal = Callable[[HttpResponseError], Exception]
 
 
-class ShortWaits(AsyncRetryPolicy):  # type: ignore[type-arg]
+class ShortRetryPolicy(AsyncRetryPolicy):  # type: ignore[type-arg]
     """One retry: after the short wait that the service asks for, or else after a pause of ours.
 
     The SDK's own policy knows no limit for a wait, and repeats no POST after a dropped connection.
@@ -38,7 +38,7 @@ class ShortWaits(AsyncRetryPolicy):  # type: ignore[type-arg]
     def is_retry(self, settings: dict[str, Any], response: Any) -> bool:
         """Whether a response is worth another try."""
         answer = response.http_response
-        wait = retry_after.asked(answer.headers)
+        wait = retry_after.retry_after_seconds(answer.headers)
         if wait is None:
             worth = answer.status_code in RETRIED_WITHOUT_WAIT
         else:
@@ -55,7 +55,7 @@ class ShortWaits(AsyncRetryPolicy):  # type: ignore[type-arg]
 
     def get_retry_after(self, response: Any) -> float | None:
         """The wait that `is_retry` judged, in seconds."""
-        return retry_after.asked(response.http_response.headers)
+        return retry_after.retry_after_seconds(response.http_response.headers)
 
     def get_backoff_time(self, settings: dict[str, Any]) -> float:
         """Seconds to wait where the service asks for no wait."""
@@ -63,7 +63,7 @@ class ShortWaits(AsyncRetryPolicy):  # type: ignore[type-arg]
 
 
 @contextmanager
-def translated(service: str, refusal: Refusal, late: str = "") -> Iterator[None]:
+def map_errors(service: str, refusal: Refusal, late: str = "") -> Iterator[None]:
     """The one place where the exceptions of the SDKs become ours.
 
     `service` is what the log calls it; `refusal` says what its refusals mean, and `late` is the

@@ -29,7 +29,7 @@ OPENAI_SCOPE = "https://cognitiveservices.azure.com/.default"
 TOOL_SECONDS = 10  # for azd, and for az; then the SDK ends them
 
 
-class SignedIn(AsyncTokenCredential):
+class DeveloperCredential(AsyncTokenCredential):
     """Whoever signed in on a laptop: the first of the tools that gives a token.
 
     The SDK's own chain stops at a tool that is there and fails, such as an azd whose sign-in has
@@ -74,13 +74,13 @@ def credential(managed: bool, client_id: str | None) -> AsyncTokenCredential:
     """
     if managed:
         return ManagedIdentityCredential(client_id=client_id)
-    return SignedIn(
+    return DeveloperCredential(
         AzureDeveloperCliCredential(process_timeout=TOOL_SECONDS),
         AzureCliCredential(process_timeout=TOOL_SECONDS),
     )
 
 
-def bearer(made: AsyncTokenCredential, scope: str) -> Callable[[], Awaitable[str]]:
+def token_provider(made: AsyncTokenCredential, scope: str) -> Callable[[], Awaitable[str]]:
     """Tokens for a service, shared by all requests and renewed in time. Raises Misconfigured."""
     token = get_bearer_token_provider(made, scope)
 

@@ -11,7 +11,7 @@ OURS = 2.0  # seconds that are waited for here, once; a longer wait is the calle
 LONGEST = 86_400.0  # seconds; who asks for more has made a mistake
 
 
-def asked(headers: Mapping[str, str]) -> float | None:
+def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     """Seconds, from `retry-after-ms`, `x-ms-retry-after-ms` or `Retry-After` (a number or a date);
     None where unread."""
     milliseconds = _number(headers.get("retry-after-ms") or headers.get("x-ms-retry-after-ms"))

@@ -9,24 +9,24 @@ from pathlib import Path
 from shared import settings as configuration
 from shared.app.service import Service
 from shared.bootstrap.clients import Clients
-from shared.bootstrap.import_string import imported
+from shared.bootstrap.import_string import import_factory
 from shared.bootstrap.model_factory import router
 from shared.chat.overrides import Overrides
 from shared.files.base import Files
-from shared.http.auth import Access
+from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
 from shared.http.cross_origin import CrossOriginPolicy
-from shared.http.health import Health, Part
+from shared.http.health import Health, HealthCheck
 from shared.memory.base import Memory, Retention
 from shared.models.router import Router
-from shared.protocols.openai.routes import Door
-from shared.protocols.openai.search_scope import Searched
+from shared.protocols.openai.routes import OpenAIAccess
+from shared.protocols.openai.search_scope import SearchScope
 from shared.rag.flow import Rag
-from shared.rag.prompt import read_words
+from shared.rag.prompt import read_prompts
 from shared.retrieval.base import Retriever
 from shared.retrieval.query_limits import LimitedRetriever
 from shared.settings import Settings, SettingsError
-from shared.telemetry.spans import SILENCE, Tracer
+from shared.telemetry.spans import NOOP_TRACER, Tracer
 
 HERE = Path(__file__).parent.parent
 EXPORTERS = {"azure-monitor": "azure.monitor.opentelemetry.exporter:AzureMonitorTraceExporter"}
@@ -72,8 +72,10 @@ def build(settings: Settings) -> Service:
         memory=memory,
         index=settings.search_index or "documents",
         engine=_rag(settings, models, retriever),
-        access=Access(settings.sign_in, settings.force_security_filters, alone=settings.on_laptop),
-        door=Door(
+        access=AccessPolicy(
+            settings.sign_in, settings.force_security_filters, alone=settings.on_laptop
+        ),
+        openai_access=OpenAIAccess(
             settings.chat_api_key.get_secret_value() if settings.chat_api_key else None,
             open=settings.on_laptop,
             search=_searched(settings),
@@ -96,7 +98,7 @@ def _rag(settings: Settings, models: Router, retriever: Retriever) -> Rag:
     return Rag(
         LimitedRetriever(retriever),
         models,
-        read_words(HERE / "rag" / "prompts"),
+        read_prompts(HERE / "rag" / "prompts"),
         Overrides(top=settings.default_top, temperature=settings.default_temperature),
         settings.allow_client_prompts,
         rewrite_seconds=settings.answer_seconds / 4,
@@ -106,12 +108,16 @@ def _rag(settings: Settings, models: Router, retriever: Retriever) -> Rag:
 def _health(clients: Clients, models: Router, **parts: Retriever | Files | Memory | None) -> Health:
     """What `/health` tells of the parts that there are."""
     model = models.default
-    told = {"model": Part(model.name, model.ready)}
-    told |= {kind: Part(part.name, part.ready) for kind, part in parts.items() if part is not None}
+    told = {"model": HealthCheck(model.name, model.ready)}
+    told |= {
+        kind: HealthCheck(part.name, part.ready) for kind, part in parts.items() if part is not None
+    }
     for other in models.others:
-        told[f"model of {other.name}"] = Part(other.model(None).name, other.model(None).ready)
+        told[f"model of {other.name}"] = HealthCheck(
+            other.model(None).name, other.model(None).ready
+        )
     if name := clients.embedding_model:
-        told["vectors"] = Part(name, clients.embed_ready)
+        told["vectors"] = HealthCheck(name, clients.embed_ready)
     return Health(told)
 
 
@@ -130,31 +136,31 @@ def _retriever(clients: Clients) -> Retriever:
 
 
 def _samples() -> Retriever:
-    from shared.retrieval.sqlite.retriever import LocalIndex, read_passages
+    from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 
     data = HERE / "data"
-    return LocalIndex(read_passages(data / "samples.jsonl"), documents=data / "documents")
+    return SqliteRetriever(read_passages(data / "samples.jsonl"), documents=data / "documents")
 
 
 def _embedded(clients: Clients, path: Path) -> Retriever:
-    from shared.retrieval.sqlite.retriever import Embedding, LocalIndex
+    from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
 
     model, embed = clients.embedding_model, clients.embed
-    return LocalIndex.open(path, Embedding(model, embed) if model and embed else None)
+    return SqliteRetriever.open(path, Embedding(model, embed) if model and embed else None)
 
 
 def _azure_search(clients: Clients) -> Retriever:
     from shared.retrieval.azure_search.client import make_client
-    from shared.retrieval.azure_search.field_mapping import Fields
-    from shared.retrieval.azure_search.retriever import AzureSearch
+    from shared.retrieval.azure_search.field_mapping import IndexFields
+    from shared.retrieval.azure_search.retriever import AzureSearchRetriever
 
     settings = clients.settings
     names = ("AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX")
     endpoint, index = configuration.required(settings, *names)
-    fields = Fields(**(settings.search_fields or {}))
+    fields = IndexFields(**(settings.search_fields or {}))
     if settings.sign_in and not fields.restricting and not settings.search_public:
         raise SettingsError((OPEN_INDEX,))
-    return AzureSearch(
+    return AzureSearchRetriever(
         client=make_client(endpoint, index, clients.identity),
         fields=fields,
         seconds=settings.search_seconds,
@@ -165,10 +171,10 @@ def _azure_search(clients: Clients) -> Retriever:
     )
 
 
-def _searched(settings: Settings) -> Searched:
+def _searched(settings: Settings) -> SearchScope:
     """What a request may say of the one index that is searched."""
     names = settings.search_fields or {}
-    return Searched(
+    return SearchScope(
         settings.search_endpoint,
         settings.search_index,
         filters=settings.allow_client_filters,
@@ -207,10 +213,10 @@ def _tracer(settings: Settings) -> Tracer:
     """Who collects spans: the exporter that the settings name, or nobody. Raises SettingsError."""
     name = settings.trace_exporter
     if name is None:
-        return SILENCE
+        return NOOP_TRACER
     from shared.telemetry.open_telemetry import Tracing
 
-    exporter = imported("TRACE_EXPORTER", EXPORTERS.get(name, name), EXPORTERS)
+    exporter = import_factory("TRACE_EXPORTER", EXPORTERS.get(name, name), EXPORTERS)
     try:
         return Tracing(exporter(), settings.trace_ratio)
     except Exception as failure:  # whatever it needs and reads from the environment by itself
@@ -222,15 +228,15 @@ def _files(clients: Clients, retriever: Retriever) -> Files | None:
     """The files behind citations: a container's, a folder's, or none. Raises SettingsError."""
     if clients.blobs is not None:
         return clients.blobs
-    from shared.files.folder import Folder, FolderOf
-    from shared.retrieval.sqlite.retriever import LocalIndex
+    from shared.files.folder import FolderFiles, IndexFolderFiles
+    from shared.retrieval.sqlite.retriever import SqliteRetriever
 
     settings = clients.settings
     if settings.documents_path:
         folder = HERE.parent / settings.documents_path  # from the app's own folder, if relative
         if not folder.is_dir():
             raise SettingsError(("DOCUMENTS_PATH must be a folder that exists",))
-        return Folder(folder)
-    if not isinstance(retriever, LocalIndex):
+        return FolderFiles(folder)
+    if not isinstance(retriever, SqliteRetriever):
         return None
-    return FolderOf(lambda: retriever.documents)
+    return IndexFolderFiles(lambda: retriever.documents)

@@ -12,7 +12,7 @@ from shared.retrieval.base import Embed
 from shared.settings import Settings
 
 if TYPE_CHECKING:
-    from shared.files.blobs import Blobs
+    from shared.files.blobs import BlobFiles
 
 PATIENT_SECONDS = 600.0  # for one request, its waits included
 
@@ -43,7 +43,7 @@ class Clients:
 
         (given,) = configuration.required(self.settings, "AZURE_OPENAI_ENDPOINT")
         endpoint = given.removesuffix("/v1").removesuffix("/openai")
-        key = identity.bearer(self.identity, identity.OPENAI_SCOPE)
+        key = identity.token_provider(self.identity, identity.OPENAI_SCOPE)
         return make_client(f"{endpoint}/openai/v1/", key, self.patient)
 
     @cached_property
@@ -81,7 +81,7 @@ class Clients:
         if ours and value == IDENTITY:
             from shared.azure import identity
 
-            return identity.bearer(self.identity, identity.OPENAI_SCOPE)
+            return identity.token_provider(self.identity, identity.OPENAI_SCOPE)
 
         async def key() -> str:
             return value
@@ -98,17 +98,17 @@ class Clients:
         return self.azure_openai if self.settings.azure_openai_embedding else self.openai
 
     @cached_property
-    def blobs(self) -> Blobs | None:
+    def blobs(self) -> BlobFiles | None:
         """The container that citations' files lie in; None where there is none."""
         settings = self.settings
         if settings.storage_endpoint is None:
             return None
-        from shared.files.blobs import Blobs, make_container
+        from shared.files.blobs import BlobFiles, make_container
 
         container = make_container(
             settings.storage_endpoint, settings.storage_container, self.identity
         )
-        return Blobs(container, settings.storage_seconds)
+        return BlobFiles(container, settings.storage_seconds)
 
     @cached_property
     def embed(self) -> Embed | None:

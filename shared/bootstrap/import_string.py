@@ -9,7 +9,7 @@ from typing import Any
 from shared.settings import SettingsError
 
 
-def imported(setting: str, name: str, known: Iterable[str]) -> Callable[..., Any]:
+def import_factory(setting: str, name: str, known: Iterable[str]) -> Callable[..., Any]:
     """The factory; `known` are the names that need no import. Raises SettingsError."""
     module, _, factory = name.partition(":")
     try:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from shared import settings as configuration
 from shared.bootstrap.clients import Clients
-from shared.bootstrap.import_string import imported
+from shared.bootstrap.import_string import import_factory
 from shared.bootstrap.provider_factory import inline, listed, traits_of
 from shared.models.base import Model
 from shared.models.router import Provider, Router, Side
@@ -59,7 +59,7 @@ def _language_model(
 ) -> Provider:
     """A provider of the one model that settings of its own name."""
     from shared.models.formats.openai import OPENAI, known_of, limits
-    from shared.models.openai.http_model import ServedModel
+    from shared.models.openai.http_model import HttpModel
 
     settings, (provider, side, hint) = clients.settings, row
     reasoning, seeing = known_of(name)
@@ -76,7 +76,7 @@ def _language_model(
     keyed = provider == "azure-openai" or settings.openai_api_key is not None
     more = {"service_source": side, "url": url, "auth_type": "apikey" if keyed else "none"}
     told = _told(provider, "openai", name, settings.prompt_tokens, **more)
-    return _alone(ServedModel(client, url, OPENAI, traits, limits(traits)), told)
+    return _alone(HttpModel(client, url, OPENAI, traits, limits(traits)), told)
 
 
 def _told(name: str, flavor: str, model: str, tokens: int, **more: Any) -> dict[str, Any]:
@@ -154,5 +154,5 @@ def _named(clients: Clients, name: str) -> Provider:
     known = MODELS.get(name)
     if known is not None:
         return known(clients)
-    model: Model = imported("CHAT_MODEL", name, MODELS)(clients.settings)
+    model: Model = import_factory("CHAT_MODEL", name, MODELS)(clients.settings)
     return _alone(model, _told("custom", "custom", model.name, model.max_prompt_tokens))

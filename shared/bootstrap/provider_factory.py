@@ -16,7 +16,7 @@ from shared.settings import Settings
 
 def traits_of(settings: Settings, name: str, **more: Any) -> Any:
     """What the settings say of every model, and what is known of this one."""
-    from shared.models.formats.base import Traits
+    from shared.models.formats.base import ModelConfig
 
     common = {
         "max_prompt_tokens": settings.prompt_tokens,
@@ -25,7 +25,7 @@ def traits_of(settings: Settings, name: str, **more: Any) -> Any:
         "first_seconds": settings.first_seconds,
         "gap_seconds": settings.gap_seconds,
     }
-    return Traits(name=name, **common | more)
+    return ModelConfig(name=name, **common | more)
 
 
 def listed(clients: Clients, given: ProviderMetadata) -> Provider:
@@ -49,7 +49,7 @@ def _served(settings: Settings, client: Any, given: ProviderMetadata, name: str 
     """A model of a provider that is described; `name` is None for the one of its own choice."""
     from shared.models.formats.openai import known_of, limits
     from shared.models.formats.registry import FLAVORS
-    from shared.models.openai.http_model import ServedModel
+    from shared.models.openai.http_model import HttpModel
 
     streams = "stream" in given.properties.supported_response_mode
     seconds = settings.accept_seconds + (0 if streams else settings.first_seconds)
@@ -66,7 +66,7 @@ def _served(settings: Settings, client: Any, given: ProviderMetadata, name: str 
         more=given.extra_json_body,
         hint="is what MODEL_PROVIDERS, or the request, says of its provider right?",
     )
-    return ServedModel(client, given.url, FLAVORS[given.flavor], traits, limits(traits))
+    return HttpModel(client, given.url, FLAVORS[given.flavor], traits, limits(traits))
 
 
 def inline(clients: Clients) -> Inline:
@@ -74,14 +74,14 @@ def inline(clients: Clients) -> Inline:
     hosts = clients.settings.inline_hosts
     if not hosts:
         return no_inline
-    from shared.models.providers.request_provider import InlineModel, described
+    from shared.models.providers.request_provider import RequestProviderModel, described
 
     def made(given: Mapping[str, Any], name: str | None) -> Model:
         provider = described(given, hosts)
         default = provider.models[0] if provider.models else None
         asked = name if name and provider.allow_to_select_model else default
         known = _served(clients.settings, None, provider, asked)
-        return InlineModel(
+        return RequestProviderModel(
             client=partial(clients.of, provider, ours=False),
             served=partial(_served_by, clients.settings, provider, asked),
             name=known.name,

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from shared.chat.image_types import kind_of
+from shared.chat.image_types import image_type
 from shared.chat.messages import ToolCall
 
 UNSAYABLE = "holds a number out of the range of numbers"
@@ -79,7 +79,7 @@ def url_of(image: str) -> str:
         head = base64.b64decode(image[:HEAD])
     except binascii.Error:
         head = b""
-    return f"data:{kind_of(head) or 'application/octet-stream'};base64,{image}"
+    return f"data:{image_type(head) or 'application/octet-stream'};base64,{image}"
 
 
 def parts_of(given: Mapping[str, Any]) -> Iterator[Any]:
@@ -96,7 +96,7 @@ def tool_call(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function}
 
 
-def sayable(value: Any) -> bool:
+def is_json_safe(value: Any) -> bool:
     """Whether it can go back as it came: 1e400 is read as infinity, which JSON cannot say."""
     try:
         json.dumps(value, allow_nan=False)

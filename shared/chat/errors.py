@@ -212,5 +212,5 @@ class DeadlineExceeded(ChatError):
     default = "The answer took too long. Ask again, or ask a simpler question."
 
 
-class ClientGone(Exception):
+class ClientDisconnected(Exception):
     """The client left before the response began: nobody is there to be answered."""

@@ -44,7 +44,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class ExcludedSource:
     """A passage that was found and is not used: its score, or its place in the ranking, is why."""
 
     source: Source
@@ -81,7 +81,7 @@ class Context:
     `instructions` what it was told to do. `conversation` is the id of the one that was begun,
     `not_stored_reason` a sentence that says why none was.
     `whole`: the model gives its answer in one piece. `notes` say what was used instead of what was
-    asked for. `left_out` was found, too, and may not be cited.
+    asked for. `excluded` was found, too, and may not be cited.
     """
 
     sources: tuple[Source, ...]
@@ -94,7 +94,7 @@ class Context:
     not_stored_reason: str = ""
     whole: bool = False
     notes: tuple[str, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    excluded: tuple[ExcludedSource, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +173,12 @@ async def collect(events: Events) -> Answer:
                 case Done():
                     done, extra = event, {**extra, **event.extra}
     done = replace(done, model=done.model or context.model)
-    whole = tuple(joined(calls[index]) for index in sorted(calls))
-    message_extra = {key: added(values) for key, values in beside.items()}
+    whole = tuple(merge_tool_calls(calls[index]) for index in sorted(calls))
+    message_extra = {key: merge_extras(values) for key, values in beside.items()}
     return Answer(context, "".join(text), done, whole, extra, message_extra)
 
 
-def added(values: Sequence[Any]) -> Any:
+def merge_extras(values: Sequence[Any]) -> Any:
     """What a service says beside a message, of all its parts: texts and lists are joined, any
     other value stands for those before it."""
     last = values[-1]
@@ -188,7 +188,7 @@ def added(values: Sequence[Any]) -> Any:
     return list(chain.from_iterable(alike)) if isinstance(last, list) else last
 
 
-def joined(parts: Sequence[ToolCall]) -> ToolCall:
+def merge_tool_calls(parts: Sequence[ToolCall]) -> ToolCall:
     """A call of all its parts."""
     id = next((part.id for part in parts if part.id), None)
     name = next((part.name for part in parts if part.name), None)

@@ -14,13 +14,13 @@ STARTS: Mapping[bytes, str] = {
 }
 
 
-def kind_of(data: bytes) -> str | None:
+def image_type(data: bytes) -> str | None:
     """The media type of a picture that begins so: png, jpeg, gif or webp; None for no picture."""
     kind = next((kind for start, kind in STARTS.items() if data.startswith(start)), None)
     return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else kind
 
 
-def data_url(data: bytes) -> str | None:
+def to_data_url(data: bytes) -> str | None:
     """A picture as a data URL; None where it is no picture."""
-    kind = kind_of(data)
+    kind = image_type(data)
     return f"data:{kind};base64,{base64.b64encode(data).decode()}" if kind else None

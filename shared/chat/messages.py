@@ -28,7 +28,7 @@ class Message:
     """What somebody said. `images` are URLs, data URLs for what a client uploaded.
 
     A tool's message says in `tool_call_id` which of the assistant's `tool_calls` it answers.
-    `given` is the message as its client wrote it, for a model that takes it as it is.
+    `raw` is the message as its client wrote it, for a model that takes it as it is.
     """
 
     role: Role
@@ -36,4 +36,4 @@ class Message:
     images: tuple[str, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
-    given: Mapping[str, Any] | None = None
+    raw: Mapping[str, Any] | None = None

@@ -73,7 +73,7 @@ class Overrides(BaseModel):
             return given
         return {key: it for key, it in given.items() if is_set(it) and key not in OURS}
 
-    def asked(self, name: str) -> bool:
+    def is_requested(self, name: str) -> bool:
         """Whether the request itself set a field to something other than false."""
         value = getattr(self, name)
         return value is not None and value is not False
@@ -83,7 +83,7 @@ class Overrides(BaseModel):
         """Whether the images of the found passages are to go to the model."""
         return bool(self.use_gpt4v) and self.gpt4v_input != "text"
 
-    def filled(self, defaults: Overrides) -> Overrides:
+    def with_defaults(self, defaults: Overrides) -> Overrides:
         """These overrides, with `defaults` wherever nothing was set."""
         return defaults.model_copy(update=self.model_dump(exclude_none=True))
 

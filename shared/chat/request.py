@@ -19,7 +19,7 @@ class User:
     roles: tuple[str, ...] = ()
 
     @property
-    def signed_in(self) -> bool:
+    def is_signed_in(self) -> bool:
         """Whether it is somebody."""
         return self.oid is not None
 
@@ -60,7 +60,7 @@ class ChatRequest:
     links: str = ""
 
     @property
-    def place(self) -> int:
+    def question_index(self) -> int:
         """Where the question stands: behind it there are tools' results, or nothing."""
         said = (
             index
@@ -72,12 +72,12 @@ class ChatRequest:
     @property
     def question(self) -> str:
         """The last words of the user."""
-        return self.messages[self.place].content
+        return self.messages[self.question_index].content
 
     @property
     def history(self) -> tuple[Message, ...]:
         """Everything said before the question, the client's own instructions left out."""
-        said = (m for m in self.messages[: self.place] if m.role != "system")
+        said = (m for m in self.messages[: self.question_index] if m.role != "system")
         return tuple(m for m in said if m.content.strip() or m.images or m.tool_calls)
 
     @property

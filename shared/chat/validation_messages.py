@@ -10,10 +10,10 @@ from pydantic import ValidationError
 SHOWN = 3  # errors named in one sentence; the rest show when these are mended
 
 
-def named(failure: ValidationError, place: Callable[[str], str]) -> str:
+def describe_errors(failure: ValidationError, place: Callable[[str], str]) -> str:
     """What is wrong, each with the place that `place` makes of its path."""
     errors = failure.errors(include_url=False, include_input=False)
-    told = [f"{place(_path(error['loc']))}: {sentence(error)}" for error in errors[:SHOWN]]
+    told = [f"{place(_path(error['loc']))}: {describe_error(error)}" for error in errors[:SHOWN]]
     return "; ".join(told)
 
 
@@ -53,7 +53,7 @@ SENTENCES: Mapping[str, str] = {
 }
 
 
-def sentence(error: Mapping[str, Any]) -> str:
+def describe_error(error: Mapping[str, Any]) -> str:
     """What is wrong with the value that one of `ValidationError.errors()` is about."""
     facts = {name: _plain(value) for name, value in error.get("ctx", {}).items()}
     return SENTENCES.get(error["type"], "has a wrong value").format(**facts)

@@ -16,9 +16,9 @@ from azure.core.pipeline.policies import AsyncRetryPolicy
 from azure.storage.blob.aio import BlobClient, ContainerClient
 
 from shared.azure import retry_after
-from shared.azure.error_mapping import ShortWaits, translated
+from shared.azure.error_mapping import ShortRetryPolicy, map_errors
 from shared.chat.errors import Misconfigured, NotFound, TooManyRequests, Unavailable
-from shared.chat.image_types import data_url
+from shared.chat.image_types import to_data_url
 from shared.files.base import CHANGED, LATE, File, Pieces
 
 FILES, PICTURES = "files/", "pictures/"
@@ -29,7 +29,7 @@ CONNECT_SECONDS, READ_SECONDS = 5, 30
 _PASSAGE = re.compile(r"[\w=-]{1,1000}", re.ASCII)  # what the id of a passage is made of
 
 
-class InStorage(AsyncRetryPolicy):  # type: ignore[type-arg]
+class StoragePolicy(AsyncRetryPolicy):  # type: ignore[type-arg]
     """A retry policy in the pipeline of storage, where it has a part in the SDK's bookkeeping."""
 
     async def send(self, request: Any) -> Any:
@@ -43,7 +43,7 @@ class InStorage(AsyncRetryPolicy):  # type: ignore[type-arg]
         return response
 
 
-class StorageWaits(InStorage, ShortWaits):
+class StorageRetryPolicy(StoragePolicy, ShortRetryPolicy):
     """One retry, as for the search."""
 
 
@@ -52,7 +52,7 @@ def make_container(
 ) -> ContainerClient:
     """The client of a container, made once a worker. `options` are the SDK's own."""
     settings: dict[str, Any] = {
-        "retry_policy": StorageWaits(),
+        "retry_policy": StorageRetryPolicy(),
         "connection_timeout": CONNECT_SECONDS,
         "read_timeout": READ_SECONDS,
         "max_single_get_size": PIECE,
@@ -62,7 +62,7 @@ def make_container(
 
 
 @dataclass(frozen=True, slots=True)
-class Blobs:
+class BlobFiles:
     """What lies in a container. `seconds` is how long one request may take."""
 
     container: ContainerClient
@@ -91,7 +91,7 @@ class Blobs:
             data = await self._part(blob, 0, LARGEST_PICTURE + 1)
         except NotFound:
             return None
-        return data_url(data) if len(data) <= LARGEST_PICTURE else None
+        return to_data_url(data) if len(data) <= LARGEST_PICTURE else None
 
     async def _pieces(self, blob: BlobClient, etag: str, start: int, stop: int) -> Pieces:
         while start < stop:
@@ -121,7 +121,7 @@ class Blobs:
 
     @asynccontextmanager
     async def _asking(self) -> AsyncIterator[None]:
-        with translated("storage", refusal, LATE):
+        with map_errors("storage", map_status, LATE):
             async with asyncio.timeout(self.seconds):
                 yield
 
@@ -132,7 +132,7 @@ def code_of(error: HttpResponseError) -> str:
     return str(getattr(code, "value", code) or "")
 
 
-def refusal(error: HttpResponseError, role: str = "Storage Blob Data Reader") -> Exception:
+def map_status(error: HttpResponseError, role: str = "Storage Blob Data Reader") -> Exception:
     """What a refusal means. The code alone is logged: its text may name a document."""
     code = code_of(error)
     headers: Mapping[str, str] = getattr(error.response, "headers", {})
@@ -148,6 +148,8 @@ def refusal(error: HttpResponseError, role: str = "Storage Blob Data Reader") ->
         case 412:
             return Unavailable(CHANGED)
         case 429:
-            return TooManyRequests(retry_after=retry_after.asked(headers), cause=cause)
+            return TooManyRequests(
+                retry_after=retry_after.retry_after_seconds(headers), cause=cause
+            )
         case _:
-            return Unavailable(retry_after=retry_after.asked(headers), cause=cause)
+            return Unavailable(retry_after=retry_after.retry_after_seconds(headers), cause=cause)

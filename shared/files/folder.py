@@ -20,7 +20,7 @@ _ABSENT = (ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EINVAL)
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class FolderFiles:
     """The files below `top`."""
 
     top: Path
@@ -36,7 +36,7 @@ class Folder:
         return await asyncio.to_thread(self._open, name)
 
     def _open(self, name: str) -> File:
-        with _translated():
+        with _map_errors():
             whole = self.top.resolve()
             path = whole / name
             # Who may open it was asked for this very name: a link's target may have other readers.
@@ -48,7 +48,7 @@ class Folder:
 
 
 @dataclass(frozen=True, slots=True)
-class FolderOf:
+class IndexFolderFiles:
     """The files below whichever folder `where` names at the time, as an index does of its own."""
 
     where: Callable[[], Path | None]
@@ -63,7 +63,7 @@ class FolderOf:
         top = await asyncio.to_thread(self.where)
         if top is None:
             raise NotFound
-        return await Folder(top).open(name)
+        return await FolderFiles(top).open(name)
 
 
 def _described(path: Path) -> File:
@@ -82,7 +82,7 @@ async def _pieces(path: Path, etag: str, start: int, stop: int) -> Pieces:
 
 
 def _piece(path: Path, etag: str, start: int, size: int) -> bytes:
-    with _translated(), path.open("rb", buffering=0) as opened:
+    with _map_errors(), path.open("rb", buffering=0) as opened:
         if _described(path).etag != etag:
             raise Unavailable(CHANGED)
         opened.seek(start)
@@ -93,7 +93,7 @@ def _piece(path: Path, etag: str, start: int, size: int) -> bytes:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _map_errors() -> Iterator[None]:
     """What the system says, as errors of ours: its words name the machine's paths."""
     try:
         yield

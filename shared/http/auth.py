@@ -28,7 +28,7 @@ FILTERS = ("use_oid_security_filter", "use_groups_security_filter")
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class AccessPolicy:
     """The deployment's rules: whether sign-in is on, and whether it filters every search.
 
     `alone`: whoever calls is taken for one and the same person, as on a laptop.
@@ -62,7 +62,7 @@ class Access:
         Without sign-in the host's keys say who may.
         """
         user = self.user(headers)
-        if self.sign_in and not user.signed_in:
+        if self.sign_in and not user.is_signed_in:
             raise Unauthorized
         if self.sign_in and ADMIN not in user.roles:
             raise Forbidden(f"You may not do this: it needs the app role {ADMIN}.")
@@ -73,12 +73,12 @@ class Access:
         A filter without sign-in is a BadRequest, one without a user Unauthorized. With sign-in
         on, both filters are on and no request can turn them off, unless the settings say so.
         """
-        asked = next((name for name in FILTERS if overrides.asked(name)), None)
+        asked = next((name for name in FILTERS if overrides.is_requested(name)), None)
         if asked and not self.sign_in:
             raise BadRequest("needs sign-in, which is off in this deployment", field=asked)
-        if asked and not user.signed_in:
+        if asked and not user.is_signed_in:
             raise Unauthorized("Sign in: the request asks for passages that only some may see.")
-        on = user.signed_in and self.forced
+        on = user.is_signed_in and self.forced
         return overrides.model_copy(update=dict.fromkeys(FILTERS, True)) if on else overrides
 
 

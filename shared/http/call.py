@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from shared.chat.errors import (
-    ClientGone,
+    ClientDisconnected,
 )
 
 Bytes = AsyncGenerator[bytes, None]
@@ -24,7 +24,7 @@ GONE_EVERY = 0.5  # seconds between two looks whether the client is still there
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One HTTP request. `headers` by lower-case names; `gone` tells whether the client has left.
+    """One HTTP request. `headers` by lower-case names; `disconnected`: the client has left.
 
     `body` is read once and raises ClientGone where the client breaks off. `path` is what stands
     in the route's place for it, decoded once; `query` are the parameters behind the question mark.
@@ -34,7 +34,7 @@ class Call:
     method: str
     headers: Mapping[str, str]
     body: AsyncIterator[bytes]
-    gone: Callable[[], Awaitable[bool]]
+    disconnected: Callable[[], Awaitable[bool]]
     id: str
     path: str = ""
     query: Mapping[str, str] = field(default_factory=dict)
@@ -83,7 +83,7 @@ def without_long_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
     return {name: value for name, value in headers.items() if name not in long}
 
 
-async def unless_gone(work: Awaitable[T], gone: Callable[[], Awaitable[bool]]) -> T:
+async def cancel_on_disconnect(work: Awaitable[T], gone: Callable[[], Awaitable[bool]]) -> T:
     """Wait for `work`, looking after the client meanwhile. Raises ClientGone, `work` cancelled.
 
     Before a response starts nothing else tells that the client has left.
@@ -92,7 +92,7 @@ async def unless_gone(work: Awaitable[T], gone: Callable[[], Awaitable[bool]]) -
     try:
         while not (await asyncio.wait({task}, timeout=GONE_EVERY))[0]:
             if await gone():
-                raise ClientGone
+                raise ClientDisconnected
         return task.result()
     finally:
         if not task.done():

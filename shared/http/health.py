@@ -17,7 +17,7 @@ log = logging.getLogger("chat")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class HealthCheck:
     """A part in use: its name, and what raises a ChatError where it does not answer."""
 
     name: str
@@ -27,7 +27,7 @@ class Part:
 class Health:
     """What is known of the parts, by what they are: `model`, `index`."""
 
-    def __init__(self, parts: Mapping[str, Part], fresh: float = FRESH_SECONDS) -> None:
+    def __init__(self, parts: Mapping[str, HealthCheck], fresh: float = FRESH_SECONDS) -> None:
         self.parts = parts
         self._fresh = fresh
         self._asking = asyncio.Lock()
@@ -50,7 +50,7 @@ class Health:
         return self._failing
 
 
-async def _asked(kind: str, part: Part) -> str | None:
+async def _asked(kind: str, part: HealthCheck) -> str | None:
     try:
         async with asyncio.timeout(ASKING_SECONDS):
             await part.ready()

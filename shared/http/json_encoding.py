@@ -25,7 +25,7 @@ def json_line(value: Json) -> bytes:
     return dumps(value) + b"\n"
 
 
-def event(value: Json) -> bytes:
+def server_sent_event(value: Json) -> bytes:
     """One server-sent event, in one write. No other kind of line: some clients know none."""
     return b"data: " + dumps(value) + b"\n\n"
 

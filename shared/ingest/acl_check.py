@@ -12,7 +12,7 @@ from shared.bootstrap.clients import Clients
 from shared.ingest.setup import Options, Say, check_fields, embedded, searched
 from shared.ingest.sources.acl import NAME, Acl, AclError, matches
 from shared.ingest.sources.scan import Listing
-from shared.ingest.targets.index_writer import Target
+from shared.ingest.targets.index_writer import IndexWriter
 from shared.settings import Settings
 
 MISSING_RULES = (
@@ -65,7 +65,7 @@ async def _restricted_files(
     clients = Clients(settings, patient=True)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
-        target: Target
+        target: IndexWriter
         if settings.search_endpoint:
             target = searched(clients, 0, options, False, say)
         else:

@@ -23,24 +23,24 @@ from shared.ingest.acl_check import check_index, check_no_rules, public_by_defau
 from shared.ingest.document import MEGABYTE
 from shared.ingest.pipeline import Run, Summary
 from shared.ingest.report import of_service, safe, summed_up
-from shared.ingest.sandbox.process import CannotStart, Limits, Reader
-from shared.ingest.setup import Made, Options, made
+from shared.ingest.sandbox.process import CannotStart, SandboxLimits, SandboxReader
+from shared.ingest.setup import IngestSetup, Options, made
 from shared.ingest.sources import acl
 from shared.ingest.sources.scan import Listing, listing
-from shared.ingest.targets.index_writer import Refused
+from shared.ingest.targets.index_writer import DocumentRejected
 from shared.settings import Settings, SettingsError
-from shared.telemetry.access_log import hush
+from shared.telemetry.access_log import quiet_libraries
 
 ROOT = Path(__file__).parent.parent.parent
 STOPPED = "Stopped. What is in the index stays there; run it again to go on."
 
 
-class Wrong(Exception):
+class UsageError(Exception):
     """What is wrong with the command."""
 
 
 # What ends a run, each with a sentence.
-ENDING = (Wrong, acl.AclError, SettingsError, ChatError, Refused, CannotStart)
+ENDING = (UsageError, acl.AclError, SettingsError, ChatError, DocumentRejected, CannotStart)
 
 
 def environment() -> Mapping[str, str]:
@@ -50,7 +50,7 @@ def environment() -> Mapping[str, str]:
         local = json.loads(path.read_text("utf-8-sig")) if path.exists() else {}
         values = local.get("Values") or {}
     except (ValueError, AttributeError):
-        raise Wrong("local.settings.json is not valid JSON.") from None
+        raise UsageError("local.settings.json is not valid JSON.") from None
     return {name: str(value) for name, value in values.items()} | dict(os.environ)
 
 
@@ -109,23 +109,23 @@ def say(lines: Iterable[str]) -> None:
 def documents(folder: Path) -> tuple[Listing, acl.Acl]:
     """What is in the folder, and who may see it. Raises Wrong, AclError."""
     if not folder.is_dir():
-        raise Wrong(f"{folder} is not a folder that can be read.")
+        raise UsageError(f"{folder} is not a folder that can be read.")
     found = listing(folder)
     if not found.files:  # also a folder that is not mounted: nothing is pruned for it
-        raise Wrong(f"{folder} has no documents.")
+        raise UsageError(f"{folder} has no documents.")
     return found, acl.read(folder, [file.name for file in found.files], found.rules)
 
 
-async def put(options: Options, parts: Made, found: Listing, rules: acl.Acl) -> Summary:
+async def put(options: Options, parts: IngestSetup, found: Listing, rules: acl.Acl) -> Summary:
     """Bring the index up to the folder, with a bar."""
-    limits = Limits(largest=options.largest * MEGABYTE)
+    limits = SandboxLimits(largest=options.largest * MEGABYTE)
     with tqdm(total=len(found.files), unit="file", disable=None, leave=False) as bar:
 
         def step(name: str) -> None:
             bar.set_postfix_str(safe(name)[-40:], refresh=False)
             bar.update()
 
-        async with Reader(limits) as reader:
+        async with SandboxReader(limits) as reader:
             going = Run(reader, parts.target, parts.enrich, options.prune, step)
             return await going.over(found, rules)
 
@@ -139,7 +139,7 @@ def sentence(ending: Exception) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """The exit status: 0 also where files were skipped, 1 where the run was broken off."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
-    hush()
+    quiet_libraries()
     folder, options = asked(arguments)
     try:
         asyncio.run(run(folder, options, configuration.read(environment())))

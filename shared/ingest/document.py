@@ -16,7 +16,7 @@ _SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class PageImage:
     """A picture, small enough for a model: PNG or JPEG. `name` is what its file calls it."""
 
     data: bytes
@@ -30,7 +30,7 @@ class Page:
     text: str
     number: int | None = None
     markdown: bool = False
-    pictures: tuple[Picture, ...] = ()
+    pictures: tuple[PageImage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Content:
     category: str | None = None
 
 
-class Unreadable(Exception):
+class UnreadableDocument(Exception):
     """A file gave nothing to find; the message is a sentence without the file's name."""
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from shared.chat.errors import BadRequest
 from shared.chat.events import collect
-from shared.chat.image_types import data_url
+from shared.chat.image_types import to_data_url
 from shared.chat.messages import Message
 from shared.ingest.concurrency import together
 from shared.ingest.splitting.passages import Passage, described
@@ -31,7 +31,7 @@ class Describer:
 
     async def __call__(self, passage: Passage) -> Passage:
         """The passage with what the model sees; as it was where the model refuses the picture."""
-        shown = data_url(passage.image or b"") or ""
+        shown = to_data_url(passage.image or b"") or ""
         asked = (Message("system", self.words), Message("user", passage.content, (shown,)))
         try:
             async with self.model.open(Prompt("answer", asked, temperature=0.0)) as stream:

@@ -11,13 +11,18 @@ from typing import Protocol
 
 from shared.chat.errors import BadRequest
 from shared.ingest.concurrency import ahead
-from shared.ingest.document import Unreadable, too_large
+from shared.ingest.document import UnreadableDocument, too_large
 from shared.ingest.enrich import Enrich
 from shared.ingest.sandbox.process import FilePassages
 from shared.ingest.sources import acl
-from shared.ingest.sources.scan import File, Listing, fingerprint
+from shared.ingest.sources.scan import Listing, SourceFile, fingerprint
 from shared.ingest.splitting.passages import VERSION
-from shared.ingest.targets.index_writer import Document, Refused, Target, Unusable
+from shared.ingest.targets.index_writer import (
+    Document,
+    DocumentRejected,
+    IndexUnavailable,
+    IndexWriter,
+)
 
 AHEAD = 3  # files that are read and embedded while another one is put
 
@@ -25,7 +30,7 @@ AHEAD = 3  # files that are read and embedded while another one is put
 Result = Document | str | None
 
 
-class Reading(Protocol):
+class PassageReader(Protocol):
     """Reads a file of at most `largest` bytes, and splits it."""
 
     @property
@@ -57,8 +62,8 @@ class Run:
     `step` is called after each file, with its name. `version` is that of reading and splitting.
     """
 
-    reader: Reading
-    target: Target
+    reader: PassageReader
+    target: IndexWriter
     enrich: Enrich
     prune: bool = False
     step: Callable[[str], None] = lambda _: None
@@ -82,22 +87,24 @@ class Run:
         await self.target.finish()
         return summary
 
-    async def _work(self, file: File, rules: acl.Acl, known: str | None) -> tuple[File, Result]:
+    async def _work(
+        self, file: SourceFile, rules: acl.Acl, known: str | None
+    ) -> tuple[SourceFile, Result]:
         """What becomes of one file, before the index is touched."""
         try:
             return file, await self._made(file, rules, known)
-        except Unreadable as error:
+        except UnreadableDocument as error:
             return file, str(error)
         except BadRequest as error:
             return file, f"A model does not take it: {error}"
         except OSError as error:
             return file, f"It cannot be opened: {error.strerror}."
 
-    async def _made(self, file: File, rules: acl.Acl, known: str | None) -> Document | None:
+    async def _made(self, file: SourceFile, rules: acl.Acl, known: str | None) -> Document | None:
         """A file's document; None where the index has it. Raises Unreadable, ChatError, OSError."""
         who = rules.of(file.name)
         if file.path.stat().st_size > self.reader.largest:  # not even its fingerprint is taken
-            raise Unreadable(too_large(self.reader.largest))
+            raise UnreadableDocument(too_large(self.reader.largest))
         made_of = (str(self.version), self.enrich.made_with, *who.oids, "", *who.groups)
         mark = await asyncio.to_thread(fingerprint, file, *made_of)
         if mark == known:
@@ -107,7 +114,7 @@ class Run:
         passages, vectors = await self.enrich.passages(tuple(own))
         return Document(file.name, mark, passages, vectors)
 
-    async def _take(self, summary: Summary, file: File, result: Result, known: bool) -> None:
+    async def _take(self, summary: Summary, file: SourceFile, result: Result, known: bool) -> None:
         if result is None:
             summary.unchanged += 1
             return
@@ -119,13 +126,13 @@ class Run:
         if known and (reason := await self._removed(file.name)):
             summary.skipped.append((file.name, reason))
 
-    async def _put(self, summary: Summary, file: File, document: Document) -> str | None:
+    async def _put(self, summary: Summary, file: SourceFile, document: Document) -> str | None:
         """Put a file; the reason why it was not."""
         try:
             await self.target.put(document, file.path)
-        except Unusable:
+        except IndexUnavailable:
             raise
-        except Refused as refused:
+        except DocumentRejected as refused:
             return str(refused)
         summary.put += 1
         summary.passages += len(document.passages)
@@ -135,9 +142,9 @@ class Run:
         """Remove a file; the reason why it was not."""
         try:
             await self.target.remove(name)
-        except Unusable:
+        except IndexUnavailable:
             raise
-        except Refused as refused:
+        except DocumentRejected as refused:
             return str(refused)
         return None
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from shared.ingest.pipeline import Summary
 
 if TYPE_CHECKING:  # they bring the libraries of Azure
-    from shared.ingest.indexer.run import Uploaded
-    from shared.ingest.indexer.service import Outcome
+    from shared.ingest.indexer.indexer import Outcome
+    from shared.ingest.indexer.run import UploadResult
 
 
 def summed_up(done: Summary, seconds: float) -> Iterator[str]:
@@ -24,7 +24,7 @@ def summed_up(done: Summary, seconds: float) -> Iterator[str]:
     yield from listed("Skipped", done.skipped)
 
 
-def of_service(uploaded: Uploaded, outcome: Outcome, seconds: float) -> Iterator[str]:
+def of_service(uploaded: UploadResult, outcome: Outcome, seconds: float) -> Iterator[str]:
     """What was uploaded, and what the search service made of it."""
     yield f"{uploaded.new} files uploaded, {uploaded.removed} removed, in {seconds:.1f} s in all."
     yield f"The indexer took {outcome.done} files, and did not take {len(outcome.failed)}."

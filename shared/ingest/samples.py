@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
-from shared.ingest.document import Unreadable
+from shared.ingest.document import UnreadableDocument
 from shared.ingest.readers.file_reader import read
 from shared.ingest.splitting.passages import Passage, passages
 
@@ -30,8 +30,8 @@ def file_passages(folder: Path, path: Path) -> tuple[Passage, ...]:
     name = path.relative_to(folder).as_posix()
     try:
         content = read(path)
-    except Unreadable as error:
-        raise Unreadable(f"{name}: {error}") from error
+    except UnreadableDocument as error:
+        raise UnreadableDocument(f"{name}: {error}") from error
     return tuple(passages(name, content.pages, content.category))
 
 
@@ -45,7 +45,7 @@ def json_lines(found: Iterable[Passage]) -> str:
 def remake(folder: Path, target: Path) -> str:
     """Write the passages of all files in `folder` to `target`; returns a line that sums up.
 
-    Raises `Unreadable` before anything is written.
+    Raises `UnreadableDocument` before anything is written.
     """
     files = documents(folder)
     found = tuple(passage for path in files for passage in file_passages(folder, path))
@@ -57,7 +57,7 @@ def main(data: Path = DATA) -> int:
     """Remake the samples in the folder `data`; the exit status."""
     try:
         print(remake(data / "documents", data / "samples.jsonl"))
-    except Unreadable as error:
+    except UnreadableDocument as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -17,8 +17,9 @@ from shared.bootstrap.clients import Clients
 from shared.bootstrap.model_factory import chat_model
 from shared.chat.errors import ChatError
 from shared.ingest.enrich import Describer, Enrich
-from shared.ingest.targets.index_writer import Target
-from shared.ingest.targets.sqlite.writer import LocalTarget, Meta
+from shared.ingest.targets.index_writer import IndexWriter
+from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
+from shared.retrieval.sqlite.schema import IndexMeta
 from shared.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -48,10 +49,10 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class IngestSetup:
     """What a run works with; `told` is what it tells of them before it begins."""
 
-    target: Target
+    target: IndexWriter
     enrich: Enrich
     told: str
     close: Callable[[], Awaitable[None]]
@@ -59,7 +60,7 @@ class Made:
 
 async def made(
     settings: Settings, folder: Path, options: Options, restricted: bool, say: Say
-) -> Made:
+) -> IngestSetup:
     """The index and the models that the settings ask for. Raises SettingsError, ChatError.
 
     `restricted` is whether the folder has rules of who may see what.
@@ -84,7 +85,7 @@ async def made(
         if enrich.describe:
             told += f", pictures described by {enrich.describe.model.name}"
         close = stack.pop_all().aclose
-    return Made(target, enrich, told, close)
+    return IngestSetup(target, enrich, told, close)
 
 
 def enrichment(clients: Clients, words: str) -> Enrich:
@@ -132,23 +133,23 @@ async def dimensions_of(settings: Settings) -> int:
         await clients.close(identity=False)
 
 
-def embedded(clients: Clients, folder: Path, dimensions: int) -> Target:
+def embedded(clients: Clients, folder: Path, dimensions: int) -> IndexWriter:
     """The index in a file beside the app. Raises SettingsError."""
     if clients.settings.index_file == SAMPLES:
         raise SettingsError(("INDEX_FILE must name a file to write: it says `samples`",))
     model = clients.embedding_model if dimensions else None
     index = HERE.parent / clients.settings.index_file
-    return LocalTarget(index, Meta(folder.resolve(), model, dimensions))
+    return SqliteIndexWriter(index, IndexMeta(folder.resolve(), model, dimensions))
 
 
 def tell_of_another(index: Path, folder: Path, prune: bool, say: Say) -> None:
     """Say so where an index holds another folder's documents: their files cannot be opened."""
-    from shared.retrieval.sqlite.retriever import LocalIndex
+    from shared.retrieval.sqlite.retriever import SqliteRetriever
 
     if prune or not index.is_file():
         return
     with suppress(ChatError):  # one that cannot be read is made anew
-        before = LocalIndex(index).documents
+        before = SqliteRetriever(index).documents
         if before and before != folder.resolve():
             say(f"{index.name} was made from {before}: what is left of it can be found, and its")
             say("files cannot be opened any more. --prune takes it out.")
@@ -156,33 +157,33 @@ def tell_of_another(index: Path, folder: Path, prune: bool, say: Say) -> None:
 
 def searched(
     clients: Clients, dimensions: int, options: Options, restricted: bool, say: Say
-) -> Target:
+) -> IndexWriter:
     """The index in Azure AI Search, its files in Blob storage where that is set."""
-    from shared.ingest.targets.azure_search.clients import make_clients
-    from shared.ingest.targets.azure_search.retry import Patience
-    from shared.ingest.targets.azure_search.writer import AzureTarget
+    from shared.ingest.targets.azure_search.retry import RetryPolicy
+    from shared.ingest.targets.azure_search.search_clients import make_clients
+    from shared.ingest.targets.azure_search.writer import AzureSearchWriter
 
     settings = clients.settings
     names = ("AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX")
     endpoint, index = configuration.required(settings, *names)
     search = make_clients(endpoint, index, clients.identity)
     wanted = shape(settings, dimensions, options)
-    fill = partial(AzureTarget, search, wanted, restricted=restricted)
-    patience = Patience(roles=options.roles, say=say)
+    fill = partial(AzureSearchWriter, search, wanted, restricted=restricted)
+    patience = RetryPolicy(roles=options.roles, say=say)
     if settings.storage_endpoint is None:
         return fill(patience)
     from shared.ingest.targets.blob_upload import make_uploads
-    from shared.ingest.targets.indexed_files import Shelved
+    from shared.ingest.targets.indexed_files import IndexedFiles
 
     files = make_uploads(settings.storage_endpoint, settings.storage_container, clients.identity)
-    return Shelved(fill(patience, files.put_picture), files)
+    return IndexedFiles(fill(patience, files.put_picture), files)
 
 
 def check_fields(settings: Settings) -> None:
     """Raise SettingsError where the settings are those of an index that is not ours to write."""
-    from shared.retrieval.azure_search.field_mapping import Fields
+    from shared.retrieval.azure_search.field_mapping import IndexFields
 
-    if settings.search_endpoint and not Fields(**(settings.search_fields or {})).ours:
+    if settings.search_endpoint and not IndexFields(**(settings.search_fields or {})).ours:
         raise SettingsError(
             (
                 "AZURE_SEARCH_FIELDS is for an index made elsewhere, which is read and never "
@@ -194,12 +195,12 @@ def check_fields(settings: Settings) -> None:
 def shape(settings: Settings, dimensions: int, options: Options) -> Shape:
     """What the index in Azure AI Search is like."""
     from shared.ingest.targets.azure_search.index_definition import Shape, Vectorizer
-    from shared.retrieval.azure_search.field_mapping import Fields
+    from shared.retrieval.azure_search.field_mapping import IndexFields
 
     endpoint, deployment = settings.azure_openai_endpoint, settings.azure_openai_embedding
     vectorizer = None
     if settings.search_vectorizer and endpoint and deployment:
         vectorizer = Vectorizer(endpoint, deployment, options.embedding_model or deployment)
     (index,) = configuration.required(settings, "AZURE_SEARCH_INDEX")
-    fields = Fields(**(settings.search_fields or {}))
+    fields = IndexFields(**(settings.search_fields or {}))
     return Shape(index, fields, dimensions or None, vectorizer)

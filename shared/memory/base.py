@@ -39,7 +39,7 @@ UNLIMITED = Retention()
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageRequest:
     """Which part of a sorted list: at most `size` entries from the position `start` on.
 
     A position is no snapshot: what is created meanwhile moves the others.
@@ -59,7 +59,7 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Turn:
     """What a human asked and what was answered; a text that is missing is empty.
 
     `prompt_template` is what the model was told, `origin` who answered, `additional_info` what
@@ -80,7 +80,7 @@ class Interaction:
     id: str
     conversation: str
     created: str
-    said: Said
+    turn: Turn
 
 
 class Conversations(Protocol):
@@ -97,7 +97,7 @@ class Conversations(Protocol):
         """The one with that id. Raises NotFound."""
         ...
 
-    async def list(self, owner: str, page: Page) -> tuple[Conversation, ...]:
+    async def list(self, owner: str, page: PageRequest) -> tuple[Conversation, ...]:
         """A part of the owner's, by the time they were created, the newest first."""
         ...
 
@@ -117,7 +117,7 @@ class Conversations(Protocol):
 class Interactions(Protocol):
     """What was said in the conversations of each owner."""
 
-    async def add(self, owner: str, conversation: str, said: Said) -> Interaction:
+    async def add(self, owner: str, conversation: str, said: Turn) -> Interaction:
         """Put one at the end of a conversation. Raises NotFound where there is none."""
         ...
 
@@ -126,7 +126,7 @@ class Interactions(Protocol):
         ...
 
     async def list(
-        self, owner: str, conversation: str, page: Page, newest_first: bool = True
+        self, owner: str, conversation: str, page: PageRequest, newest_first: bool = True
     ) -> tuple[Interaction, ...]:
         """A part of a conversation, by the time of what was said. Raises NotFound."""
         ...

@@ -12,7 +12,7 @@ from shared.chat.errors import ChatError
 from shared.chat.events import Context, Delta, Done, Events
 from shared.chat.messages import Message
 from shared.chat.request import ChatRequest
-from shared.memory.base import Interaction, Memory, Page, Said, TooManyConversations
+from shared.memory.base import Interaction, Memory, PageRequest, TooManyConversations, Turn
 
 TURNS = 10  # of a conversation, the newest: OpenSearch's own default
 EMPTY = "The answer is empty: it was not stored."
@@ -25,7 +25,7 @@ log = logging.getLogger("chat")
 
 
 @dataclass(frozen=True, slots=True)
-class Keeper:
+class ChatHistory:
     """Where one chat is kept: whose it is, and which conversation, None for one to begin.
 
     A chat that `streams` has told its conversation's id before the answer, any other at its end.
@@ -36,7 +36,7 @@ class Keeper:
     conversation: str | None
     streams: bool
 
-    async def remembering(self, asked: ChatRequest) -> ChatRequest:
+    async def with_history(self, asked: ChatRequest) -> ChatRequest:
         """The request with what was said before, where it brings no history of its own.
 
         Raises ChatErrors: NotFound where the conversation is missing, or another's.
@@ -46,11 +46,11 @@ class Keeper:
         if len([message for message in asked.messages if message.role != "system"]) > 1:
             await self.memory.conversations.get(self.owner, self.conversation)
             return asked
-        interactions, page = self.memory.interactions, Page(0, TURNS)
+        interactions, page = self.memory.interactions, PageRequest(0, TURNS)
         newest = await interactions.list(self.owner, self.conversation, page)
         return replace(asked, messages=(*turns(newest[::-1]), *asked.messages))
 
-    async def kept(self, asked: ChatRequest, events: Events) -> Events:
+    async def store_answer(self, asked: ChatRequest, events: Events) -> Events:
         """The same events; the answer is stored before its last one.
 
         A memory that fails costs no answer: a warning in the last event says so.
@@ -95,7 +95,7 @@ class Keeper:
 
 
 async def stored(
-    memory: Memory, owner: str, conversation: str, said: Said, request: str
+    memory: Memory, owner: str, conversation: str, said: Turn, request: str
 ) -> tuple[str | None, str | None]:
     """Store an answer; its id, or else a sentence that says why it has none.
 
@@ -114,9 +114,9 @@ async def stored(
 def turns(interactions: Iterable[Interaction]) -> tuple[Message, ...]:
     """What was asked and answered, as the messages of a chat: half of that is no turn."""
     said = (
-        (Message("user", each.said.input), Message("assistant", each.said.response))
+        (Message("user", each.turn.input), Message("assistant", each.turn.response))
         for each in interactions
-        if each.said.input.strip() and each.said.response.strip()
+        if each.turn.input.strip() and each.turn.response.strip()
     )
     return tuple(message for turn in said for message in turn)
 
@@ -126,10 +126,10 @@ def _not_stored_reason(failure: ChatError) -> str:
     return f"{failure.message} The answer was not stored." if full else NOT_BEGUN
 
 
-def _said(asked: ChatRequest, context: Context, text: str) -> Said:
+def _said(asked: ChatRequest, context: Context, text: str) -> Turn:
     lines = [source.line(context.captions) for source in context.sources]
     told = json.dumps(lines, ensure_ascii=False)
-    return Said(asked.question, context.instructions, text, ORIGIN, told)
+    return Turn(asked.question, context.instructions, text, ORIGIN, told)
 
 
 def whole(text: str) -> str:

@@ -11,12 +11,12 @@ from shared.chat.request import ChatRequest
 from shared.models.base import Model
 
 
-def possible(
+def fit_to_model(
     request: ChatRequest, model: Model, client_prompts: bool
 ) -> tuple[ChatRequest, tuple[str, ...]]:
     """The request without what a model cannot do here, and a sentence for each such thing."""
     notes = [model.limits[name] for name in wanted(request) if name in model.limits]
-    if request.overrides.asked("prompt_template") and not client_prompts:
+    if request.overrides.is_requested("prompt_template") and not client_prompts:
         overrides = request.overrides.model_copy(update={"prompt_template": None})
         request = replace(request, overrides=overrides)
         notes.append(
@@ -29,14 +29,16 @@ def possible(
     return request, tuple(notes)
 
 
-def blind(sources: Sequence[Source]) -> tuple[Source, ...]:
+def drop_images(sources: Sequence[Source]) -> tuple[Source, ...]:
     """The same passages, for a model that does not see."""
     return tuple(replace(source, image=None) for source in sources)
 
 
 def without_images(request: ChatRequest, model: Model) -> tuple[ChatRequest, list[str]]:
     """The request for a model that does not see, and a sentence where it asked for images."""
-    messages = tuple(unseen(said) if said.images else said for said in request.messages)
+    messages = tuple(
+        drop_message_images(said) if said.images else said for said in request.messages
+    )
     overrides = request.overrides.model_copy(update={"use_gpt4v": None})
     return replace(request, messages=messages, overrides=overrides), unseeing(request, model)
 
@@ -48,18 +50,18 @@ def unseeing(request: ChatRequest, model: Model) -> list[str]:
     return [f"use_gpt4v was left out: {model.name} is not known to see images; text was used."]
 
 
-def unseen(said: Message) -> Message:
+def drop_message_images(said: Message) -> Message:
     """A message without its images."""
-    given = said.given
+    given = said.raw
     if given is not None:
         given = {key: it for key, it in given.items() if key != "images"}
         given = {**given, "content": said.content}
-    return replace(said, images=(), given=given)
+    return replace(said, images=(), raw=given)
 
 
 def wanted(request: ChatRequest) -> list[str]:
     """What a request asks of the model beside an answer, by the names of `Model.limits`."""
-    names = [name for name in ("temperature", "seed") if request.overrides.asked(name)]
+    names = [name for name in ("temperature", "seed") if request.overrides.is_requested(name)]
     names += [name for name in request.options if name not in ("images", "streaming")]
     images = any(message.images for message in request.messages)
     return ["images", *names] if images else names

@@ -12,7 +12,7 @@ from typing import TypeVar
 from shared.chat.errors import ChatError, ContentFiltered, DeadlineExceeded, Unavailable
 from shared.chat.events import Delta, Done
 from shared.models.base import Model, ModelStream, Prompt
-from shared.models.model_proxy import Wrapped
+from shared.models.model_proxy import ModelProxy
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ log = logging.getLogger("chat")
 
 
 @dataclass(frozen=True, slots=True)
-class Fallback:
+class FallbackOptions:
     """What a model is replaced by until its first token.
 
     `seconds` is how long the first may take to that. `failed` and `answered` are told how it fared.
@@ -36,14 +36,14 @@ class Fallback:
 
 
 @dataclass(slots=True)
-class Choice:
+class SelectedModel:
     """The model to ask, and what there is instead. `notes` say in sentences what was used."""
 
     model: Model
-    fallback: Fallback | None = None
+    fallback: FallbackOptions | None = None
     notes: list[str] = field(default_factory=list)
 
-    async def asked(self, attempt: Callable[[Model], Awaitable[T]]) -> T:
+    async def run_with_fallback(self, attempt: Callable[[Model], Awaitable[T]]) -> T:
         """What comes of an attempt with the model; where it fails, of one with the other.
 
         A question that a content filter flags is not handed on. Raises ChatErrors.
@@ -52,7 +52,7 @@ class Choice:
         if other is None:
             return await attempt(self.model)
         try:
-            return await attempt(Eager(self.model, other))
+            return await attempt(FirstTokenModel(self.model, other))
         except ContentFiltered:
             raise
         except ChatError as failure:
@@ -75,10 +75,10 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Eager(Wrapped):
+class FirstTokenModel(ModelProxy):
     """A model that counts as having accepted a prompt with its first token."""
 
-    other: Fallback
+    other: FallbackOptions
 
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:

@@ -10,7 +10,7 @@ from shared.models.base import Model, ModelStream, Prompt
 
 
 @dataclass(frozen=True)
-class Wrapped:
+class ModelProxy:
     """A Model that hands everything on to `model`."""
 
     model: Model

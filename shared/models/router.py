@@ -21,7 +21,7 @@ from shared.chat.errors import (
 )
 from shared.chat.overrides import Policy
 from shared.models.base import Model
-from shared.models.fallback import Choice, Fallback
+from shared.models.fallback import FallbackOptions, SelectedModel
 
 Side = Literal["local", "remote"]
 Inline = Callable[[Mapping[str, Any], str | None], Model]
@@ -62,7 +62,7 @@ class Provider:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ModelSelection:
     """What a request asks for: None leaves it to the deployment. `request` is its id."""
 
     policy: Policy | None = None
@@ -125,28 +125,28 @@ class Router:
         there = [one for one in self.providers if one.side == side]
         return next((one.name for one in [*self._available(side), *there]), "")
 
-    def choice(self, wish: Wish) -> Choice:
+    def choice(self, wish: ModelSelection) -> SelectedModel:
         """The models to ask. Raises NoProvider, NoSuchProvider, NoSuchModel, Forbidden,
         BadRequest."""
         policy = wish.policy or self.policy
         if policy == "always_remote":
-            return Choice(self._remote(wish)[1])
+            return SelectedModel(self._remote(wish)[1])
         if policy == "always_local":
-            return Choice(self._picked("local", wish.model).model(wish.model))
+            return SelectedModel(self._picked("local", wish.model).model(wish.model))
         try:
             local = self._picked("local", wish.model)
         except (NoProvider, NoSuchModel) as none:
-            return Choice(self._remote_or(wish, none)[1])
+            return SelectedModel(self._remote_or(wish, none)[1])
         try:
             far, other = self._remote(wish)
         except ChatError:  # there is nobody to fall back on: it is not looked at
-            return Choice(local.model(wish.model))
+            return SelectedModel(local.model(wish.model))
         if self._is_down(local):
             note = f"{far} was asked: {local.name} did not answer a short while ago."
-            return Choice(other, notes=[note])
-        return Choice(
+            return SelectedModel(other, notes=[note])
+        return SelectedModel(
             local.model(wish.model),
-            Fallback(
+            FallbackOptions(
                 other,
                 self._seconds,
                 failed=partial(self._failed, local),
@@ -168,14 +168,14 @@ class Router:
             raise NoProvider(f"No {side} provider is available.")
         return next(iter(self._picks(side, model)), None) or _missing(model)
 
-    def _remote(self, wish: Wish) -> tuple[str, Model]:
+    def _remote(self, wish: ModelSelection) -> tuple[str, Model]:
         """The remote model that is asked for, and the name of its provider."""
         if isinstance(wish.remote, Mapping):
             return INLINE, self._inline(wish.remote, wish.model)
         chosen = self._picked("remote", wish.model) if wish.remote is None else self._named(wish)
         return chosen.name, chosen.model(wish.model)
 
-    def _named(self, wish: Wish) -> Provider:
+    def _named(self, wish: ModelSelection) -> Provider:
         named = [it for it in self.providers if (it.side, it.name) == ("remote", wish.remote)]
         if not named:
             raise NoSuchProvider(f"There is no remote provider {wish.remote!r:.100}.")
@@ -183,7 +183,7 @@ class Router:
             raise NoProvider(f"The remote provider {named[0].name} is not available.")
         return named[0] if named[0].has(wish.model) else _missing(wish.model)
 
-    def _remote_or(self, wish: Wish, none: NoProvider | NoSuchModel) -> tuple[str, Model]:
+    def _remote_or(self, wish: ModelSelection, none: NoProvider | NoSuchModel) -> tuple[str, Model]:
         try:
             return self._remote(wish)
         except NoProvider as neither:

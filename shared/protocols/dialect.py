@@ -14,7 +14,7 @@ from shared.http.json_encoding import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Voice:
+class ErrorFormat:
     """How a protocol tells of a failure; `error` is given the body as far as it could be read.
 
     `status` and `headers` are the failure's own, where the protocol has no others for it.
@@ -27,7 +27,7 @@ class Voice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect(Voice):
+class Dialect(ErrorFormat):
     """One protocol of a chat: how its requests are read and its answers written.
 
     `parse` raises BadRequest, which names the key at fault. `chunk` writes one event of a stream,

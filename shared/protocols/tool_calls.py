@@ -17,7 +17,7 @@ MAX_BYTES = 256 * 1024  # of all tools as JSON: they are written again for each 
 TOO_LARGE = f"must have {MAX_BYTES} bytes at most, together"
 
 
-class Called(BaseModel):
+class FunctionCall(BaseModel):
     """The function that a call is of."""
 
     model_config = ConfigDict(strict=True)
@@ -25,7 +25,7 @@ class Called(BaseModel):
     arguments: str | None = None
 
 
-class Call(Protocol):
+class RequestToolCall(Protocol):
     """A call as a request has it."""
 
     @property
@@ -34,7 +34,7 @@ class Call(Protocol):
         ...
 
     @property
-    def function(self) -> Called:
+    def function(self) -> FunctionCall:
         """The function."""
         ...
 
@@ -44,7 +44,7 @@ def exceed_limit(tools: Any, body: Body) -> bool:
     return body.size > MAX_BYTES and len(dumps(tools)) > MAX_BYTES
 
 
-def read(calls: Sequence[Call] | None) -> Iterator[ToolCall]:
+def read(calls: Sequence[RequestToolCall] | None) -> Iterator[ToolCall]:
     """The calls of a message."""
     for place, call in enumerate(calls or ()):
         yield ToolCall(place, call.id, call.function.name, call.function.arguments or "")

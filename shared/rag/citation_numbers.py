@@ -104,7 +104,7 @@ class Citations:
         return f"({found[1]})" if cites else found[0]
 
 
-async def by_number(events: Events) -> Events:
+async def number_citations(events: Events) -> Events:
     """The same events, with sources cited by their place."""
     markers = Citations(())
     async with aclosing(events):

@@ -12,7 +12,9 @@ from shared.chat.errors import DeadlineExceeded
 T = TypeVar("T")
 
 
-async def within(deadline: float, events: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+async def with_deadline(
+    deadline: float, events: AsyncGenerator[T, None]
+) -> AsyncGenerator[T, None]:
     """The same events, until the event loop's clock shows `deadline`, in seconds.
 
     Raises DeadlineExceeded then. The limit is set anew around each event: the first is read in

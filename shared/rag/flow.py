@@ -10,19 +10,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from shared.chat.errors import ChatError, ContentFiltered, DeadlineExceeded, Unavailable
-from shared.chat.events import Context, Done, Events, LeftOut, Source, Step, collect
+from shared.chat.events import Context, Done, Events, ExcludedSource, Source, Step, collect
 from shared.chat.overrides import Overrides
 from shared.chat.request import ChatRequest, User
 from shared.models.base import Model, ModelStream, Prompt
-from shared.models.capabilities import blind, possible, unseeing
-from shared.models.fallback import Choice
-from shared.models.router import Router, Wish
+from shared.models.capabilities import drop_images, fit_to_model, unseeing
+from shared.models.fallback import SelectedModel
+from shared.models.router import ModelSelection, Router
 from shared.rag import passthrough_prompt as verbatim
 from shared.rag import prompt as prompts
-from shared.retrieval.base import Found, Retriever, shorten_query
+from shared.retrieval.base import Retriever, SearchResult, shorten_query
 
 LONGEST_QUERY = 1000  # characters; a model that rewrites a question into more has lost the thread
-NOTHING = Found((), {})
+NOTHING = SearchResult((), {})
 NOT_REWRITTEN = (
     "The question was searched for as it was asked: the model could not rewrite it ({why})."
 )
@@ -39,7 +39,7 @@ class Rag:
 
     retriever: Retriever
     models: Router
-    words: prompts.Words
+    prompts: prompts.Prompts
     defaults: Overrides
     client_prompts: bool = False
     rewrite_seconds: float = 30
@@ -56,7 +56,7 @@ async def answer(rag: Rag, asked: ChatRequest) -> Events:
     Everything that can be refused is refused before the Context. A failure is an exception, one
     of the ChatErrors where the caller can know why.
     """
-    choice = rag.models.choice(wish(asked))
+    choice = rag.models.choice(model_selection(asked))
     query, found = asked.question, NOTHING
     if asked.retrieval:
         query, used = await query_or_question(rag, asked, choice)
@@ -64,44 +64,44 @@ async def answer(rag: Rag, asked: ChatRequest) -> Events:
         found = await rag.retriever.search(asked.user, query, used)
         found = replace(found, notes=(*unseeing(asked, choice.model), *found.notes))
     async with AsyncExitStack() as stack:
-        opened = await choice.asked(partial(opening, rag, asked, found, stack))
+        opened = await choice.run_with_fallback(partial(start_answer, rag, asked, found, stack))
         yield begun(asked, query, opened, choice.notes)
         async for event in opened.events:
             yield event
 
 
-def wish(asked: ChatRequest) -> Wish:
+def model_selection(asked: ChatRequest) -> ModelSelection:
     """What a request says of who shall answer it."""
     overrides = asked.overrides
-    return Wish(overrides.hybrid_policy, overrides.model, asked.remote, asked.id)
+    return ModelSelection(overrides.hybrid_policy, overrides.model, asked.remote, asked.id)
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class StartedAnswer:
     """An answer that a model has accepted to give: what it was asked, of what, and its events."""
 
     model: Model
-    found: Found
-    asking: prompts.Asked
+    found: SearchResult
+    asking: prompts.BuiltPrompt
     events: Events
     captions: bool
     notes: tuple[str, ...]
 
 
-async def opening(
-    rag: Rag, asked: ChatRequest, found: Found, stack: AsyncExitStack, model: Model
-) -> Opened:
+async def start_answer(
+    rag: Rag, asked: ChatRequest, found: SearchResult, stack: AsyncExitStack, model: Model
+) -> StartedAnswer:
     """Ask a model for the answer. Raises ChatErrors, the model's refusals among them."""
-    request, notes = possible(asked, model, rag.client_prompts)
-    used = request.overrides.filled(rag.defaults)
+    request, notes = fit_to_model(asked, model, rag.client_prompts)
+    used = request.overrides.with_defaults(rag.defaults)
     if "images" in model.limits:
-        found = replace(found, sources=blind(found.sources))
+        found = replace(found, sources=drop_images(found.sources))
     build = verbatim.for_answer if request.verbatim else prompts.for_answer
     # In a thread: counting megabytes would hold up every other answer of this worker.
-    asking = await asyncio.to_thread(build, request, used, rag.words, model, found.sources)
+    asking = await asyncio.to_thread(build, request, used, rag.prompts, model, found.sources)
     events = await accepted(model, asking.prompt, stack)
     captions = bool(used.semantic_captions)
-    return Opened(model, found, asking, events, captions, notes)
+    return StartedAnswer(model, found, asking, events, captions, notes)
 
 
 async def accepted(model: Model, prompt: Prompt, stack: AsyncExitStack) -> Events:
@@ -114,7 +114,7 @@ async def accepted(model: Model, prompt: Prompt, stack: AsyncExitStack) -> Event
     return await stack.enter_async_context(aclosing(checked(stream)))
 
 
-def begun(asked: ChatRequest, query: str, opened: Opened, instead: Sequence[str]) -> Context:
+def begun(asked: ChatRequest, query: str, opened: StartedAnswer, instead: Sequence[str]) -> Context:
     """What is known when a model has accepted."""
     found, asking, model = opened.found, opened.asking, opened.model.name
     steps = thoughts(asked, query, found, asking.prompt, model)
@@ -132,11 +132,13 @@ def begun(asked: ChatRequest, query: str, opened: Opened, instead: Sequence[str]
         told,
         whole="streaming" in opened.model.limits,
         notes=notes,
-        left_out=tuple(unused(found, asking)),
+        excluded=tuple(unused(found, asking)),
     )
 
 
-async def query_or_question(rag: Rag, asked: ChatRequest, choice: Choice) -> tuple[str, Overrides]:
+async def query_or_question(
+    rag: Rag, asked: ChatRequest, choice: SelectedModel
+) -> tuple[str, Overrides]:
     """As `search_query`, with the question itself where no model rewrites it in time.
 
     A note tells, and the log has the cause. Raises what fails before a model is asked.
@@ -144,7 +146,7 @@ async def query_or_question(rag: Rag, asked: ChatRequest, choice: Choice) -> tup
     try:
         # Nothing is rewritten without turns before the question.
         async with asyncio.timeout(rag.rewrite_seconds if asked.history else None) as limit:
-            return await choice.asked(partial(search_query, rag, asked))
+            return await choice.run_with_fallback(partial(search_query, rag, asked))
     except TimeoutError:
         if not limit.expired():  # somebody else's
             raise
@@ -157,8 +159,8 @@ async def query_or_question(rag: Rag, asked: ChatRequest, choice: Choice) -> tup
     why, said = type(failure).__name__, failure.cause or failure.message
     log.warning("request id=%s rewrite %s: %s", asked.id, why, said)
     choice.notes.append(NOT_REWRITTEN.format(why=why))
-    request, _ = possible(asked, choice.model, rag.client_prompts)
-    return request.question, request.overrides.filled(rag.defaults)
+    request, _ = fit_to_model(asked, choice.model, rag.client_prompts)
+    return request.question, request.overrides.with_defaults(rag.defaults)
 
 
 async def search_query(rag: Rag, asked: ChatRequest, model: Model) -> tuple[str, Overrides]:
@@ -167,13 +169,13 @@ async def search_query(rag: Rag, asked: ChatRequest, model: Model) -> tuple[str,
 
     Raises TooLong where the model could not answer it in any case, before anything is asked.
     """
-    request, _ = possible(asked, model, rag.client_prompts)
-    used = request.overrides.filled(rag.defaults)
+    request, _ = fit_to_model(asked, model, rag.client_prompts)
+    used = request.overrides.with_defaults(rag.defaults)
     check = verbatim.check if request.verbatim else prompts.check
-    await asyncio.to_thread(check, request, used, rag.words, model)
+    await asyncio.to_thread(check, request, used, rag.prompts, model)
     if not request.history:
         return request.question, used
-    prompt = await asyncio.to_thread(prompts.for_rewrite, request, rag.words, model)
+    prompt = await asyncio.to_thread(prompts.for_rewrite, request, rag.prompts, model)
     async with AsyncExitStack() as stack:
         rewritten = await collect(await accepted(model, prompt, stack))
     query = " ".join(rewritten.content.split()).strip('"')
@@ -184,7 +186,7 @@ async def search_query(rag: Rag, asked: ChatRequest, model: Model) -> tuple[str,
 
 
 def thoughts(
-    request: ChatRequest, query: str, found: Found, prompt: Prompt, model: str
+    request: ChatRequest, query: str, found: SearchResult, prompt: Prompt, model: str
 ) -> tuple[Step, ...]:
     """The four steps of every answer, in the order and with the titles of the documents."""
     return (
@@ -202,14 +204,14 @@ def own(source: Source, user: User) -> Source:
     return replace(source, oids=oids, groups=groups)
 
 
-def unused(found: Found, asking: prompts.Asked) -> Iterator[LeftOut]:
+def unused(found: SearchResult, asking: prompts.BuiltPrompt) -> Iterator[ExcludedSource]:
     """What was found and may not be cited: the last ones, without room in the prompt, first."""
     for source in found.sources[asking.fitted :]:
-        yield LeftOut(source, "rerank")
-    yield from found.left_out
+        yield ExcludedSource(source, "rerank")
+    yield from found.excluded
 
 
-def shortened(found: Found, asking: prompts.Asked) -> Iterator[str]:
+def shortened(found: SearchResult, asking: prompts.BuiltPrompt) -> Iterator[str]:
     """The notes about what was found and is not in the prompt."""
     if number := len(found.sources) - asking.fitted:
         yield f"{number} of the passages found did not fit the model and were left out."

@@ -16,7 +16,7 @@ _ASKS = ("?", "\uff1f", "\u061f")
 _PLAIN = re.compile(r"[^\s<]+")
 
 
-class Splitter:
+class FollowupParser:
     """Cuts a text that comes in pieces into what to show and the questions in it.
 
     Reads one character after the other and never again: the time grows with the text alone, and
@@ -153,9 +153,9 @@ def asks(text: str) -> bool:
     return text.endswith(_ASKS)
 
 
-async def taken_out(events: Events) -> Events:
+async def extract_followups(events: Events) -> Events:
     """The same events, the questions in their text handed over by the last one instead."""
-    splitter = Splitter()
+    splitter = FollowupParser()
     async with aclosing(events):
         async for event in events:
             if isinstance(event, Delta):

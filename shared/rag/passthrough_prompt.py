@@ -11,10 +11,10 @@ from shared.chat.overrides import Overrides
 from shared.chat.request import ChatRequest
 from shared.models.base import Model
 from shared.rag import prompt as prompts
-from shared.rag.prompt import Asked, Words
+from shared.rag.prompt import BuiltPrompt, Prompts
 
 
-def check(request: ChatRequest, _overrides: Overrides, words: Words, model: Model) -> None:
+def check(request: ChatRequest, _overrides: Overrides, words: Prompts, model: Model) -> None:
     """Raise TooLong where a question does not fit the model even without sources and history."""
     _room(request, _in_front(request, words, ()), model)
 
@@ -22,10 +22,10 @@ def check(request: ChatRequest, _overrides: Overrides, words: Words, model: Mode
 def for_answer(
     request: ChatRequest,
     overrides: Overrides,
-    words: Words,
+    words: Prompts,
     model: Model,
     sources: tuple[Source, ...],
-) -> Asked:
+) -> BuiltPrompt:
     """The prompt for an answer: our instructions and the sources, then the client's messages.
 
     Its `system` messages and everything from the question on are always there; what does not fit
@@ -34,10 +34,10 @@ def for_answer(
     room = _room(request, _in_front(request, words, ()), model)
     lines = prompts.fitting((source.line() for source in sources), room, model)
     system = _in_front(request, words, lines)
-    before = [said for said in request.messages[: request.place] if said.role != "system"]
+    before = [said for said in request.messages[: request.question_index] if said.role != "system"]
     kept = prompts.newest(tuple(before), _room(request, system, model), model)
     messages = (*system, *_without(len(before) - len(kept), request.messages))
-    return Asked(prompts.asking(request, messages, overrides), len(lines))
+    return BuiltPrompt(prompts.asking(request, messages, overrides), len(lines))
 
 
 def _without(number: int, messages: Iterable[Message]) -> Iterator[Message]:
@@ -49,7 +49,7 @@ def _without(number: int, messages: Iterable[Message]) -> Iterator[Message]:
             yield message
 
 
-def _in_front(request: ChatRequest, words: Words, lines: Iterable[str]) -> tuple[Message, ...]:
+def _in_front(request: ChatRequest, words: Prompts, lines: Iterable[str]) -> tuple[Message, ...]:
     """Our message. Without retrieval there is none: ours are about the sources."""
     if not request.retrieval:
         return ()
@@ -59,7 +59,7 @@ def _in_front(request: ChatRequest, words: Words, lines: Iterable[str]) -> tuple
 
 def _fixed(request: ChatRequest) -> list[Message]:
     """The client's instructions, and everything from the question on."""
-    place = request.place
+    place = request.question_index
     return [said for i, said in enumerate(request.messages) if i >= place or said.role == "system"]
 
 

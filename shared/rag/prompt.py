@@ -22,7 +22,7 @@ LABEL_TOKENS = 8  # of " (image 1)" behind a source's text
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Prompts:
     """The words told to the model: the files of `prompts/`, by name.
 
     `beyond` stands for `answer` where the model may know more than the sources.
@@ -35,13 +35,13 @@ class Words:
     beyond: str
 
 
-def read_words(folder: Path) -> Words:
+def read_prompts(folder: Path) -> Prompts:
     """Read `answer.txt` and the other files that the fields are called by. Raises OSError."""
-    names = [field.name for field in fields(Words)]
-    return Words(*((folder / f"{name}.txt").read_text("utf-8").strip() for name in names))
+    names = [field.name for field in fields(Prompts)]
+    return Prompts(*((folder / f"{name}.txt").read_text("utf-8").strip() for name in names))
 
 
-def instructions(words: Words, request: ChatRequest, overrides: Overrides) -> Message:
+def instructions(words: Prompts, request: ChatRequest, overrides: Overrides) -> Message:
     """The system message: ours, or the request's template, or ours with the template behind it."""
     template = overrides.prompt_template or ""
     ours = (words.answer, template[3:]) if template.startswith(">>>") else (template,)
@@ -72,7 +72,7 @@ def cost(messages: Iterable[Message], count: Callable[[str], int]) -> int:
 def said(message: Message) -> str:
     """All that a message says, its calls of tools too."""
     called = (f"\n{call.name} {call.arguments}" for call in message.tool_calls)
-    name = str((message.given or {}).get("name") or "")
+    name = str((message.raw or {}).get("name") or "")
     return message.content + name + "".join(called)
 
 
@@ -114,7 +114,7 @@ def fitting(lines: Iterable[str], room: int, model: Model) -> list[str]:
     return kept
 
 
-def check(request: ChatRequest, overrides: Overrides, words: Words, model: Model) -> None:
+def check(request: ChatRequest, overrides: Overrides, words: Prompts, model: Model) -> None:
     """Raise TooLong where a question does not fit the model even without sources and history."""
     _bare(request, instructions(words, request, overrides), model)
 
@@ -125,7 +125,7 @@ def _bare(request: ChatRequest, system: Message, model: Model) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BuiltPrompt:
     """A prompt for an answer, and what it shows of the sources: the first `fitted`, `images`."""
 
     prompt: Prompt
@@ -136,10 +136,10 @@ class Asked:
 def for_answer(
     request: ChatRequest,
     overrides: Overrides,
-    words: Words,
+    words: Prompts,
     model: Model,
     sources: tuple[Source, ...],
-) -> Asked:
+) -> BuiltPrompt:
     """The prompt for an answer.
 
     Instructions and question come first, then sources, their images, then the newest turns of the
@@ -154,7 +154,7 @@ def for_answer(
     asked = with_images(question, lines, seen, overrides.gpt4v_input == "images")
     history = newest(request.history, room_for((system, asked), model), model)
     messages = (system, *history, asked)
-    return Asked(asking(request, messages, overrides), len(lines), tuple(images_of(seen)))
+    return BuiltPrompt(asking(request, messages, overrides), len(lines), tuple(images_of(seen)))
 
 
 def asking(request: ChatRequest, messages: tuple[Message, ...], overrides: Overrides) -> Prompt:
@@ -188,7 +188,7 @@ def with_images(
     return replace(with_sources(question, told), images=question.images + tuple(images_of(seen)))
 
 
-def for_rewrite(request: ChatRequest, words: Words, model: Model) -> Prompt:
+def for_rewrite(request: ChatRequest, words: Prompts, model: Model) -> Prompt:
     """The prompt for a search query that says what the question leaves to the turns before it."""
     system = Message("system", words.rewrite)
     question = Message("user", request.question)

@@ -11,17 +11,17 @@ from shared.chat.events import Done
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
 from shared.models.base import Model, ModelStream, Prompt
-from shared.models.fallback import Choice
-from shared.models.model_proxy import Wrapped
-from shared.models.router import Router, Wish
+from shared.models.fallback import SelectedModel
+from shared.models.model_proxy import ModelProxy
+from shared.models.router import ModelSelection, Router
 from shared.rag.flow import Rag
-from shared.retrieval.base import Found, Retriever
-from shared.telemetry.spans import SILENCE, Facts, Span
+from shared.retrieval.base import Retriever, SearchResult
+from shared.telemetry.spans import NOOP_TRACER, Facts, Span
 
 
-def traced(rag: Rag, parent: Span) -> Rag:
+def with_tracing(rag: Rag, parent: Span) -> Rag:
     """The same parts, which tell of their work in children of `parent`; as they are in silence."""
-    if parent is SILENCE:
+    if parent is NOOP_TRACER:
         return rag
     retriever, models = TracedRetriever(rag.retriever, parent), TracedRouter(rag.models, parent)
     return replace(rag, retriever=retriever, models=models)
@@ -53,7 +53,7 @@ class TracedRetriever:
         """As the retriever does."""
         await self.retriever.ready()
 
-    async def search(self, user: User, query: str, overrides: Overrides) -> Found:
+    async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
         """As the retriever does, in a span."""
         with part(self.parent, "search") as span:
             span.tell({"chat.index": self.name})
@@ -79,7 +79,7 @@ class TracedRouter(Router):
         """As the router does."""
         return TracedModel(self.router.default, self.parent)
 
-    def choice(self, wish: Wish) -> Choice:
+    def choice(self, wish: ModelSelection) -> SelectedModel:
         """As the router does."""
         made = self.router.choice(wish)
         other = made.fallback
@@ -89,7 +89,7 @@ class TracedRouter(Router):
 
 
 @dataclass(frozen=True)
-class TracedModel(Wrapped):
+class TracedModel(ModelProxy):
     """A model whose rewrites and answers are spans, each with an event for its first token."""
 
     parent: Span

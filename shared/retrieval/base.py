@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from shared.chat.events import LeftOut, Source
+from shared.chat.events import ExcludedSource, Source
 from shared.chat.overrides import MAX_SEARCH_TEXT, Overrides
 from shared.chat.request import User
 
@@ -31,18 +31,18 @@ def shorten_query(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """What a search gave: passages in rank order, and how it was really done.
 
     `props` goes into the thought about the search. `notes` are sentences for whatever was asked
-    of the search and cannot be done here: each says what was used instead. `left_out` was found,
+    of the search and cannot be done here: each says what was used instead. `excluded` was found,
     and its scores are too low.
     """
 
     sources: tuple[Source, ...]
     props: Mapping[str, Any]
     notes: tuple[str, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    excluded: tuple[ExcludedSource, ...] = ()
 
 
 class Retriever(Protocol):
@@ -54,7 +54,7 @@ class Retriever(Protocol):
         """Ask whether it would answer, at no cost. Raises the ChatError that stands against it."""
         ...
 
-    async def search(self, user: User, query: str, overrides: Overrides) -> Found:
+    async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
         """The best `overrides.top` passages for `query` that `user` may see.
 
         A passage without oids and groups is public. Any other is seen when an enabled filter

@@ -9,7 +9,7 @@ from __future__ import annotations
 from shared.chat.errors import BadRequest
 from shared.chat.overrides import MAX_SEARCH_TEXT, Overrides
 from shared.chat.request import User
-from shared.retrieval.base import MAX_QUERY, Found, Retriever
+from shared.retrieval.base import MAX_QUERY, Retriever, SearchResult
 
 
 class LimitedRetriever:
@@ -22,7 +22,7 @@ class LimitedRetriever:
         """As the retriever does."""
         await self.retriever.ready()
 
-    async def search(self, user: User, query: str, overrides: Overrides) -> Found:
+    async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
         """As the retriever does. Raises BadRequest, too, that names the text that is too long."""
         _check("query", query, MAX_QUERY)
         _check("include_category", overrides.include_category, MAX_SEARCH_TEXT)

@@ -20,7 +20,7 @@ _RANKED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class SearchReport:
     """What a search did: its mode, whether a ranker went over its hits, its vector field.
 
     `unlike` says why the mode is another than the one that was asked for; `images`
@@ -40,7 +40,7 @@ class Done:
         names = ["minimum_search_score"]
         if self.categories:
             names = ["include_category", "exclude_category", *names]
-        asked = {name: getattr(overrides, name) for name in names if overrides.asked(name)}
+        asked = {name: getattr(overrides, name) for name in names if overrides.is_requested(name)}
         return {
             "has_vector": self.mode != "text",
             "use_semantic_captions": self.ranked and bool(overrides.semantic_captions),
@@ -65,13 +65,13 @@ class Done:
 
     def _about_the_rest(self, overrides: Overrides) -> Iterator[str]:
         for name, reason in _RANKED.items():
-            if overrides.asked(name) and not self.ranked:
+            if overrides.is_requested(name) and not self.ranked:
                 yield f"{name} was left out: {reason}."
         for name in ("include_category", "exclude_category"):
-            if overrides.asked(name) and not self.categories:
+            if overrides.is_requested(name) and not self.categories:
                 yield f"{name} was left out: this index has no categories."
-        if overrides.asked("use_gpt4v") and not self.images:
+        if overrides.is_requested("use_gpt4v") and not self.images:
             yield "use_gpt4v was left out: there are no images of the documents here."
-        seen = self.images and overrides.asked("use_gpt4v")
+        seen = self.images and overrides.is_requested("use_gpt4v")
         if overrides.gpt4v_input not in (None, "text") and not seen:
             yield f"gpt4v_input {overrides.gpt4v_input} was left out: only text was used."

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from shared.chat.errors import ChatError, Unsupported
 from shared.chat.events import Context, Done, Event, Events
-from shared.telemetry.spans import SILENCE, Fact, Facts, Span
+from shared.telemetry.spans import NOOP_TRACER, Fact, Facts, Span
 
 log = logging.getLogger("chat")
 
@@ -26,7 +26,7 @@ WORRIED = ("azure.core", "azure.cosmos", "azure.identity", "azure.search", "azur
 
 
 @dataclass(slots=True)
-class Record:
+class AccessLog:
     """What is known of one request by now; `write` makes its line."""
 
     id: str
@@ -38,7 +38,7 @@ class Record:
     tokens: int | None = None
     outcome: str = "ok"
     failed: bool = False
-    span: Span = SILENCE
+    span: Span = NOOP_TRACER
     first: float | None = None
     started: float = field(default_factory=time.monotonic)
 
@@ -51,7 +51,7 @@ class Record:
         if isinstance(event, Done) and event.usage is not None:
             self.tokens = event.usage.total_tokens
 
-    async def watched(self, events: Events) -> Events:
+    async def observe(self, events: Events) -> Events:
         """The same events, each taken down."""
         async with aclosing(events):
             async for event in events:
@@ -124,7 +124,7 @@ def places(error: BaseException | None) -> str:
     return "caused by ".join(told).rstrip()
 
 
-def hush() -> None:
+def quiet_libraries() -> None:
     """Let the services' libraries tell of what nobody else does."""
     for name in TALKATIVE:
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -140,7 +140,7 @@ class OneLine(logging.Formatter):
         return super().format(record).replace("\n", " | ")
 
 
-def past_the_host() -> None:
+def log_to_stdout() -> None:
     """Write our lines to the worker's own output, where it is the host that would get them.
 
     The host drops every line that the worker hands it outside of an invocation, and an invocation

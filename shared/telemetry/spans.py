@@ -41,7 +41,7 @@ class Tracer(Protocol):
         ...
 
 
-class Silence:
+class NoopTracer:
     """What spans are while nobody collects them: a tracer and a span that do nothing."""
 
     def request(self, name: str, headers: Mapping[str, str]) -> Span:
@@ -62,4 +62,4 @@ class Silence:
         """Nothing."""
 
 
-SILENCE = Silence()
+NOOP_TRACER = NoopTracer()

@@ -16,7 +16,7 @@ from shared.app.stream_encoder import paced
 from shared.bootstrap.build import build
 from shared.chat.events import Delta, Done
 from shared.chat.messages import ToolCall
-from shared.http.auth import Access
+from shared.http.auth import AccessPolicy
 from shared.protocols.aog.response import CHAT
 from shared.settings import SettingsError, read
 from tests.support.calls import ANNA, JSON, Got, ask, call
@@ -470,7 +470,7 @@ def tool_call_id() -> None:
 
     refused(desk.said(user("y"), wrong), 40003, 400, "messages[1].tool_call_id")
     assert desk.said(user("y"), SHIRTS[4], wrong | {"tool_call_id": "1"}).status == 200
-    assert desk.model.told[-1].messages[-1].given == wrong | {"tool_call_id": "1"}
+    assert desk.model.told[-1].messages[-1].raw == wrong | {"tool_call_id": "1"}
 
 
 @statement(28, "An example of messages")
@@ -479,7 +479,7 @@ def seven_messages() -> None:
 
     assert desk({"messages": SHIRTS}).status == 200
     ours, *theirs = desk.model.told[-1].messages
-    assert [said.given for said in theirs] == SHIRTS
+    assert [said.raw for said in theirs] == SHIRTS
     assert ours.role == "system"
     assert ours.content.startswith("Answer.\n\nSources:\nplans/plus.pdf#page=2: ")
     assert desk.search.told[0][1] == "dental care in Health Plus"  # the rewritten question
@@ -760,7 +760,7 @@ def test_a_statement_of_the_document_holds(row: Statement) -> None:
 
 def test_what_only_some_may_see_is_for_them_here_too() -> None:
     search = FakeRetriever()
-    service = Service(engine(FakeModel(), search), Access(sign_in=True, alone=False))
+    service = Service(engine(FakeModel(), search), AccessPolicy(sign_in=True, alone=False))
 
     assert ask(chat(HELLO, headers=ANNA), service).status == 200
     (seen,) = search.told

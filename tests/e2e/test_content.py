@@ -21,14 +21,14 @@ from shared.chat.citation_paths import decoded, encoded
 from shared.chat.errors import ChatError, DeadlineExceeded, Misconfigured, NotFound, Unavailable
 from shared.chat.events import Source
 from shared.files.base import File
-from shared.files.folder import PIECE, Folder
+from shared.files.folder import PIECE, FolderFiles
 from shared.files.media_types import handling
-from shared.http.auth import Access
+from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
 from shared.ingest.document import Page
 from shared.ingest.splitting.passages import passages
 from shared.protocols.content.paths import candidates
-from shared.retrieval.sqlite.retriever import LocalIndex
+from shared.retrieval.sqlite.retriever import SqliteRetriever
 from shared.settings import read
 from tests.integration.test_azure_search import signed
 from tests.support.calls import Got, ask, call
@@ -59,7 +59,9 @@ def folder(tmp_path: Path) -> Path:
 
 def serving(folder: Path, *names: str) -> Service:
     """The files of a folder, those names known to the index."""
-    return Service(engine(retriever=FakeRetriever([*map(source, names)])), files=Folder(folder))
+    return Service(
+        engine(retriever=FakeRetriever([*map(source, names)])), files=FolderFiles(folder)
+    )
 
 
 def get(
@@ -354,7 +356,7 @@ class Believing(FakeRetriever):
 
 @pytest.mark.parametrize("path", OUTSIDE)
 def test_nothing_leads_out_whatever_the_index_knows(folder: Path, path: str) -> None:
-    service = Service(engine(retriever=Believing()), files=Folder(folder))
+    service = Service(engine(retriever=Believing()), files=FolderFiles(folder))
 
     assert refused(get(service, path))
     assert refused(get(service, path, method="GET", headers={"range": "bytes=0-1"}))
@@ -429,7 +431,7 @@ class Watched:
     name = "watched"
 
     def __init__(self, top: Path) -> None:
-        self.folder = Folder(top)
+        self.folder = FolderFiles(top)
         self.opened: list[str] = []
 
     async def ready(self) -> None:
@@ -453,9 +455,9 @@ READERS = {
 @pytest.mark.parametrize("name", READERS)
 def test_who_may_not_find_a_document_may_not_open_it(folder: Path, user: str, name: str) -> None:
     (folder / name).write_bytes(TEXT)
-    index = LocalIndex(known for known, _ in READERS.values())
+    index = SqliteRetriever(known for known, _ in READERS.values())
     files = Watched(folder)
-    service = Service(replace(engine(), retriever=index), Access(sign_in=True), files=files)
+    service = Service(replace(engine(), retriever=index), AccessPolicy(sign_in=True), files=files)
     conditions = [{}, {"if-none-match": "*"}, {"range": "bytes=0-1"}, {"range": "bytes=900-"}]
     got = [get(service, name, USERS[user] | more) for more in conditions]
     index.close()
@@ -468,8 +470,8 @@ def test_who_may_not_find_a_document_may_not_open_it(folder: Path, user: str, na
 
 
 def test_sign_in_headers_are_nobody_s_where_sign_in_is_off(folder: Path) -> None:
-    index = LocalIndex([source("a.txt", oids=("oid-a",))])
-    service = Service(replace(engine(), retriever=index), files=Folder(folder))
+    index = SqliteRetriever([source("a.txt", oids=("oid-a",))])
+    service = Service(replace(engine(), retriever=index), files=FolderFiles(folder))
     got = get(service, "a.txt", signed("oid-a", []))
     index.close()
 
@@ -499,7 +501,7 @@ def test_a_deployment_without_documents_says_so() -> None:
 
 
 def opened(folder: Path, name: str) -> File:
-    return asyncio.run(Folder(folder).open(name))
+    return asyncio.run(FolderFiles(folder).open(name))
 
 
 def test_a_large_file_comes_in_pieces_and_is_closed_between_them(folder: Path) -> None:
@@ -616,14 +618,14 @@ def test_a_file_that_the_app_may_not_read_is_the_operator_s_affair(folder: Path)
     os.seteuid(user or 65534)  # root may read all
     try:
         with pytest.raises(Misconfigured) as failure:
-            asyncio.run(read_all(Folder(folder), "a.txt"))
+            asyncio.run(read_all(FolderFiles(folder), "a.txt"))
     finally:
         os.seteuid(user)
 
     assert str(folder) not in f"{failure.value} {failure.value.cause}"
 
 
-async def read_all(files: Folder, name: str) -> bytes:
+async def read_all(files: FolderFiles, name: str) -> bytes:
     file = await files.open(name)
     return b"".join([piece async for piece in file.read(0, file.size)])
 
@@ -647,7 +649,7 @@ def test_the_samples_are_served_where_they_answer() -> None:
 def test_a_folder_of_one_s_own_is_a_setting(folder: Path) -> None:
     own = start({"DOCUMENTS_PATH": str(folder)})
 
-    assert isinstance(own.files, Folder)
+    assert isinstance(own.files, FolderFiles)
     assert own.files.top == folder
     assert start({"DOCUMENTS_PATH": "shared/data"}).problems == ()  # from the app's own folder
     assert start({"DOCUMENTS_PATH": str(folder / "no")}).problems == (

@@ -21,8 +21,8 @@ from shared.bootstrap.build import build
 from shared.chat.errors import BadRequest
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
-from shared.protocols.openai.routes import Door
-from shared.protocols.openai.search_scope import Searched, narrowing
+from shared.protocols.openai.routes import OpenAIAccess
+from shared.protocols.openai.search_scope import SearchScope, narrowing
 from shared.settings import read
 from tests.integration.test_azure_search import PUBLIC, SELECT, app, home, signed
 from tests.support.calls import CHAT_KEY, Got, ask, call
@@ -263,10 +263,10 @@ def configured(
     model: FakeModel | None = None, retriever: FakeRetriever | None = None, **more: Any
 ) -> Service:
     """A service over fakes, whose index is told by an address."""
-    searched = Searched(
+    searched = SearchScope(
         "https://mine.search.windows.net", "docs", private=("oids", "groups"), **more
     )
-    return Service(engine(model, retriever), door=Door(search=searched))
+    return Service(engine(model, retriever), openai_access=OpenAIAccess(search=searched))
 
 
 def posted(service: Service, /, stream: bool = False, **parameters: Any) -> Got:
@@ -760,7 +760,7 @@ def test_the_numbers_of_an_earlier_answer_are_not_the_model_s_to_copy() -> None:
         *QUESTION,
     ]
     ask(call(ROUTE, {"messages": messages}), Service(engine(model)))
-    said = [(each.content, (each.given or {}).get("content")) for each in model.told[-1].messages]
+    said = [(each.content, (each.raw or {}).get("content")) for each in model.told[-1].messages]
 
     assert said[1:4:2] == [("What is [doc1]?", "What is [doc1]?"), ("And?", "And?")]
     assert said[2] == ("Yes.", "Yes.")

@@ -11,7 +11,7 @@ import pytest
 from shared.app.service import Service
 from shared.bootstrap.build import build
 from shared.chat import errors
-from shared.http.health import Health, Part
+from shared.http.health import Health, HealthCheck
 from shared.settings import read as read_settings
 from tests.support.calls import Got, call, read
 from tests.support.servers import SAMPLES
@@ -36,7 +36,7 @@ class Asked:
 
 
 def health(part: Asked, fresh: float) -> Health:
-    return Health({"index": Part("mine", part.ready)}, fresh)
+    return Health({"index": HealthCheck("mine", part.ready)}, fresh)
 
 
 def told(service: Service, times: int = 1, method: str = "GET") -> list[Got]:

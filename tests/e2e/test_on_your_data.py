@@ -15,7 +15,7 @@ import pytest
 
 from shared.app.service import Service
 from shared.bootstrap.build import build, start
-from shared.retrieval.azure_search.field_mapping import Fields
+from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.azure_search.search_fields import FieldName
 from shared.settings import SettingsError, read
 from tests.integration.test_azure_search import app, home, signed
@@ -145,7 +145,7 @@ NUMBERS: list[tuple[dict[str, Any], str]] = [
 def test_a_passage_without_a_number_is_told_apart_by_its_id(
     given: dict[str, Any], number: str
 ) -> None:
-    fields = Fields(sourcepage="filepath", sourcefile="filepath", chunk="metadata")
+    fields = IndexFields(sourcepage="filepath", sourcefile="filepath", chunk="metadata")
     source = fields.source({"id": "p", "filepath": "f.pdf", **given})
 
     assert (source.sourcepage, source.sourcefile) == (f"f.pdf#{number}", "f.pdf")
@@ -174,14 +174,16 @@ PORTAL = {
     ],
 )
 def test_a_passage_of_any_index_can_be_cited(title: str | None, marker: str) -> None:
-    source = Fields(**PORTAL).source({"chunk_id": "c1", "chunk": "text", "title": title})
+    source = IndexFields(**PORTAL).source({"chunk_id": "c1", "chunk": "text", "title": title})
 
     assert source.sourcepage == marker
     assert source.sourcefile == (title or "c1")
 
 
 def test_pages_of_the_web_that_share_a_title_are_cited_apart() -> None:
-    fields = Fields(sourcepage="filepath", sourcefile="filepath", title="title", chunk="chunk_id")
+    fields = IndexFields(
+        sourcepage="filepath", sourcefile="filepath", title="title", chunk="chunk_id"
+    )
     hits = [{"id": id, "title": "Home", "chunk_id": "0"} for id in ("a", "b")]
     sources = [fields.source(hit) for hit in hits]
 
@@ -190,7 +192,7 @@ def test_pages_of_the_web_that_share_a_title_are_cited_apart() -> None:
 
 
 def test_names_that_the_settings_know_are_those_that_the_index_has() -> None:
-    assert set(get_args(FieldName)) == {field.name for field in dataclasses.fields(Fields)}
+    assert set(get_args(FieldName)) == {field.name for field in dataclasses.fields(IndexFields)}
 
 
 @pytest.mark.parametrize(
@@ -204,8 +206,8 @@ def test_names_that_the_settings_know_are_those_that_the_index_has() -> None:
     ],
 )
 def test_an_address_is_one_for_a_browser(given: str | None, told: str) -> None:
-    assert Fields(url="url").source({"id": "p", "url": given}).url == told
-    assert Fields().source({"id": "p", "url": given}).url is None
+    assert IndexFields(url="url").source({"id": "p", "url": given}).url == told
+    assert IndexFields().source({"id": "p", "url": given}).url is None
 
 
 def test_a_file_that_the_index_cannot_be_asked_for_is_not_there(home: Path) -> None:
@@ -273,7 +275,7 @@ def test_an_index_that_does_not_fit_is_asked_once(home: Path) -> None:
 
 
 def test_a_link_to_a_file_of_an_index_made_elsewhere_is_encoded_once() -> None:
-    fields = Fields(**PORTAL | {"chunk": "chunk_id"})
+    fields = IndexFields(**PORTAL | {"chunk": "chunk_id"})
     hit = {"chunk_id": "a1", "chunk": "Text.", "title": "Report: 100%.pdf"}
     retriever = FakeRetriever([fields.source(hit)])
     body = {"messages": QUESTION}

@@ -14,10 +14,10 @@ from shared.bootstrap.build import build
 from shared.chat import errors
 from shared.chat.events import Delta, Done
 from shared.chat.messages import ToolCall
-from shared.http.auth import Access
+from shared.http.auth import AccessPolicy
 from shared.models.demo.model import DemoModel
 from shared.protocols.aog import routes as aog
-from shared.protocols.openai.routes import Door
+from shared.protocols.openai.routes import OpenAIAccess
 from shared.protocols.tool_calls import MAX_BYTES
 from shared.settings import read
 from tests.support.calls import ANNA, CHAT_KEY, JSON, Got, ask, call
@@ -544,13 +544,16 @@ def test_the_key_is_in_no_log_and_goes_to_no_model(caplog: pytest.LogCaptureFixt
 
 def test_who_comes_by_the_key_alone_is_nobody() -> None:
     search = FakeRetriever()
-    access = Access(sign_in=True, alone=False)
-    service = replace(Service(engine(FakeModel(), search), access), door=Door(CHAT_KEY, open=False))
+    access = AccessPolicy(sign_in=True, alone=False)
+    service = replace(
+        Service(engine(FakeModel(), search), access),
+        openai_access=OpenAIAccess(CHAT_KEY, open=False),
+    )
     chat(HELLO, service, headers={**JSON, "api-key": CHAT_KEY})
     chat(HELLO, service, headers={**ANNA, "api-key": CHAT_KEY})
 
     (nobody, _, first), (anna, _, second) = search.told
-    assert (nobody.signed_in, first.use_oid_security_filter) == (False, None)
+    assert (nobody.is_signed_in, first.use_oid_security_filter) == (False, None)
     assert (anna.oid, second.use_oid_security_filter) == ("anna", True)
 
 

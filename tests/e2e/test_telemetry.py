@@ -25,7 +25,7 @@ from shared.chat.events import Delta, Done
 from shared.http.call import Limits
 from shared.rag.flow import Rag
 from shared.telemetry.open_telemetry import Tracing
-from shared.telemetry.spans import SILENCE
+from shared.telemetry.spans import NOOP_TRACER
 from tests.support.calls import JSON, QUESTION, call, read
 from tests.support.fakes import FakeModel, FakeRetriever, engine
 from tests.support.servers import OBEYING, ROOT, serving
@@ -238,8 +238,8 @@ def test_the_settings_name_the_exporter() -> None:
 
 
 def test_without_the_setting_there_is_nothing_to_end() -> None:
-    assert start({"INDEX_FILE": "samples"}).tracer is SILENCE
-    assert SILENCE.request("x", {}) is SILENCE.child("y") is SILENCE
+    assert start({"INDEX_FILE": "samples"}).tracer is NOOP_TRACER
+    assert NOOP_TRACER.request("x", {}) is NOOP_TRACER.child("y") is NOOP_TRACER
 
 
 @pytest.mark.parametrize(
@@ -290,8 +290,8 @@ logging.root.setLevel(logging.INFO)
 import function_app
 from tests.support.calls import ask, call
 from tests.support.fakes import FakeModel, engine
-from shared.chat import Delta
-from shared.service import Service
+from shared.chat.events import Delta
+from shared.app.service import Service
 ask(call("/chat/stream"), Service(engine()))
 ask(call("/chat/stream"), Service(engine(FakeModel([Delta("x"), RuntimeError("inside")]))))
 logging.getLogger("other").info("not ours")

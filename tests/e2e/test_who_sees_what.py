@@ -16,7 +16,7 @@ import trustme
 
 from shared.ingest.enrich import Enrich
 from shared.ingest.pipeline import Run
-from shared.ingest.sandbox.process import Reader
+from shared.ingest.sandbox.process import SandboxReader
 from shared.ingest.sources import acl
 from shared.ingest.sources.scan import listing
 from tests.integration.test_azure_search import signed
@@ -130,7 +130,7 @@ def filled(home: Path) -> list[dict[str, Any]]:
     rules = acl.read(home / "files", [file.name for file in found.files], found.rules)
 
     async def fill(target: Any) -> None:
-        async with Reader() as reader:
+        async with SandboxReader() as reader:
             await Run(reader, target, Enrich()).over(found, rules)
 
     with service() as running:

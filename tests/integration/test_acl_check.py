@@ -17,8 +17,8 @@ import pytest
 from shared.chat.citation_paths import decoded
 from shared.ingest.splitting.passages import Passage
 from shared.ingest.targets.index_writer import Document
-from shared.ingest.targets.sqlite.writer import LocalTarget
-from shared.retrieval.sqlite.schema import Meta
+from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
+from shared.retrieval.sqlite.schema import IndexMeta
 from tests.integration.test_ingest_azure import Filled
 from tests.integration.test_ingest_cli import Seeing, ingested, talking, write
 from tests.support.azurite import Home, make_home
@@ -219,7 +219,7 @@ def test_what_a_run_that_broke_off_restricts_is_not_made_public(
     restricted = Passage("a-1", "Apples.", "a.md", "a.md", "", oids=("anna",))
 
     async def broken_off() -> None:
-        target = LocalTarget(index.file, Meta())
+        target = SqliteIndexWriter(index.file, IndexMeta())
         await target.put(Document("a.md", "1", (restricted,)), Path("a.md"))
         await target.close()
 

@@ -8,8 +8,8 @@ import pytest
 
 from shared.ingest.document import Page
 from shared.ingest.splitting.passages import passages
-from shared.ingest.targets.azure_search.writer import AzureTarget
-from shared.ingest.targets.index_writer import Document, Unusable
+from shared.ingest.targets.azure_search.writer import AzureSearchWriter
+from shared.ingest.targets.index_writer import Document, IndexUnavailable
 from tests.support.fake_service import Service
 from tests.support.filling import document, fill, run, service
 
@@ -37,7 +37,7 @@ def holds(running: Service) -> set[str]:
 
 def test_what_something_else_made_of_a_file_goes_when_the_file_is_put() -> None:
     with service() as running:
-        run(running, AzureTarget.known)
+        run(running, AzureSearchWriter.known)
         beside(running, "a.md")
         run(running, partial(fill, folder={"a.md": A}))
 
@@ -51,7 +51,9 @@ def test_a_folder_with_rules_is_not_put_beside_what_is_for_everyone(name: str | 
         run(running, partial(fill, folder=folder))
         beside(running, name)
         before = holds(running)
-        with pytest.raises(Unusable, match=r"not put there by this.*another index") as failed:
+        with pytest.raises(
+            IndexUnavailable, match=r"not put there by this.*another index"
+        ) as failed:
             run(running, partial(fill, folder={"b.md": A}), restricted=True)
 
     assert (name or "an unnamed file") in str(failed.value)
@@ -71,9 +73,9 @@ def test_a_folder_with_rules_is_put_again_into_its_own_index() -> None:
 def test_what_a_broken_run_left_is_ones_own() -> None:
     folder = {"a.md": split("a.md")}
     with service() as running:
-        run(running, AzureTarget.known, restricted=True)
+        run(running, AzureSearchWriter.known, restricted=True)
         running.cut_at, running.cut = len(running.asked) + 4, "after"
-        with pytest.raises(Unusable, match="did not answer"):
+        with pytest.raises(IndexUnavailable, match="did not answer"):
             run(running, partial(fill, folder=folder), restricted=True)
         run(running, partial(fill, folder=folder), restricted=True)
 

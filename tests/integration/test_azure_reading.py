@@ -11,8 +11,8 @@ import pytest
 from shared.chat import errors
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
-from shared.retrieval.azure_search.field_mapping import Fields
-from shared.retrieval.azure_search.retriever import AzureSearch
+from shared.retrieval.azure_search.field_mapping import IndexFields
+from shared.retrieval.azure_search.retriever import AzureSearchRetriever
 from shared.retrieval.base import MOST_PICTURES
 from tests.integration.test_azure_search import DOCS, READERS, SELECT, USERS
 from tests.support.fake_search import Search, document
@@ -20,12 +20,14 @@ from tests.support.filling import certificates, connected
 from tests.support.upstream import upstream
 
 
-def over(docs: Sequence[Mapping[str, Any]], work: Callable[[AzureSearch], Any], **more: Any) -> Any:
+def over(
+    docs: Sequence[Mapping[str, Any]], work: Callable[[AzureSearchRetriever], Any], **more: Any
+) -> Any:
     """What `work` gives with a retriever over these documents, and the bodies that were sent."""
 
     async def searched() -> Any:
         async with connected(search) as clients:
-            return await work(AzureSearch(clients.documents, Fields(), 2, **more))
+            return await work(AzureSearchRetriever(clients.documents, IndexFields(), 2, **more))
 
     with upstream(Search(docs=docs), certificates()[0]) as search:
         result = asyncio.run(searched())

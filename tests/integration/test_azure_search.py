@@ -19,7 +19,7 @@ import trustme
 from azure.core.credentials import AccessToken
 
 from shared.chat import errors
-from shared.retrieval.azure_search.client import NoRanker, make_client, translated
+from shared.retrieval.azure_search.client import RankerUnavailable, make_client, map_errors
 from tests.integration.test_identity import AZ, REFUSES, tool
 from tests.support.azurite import SignedIn
 from tests.support.fake_search import FIELDS, Search, document
@@ -446,7 +446,7 @@ def failed(port: int) -> tuple[errors.ChatError, int]:
     async def go() -> tuple[errors.ChatError, int]:
         credential = Expired()
         client = make_client(f"https://127.0.0.1:{port}", "docs", credential)
-        with pytest.raises(errors.Unavailable) as failure, translated():
+        with pytest.raises(errors.Unavailable) as failure, map_errors():
             try:
                 [hit async for hit in await client.search("a question")]
             finally:
@@ -500,5 +500,5 @@ def test_every_exception_of_the_sdk_is_one_of_ours() -> None:
         if issubclass(kind, azure.core.exceptions.HttpResponseError):
             raised.error = raised.response = raised.status_code = None
 
-        with pytest.raises((errors.ChatError, NoRanker)), translated():
+        with pytest.raises((errors.ChatError, RankerUnavailable)), map_errors():
             raise raised

@@ -20,9 +20,14 @@ from shared.ingest.targets.azure_search.batches import MOST_ACTIONS, MOST_BYTES
 from shared.ingest.targets.azure_search.documents import AT_ONCE
 from shared.ingest.targets.azure_search.index_definition import Shape, Vectorizer
 from shared.ingest.targets.azure_search.retry import meaning
-from shared.ingest.targets.azure_search.writer import AzureTarget
-from shared.ingest.targets.index_writer import UNFINISHED, Document, Refused, Unusable
-from shared.retrieval.azure_search.field_mapping import Fields
+from shared.ingest.targets.azure_search.writer import AzureSearchWriter
+from shared.ingest.targets.index_writer import (
+    UNFINISHED,
+    Document,
+    DocumentRejected,
+    IndexUnavailable,
+)
+from shared.retrieval.azure_search.field_mapping import IndexFields
 from tests.support.fake_index import Index
 from tests.support.fake_service import Service
 from tests.support.filling import NOWHERE, Heard, document, fill, run, service
@@ -63,7 +68,7 @@ def definition(index: Index) -> dict[str, str]:
 def test_an_index_is_made_that_can_be_searched_filtered_and_ranked() -> None:
     maker = Vectorizer("https://mine.openai.azure.com", "embedding", "text-embedding-3-small")
     with service() as running:
-        run(running, AzureTarget.known, shape=Shape("docs", Fields(), 1536, maker))
+        run(running, AzureSearchWriter.known, shape=Shape("docs", IndexFields(), 1536, maker))
         index = running.indexes["docs"]
     vectors = index.definition["vectorSearch"]
     (ranking,) = index.definition["semantic"]["configurations"]
@@ -109,9 +114,9 @@ def test_an_index_is_made_that_can_be_searched_filtered_and_ranked() -> None:
 def test_an_index_without_an_embedding_model_gains_vectors_when_there_is_one() -> None:
     texts = Document("a.md", "1", A.passages)
     with service() as running:
-        run(running, partial(fill, folder={"a.md": texts}), shape=Shape("docs", Fields()))
+        run(running, partial(fill, folder={"a.md": texts}), shape=Shape("docs", IndexFields()))
         run(running, partial(fill, folder={"a.md": A}))
-        run(running, partial(fill, folder={"a.md": texts}), shape=Shape("docs", Fields()))
+        run(running, partial(fill, folder={"a.md": texts}), shape=Shape("docs", IndexFields()))
 
     assert "dimensions" in running.indexes["docs"].field("embedding")
     assert [doc["embedding"] for doc in docs(running).values()] == [None] * 3
@@ -139,9 +144,11 @@ def test_an_index_that_is_there_keeps_what_is_not_ours() -> None:
 
 def test_an_index_with_other_vectors_is_left_alone_and_the_sentence_says_what_to_do() -> None:
     with service() as running:
-        run(running, AzureTarget.known)
-        with pytest.raises(Unusable, match=r"vectors of 2 numbers.* makes 3: name another index"):
-            run(running, AzureTarget.known, shape=Shape("docs", Fields(), 3))
+        run(running, AzureSearchWriter.known)
+        with pytest.raises(
+            IndexUnavailable, match=r"vectors of 2 numbers.* makes 3: name another index"
+        ):
+            run(running, AzureSearchWriter.known, shape=Shape("docs", IndexFields(), 3))
 
 
 def test_an_index_whose_field_cannot_be_filtered_is_left_alone() -> None:
@@ -149,12 +156,14 @@ def test_an_index_whose_field_cannot_be_filtered_is_left_alone() -> None:
     with service() as running:
         running.indexes["docs"] = Index({"name": "docs", "fields": []})
         running.indexes["docs"].update(bare)
-        with pytest.raises(Unusable, match="The field id of the index docs is not searchable"):
-            run(running, AzureTarget.known)
+        with pytest.raises(
+            IndexUnavailable, match="The field id of the index docs is not searchable"
+        ):
+            run(running, AzureSearchWriter.known)
 
 
 def test_fields_have_the_names_that_the_settings_give() -> None:
-    shape = Shape("docs", Fields(id="key", content="chunk", oids="users"), 2)
+    shape = Shape("docs", IndexFields(id="key", content="chunk", oids="users"), 2)
     with service() as running:
         run(running, partial(fill, folder={"a.md": A}), shape=shape)
     (first, *_) = docs(running).values()
@@ -219,7 +228,7 @@ def test_a_name_comes_back_from_the_index_as_it_was_given(name: str) -> None:
     odd = Document(name, "print", (inside,))
     with service() as running:
         run(running, partial(fill, folder={name: odd}))
-        known = run(running, AzureTarget.known)
+        known = run(running, AzureSearchWriter.known)
         run(running, partial(fill, folder=EMPTY))
 
     assert known == {name: "print"}
@@ -229,12 +238,12 @@ def test_a_name_comes_back_from_the_index_as_it_was_given(name: str) -> None:
 
 def test_many_files_are_listed_page_by_page() -> None:
     with service() as running:
-        run(running, AzureTarget.known)
+        run(running, AzureSearchWriter.known)
         empty = dict.fromkeys(definition(running.indexes["docs"]))
         for n in range(2500):
             row = {"id": f"k{n}", "sourcefile": f"{n}.md", "fingerprint": f"print {n}"}
             docs(running)[f"k{n}"] = empty | row
-        known = run(running, AzureTarget.known)
+        known = run(running, AzureSearchWriter.known)
 
     assert known == {f"{n}.md": f"print {n}" for n in range(2500)}
 
@@ -250,14 +259,14 @@ def test_restricted_files_are_found_page_by_page_by_each_of_their_passages() -> 
         for n in range(2500):
             row = {"id": f"k{n}", "sourcefile": f"{n % 3}.md", "oids": [], "groups": ["g"]}
             docs(running)[f"k{n}"] = {**first, **row, "fingerprint": None}
-        found = run(running, AzureTarget.restricted_files)
+        found = run(running, AzureSearchWriter.restricted_files)
 
     assert found == {name, "0.md", "1.md", "2.md"}
 
 
 def test_no_index_restricts_no_file_and_none_is_made() -> None:
     with service() as running:
-        found = run(running, AzureTarget.restricted_files)
+        found = run(running, AzureSearchWriter.restricted_files)
 
     assert found == set()
     assert running.indexes == {}
@@ -275,7 +284,7 @@ def test_an_index_that_lacks_fields_is_searched_by_those_that_it_has(has: tuple[
             {"name": "docs", "fields": [{**key, "searchable": True}, *fields]}
         )
         docs(running)["k"] = {"id": "k", "sourcefile": "a.md", "groups": ["g"]}
-        found = run(running, AzureTarget.restricted_files)
+        found = run(running, AzureSearchWriter.restricted_files)
 
     assert found == ({"a.md"} if "groups" in has else set())
     assert {asked.method for asked in running.asked} <= {"GET", "POST"}
@@ -289,8 +298,10 @@ def test_an_index_with_fields_of_another_kind_is_not_taken_for_one_without_restr
         running.indexes["docs"].update(
             {"name": "docs", "fields": [{**key, "searchable": True}, groups]}
         )
-        with pytest.raises(Unusable, match="field groups of the index docs is not filterable"):
-            run(running, AzureTarget.restricted_files)
+        with pytest.raises(
+            IndexUnavailable, match="field groups of the index docs is not filterable"
+        ):
+            run(running, AzureSearchWriter.restricted_files)
 
 
 # What a run may find and what it is to make of it, in as many requests as one run has.
@@ -328,7 +339,7 @@ def broken(running: Service, folder: Folder) -> bool:
     """Whether a run came to its end. (The transport itself asks a GET twice.)"""
     try:
         run(running, partial(fill, folder=folder))
-    except Refused:
+    except DocumentRejected:
         return False
     return True
 
@@ -365,7 +376,7 @@ def test_what_a_broken_run_left_is_known_as_unfinished() -> None:
         running.cut_at = len(running.asked) + 5
         assert not broken(running, {"a.md": CHANGED})
 
-        assert run(running, AzureTarget.known) == {"a.md": UNFINISHED}
+        assert run(running, AzureSearchWriter.known) == {"a.md": UNFINISHED}
 
 
 def test_a_file_of_40000_passages_goes_in_batches_and_few_at_a_time() -> None:
@@ -409,21 +420,23 @@ def test_waits_are_as_long_as_the_service_asks() -> None:
 GARBAGE = [head(200, {"Content-Type": "application/json"}), piece(b"<html>"), b"0\r\n\r\n"]
 CUT = [head(200, {"Content-Type": "application/json"}), piece(b'{"value": ['), Exchange.reset]
 FAILURES: list[Any] = [
-    pytest.param([error(429)] * 3, Unusable, "too busy", 3, id="429"),
-    pytest.param([error(429, {"Retry-After": "301"})], Unusable, "too busy", 1, id="a long wait"),
-    pytest.param([error(503)] * 3, Unusable, "too busy", 3, id="503"),
-    pytest.param([[Exchange.reset]] * 6, Unusable, "did not answer", 6, id="reset"),
-    pytest.param([[Exchange.stall]] * 3, Unusable, "did not answer", 3, id="stall"),
-    pytest.param([CUT] * 3, Unusable, "did not answer", 3, id="cut"),
-    pytest.param([GARBAGE] * 3, Unusable, "did not answer", 3, id="no JSON"),
-    pytest.param([whole(7)], Unusable, "did not answer", 1, id="another shape"),
-    pytest.param([error(401)], Unusable, "Search Index Data Contributor", 1, id="401"),
-    pytest.param([error(403)], Unusable, "Search Service Contributor", 1, id="403"),
-    pytest.param([error(400, code="Bad")], Refused, r"\(400, code 'Bad'\)", 1, id="400"),
+    pytest.param([error(429)] * 3, IndexUnavailable, "too busy", 3, id="429"),
+    pytest.param(
+        [error(429, {"Retry-After": "301"})], IndexUnavailable, "too busy", 1, id="a long wait"
+    ),
+    pytest.param([error(503)] * 3, IndexUnavailable, "too busy", 3, id="503"),
+    pytest.param([[Exchange.reset]] * 6, IndexUnavailable, "did not answer", 6, id="reset"),
+    pytest.param([[Exchange.stall]] * 3, IndexUnavailable, "did not answer", 3, id="stall"),
+    pytest.param([CUT] * 3, IndexUnavailable, "did not answer", 3, id="cut"),
+    pytest.param([GARBAGE] * 3, IndexUnavailable, "did not answer", 3, id="no JSON"),
+    pytest.param([whole(7)], IndexUnavailable, "did not answer", 1, id="another shape"),
+    pytest.param([error(401)], IndexUnavailable, "Search Index Data Contributor", 1, id="401"),
+    pytest.param([error(403)], IndexUnavailable, "Search Service Contributor", 1, id="403"),
+    pytest.param([error(400, code="Bad")], DocumentRejected, r"\(400, code 'Bad'\)", 1, id="400"),
 ]
 
 
-async def known_and_goodbye(target: AzureTarget) -> None:
+async def known_and_goodbye(target: AzureSearchWriter) -> None:
     """A connection that was given up says so to its peer, which takes a moment over TLS."""
     try:
         await target.known()
@@ -433,10 +446,10 @@ async def known_and_goodbye(target: AzureTarget) -> None:
 
 @pytest.mark.parametrize(("plan", "kind", "words", "times"), FAILURES)
 def test_a_failure_that_lasts_is_a_sentence_and_the_next_run_works(
-    plan: list[list[Step]], kind: type[Refused], words: str, times: int
+    plan: list[list[Step]], kind: type[DocumentRejected], words: str, times: int
 ) -> None:
     with service(plan=list(plan)) as running:
-        with pytest.raises(Refused, match=words) as failed:
+        with pytest.raises(DocumentRejected, match=words) as failed:
             run(running, known_and_goodbye, Heard().patience(tries=3, seconds=0.5))
         asked = len(running.asked)
         run(running, partial(fill, folder={"a.md": A}))
@@ -450,17 +463,17 @@ def test_a_failure_that_lasts_is_a_sentence_and_the_next_run_works(
 def test_roles_that_spread_slowly_are_waited_for_and_told() -> None:
     heard = Heard()
     with service(plan=[error(403)] * 4) as running:
-        run(running, AzureTarget.known, heard.patience(tries=2, roles=60))
+        run(running, AzureSearchWriter.known, heard.patience(tries=2, roles=60))
 
     assert heard.waits == [15] * 4
     assert heard.said[0] == "Azure AI Search: status 403; trying again in 15 s."
-    with service(plan=[error(403)] * 5) as running, pytest.raises(Unusable, match="roles"):
-        run(running, AzureTarget.known, heard.patience(roles=60))
+    with service(plan=[error(403)] * 5) as running, pytest.raises(IndexUnavailable, match="roles"):
+        run(running, AzureSearchWriter.known, heard.patience(roles=60))
 
 
 def test_without_a_sign_in_nothing_is_asked() -> None:
-    with service() as running, pytest.raises(Unusable) as failed:
-        run(running, AzureTarget.known, Heard().patience(roles=60), signed_in=False)
+    with service() as running, pytest.raises(IndexUnavailable) as failed:
+        run(running, AzureSearchWriter.known, Heard().patience(roles=60), signed_in=False)
 
     assert str(failed.value) == NO_IDENTITY
     assert running.asked == []
@@ -468,7 +481,7 @@ def test_without_a_sign_in_nothing_is_asked() -> None:
 
 def test_passages_that_the_service_was_too_busy_for_are_sent_again_alone() -> None:
     with service() as running:
-        run(running, AzureTarget.known)
+        run(running, AzureSearchWriter.known)
         running.indexes["docs"].refusing = {"a-md-p0-2": [503, 429], "a-md-p0-3": [422]}
         run(running, partial(fill, folder={"a.md": A}), Heard().patience())
     sent = [one.body["value"] for one in running.asked if "search.index" in one.path]
@@ -479,11 +492,13 @@ def test_passages_that_the_service_was_too_busy_for_are_sent_again_alone() -> No
 
 def test_a_passage_that_is_refused_is_named_and_its_file_is_put_again_by_the_next_run() -> None:
     with service() as running:
-        run(running, AzureTarget.known)
+        run(running, AzureSearchWriter.known)
         running.indexes["docs"].refusing = {"a-md-p0-3": [400]}
-        with pytest.raises(Refused, match=r"1 of 2 passages: a-md-p0-3 with status 400") as failed:
+        with pytest.raises(
+            DocumentRejected, match=r"1 of 2 passages: a-md-p0-3 with status 400"
+        ) as failed:
             run(running, partial(fill, folder={"a.md": A}))
-        known = run(running, AzureTarget.known)
+        known = run(running, AzureSearchWriter.known)
         run(running, partial(fill, folder={"a.md": A}))
 
     assert "\n" not in str(failed.value)
@@ -492,12 +507,12 @@ def test_a_passage_that_is_refused_is_named_and_its_file_is_put_again_by_the_nex
 
 
 def test_a_passage_that_no_request_can_hold_is_a_sentence() -> None:
-    async def too_large(target: AzureTarget) -> None:
+    async def too_large(target: AzureSearchWriter) -> None:
         await target.known()
         running.plan.append(error(413))
         await target.put(PLAN, NOWHERE)
 
-    with service() as running, pytest.raises(Refused, match="too large"):
+    with service() as running, pytest.raises(DocumentRejected, match="too large"):
         run(running, too_large)
 
 
@@ -505,7 +520,7 @@ def test_a_file_with_two_marks_is_put_again() -> None:
     with service() as running:
         run(running, partial(fill, folder={"a.md": CHANGED}))
         docs(running)["left"] = docs(running)["a-md-p0-2"] | {"id": "left", "fingerprint": "older"}
-        known = run(running, AzureTarget.known)
+        known = run(running, AzureSearchWriter.known)
         run(running, partial(fill, folder={"a.md": CHANGED}))
 
     assert known == {"a.md": UNFINISHED}
@@ -513,7 +528,7 @@ def test_a_file_with_two_marks_is_put_again() -> None:
 
 
 def test_removing_a_file_twice_is_removing_it_once() -> None:
-    async def twice(target: AzureTarget) -> None:
+    async def twice(target: AzureSearchWriter) -> None:
         await target.known()
         await target.put(A, NOWHERE)
         await target.put(PLAN, NOWHERE)

@@ -14,13 +14,13 @@ import azure.core.exceptions
 import azure.storage.blob
 import pytest
 
-from shared.azure.error_mapping import translated
+from shared.azure.error_mapping import map_errors
 from shared.bootstrap.build import HERE, start
 from shared.chat import errors
-from shared.files.blobs import LARGEST_PICTURE, PIECE, Blobs, make_container, refusal
+from shared.files.blobs import LARGEST_PICTURE, PIECE, BlobFiles, make_container, map_status
 from shared.files.media_types import kind as media_type
 from shared.ingest.targets.blob_upload import Uploads, make_uploads
-from shared.ingest.targets.index_writer import Refused
+from shared.ingest.targets.index_writer import DocumentRejected
 from tests.support.azurite import Home, SignedIn, needs_azurite
 from tests.support.servers import Server, serving
 from tests.support.upstream import Asked, Exchange, Step, upstream
@@ -34,7 +34,7 @@ PNG = b"\x89PNG\r\n\x1a\n..."
 def using(
     home: Home,
     url: str,
-    work: Callable[[Uploads, Blobs], Awaitable[T]],
+    work: Callable[[Uploads, BlobFiles], Awaitable[T]],
     container: str,
     seconds: float = 30,
 ) -> T:
@@ -43,7 +43,7 @@ def using(
     async def go() -> T:
         how: dict[str, Any] = {"connection_verify": home.ca}
         uploads = make_uploads(url, container, SignedIn(), **how)
-        blobs = Blobs(make_container(url, container, SignedIn(), **how), seconds)
+        blobs = BlobFiles(make_container(url, container, SignedIn(), **how), seconds)
         async with aclosing(Closing(uploads, blobs)):
             return await work(uploads, blobs)
 
@@ -53,7 +53,7 @@ def using(
 class Closing:
     """What is closed together."""
 
-    def __init__(self, uploads: Uploads, blobs: Blobs) -> None:
+    def __init__(self, uploads: Uploads, blobs: BlobFiles) -> None:
         self.both = (uploads.container, blobs.container)
 
     async def aclose(self) -> None:
@@ -62,7 +62,7 @@ class Closing:
         await asyncio.sleep(0.1)  # aiohttp closes TLS a little after it has said so
 
 
-async def content(blobs: Blobs, name: str) -> bytes:
+async def content(blobs: BlobFiles, name: str) -> bytes:
     file = await blobs.open(name)
     return b"".join([part async for part in file.read(0, file.size)])
 
@@ -83,7 +83,7 @@ NAMES = [
 def test_what_was_uploaded_is_read_by_its_very_name(
     home: Home, account: str, tmp_path: Path
 ) -> None:
-    async def work(uploads: Uploads, blobs: Blobs) -> None:
+    async def work(uploads: Uploads, blobs: BlobFiles) -> None:
         await uploads.ensure()
         for name in NAMES:
             (tmp_path / "file").write_text(name, "utf-8")
@@ -102,7 +102,7 @@ def test_a_large_file_goes_and_comes_in_parts(home: Home, account: str, tmp_path
     data = os.urandom(5 * PIECE + 7)
     (tmp_path / "large.bin").write_bytes(data)
 
-    async def work(uploads: Uploads, blobs: Blobs) -> list[bytes]:
+    async def work(uploads: Uploads, blobs: BlobFiles) -> list[bytes]:
         await uploads.ensure()
         await uploads.put("large.bin", tmp_path / "large.bin", "x/y")
         file = await blobs.open("large.bin")
@@ -119,7 +119,7 @@ def test_a_large_file_goes_and_comes_in_parts(home: Home, account: str, tmp_path
 def test_a_file_is_uploaded_where_it_has_changed(home: Home, account: str, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
 
-    async def work(uploads: Uploads, blobs: Blobs) -> None:
+    async def work(uploads: Uploads, blobs: BlobFiles) -> None:
         await uploads.ensure()
         await uploads.ensure()
         done = []
@@ -137,7 +137,7 @@ def test_a_file_is_uploaded_where_it_has_changed(home: Home, account: str, tmp_p
 def test_what_was_removed_is_not_there(home: Home, account: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"")
 
-    async def work(uploads: Uploads, blobs: Blobs) -> None:
+    async def work(uploads: Uploads, blobs: BlobFiles) -> None:
         await uploads.ensure()
         await uploads.put("a.txt", tmp_path / "a.txt", "text/plain")
         for _ in range(2):
@@ -150,7 +150,7 @@ def test_what_was_removed_is_not_there(home: Home, account: str, tmp_path: Path)
 
 @needs_azurite
 def test_pictures_are_kept_beside_their_passages(home: Home, account: str) -> None:
-    async def work(uploads: Uploads, blobs: Blobs) -> None:
+    async def work(uploads: Uploads, blobs: BlobFiles) -> None:
         await uploads.ensure()
         await uploads.put_picture("one-p1-1", PNG)
         await uploads.put_picture("one-p2-1", b"\xff\xd8\xff..")
@@ -176,7 +176,7 @@ def test_a_file_that_changes_while_it_is_read_ends_the_stream(
 ) -> None:
     path = tmp_path / "a.bin"
 
-    async def work(uploads: Uploads, blobs: Blobs) -> None:
+    async def work(uploads: Uploads, blobs: BlobFiles) -> None:
         await uploads.ensure()
         for byte in (b"a", b"b"):
             path.write_bytes(byte * 2 * PIECE)
@@ -197,14 +197,14 @@ def test_a_container_that_is_not_there_is_the_operator_s_affair(
 ) -> None:
     (tmp_path / "a.txt").write_bytes(b"")
 
-    async def work(uploads: Uploads, blobs: Blobs) -> None:
+    async def work(uploads: Uploads, blobs: BlobFiles) -> None:
         for asking in (blobs.open("a.txt"), blobs.picture("a")):
             with pytest.raises(errors.Misconfigured) as failure:
                 await asking
             assert "AZURE_STORAGE_CONTAINER" in str(failure.value.cause)
-        with pytest.raises(Refused, match="AZURE_STORAGE_CONTAINER"):
+        with pytest.raises(DocumentRejected, match="AZURE_STORAGE_CONTAINER"):
             await uploads.put("a.txt", tmp_path / "a.txt", "text/plain")
-        with pytest.raises(Refused, match="cannot be read: No such file"):
+        with pytest.raises(DocumentRejected, match="cannot be read: No such file"):
             await uploads.put("a.txt", tmp_path / "b.txt", "text/plain")
 
     using(home, account, work, "missing")
@@ -214,7 +214,7 @@ def test_a_container_that_is_not_there_is_the_operator_s_affair(
 def stored(kind: str, home: Home, account: str) -> Iterator[Server]:
     """The app over Azurite, with the sample documents in its container."""
 
-    async def fill(uploads: Uploads, _: Blobs) -> None:
+    async def fill(uploads: Uploads, _: BlobFiles) -> None:
         await uploads.ensure()
         for path in SAMPLES.rglob("*.*"):
             name = path.relative_to(SAMPLES).as_posix()
@@ -336,7 +336,7 @@ def test_a_failure_is_one_of_ours_and_the_next_request_works(
     times: int,
     reading: bool,
 ) -> None:
-    async def work(_: Uploads, blobs: Blobs) -> tuple[Any, int]:
+    async def work(_: Uploads, blobs: BlobFiles) -> tuple[Any, int]:
         file = await blobs.open("a.txt")
         before = len(storage.asked)
         storage.plan += plan
@@ -357,7 +357,7 @@ def test_a_failure_is_one_of_ours_and_the_next_request_works(
 
 
 def test_a_long_wait_is_the_caller_s(home: Home, storage: Storage) -> None:
-    async def work(_: Uploads, blobs: Blobs) -> None:
+    async def work(_: Uploads, blobs: BlobFiles) -> None:
         storage.plan.append(refused(503, "ServerBusy", Retry_After="30"))
         with pytest.raises(errors.Unavailable) as failure:
             await blobs.open("a.txt")
@@ -378,7 +378,7 @@ BROKEN: list[Any] = [
 def test_a_part_that_breaks_off_is_never_taken_for_whole(
     home: Home, storage: Storage, answer: list[Step]
 ) -> None:
-    async def work(_: Uploads, blobs: Blobs) -> None:
+    async def work(_: Uploads, blobs: BlobFiles) -> None:
         file = await blobs.open("a.txt")
         storage.plan += [answer] * 3
         with pytest.raises((errors.Unavailable, errors.DeadlineExceeded)):
@@ -391,7 +391,7 @@ def test_a_part_that_breaks_off_is_never_taken_for_whole(
 def test_ingestion_waits_as_long_as_it_is_asked_to(
     home: Home, storage: Storage, tmp_path: Path
 ) -> None:
-    async def work(uploads: Uploads, _: Blobs) -> None:
+    async def work(uploads: Uploads, _: BlobFiles) -> None:
         storage.plan += [refused(503, "ServerBusy", **SOON)] * 4
         storage.plan += [refused(429, Retry_After="1"), refused(202)]
         await uploads.remove("a.txt")
@@ -403,9 +403,9 @@ def test_ingestion_waits_as_long_as_it_is_asked_to(
 
 
 def test_ingestion_without_its_role_is_told_which(home: Home, storage: Storage) -> None:
-    async def work(uploads: Uploads, _: Blobs) -> None:
+    async def work(uploads: Uploads, _: BlobFiles) -> None:
         storage.plan.append(refused(403, "AuthorizationPermissionMismatch"))
-        with pytest.raises(Refused, match="Storage Blob Data Contributor"):
+        with pytest.raises(DocumentRejected, match="Storage Blob Data Contributor"):
             await uploads.remove("a.txt")
 
     using(home, storage.url, work, "documents")
@@ -422,7 +422,7 @@ def test_every_exception_of_the_sdk_is_one_of_ours() -> None:
         if issubclass(each, azure.core.exceptions.HttpResponseError):
             raised.error = raised.response = raised.status_code = None
 
-        with pytest.raises(errors.ChatError), translated("storage", refusal):
+        with pytest.raises(errors.ChatError), map_errors("storage", map_status):
             raise raised
 
 

@@ -16,9 +16,9 @@ from shared.chat import errors
 from shared.chat.events import Context, Delta, Done
 from shared.chat.messages import Message
 from shared.chat.request import ChatRequest
-from shared.http.auth import Access
-from shared.memory.base import Conversation, Interaction, Memory, Page, Said
-from shared.memory.chat_history import EMPTY, NOT_BEGUN, NOT_STORED, Keeper
+from shared.http.auth import AccessPolicy
+from shared.memory.base import Conversation, Interaction, Memory, PageRequest, Turn
+from shared.memory.chat_history import EMPTY, NOT_BEGUN, NOT_STORED, ChatHistory
 from shared.rag import flow
 from tests.support.calls import ANNA, JSON, Got, ask, call, read
 from tests.support.fakes import (
@@ -82,8 +82,10 @@ def kept(memory: Memory, owner: str = "local") -> list[tuple[Conversation, list[
 
     async def go() -> list[tuple[Conversation, list[Interaction]]]:
         found = []
-        for each in await memory.conversations.list(owner, Page(0, 100)):
-            said = await memory.interactions.list(owner, each.id, Page(0, 100), newest_first=False)
+        for each in await memory.conversations.list(owner, PageRequest(0, 100)):
+            said = await memory.interactions.list(
+                owner, each.id, PageRequest(0, 100), newest_first=False
+            )
             found.append((each, list(said)))
         return found[::-1]
 
@@ -94,7 +96,7 @@ def begin(memory: Memory, turns: int = 0, owner: str = "local") -> str:
     async def go() -> str:
         conversation = (await memory.conversations.create(owner, "")).id
         for turn in range(turns):
-            said = Said(f"question {turn}", response=f"answer {turn}")
+            said = Turn(f"question {turn}", response=f"answer {turn}")
             await memory.interactions.add(owner, conversation, said)
         return conversation
 
@@ -114,11 +116,11 @@ def test_null_begins_a_conversation_named_by_the_question(
     assert conversation.name == question[:100]
     assert warnings(got) is None
     (only,) = said
-    assert only.said.input == question
-    assert only.said.response == TEXT
-    assert only.said.origin == "chat"
-    assert only.said.prompt_template == "Answer."
-    assert json.loads(only.said.additional_info) == [PLUS.line(), STANDARD.line()]
+    assert only.turn.input == question
+    assert only.turn.response == TEXT
+    assert only.turn.origin == "chat"
+    assert only.turn.prompt_template == "Answer."
+    assert json.loads(only.turn.additional_info) == [PLUS.line(), STANDARD.line()]
 
 
 @everywhere
@@ -135,7 +137,7 @@ def test_an_id_continues_a_conversation(memory: Memory, route: str, key: str, mo
     assert rewrite.task == "rewrite"
     assert [m.content for m in rewrite.messages[1:-1]] == newest
     ((_, said),) = kept(memory)
-    assert [it.said.input for it in said][-2:] == ["question 11", "And then?"]
+    assert [it.turn.input for it in said][-2:] == ["question 11", "And then?"]
 
 
 @pytest.mark.parametrize(("route", "key", "more"), WAYS[:6])
@@ -150,7 +152,7 @@ def test_a_request_with_a_history_of_its_own_keeps_it(
     assert got.status == 200
     assert [m.content for m in model.told[-1].messages[1:-1]] == ["Mine?", "Mine."]
     ((_, stored),) = kept(memory)
-    assert [it.said.input for it in stored] == ["question 0", "question 1", "And then?"]
+    assert [it.turn.input for it in stored] == ["question 0", "question 1", "And then?"]
 
 
 @everywhere
@@ -159,7 +161,7 @@ def test_a_conversation_that_is_not_ones_own_is_not_found(
     memory: Memory, route: str, key: str, more: Any, whose: str
 ) -> None:
     ids = {"missing": "0" * 24, "foreign": begin(memory, 1, "ben"), "odd": "../x?'"}
-    service = Service(engine(model := FakeModel()), Access(True, alone=False), memory=memory)
+    service = Service(engine(model := FakeModel()), AccessPolicy(True, alone=False), memory=memory)
     state = {"conversation_id": ids[whose]}
     for said in (("Hello?",), ("Mine?", "Mine.", "And then?")):
         got = ask(asked(route, key, more, state, *said, headers=ANNA), service)
@@ -208,14 +210,16 @@ def test_an_answer_has_one_context_then_its_deltas_then_one_done(
     async def kinds() -> list[type]:
         events = flow.answer(engine(), request)
         if where != "no memory":
-            events = Keeper(memory, "local", conversation, streams).kept(request, events)
+            events = ChatHistory(memory, "local", conversation, streams).store_answer(
+                request, events
+            )
         return [type(event) async for event in events]
 
     assert asyncio.run(kinds()) == [Context, Delta, Delta, Done]
 
 
 def test_where_people_sign_in_nobody_in_particular_is_remembered(memory: Memory) -> None:
-    service = Service(engine(), Access(True, alone=False), memory=memory)
+    service = Service(engine(), AccessPolicy(True, alone=False), memory=memory)
     state = {"conversation_id": None}
 
     assert ask(asked("/chat", "sessionState", {}, state), service).status == 401
@@ -317,11 +321,11 @@ def test_the_answer_is_stored_before_its_end_is_told(memory: Memory) -> None:
         reply = await service.reply(asked("/chat/stream", "sessionState", {}, state))
         assert reply.rest is not None
         before = [reply.body, await anext(reply.rest), await anext(reply.rest)]
-        stored = await memory.interactions.list("local", conversation, Page())
+        stored = await memory.interactions.list("local", conversation, PageRequest())
         assert stored == ()
         last = await anext(reply.rest)
-        (stored_now,) = await memory.interactions.list("local", conversation, Page())
-        assert stored_now.said.response == TEXT
+        (stored_now,) = await memory.interactions.list("local", conversation, PageRequest())
+        assert stored_now.turn.response == TEXT
         await reply.rest.aclose()
         return [*before, last]
 
@@ -336,7 +340,7 @@ def test_what_was_taken_out_for_follow_ups_is_not_stored(memory: Memory) -> None
     ((_, (said,)),) = kept(memory)
 
     assert got.json["context"]["followup_questions"] == ["And why?"]
-    assert said.said.response == "Yes."
+    assert said.turn.response == "Yes."
 
 
 def test_half_a_character_is_stored_as_a_mark_of_one(memory: Memory) -> None:
@@ -348,7 +352,7 @@ def test_half_a_character_is_stored_as_a_mark_of_one(memory: Memory) -> None:
     ((_, (said,)),) = kept(memory)
 
     assert got.status == 200
-    assert said.said.response == "a ?"
+    assert said.turn.response == "a ?"
 
 
 def failing(memory: Memory, error: Exception, where: str) -> Memory:
@@ -432,7 +436,7 @@ def test_two_answers_of_one_conversation_at_once_are_both_stored(memory: Memory)
 
     assert {got.status for got in asyncio.run(both())} == {200}
     ((_, said),) = kept(memory)
-    assert sorted(it.said.input for it in said) == [f"question {number}" for number in range(8)]
+    assert sorted(it.turn.input for it in said) == [f"question {number}" for number in range(8)]
 
 
 def test_a_long_conversation_is_trimmed_as_any_history(memory: Memory) -> None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import pytest
 from rs_bpe.bpe import openai
 
-from shared.ingest.document import Unreadable
-from shared.ingest.sandbox.process import FilePassages, Limits, Reader
+from shared.ingest.document import UnreadableDocument
+from shared.ingest.sandbox.process import FilePassages, SandboxLimits, SandboxReader
 from shared.ingest.splitting.passages import LIMIT
 from shared.text.tokens import count_tokens
 from tests.support.corpus import Corpus, make
@@ -33,11 +33,11 @@ async def read_all(corpus: Corpus) -> Outcome:
     names = [known.name for known in corpus.readable] + list(corpus.broken)
     start = time.monotonic()
     # Less memory and time than a run gives: no file of the corpus may need more.
-    async with Reader(Limits(seconds=30, memory=800 * 2**20)) as reader:
+    async with SandboxReader(SandboxLimits(seconds=30, memory=800 * 2**20)) as reader:
         for name in names:
             try:
                 found[name] = await reader.passages(corpus.folder / name, name)
-            except Unreadable as error:
+            except UnreadableDocument as error:
                 reasons[name] = str(error)
     return Outcome(corpus, found, reasons, time.monotonic() - start)
 
@@ -87,7 +87,7 @@ def test_ids_are_unique_over_the_folder(outcome: Outcome) -> None:
 
 def test_a_file_gives_the_same_passages_whatever_was_read_before_it(outcome: Outcome) -> None:
     async def alone(name: str) -> FilePassages:
-        async with Reader() as reader:
+        async with SandboxReader() as reader:
             return await reader.passages(outcome.corpus.folder / name, name)
 
     last = outcome.corpus.readable[-1].name

@@ -21,8 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.chat import errors
-from shared.memory.base import Memory, Page, Said, TooManyConversations
-from shared.memory.cosmos.client import Change, translated
+from shared.memory.base import Memory, PageRequest, TooManyConversations, Turn
+from shared.memory.cosmos.client import Change, map_errors
 from shared.memory.cosmos.items import ALL
 from tests.support import azurite
 from tests.support.fake_cosmos import RESET, STALL, Cosmos, Item, answered, cosmos, failed, opened
@@ -117,7 +117,7 @@ Act = Callable[[Memory], Awaitable[Any]]
 WRITES: dict[str, tuple[Act, int, list[str], list[str]]] = {
     "create": (lambda memory: memory.conversations.create("anna", "new"), 1, [], ["new"]),
     "add": (
-        lambda memory: memory.interactions.add("anna", C, Said("more", additional_info="new")),
+        lambda memory: memory.interactions.add("anna", C, Turn("more", additional_info="new")),
         2,
         [],
         ["more new in c"],
@@ -233,21 +233,21 @@ async def nothing_is_seen(memory: Memory) -> None:
     looks: list[Callable[[], Awaitable[Any]]] = [
         lambda: chats.get("anna", C),
         lambda: chats.rename("anna", C, "new"),
-        lambda: talk.add("anna", C, Said("more")),
+        lambda: talk.add("anna", C, Turn("more")),
         lambda: talk.get("anna", ONE),
         lambda: talk.annotate("anna", ONE, "new"),
-        lambda: talk.list("anna", C, Page()),
+        lambda: talk.list("anna", C, PageRequest()),
     ]
     for look in looks:
         with pytest.raises(errors.NotFound):
             await look()
-    listed = [each.name for each in await chats.list("anna", Page())]
+    listed = [each.name for each in await chats.list("anna", PageRequest())]
     assert listed == ["other"]
 
 
 async def all_is_seen(memory: Memory) -> None:
     """Everything of the conversation C is seen."""
-    page = Page(0, 2 * MANY)
+    page = PageRequest(0, 2 * MANY)
     assert (await memory.conversations.get("anna", C)).name == "before"
     assert len(await memory.interactions.list("anna", C, page)) == MANY
 
@@ -348,7 +348,7 @@ def test_what_is_deleted_meanwhile_is_not_listed_in_part(fake: Cosmos) -> None:
     filled(fake)
     fake.meanwhile[1] = fake.partitions["user:anna"].clear
     with pytest.raises(errors.NotFound):
-        told(fake, lambda memory: memory.interactions.list("anna", C, Page()))
+        told(fake, lambda memory: memory.interactions.list("anna", C, PageRequest()))
 
 
 @pytest.mark.parametrize("name", ["rename", "annotate"])
@@ -411,7 +411,7 @@ def test_a_status_of_the_service_is_one_of_our_errors(
     fake.fail(failed(status, headers), times=99)
     acts: dict[str, Act] = {
         **{name: write[0] for name, write in WRITES.items()},
-        "list": lambda memory: memory.conversations.list("anna", Page()),
+        "list": lambda memory: memory.conversations.list("anna", PageRequest()),
     }
     with pytest.raises(errors.ChatError) as caught:
         told(fake, acts[act])
@@ -539,7 +539,7 @@ def test_who_leaves_meanwhile_disturbs_nobody(fake: Cosmos, name: str) -> None:
 
 def test_without_the_composite_index_the_log_names_it() -> None:
     with cosmos(composite=[]) as fake, pytest.raises(errors.Misconfigured) as caught:
-        told(fake, lambda memory: memory.conversations.list("anna", Page()))
+        told(fake, lambda memory: memory.conversations.list("anna", PageRequest()))
 
     assert "composite index" in str(caught.value.cause)
 
@@ -579,22 +579,22 @@ def test_every_exception_of_the_sdk_is_one_of_ours() -> None:
         if issubclass(kind, azure.core.exceptions.HttpResponseError):
             raised.error = raised.response = raised.status_code = None
 
-        with pytest.raises(errors.ChatError), translated():
+        with pytest.raises(errors.ChatError), map_errors():
             raise raised
 
 
 async def everything(memory: Memory) -> None:
     """Every operation of the seam."""
     made = await memory.conversations.create("anna", "a secret name")
-    said = Said("a secret question", "a secret prompt", "a secret answer", "chat", "a secret")
+    said = Turn("a secret question", "a secret prompt", "a secret answer", "chat", "a secret")
     added = await memory.interactions.add("anna", made.id, said)
     await memory.conversations.get("anna", made.id)
     await memory.conversations.rename("anna", made.id, "a secret again")
-    await memory.conversations.list("anna", Page())
+    await memory.conversations.list("anna", PageRequest())
     await memory.interactions.get("anna", added.id)
     await memory.interactions.annotate("anna", added.id, "a secret note")
-    await memory.interactions.list("anna", made.id, Page())
-    await memory.interactions.list("anna", made.id, Page(), newest_first=False)
+    await memory.interactions.list("anna", made.id, PageRequest())
+    await memory.interactions.list("anna", made.id, PageRequest(), newest_first=False)
     await memory.pipelines.put("p", {"system_prompt": "a secret"})
     await memory.pipelines.get("p")
     await memory.pipelines.all()
@@ -649,11 +649,11 @@ def test_a_first_page_costs_the_same_with_ten_and_with_ten_thousand(fake: Cosmos
     for size in SIZES:
         for number in range(size):
             fake.fill(conversation(f"{number:024d}"))
-        costs.append(looked(fake, lambda memory: memory.conversations.list("anna", Page())))
+        costs.append(looked(fake, lambda memory: memory.conversations.list("anna", PageRequest())))
 
     assert costs == [(1, 10), (1, 10)]
     for start in (500, 5000):
-        page = Page(start, 10)
+        page = PageRequest(start, 10)
         cost = looked(fake, lambda memory, page=page: memory.conversations.list("anna", page))  # type: ignore[misc]
         assert cost == (1, start + 10)
 
@@ -665,8 +665,8 @@ def test_what_is_said_costs_the_same_after_ten_and_after_ten_thousand(fake: Cosm
         for number in range(1, size + 1):
             fake.fill(interaction(f"{number:024d}"))
         works: list[Act] = [
-            lambda memory: memory.interactions.list("anna", C, Page()),
-            lambda memory: memory.interactions.list("anna", C, Page(), newest_first=False),
+            lambda memory: memory.interactions.list("anna", C, PageRequest()),
+            lambda memory: memory.interactions.list("anna", C, PageRequest(), newest_first=False),
             WRITES["add"][0],
             lambda memory: memory.interactions.get("anna", FIRST),
             lambda memory: memory.interactions.annotate("anna", FIRST, "new"),
@@ -734,10 +734,15 @@ def test_a_page_begins_anywhere_and_runs_in_either_way(fake: Cosmos) -> None:
         fake.fill(interaction(f"{number:024d}", input=str(number)))
 
     async def pages(memory: Memory) -> list[list[str]]:
-        how = [(Page(0, 3), True), (Page(298, 9), True), (Page(2, 3), False), (Page(300, 9), True)]
-        every = [*how, (Page(0, 250), False)]
+        how = [
+            (PageRequest(0, 3), True),
+            (PageRequest(298, 9), True),
+            (PageRequest(2, 3), False),
+            (PageRequest(300, 9), True),
+        ]
+        every = [*how, (PageRequest(0, 250), False)]
         found = [await memory.interactions.list("anna", C, page, way) for page, way in every]
-        return [[each.said.input for each in page] for page in found]
+        return [[each.turn.input for each in page] for page in found]
 
     *short, long = told(fake, pages)
 
@@ -766,7 +771,7 @@ def test_what_is_kept_for_a_time_says_so_and_says_so_anew_when_it_is_changed(fak
         made = await memory.conversations.create("anna", "one")
         assert ends(fake) == [(100, 100)]
         clock.now = START + 10.5
-        added = await memory.interactions.add("anna", made.id, Said("more"))
+        added = await memory.interactions.add("anna", made.id, Turn("more"))
         assert ends(fake) == [(100, 100), (100, 90)]
         clock.now = START + 40
         await memory.conversations.rename("anna", made.id, "two")
@@ -792,21 +797,21 @@ def test_what_is_past_its_time_is_not_there_though_the_service_may_not_have_remo
 
     async def work(memory: Memory) -> None:
         made = await memory.conversations.create("anna", "one")
-        added = await memory.interactions.add("anna", made.id, Said("more"))
+        added = await memory.interactions.add("anna", made.id, Turn("more"))
         clock.now = START + 100
         looks: list[Callable[[], Awaitable[Any]]] = [
             lambda: memory.conversations.get("anna", made.id),
             lambda: memory.conversations.rename("anna", made.id, "two"),
             lambda: memory.conversations.delete("anna", made.id),
-            lambda: memory.interactions.add("anna", made.id, Said("more")),
-            lambda: memory.interactions.list("anna", made.id, Page()),
+            lambda: memory.interactions.add("anna", made.id, Turn("more")),
+            lambda: memory.interactions.list("anna", made.id, PageRequest()),
             lambda: memory.interactions.get("anna", added.id),
             lambda: memory.interactions.annotate("anna", added.id, "new"),
         ]
         for look in looks:
             with pytest.raises(errors.NotFound):
                 await look()
-        assert await memory.conversations.list("anna", Page()) == ()
+        assert await memory.conversations.list("anna", PageRequest()) == ()
 
     with cosmos(now=clock, ttl=-1 if removes else None) as fake:
         told(fake, work, keep=100)
@@ -817,7 +822,7 @@ def test_what_is_past_its_time_is_not_there_though_the_service_may_not_have_remo
 def test_what_is_kept_for_ever_has_no_end(fake: Cosmos) -> None:
     async def work(memory: Memory) -> None:
         made = await memory.conversations.create("anna", "one")
-        await memory.interactions.add("anna", made.id, Said("more"))
+        await memory.interactions.add("anna", made.id, Turn("more"))
         await memory.conversations.rename("anna", made.id, "two")
 
     told(fake, work)
@@ -831,8 +836,8 @@ def by_conversation(memory: Memory, id: str) -> list[Awaitable[Any]]:
         chats.get("anna", id),
         chats.rename("anna", id, "new"),
         chats.delete("anna", id),
-        talk.add("anna", id, Said("more")),
-        talk.list("anna", id, Page()),
+        talk.add("anna", id, Turn("more")),
+        talk.list("anna", id, PageRequest()),
     ]
 
 
@@ -868,7 +873,7 @@ def test_an_odd_id_is_not_found_and_never_sent(ids: list[str]) -> None:
 def test_any_owner_and_any_name_of_a_pipeline_come_back_as_they_were(owner: str, name: str) -> None:
     async def work(memory: Memory) -> None:
         made = await memory.conversations.create(owner, owner)
-        assert await memory.conversations.list(owner, Page()) == (made,)
+        assert await memory.conversations.list(owner, PageRequest()) == (made,)
         await memory.pipelines.put(name, {name: owner})
         assert await memory.pipelines.get(name) == {name: owner}
         assert await memory.pipelines.all() == {name: {name: owner}}

@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 
 from shared.files.blobs import FILES, PICTURES
-from shared.ingest.document import Page, Picture
+from shared.ingest.document import Page, PageImage
 from shared.ingest.splitting.passages import passages
-from shared.ingest.targets.azure_search.writer import AzureTarget
+from shared.ingest.targets.azure_search.writer import AzureSearchWriter
 from shared.ingest.targets.blob_upload import make_uploads
-from shared.ingest.targets.index_writer import UNFINISHED, Document, Refused
-from shared.ingest.targets.indexed_files import Shelved
+from shared.ingest.targets.index_writer import UNFINISHED, Document, DocumentRejected
+from shared.ingest.targets.indexed_files import IndexedFiles
 from tests.support.azurite import Home, SignedIn, needs_azurite
 from tests.support.fake_service import Service
 from tests.support.filling import run, service
 
 pytestmark = needs_azurite
 
-Work = Callable[[Shelved], Awaitable[None]]
+Work = Callable[[IndexedFiles], Awaitable[None]]
 
 
 @pytest.fixture
@@ -31,12 +31,12 @@ def doing(home: Home, account: str, request: pytest.FixtureRequest) -> Callable[
     container = f"c{abs(hash(request.node.name))}"
 
     def do(running: Service, work: Work) -> list[str]:
-        async def over(index: AzureTarget) -> list[str]:
+        async def over(index: AzureSearchWriter) -> list[str]:
             how = {"connection_verify": home.ca}
             files = make_uploads(account, container, SignedIn(), **how)
             index.store = files.put_picture
             try:
-                await work(Shelved(index, files))
+                await work(IndexedFiles(index, files))
                 return [name async for name in files.container.list_blob_names()]
             finally:
                 await files.close()
@@ -49,7 +49,7 @@ def doing(home: Home, account: str, request: pytest.FixtureRequest) -> Callable[
 
 def shown(version: str, pictures: int) -> Document:
     """A file with pictures, as it is split."""
-    found = tuple(Picture(b"\x89PNG" + version.encode()) for _ in range(pictures))
+    found = tuple(PageImage(b"\x89PNG" + version.encode()) for _ in range(pictures))
     made = tuple(passages("a.pdf", [Page(f"Version {version}.", 1, pictures=found)]))
     return Document("a.pdf", version, made, ((1.0, 0.0),) * len(made))
 
@@ -58,7 +58,7 @@ def filling(path: Path, folder: Mapping[str, Document]) -> Work:
     """A run with --prune."""
     path.write_text("x")
 
-    async def work(target: Shelved) -> None:
+    async def work(target: IndexedFiles) -> None:
         known = await target.known()
         for document in folder.values():
             if known.get(document.name) != document.fingerprint:
@@ -99,10 +99,10 @@ def test_a_file_without_passages_is_no_file(
 def test_a_prune_that_fails_half_way_is_ended_by_the_next(
     tmp_path: Path, doing: Callable[..., list[str]], held: str
 ) -> None:
-    async def blocked(target: Shelved) -> None:
+    async def blocked(target: IndexedFiles) -> None:
         (name,) = [n async for n in target.files.container.list_blob_names(name_starts_with=held)]
         lease = await target.files.container.get_blob_client(name).acquire_lease()
-        with pytest.raises(Refused):
+        with pytest.raises(DocumentRejected):
             await filling(tmp_path / "a", {})(target)
         await lease.release()
 
@@ -122,12 +122,12 @@ def test_a_file_that_the_index_does_not_know_is_unfinished(
 ) -> None:
     found = dict[str, str]()
 
-    async def left(target: Shelved) -> None:
+    async def left(target: IndexedFiles) -> None:
         await target.known()
         (tmp_path / "b").write_text("x")
         await target.files.put("b.md", tmp_path / "b", "text/plain")
 
-    async def known(target: Shelved) -> None:
+    async def known(target: IndexedFiles) -> None:
         found.update(await target.known())
 
     with service() as running:

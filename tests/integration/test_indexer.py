@@ -11,13 +11,13 @@ from urllib.parse import unquote
 import pytest
 
 from shared.ingest.indexer.definitions import Plan
+from shared.ingest.indexer.indexer import FileFailure, Outcome, fill, refuse_acl, set_up
 from shared.ingest.indexer.run import metadata
-from shared.ingest.indexer.service import Outcome, Trouble, fill, refuse_acl, set_up
-from shared.ingest.targets.azure_search.clients import SearchClients
 from shared.ingest.targets.azure_search.index_definition import Shape, Vectorizer
-from shared.ingest.targets.azure_search.retry import Patience
-from shared.ingest.targets.index_writer import Refused, Unusable
-from shared.retrieval.azure_search.field_mapping import Fields
+from shared.ingest.targets.azure_search.retry import RetryPolicy
+from shared.ingest.targets.azure_search.search_clients import SearchClients
+from shared.ingest.targets.index_writer import DocumentRejected, IndexUnavailable
+from shared.retrieval.azure_search.field_mapping import IndexFields
 from tests.support.fake_index import Index
 from tests.support.fake_indexers import IndexerService, ended
 from tests.support.filling import Heard, certificates, connected
@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 MAKER = Vectorizer("https://mine.openai.azure.com", "embedding", "text-embedding-3-small")
 STORAGE = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Storage/storageAccounts/mine"
-PLAN = Plan(Shape("docs", Fields(), 1536, MAKER), STORAGE, "documents")
+PLAN = Plan(Shape("docs", IndexFields(), 1536, MAKER), STORAGE, "documents")
 FOLDER = "https://mine.blob.core.windows.net/documents/files"
 
 
@@ -48,7 +48,7 @@ def filled(service: IndexerService, heard: Heard, plan: Plan = PLAN, **more: Any
 
 def made(plan: Plan) -> IndexerService:
     service = IndexerService()
-    over(service, lambda clients: set_up(clients, plan, Patience(tries=1)))
+    over(service, lambda clients: set_up(clients, plan, RetryPolicy(tries=1)))
     return service
 
 
@@ -109,7 +109,7 @@ def test_the_indexer_goes_on_past_a_file_that_it_cannot_read() -> None:
 
 
 def test_without_an_embedding_model_the_passages_have_no_vectors() -> None:
-    service = made(Plan(Shape("docs", Fields()), STORAGE, "documents"))
+    service = made(Plan(Shape("docs", IndexFields()), STORAGE, "documents"))
 
     assert len(service.skillsets["docs-passages"]["skills"]) == 1
     assert "embedding" not in mappings(service)
@@ -117,7 +117,7 @@ def test_without_an_embedding_model_the_passages_have_no_vectors() -> None:
 
 def test_a_model_whose_vectors_have_one_size_is_not_told_which() -> None:
     maker = Vectorizer(MAKER.endpoint, "ada", "text-embedding-ada-002")
-    service = made(Plan(Shape("docs", Fields(), 1536, maker), STORAGE, "documents"))
+    service = made(Plan(Shape("docs", IndexFields(), 1536, maker), STORAGE, "documents"))
 
     assert "dimensions" not in service.skillsets["docs-passages"]["skills"][1]
 
@@ -125,7 +125,7 @@ def test_a_model_whose_vectors_have_one_size_is_not_told_which() -> None:
 def test_setting_it_up_twice_is_setting_it_up_once() -> None:
     service = made(PLAN)
     before = (service.sources.copy(), service.skillsets.copy(), service.indexers.copy())
-    over(service, lambda clients: set_up(clients, PLAN, Patience(tries=1)))
+    over(service, lambda clients: set_up(clients, PLAN, RetryPolicy(tries=1)))
 
     assert (service.sources, service.skillsets, service.indexers) == before
 
@@ -135,8 +135,8 @@ def test_an_index_with_another_kind_of_key_is_refused_in_a_sentence() -> None:
     service = IndexerService(indexes={"docs": Index({"name": "docs", "fields": []})})
     fields = [key | {"searchable": True, "analyzer": "simple"}]
     service.indexes["docs"].update({"name": "docs", "fields": fields})
-    with pytest.raises(Unusable, match=r"analyzer keyword.*AZURE_SEARCH_INDEX"):
-        over(service, lambda clients: set_up(clients, PLAN, Patience(tries=1)))
+    with pytest.raises(IndexUnavailable, match=r"analyzer keyword.*AZURE_SEARCH_INDEX"):
+        over(service, lambda clients: set_up(clients, PLAN, RetryPolicy(tries=1)))
 
 
 def test_a_run_is_followed_to_its_end_and_its_files_are_named() -> None:
@@ -156,7 +156,7 @@ def test_a_run_is_followed_to_its_end_and_its_files_are_named() -> None:
     outcome = filled(service, heard)
 
     assert outcome == Outcome(
-        8, (Trouble("b/ü.pdf", "it is encrypted"),), (Trouble("long.txt", "cut"),)
+        8, (FileFailure("b/ü.pdf", "it is encrypted"),), (FileFailure("long.txt", "cut"),)
     )
     assert heard.said == [
         "docs-files is set up.",
@@ -182,13 +182,15 @@ def test_an_indexer_that_is_at_work_is_followed() -> None:
 
 def test_a_run_that_fails_is_a_sentence() -> None:
     broken = ended(1, status="transientFailure", errorMessage="no access\nto the account")
-    with pytest.raises(Refused, match="docs-indexer ended with an error: no access to the account"):
+    with pytest.raises(
+        DocumentRejected, match="docs-indexer ended with an error: no access to the account"
+    ):
         filled(IndexerService(runs=[broken]), Heard())
 
 
 def test_a_run_that_takes_too_long_goes_on_alone() -> None:
     heard = Heard()
-    with pytest.raises(Refused, match=r"still at work after 10 minutes.*run it again"):
+    with pytest.raises(DocumentRejected, match=r"still at work after 10 minutes.*run it again"):
         filled(IndexerService(runs=[ended(1, 2, status="inProgress")]), heard, longest=600)
 
     assert sum(heard.waits) == 600
@@ -206,7 +208,7 @@ def test_a_folder_whose_documents_are_not_for_everyone_is_refused(tmp_path: Path
     (tmp_path / "board").mkdir()
     refuse_acl(tmp_path)
     (tmp_path / "board" / "acl.yaml").write_text("")
-    with pytest.raises(Refused, match=r"acl.yaml.*without --indexer"):
+    with pytest.raises(DocumentRejected, match=r"acl.yaml.*without --indexer"):
         refuse_acl(tmp_path)
 
 

@@ -10,11 +10,11 @@ from typing import TypeVar
 import pytest
 
 from shared.ingest.document import MEGABYTE
-from shared.ingest.indexer.run import Uploaded, upload
+from shared.ingest.indexer.run import UploadResult, upload
 from shared.ingest.setup import Options
 from shared.ingest.sources.scan import listing
 from shared.ingest.targets.blob_upload import Uploads, make_uploads
-from shared.ingest.targets.index_writer import Refused
+from shared.ingest.targets.index_writer import DocumentRejected
 from tests.integration.test_ingest_cli import ingested, write
 from tests.support.azurite import SignedIn, azurite, make_home, needs_azurite
 
@@ -47,12 +47,14 @@ def test_a_model_that_nothing_would_ask_is_refused_at_once(tmp_path: Path) -> No
 
 @needs_azurite
 def test_an_indexer_is_not_let_loose_on_files_of_elsewhere(tmp_path: Path) -> None:
-    async def work(uploads: Uploads) -> tuple[list[str], Uploaded, list[str]]:
+    async def work(uploads: Uploads) -> tuple[list[str], UploadResult, list[str]]:
         write(tmp_path, "docs/board.md", "Salaries.")
         await upload(uploads, listing(tmp_path / "docs"), Options(), print)
         (tmp_path / "docs/board.md").unlink()
         write(tmp_path, "docs/a.md", "Apples.")
-        with pytest.raises(Refused, match=r"1 files .* such as board.md.*--prune removes them"):
+        with pytest.raises(
+            DocumentRejected, match=r"1 files .* such as board.md.*--prune removes them"
+        ):
             await upload(uploads, listing(tmp_path / "docs"), Options(), print)
         before = await uploads.names()
         pruned = await upload(uploads, listing(tmp_path / "docs"), Options(prune=True), print)
@@ -61,13 +63,13 @@ def test_an_indexer_is_not_let_loose_on_files_of_elsewhere(tmp_path: Path) -> No
     before, pruned, after = over_azurite(tmp_path, work)
 
     assert before == ["board.md"]
-    assert pruned == Uploaded(1, 1, ())
+    assert pruned == UploadResult(1, 1, ())
     assert after == ["a.md"]
 
 
 @needs_azurite
 def test_a_file_that_became_too_large_is_named_and_taken_away(tmp_path: Path) -> None:
-    async def work(uploads: Uploads) -> tuple[Uploaded, list[str]]:
+    async def work(uploads: Uploads) -> tuple[UploadResult, list[str]]:
         for name in ("a.md", "b.md"):
             write(tmp_path, f"docs/{name}", "Apples.")
         await upload(uploads, listing(tmp_path / "docs"), Options(largest=1), print)
@@ -77,7 +79,7 @@ def test_a_file_that_became_too_large_is_named_and_taken_away(tmp_path: Path) ->
 
     done, names = over_azurite(tmp_path, work)
 
-    assert done == Uploaded(0, 0, (("a.md", "It is larger than 1 MB."),))
+    assert done == UploadResult(0, 0, (("a.md", "It is larger than 1 MB."),))
     assert names == ["b.md"]
 
 

@@ -22,14 +22,14 @@ from shared.chat.overrides import Overrides
 from shared.chat.request import User
 from shared.ingest.enrich import Enrich
 from shared.ingest.pipeline import Run
-from shared.ingest.sandbox.process import Reader
+from shared.ingest.sandbox.process import SandboxReader
 from shared.ingest.sources import acl
 from shared.ingest.sources.scan import listing
 from shared.ingest.targets.azure_search.index_definition import Shape
 from shared.ingest.targets.sqlite.writer import COMMIT_AFTER
-from shared.retrieval.azure_search.field_mapping import Fields
+from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.sqlite.connections import stamp
-from shared.retrieval.sqlite.retriever import LocalIndex
+from shared.retrieval.sqlite.retriever import SqliteRetriever
 from tests.support import corpus
 from tests.support.filling import run as in_azure
 from tests.support.filling import service
@@ -37,7 +37,7 @@ from tests.support.isolation import app_copy
 from tests.support.servers import SAMPLES, serving
 from tests.support.upstream import Asked, Step, Upstream, answer, streaming, upstream
 
-BY_WORDS = Shape("docs", Fields())
+BY_WORDS = Shape("docs", IndexFields())
 ROWS = """
 SELECT id, content, sourcepage, sourcefile, category, oids, groups
 FROM passage JOIN body USING (key) JOIN file ON file.key = passage.file ORDER BY id
@@ -78,7 +78,7 @@ def index(tmp_path: Path) -> Path:
     return tmp_path / "own.db"
 
 
-def found(index: LocalIndex, question: str, top: int = 3) -> tuple[Source, ...]:
+def found(index: SqliteRetriever, question: str, top: int = 3) -> tuple[Source, ...]:
     return asyncio.run(index.search(User(), question, Overrides(top=top))).sources
 
 
@@ -94,7 +94,7 @@ def test_everything_readable_answers_a_question_and_everything_else_is_named(
     assert (done.returncode, done.stderr) == (0, "")
     assert skipped == known.broken
     assert f"{len(known.readable)} documents put" in done.stdout
-    with closing(LocalIndex.open(index)) as opened:
+    with closing(SqliteRetriever.open(index)) as opened:
         for file in known.readable:
             hits = found(opened, file.question)
             right = [hit for hit in hits if file.says.lower() in hit.content.lower()]
@@ -123,7 +123,7 @@ def test_what_is_gone_is_told_and_pruned_when_asked(folder: Path, index: Path) -
 
     assert "1 more are in the index and not in the folder: --prune removes them." in told.stdout
     assert "0 documents put (0 passages), 1 unchanged, 1 removed" in pruned.stdout
-    with closing(LocalIndex.open(index)) as opened:
+    with closing(SqliteRetriever.open(index)) as opened:
         assert found(opened, "Apples") == ()
 
 
@@ -374,7 +374,7 @@ def test_both_indexes_hold_the_same_passages(tmp_path: Path, index: Path) -> Non
     rules = acl.read(known.folder, [file.name for file in files.files], files.rules)
 
     async def fill(target: Any) -> None:
-        async with Reader() as reader:
+        async with SandboxReader() as reader:
             await Run(reader, target, Enrich()).over(files, rules)
 
     with service() as running:

@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shared.chat.errors import BadRequest, NotFound
-from shared.memory.base import Memory, Page, Said
+from shared.memory.base import Memory, PageRequest, Turn
 from tests.support.fake_cosmos import Cosmos, cosmos
 from tests.support.stores import Opened, Time, in_cosmos, sqlite
 
-SAID = Said("What is covered?", "Answer.", "Dental care.", "chat", '["a.md: teeth"]')
-EVERYTHING = Page(0, 1000)
+SAID = Turn("What is covered?", "Answer.", "Dental care.", "chat", '["a.md: teeth"]')
+EVERYTHING = PageRequest(0, 1000)
 ODD = ["", "a/b", "../x", "x" * 5000, "%00", "'; DROP TABLE conversation; --", "?#\\", "é 漢"]
 
 
@@ -57,24 +57,27 @@ def test_a_conversation_is_as_it_was_made(opened: Opened) -> None:
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", made.created)
         assert re.fullmatch(r"\w+", made.id)
         assert await memory.conversations.get("anna", made.id) == made
-        assert await memory.conversations.list("anna", Page()) == (made,)
+        assert await memory.conversations.list("anna", PageRequest()) == (made,)
 
     during(opened, work)
 
 
 def test_an_interaction_is_as_it_was_said(opened: Opened) -> None:
     async def work(memory: Memory) -> None:
-        odd = Said("漢字 \U0001f600 \x00 \u2028", response="line\nline", additional_info="{")
+        odd = Turn("漢字 \U0001f600 \x00 \u2028", response="line\nline", additional_info="{")
         conversation = (await memory.conversations.create("anna", "")).id
         first = await memory.interactions.add("anna", conversation, SAID)
         second = await memory.interactions.add("anna", conversation, odd)
 
-        assert (first.said, second.said) == (SAID, odd)
+        assert (first.turn, second.turn) == (SAID, odd)
         assert first.conversation == conversation
         assert first.created < second.created
         assert await memory.interactions.get("anna", first.id) == first
-        assert await memory.interactions.list("anna", conversation, Page()) == (second, first)
-        in_order = await memory.interactions.list("anna", conversation, Page(), False)
+        assert await memory.interactions.list("anna", conversation, PageRequest()) == (
+            second,
+            first,
+        )
+        in_order = await memory.interactions.list("anna", conversation, PageRequest(), False)
         assert in_order == (first, second)
 
     during(opened, work)
@@ -83,13 +86,13 @@ def test_an_interaction_is_as_it_was_said(opened: Opened) -> None:
 def test_as_much_is_taken_as_the_api_lets_through(opened: Opened) -> None:
     async def work(memory: Memory) -> None:
         for character in ("x", "漢", "\U0001f600"):
-            long = Said(input="a", additional_info=character * 80_000)
+            long = Turn(input="a", additional_info=character * 80_000)
             conversation = (await memory.conversations.create("anna", character * 1000)).id
             made = await memory.interactions.add("anna", conversation, long)
             await memory.interactions.annotate("anna", made.id, character * 80_000)
             await memory.conversations.rename("anna", conversation, character * 1000)
 
-            assert (await memory.interactions.get("anna", made.id)).said == long
+            assert (await memory.interactions.get("anna", made.id)).turn == long
 
     during(opened, work)
 
@@ -101,8 +104,8 @@ def test_what_was_stored_is_there_when_it_is_opened_again(opened: Opened) -> Non
         return conversation, await memory.interactions.add("anna", conversation.id, SAID)
 
     async def look(memory: Memory) -> Any:
-        (conversation,) = await memory.conversations.list("anna", Page())
-        (said,) = await memory.interactions.list("anna", conversation.id, Page())
+        (conversation,) = await memory.conversations.list("anna", PageRequest())
+        (said,) = await memory.interactions.list("anna", conversation.id, PageRequest())
         assert await memory.pipelines.get("p") == {"description": "x"}
         return conversation, said
 
@@ -114,7 +117,7 @@ def test_a_conversation_has_one_name_at_a_time_and_keeps_its_place(opened: Opene
         old = await memory.conversations.create("anna", "old")
         new = await memory.conversations.create("anna", "new")
         await memory.conversations.rename("anna", old.id, "renamed")
-        listed = await memory.conversations.list("anna", Page())
+        listed = await memory.conversations.list("anna", PageRequest())
 
         assert [it.id for it in listed] == [new.id, old.id]
         assert [it.name for it in listed] == ["new", "renamed"]
@@ -130,7 +133,7 @@ def test_the_additional_information_can_be_replaced_and_nothing_else_is(opened: 
         await memory.interactions.annotate("anna", made.id, "liked")
         found = await memory.interactions.get("anna", made.id)
 
-        assert found.said == replace(SAID, additional_info="liked")
+        assert found.turn == replace(SAID, additional_info="liked")
         assert (found.id, found.created) == (made.id, made.created)
 
     during(opened, work)
@@ -153,7 +156,7 @@ def test_a_conversation_goes_with_all_that_was_said_in_it(opened: Opened) -> Non
             await memory.interactions.add("anna", gone, SAID)
         with pytest.raises(NotFound):
             await memory.conversations.delete("anna", gone)
-        assert await memory.interactions.list("anna", stays, Page()) == (other,)
+        assert await memory.interactions.list("anna", stays, PageRequest()) == (other,)
 
     during(opened, work)
 
@@ -166,7 +169,7 @@ def verbs(memory: Memory, conversation: str, interaction: str) -> dict[str, Any]
         "delete": lambda owner: memory.conversations.delete(owner, conversation),
         "add": lambda owner: memory.interactions.add(owner, conversation, SAID),
         "get said": lambda owner: memory.interactions.get(owner, interaction),
-        "list said": lambda owner: memory.interactions.list(owner, conversation, Page()),
+        "list said": lambda owner: memory.interactions.list(owner, conversation, PageRequest()),
         "annotate": lambda owner: memory.interactions.annotate(owner, interaction, "stolen"),
     }
 
@@ -185,9 +188,9 @@ def test_what_is_anothers_looks_as_if_it_were_not_there(opened: Opened) -> None:
 
             told = foreign.value.message.replace(made.id, "?").replace(said.id, "?")
             assert told == absent.value.message.replace("0" * len(made.id), "?"), name
-        assert await memory.conversations.list("ben", Page()) == (mine,)
+        assert await memory.conversations.list("ben", PageRequest()) == (mine,)
         assert await memory.conversations.get("anna", made.id) == made
-        assert await memory.interactions.list("anna", made.id, Page()) == (said,)
+        assert await memory.interactions.list("anna", made.id, PageRequest()) == (said,)
 
     during(opened, work)
 
@@ -216,7 +219,7 @@ def test_the_id_of_one_kind_is_none_of_the_other(opened: Opened) -> None:
 def test_a_page_is_a_part_of_the_list_as_it_is_now(opened: Opened) -> None:
     async def work(memory: Memory) -> None:
         async def names(start: int) -> str:
-            page = await memory.conversations.list("anna", Page(start, 3))
+            page = await memory.conversations.list("anna", PageRequest(start, 3))
             return "".join(it.name for it in page)
 
         for name in "HGFEDCB":
@@ -249,10 +252,10 @@ def check_pages(opened: Opened, deeds: list[Deed]) -> None:
         for deed, place, size in deeds:
             if deed == "create":
                 listed.insert(0, await memory.conversations.create("anna", str(place)))
-                said.insert(0, await memory.interactions.add("ben", home, Said(str(place))))
+                said.insert(0, await memory.interactions.add("ben", home, Turn(str(place))))
             if deed == "delete" and place < len(listed):
                 await memory.conversations.delete("anna", listed.pop(place).id)
-            page = Page(place, size)
+            page = PageRequest(place, size)
             pages = await memory.conversations.list("anna", page)
             assert list(pages) == listed[place : place + size]
             newest = await memory.interactions.list("ben", home, page)
@@ -296,13 +299,13 @@ def test_many_at_once_lose_nothing(opened: Opened) -> None:
     async def work(memory: Memory) -> None:
         conversation = (await memory.conversations.create("anna", "")).id
         adding = (
-            memory.interactions.add("anna", conversation, Said(str(number))) for number in range(30)
+            memory.interactions.add("anna", conversation, Turn(str(number))) for number in range(30)
         )
         added = await asyncio.gather(*adding)
         found = await memory.interactions.list("anna", conversation, EVERYTHING)
 
         assert {it.id for it in found} == {it.id for it in added}
-        assert {it.said.input for it in found} == {str(number) for number in range(30)}
+        assert {it.turn.input for it in found} == {str(number) for number in range(30)}
 
     during(opened, work)
 
@@ -316,10 +319,10 @@ def test_conversations_past_their_time_are_gone_with_what_was_said(opened: Opene
         said = await memory.interactions.add("anna", old.id, SAID)
         new = await memory.conversations.create("anna", "new")
         clock.at += 49
-        assert len(await memory.conversations.list("anna", Page())) == 2
+        assert len(await memory.conversations.list("anna", PageRequest())) == 2
         clock.at += 2
 
-        assert await memory.conversations.list("anna", Page()) == (new,)
+        assert await memory.conversations.list("anna", PageRequest()) == (new,)
         for verb in verbs(memory, old.id, said.id).values():
             with pytest.raises(NotFound):
                 await verb("anna")
@@ -338,7 +341,7 @@ def test_a_change_does_not_prolong_a_conversation(opened: Opened) -> None:
         await memory.interactions.annotate("anna", said.id, "late")
         clock.at += 11
 
-        assert await memory.conversations.list("anna", Page()) == ()
+        assert await memory.conversations.list("anna", PageRequest()) == ()
         with pytest.raises(NotFound):
             await memory.interactions.get("anna", said.id)
 
@@ -352,7 +355,7 @@ def test_without_a_limit_nothing_is_ever_gone(opened: Opened) -> None:
         made = await memory.conversations.create("anna", "old")
         clock.at += 100 * 365 * 86400
 
-        assert await memory.conversations.list("anna", Page()) == (made,)
+        assert await memory.conversations.list("anna", PageRequest()) == (made,)
 
     during(opened, work, now=clock)
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from shared.chat.errors import ChatError, Misconfigured, Unavailable
-from shared.memory.base import Memory, Page, Retention, Said, TooManyConversations
-from shared.memory.sqlite.connection import translated
+from shared.memory.base import Memory, PageRequest, Retention, TooManyConversations, Turn
+from shared.memory.sqlite.connection import map_errors
 from shared.memory.sqlite.store import open_memory
 from tests.support.servers import ROOT
 from tests.support.stores import Time
@@ -26,15 +26,15 @@ from tests.support.stores import Time
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from shared.memory import Said
-from shared.memory.sqlite import open_memory
+from shared.memory.base import Turn
+from shared.memory.sqlite.store import open_memory
 
 async def main(owner, most):
     memory = open_memory(Path(sys.argv[1]))
     for number in range(most):
         conversation = (await memory.conversations.create(owner, "c")).id
         for said in range(3):
-            made = await memory.interactions.add(owner, conversation, Said(str(said)))
+            made = await memory.interactions.add(owner, conversation, Turn(str(said)))
             print(conversation, made.id, flush=True)
         if number % 2:
             await memory.conversations.delete(owner, conversation)
@@ -73,10 +73,10 @@ def test_what_was_told_as_stored_survives_a_kill(tmp_path: Path, lines: int) -> 
     kept = {(a, b) for a, b in told if b != "deleted" and a not in deleted}
 
     async def look(memory: Memory) -> set[tuple[str, str]]:
-        everything = await memory.conversations.list("anna", Page(0, 100_000))
+        everything = await memory.conversations.list("anna", PageRequest(0, 100_000))
         found = set()
         for conversation in everything:
-            said = await memory.interactions.list("anna", conversation.id, Page(0, 10))
+            said = await memory.interactions.list("anna", conversation.id, PageRequest(0, 10))
             found |= {(conversation.id, each.id) for each in said}
         return found
 
@@ -98,7 +98,9 @@ def test_workers_beside_each_other_lose_nothing(tmp_path: Path) -> None:
 
     async def count(memory: Memory) -> list[int]:
         owners = [f"owner-{number}" for number in range(3)]
-        return [len(await memory.conversations.list(owner, Page(0, 1000))) for owner in owners]
+        return [
+            len(await memory.conversations.list(owner, PageRequest(0, 1000))) for owner in owners
+        ]
 
     assert during(path, count) == [20, 20, 0]
 
@@ -146,7 +148,7 @@ def test_what_was_deleted_or_is_past_its_time_is_no_longer_in_the_file(tmp_path:
     async def fill(memory: Memory) -> str:
         made = [await memory.conversations.create("anna", f"name {n}") for n in range(2)]
         for n, each in enumerate(made):
-            await memory.interactions.add("anna", each.id, Said(f"my secret number {n}"))
+            await memory.interactions.add("anna", each.id, Turn(f"my secret number {n}"))
         return made[0].id
 
     async def work(memory: Memory) -> None:  # the file stays open, as in a server
@@ -179,7 +181,7 @@ def test_what_was_refused_for_want_of_time_is_not_done_afterwards(tmp_path: Path
             await asyncio.gather(cancelled, return_exceptions=True)
             other.execute("ROLLBACK")
         assert [type(end) for end in ends] == [Unavailable] * 5
-        assert await memory.conversations.list("anna", Page()) == ()
+        assert await memory.conversations.list("anna", PageRequest()) == ()
 
     during(path, work, seconds=0.3)
 
@@ -213,7 +215,7 @@ def test_a_deletion_waits_for_nobody_who_reads(tmp_path: Path) -> None:
             reader.execute("SELECT * FROM conversation").fetchall()
             async with asyncio.timeout(60):  # only a wait for the reader takes so long
                 await memory.conversations.delete("anna", made.id)
-                assert await memory.conversations.list("anna", Page()) == ()
+                assert await memory.conversations.list("anna", PageRequest()) == ()
 
     during(path, work, seconds=600)
 
@@ -228,7 +230,7 @@ def test_a_file_in_the_place_of_another_is_taken_by_all(tmp_path: Path) -> None:
             each.unlink()
         made = await other.conversations.create("anna", "new")
         try:
-            assert await memory.conversations.list("anna", Page()) == (made,)
+            assert await memory.conversations.list("anna", PageRequest()) == (made,)
         finally:
             await other.close()
 
@@ -240,7 +242,7 @@ def test_many_workers_may_begin_at_once(tmp_path: Path) -> None:
         memories = [open_memory(path) for _ in range(8)]
         made = (each.conversations.create("anna", "") for each in memories)
         await asyncio.gather(*made)
-        assert len(await memories[0].conversations.list("anna", Page(0, 100))) == 8
+        assert len(await memories[0].conversations.list("anna", PageRequest(0, 100))) == 8
         for each in memories:
             await each.close()
 
@@ -253,7 +255,7 @@ def test_workers_that_begin_at_once_keep_to_the_limit(tmp_path: Path) -> None:
         memories = [open_memory(tmp_path / "memory.db", Retention(None, 5)) for _ in range(4)]
         made = (each.conversations.create("anna", "") for each in memories * 3)
         ends = await asyncio.gather(*made, return_exceptions=True)
-        assert len(await memories[0].conversations.list("anna", Page(0, 100))) == 5
+        assert len(await memories[0].conversations.list("anna", PageRequest(0, 100))) == 5
         for each in memories:
             await each.close()
         return ends
@@ -270,7 +272,7 @@ def test_a_conversation_past_its_time_makes_room(tmp_path: Path) -> None:
         for name in ("first", "second"):
             await memory.conversations.create("anna", name)
             clock.at += 101
-        assert await memory.conversations.list("anna", Page()) == ()
+        assert await memory.conversations.list("anna", PageRequest()) == ()
 
     during(tmp_path / "memory.db", work, retention=Retention(100.0, 1), now=clock)
 
@@ -284,7 +286,7 @@ def test_a_file_that_somebody_removes_is_made_anew(tmp_path: Path) -> None:
             each.unlink()
         made = await memory.conversations.create("anna", "after")
 
-        assert await memory.conversations.list("anna", Page()) == (made,)
+        assert await memory.conversations.list("anna", PageRequest()) == (made,)
         assert path.exists()
 
     during(path, work)
@@ -314,7 +316,7 @@ FAILURES: list[tuple[Exception, type[ChatError]]] = [
 def test_what_fails_in_the_file_is_one_of_our_failures(
     raised: Exception, failure: type[ChatError]
 ) -> None:
-    with pytest.raises(failure) as seen, translated():
+    with pytest.raises(failure) as seen, map_errors():
         raise raised
 
     assert seen.value.cause

@@ -20,7 +20,7 @@ from shared.chat.events import Answer, collect
 from shared.chat.messages import Message, ToolCall
 from shared.models.base import Prompt
 from shared.models.formats.openai import known_of
-from shared.models.openai.client import embed, make_client, translated
+from shared.models.openai.client import embed, make_client, map_errors
 from shared.rag.flow import checked
 from shared.settings import read
 from tests.support.calls import QUESTION, Got, call
@@ -654,6 +654,6 @@ def test_every_exception_of_the_sdk_and_its_transport_is_one_of_ours() -> None:
             raised.status_code, raised.response = 500, response
             raised.code = raised.param = None
 
-        with pytest.raises(errors.ChatError), translated("m", ""):
+        with pytest.raises(errors.ChatError), map_errors("m", ""):
             raise raised
     assert len(sdk) > 25

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from shared.app.service import Service
-from shared.http.auth import Access
+from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
 from shared.protocols.opensearch.memory_json import MAX_CONTAINERS
 from shared.protocols.opensearch.routes import ROUTES
@@ -42,7 +42,7 @@ def laptop(tmp_path: Path) -> Iterator[Client]:
 
 @pytest.fixture
 def cloud(tmp_path: Path) -> Iterator[Client]:
-    access = Access(sign_in=True, alone=False)
+    access = AccessPolicy(sign_in=True, alone=False)
     with remembering(tmp_path) as memory:
         yield Client(Service(engine(), access, memory=memory), ANNA)
 
@@ -285,7 +285,7 @@ def test_nobody_in_particular_gets_nothing_where_people_sign_in(
 
 def test_in_azure_without_a_sign_in_nobody_owns_a_conversation(tmp_path: Path) -> None:
     with remembering(tmp_path) as memory:
-        client = Client(Service(engine(), Access(alone=False), memory=memory), ANNA)
+        client = Client(Service(engine(), AccessPolicy(alone=False), memory=memory), ANNA)
 
     assert client("POST", OLD).status == 401
     assert "sign-in, which is off here" in client("GET", NEW).json["error"]["reason"]

@@ -15,7 +15,7 @@ import pytest
 from shared.app.service import Service
 from shared.chat import errors
 from shared.chat.events import Delta, Done, Source
-from shared.http.auth import Access
+from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
 from shared.memory.base import Memory
 from shared.protocols.opensearch import search_json as wire
@@ -510,7 +510,7 @@ def test_a_conversation_of_somebody_else_is_not_found_before_anything_is_asked(
 ) -> None:
     conversation = begun(desk) if whose == "foreign" else "0" * 24
     service = Service(
-        engine(desk.model, desk.search), Access(sign_in=True, alone=False), memory=desk.memory
+        engine(desk.model, desk.search), AccessPolicy(sign_in=True, alone=False), memory=desk.memory
     )
     body = asking(conversation_id=conversation)
     got = Client(service, ANNA)("POST", SEARCH, body, "documents", search_pipeline="p")
@@ -520,7 +520,7 @@ def test_a_conversation_of_somebody_else_is_not_found_before_anything_is_asked(
 
 
 def test_a_search_shows_a_user_what_a_chat_would(desk: Desk) -> None:
-    service = Service(engine(desk.model, desk.search), Access(sign_in=True, alone=False))
+    service = Service(engine(desk.model, desk.search), AccessPolicy(sign_in=True, alone=False))
     Client(service, ANNA)("POST", SEARCH, {"query": {"match": {"text": "x"}}}, "documents")
     ((user, _, overrides),) = desk.search.told
 
@@ -607,7 +607,7 @@ FEATURE = {"persistent": {"plugins.ml_commons.memory_feature_enabled": True}}
 def test_where_people_sign_in_only_admins_change_what_holds_for_all(
     desk: Desk, method: str, route: str
 ) -> None:
-    service = Service(engine(), Access(sign_in=True, alone=False), memory=desk.memory)
+    service = Service(engine(), AccessPolicy(sign_in=True, alone=False), memory=desk.memory)
     body = FEATURE if "settings" in route else definition(system_prompt="stolen")
     name = "p" if "{name}" in route else ""
 

@@ -13,7 +13,7 @@ import pytest
 from shared.bootstrap.build import build, start
 from shared.bootstrap.model_factory import is_local
 from shared.settings import SettingsError, read
-from shared.telemetry.access_log import hush
+from shared.telemetry.access_log import quiet_libraries
 from tests.support.calls import QUESTION, ask, call
 from tests.support.fakes import FakeModel
 from tests.support.gateways import (
@@ -233,7 +233,7 @@ SECRETIVE = {
 
 def test_no_secret_of_the_list_comes_back_or_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "chat")
-    hush()
+    quiet_libraries()
     with serving("openai", "openai") as (local, remote):
         remote.plan = [error(401), error(401)]
         near = entry("openai", local, provider_name="near", **SECRETIVE)

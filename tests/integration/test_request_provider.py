@@ -145,7 +145,7 @@ def test_it_is_not_looked_at_where_a_local_model_answers() -> None:
 # What is sent, to a server with a certificate that its caller trusts from the start.
 CALLER = """
 import asyncio, json, sys
-from shared.bootstrap import build
+from shared.bootstrap.build import build
 from shared.settings import read
 from tests.support.calls import read as read_reply
 from tests.support.gateways import chat

@@ -15,7 +15,7 @@ from shared.chat import errors
 from shared.chat.events import Delta, Done
 from shared.chat.overrides import UNSET
 from shared.models.base import Model
-from shared.models.router import Provider, Router, Wish
+from shared.models.router import ModelSelection, Provider, Router
 from shared.rag.flow import Rag
 from tests.support.calls import QUESTION, Got, ask, call
 from tests.support.fakes import PLUS, WORDS, FakeModel, FakeRetriever
@@ -504,14 +504,14 @@ def test_a_named_model_is_looked_for_in_every_provider_that_may_answer() -> None
     )
 
     def chosen(model: str | None, **more: Any) -> str:
-        return router.choice(Wish(model=model, **more)).model.name
+        return router.choice(ModelSelection(model=model, **more)).model.name
 
     assert chosen(None) == "a/small"
     assert chosen("other") == "b/other"
     assert chosen("large") == "c/large"
     assert chosen("small", policy="always_remote") == "c/small"
-    assert router.choice(Wish(model="other")).fallback is None
-    assert router.choice(Wish(model="small")).fallback is not None
+    assert router.choice(ModelSelection(model="other")).fallback is None
+    assert router.choice(ModelSelection(model="small")).fallback is not None
     with pytest.raises(errors.NoSuchModel):
         chosen("dear")
     with pytest.raises(errors.NoSuchModel):
@@ -525,7 +525,7 @@ def test_a_named_model_is_looked_for_in_every_provider_that_may_answer() -> None
 def test_a_provider_without_a_list_has_every_model_that_is_asked_for() -> None:
     router = Router([provider("a", "local"), provider("b", "remote", models=("m",), selects=False)])
 
-    assert router.choice(Wish(model="any")).model.name == "a/any"
-    assert router.choice(Wish()).model.name == "a/None"
-    far = router.choice(Wish(policy="always_remote", model="any"))
+    assert router.choice(ModelSelection(model="any")).model.name == "a/any"
+    assert router.choice(ModelSelection()).model.name == "a/None"
+    far = router.choice(ModelSelection(policy="always_remote", model="any"))
     assert far.model.name == "b/m"

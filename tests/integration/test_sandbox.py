@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.ingest.document import Unreadable
-from shared.ingest.sandbox.process import PASSED, CannotStart, Limits, Reader
+from shared.ingest.document import UnreadableDocument
+from shared.ingest.sandbox.process import PASSED, CannotStart, SandboxLimits, SandboxReader
 from tests.support import sample_files as making
 
 ROOT = Path(__file__).parent.parent.parent
@@ -65,19 +65,19 @@ def good(folder: Path) -> Path:
     return path
 
 
-async def reason(reader: Reader, path: Path) -> str:
-    with pytest.raises(Unreadable) as caught:
+async def reason(reader: SandboxReader, path: Path) -> str:
+    with pytest.raises(UnreadableDocument) as caught:
         await reader.passages(path, path.name)
     return str(caught.value)
 
 
-async def contents(reader: Reader, path: Path) -> list[str]:
+async def contents(reader: SandboxReader, path: Path) -> list[str]:
     return [passage.content for passage in (await reader.passages(path, path.name)).passages]
 
 
 def test_a_file_that_takes_too_long_is_named_and_the_next_one_is_read(tmp_path: Path) -> None:
     async def read() -> tuple[str, list[str]]:
-        async with Reader(Limits(seconds=2)) as reader:
+        async with SandboxReader(SandboxLimits(seconds=2)) as reader:
             return await reason(reader, endless(tmp_path)), await contents(reader, good(tmp_path))
 
     assert asyncio.run(read()) == ("It took more than 2 seconds.", ["It can be read."])
@@ -91,7 +91,7 @@ def test_a_file_that_takes_too_much_memory_is_named_and_the_next_one_is_read(
     large.write_text("[" + "{}," * 9_000_000 + "{}]")
 
     async def read() -> tuple[str, list[str]]:
-        async with Reader(Limits(memory=600 * 2**20)) as reader:
+        async with SandboxReader(SandboxLimits(memory=600 * 2**20)) as reader:
             return await reason(reader, large), await contents(reader, good(tmp_path))
 
     assert asyncio.run(read()) == ("It took too much memory.", ["It can be read."])
@@ -101,7 +101,7 @@ def test_a_file_that_takes_too_much_memory_is_named_and_the_next_one_is_read(
 def test_a_crash_of_the_child_costs_one_file(tmp_path: Path) -> None:
     async def read() -> tuple[str, list[str]]:
         before = children(os.getpid())
-        async with Reader() as reader:
+        async with SandboxReader() as reader:
             crashing = asyncio.create_task(reason(reader, endless(tmp_path)))
             while not (new := started_since(before)) or seconds_worked(new[0]) < 3:
                 await asyncio.sleep(0.1)  # Until it has started, which takes one, and reads.
@@ -115,7 +115,7 @@ def test_a_crash_of_the_child_costs_one_file(tmp_path: Path) -> None:
 def test_a_crash_of_a_child_that_has_read_other_files_is_tried_again(tmp_path: Path) -> None:
     async def read() -> list[str]:
         before = children(os.getpid())
-        async with Reader() as reader:
+        async with SandboxReader() as reader:
             await contents(reader, good(tmp_path))
             [child] = started_since(before)
             os.kill(child, signal.SIGSTOP)
@@ -132,7 +132,7 @@ def test_one_child_reads_many_files_and_none_is_left(tmp_path: Path) -> None:
     async def read() -> tuple[set[int], set[int]]:
         before = children(os.getpid())
         seen: set[int] = set()
-        async with Reader() as reader:
+        async with SandboxReader() as reader:
             for _ in range(20):
                 await contents(reader, good(tmp_path))
                 seen |= set(started_since(before))
@@ -145,7 +145,7 @@ def test_one_child_reads_many_files_and_none_is_left(tmp_path: Path) -> None:
 
 def test_a_run_that_is_cancelled_in_the_middle_of_a_file_can_read_the_next(tmp_path: Path) -> None:
     async def read() -> list[str]:
-        async with Reader() as reader:
+        async with SandboxReader() as reader:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(contents(reader, endless(tmp_path)), 1)
             return await contents(reader, good(tmp_path))
@@ -155,7 +155,7 @@ def test_a_run_that_is_cancelled_in_the_middle_of_a_file_can_read_the_next(tmp_p
 
 def test_the_loop_goes_on_while_a_file_is_read(tmp_path: Path) -> None:
     async def read() -> int:
-        async with Reader(Limits(seconds=2)) as reader:
+        async with SandboxReader(SandboxLimits(seconds=2)) as reader:
             reading = asyncio.create_task(reason(reader, endless(tmp_path)))
             turns = 0
             while not reading.done():
@@ -169,10 +169,10 @@ def test_the_loop_goes_on_while_a_file_is_read(tmp_path: Path) -> None:
 SCRIPT = """
 import asyncio, sys
 from pathlib import Path
-from shared.ingest.child import Reader
+from shared.ingest.sandbox.process import SandboxReader
 
 async def main(path):
-    async with Reader() as reader:
+    async with SandboxReader() as reader:
         await reader.passages(path.parent / "good.txt", "good.txt")
         print("warm", flush=True)
         await reader.passages(path, path.name)
@@ -203,7 +203,7 @@ def test_no_child_outlives_a_run_however_it_ends(tmp_path: Path, ended_by: signa
 def test_the_child_sees_no_key_of_the_run(tmp_path: Path) -> None:
     async def environment() -> bytes:
         before = children(os.getpid())
-        async with Reader() as reader:
+        async with SandboxReader() as reader:
             await contents(reader, good(tmp_path))
             [child] = started_since(before)
             return Path(f"/proc/{child}/environ").read_bytes()
@@ -215,7 +215,7 @@ def test_the_child_sees_no_key_of_the_run(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there_has_a_reason(tmp_path: Path) -> None:
     async def read() -> str:
-        async with Reader() as reader:
+        async with SandboxReader() as reader:
             return await reason(reader, tmp_path / "gone.txt")
 
     assert asyncio.run(read()) == "It cannot be opened: No such file or directory."
@@ -226,7 +226,7 @@ def test_a_name_that_is_no_text_has_a_reason(tmp_path: Path) -> None:
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.txt"))
 
     async def read() -> str:
-        async with Reader() as reader:
+        async with SandboxReader() as reader:
             return await reason(reader, path)
 
     assert asyncio.run(read()) == "Its name holds bytes that are no characters."
@@ -235,7 +235,7 @@ def test_a_name_that_is_no_text_has_a_reason(tmp_path: Path) -> None:
 @LINUX
 def test_a_child_that_cannot_start_is_the_fault_of_no_file(tmp_path: Path) -> None:
     async def read() -> None:
-        async with Reader(Limits(memory=2**20)) as reader:
+        async with SandboxReader(SandboxLimits(memory=2**20)) as reader:
             await reader.passages(good(tmp_path), "good.txt")
 
     with pytest.raises(CannotStart, match="does not start"):

@@ -21,9 +21,10 @@ from shared.chat.overrides import Overrides
 from shared.chat.request import User
 from shared.ingest.splitting.passages import Passage
 from shared.ingest.targets.index_writer import Document
-from shared.ingest.targets.sqlite.writer import LocalTarget, Meta
-from shared.retrieval.base import MOST_PICTURES, Found
-from shared.retrieval.sqlite.retriever import Embedding, LocalIndex
+from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
+from shared.retrieval.base import MOST_PICTURES, SearchResult
+from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
+from shared.retrieval.sqlite.schema import IndexMeta
 
 ROOT = Path(__file__).parent.parent.parent
 PNG, JPEG = b"\x89PNG\r\n\x1a\n a picture", b"\xff\xd8\xff a photograph"
@@ -43,16 +44,16 @@ async def embed(texts: Sequence[str]) -> list[list[float]]:
     ]
 
 
-WORDS = Meta(Path("/documents"))
-VECTORS = Meta(Path("/documents"), "a-model", 2)
+WORDS = IndexMeta(Path("/documents"))
+VECTORS = IndexMeta(Path("/documents"), "a-model", 2)
 EMBEDDING = Embedding("a-model", embed)
 
 
-def make(index: Path, *passages: Passage, meta: Meta = WORDS) -> Path:
+def make(index: Path, *passages: Passage, meta: IndexMeta = WORDS) -> Path:
     """Write an index of some passages, each of a file of its own."""
 
     async def fill() -> None:
-        target = LocalTarget(index, meta)
+        target = SqliteIndexWriter(index, meta)
         try:
             for one in passages:
                 vectors = tuple(await embed([one.content])) if meta.model else None
@@ -65,16 +66,18 @@ def make(index: Path, *passages: Passage, meta: Meta = WORDS) -> Path:
     return index
 
 
-def ask(index: LocalIndex, query: str, user: User = NOBODY, **overrides: Any) -> Found:
+def ask(index: SqliteRetriever, query: str, user: User = NOBODY, **overrides: Any) -> SearchResult:
     return asyncio.run(index.search(user, query, Overrides(**overrides)))
 
 
-def found(path: Path, query: str, embedding: Embedding | None = None, **overrides: Any) -> Found:
-    with closing(LocalIndex.open(path, embedding)) as index:
+def found(
+    path: Path, query: str, embedding: Embedding | None = None, **overrides: Any
+) -> SearchResult:
+    with closing(SqliteRetriever.open(path, embedding)) as index:
         return ask(index, query, **overrides)
 
 
-def names(result: Found) -> list[str]:
+def names(result: SearchResult) -> list[str]:
     return [source.sourcepage for source in result.sources]
 
 
@@ -94,7 +97,7 @@ def test_an_index_answers_from_a_folder_that_cannot_be_written_to(tmp_path: Path
 
 def test_a_file_that_is_replaced_is_seen_by_the_next_question(tmp_path: Path) -> None:
     path = make(tmp_path / "index.db", passage("a.md", "Dental care."))
-    with closing(LocalIndex.open(path)) as index:
+    with closing(SqliteRetriever.open(path)) as index:
         before = names(ask(index, "dental"))
         make(path, passage("a.md", "Vision."), passage("b.md", "Dental plan."))
 
@@ -117,9 +120,11 @@ async def replaced(path: Path, others: Sequence[Path]) -> None:
         await asyncio.sleep(0.03)
 
 
-async def asked_meanwhile(index: LocalIndex, work: Coroutine[Any, Any, None]) -> list[Found]:
+async def asked_meanwhile(
+    index: SqliteRetriever, work: Coroutine[Any, Any, None]
+) -> list[SearchResult]:
     """What an index answers, several questions at a time, until some work is done."""
-    working, results = asyncio.create_task(work), list[Found]()
+    working, results = asyncio.create_task(work), list[SearchResult]()
     while not working.done():
         several = (index.search(NOBODY, "dental", Overrides(top=50)) for _ in range(4))
         results += await asyncio.gather(*several)
@@ -129,7 +134,7 @@ async def asked_meanwhile(index: LocalIndex, work: Coroutine[Any, Any, None]) ->
 def test_an_answer_is_from_one_file_while_it_is_replaced_again_and_again(tmp_path: Path) -> None:
     ready = [numbered(tmp_path, number) for number in range(3)]
     path = Path(shutil.copy(ready[0], tmp_path / "index.db"))
-    with closing(LocalIndex.open(path)) as index:
+    with closing(SqliteRetriever.open(path)) as index:
         results = asyncio.run(asked_meanwhile(index, replaced(path, ready)))
 
     for result in results:
@@ -154,7 +159,7 @@ def test_a_damaged_file_is_an_error_that_says_what_to_do_until_it_is_put_right(
     path = make(tmp_path / "index.db", passage("a.md", "Dental care."))
     whole = path.read_bytes()
     path.write_bytes(spoilt(whole, how))
-    with closing(LocalIndex.open(path)) as index:
+    with closing(SqliteRetriever.open(path)) as index:
         with pytest.raises(Misconfigured) as failure:
             ask(index, "dental")
         (tmp_path / "next").write_bytes(whole)
@@ -199,11 +204,11 @@ def test_who_may_not_find_a_file_may_not_open_it(
         "use_groups_security_filter": by_group,
     }
 
-    async def opened(index: LocalIndex) -> list[str]:
+    async def opened(index: SqliteRetriever) -> list[str]:
         asked = [one.sourcefile for one in READERS]
         return [name for name in asked if await index.readable(user, name, Overrides(**filters))]
 
-    with closing(LocalIndex.open(path, EMBEDDING)) as index:
+    with closing(SqliteRetriever.open(path, EMBEDDING)) as index:
         seen = names(ask(index, "dental", user, top=50, retrieval_mode=mode, **filters))
 
         assert sorted(seen) == sorted(asyncio.run(opened(index)))
@@ -213,7 +218,7 @@ def test_who_may_not_find_a_file_may_not_open_it(
 
 
 def test_a_file_that_is_not_indexed_is_readable_by_nobody() -> None:
-    with closing(LocalIndex([])) as index:
+    with closing(SqliteRetriever([])) as index:
         assert not asyncio.run(index.readable(NOBODY, "a.md", Overrides()))
         assert index.documents is None
 
@@ -303,7 +308,7 @@ ANOTHER = Embedding("another", embed)
     ],
 )
 def test_the_search_is_by_words_where_vectors_do_not_fit_and_a_note_says_why(
-    meta: Meta, embedding: Embedding | None, why: str, tmp_path: Path
+    meta: IndexMeta, embedding: Embedding | None, why: str, tmp_path: Path
 ) -> None:
     path = make(tmp_path / "index.db", *CARE, meta=meta)
     asked = found(path, "dentist", embedding, retrieval_mode="hybrid")

@@ -23,10 +23,10 @@ import pytest
 from shared.chat.events import Source
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
-from shared.ingest.targets.index_writer import Document, Refused, Unusable
-from shared.ingest.targets.sqlite.writer import LocalTarget
-from shared.retrieval.sqlite.retriever import Embedding, LocalIndex
-from shared.retrieval.sqlite.schema import Meta
+from shared.ingest.targets.index_writer import Document, DocumentRejected, IndexUnavailable
+from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
+from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
+from shared.retrieval.sqlite.schema import IndexMeta
 from tests.support.local_runs import MODEL, WORDS, Folder, content, document, fill, passage, run
 
 ROUNDS, KILLS = 20, 5  # of the property: about a tenth of a second each kill
@@ -42,7 +42,7 @@ def children() -> Iterator[ForkServerContext]:
     yield context
 
 
-async def found(index: LocalIndex, query: str, **overrides: Any) -> Sequence[Source]:
+async def found(index: SqliteRetriever, query: str, **overrides: Any) -> Sequence[Source]:
     asked = Overrides(top=50, use_oid_security_filter=True, use_gpt4v=True, **overrides)
     return (await index.search(ANNA, query, asked)).sources
 
@@ -50,7 +50,7 @@ async def found(index: LocalIndex, query: str, **overrides: Any) -> Sequence[Sou
 def answers(path: Path) -> list[Sequence[Source]]:
     """What an index gives for some questions, by words and by meaning."""
 
-    async def all_of(index: LocalIndex) -> list[Sequence[Source]]:
+    async def all_of(index: SqliteRetriever) -> list[Sequence[Source]]:
         queries = [*WORDS, " ".join(WORDS), "plans", "7"]
         return [
             await found(index, query, retrieval_mode=mode)
@@ -58,7 +58,7 @@ def answers(path: Path) -> list[Sequence[Source]]:
             for mode in ("text", "vectors", "hybrid")
         ]
 
-    with closing(LocalIndex.open(path, Embedding("a-model", embed))) as index:
+    with closing(SqliteRetriever.open(path, Embedding("a-model", embed))) as index:
         return asyncio.run(all_of(index))
 
 
@@ -142,20 +142,20 @@ def test_the_index_says_where_its_documents_lie(tmp_path: Path) -> None:
     index = tmp_path / "index.db"
     for folder in ("/old", "/new"):
         asyncio.run(fill(index, {"a.md": 1}, replace(MODEL, documents=Path(folder))))
-    with closing(LocalIndex.open(index)) as opened:
+    with closing(SqliteRetriever.open(index)) as opened:
         assert opened.documents == Path("/new")
 
 
 def test_a_second_run_at_the_same_time_says_so_and_stops(tmp_path: Path) -> None:
     async def two() -> None:
-        first = LocalTarget(tmp_path / "index.db", MODEL)
+        first = SqliteIndexWriter(tmp_path / "index.db", MODEL)
         try:
             await first.known()
             await fill(tmp_path / "index.db", {})
         finally:
             await first.close()
 
-    with pytest.raises(Unusable, match=r"^Another run is filling index\.db: wait"):
+    with pytest.raises(IndexUnavailable, match=r"^Another run is filling index\.db: wait"):
         asyncio.run(two())
 
     asyncio.run(fill(tmp_path / "index.db", {}))
@@ -203,7 +203,7 @@ def test_a_damaged_index_does_not_keep_a_part_from_naming_restricted_files(
     index.write_bytes(damaged(index.read_bytes(), how))
 
     async def found() -> Set[str]:
-        target = LocalTarget(index, Meta(None, "another-model", 7))
+        target = SqliteIndexWriter(index, IndexMeta(None, "another-model", 7))
         try:
             return await target.restricted_files()
         finally:
@@ -225,7 +225,7 @@ def test_a_file_that_is_no_index_is_left_alone_and_named(bytes: bytes, tmp_path:
     index = tmp_path / "notes.txt"
     index.write_bytes(bytes)
     said = r"^notes\.txt is no index of this app: name another INDEX_FILE, or remove it\.$"
-    with pytest.raises(Unusable, match=said):
+    with pytest.raises(IndexUnavailable, match=said):
         asyncio.run(fill(index, {"a.md": 1}))
 
     assert index.read_bytes() == bytes
@@ -234,14 +234,18 @@ def test_a_file_that_is_no_index_is_left_alone_and_named(bytes: bytes, tmp_path:
 
 @pytest.mark.parametrize(
     "other",
-    [Meta(MODEL.documents, "another-model", 3), Meta(MODEL.documents, "a-model", 4), Meta()],
+    [
+        IndexMeta(MODEL.documents, "another-model", 3),
+        IndexMeta(MODEL.documents, "a-model", 4),
+        IndexMeta(),
+    ],
     ids=["model", "dimensions", "none"],
 )
 def test_an_index_with_other_vectors_is_made_anew_and_answers_until_then(
-    other: Meta, tmp_path: Path
+    other: IndexMeta, tmp_path: Path
 ) -> None:
     async def begun() -> tuple[dict[str, str], int]:
-        target = LocalTarget(tmp_path / "index.db", other)
+        target = SqliteIndexWriter(tmp_path / "index.db", other)
         try:
             known = dict(await target.known())
             await target.put(Document("b.md", "1", ()), Path("b.md"))
@@ -281,9 +285,9 @@ def test_a_file_that_does_not_fit_is_refused_and_the_others_go_on(
     wrong: Document, sentence: str, tmp_path: Path
 ) -> None:
     async def both() -> None:
-        target = LocalTarget(tmp_path / "index.db", MODEL)
+        target = SqliteIndexWriter(tmp_path / "index.db", MODEL)
         try:
-            with pytest.raises(Refused, match=sentence):
+            with pytest.raises(DocumentRejected, match=sentence):
                 await target.put(wrong, Path(wrong.name))
             await target.put(document("b.md", 1), Path("b.md"))
             await target.finish()
@@ -301,14 +305,14 @@ def test_a_run_that_is_cancelled_leaves_no_half_of_a_file(seconds: float, tmp_pa
     many = tuple(passage(chance, "a.md", number) for number in range(3000))
 
     async def cancelled() -> None:
-        target = LocalTarget(tmp_path / "index.db", Meta())
+        target = SqliteIndexWriter(tmp_path / "index.db", IndexMeta())
         putting = asyncio.create_task(target.put(Document("a.md", "1", many), Path("a.md")))
         await asyncio.sleep(seconds)
         putting.cancel()
         await target.close()
 
     async def gone_on_with() -> None:
-        target = LocalTarget(tmp_path / "index.db", Meta())
+        target = SqliteIndexWriter(tmp_path / "index.db", IndexMeta())
         await target.finish()
         await target.close()
 
@@ -320,7 +324,7 @@ def test_a_run_that_is_cancelled_leaves_no_half_of_a_file(seconds: float, tmp_pa
 
 
 def test_a_folder_that_is_not_there_stops_the_run_with_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(Unusable, match=r"^index\.db cannot be written: unable to open"):
+    with pytest.raises(IndexUnavailable, match=r"^index\.db cannot be written: unable to open"):
         asyncio.run(fill(tmp_path / "none" / "index.db", {}))
 
 

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping, Set
 from pathlib import Path
 
-from shared.ingest.document import Page, Unreadable
+from shared.ingest.document import Page, UnreadableDocument
 from shared.ingest.sandbox.process import FilePassages
 from shared.ingest.splitting.passages import passages
-from shared.ingest.targets.index_writer import Document, Refused
+from shared.ingest.targets.index_writer import Document, DocumentRejected
 
 
 class FakeTarget:
@@ -34,14 +34,14 @@ class FakeTarget:
     async def put(self, document: Document, path: Path) -> None:
         self.puts.append(document.name)
         if self.takes_none:
-            raise Refused("It takes no more.")
+            raise DocumentRejected("It takes no more.")
         if document.name in self.refuses:
-            raise Refused(self.refuses[document.name])
+            raise DocumentRejected(self.refuses[document.name])
         self.held[document.name] = document
 
     async def remove(self, name: str) -> None:
         if name in self.refuses:
-            raise Refused(self.refuses[name])
+            raise DocumentRejected(self.refuses[name])
         del self.held[name]
 
     async def finish(self) -> None:
@@ -67,5 +67,5 @@ class FakeReader:
         self.at_once -= 1
         text = path.read_text("utf-8")
         if text == "broken":
-            raise Unreadable("It is damaged.")
+            raise UnreadableDocument("It is damaged.")
         return FilePassages(tuple(passages(name, [Page(text)])))

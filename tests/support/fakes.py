@@ -22,12 +22,19 @@ from shared.chat.events import Delta, Done, Source, Usage
 from shared.chat.messages import ToolCall
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
-from shared.memory.base import Conversation, Conversations, Interaction, Interactions, Page, Said
+from shared.memory.base import (
+    Conversation,
+    Conversations,
+    Interaction,
+    Interactions,
+    PageRequest,
+    Turn,
+)
 from shared.models.base import Model, ModelStream, Prompt
 from shared.models.router import Router
 from shared.rag.flow import Rag
-from shared.rag.prompt import Words
-from shared.retrieval.base import Found
+from shared.rag.prompt import Prompts
+from shared.retrieval.base import SearchResult
 
 Played = Delta | Done | BaseException | asyncio.Event
 
@@ -49,7 +56,7 @@ STANDARD = Source(
 )
 USAGE = Usage(prompt_tokens=40, completion_tokens=9)
 ANSWER = (Delta("Dental care "), Delta("[plans/plus.pdf#page=2]."), Done("stop", usage=USAGE))
-WORDS = Words(
+WORDS = Prompts(
     answer="Answer.",
     rewrite="Rewrite.",
     followups="Ask <<more?>>",
@@ -122,7 +129,7 @@ class FakeRetriever:
     def __init__(
         self, sources: Sequence[Source] = (PLUS, STANDARD), error: Exception | None = None
     ) -> None:
-        self.found = Found(
+        self.found = SearchResult(
             tuple(sources), {"has_vector": False, "use_semantic_captions": False, "top": 3}
         )
         self.error = error
@@ -132,7 +139,7 @@ class FakeRetriever:
         if self.error is not None:
             raise self.error
 
-    async def search(self, user: User, query: str, overrides: Overrides) -> Found:
+    async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
         self.told.append((user, query, overrides))
         if self.error is not None:
             raise self.error
@@ -183,11 +190,11 @@ class FailingInteractions:
         self.there, self.error, self.reading = there, error, reading
         self.get, self.annotate = there.get, there.annotate
 
-    async def add(self, owner: str, conversation: str, said: Said) -> Interaction:
+    async def add(self, owner: str, conversation: str, said: Turn) -> Interaction:
         raise self.error
 
     async def list(
-        self, owner: str, conversation: str, page: Page, newest_first: bool = True
+        self, owner: str, conversation: str, page: PageRequest, newest_first: bool = True
     ) -> tuple[Interaction, ...]:
         if self.reading:
             raise self.error

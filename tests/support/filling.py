@@ -19,17 +19,17 @@ from azure.core.exceptions import ClientAuthenticationError
 from azure.core.pipeline.transport import AioHttpTransport
 
 from shared.ingest.splitting.passages import Passage
-from shared.ingest.targets.azure_search.clients import SearchClients, make_clients
 from shared.ingest.targets.azure_search.index_definition import Shape
-from shared.ingest.targets.azure_search.retry import Patience
-from shared.ingest.targets.azure_search.writer import AzureTarget, Store
+from shared.ingest.targets.azure_search.retry import RetryPolicy
+from shared.ingest.targets.azure_search.search_clients import SearchClients, make_clients
+from shared.ingest.targets.azure_search.writer import AzureSearchWriter, Store
 from shared.ingest.targets.index_writer import Document
-from shared.retrieval.azure_search.field_mapping import Fields
+from shared.retrieval.azure_search.field_mapping import IndexFields
 from tests.support.fake_service import Service
 from tests.support.upstream import Server, upstream
 
 Result = TypeVar("Result")
-SHAPE = Shape("docs", Fields(), dimensions=2)
+SHAPE = Shape("docs", IndexFields(), dimensions=2)
 NOWHERE = Path("never-read")
 
 
@@ -58,8 +58,8 @@ class Heard:
     waits: list[float] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
-    def patience(self, **more: Any) -> Patience:
-        return Patience(**{"say": self.said.append, "sleep": self.sleep, **more})
+    def patience(self, **more: Any) -> RetryPolicy:
+        return RetryPolicy(**{"say": self.said.append, "sleep": self.sleep, **more})
 
     async def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
@@ -91,8 +91,8 @@ async def connected(running: Server, signed_in: bool = True) -> AsyncIterator[Se
 
 def run(
     running: Service,
-    work: Callable[[AzureTarget], Awaitable[Result]],
-    patience: Patience | None = None,
+    work: Callable[[AzureSearchWriter], Awaitable[Result]],
+    patience: RetryPolicy | None = None,
     shape: Shape = SHAPE,
     store: Store | None = None,
     signed_in: bool = True,
@@ -102,8 +102,8 @@ def run(
 
     async def with_target() -> Result:
         async with connected(running, signed_in) as clients:
-            waits = patience or Patience(tries=1)
-            target = AzureTarget(clients, shape, waits, store, restricted=restricted)
+            waits = patience or RetryPolicy(tries=1)
+            target = AzureSearchWriter(clients, shape, waits, store, restricted=restricted)
             try:
                 return await work(target)
             finally:
@@ -129,7 +129,7 @@ def document(name: str, version: str = "1", ids: str = "p0-1 p0-2 p0-3", **more:
     return Document(name, f"print-of-{version}", passages, vectors)
 
 
-async def fill(target: AzureTarget, folder: Mapping[str, Document]) -> None:
+async def fill(target: AzureSearchWriter, folder: Mapping[str, Document]) -> None:
     """A run as the command makes it: what is new or changed is put, what is gone removed."""
     known = await target.known()
     for name in sorted(known.keys() - folder.keys()):

@@ -12,10 +12,10 @@ from typing import Any
 
 from shared.ingest.splitting.passages import Passage
 from shared.ingest.targets.index_writer import Document
-from shared.ingest.targets.sqlite.writer import LocalTarget
-from shared.retrieval.sqlite.schema import Meta
+from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
+from shared.retrieval.sqlite.schema import IndexMeta
 
-MODEL = Meta(Path("/documents"), "a-model", 3)
+MODEL = IndexMeta(Path("/documents"), "a-model", 3)
 COMMIT_AFTER = 40  # passages: so that a run has many commits, and can be killed between two
 WORDS = "dental vision emergency pharmacy deductible premium network referral claim board".split()
 Folder = Mapping[str, int]
@@ -43,9 +43,9 @@ def passage(chance: Random, name: str, number: int) -> Passage:
     )
 
 
-async def fill(index: Path, wanted: Folder, meta: Meta = MODEL) -> None:
+async def fill(index: Path, wanted: Folder, meta: IndexMeta = MODEL) -> None:
     """Do what a run does: put what is new or changed, remove what is gone."""
-    target = LocalTarget(index, meta, COMMIT_AFTER)
+    target = SqliteIndexWriter(index, meta, COMMIT_AFTER)
     try:
         known = await target.known()
         for name, version in wanted.items():

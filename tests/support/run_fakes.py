@@ -24,7 +24,7 @@ from shared.chat.messages import Message
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
 from shared.models.demo.model import ANSWERS, reply
-from shared.retrieval.sqlite.retriever import LocalIndex, read_passages
+from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from tests.integration.test_identity import AZ, tool
 from tests.support.fake_cosmos import CONTAINER, DATABASE, cosmos
 from tests.support.fake_search import FIELDS, Search
@@ -54,7 +54,7 @@ class Quoting(Upstream):
 class Searching(Search):
     """An index that searches the sample passages by their words."""
 
-    index: LocalIndex
+    index: SqliteRetriever
 
     def answer(self, asked: Asked) -> list[Step]:
         words, top = asked.body.get("search") or "", asked.body["top"]
@@ -76,7 +76,7 @@ def serve(port: int, folder: Path) -> int:
     authority.issue_cert("127.0.0.1").configure_cert(tls)
     tool(folder, "az", AZ)
     samples = read_passages(HERE / "data" / "samples.jsonl")
-    with closing(LocalIndex(samples)) as index:
+    with closing(SqliteRetriever(samples)) as index:
         searching = Searching()
         searching.index = index
         with (

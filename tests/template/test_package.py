@@ -19,7 +19,7 @@ import pytest
 import trustme
 
 from shared.bootstrap.build import HERE
-from shared.retrieval.sqlite.retriever import LocalIndex, read_passages
+from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from tests.integration.test_identity import AZ, tool
 from tests.support.packaging import LISTED, cloned, copied, packaged
 from tests.support.run_fakes import Quoting, Searching
@@ -169,7 +169,7 @@ def deployed(tmp_path: Path) -> Iterator[dict[str, str]]:
     tool(tmp_path, "azd", None)
     tool(tmp_path, "az", AZ)
     searching = Searching()
-    searching.index = LocalIndex(read_passages(HERE / "data" / "samples.jsonl"))
+    searching.index = SqliteRetriever(read_passages(HERE / "data" / "samples.jsonl"))
     with upstream(searching, tls) as search, upstream(Quoting()) as model:
         yield {
             **BY_BICEP,

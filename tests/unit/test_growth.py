@@ -23,7 +23,7 @@ from shared.models.demo.model import followups
 from shared.models.demo.question_resolution import asked
 from shared.models.demo.sentence_splitter import sentences
 from shared.models.formats.openai import OPENAI
-from shared.models.openai.stream_decoder import Reading, lines, whole
+from shared.models.openai.stream_decoder import StreamDecoder, lines, whole
 from tests.support.fakes import play
 
 T = TypeVar("T")
@@ -84,7 +84,7 @@ def test_what_stands_beside_a_message_may_come_in_many_parts() -> None:
 
 
 def test_a_model_may_call_many_tools_without_an_index() -> None:
-    reading = Reading(OPENAI, "m")
+    reading = StreamDecoder(OPENAI, "m")
     called = b'{"choices":[{"delta":{"tool_calls":[{"id":"%d","function":{"name":"f"}}]}}]}'
     with in_time():
         for number in range(30_000):

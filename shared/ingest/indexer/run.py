@@ -17,14 +17,14 @@ from shared.files.media_types import kind
 from shared.ingest.acl_check import check_index, public_by_default
 from shared.ingest.document import MEGABYTE, too_large
 from shared.ingest.indexer.definitions import Plan
-from shared.ingest.indexer.service import Outcome, fill, refuse_acl
+from shared.ingest.indexer.indexer import Outcome, fill, refuse_acl
 from shared.ingest.setup import Options, Say, check_fields, dimensions_of, shape
 from shared.ingest.sources.acl import Acl
-from shared.ingest.sources.scan import File, Listing
-from shared.ingest.targets.azure_search.clients import make_clients
-from shared.ingest.targets.azure_search.retry import Patience
+from shared.ingest.sources.scan import Listing, SourceFile
+from shared.ingest.targets.azure_search.retry import RetryPolicy
+from shared.ingest.targets.azure_search.search_clients import make_clients
 from shared.ingest.targets.blob_upload import Uploads, make_uploads
-from shared.ingest.targets.index_writer import Refused
+from shared.ingest.targets.index_writer import DocumentRejected
 from shared.settings import Settings
 
 LEFT = (
@@ -43,7 +43,7 @@ NEEDED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Uploaded:
+class UploadResult:
     """What became of the files on their way: how many were new, how many removed, which refused."""
 
     new: int
@@ -53,7 +53,7 @@ class Uploaded:
 
 async def indexed(
     settings: Settings, folder: Path, found: Listing, options: Options, say: Say
-) -> tuple[Uploaded, Outcome]:
+) -> tuple[UploadResult, Outcome]:
     """Upload a folder's files, set the indexer up, and follow it.
 
     Raises Refused, SettingsError, and AclError where the index restricts one of the files.
@@ -63,7 +63,7 @@ async def indexed(
     endpoint, index, storage, *_ = configuration.required(settings, *NEEDED)
     await check_index(settings, folder, options, public_by_default(found, Acl()), say)
     clients = Clients(settings, patient=True)
-    patience = Patience(roles=options.roles, say=say)
+    patience = RetryPolicy(roles=options.roles, say=say)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
         files = make_uploads(storage, settings.storage_container, clients.identity)
@@ -78,7 +78,7 @@ async def indexed(
     return uploaded, filled
 
 
-async def upload(files: Uploads, found: Listing, options: Options, say: Say) -> Uploaded:
+async def upload(files: Uploads, found: Listing, options: Options, say: Say) -> UploadResult:
     """Bring the container up to the folder. A file that it does not take is skipped.
 
     Raises Refused, before anything is uploaded, where the container has files of elsewhere.
@@ -86,29 +86,29 @@ async def upload(files: Uploads, found: Listing, options: Options, say: Say) -> 
     await files.ensure()
     gone = sorted(set(await files.names()) - {file.name for file in found.files})
     if gone and not options.prune:
-        raise Refused(LEFT.format(number=len(gone), name=gone[0]))
+        raise DocumentRejected(LEFT.format(number=len(gone), name=gone[0]))
     for name in gone:
         await files.remove(name)
     new, refused = 0, []
     for number, file in enumerate(found.files, 1):
         try:
             new += await _put(files, file, options.largest * MEGABYTE)
-        except Refused as failure:
+        except DocumentRejected as failure:
             refused.append((file.name, str(failure)))
         if number % 100 == 0:
             say(f"{number} of {len(found.files)} files are uploaded.")
-    return Uploaded(new, len(gone), tuple(refused))
+    return UploadResult(new, len(gone), tuple(refused))
 
 
-async def _put(files: Uploads, file: File, largest: int) -> bool:
+async def _put(files: Uploads, file: SourceFile, largest: int) -> bool:
     """Upload a file; whether that was needed. One that is too large is taken away."""
     try:
         size = file.path.stat().st_size
     except OSError as error:
-        raise Refused(f"It cannot be opened: {error.strerror}.") from error
+        raise DocumentRejected(f"It cannot be opened: {error.strerror}.") from error
     if size > largest:
         await files.remove(file.name)
-        raise Refused(too_large(largest))
+        raise DocumentRejected(too_large(largest))
     return await files.put(file.name, file.path, kind(file.name), metadata(file.name))
 
 

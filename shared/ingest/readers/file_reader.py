@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from shared.ingest.document import LARGEST, Content, Unreadable, filled, too_large
+from shared.ingest.document import LARGEST, Content, UnreadableDocument, filled, too_large
 from shared.ingest.readers import docx, html, image_files, json, pdf, plain_text, pptx, spreadsheets
 from shared.ingest.readers.office import kind_of_zip
 
@@ -35,26 +35,26 @@ def read(path: Path, largest: int = LARGEST) -> Content:
     """
     try:
         content = _read(path, largest)
-    except (Unreadable, MemoryError):
+    except (UnreadableDocument, MemoryError):
         raise
     except Exception as error:  # Eight libraries stumble over damage in more ways than they name.
-        raise Unreadable("It is damaged.") from error
+        raise UnreadableDocument("It is damaged.") from error
     pages = filled(content.pages)
     if not pages:
-        raise Unreadable(_nothing(content))
+        raise UnreadableDocument(_nothing(content))
     return replace(content, pages=pages)
 
 
 def _read(path: Path, largest: int) -> Content:
     kind = KINDS.get(path.suffix.lower())
     if kind is None:
-        raise Unreadable("There is no reader for this type of file.")
+        raise UnreadableDocument("There is no reader for this type of file.")
     head = _head(path, largest)
     found = _content(path, head)
     if found == "encrypted":
-        raise Unreadable("It is encrypted: it opens with a password only.")
+        raise UnreadableDocument("It is encrypted: it opens with a password only.")
     if found != kind.content:
-        raise Unreadable("Its content is not what its name says.")
+        raise UnreadableDocument("Its content is not what its name says.")
     return kind.reader(path)
 
 
@@ -64,11 +64,11 @@ def _head(path: Path, largest: int) -> bytes:
         with path.open("rb") as file:
             head = file.read(_HEAD)
     except OSError as error:
-        raise Unreadable(f"It cannot be opened: {error.strerror}.") from error
+        raise UnreadableDocument(f"It cannot be opened: {error.strerror}.") from error
     if not head.strip():
-        raise Unreadable("It is empty.")
+        raise UnreadableDocument("It is empty.")
     if size > largest:
-        raise Unreadable(too_large(largest))
+        raise UnreadableDocument(too_large(largest))
     return head
 
 

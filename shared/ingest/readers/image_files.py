@@ -12,7 +12,7 @@ from typing import cast
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from shared.ingest.document import Content, Page, Picture, Unreadable
+from shared.ingest.document import Content, Page, PageImage, UnreadableDocument
 
 SIDE = 1024  # pixels of the longer side
 SMALLEST = 64  # pixels a side; below are icons, lines and bullets
@@ -30,13 +30,13 @@ def picture_file(path: Path) -> Content:
     """An image file: one page that has only this picture. Of an animation it is the first frame."""
     with _translated(), Image.open(path, formats=FORMATS) as image:
         if max(image.size) < SMALLEST or min(image.size) < 2:
-            raise Unreadable(f"It is a picture of less than {SMALLEST} pixels a side.")
+            raise UnreadableDocument(f"It is a picture of less than {SMALLEST} pixels a side.")
         if not is_safe(image.size):
-            raise Unreadable(_TOO_MANY)
+            raise UnreadableDocument(_TOO_MANY)
         data = encoded(image)
         if _is_blank(image):
-            raise Unreadable("It shows nothing.")
-        return Content((Page("", pictures=(Picture(data, path.name),)),))
+            raise UnreadableDocument("It shows nothing.")
+        return Content((Page("", pictures=(PageImage(data, path.name),)),))
 
 
 def is_safe(size: tuple[int, int]) -> bool:
@@ -91,7 +91,7 @@ def _saved(image: Image.Image, form: str, **options: int | bool) -> bytes:
     return buffer.getvalue()
 
 
-class Gallery:
+class ImageCollector:
     """The pictures of one document: no repeats, as of a logo, and not more than `MOST`."""
 
     def __init__(self) -> None:
@@ -109,12 +109,12 @@ class Gallery:
         self._seen.add(key)
         return not known
 
-    def take(self, image: Image.Image, name: str) -> Iterator[Picture]:
+    def take(self, image: Image.Image, name: str) -> Iterator[PageImage]:
         """The picture, unless it is of one colour or was taken before."""
         data = encoded(image)
         if not _is_blank(image) and self.is_new(sha256(data).digest()):
             self._kept += 1
-            yield Picture(data, name)
+            yield PageImage(data, name)
 
 
 def _is_blank(image: Image.Image) -> bool:
@@ -128,6 +128,6 @@ def _translated() -> Iterator[None]:
             warnings.simplefilter("ignore")  # Ours is the limit of pixels, and its words.
             yield
     except Image.DecompressionBombError as error:
-        raise Unreadable(_TOO_MANY) from error
+        raise UnreadableDocument(_TOO_MANY) from error
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError, EOFError) as error:
-        raise Unreadable("It is a damaged picture.") from error
+        raise UnreadableDocument("It is a damaged picture.") from error

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from shared.ingest.document import Content, Page, Unreadable
+from shared.ingest.document import Content, Page, UnreadableDocument
 from shared.ingest.readers.plain_text import decoded
 
 
@@ -26,7 +26,7 @@ def records(path: Path) -> Content:
     try:
         said = "\n\n".join(_paragraphs(_loaded(text)))
     except RecursionError as error:
-        raise Unreadable("It is JSON that is nested too deeply.") from error
+        raise UnreadableDocument("It is JSON that is nested too deeply.") from error
     return Content((Page(said),))
 
 
@@ -47,8 +47,8 @@ def _row(number: int, line: str) -> Any:
         raise _invalid(number) from error
 
 
-def _invalid(line: int) -> Unreadable:
-    return Unreadable(f"It is not valid JSON (line {line}).")
+def _invalid(line: int) -> UnreadableDocument:
+    return UnreadableDocument(f"It is not valid JSON (line {line}).")
 
 
 def _parsed(text: str) -> Any:

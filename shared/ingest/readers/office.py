@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 from zipfile import BadZipFile, ZipFile
 
-from shared.ingest.document import MEGABYTE, Unreadable
+from shared.ingest.document import MEGABYTE, UnreadableDocument
 
 UNPACKED = 64 * MEGABYTE
 """The most bytes of all parts of an Office file together."""
@@ -33,9 +33,11 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     """An Office file, open for its library. Raises Unreadable for one that is a trap."""
     with _archive(path) as archive:
         if sum(part.file_size for part in archive.infolist()) > UNPACKED:
-            raise Unreadable(f"It unpacks to more than {UNPACKED // MEGABYTE} MB.")
+            raise UnreadableDocument(f"It unpacks to more than {UNPACKED // MEGABYTE} MB.")
         if any(_declares(archive, name) for name in archive.namelist()):
-            raise Unreadable("It is damaged: it declares entities, which no Office file does.")
+            raise UnreadableDocument(
+                "It is damaged: it declares entities, which no Office file does."
+            )
     with path.open("rb") as file:
         yield file
 
@@ -54,4 +56,4 @@ def _archive(path: Path) -> Iterator[ZipFile]:
         with ZipFile(path) as archive:
             yield archive
     except (BadZipFile, NotImplementedError, RuntimeError) as error:
-        raise Unreadable("It is damaged: its archive cannot be opened.") from error
+        raise UnreadableDocument("It is damaged: its archive cannot be opened.") from error

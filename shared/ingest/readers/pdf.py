@@ -11,8 +11,8 @@ from pathlib import Path
 from pypdf import PageObject, PdfReader
 from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedError, PyPdfError
 
-from shared.ingest.document import Content, Page, Unreadable
-from shared.ingest.readers.image_files import Gallery
+from shared.ingest.document import Content, Page, UnreadableDocument
+from shared.ingest.readers.image_files import ImageCollector
 from shared.ingest.readers.pdf_images import Drawn, pictures
 
 # A line further below the last one than this many times its own height begins a paragraph.
@@ -45,12 +45,12 @@ class _Line:
 def pdf(path: Path) -> Content:
     """The pages of a PDF. One that opens without a password is read, whatever it forbids."""
     with _translated():
-        gallery = Gallery()
+        gallery = ImageCollector()
         pages = enumerate(PdfReader(path).pages, 1)
         return Content(tuple(_page(number, page, gallery) for number, page in pages))
 
 
-def _page(number: int, page: PageObject, gallery: Gallery) -> Page:
+def _page(number: int, page: PageObject, gallery: ImageCollector) -> Page:
     drawn: Drawn = set()
     text = page_text(page, drawn)
     return Page(text, number, pictures=tuple(pictures(page, drawn, gallery)))
@@ -61,11 +61,11 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except FileNotDecryptedError as error:
-        raise Unreadable("It is encrypted: it opens with a password only.") from error
+        raise UnreadableDocument("It is encrypted: it opens with a password only.") from error
     except LimitReachedError as error:
-        raise Unreadable("It unpacks to more than any page needs.") from error
+        raise UnreadableDocument("It unpacks to more than any page needs.") from error
     except _DAMAGE as error:
-        raise Unreadable("It is damaged.") from error
+        raise UnreadableDocument("It is damaged.") from error
 
 
 def page_text(page: PageObject, drawn: Drawn | None = None) -> str:

@@ -10,15 +10,15 @@ from PIL import Image
 from pypdf import PageObject
 from pypdf.generic import DictionaryObject, StreamObject
 
-from shared.ingest.document import Picture
-from shared.ingest.readers.image_files import Gallery, is_worth
+from shared.ingest.document import PageImage
+from shared.ingest.readers.image_files import ImageCollector, is_worth
 
 Drawn = set[str]
 
 _DEPTH = 5  # forms within forms
 
 
-def pictures(page: PageObject, drawn: Drawn, gallery: Gallery) -> Iterator[Picture]:
+def pictures(page: PageObject, drawn: Drawn, gallery: ImageCollector) -> Iterator[PageImage]:
     """The pictures that a page draws by one of the names `drawn`, and that the gallery takes."""
     if not drawn:
         return
@@ -55,7 +55,7 @@ def _size(stream: StreamObject) -> tuple[int, int]:
     return width, height
 
 
-def _taken(stream: StreamObject, name: str, gallery: Gallery) -> tuple[Picture, ...]:
+def _taken(stream: StreamObject, name: str, gallery: ImageCollector) -> tuple[PageImage, ...]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

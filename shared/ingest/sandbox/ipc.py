@@ -13,7 +13,7 @@ SIZE = 8
 """The bytes before each frame: its length."""
 
 
-class Request(BaseModel):
+class ReadRequest(BaseModel):
     """A file to read: where it lies, its name in the index, the limits in bytes and seconds."""
 
     model_config = ConfigDict(frozen=True)
@@ -24,7 +24,7 @@ class Request(BaseModel):
     seconds: float
 
 
-class Reply(BaseModel):
+class ReadReply(BaseModel):
     """The passages of a file, or the reason why there are none.
 
     `spent` says that the process has met a limit and is not to be used again.
@@ -38,7 +38,7 @@ class Reply(BaseModel):
     spent: bool = False
 
 
-def frame(message: Request | Reply) -> bytes:
+def frame(message: ReadRequest | ReadReply) -> bytes:
     """A message as it goes over the pipe."""
     data = message.model_dump_json().encode("utf-8")
     return len(data).to_bytes(SIZE, "big") + data

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from shared.ingest.document import LARGEST, MEGABYTE, Unreadable
-from shared.ingest.sandbox.ipc import LARGEST_REPLY, SIZE, Reply, Request, frame
+from shared.ingest.document import LARGEST, MEGABYTE, UnreadableDocument
+from shared.ingest.sandbox.ipc import LARGEST_REPLY, SIZE, ReadReply, ReadRequest, frame
 from shared.ingest.splitting.passages import Passage
 
 _ROOT = Path(__file__).parent.parent.parent.parent
@@ -28,7 +28,7 @@ class CannotStart(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SandboxLimits:
     """What one file may take: bytes on disk, seconds, and bytes of memory.
 
     The memory is limited on Linux. macOS does not keep such a limit and Windows has none: there
@@ -48,15 +48,15 @@ class FilePassages:
     category: str | None = None
 
 
-class Reader:
+class SandboxReader:
     """Reads and splits one file at a time in a child process, which is used for many of them.
 
     A child that breaks a limit is killed, and the next file gets a new one. Left, by the end of
     `async with` or by a crash, it ends too.
     """
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self._limits = limits or Limits()
+    def __init__(self, limits: SandboxLimits | None = None) -> None:
+        self._limits = limits or SandboxLimits()
         self._child: Process | None = None
         self._left = 0
         self._turn = asyncio.Lock()
@@ -84,7 +84,7 @@ class Reader:
             if reply.spent and used:  # What earlier files left behind is not this one's fault.
                 reply = await self._asked(request)
         if reply.reason is not None:
-            raise Unreadable(reply.reason)
+            raise UnreadableDocument(reply.reason)
         return FilePassages(reply.passages, reply.category)
 
     def _request(self, path: Path, name: str) -> bytes:
@@ -92,11 +92,13 @@ class Reader:
         try:
             (whole + name).encode("utf-8")
         except UnicodeEncodeError as error:
-            raise Unreadable("Its name holds bytes that are no characters.") from error
+            raise UnreadableDocument("Its name holds bytes that are no characters.") from error
         limits = self._limits
-        return frame(Request(path=whole, name=name, largest=limits.largest, seconds=limits.seconds))
+        return frame(
+            ReadRequest(path=whole, name=name, largest=limits.largest, seconds=limits.seconds)
+        )
 
-    async def _asked(self, request: bytes) -> Reply:
+    async def _asked(self, request: bytes) -> ReadReply:
         """One question and its answer; a child that gives none, or its last, is ended."""
         done = False
         try:
@@ -106,9 +108,11 @@ class Reader:
             done = not reply.spent and self._left > 0
             return reply
         except TimeoutError as error:
-            raise Unreadable(f"It took more than {self._limits.seconds:g} seconds.") from error
+            raise UnreadableDocument(
+                f"It took more than {self._limits.seconds:g} seconds."
+            ) from error
         except (asyncio.IncompleteReadError, OSError, ValueError):
-            return Reply(reason="It is damaged: what reads it crashed.", spent=True)
+            return ReadReply(reason="It is damaged: what reads it crashed.", spent=True)
         finally:
             if not done:  # Also when the run is cancelled in the middle.
                 await self._end()
@@ -158,17 +162,17 @@ async def _started(memory: int) -> Process:
     )
 
 
-async def _exchange(child: Process, request: bytes) -> Reply:
+async def _exchange(child: Process, request: bytes) -> ReadReply:
     assert child.stdin is not None
     child.stdin.write(request)
     await child.stdin.drain()
     return await _reply(child)
 
 
-async def _reply(child: Process) -> Reply:
+async def _reply(child: Process) -> ReadReply:
     assert child.stdout is not None
     size = int.from_bytes(await child.stdout.readexactly(SIZE), "big")
     if size > LARGEST_REPLY:
         raise ValueError(size)
     data = await child.stdout.readexactly(size)
-    return await asyncio.to_thread(Reply.model_validate_json, data)
+    return await asyncio.to_thread(ReadReply.model_validate_json, data)

@@ -15,36 +15,38 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import IO
 
-from shared.ingest.document import MEGABYTE, Unreadable
+from shared.ingest.document import MEGABYTE, UnreadableDocument
 from shared.ingest.readers.file_reader import read
-from shared.ingest.sandbox.ipc import LARGEST_REPLY, SIZE, Reply, Request, frame
+from shared.ingest.sandbox.ipc import LARGEST_REPLY, SIZE, ReadReply, ReadRequest, frame
 from shared.ingest.splitting.passages import passages
 
 _GRACE = 5.0  # seconds after a file's time in which the other process would have ended this one
 
 
-def answer(request: Request) -> Reply:
+def answer(request: ReadRequest) -> ReadReply:
     """Read and split one file."""
     try:
         content = read(Path(request.path), request.largest)
         found = tuple(passages(request.name, content.pages, content.category))
-        return Reply(passages=found, category=content.category)
-    except Unreadable as error:
-        return Reply(reason=str(error))
+        return ReadReply(passages=found, category=content.category)
+    except UnreadableDocument as error:
+        return ReadReply(reason=str(error))
     except MemoryError:
-        return Reply(reason="It took too much memory.", spent=True)
+        return ReadReply(reason="It took too much memory.", spent=True)
 
 
-def _framed(reply: Reply) -> bytes:
+def _framed(reply: ReadReply) -> bytes:
     data = frame(reply)
     if len(data) <= LARGEST_REPLY:
         return data
-    return frame(Reply(reason=f"It gives more than {LARGEST_REPLY // MEGABYTE} MB of passages."))
+    return frame(
+        ReadReply(reason=f"It gives more than {LARGEST_REPLY // MEGABYTE} MB of passages.")
+    )
 
 
-def serve(requests: SimpleQueue[Request], replies: IO[bytes]) -> None:
+def serve(requests: SimpleQueue[ReadRequest], replies: IO[bytes]) -> None:
     """Say that it is there, then answer one request after the other, forever."""
-    replies.write(frame(Reply()))
+    replies.write(frame(ReadReply()))
     replies.flush()
     while True:
         request = requests.get()
@@ -55,9 +57,9 @@ def serve(requests: SimpleQueue[Request], replies: IO[bytes]) -> None:
         faulthandler.cancel_dump_traceback_later()
 
 
-def _listen(pipe: IO[bytes], requests: SimpleQueue[Request]) -> None:
+def _listen(pipe: IO[bytes], requests: SimpleQueue[ReadRequest]) -> None:
     while size := pipe.read(SIZE):
-        requests.put(Request.model_validate_json(pipe.read(int.from_bytes(size, "big"))))
+        requests.put(ReadRequest.model_validate_json(pipe.read(int.from_bytes(size, "big"))))
     os._exit(0)  # In the middle of a file, too.
 
 
@@ -82,7 +84,7 @@ def _own_pipe() -> IO[bytes]:
 def main(most: int) -> None:
     """Serve whoever has the other ends of the pipes, with `most` bytes of memory."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the other process to obey.
-    requests: SimpleQueue[Request] = SimpleQueue()
+    requests: SimpleQueue[ReadRequest] = SimpleQueue()
     replies = _own_pipe()
     _limit_memory(most)
     Thread(target=_listen, args=(sys.stdin.buffer, requests), daemon=True).start()

@@ -16,7 +16,7 @@ from unicodedata import normalize
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from shared.chat.validation_messages import sentence
+from shared.chat.validation_messages import describe_error
 
 NAME = "acl.yaml"
 # What may be meant: acl.yml, acl.yaml.txt (as some editors name it), acl (1).yaml, acls.yaml ...
@@ -33,7 +33,7 @@ class AclError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Readers:
+class DocumentReaders:
     """The users and groups who may see a document; nobody named means everyone."""
 
     oids: tuple[str, ...] = ()
@@ -61,12 +61,12 @@ class _Loader(yaml.SafeLoader):
 class Acl:
     """The rules of a folder, the deepest first."""
 
-    rules: tuple[tuple[str, Readers], ...] = ()
+    rules: tuple[tuple[str, DocumentReaders], ...] = ()
 
-    def of(self, name: str) -> Readers:
+    def of(self, name: str) -> DocumentReaders:
         """Who may see the file `name`, its path from the folder: "the deepest match holds"."""
         plain = normalize("NFC", name)
-        return next((who for path, who in self.rules if matches(path, plain)), Readers())
+        return next((who for path, who in self.rules if matches(path, plain)), DocumentReaders())
 
 
 def matches(pattern: str, name: str) -> bool:
@@ -113,7 +113,7 @@ def _check_places(folder: Path, meant: Iterable[str]) -> None:
         raise AclError(said)
 
 
-def _parsed(path: Path) -> Mapping[str, Readers]:
+def _parsed(path: Path) -> Mapping[str, DocumentReaders]:
     try:
         rules = yaml.load(path.read_text("utf-8-sig"), _Loader)
         entries = TypeAdapter(dict[str, _Entry]).validate_python(rules, strict=True)
@@ -131,7 +131,7 @@ def _parsed(path: Path) -> Mapping[str, Readers]:
 def _named(failure: ValidationError) -> str:
     error = failure.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(part) for part in error["loc"])
-    return f"{place}: {sentence(error)}" if place else "must map paths to groups and oids"
+    return f"{place}: {describe_error(error)}" if place else "must map paths to groups and oids"
 
 
 def _path(pattern: str) -> str:
@@ -140,7 +140,7 @@ def _path(pattern: str) -> str:
     return pattern
 
 
-def _readers(pattern: str, entry: _Entry) -> Readers:
+def _readers(pattern: str, entry: _Entry) -> DocumentReaders:
     if entry.oids is None and entry.groups is None:
         raise AclError(f"{NAME}: {pattern}: needs groups or oids; empty lists make it public.")
-    return Readers(tuple(entry.oids or ()), tuple(entry.groups or ()))
+    return DocumentReaders(tuple(entry.oids or ()), tuple(entry.groups or ()))

@@ -13,7 +13,7 @@ from shared.ingest.sources import acl
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class SourceFile:
     """A document: where it lies, and its path from the folder with `/`, by which it is known."""
 
     name: str
@@ -28,7 +28,7 @@ class Listing:
     say who sees what.
     """
 
-    files: list[File] = field(default_factory=list)
+    files: list[SourceFile] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     rules: list[str] = field(default_factory=list)
 
@@ -51,7 +51,7 @@ def listing(folder: Path) -> Listing:
         elif reason := _unfit(path):
             found.skipped.append((name, reason))
         else:
-            found.files.append(File(name, path))
+            found.files.append(SourceFile(name, path))
     return found
 
 
@@ -86,7 +86,7 @@ def _unfit(path: Path) -> str | None:
     return None if stat.S_ISREG(kind) else "It is no regular file."
 
 
-def fingerprint(file: File, *made_of: str) -> str:
+def fingerprint(file: SourceFile, *made_of: str) -> str:
     """What changes with a file's content, and with whatever else its passages are made of.
 
     Raises OSError.

@@ -23,7 +23,7 @@ _BORDERS = ("\n\n", "\n", ". ", "\u0964", "\u3002", " ")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TextSpan:
     """The text from `start` to `end`; `header` is a table's, to be repeated above it.
 
     `row` says that it begins in a table.
@@ -40,7 +40,7 @@ def pieces(text: str, limit: int) -> tuple[str, ...]:
     return tuple(TextSplitter.from_callback(count_tokens, limit, trim=False).chunks(text))
 
 
-def cut(text: str, whole: Part, limit: int, splitter: _Splitter) -> Iterator[Part]:
+def cut(text: str, whole: TextSpan, limit: int, splitter: _Splitter) -> Iterator[TextSpan]:
     """Cut what does not fit. The pieces leave room for an overlap."""
     if _is_within(text[whole.start : whole.end], limit):
         yield whole
@@ -52,7 +52,7 @@ def cut(text: str, whole: Part, limit: int, splitter: _Splitter) -> Iterator[Par
             yield replace(whole, start=start, end=start + len(piece))
 
 
-def _blocks(text: str, whole: Part) -> Iterator[Part]:
+def _blocks(text: str, whole: TextSpan) -> Iterator[TextSpan]:
     """A long text in blocks, each to the best border in its second half."""
     start = whole.start
     while whole.end - start > _BLOCK:

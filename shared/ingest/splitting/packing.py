@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
-from shared.ingest.splitting.boundaries import CHARACTERS, Part, budget, cut
+from shared.ingest.splitting.boundaries import CHARACTERS, TextSpan, budget, cut
 from shared.text.tokens import count_tokens
 
 _TABLE = re.compile(r"^(?P<header>\|.*\n\|[ \t:|-]+\n)(?:\|.*(?:\n|\Z))+", re.MULTILINE)
@@ -29,52 +29,52 @@ _BEGINS = re.compile(
 )
 
 
-def plain_parts(text: str, limit: int) -> Iterator[Part]:
+def plain_parts(text: str, limit: int) -> Iterator[TextSpan]:
     """The parts of a text without form, of at most `limit` tokens."""
-    whole = Part(0, len(text))
+    whole = TextSpan(0, len(text))
     return _overlapping(text, limit, _packed(text, limit, cut(text, whole, limit, TextSplitter)))
 
 
-def markdown_parts(text: str, limit: int) -> Iterator[Part]:
+def markdown_parts(text: str, limit: int) -> Iterator[TextSpan]:
     """The parts of a Markdown text: tables stay whole, or each part of one has its header."""
     return _overlapping(text, limit, _packed(text, limit, _units(text, limit)))
 
 
-def _units(text: str, limit: int) -> Iterator[Part]:
+def _units(text: str, limit: int) -> Iterator[TextSpan]:
     """What parts are made of: whole tables and the rows of long ones, and the text between."""
     place = 0
     for table in _TABLE.finditer(text):
-        yield from cut(text, Part(place, table.start()), limit, MarkdownSplitter)
+        yield from cut(text, TextSpan(place, table.start()), limit, MarkdownSplitter)
         yield from _table_units(text, table, limit)
         place = table.end()
-    yield from cut(text, Part(place, len(text)), limit, MarkdownSplitter)
+    yield from cut(text, TextSpan(place, len(text)), limit, MarkdownSplitter)
 
 
-def _table_units(text: str, table: re.Match[str], limit: int) -> Iterator[Part]:
+def _table_units(text: str, table: re.Match[str], limit: int) -> Iterator[TextSpan]:
     header = count_tokens(table["header"])
     if count_tokens(table[0]) <= limit:
-        yield Part(*table.span(), row=True)
+        yield TextSpan(*table.span(), row=True)
     elif header > limit // 2:  # Repeating it would leave no room for the rows.
-        yield from cut(text, Part(*table.span(), row=True), limit, MarkdownSplitter)
+        yield from cut(text, TextSpan(*table.span(), row=True), limit, MarkdownSplitter)
     else:
         for row in _rows(text, table):
             yield from cut(text, row, limit - (header if row.header else 0), TextSplitter)
 
 
-def _rows(text: str, table: re.Match[str]) -> Iterator[Part]:
+def _rows(text: str, table: re.Match[str]) -> Iterator[TextSpan]:
     """The rows of a table, the first with the header above it."""
     first = text.find("\n", table.end("header")) + 1 or table.end()
-    yield Part(table.start(), first, row=True)
+    yield TextSpan(table.start(), first, row=True)
     place = first
     while place < table.end():
         end = text.find("\n", place) + 1 or table.end()
-        yield Part(place, end, table["header"], row=True)
+        yield TextSpan(place, end, table["header"], row=True)
         place = end
 
 
-def _packed(text: str, limit: int, units: Iterable[Part]) -> Iterator[Part]:
+def _packed(text: str, limit: int, units: Iterable[TextSpan]) -> Iterator[TextSpan]:
     """Join neighbours as long as they fit."""
-    current: Part | None = None
+    current: TextSpan | None = None
     most = 0
     for unit in _led(text, limit, units):
         added = count_tokens(text[unit.start : unit.end]) + _JOINT
@@ -87,9 +87,9 @@ def _packed(text: str, limit: int, units: Iterable[Part]) -> Iterator[Part]:
     yield from (current,) if current else ()
 
 
-def _led(text: str, limit: int, units: Iterable[Part]) -> Iterator[Part]:
+def _led(text: str, limit: int, units: Iterable[TextSpan]) -> Iterator[TextSpan]:
     """Put a heading, or the line that announces a table, to what follows it."""
-    held: Part | None = None
+    held: TextSpan | None = None
     for unit in units:
         fits = held is not None and _fit(text, held, unit, limit)
         whole = replace(held, end=unit.end) if held and fits else unit
@@ -99,17 +99,17 @@ def _led(text: str, limit: int, units: Iterable[Part]) -> Iterator[Part]:
     yield from (held,) if held else ()
 
 
-def _is_short(text: str, part: Part, limit: int) -> bool:
+def _is_short(text: str, part: TextSpan, limit: int) -> bool:
     return count_tokens(text[part.start : part.end]) <= budget(limit)
 
 
-def _fit(text: str, current: Part, unit: Part, limit: int) -> bool:
+def _fit(text: str, current: TextSpan, unit: TextSpan, limit: int) -> bool:
     return count_tokens(current.header + text[current.start : unit.end]) <= limit
 
 
-def _overlapping(text: str, limit: int, parts: Iterable[Part]) -> Iterator[Part]:
+def _overlapping(text: str, limit: int, parts: Iterable[TextSpan]) -> Iterator[TextSpan]:
     """Let each part begin with the last sentences of the one before it, tables excepted."""
-    before: Part | None = None
+    before: TextSpan | None = None
     for part in parts:
         if not text[part.start : part.end].strip():
             continue
@@ -118,7 +118,7 @@ def _overlapping(text: str, limit: int, parts: Iterable[Part]) -> Iterator[Part]
         before = part
 
 
-def _start(text: str, before: Part, part: Part, limit: int) -> int:
+def _start(text: str, before: TextSpan, part: TextSpan, limit: int) -> int:
     """Where a part begins with what it repeats: whole sentences, none where none fits."""
     if part.row:
         return part.start
@@ -131,6 +131,6 @@ def _start(text: str, before: Part, part: Part, limit: int) -> int:
     return next(fitting, part.start)
 
 
-def _repeats(text: str, start: int, part: Part, limit: int) -> bool:
+def _repeats(text: str, start: int, part: TextSpan, limit: int) -> bool:
     short = start < part.start and count_tokens(text[start : part.start]) <= budget(limit)
     return short and count_tokens(text[start : part.end]) <= limit

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from shared.chat.citation_paths import LONGEST, encoded
-from shared.ingest.document import Page, Unreadable
+from shared.ingest.document import Page, UnreadableDocument
 from shared.ingest.splitting.boundaries import pieces
 from shared.ingest.splitting.captions import caption
 from shared.ingest.splitting.packing import markdown_parts, plain_parts
@@ -41,7 +41,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class PassageSpan:
     """The content of a passage, and where in its page's text it lies, headings included.
 
     What several cuts share is what is said again. Nothing but white space lies in none.
@@ -58,9 +58,9 @@ def passages(name: str, pages: Iterable[Page], category: str | None = None) -> I
     The category is the file's top folder, unless the file gives one itself. Raises Unreadable.
     """
     if len(name) > LONGEST:
-        raise Unreadable("Its path is too long to be cited.")
+        raise UnreadableDocument("Its path is too long to be cited.")
     if "\n" in name:  # The routes of a web server end at one, however it is written in a link.
-        raise Unreadable("Its path has a line break: no link would open it.")
+        raise UnreadableDocument("Its path has a line break: no link would open it.")
     folder, slash, _ = name.partition("/")
     sourcefile = encoded(name)
     within = category or (folder if slash else "")
@@ -104,17 +104,17 @@ def split(page: Page) -> Iterator[str]:
     return (cut.content for cut in cuts(page))
 
 
-def cuts(page: Page) -> Iterator[Cut]:
+def cuts(page: Page) -> Iterator[PassageSpan]:
     """The same, with their places in the page's text."""
     if page.markdown:
         for section in sections(page.text, LIMIT):
             yield from _section_cuts(page.text, section)
     else:
         for part in plain_parts(page.text, LIMIT):
-            yield Cut(page.text[part.start : part.end].strip(), part.start, part.end)
+            yield PassageSpan(page.text[part.start : part.end].strip(), part.start, part.end)
 
 
-def _section_cuts(text: str, section: Section) -> Iterator[Cut]:
+def _section_cuts(text: str, section: Section) -> Iterator[PassageSpan]:
     above = lead(section, LIMIT)
     start = f"{above}\n\n" if above else ""
     # A heading too long to be carried stays in the text.
@@ -124,6 +124,6 @@ def _section_cuts(text: str, section: Section) -> Iterator[Cut]:
     for number, part in enumerate(parts):
         begin = place + part.start if number else section.start
         said = part.header + body[part.start : part.end]
-        yield Cut(start + said.strip(), begin, place + part.end)
+        yield PassageSpan(start + said.strip(), begin, place + part.end)
     if above and not parts:
-        yield Cut(above, section.start, section.end)
+        yield PassageSpan(above, section.start, section.end)

@@ -18,10 +18,10 @@ from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
 from azure.storage.blob import BlobProperties, ContentSettings
 from azure.storage.blob.aio import ContainerClient
 
-from shared.azure.error_mapping import translated
+from shared.azure.error_mapping import map_errors
 from shared.chat.errors import ChatError
-from shared.files.blobs import FILES, PICTURES, InStorage, code_of, make_container, refusal
-from shared.ingest.targets.index_writer import Refused
+from shared.files.blobs import FILES, PICTURES, StoragePolicy, code_of, make_container, map_status
+from shared.ingest.targets.index_writer import DocumentRejected
 
 BLOCK = 1024 * 1024  # bytes that are sent, and held, at once; aiohttp warns of more
 SECONDS = 600  # for one file, all waits included
@@ -31,7 +31,7 @@ NOTHING: Mapping[str, str] = {}
 _MARK = "sha256"  # the metadata that tells whether a file has changed
 
 
-class LongWaits(InStorage):
+class LongWaits(StoragePolicy):
     """What fails for a moment is tried again; a Retry-After is obeyed."""
 
 
@@ -133,10 +133,12 @@ def _type(there: BlobProperties) -> str | None:
 async def _refused() -> AsyncIterator[None]:
     """Whatever went wrong, as a sentence for who runs it."""
     try:
-        with translated("storage", partial(refusal, role=_ROLE)):
+        with map_errors("storage", partial(map_status, role=_ROLE)):
             async with asyncio.timeout(SECONDS):
                 yield
     except OSError as error:
-        raise Refused(f"it cannot be read: {error.strerror or type(error).__name__}") from error
+        raise DocumentRejected(
+            f"it cannot be read: {error.strerror or type(error).__name__}"
+        ) from error
     except ChatError as error:
-        raise Refused(error.cause or error.message) from error
+        raise DocumentRejected(error.cause or error.message) from error

@@ -27,15 +27,15 @@ class Document:
     vectors: tuple[Sequence[float], ...] | None = None
 
 
-class Refused(Exception):
+class DocumentRejected(Exception):
     """An index did not take a file; the message is a sentence without the file's name."""
 
 
-class Unusable(Refused):
+class IndexUnavailable(DocumentRejected):
     """The index takes no file at all for now: it ends the run. The message says what to do."""
 
 
-class Target(Protocol):
+class IndexWriter(Protocol):
     """An index that documents are put into. One run uses it, one call at a time.
 
     A run that ends in the middle leaves an index that answers, and `known` tells the next run

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from shared.files.media_types import kind
 from shared.ingest.splitting.passages import key_of
-from shared.ingest.targets.azure_search.writer import AzureTarget
+from shared.ingest.targets.azure_search.writer import AzureSearchWriter
 from shared.ingest.targets.blob_upload import Uploads
 from shared.ingest.targets.index_writer import UNFINISHED, Document
 
 
 @dataclass(frozen=True, slots=True)
-class Shelved:
+class IndexedFiles:
     """An index in Azure AI Search with its files in a container, which it has for itself.
 
     A file is there before its passages and pictures are, and goes after them: no citation leads
@@ -22,7 +22,7 @@ class Shelved:
     files that the container had when `known` looked.
     """
 
-    index: AzureTarget
+    index: AzureSearchWriter
     files: Uploads
     name: str = "Azure AI Search"
     held: set[str] = field(default_factory=set, init=False)

@@ -61,12 +61,12 @@ def make_client(endpoint: str, credential: AsyncTokenCredential) -> CosmosClient
     )
 
 
-def translated() -> AbstractContextManager[None]:
+def map_errors() -> AbstractContextManager[None]:
     """The one place where the exceptions of the SDK become ours."""
-    return error_mapping.translated("cosmos", refusal, LATE)
+    return error_mapping.map_errors("cosmos", map_status, LATE)
 
 
-def refusal(error: HttpResponseError) -> Exception:
+def map_status(error: HttpResponseError) -> Exception:
     """What a refusal means. Its text is not logged: it may hold what was said."""
     cause = f"cosmos: status {error.status_code}, substatus {getattr(error, 'sub_status', None)}"
     match error.status_code:
@@ -86,7 +86,7 @@ def refusal(error: HttpResponseError) -> Exception:
             return Unavailable(retry_after=_asked(error), cause=cause)
 
 
-async def again(call: Callable[[], Awaitable[T]]) -> T:
+async def call_with_retry(call: Callable[[], Awaitable[T]]) -> T:
     """Make a call, and once more where that is worth it."""
     try:
         return await call()
@@ -113,7 +113,9 @@ def _wait(error: AzureError) -> float | None:
 def _asked(error: AzureError) -> float | None:
     headers: Mapping[str, str] = getattr(error, "headers", None) or {}
     said = headers.get("x-ms-retry-after-ms")
-    return retry_after.asked({"retry-after-ms": str(said)}) if said is not None else None
+    return (
+        retry_after.retry_after_seconds({"retry-after-ms": str(said)}) if said is not None else None
+    )
 
 
 class Items:
@@ -129,17 +131,17 @@ class Items:
     @asynccontextmanager
     async def asking(self) -> AsyncIterator[None]:
         """All that one operation asks: within the time limit, its failures ChatErrors."""
-        with translated():
+        with map_errors():
             async with asyncio.timeout(self._seconds):
                 if not self._known:  # else its 404 would look like that of an item
-                    await again(self._container.read)
+                    await call_with_retry(self._container.read)
                     self._known = True
                 yield
 
     async def read(self, partition: str, id: str) -> Item | None:
         """One; None where it is missing."""
         try:
-            return dict(await again(lambda: self._container.read_item(id, partition)))
+            return dict(await call_with_retry(lambda: self._container.read_item(id, partition)))
         except CosmosResourceNotFoundError as error:
             if error.sub_status:  # it is about something else, such as the container
                 raise
@@ -158,7 +160,7 @@ class Items:
 
     async def put(self, item: Item) -> None:
         """Store one, in the place of another."""
-        await again(lambda: self._container.upsert_item(item))
+        await call_with_retry(lambda: self._container.upsert_item(item))
 
     async def set(self, partition: str, id: str, values: Mapping[str, Any]) -> bool:
         """Give some of its properties other values; whether it is there."""
@@ -171,7 +173,7 @@ class Items:
     async def batch(self, partition: str, changes: Sequence[Change]) -> int:
         """All of the changes, or none: DONE, or MISSING or THERE for what one of them met."""
         try:
-            await again(lambda: self._container.execute_item_batch(changes, partition))
+            await call_with_retry(lambda: self._container.execute_item_batch(changes, partition))
         except CosmosBatchOperationError as error:
             if error.status_code not in (MISSING, THERE):
                 raise
@@ -195,7 +197,7 @@ class Items:
             )
             return [row async for row in rows]
 
-        return await again(found)
+        return await call_with_retry(found)
 
     async def close(self) -> None:
         """Close the client."""

@@ -12,11 +12,11 @@ from shared.memory.base import (
     Clock,
     Conversation,
     Interaction,
-    Page,
+    PageRequest,
     Retention,
-    Said,
     Stamps,
     TooManyConversations,
+    Turn,
     no_conversation,
     no_interaction,
 )
@@ -37,7 +37,7 @@ ALL = "SELECT * FROM c WHERE c.conversation = @conversation"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CosmosRepository:
     """The items of owners, and how long they are kept."""
 
     items: Items
@@ -59,7 +59,9 @@ class Kept:
             raise no_interaction(id)
         return item
 
-    async def page(self, query: str, owner: str, conversation: str, page: Page) -> list[Item]:
+    async def page(
+        self, query: str, owner: str, conversation: str, page: PageRequest
+    ) -> list[Item]:
         """A part of the items of a conversation, or of those that are conversations."""
         at = {"start": page.start, "size": page.size}
         found = await self.items.select(of(owner), query, conversation=conversation, **at)
@@ -125,5 +127,5 @@ def as_conversation(item: Item) -> Conversation:
 
 def as_interaction(item: Item) -> Interaction:
     """An interaction, from its item."""
-    said = Said(**{field.name: item[field.name] for field in fields(Said)})
+    said = Turn(**{field.name: item[field.name] for field in fields(Turn)})
     return Interaction(item["id"], item["conversation"], item["created"], said)

@@ -21,10 +21,10 @@ from shared.memory.base import (
     Definition,
     Interaction,
     Memory,
-    Page,
+    PageRequest,
     Retention,
-    Said,
     Stamps,
+    Turn,
     no_conversation,
     no_interaction,
 )
@@ -48,7 +48,7 @@ from shared.memory.cosmos.items import (
     OLDEST,
     PIPELINE,
     PIPELINES,
-    Kept,
+    CosmosRepository,
     as_conversation,
     as_interaction,
     named,
@@ -72,7 +72,7 @@ def open_cosmos(
     The credential stays its owner's to close.
     """
     items = Items(make_client(place.endpoint, credential), place, seconds)
-    kept = Kept(items, Stamps(now), retention, now)
+    kept = CosmosRepository(items, Stamps(now), retention, now)
 
     async def ready() -> None:
         async with items.asking():
@@ -92,7 +92,7 @@ def open_cosmos(
 class CosmosConversations:
     """The conversations of each owner."""
 
-    kept: Kept
+    kept: CosmosRepository
 
     async def create(self, owner: str, name: str) -> Conversation:
         """Begin one.
@@ -111,7 +111,7 @@ class CosmosConversations:
         async with self.kept.items.asking():
             return as_conversation(await self.kept.conversation(owner, conversation))
 
-    async def list(self, owner: str, page: Page) -> tuple[Conversation, ...]:
+    async def list(self, owner: str, page: PageRequest) -> tuple[Conversation, ...]:
         """A part of the owner's, the newest first."""
         async with self.kept.items.asking():
             found = await self.kept.page(NEWEST, owner, CONVERSATION, page)
@@ -163,9 +163,9 @@ class CosmosConversations:
 class CosmosInteractions:
     """What was said in the conversations of each owner."""
 
-    kept: Kept
+    kept: CosmosRepository
 
-    async def add(self, owner: str, conversation: str, said: Said) -> Interaction:
+    async def add(self, owner: str, conversation: str, said: Turn) -> Interaction:
         """Put one at the end of a conversation: in one change with a read of that.
 
         So nothing is added to one that is being deleted.
@@ -193,7 +193,7 @@ class CosmosInteractions:
             return as_interaction(item)
 
     async def list(
-        self, owner: str, conversation: str, page: Page, newest_first: bool = True
+        self, owner: str, conversation: str, page: PageRequest, newest_first: bool = True
     ) -> tuple[Interaction, ...]:
         """A part of a conversation."""
         if not ID.fullmatch(conversation):

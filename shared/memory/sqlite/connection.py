@@ -49,7 +49,7 @@ COMMIT;
 """
 
 
-class NotOurs(Exception):
+class ForeignFile(Exception):
     """The file is something else, or of another version."""
 
 
@@ -79,7 +79,7 @@ class MemoryFile:
             raise
 
     def _alone(self, work: Callable[[sqlite3.Connection], T], until: float, gone: Event) -> T:
-        with translated():
+        with map_errors():
             connection = self._opened()
             left = until - time.monotonic()
             if left <= 0:
@@ -143,7 +143,7 @@ def connect(path: Path) -> sqlite3.Connection:
         (mark,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if tables and (mark, version) != (MARK, VERSION):
-            raise NotOurs
+            raise ForeignFile
         _set_up(connection)
         if not tables:
             connection.executescript(SCHEMA)
@@ -167,13 +167,13 @@ def _set_up(connection: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def map_errors() -> Iterator[None]:
     """The one place where the failures of SQLite and of its file become ours."""
     try:
         yield
     except ChatError:
         raise
-    except (sqlite3.Error, NotOurs, OSError) as error:
+    except (sqlite3.Error, ForeignFile, OSError) as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in PASSING:
             raise Unavailable(cause=f"memory: {error}") from error
         reason = getattr(error, "strerror", None) or "it is no file of ours that can be written"

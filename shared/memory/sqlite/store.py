@@ -19,11 +19,11 @@ from shared.memory.base import (
     Definition,
     Interaction,
     Memory,
-    Page,
+    PageRequest,
     Retention,
-    Said,
     Stamps,
     TooManyConversations,
+    Turn,
     no_conversation,
     no_interaction,
 )
@@ -86,7 +86,7 @@ class SqliteConversations:
         """The one with that id. Raises NotFound."""
         return await self.file.run(partial(_conversation, owner, self.file.now(), conversation))
 
-    async def list(self, owner: str, page: Page) -> tuple[Conversation, ...]:
+    async def list(self, owner: str, page: PageRequest) -> tuple[Conversation, ...]:
         """A part of the owner's, the newest first."""
         wanted = (owner, self.file.now(), page.size, page.start)
         query = f"""SELECT c.id, c.name, c.created FROM conversation c WHERE {LIVING}
@@ -129,7 +129,7 @@ class SqliteInteractions:
     file: MemoryFile
     stamps: Stamps
 
-    async def add(self, owner: str, conversation: str, said: Said) -> Interaction:
+    async def add(self, owner: str, conversation: str, said: Turn) -> Interaction:
         """Put one at the end of a conversation. Raises NotFound where there is none."""
         stamp, now = self.stamps.next(), self.file.now()
         row = (stamp.id, owner, conversation, stamp.created, *astuple(said))
@@ -147,7 +147,7 @@ class SqliteInteractions:
         return await self.file.run(partial(_interaction, owner, self.file.now(), interaction))
 
     async def list(
-        self, owner: str, conversation: str, page: Page, newest_first: bool = True
+        self, owner: str, conversation: str, page: PageRequest, newest_first: bool = True
     ) -> tuple[Interaction, ...]:
         """A part of a conversation. Raises NotFound."""
         order, now = ("DESC" if newest_first else "ASC"), self.file.now()
@@ -237,4 +237,4 @@ def _interaction(
 
 
 def _made(row: tuple[str, ...]) -> Interaction:
-    return Interaction(row[0], row[1], row[2], Said(*row[3:]))
+    return Interaction(row[0], row[1], row[2], Turn(*row[3:]))

@@ -39,21 +39,21 @@ _MOST_BARE_WORDS = 3  # of a question without any verb: "hearing aids?"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ResolvedQuestion:
     """A question that stands alone, and which of its terms were said in its own turn."""
 
     text: str
     own: frozenset[str]
 
 
-def asked(questions: Iterable[str]) -> Asked:
+def asked(questions: Iterable[str]) -> ResolvedQuestion:
     """What the last of a user's questions asks, in the light of the ones before it."""
     text, last = "", ""
     for question in questions:
         # The patterns take the square of a text's length, and hold the whole worker meanwhile.
         last = " ".join(question[:LONGEST].split())
         text = joined(text[:LONGEST], last) if text and leans(last) else last.strip()
-    return Asked(text, frozenset(terms(last)))
+    return ResolvedQuestion(text, frozenset(terms(last)))
 
 
 def leans(question: str) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from math import log
 
-from shared.models.demo.question_resolution import Asked
+from shared.models.demo.question_resolution import ResolvedQuestion
 from shared.models.demo.sentence_splitter import Sentence
 from shared.text.terms import MOST_TERMS, TOKENIZER, key_terms, match_term, terms
 
@@ -27,7 +27,7 @@ WEAK_WORDS = frozenset(
 )
 
 
-def quotes(asked: Asked, found: Sequence[Sentence]) -> tuple[Sentence, ...]:
+def quotes(asked: ResolvedQuestion, found: Sequence[Sentence]) -> tuple[Sentence, ...]:
     """The sentences that answer, best first; none where the sources do not hold the answer."""
     matches = _matched(asked, found)
     if not found or not matches.weights:
@@ -72,7 +72,7 @@ class _Matches:
         return round(sum(said), 6)
 
 
-def _matched(asked: Asked, found: Sequence[Sentence]) -> _Matches:
+def _matched(asked: ResolvedQuestion, found: Sequence[Sentence]) -> _Matches:
     keys = key_terms(asked.text)[:MOST_TERMS]
     with closing(_table(found)) as table:
         said = {key: _places(table, "said", match_term(key)) for key in keys}
@@ -100,7 +100,7 @@ def _places(table: sqlite3.Connection, column: str, query: str) -> frozenset[int
     return frozenset(place for (place,) in rows)
 
 
-def _weight(term: str, holding: int, number: int, asked: Asked) -> float:
+def _weight(term: str, holding: int, number: int, asked: ResolvedQuestion) -> float:
     """How much a term says: what few sentences hold, more; what none holds, most."""
     carried = 1.0 if term in asked.own else CARRIED
     weak = WEAK if {term, term.removesuffix("s")} & WEAK_WORDS else 1.0

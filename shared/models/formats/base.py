@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from shared.chat.content_parts import sayable
+from shared.chat.content_parts import is_json_safe
 from shared.chat.errors import ChatError, ContentFiltered, TooLong, TooManyRequests, Unavailable
 from shared.chat.events import Extra, Usage
 from shared.chat.messages import ToolCall
 from shared.models.base import Prompt
 
-Body = dict[str, Any]
+RequestBody = dict[str, Any]
 
 UNPLACED = -1  # the index of a call whose server does not say which it is
 
@@ -28,7 +28,7 @@ CODES: Mapping[str, type[ChatError]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Traits:
+class ModelConfig:
     """What a model is and takes. `seconds`: to accept, to the first token, between tokens.
 
     `name` is what answers call it, `asked` the name that its server knows: None where that server
@@ -53,7 +53,7 @@ class Traits:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class DecodedChunk:
     """What one object of an answer says: a part of it, its end, or something beside it.
 
     `ended`: nothing comes behind it.
@@ -73,7 +73,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Flavor:
+class ModelFormat:
     """One way to speak to a model's server.
 
     `body` may raise BadRequest for what its server does not take; `heard` raises the error that an
@@ -84,14 +84,14 @@ class Flavor:
     """
 
     name: str
-    body: Callable[[Traits, Prompt], Body]
-    heard: Callable[[Mapping[str, Any]], Heard]
+    body: Callable[[ModelConfig, Prompt], RequestBody]
+    heard: Callable[[Mapping[str, Any]], DecodedChunk]
     framing: Literal["sse", "ndjson"] = "sse"
     called: str | None = None
     ready: Callable[[str], str | None] = lambda _: None
 
 
-def merged(body: Body, more: Mapping[str, Any]) -> Body:
+def merged(body: RequestBody, more: Mapping[str, Any]) -> RequestBody:
     """A body with more in it: objects are joined, null takes out, anything else is replaced."""
     joined = {key: value for key, value in body.items() if more.get(key, value) is not None}
     for key, value in more.items():
@@ -103,13 +103,13 @@ def merged(body: Body, more: Mapping[str, Any]) -> Body:
     return joined
 
 
-def beside(given: Mapping[str, Any], *known: str) -> Extra:
+def extra_fields(given: Mapping[str, Any], *known: str) -> Extra:
     """What an object says beside what is known of it; null says nothing, and what JSON cannot
     hold (1e400, read as infinity) cannot be passed on."""
     return {
         key: value
         for key, value in given.items()
-        if key not in known and value is not None and sayable(value)
+        if key not in known and value is not None and is_json_safe(value)
     }
 
 

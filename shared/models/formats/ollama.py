@@ -9,11 +9,19 @@ from uuid import uuid4
 
 from pydantic_core import from_json
 
-from shared.chat.content_parts import image_of, parts_of, sayable, text_of
+from shared.chat.content_parts import image_of, is_json_safe, parts_of, text_of
 from shared.chat.errors import BadRequest, Unavailable
 from shared.chat.messages import Message
 from shared.models.base import Prompt
-from shared.models.formats.base import Body, Flavor, Heard, Traits, beside, calls, usage
+from shared.models.formats.base import (
+    DecodedChunk,
+    ModelConfig,
+    ModelFormat,
+    RequestBody,
+    calls,
+    extra_fields,
+    usage,
+)
 from shared.models.formats.openai import FRAME, most_tokens
 from shared.models.formats.openai import message as plain
 
@@ -22,9 +30,9 @@ OPTIONS = {"top_p": "top_p", "stop": "stop"}
 TAKES = ("keep_alive", "think", "format")
 
 
-def body(traits: Traits, prompt: Prompt) -> Body:
+def body(traits: ModelConfig, prompt: Prompt) -> RequestBody:
     """The body of a request. Raises BadRequest for an image that is not in it."""
-    options: Body = {"temperature": prompt.temperature}
+    options: RequestBody = {"temperature": prompt.temperature}
     options |= {ours: prompt.options[k] for k, ours in OPTIONS.items() if k in prompt.options}
     if isinstance(options.get("stop"), str):
         options["stop"] = [options["stop"]]
@@ -32,7 +40,10 @@ def body(traits: Traits, prompt: Prompt) -> Body:
         options["seed"] = prompt.seed
     if most := most_tokens(traits, prompt):
         options["num_predict"] = most
-    asked: Body = {"messages": [_message(said) for said in prompt.messages], "options": options}
+    asked: RequestBody = {
+        "messages": [_message(said) for said in prompt.messages],
+        "options": options,
+    }
     if traits.asked is not None:
         asked["model"] = traits.asked
     if prompt.tools:
@@ -41,8 +52,8 @@ def body(traits: Traits, prompt: Prompt) -> Body:
     return asked | {key: prompt.options[key] for key in TAKES if key in prompt.options}
 
 
-def _message(said: Message) -> Body:
-    given = plain(said) if said.given is None else said.given
+def _message(said: Message) -> RequestBody:
+    given = plain(said) if said.raw is None else said.raw
     parts = list(parts_of(given))
     kept = {key: given[key] for key in FRAME if given.get(key) not in (None, [])}
     if called := given.get("tool_calls"):
@@ -68,13 +79,13 @@ def _images(parts: list[Any]) -> Iterator[str]:
         yield data[1]
 
 
-def _called(call: Mapping[str, Any]) -> Body:
+def _called(call: Mapping[str, Any]) -> RequestBody:
     function = call["function"]
     written = {"name": function["name"], "arguments": arguments(function.get("arguments"))}
     return {"id": call["id"], "type": "function", "function": written}
 
 
-def arguments(given: str | None) -> Body:
+def arguments(given: str | None) -> RequestBody:
     """A call's arguments as the object that Ollama wants; what is none stands inside of one."""
     if not (given or "").strip():
         return {}
@@ -82,24 +93,24 @@ def arguments(given: str | None) -> Body:
         read = from_json(given or "", allow_inf_nan=False)
     except ValueError:
         read = None
-    return read if isinstance(read, dict) and sayable(read) else {"arguments": given}
+    return read if isinstance(read, dict) and is_json_safe(read) else {"arguments": given}
 
 
-def heard(line: Mapping[str, Any]) -> Heard:
+def heard(line: Mapping[str, Any]) -> DecodedChunk:
     """What a line says, or a whole answer."""
     if line.get("error"):
         raise Unavailable(cause="the model's stream ended with an error")
     said, done = line.get("message") or {}, bool(line.get("done"))
     made = [{**call, "id": call.get("id") or f"call_{uuid4().hex}"} for call in _calls(said)]
-    return Heard(
+    return DecodedChunk(
         text=said.get("content") or "",
         calls=calls(made),
         reason=(line.get("done_reason") or "stop") if done else None,
         ended=done,
         model=line.get("model"),
         usage=usage(line.get("prompt_eval_count"), line.get("eval_count")),
-        extra=beside(line, "model", "created_at", "message", "done", "done_reason"),
-        message_extra=beside(said, "role", "content", "tool_calls"),
+        extra=extra_fields(line, "model", "created_at", "message", "done", "done_reason"),
+        message_extra=extra_fields(said, "role", "content", "tool_calls"),
     )
 
 
@@ -112,4 +123,4 @@ def ready(url: str) -> str | None:
     return url.removesuffix("/chat") + "/tags" if url.endswith("/api/chat") else None
 
 
-OLLAMA = Flavor("ollama", body, heard, framing="ndjson", called="tool_calls", ready=ready)
+OLLAMA = ModelFormat("ollama", body, heard, framing="ndjson", called="tool_calls", ready=ready)

@@ -9,7 +9,16 @@ from typing import Any
 from shared.chat.content_parts import image_of, parts_of, text_of, tool_call
 from shared.chat.messages import Message, ToolCall
 from shared.models.base import Prompt
-from shared.models.formats.base import Body, Flavor, Heard, Traits, beside, calls, failure, usage
+from shared.models.formats.base import (
+    DecodedChunk,
+    ModelConfig,
+    ModelFormat,
+    RequestBody,
+    calls,
+    extra_fields,
+    failure,
+    usage,
+)
 
 # What is known of models by their names. A deployment may have any name: settings say otherwise.
 REASONING = re.compile(r"(?:^|/)(?:o\d(?![a-z\d])|gpt-5(?!\d))(?!.*chat)", re.I)
@@ -39,7 +48,7 @@ def known_of(name: str) -> tuple[bool, bool]:
     return bool(REASONING.search(name)), bool(SEEING.search(name))
 
 
-def limits(traits: Traits) -> Mapping[str, str]:
+def limits(traits: ModelConfig) -> Mapping[str, str]:
     """What a model cannot do, in sentences."""
     name, found = traits.name, {}
     if not traits.seeing:
@@ -54,9 +63,9 @@ def limits(traits: Traits) -> Mapping[str, str]:
     return found
 
 
-def body(traits: Traits, prompt: Prompt) -> Body:
+def body(traits: ModelConfig, prompt: Prompt) -> RequestBody:
     """The body of a request, with the parameters that this kind of model takes."""
-    asked: Body = {"messages": [message(said) for said in prompt.messages]}
+    asked: RequestBody = {"messages": [message(said) for said in prompt.messages]}
     if traits.asked is not None:
         asked["model"] = traits.asked
     if traits.streams:
@@ -75,16 +84,16 @@ def body(traits: Traits, prompt: Prompt) -> Body:
     return asked | {k: prompt.options[k] for k in TAKES if k in prompt.options and k not in refused}
 
 
-def most_tokens(traits: Traits, prompt: Prompt) -> int | None:
+def most_tokens(traits: ModelConfig, prompt: Prompt) -> int | None:
     """How long the answer may be: as the client asks, within what the deployment allows."""
     wanted = [it for it in (prompt.options.get("max_tokens"), traits.answer_tokens) if it]
     return min(wanted, default=None)
 
 
-def message(said: Message) -> Body:
+def message(said: Message) -> RequestBody:
     """A message in OpenAI's form: one that has it goes out as it was given."""
-    if said.given is not None:
-        return _rewritten(said.given)
+    if said.raw is not None:
+        return _rewritten(said.raw)
     if said.tool_calls:
         made = [tool_call(call) for call in said.tool_calls]
         return {"role": said.role, "content": said.content or None, "tool_calls": made}
@@ -97,7 +106,7 @@ def message(said: Message) -> Body:
     return {"role": said.role, "content": [*text, *images]}
 
 
-def _rewritten(given: Mapping[str, Any]) -> Body:
+def _rewritten(given: Mapping[str, Any]) -> RequestBody:
     kept = {key: given[key] for key in FRAME if given.get(key) not in (None, [])}
     if "tool_calls" in kept:
         kept["tool_calls"] = [_call(call) for call in kept["tool_calls"]]
@@ -114,7 +123,7 @@ def _rewritten(given: Mapping[str, Any]) -> Body:
     return {**kept, "content": some or ""}
 
 
-def _call(call: Mapping[str, Any]) -> Body:
+def _call(call: Mapping[str, Any]) -> RequestBody:
     """A call without keys that nobody reads; arguments, which AOG lets a call lack, are added."""
     function = call["function"]
     arguments = function.get("arguments")
@@ -122,7 +131,7 @@ def _call(call: Mapping[str, Any]) -> Body:
     return tool_call(ToolCall(0, call["id"], function["name"], arguments))
 
 
-def _part(part: Any) -> Body:
+def _part(part: Any) -> RequestBody:
     """A part without keys that nobody reads: some servers fetch an address that stands in one."""
     url = image_of(part)
     if url is None:
@@ -132,7 +141,7 @@ def _part(part: Any) -> Body:
     return {"type": "image_url", "image_url": {"url": url, **known}}
 
 
-def heard(chunk: Mapping[str, Any]) -> Heard:
+def heard(chunk: Mapping[str, Any]) -> DecodedChunk:
     """What a chunk of a stream says, or a whole answer."""
     if chunk.get("error"):
         raise failure(chunk["error"])
@@ -142,7 +151,7 @@ def heard(chunk: Mapping[str, Any]) -> Heard:
     used = chunk.get("usage")
     told = used if isinstance(used, Mapping) else {}
     reason = choice.get("finish_reason")
-    return Heard(
+    return DecodedChunk(
         text=_text(said.get("content")) or _text(said.get("refusal")),
         calls=calls(said.get("tool_calls")),
         reason=reason if isinstance(reason, str) and reason else None,
@@ -152,10 +161,10 @@ def heard(chunk: Mapping[str, Any]) -> Heard:
         answer_filter=choice.get("content_filter_results"),
         prompt_filter=chunk.get("prompt_filter_results"),
         extra={
-            **beside(chunk, "id", "object", "created", "model", "choices"),
-            **beside(choice, "index", "delta", "message", "finish_reason"),
+            **extra_fields(chunk, "id", "object", "created", "model", "choices"),
+            **extra_fields(choice, "index", "delta", "message", "finish_reason"),
         },
-        message_extra=beside(said, "role", "content", "refusal", "tool_calls"),
+        message_extra=extra_fields(said, "role", "content", "refusal", "tool_calls"),
     )
 
 
@@ -174,4 +183,4 @@ def ready(url: str) -> str | None:
     return address.removesuffix("/chat/completions") + "/models" + mark + query
 
 
-OPENAI = Flavor("openai", body, heard, ready=ready)
+OPENAI = ModelFormat("openai", body, heard, ready=ready)

@@ -138,7 +138,7 @@ async def _no_long_waits(received: httpx2.Response) -> None:
 
     The wait is written where the SDK looks first: it reads other headers than `waits.asked` does.
     """
-    wait = retry_after.asked(received.headers)
+    wait = retry_after.retry_after_seconds(received.headers)
     if wait is not None and wait > retry_after.OURS:
         received.headers["x-should-retry"] = "false"
     elif wait is not None:
@@ -150,7 +150,7 @@ async def ready(client: AsyncOpenAI, url: str, name: str, hint: str) -> None:
 
     That a deployment exists only a question tells. Raises ChatErrors.
     """
-    with translated(name, hint), suppress(NotFoundError):
+    with map_errors(name, hint), suppress(NotFoundError):
         await client.with_options(max_retries=0).get(url, cast_to=httpx2.Response)
 
 
@@ -159,7 +159,7 @@ async def embed(
 ) -> list[list[float]]:
     """The vectors of some texts by the embedding model `name`, within `limit` seconds."""
     try:
-        with translated(name, "does it exist at the same endpoint?"):
+        with map_errors(name, "does it exist at the same endpoint?"):
             async with asyncio.timeout(limit):
                 made = await client.embeddings.create(
                     model=name, input=list(texts), encoding_format="float"
@@ -173,7 +173,7 @@ async def embed(
 
 
 @contextmanager
-def translated(name: str, hint: str) -> Iterator[None]:
+def map_errors(name: str, hint: str) -> Iterator[None]:
     """The one place where the exceptions of the SDK and its transport become ours.
 
     `name` is the model's, `hint` what to look at where it refuses us.
@@ -185,14 +185,14 @@ def translated(name: str, hint: str) -> Iterator[None]:
     except (TimeoutError, httpx2.ReadTimeout) as error:
         raise DeadlineExceeded(cause=f"{name}: {type(error).__name__}") from error
     except APIStatusError as error:
-        raise refusal(error, name, hint) from error
+        raise map_status(error, name, hint) from error
     except (OpenAIError, httpx2.HTTPError, httpx2.StreamError, aiohttp.ClientError) as error:
         raise Unavailable(cause=f"{name}: {cause_of(error)}") from error
     except httpx2.InvalidURL as error:
         raise Misconfigured(cause=f"{name}: its endpoint is not a URL") from error
 
 
-def refusal(error: APIStatusError, name: str, hint: str) -> ChatError:
+def map_status(error: APIStatusError, name: str, hint: str) -> ChatError:
     """What a refusal means. Its text may hold the user's words: the code alone is logged."""
     # in their quotes: a line end in them would be a line of the log
     said = f"code {error.code!r:.80}, param {error.param!r:.80}"
@@ -208,7 +208,7 @@ def _kind(error: APIStatusError, cause: str, hint: str) -> ChatError:
         return kind(cause=cause)
     match error.status_code:
         case 429:
-            wait = retry_after.asked(error.response.headers)
+            wait = retry_after.retry_after_seconds(error.response.headers)
             return TooManyRequests(retry_after=wait, cause=cause)
         case 401 | 403:
             return Misconfigured(cause=f"{cause}: {hint}")
@@ -219,4 +219,6 @@ def _kind(error: APIStatusError, cause: str, hint: str) -> ChatError:
         case 400 | 413 | 422:
             return BadRequest("The model did not accept the question.", cause=cause)
         case _:
-            return Unavailable(retry_after=retry_after.asked(error.response.headers), cause=cause)
+            return Unavailable(
+                retry_after=retry_after.retry_after_seconds(error.response.headers), cause=cause
+            )

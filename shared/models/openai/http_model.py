@@ -13,9 +13,9 @@ from openai import AsyncOpenAI
 
 from shared.chat.errors import ChatError, Misconfigured
 from shared.models.base import ModelStream, Prompt
-from shared.models.formats.base import Flavor, Traits, merged
-from shared.models.openai.client import UNREAD, ready, translated
-from shared.models.openai.stream_decoder import FRAMINGS, Pieces, Reading, whole
+from shared.models.formats.base import ModelConfig, ModelFormat, merged
+from shared.models.openai.client import UNREAD, map_errors, ready
+from shared.models.openai.stream_decoder import FRAMINGS, Pieces, StreamDecoder, whole
 from shared.text.tokens import count_tokens
 
 DRAIN_SECONDS = 0.5
@@ -23,13 +23,13 @@ KINDS = {"sse": "text/event-stream", "ndjson": "application/x-ndjson"}
 
 
 @dataclass(frozen=True, slots=True)
-class ServedModel:
+class HttpModel:
     """A Model at the `url` of a server that is spoken to in a flavor."""
 
     client: AsyncOpenAI
     url: str
-    flavor: Flavor
-    traits: Traits
+    flavor: ModelFormat
+    traits: ModelConfig
     limits: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -56,7 +56,7 @@ class ServedModel:
         """Ask; entered when the response's headers are there. Raises ChatErrors."""
         body = merged(self.flavor.body(self.traits, prompt), self.traits.more)
         async with AsyncExitStack() as stack:
-            with translated(self.traits.name, self.traits.hint):
+            with map_errors(self.traits.name, self.traits.hint):
                 async with asyncio.timeout(self.traits.accept_seconds):
                     response = await self._posted(body)
                     stack.push_async_callback(response.aclose)
@@ -77,7 +77,7 @@ class ServedModel:
             raise Misconfigured(cause=cause)
 
     async def _events(self, response: httpx2.Response) -> ModelStream:
-        reading = Reading(self.flavor, self.traits.name)
+        reading = StreamDecoder(self.flavor, self.traits.name)
         framing = FRAMINGS[self.flavor.framing] if self.traits.streams else whole
         due = asyncio.get_running_loop().time() + self.traits.first_seconds
         async with aclosing(framing(response.aiter_bytes())) as lines:
@@ -92,12 +92,12 @@ class ServedModel:
             finally:
                 await _drained(lines)
 
-    async def _next(self, lines: Pieces, due: float, reading: Reading) -> bytes | None:
+    async def _next(self, lines: Pieces, due: float, reading: StreamDecoder) -> bytes | None:
         """The next object, or None at the end. Raises ChatErrors."""
         if reading.ended:
             return None
         try:
-            with translated(self.traits.name, self.traits.hint):
+            with map_errors(self.traits.name, self.traits.hint):
                 # A limit for each wait: none may span a yield.
                 async with asyncio.timeout_at(due):
                     return await anext(lines, None)

@@ -15,7 +15,7 @@ from pydantic_core import from_json
 from shared.chat.errors import Unavailable
 from shared.chat.events import Delta, Done, Usage
 from shared.chat.messages import ToolCall
-from shared.models.formats.base import UNPLACED, Flavor, Heard
+from shared.models.formats.base import UNPLACED, DecodedChunk, ModelFormat
 
 END = b"[DONE]"
 LONGEST = 4 * 1024 * 1024  # bytes; a server that ends no line is not one that answers
@@ -71,13 +71,13 @@ FRAMINGS: Mapping[str, Callable[[AsyncIterator[bytes]], Pieces]] = {
 
 
 @dataclass(slots=True)
-class Reading:
+class StreamDecoder:
     """What an answer has told by now, beside its text. `model` is the name that was asked for.
 
     `places` are the indexes of the calls by their ids, `last` is the highest index.
     """
 
-    flavor: Flavor
+    flavor: ModelFormat
     model: str
     reason: str | None = None
     usage: Usage | None = None
@@ -103,7 +103,7 @@ class Reading:
         except (ValueError, TypeError, AttributeError, LookupError) as error:
             raise Unavailable(cause="a chunk of the model's stream cannot be read") from error
 
-    def _delta(self, heard: Heard) -> Delta | None:
+    def _delta(self, heard: DecodedChunk) -> Delta | None:
         self._note(heard)
         calls = tuple(self._placed(call) for call in heard.calls)
         said = any(value not in ("", [], {}) for value in heard.message_extra.values())
@@ -134,7 +134,7 @@ class Reading:
         new = call.name is not None and self.calls.get(self.last, ToolCall(0)).name is not None
         return self.last + 1 if new or self.last < 0 else self.last
 
-    def _note(self, heard: Heard) -> None:
+    def _note(self, heard: DecodedChunk) -> None:
         self.reason = heard.reason or self.reason
         self.model = heard.model if isinstance(heard.model, str) and heard.model else self.model
         self.fingerprint = heard.fingerprint or self.fingerprint

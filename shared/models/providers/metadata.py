@@ -24,8 +24,8 @@ from pydantic import (
 )
 from pydantic_core import from_json
 
-from shared.chat.content_parts import UNSAYABLE, sayable
-from shared.chat.validation_messages import sentence
+from shared.chat.content_parts import UNSAYABLE, is_json_safe
+from shared.chat.validation_messages import describe_error
 
 REFERENCE = re.compile(r"\$\{(\w+)\}", re.ASCII)
 # A URL that every reader takes apart in the same way: no user, no backslash, no blank, ASCII.
@@ -74,7 +74,7 @@ def _headers(headers: dict[str, str]) -> dict[str, str]:
 def _fields(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
     if taken := sorted(NO_FIELDS & body.keys()):
         raise ValueError(f"must not set {taken[0]}, which is the request's own")
-    if not sayable(body):
+    if not is_json_safe(body):
         raise ValueError(UNSAYABLE)
     return body
 
@@ -172,4 +172,4 @@ def wrong(failure: ValidationError) -> Iterator[str]:
         path = "".join(
             f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"]
         )
-        yield f"{path:.100}: {sentence(error)}"
+        yield f"{path:.100}: {describe_error(error)}"

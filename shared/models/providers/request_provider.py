@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from shared.chat.errors import BadRequest, Forbidden, NoProvider
 from shared.models.base import ModelStream, Prompt
-from shared.models.openai.http_model import ServedModel
+from shared.models.openai.http_model import HttpModel
 from shared.models.providers.metadata import ProviderMetadata, wrong
 
 FIELD = "remote_service_provider"
@@ -59,11 +59,11 @@ def _check_values(provider: ProviderMetadata) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class InlineModel:
+class RequestProviderModel:
     """A Model whose client lives as long as one answer: nothing of it is left for another."""
 
     client: Callable[[], AsyncOpenAI]
-    served: Callable[[AsyncOpenAI], ServedModel]
+    served: Callable[[AsyncOpenAI], HttpModel]
     name: str
     max_prompt_tokens: int
     limits: Mapping[str, str]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from shared.chat.errors import BadRequest
-from shared.chat.image_types import data_url
+from shared.chat.image_types import to_data_url
 
 PART = re.compile(r"messages\[(\d{1,6})\]\.files\[(\d{1,6})\]")
 
@@ -35,7 +35,7 @@ def _place(name: str, roles: Sequence[str]) -> tuple[int, int]:
 
 
 def _data_url(name: str, data: bytes) -> str:
-    url = data_url(data)
+    url = to_data_url(data)
     if url is None:
         raise BadRequest(f"{name}: must be an image (png, jpeg, gif or webp)")
     return url

@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from shared.chat.content_parts import UNSAYABLE, sayable
+from shared.chat.content_parts import UNSAYABLE, is_json_safe
 from shared.chat.errors import BadRequest
 from shared.chat.messages import Message
 from shared.chat.overrides import Overrides, is_set
 from shared.chat.request import ChatRequest
-from shared.chat.validation_messages import named
+from shared.chat.validation_messages import describe_errors
 from shared.http.body import Body
 from shared.protocols.ai_chat.form_images import images
 from shared.protocols.context_json import override_path
@@ -65,7 +65,7 @@ def _frame(body: Any) -> Frame:
     try:
         return Frame.model_validate(body)
     except ValidationError as failure:
-        raise BadRequest(named(failure, lambda path: path)) from None
+        raise BadRequest(describe_errors(failure, lambda path: path)) from None
 
 
 def _overrides(body: Mapping[str, Any], flat: bool) -> Overrides:
@@ -76,7 +76,7 @@ def _overrides(body: Mapping[str, Any], flat: bool) -> Overrides:
     try:
         return Overrides.model_validate(given)
     except ValidationError as failure:
-        told = named(failure, lambda path: override_path(path, body, flat))
+        told = describe_errors(failure, lambda path: override_path(path, body, flat))
         raise BadRequest(told) from None
 
 
@@ -95,5 +95,5 @@ def _messages(frame: Frame, files: Mapping[str, bytes]) -> tuple[Message, ...]:
 
 
 def _check_state(state: Any, key: str) -> None:
-    if not sayable(state):
+    if not is_json_safe(state):
         raise BadRequest(f"{key}: {UNSAYABLE}")

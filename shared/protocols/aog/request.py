@@ -16,18 +16,18 @@ from shared.chat.content_parts import (
     UNSAYABLE,
     check_image_url,
     image_of,
+    is_json_safe,
     parts_of,
-    sayable,
     text_of,
 )
 from shared.chat.errors import BadRequest
 from shared.chat.messages import Message
 from shared.chat.overrides import ModelName, Overrides, Policy, Whole
 from shared.chat.request import ChatRequest
-from shared.chat.validation_messages import named
+from shared.chat.validation_messages import describe_errors
 from shared.http.body import Body
 from shared.protocols import tool_calls as tools
-from shared.protocols.tool_calls import FAST, Called
+from shared.protocols.tool_calls import FAST, FunctionCall
 
 POLICIES = get_args(Policy)
 
@@ -53,7 +53,7 @@ class _Call(BaseModel):
     model_config = ConfigDict(strict=True)
     id: str = Field(min_length=1)
     type: Literal["function"]
-    function: Called
+    function: FunctionCall
 
 
 class _Message(BaseModel):
@@ -102,10 +102,10 @@ def parse(body: Body) -> ChatRequest:
     try:
         frame = _Frame.model_validate(given)
     except ValidationError as failure:
-        raise BadRequest(named(failure, lambda path: path)) from None
+        raise BadRequest(describe_errors(failure, lambda path: path)) from None
     options = {key: it for key, it in given.items() if key not in OURS and it is not None}
     for key, value in given.items():
-        if key != "messages" and not sayable(value):
+        if key != "messages" and not is_json_safe(value):
             raise BadRequest(f"{key:.60}: {UNSAYABLE}")
     _check_options(options)
     if tools.exceed_limit(given.get("tools"), body):
@@ -164,7 +164,7 @@ def _message(path: str, read: _Message, raw: Mapping[str, Any]) -> Message:
         _check_content(f"{path}.content", content)
     for place, image in enumerate(read.images or ()):
         _check_base64(f"{path}.images[{place}]", image)
-    if not sayable(raw):
+    if not is_json_safe(raw):
         raise BadRequest(f"{path}: {UNSAYABLE}")
     parts = list(parts_of(raw))
     texts = (text for part in parts if (text := text_of(part)))
@@ -174,7 +174,7 @@ def _message(path: str, read: _Message, raw: Mapping[str, Any]) -> Message:
         images=tuple(url for part in parts if (url := image_of(part)) is not None),
         tool_calls=tuple(tools.read(read.tool_calls)),
         tool_call_id=read.tool_call_id,
-        given=raw,
+        raw=raw,
     )
 
 

@@ -12,10 +12,10 @@ from shared.chat.overrides import UNSET
 from shared.files.base import LATE, File, Files
 from shared.files.conditional_requests import part, unchanged
 from shared.files.media_types import handling, kind, told
-from shared.http.auth import Access
+from shared.http.auth import AccessPolicy
 from shared.http.call import Call, Reply
 from shared.protocols.content.paths import candidates
-from shared.rag.deadline import within
+from shared.rag.deadline import with_deadline
 from shared.retrieval.base import Retriever
 
 HEAD = 64 * 1024  # bytes of a text by which its characters are told
@@ -25,12 +25,12 @@ KEPT = {"Cache-Control": "private, no-cache", "Accept-Ranges": "bytes"}
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class FileHandler:
     """The files of a deployment, and what says who may open which."""
 
     files: Files
     retriever: Retriever
-    access: Access
+    access: AccessPolicy
 
     async def reply(self, call: Call, deadline: float) -> Reply:
         """What a call gets until `deadline`; its stream has not begun. Raises ChatErrors."""
@@ -79,5 +79,5 @@ def _answer(call: Call, name: str, media_type: str, file: File, deadline: float)
     status = 206 if wanted else 200
     if call.method == "HEAD" or start == stop:
         return Reply(status, media_type, b"", headers)
-    rest = within(deadline, file.read(start, stop))
+    rest = with_deadline(deadline, file.read(start, stop))
     return Reply(status, media_type, b"", headers, rest, deadline)

@@ -14,28 +14,28 @@ _SLASH = re.compile(r"%2F", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class FileName:
     """A file's `name` in its folder, and the `sourcefile` that the index knows it by."""
 
     name: str
     sourcefile: str
 
 
-def candidates(given: str) -> tuple[Named, ...]:
+def candidates(given: str) -> tuple[FileName, ...]:
     """The files that a link's path may mean, the likeliest first; none where it leads elsewhere.
 
     `given` is decoded once, but for `%2F`, which hosts hand over as it is. A client that encodes
     the citation once more hands over the very `sourcefile`.
     """
     paths = dict.fromkeys((_SLASH.sub("/", given), given))
-    found = (named for path in paths for named in (Named(path, encoded(path)), _twice(path)))
+    found = (named for path in paths for named in (FileName(path, encoded(path)), _twice(path)))
     return tuple(dict.fromkeys(named for named in found if _inside(named.name)))
 
 
-def _twice(path: str) -> Named:
+def _twice(path: str) -> FileName:
     name = decoded(path)
     # Only what the index itself would have made: no second spelling of a name.
-    return Named(name, path) if encoded(name) == path else Named(path, encoded(path))
+    return FileName(name, path) if encoded(name) == path else FileName(path, encoded(path))
 
 
 def _inside(name: str) -> bool:

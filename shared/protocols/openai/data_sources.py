@@ -85,5 +85,5 @@ class AzureSearchSource(BaseModel):
     def instructions(self) -> tuple[Message, ...]:
         """What it tells the model."""
         told = self.parameters.role_information
-        said = Message("system", told, given={"role": "system", "content": told})
+        said = Message("system", told, raw={"role": "system", "content": told})
         return (said,) if told.strip() else ()

@@ -9,17 +9,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from shared.chat.content_parts import UNSAYABLE, check_image_url, sayable, tool_call
+from shared.chat.content_parts import UNSAYABLE, check_image_url, is_json_safe, tool_call
 from shared.chat.errors import BadRequest
 from shared.chat.messages import Message, Role
 from shared.chat.overrides import ModelName, Overrides, Whole
 from shared.chat.request import ChatRequest
-from shared.chat.validation_messages import sentence
+from shared.chat.validation_messages import describe_error
 from shared.http.body import Body
 from shared.http.json_encoding import Json
 from shared.protocols import tool_calls as tools
 from shared.protocols.openai.data_sources import CONTEXTS, AzureSearchSource
-from shared.protocols.tool_calls import FAST, Called
+from shared.protocols.tool_calls import FAST, FunctionCall
 
 # What goes to the model as it is, where the model takes it.
 OPTIONS = (
@@ -65,7 +65,7 @@ class _Call(BaseModel):
     model_config = ConfigDict(strict=True)
     id: str = Field(min_length=1)
     type: Literal["function"] | None = None
-    function: Called
+    function: FunctionCall
 
 
 class _Message(BaseModel):
@@ -126,7 +126,7 @@ def parse(body: Body) -> ChatRequest:
     if not isinstance(given, dict):
         raise BadRequest("The body must be a JSON object.")
     for key, value in given.items():
-        if not sayable(value):
+        if not is_json_safe(value):
             raise refused(f"{key:.60}", UNSAYABLE)
     frame = _frame(given)
     _check(frame, given)
@@ -172,7 +172,7 @@ def _frame(given: Mapping[str, Any]) -> _Frame:
         # Of a content that fits no branch the last one is told, which is the longer one.
         same = [each for each in more if branch == "str" and [*each["loc"]][: len(place)] == place]
         error = (same or [first])[-1]
-        raise refused(_path(error["loc"]), sentence(error)) from None
+        raise refused(_path(error["loc"]), describe_error(error)) from None
 
 
 def _path(location: tuple[int | str, ...]) -> str:
@@ -200,7 +200,7 @@ def _answers_nothing(said: Message) -> bool:
 
     The sample app of On Your Data sends the `context` of its earlier answers so.
     """
-    told = said.given or {}
+    told = said.raw or {}
     return said.role == "tool" and not said.tool_call_id and "name" not in told
 
 
@@ -242,7 +242,7 @@ def _message(path: str, read: _Message) -> Message:
         images=tuple(part["image_url"]["url"] for part in parts if part["type"] == "image_url"),
         tool_calls=calls,
         tool_call_id=read.tool_call_id,
-        given={"role": role, **known},
+        raw={"role": role, **known},
     )
 
 

@@ -128,7 +128,7 @@ def trailer(asked: ChatRequest, given: Answer) -> list[bytes]:
         return [END]
     last = _envelope(asked, given.context, "chat.completion.chunk", [])
     used = {"usage": _usage(given.context, given.done, given.content)}
-    return [json_encoding.event(last | used), END]
+    return [json_encoding.server_sent_event(last | used), END]
 
 
 def _envelope(asked: ChatRequest, known: Context, kind: str, choices: list[Json]) -> Json:
@@ -152,7 +152,7 @@ def context(asked: ChatRequest, known: Context) -> Json:
         told["intent"] = json.dumps(queries, ensure_ascii=False)
     if "all_retrieved_documents" in wanted:
         found: list[tuple[Source, str | None]] = [(source, None) for source in known.sources]
-        found += [(each.source, each.reason) for each in known.left_out]
+        found += [(each.source, each.reason) for each in known.excluded]
         told["all_retrieved_documents"] = [
             _citation(asked.links, source) | _retrieved(source, reason, queries)
             for source, reason in found
@@ -228,7 +228,7 @@ CHAT = Dialect(
     error=error,
     status=status,
     headers=headers,
-    frame=json_encoding.event,
+    frame=json_encoding.server_sent_event,
     forms=False,
     notices=True,
     numbered=True,

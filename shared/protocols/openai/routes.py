@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 
 from shared.chat.errors import NoSuchModel, Unauthorized
 from shared.chat.request import ChatRequest
-from shared.http.auth import Access
+from shared.http.auth import AccessPolicy
 from shared.http.call import Call
 from shared.http.json_encoding import Json
 from shared.models.router import Router
 from shared.protocols.openai import response as openai_chat
-from shared.protocols.openai.search_scope import Searched
+from shared.protocols.openai.search_scope import SearchScope
 
 DEPLOYMENT = "/openai/deployments/{deployment}/chat/completions"
 CHATS = ("/v1/chat/completions", "/openai/v1/chat/completions", DEPLOYMENT)
@@ -33,7 +33,7 @@ CLOSED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class OpenAIAccess:
     """Who may come in: its routes are open to the platform, since most of these clients send no
     header of the platform's.
 
@@ -43,13 +43,13 @@ class Door:
 
     key: str | None = None
     open: bool = True
-    search: Searched = field(default_factory=Searched)
+    search: SearchScope = field(default_factory=SearchScope)
 
-    def check(self, access: Access, headers: Mapping[str, str]) -> None:
+    def check(self, access: AccessPolicy, headers: Mapping[str, str]) -> None:
         """Raise Unauthorized for whoever may not come in."""
         if self.key is None and self.open and not access.sign_in:
             return
-        if access.user(headers).signed_in or self._has_key(headers):
+        if access.user(headers).is_signed_in or self._has_key(headers):
             return
         raise Unauthorized(CLOSED)
 

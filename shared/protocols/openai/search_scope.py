@@ -24,7 +24,7 @@ PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class SearchScope:
     """The search service and the index that are searched, and what a request may ask there.
 
     `filters`: whether it may narrow the search. `private` are the fields that say who may see

@@ -20,7 +20,7 @@ from shared.chat.errors import (
     UnsupportedMediaType,
 )
 from shared.http.json_encoding import Json
-from shared.protocols.dialect import Voice
+from shared.protocols.dialect import ErrorFormat
 
 
 class ParsingError(BadRequest):
@@ -58,4 +58,4 @@ def error(failure: ChatError, _body: Any = None) -> Json:
     return {"error": {"root_cause": [said], **said}, "status": failure.status}
 
 
-VOICE = Voice(name="opensearch", error=error)
+ERROR_FORMAT = ErrorFormat(name="opensearch", error=error)

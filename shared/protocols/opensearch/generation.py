@@ -13,13 +13,13 @@ from shared.chat.errors import ChatError, DeadlineExceeded
 from shared.chat.events import Events, Source, collect
 from shared.chat.messages import Message
 from shared.http.json_encoding import Json
-from shared.memory.base import Interaction, Said
+from shared.memory.base import Interaction, Turn
 from shared.memory.chat_history import stored, turns
 from shared.models.base import Model, Prompt
-from shared.models.fallback import Choice
-from shared.models.router import Wish
+from shared.models.fallback import SelectedModel
+from shared.models.router import ModelSelection
 from shared.protocols.opensearch import search_json as wire
-from shared.protocols.opensearch.request_context import Asked
+from shared.protocols.opensearch.request_context import RequestContext
 from shared.protocols.opensearch.search_json import RAG, Pipeline, Question
 from shared.rag import prompt as prompts
 from shared.rag.flow import accepted
@@ -28,7 +28,7 @@ LEAST_SECONDS = 1.0  # for the model, however little is left of the request's ti
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class ConversationState:
     """The conversation that an answer belongs to, and its newest interactions, oldest first."""
 
     owner: str
@@ -37,7 +37,7 @@ class Talk:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PipelinePrompt:
     """What the model is told, and which contexts are in it."""
 
     messages: tuple[Message, ...]
@@ -56,11 +56,11 @@ class _Asking:
 
 
 async def generated(
-    asked: Asked,
+    asked: RequestContext,
     pipeline: Pipeline,
     question: Question,
     sources: tuple[Source, ...],
-    talk: Talk | None,
+    talk: ConversationState | None,
 ) -> Json:
     """The answer, stored when it is whole; or why there is none."""
     texts = wire.contexts(sources[: question.contexts], pipeline.context_field_list)
@@ -80,7 +80,7 @@ async def generated(
     return wire.generated(said, question.names, *kept)
 
 
-def _told(model: Model, told: _Asking) -> Told:
+def _told(model: Model, told: _Asking) -> PipelinePrompt:
     """The messages, in the order of the document: what does not fit is left out, as in a chat."""
     pipeline, texts = told.pipeline, told.texts
     system = [Message("system", pipeline.system_prompt)] if pipeline.system_prompt else []
@@ -92,7 +92,7 @@ def _told(model: Model, told: _Asking) -> Told:
     history = prompts.newest(turns(told.before), room, model)
     messages = (*system, *user, *results, *history, *asking)
     instructions = "\n".join(message.content for message in (*system, *user))
-    return Told(messages, instructions, tuple(texts[: len(results)]))
+    return PipelinePrompt(messages, instructions, tuple(texts[: len(results)]))
 
 
 def _fitting(texts: Sequence[str], room: int, model: Model) -> list[Message]:
@@ -107,7 +107,9 @@ def _fitting(texts: Sequence[str], room: int, model: Model) -> list[Message]:
     return kept
 
 
-async def _said(asked: Asked, seconds: float, asking: _Asking) -> tuple[Told, str]:
+async def _said(
+    asked: RequestContext, seconds: float, asking: _Asking
+) -> tuple[PipelinePrompt, str]:
     """What a model was told, and its whole answer. Raises ChatErrors."""
     # A request that ends in a 504 would be repeated: there must be time to say what went wrong.
     left = asked.deadline - asyncio.get_running_loop().time() - asked.store.kept_back
@@ -116,15 +118,15 @@ async def _said(asked: Asked, seconds: float, asking: _Asking) -> tuple[Told, st
     try:
         async with asyncio.timeout(seconds), AsyncExitStack() as stack:
             opening = partial(_opened, asking, engine.defaults.temperature or 0.0, stack)
-            told, events = await _chosen(asked, seconds).asked(opening)
-            return told, (await collect(asked.record.watched(events))).content
+            told, events = await _chosen(asked, seconds).run_with_fallback(opening)
+            return told, (await collect(asked.record.observe(events))).content
     except TimeoutError:
         raise DeadlineExceeded(f"The model did not answer within {seconds:.3g} seconds.") from None
 
 
-def _chosen(asked: Asked, seconds: float) -> Choice:
+def _chosen(asked: RequestContext, seconds: float) -> SelectedModel:
     """The models to ask, the first of which leaves the other half of the time."""
-    choice = asked.store.engine.models.choice(Wish(request=asked.call.id))
+    choice = asked.store.engine.models.choice(ModelSelection(request=asked.call.id))
     if choice.fallback is not None:
         limit = min(choice.fallback.seconds, seconds / 2)
         choice.fallback = replace(choice.fallback, seconds=limit)
@@ -133,11 +135,11 @@ def _chosen(asked: Asked, seconds: float) -> Choice:
 
 async def _opened(
     asking: _Asking, temperature: float, stack: AsyncExitStack, model: Model
-) -> tuple[Told, Events]:
+) -> tuple[PipelinePrompt, Events]:
     told = await asyncio.to_thread(_told, model, asking)
     return told, await accepted(model, Prompt("answer", told.messages, temperature), stack)
 
 
-def _interaction(question: Question, told: Told, said: str) -> Said:
+def _interaction(question: Question, told: PipelinePrompt, said: str) -> Turn:
     contexts = json.dumps(told.contexts, ensure_ascii=False)
-    return Said(question.text, told.instructions, said, RAG, contexts)
+    return Turn(question.text, told.instructions, said, RAG, contexts)

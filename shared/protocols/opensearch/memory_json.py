@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from shared.chat.content_parts import UNSAYABLE, sayable
+from shared.chat.content_parts import UNSAYABLE, is_json_safe
 from shared.chat.errors import BadRequest
-from shared.chat.validation_messages import named
+from shared.chat.validation_messages import describe_errors
 from shared.http.json_encoding import Json
-from shared.memory.base import Conversation, Interaction, Page, Said
+from shared.memory.base import Conversation, Interaction, PageRequest, Turn
 
 M = TypeVar("M", bound=BaseModel)
 SUCCESS: Json = {"success": True}
@@ -32,7 +32,7 @@ MAX_CONTAINERS = 2000  # of additional information: a page of 100 is read at onc
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class MemoryNames:
     """What an age calls things.
 
     `newest_first` is the order inside of a conversation; `objects` is whether the additional
@@ -47,11 +47,13 @@ class Names:
     objects: bool = False
 
 
-OLD = Names("conversation_id", "interaction_id", "conversations", "interactions", newest_first=True)
-NEW = Names("memory_id", "message_id", "memories", "messages", objects=True)
+OLD = MemoryNames(
+    "conversation_id", "interaction_id", "conversations", "interactions", newest_first=True
+)
+NEW = MemoryNames("memory_id", "message_id", "memories", "messages", objects=True)
 
 
-class Body(BaseModel):
+class MemoryBody(BaseModel):
     """What a request may bring; other keys are ignored."""
 
     model_config = ConfigDict(strict=True)
@@ -63,7 +65,7 @@ class Body(BaseModel):
     additional_info: str | None = None
 
 
-class LaterBody(Body):
+class LaterBody(MemoryBody):
     """The same, where the additional information may be an object."""
 
     additional_info: str | dict[str, Any] | None = None  # type: ignore[assignment]
@@ -83,36 +85,36 @@ def read(model: type[M], given: Any, prefix: str = "") -> M:
     try:
         return model.model_validate(given)
     except ValidationError as failure:
-        raise BadRequest(named(failure, lambda path: f"{prefix}{path}")) from None
+        raise BadRequest(describe_errors(failure, lambda path: f"{prefix}{path}")) from None
 
 
-def page(query: Mapping[str, str]) -> Page:
+def page(query: Mapping[str, str]) -> PageRequest:
     """The part of a list that is asked for. Raises BadRequest."""
     for key in ("max_results", "next_token"):
         if not re.fullmatch(r"-?[0-9]{1,20}", query.get(key, "0")):
             raise BadRequest(f"{key}: must be a whole number")
     given = read(Paging, query)
-    return Page(given.next_token, given.max_results)
+    return PageRequest(given.next_token, given.max_results)
 
 
 def name(body: Any) -> str:
     """The name of a conversation that is to begin: empty without one. Raises BadRequest."""
-    return read(Body, body).name or ""
+    return read(MemoryBody, body).name or ""
 
 
 def new_name(body: Any) -> str:
     """The name that a conversation is to have. Raises BadRequest."""
-    given = read(Body, body).name
+    given = read(MemoryBody, body).name
     if given is None:
         raise BadRequest("name: is required: nothing else can be changed")
     return given
 
 
-def said(names: Names, body: Any) -> Said:
+def said(names: MemoryNames, body: Any) -> Turn:
     """What was said. Raises BadRequest, also where nothing was."""
-    given = read(LaterBody if names.objects else Body, body)
+    given = read(LaterBody if names.objects else MemoryBody, body)
     texts = {field: getattr(given, field) or "" for field in _FIELDS}
-    whole = Said(**texts | {"additional_info": _text(given.additional_info)})
+    whole = Turn(**texts | {"additional_info": _text(given.additional_info)})
     length = sum(map(len, astuple(whole)))
     if not length:
         raise BadRequest(f"at least one of {', '.join(_FIELDS)} must not be empty")
@@ -132,7 +134,7 @@ def annotation(body: Any) -> str:
     return text
 
 
-_FIELDS = tuple(field.name for field in fields(Said))
+_FIELDS = tuple(field.name for field in fields(Turn))
 
 
 def _text(info: str | Mapping[str, Any] | None) -> str:
@@ -141,7 +143,7 @@ def _text(info: str | Mapping[str, Any] | None) -> str:
         return info
     if not info:
         return ""
-    if not sayable(info):
+    if not is_json_safe(info):
         raise BadRequest(f"additional_info: {UNSAYABLE}")
     text = json.dumps(info, ensure_ascii=False)
     if _containers(text) > MAX_CONTAINERS:
@@ -154,26 +156,26 @@ def _containers(text: str) -> int:
     return text.count("[") + text.count("{")
 
 
-def begun(names: Names, conversation: Conversation) -> Json:
+def begun(names: MemoryNames, conversation: Conversation) -> Json:
     """A conversation that was begun."""
     return {names.conversation: conversation.id}
 
 
-def added(names: Names, interaction: Interaction) -> Json:
+def added(names: MemoryNames, interaction: Interaction) -> Json:
     """Something that was added to a conversation."""
     return {names.interaction: interaction.id}
 
 
-def conversation(names: Names, given: Conversation) -> Json:
+def conversation(names: MemoryNames, given: Conversation) -> Json:
     """One of the conversations."""
     told = {"name": given.name, "create_time": given.created}
     return {names.conversation: given.id, **told}
 
 
-def interaction(names: Names, given: Interaction) -> Json:
+def interaction(names: MemoryNames, given: Interaction) -> Json:
     """One of the interactions."""
-    info = given.said.additional_info
-    told = {**asdict(given.said), "additional_info": _object(info) if names.objects else info}
+    info = given.turn.additional_info
+    told = {**asdict(given.turn), "additional_info": _object(info) if names.objects else info}
     ids = {names.interaction: given.id, names.conversation: given.conversation}
     return {**ids, "create_time": given.created, **told}
 
@@ -186,10 +188,10 @@ def _object(info: str) -> Any:
         read = from_json(info, allow_inf_nan=False)
     except ValueError:
         return info
-    return read if isinstance(read, dict) and sayable(read) else info
+    return read if isinstance(read, dict) and is_json_safe(read) else info
 
 
-def listed(key: str, entries: Sequence[Json], asked: Page) -> Json:
+def listed(key: str, entries: Sequence[Json], asked: PageRequest) -> Json:
     """A page of a list. Its end tells the next position only where the page is full."""
     more = {"next_token": asked.start + asked.size} if len(entries) == asked.size else {}
     return {key: list(entries), **more}

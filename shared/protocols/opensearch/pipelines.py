@@ -10,7 +10,7 @@ from shared.chat.errors import BadRequest, NotFound, Unsupported
 from shared.http.json_encoding import Json
 from shared.protocols.opensearch import search_json as wire
 from shared.protocols.opensearch.memory_json import ACKNOWLEDGED
-from shared.protocols.opensearch.request_context import Asked, Store
+from shared.protocols.opensearch.request_context import RequestContext, SearchService
 from shared.protocols.opensearch.search_json import Pipeline
 
 DEFAULT = "default"
@@ -25,7 +25,7 @@ CONFIGURED = (
 )
 
 
-async def defined(store: Store, name: str) -> Json:
+async def defined(store: SearchService, name: str) -> Json:
     """The definition of a name: a stored one before the one that the settings make.
 
     Raises NotFound.
@@ -38,12 +38,12 @@ async def defined(store: Store, name: str) -> Json:
     raise _missing(name)
 
 
-async def named(store: Store, name: str) -> Pipeline:
+async def named(store: SearchService, name: str) -> Pipeline:
     """The pipeline of a name. Raises NotFound."""
     return wire.pipeline(await defined(store, name))
 
 
-async def put(asked: Asked) -> Json:
+async def put(asked: RequestContext) -> Json:
     """Store a pipeline."""
     store, name = asked.store, _writable(asked)
     processor = wire.pipeline(asked.body)
@@ -57,20 +57,20 @@ async def put(asked: Asked) -> Json:
     return ACKNOWLEDGED
 
 
-async def get(asked: Asked) -> Json:
+async def get(asked: RequestContext) -> Json:
     """One pipeline, by its name."""
     name = asked.call.path
     return {name: await defined(asked.store, name)}
 
 
-async def every(asked: Asked) -> Json:
+async def every(asked: RequestContext) -> Json:
     """Every pipeline."""
     store = asked.store
     stored = await store.memory.pipelines.all() if store.memory else {}
     return {DEFAULT: wire.definition(store.default), **stored}
 
 
-async def delete(asked: Asked) -> Json:
+async def delete(asked: RequestContext) -> Json:
     """Remove a pipeline; the one that the settings make comes to light again."""
     name = _writable(asked)
     if not await asked.store.kept.pipelines.delete(name):
@@ -78,7 +78,7 @@ async def delete(asked: Asked) -> Json:
     return ACKNOWLEDGED
 
 
-async def settings(asked: Asked) -> Json:
+async def settings(asked: RequestContext) -> Json:
     """Turn on what is always on."""
     asked.store.access.check_admin(asked.call.headers)
     told: dict[str, Json] = {"persistent": {}, "transient": {}}
@@ -105,19 +105,19 @@ def flat(given: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield whole, value
 
 
-async def models(_asked: Asked) -> Json:
+async def models(_asked: RequestContext) -> Json:
     """Models are made elsewhere."""
     raise Unsupported(CONFIGURED)
 
 
-def check_model(store: Store, name: str, field: str) -> None:
+def check_model(store: SearchService, name: str, field: str) -> None:
     """Raise BadRequest where a model is none of those that are configured."""
     configured = store.engine.model.name
     if name != configured:
         raise BadRequest(f"is not configured here: the model is {configured}", field=field)
 
 
-def _writable(asked: Asked) -> str:
+def _writable(asked: RequestContext) -> str:
     """The name of the pipeline that is to be changed. Raises Unauthorized, Forbidden."""
     asked.store.access.check_admin(asked.call.headers)
     return asked.call.path

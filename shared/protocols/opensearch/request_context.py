@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from shared.chat.errors import Unsupported
-from shared.http.auth import Access
+from shared.http.auth import AccessPolicy
 from shared.http.call import Call
 from shared.http.json_encoding import Json
 from shared.memory.base import Memory
 from shared.protocols.opensearch.search_json import Pipeline
 from shared.rag.flow import Rag
-from shared.telemetry.access_log import Record
+from shared.telemetry.access_log import AccessLog
 
 NO_MEMORY = (
     "This deployment keeps no conversations: set AZURE_COSMOS_ENDPOINT, or MEMORY_FILE on one "
@@ -21,7 +21,7 @@ NO_MEMORY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class SearchService:
     """What there is to answer with: the parts of a chat, and a memory or None.
 
     `index` is the name of the one index. `kept_back` are the seconds of a request that are for
@@ -29,7 +29,7 @@ class Store:
     """
 
     engine: Rag
-    access: Access
+    access: AccessPolicy
     memory: Memory | None
     index: str
     kept_back: float
@@ -48,22 +48,22 @@ class Store:
             description="The answer to the question, made from the settings of the deployment.",
             model_id=self.engine.model.name,
             context_field_list=["text"],
-            system_prompt=self.engine.words.pipeline,
+            system_prompt=self.engine.prompts.pipeline,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestContext:
     """A call with its JSON body, to be answered until `deadline` (the event loop's clock).
 
     `record` takes down for the log what happens.
     """
 
-    store: Store
+    store: SearchService
     call: Call
     body: Json
     deadline: float
-    record: Record
+    record: AccessLog
 
     @property
     def mine(self) -> tuple[str, Memory]:
@@ -72,10 +72,10 @@ class Asked:
         return self.store.access.owner(self.call.headers), memory
 
 
-Handler = Callable[[Asked], Awaitable[Json]]
+Handler = Callable[[RequestContext], Awaitable[Json]]
 """Answers a call with JSON. Raises ChatErrors."""
 
 
-async def alive(_asked: Asked) -> Json:
+async def alive(_asked: RequestContext) -> Json:
     """For whoever asks whether there is anybody."""
     return {}

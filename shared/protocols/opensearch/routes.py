@@ -7,18 +7,18 @@ from functools import partial
 
 from shared.http.json_encoding import Json
 from shared.protocols.opensearch import memory, pipelines
-from shared.protocols.opensearch.memory_json import NEW, OLD, Names
-from shared.protocols.opensearch.request_context import Asked, Handler, alive
+from shared.protocols.opensearch.memory_json import NEW, OLD, MemoryNames
+from shared.protocols.opensearch.request_context import Handler, RequestContext, alive
 from shared.protocols.opensearch.search import search
 
 ML = "/_plugins/_ml"
 MEMORY = f"{ML}/memory"
 
 
-InAnAge = Callable[[Names, Asked], Awaitable[Json]]
+InAnAge = Callable[[MemoryNames, RequestContext], Awaitable[Json]]
 
 
-def _of(names: Names, **methods: InAnAge) -> dict[str, Handler]:
+def _of(names: MemoryNames, **methods: InAnAge) -> dict[str, Handler]:
     return {method: partial(handler, names) for method, handler in methods.items()}
 
 

@@ -8,19 +8,19 @@ from shared.chat.errors import BadRequest
 from shared.chat.events import Context, Source
 from shared.chat.overrides import Overrides
 from shared.http.json_encoding import Json
-from shared.memory.base import Page
+from shared.memory.base import PageRequest
 from shared.protocols.opensearch import search_json as wire
 from shared.protocols.opensearch.errors import IndexNotFound
-from shared.protocols.opensearch.generation import Talk, generated
+from shared.protocols.opensearch.generation import ConversationState, generated
 from shared.protocols.opensearch.pipelines import DEFAULT, check_model, named
-from shared.protocols.opensearch.request_context import Asked
+from shared.protocols.opensearch.request_context import RequestContext
 from shared.protocols.opensearch.search_json import EXT, Pipeline, Question, Search
 from shared.retrieval.base import shorten_query
 
 NONE = "_none"  # what OpenSearch calls a search without any pipeline
 
 
-async def search(asked: Asked) -> Json:
+async def search(asked: RequestContext) -> Json:
     """Answer a search. A model that fails is told beside the hits: clients repeat after a 503."""
     started = time.monotonic()
     store, call = asked.store, asked.call
@@ -38,7 +38,7 @@ async def search(asked: Asked) -> Json:
     return wire.answer(store.index, wanted, sources, milliseconds) | answer
 
 
-async def _pipeline(asked: Asked, wanted: Search) -> Pipeline | None:
+async def _pipeline(asked: RequestContext, wanted: Search) -> Pipeline | None:
     """The pipeline that is named; without a name the default one where a question is asked."""
     name = asked.call.query.get("search_pipeline", DEFAULT if wanted.question else NONE)
     if name == NONE:
@@ -52,22 +52,22 @@ async def _pipeline(asked: Asked, wanted: Search) -> Pipeline | None:
     return found
 
 
-async def _talk(asked: Asked, question: Question | None) -> Talk | None:
+async def _talk(asked: RequestContext, question: Question | None) -> ConversationState | None:
     if question is None or question.conversation is None:
         return None
     owner, memory = asked.mine
-    page = Page(0, question.interactions or 1)
+    page = PageRequest(0, question.interactions or 1)
     newest = await memory.interactions.list(owner, question.conversation, page)
-    return Talk(owner, question.conversation, newest[: question.interactions][::-1])
+    return ConversationState(owner, question.conversation, newest[: question.interactions][::-1])
 
 
-async def _found(asked: Asked, wanted: Search) -> tuple[Source, ...]:
+async def _found(asked: RequestContext, wanted: Search) -> tuple[Source, ...]:
     """The passages that the user may see."""
     if wanted.size == 0:
         return ()
     store = asked.store
     user = store.access.user(asked.call.headers)
     overrides = store.access.filters(user, Overrides(top=wanted.size))
-    used = overrides.filled(store.engine.defaults)
+    used = overrides.with_defaults(store.engine.defaults)
     query = shorten_query(wanted.words)
     return (await store.engine.retriever.search(user, query, used)).sources

@@ -17,8 +17,8 @@ from shared.chat.overrides import MAX_SEARCH_TEXT
 from shared.http.json_encoding import Json
 from shared.protocols.opensearch import source_filter
 from shared.protocols.opensearch.errors import ParsingError
-from shared.protocols.opensearch.memory_json import NEW, OLD, Names, read
-from shared.protocols.opensearch.source_filter import Fields
+from shared.protocols.opensearch.memory_json import NEW, OLD, MemoryNames, read
+from shared.protocols.opensearch.source_filter import SourceFilter
 
 MOST_HITS = 50
 MOST_INTERACTIONS = 100
@@ -66,7 +66,7 @@ class Question:
     contexts: int | None
     interactions: int
     seconds: float
-    names: Names
+    names: MemoryNames
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Search:
 
     words: str
     size: int
-    fields: Fields
+    fields: SourceFilter
     question: Question | None
 
 
@@ -208,12 +208,12 @@ def answer(index: str, asked: Search, sources: Sequence[Source], milliseconds: i
     }
 
 
-def _hit(index: str, shown: Fields, source: Source) -> Json:
+def _hit(index: str, shown: SourceFilter, source: Source) -> Json:
     hit: Json = {"_index": index, "_id": source.id, "_score": source.score}
     return hit | ({"_source": shown.of(fields(source))} if shown.shown else {})
 
 
-def generated(said: str, names: Names, interaction: str | None, warning: str | None) -> Json:
+def generated(said: str, names: MemoryNames, interaction: str | None, warning: str | None) -> Json:
     """What a pipeline adds to a search response: the answer, and where it was stored."""
     stored = {names.interaction: interaction} if interaction else {}
     return {"ext": {RAG: {"answer": said, **stored, **({"warning": warning} if warning else {})}}}

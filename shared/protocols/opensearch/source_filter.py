@@ -13,7 +13,7 @@ MOST_PATTERNS, LONGEST_PATTERN = 50, 100
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class SourceFilter:
     """Which fields of a hit are shown: those that a pattern includes and none excludes."""
 
     shown: bool = True
@@ -46,7 +46,7 @@ def fits(name: str, pattern: str) -> bool:
     return at <= end
 
 
-def asked(body: Json, query: Mapping[str, str]) -> Fields:
+def asked(body: Json, query: Mapping[str, str]) -> SourceFilter:
     """What the body asks for, or the query parameters. Raises BadRequest."""
     given: Any = query.get("_source", body.get("_source", True))
     if given in ("true", "false", True, False):
@@ -63,7 +63,7 @@ def asked(body: Json, query: Mapping[str, str]) -> Fields:
         _patterns(query.get(f"_source_{kind}", given.get(kind, given.get(kind[:-1], []))))
         for kind in ("includes", "excludes")
     ]
-    return Fields(shown, *kinds)
+    return SourceFilter(shown, *kinds)
 
 
 def _patterns(given: Any) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from azure.core.exceptions import HttpResponseError
 from azure.search.documents.aio import SearchClient
 
 from shared.azure import error_mapping, retry_after
-from shared.azure.error_mapping import ShortWaits
+from shared.azure.error_mapping import ShortRetryPolicy
 from shared.chat.errors import Misconfigured, TooManyRequests, Unavailable
 
 API_VERSION = "2026-04-01"
@@ -18,11 +18,11 @@ CONNECT_SECONDS, READ_SECONDS = 5, 30
 WITHOUT_RANKER = "SemanticQueriesNotAvailable"
 
 
-class Misfit(Misconfigured):
+class QueryRejected(Misconfigured):
     """The service does not take what was asked of it."""
 
 
-class NoRanker(Exception):
+class RankerUnavailable(Exception):
     """The service has no semantic ranker."""
 
 
@@ -33,34 +33,36 @@ def make_client(endpoint: str, index: str, credential: AsyncTokenCredential) -> 
         index,
         credential,
         api_version=API_VERSION,
-        retry_policy=ShortWaits(),
+        retry_policy=ShortRetryPolicy(),
         connection_timeout=CONNECT_SECONDS,
         read_timeout=READ_SECONDS,
     )
 
 
-def translated() -> AbstractContextManager[None]:
+def map_errors() -> AbstractContextManager[None]:
     """The one place where the exceptions of the SDK become ours, and NoRanker."""
-    return error_mapping.translated("search", refusal)
+    return error_mapping.map_errors("search", map_status)
 
 
-def refusal(error: HttpResponseError) -> Exception:
+def map_status(error: HttpResponseError) -> Exception:
     """What a refusal means. The code alone is logged: its text may hold the question."""
     details = [detail.code for detail in (error.error.details or ())] if error.error else []
     code = error.error.code if error.error else None
     if WITHOUT_RANKER in (code, *details):
-        return NoRanker()
+        return RankerUnavailable()
     headers: Mapping[str, str] = getattr(error.response, "headers", {})
     cause = f"search: status {error.status_code}, code {code!r:.80}"
     match error.status_code:
         case 429:
-            return TooManyRequests(retry_after=retry_after.asked(headers), cause=cause)
+            return TooManyRequests(
+                retry_after=retry_after.retry_after_seconds(headers), cause=cause
+            )
         case 401 | 403:
             hint = "does the app's identity have the role Search Index Data Reader?"
             return Misconfigured(cause=f"{cause}: {hint}")
         case 404:
             return Misconfigured(cause=f"{cause}: is AZURE_SEARCH_INDEX right?")
         case 400:
-            return Misfit(cause=f"{cause}: do the index's fields fit?")
+            return QueryRejected(cause=f"{cause}: do the index's fields fit?")
         case _:
-            return Unavailable(retry_after=retry_after.asked(headers), cause=cause)
+            return Unavailable(retry_after=retry_after.retry_after_seconds(headers), cause=cause)

@@ -17,7 +17,7 @@ OTHERS = {CHUNK: METADATA, METADATA: CHUNK}
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class IndexFields:
     """What the index calls what we call so; empty for what it does not have.
 
     `title` and `url` are those of an index that was made elsewhere. Where several passages share

@@ -15,7 +15,7 @@ from shared.chat.request import User
 ID = re.compile(r"[\w.@:+-]{1,128}")
 
 
-class Names(Protocol):
+class FieldNames(Protocol):
     """The names of an index's fields."""
 
     @property
@@ -34,7 +34,7 @@ class Names(Protocol):
         ...
 
 
-def condition(names: Names, user: User, overrides: Overrides) -> str | None:
+def condition(names: FieldNames, user: User, overrides: Overrides) -> str | None:
     """The OData filter for a search; None where everything may be found.
 
     What is public is a condition, too, where the index says who may see what.
@@ -50,14 +50,14 @@ def condition(names: Names, user: User, overrides: Overrides) -> str | None:
     return " and ".join(filter(None, parts)) or None
 
 
-def visible(names: Names, user: User, overrides: Overrides) -> str:
+def visible(names: FieldNames, user: User, overrides: Overrides) -> str:
     """The part of it that says who may see what; empty where the index does not."""
     if not names.oids and not names.groups:
         return ""
     return f"({' or '.join(seen(names, user, overrides))})"
 
 
-def seen(names: Names, user: User, overrides: Overrides) -> list[str]:
+def seen(names: FieldNames, user: User, overrides: Overrides) -> list[str]:
     """What each makes a passage visible: it is public, or an enabled filter matches the user."""
     nobody = [f"not {name}/any()" for name in (names.oids, names.groups) if name]
     found = [f"({' and '.join(nobody)})"]

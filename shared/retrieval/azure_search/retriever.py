@@ -13,22 +13,22 @@ from azure.search.documents.models import VectorizableTextQuery, VectorizedQuery
 
 from shared.chat.citation_paths import decoded
 from shared.chat.errors import BadRequest
-from shared.chat.events import LeftOut, Source
+from shared.chat.events import ExcludedSource, Source
 from shared.chat.overrides import UNSET, Overrides
 from shared.chat.request import User
-from shared.retrieval.azure_search.client import Misfit, NoRanker, translated
-from shared.retrieval.azure_search.field_mapping import OTHERS, Fields
+from shared.retrieval.azure_search.client import QueryRejected, RankerUnavailable, map_errors
+from shared.retrieval.azure_search.field_mapping import OTHERS, IndexFields
 from shared.retrieval.azure_search.images import Pictures, pictured
 from shared.retrieval.azure_search.odata import condition, quoted, visible
-from shared.retrieval.base import Embed, Found
-from shared.retrieval.search_report import Done
+from shared.retrieval.base import Embed, SearchResult
+from shared.retrieval.search_report import SearchReport
 
 NEIGHBOURS = 50  # what each vector query gives to the ranking; the service's own advice for hybrid
 PART = "semantic_ranker gave a part only: the passages are in the order of the search."
 
 
 @dataclass(slots=True)
-class AzureSearch:
+class AzureSearchRetriever:
     """A Retriever over one index.
 
     `embed` makes vectors of a question; None where the index makes them (`vectorizer`), or where
@@ -37,7 +37,7 @@ class AzureSearch:
     """
 
     client: SearchClient
-    fields: Fields
+    fields: IndexFields
     seconds: float
     embed: Embed | None = None
     vectorizer: bool = False
@@ -49,7 +49,7 @@ class AzureSearch:
         """Ask for no passage, with the fields that a search asks for. Raises ChatErrors."""
         await self._hits(self._asked(User(), "", UNSET, "text") | {"top": 0})
 
-    async def search(self, user: User, query: str, overrides: Overrides) -> Found:
+    async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
         """The best passages for `query` that `user` may see. Raises ChatErrors."""
         mode = self._mode(overrides)
         ranked = bool(overrides.semantic_ranker and self.ranking)
@@ -57,7 +57,7 @@ class AzureSearch:
         try:
             ranking = self._ranking(query, overrides) if ranked else {}
             hits = await self._narrowed(asked | ranking, user, overrides)
-        except NoRanker:
+        except RankerUnavailable:
             self.ranking, ranked = None, False
             hits = await self._narrowed(asked, user, overrides)
         done = self._done(mode, ranked)
@@ -66,10 +66,10 @@ class AzureSearch:
         used, left_out = sorted_out(found, overrides, ranked)
         sources, missing = await self._pictured(used, hits, overrides)
         notes = (*done.notes(overrides), *((PART,) if part else ()), *missing)
-        return Found(sources, done.props(overrides), notes, left_out)
+        return SearchResult(sources, done.props(overrides), notes, left_out)
 
-    def _done(self, mode: str, ranked: bool) -> Done:
-        return Done(
+    def _done(self, mode: str, ranked: bool) -> SearchReport:
+        return SearchReport(
             mode,
             ranked,
             self.fields.embedding,
@@ -94,7 +94,7 @@ class AzureSearch:
         }
         try:
             return bool(await self._hits(asked))
-        except Misfit:
+        except QueryRejected:
             if self.fields.ours:
                 raise
             return False  # an index made elsewhere need not tell its passages by their file
@@ -152,7 +152,7 @@ class AzureSearch:
         """The hits; a filter of the client's that the service does not take is a BadRequest."""
         try:
             return await self._hits(asked)
-        except Misfit as refused:
+        except QueryRejected as refused:
             if overrides.filter is None:
                 raise
             ours = condition(self.fields, user, overrides.model_copy(update={"filter": None}))
@@ -164,20 +164,20 @@ class AzureSearch:
         """The hits. An index that has another name for a passage's number is asked by it then."""
         try:
             return await self._sent(asked)
-        except Misfit:
+        except QueryRejected:
             # Of this request: another one may have found the right name meanwhile.
             name = next((name for name in OTHERS if name in asked["select"]), None)
             if self.fields.chunk not in OTHERS or name is None:
                 raise
             select = [OTHERS[name] if each == name else each for each in asked["select"]]
-            with suppress(Misfit):
+            with suppress(QueryRejected):
                 hits = await self._sent({**asked, "select": select})
                 self.fields = replace(self.fields, chunk=OTHERS[name])
                 return hits
             raise
 
     async def _sent(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-        with translated():
+        with map_errors():
             async with asyncio.timeout(self.seconds):
                 # nothing is sent before the first hit is asked for
                 return [hit async for hit in await self.client.search(**asked)]
@@ -185,17 +185,17 @@ class AzureSearch:
 
 def sorted_out(
     sources: Sequence[Source], overrides: Overrides, ranked: bool
-) -> tuple[tuple[Source, ...], tuple[LeftOut, ...]]:
+) -> tuple[tuple[Source, ...], tuple[ExcludedSource, ...]]:
     """The sources whose scores are high enough, and the others."""
     least = overrides.minimum_search_score
     ranked_least = overrides.minimum_reranker_score if ranked else None
     used: list[Source] = []
-    left_out: list[LeftOut] = []
+    left_out: list[ExcludedSource] = []
     for source in sources:
         if not reaches(source.score, least):
-            left_out.append(LeftOut(source, "score"))
+            left_out.append(ExcludedSource(source, "score"))
         elif not reaches(source.reranker_score, ranked_least):
-            left_out.append(LeftOut(source, "rerank"))
+            left_out.append(ExcludedSource(source, "rerank"))
         else:
             used.append(source)
     return tuple(used), tuple(left_out)

@@ -13,8 +13,8 @@ from typing import Any
 from shared.chat.errors import Misconfigured, Unavailable
 from shared.chat.events import Source
 from shared.retrieval.sqlite.schema import (
-    Meta,
-    OtherFormat,
+    IndexMeta,
+    UnknownFormat,
     add_file,
     add_passages,
     create,
@@ -26,18 +26,18 @@ AGAIN = "INDEX_FILE: {} Make it anew by `make index DOCS=folder`."
 Stamp = tuple[int, int, int]
 
 
-class Replaced(Exception):
+class IndexReplaced(Exception):
     """The file is another one than the one that a search began with."""
 
 
 @dataclass(slots=True)
-class State:
+class OpenIndex:
     """One finished index, in memory or in a file, and its connections that are idle.
 
     `path` and `stamp` are None for one in memory, which has one connection and no other.
     """
 
-    meta: Meta
+    meta: IndexMeta
     pictures: bool
     idle: list[sqlite3.Connection]
     path: Path | None = None
@@ -51,10 +51,10 @@ class State:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection for one thread at a time. Raises Replaced, ChatErrors."""
         if self.path is None:
-            with self.alone, translated():
+            with self.alone, map_errors():
                 yield self.idle[0]
             return
-        with translated():
+        with map_errors():
             connection = self._taken(self.path)
             try:
                 yield connection
@@ -68,7 +68,7 @@ class State:
         connection = connect(path)
         if stamp(path) != self.stamp:
             connection.close()
-            raise Replaced
+            raise IndexReplaced
         return connection
 
     def _given(self, connection: sqlite3.Connection) -> None:
@@ -95,22 +95,22 @@ class State:
                 self.idle.clear()
 
 
-class Current:
+class CurrentIndex:
     """The index as it is now: the one in memory, or the one that lies in the file today."""
 
-    def __init__(self, place: State | Path) -> None:
+    def __init__(self, place: OpenIndex | Path) -> None:
         self._place = place
-        self._state = place if isinstance(place, State) else None
+        self._state = place if isinstance(place, OpenIndex) else None
         self._lock = Lock()
 
-    def now(self) -> State:
+    def now(self) -> OpenIndex:
         """The state to search in. Raises Misconfigured, Unavailable."""
-        if isinstance(self._place, State):
+        if isinstance(self._place, OpenIndex):
             return self._place
-        with self._lock, translated():
+        with self._lock, map_errors():
             return self._in_file(self._place)
 
-    def _in_file(self, path: Path) -> State:
+    def _in_file(self, path: Path) -> OpenIndex:
         if self._state and self._state.stamp == stamp(path):
             return self._state
         self.close()
@@ -124,17 +124,17 @@ class Current:
             self._state.close()
 
 
-def in_memory(passages: Iterable[Source], documents: Path | None = None) -> State:
+def in_memory(passages: Iterable[Source], documents: Path | None = None) -> OpenIndex:
     """An index of some passages, of the files in `documents`. Raises what reading them raises."""
     files: dict[str, list[Source]] = {}
     for passage in passages:
         files.setdefault(passage.sourcefile, []).append(passage)
     connection = sqlite3.connect(":memory:", check_same_thread=False)
-    create(connection, Meta())
+    create(connection, IndexMeta())
     with connection:
         for name, rows in files.items():
             add_passages(connection, add_file(connection, name, "", name), rows)
-    return State(Meta(documents=documents), False, [connection])
+    return OpenIndex(IndexMeta(documents=documents), False, [connection])
 
 
 def stamp(path: Path) -> Stamp:
@@ -149,9 +149,9 @@ def connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(address, uri=True, check_same_thread=False)
 
 
-def opened(path: Path) -> State:
+def opened(path: Path) -> OpenIndex:
     """The index in a file. Raises Misconfigured, Unavailable."""
-    with translated():
+    with map_errors():
         seen = stamp(path)
         connection = connect(path)
         try:
@@ -160,7 +160,7 @@ def opened(path: Path) -> State:
         except BaseException:
             connection.close()
             raise
-        return State(meta, pictures, [connection], path, seen)
+        return OpenIndex(meta, pictures, [connection], path, seen)
 
 
 def has_pictures(connection: sqlite3.Connection) -> bool:
@@ -169,13 +169,13 @@ def has_pictures(connection: sqlite3.Connection) -> bool:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def map_errors() -> Iterator[None]:
     """The one place where the failures of SQLite and of its file become ours."""
     try:
         yield
     except (sqlite3.OperationalError, sqlite3.ProgrammingError) as error:
         raise Unavailable(cause=f"the embedded index: {error}") from error
-    except OtherFormat as error:
+    except UnknownFormat as error:
         said = "the file is no index, or one of another version of this app."
         raise Misconfigured(cause=AGAIN.format(said)) from error
     except (sqlite3.Error, ValueError, TypeError, LookupError) as error:

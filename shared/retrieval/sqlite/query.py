@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shared.chat.events import Source
-from shared.chat.image_types import data_url
+from shared.chat.image_types import to_data_url
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
 from shared.retrieval.base import MOST_PICTURES
@@ -102,6 +102,6 @@ def sources(
 def _source(row: tuple[Any, ...], score: float) -> Source:
     id, content, sourcepage, sourcefile, category, oids, groups, picture = row
     readers = (tuple(json.loads(oids)), tuple(json.loads(groups)))
-    image = data_url(picture) if picture else None
+    image = to_data_url(picture) if picture else None
     names = (id, content, sourcepage, sourcefile, category)
     return Source(*names, *readers, score=score, image=image)

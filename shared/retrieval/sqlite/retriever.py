@@ -17,11 +17,24 @@ from shared.chat.errors import BadRequest, ChatError, Misconfigured, Unavailable
 from shared.chat.events import Source
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
-from shared.retrieval.base import Embed, Found
-from shared.retrieval.search_report import NO_VECTORS, Done
-from shared.retrieval.sqlite.connections import AGAIN, Current, Replaced, State, in_memory
-from shared.retrieval.sqlite.search import Asked, by_both, by_vector, by_words, is_readable, worded
-from shared.retrieval.sqlite.vectors import possible
+from shared.retrieval.base import Embed, SearchResult
+from shared.retrieval.search_report import NO_VECTORS, SearchReport
+from shared.retrieval.sqlite.connections import (
+    AGAIN,
+    CurrentIndex,
+    IndexReplaced,
+    OpenIndex,
+    in_memory,
+)
+from shared.retrieval.sqlite.search import (
+    SearchQuery,
+    by_both,
+    by_vector,
+    by_words,
+    is_readable,
+    worded,
+)
+from shared.retrieval.sqlite.vectors import is_available
 
 T = TypeVar("T")
 
@@ -58,7 +71,7 @@ def _source(row: Mapping[str, Any]) -> Source:
     )
 
 
-class LocalIndex:
+class SqliteRetriever:
     """A Retriever that searches inside the app: by words, and by vectors where there are any."""
 
     name = "embedded"
@@ -74,12 +87,12 @@ class LocalIndex:
         Raises what reading the passages raises.
         """
         kept = place if isinstance(place, Path) else in_memory(place, documents)
-        self._current = Current(kept)
+        self._current = CurrentIndex(kept)
         self._embedding = embedding
         self.close = weakref.finalize(self, self._current.close)
 
     @classmethod
-    def open(cls, path: Path, embedding: Embedding | None = None) -> LocalIndex:
+    def open(cls, path: Path, embedding: Embedding | None = None) -> SqliteRetriever:
         """The index in a file, which may be replaced at any time: the next question sees it.
 
         What is wrong with the file is logged now, and is an error of each search until it is put
@@ -107,7 +120,7 @@ class LocalIndex:
         """See that its file can be read. Raises Misconfigured, Unavailable."""
         await asyncio.to_thread(self._current.now)
 
-    async def search(self, user: User, query: str, overrides: Overrides) -> Found:
+    async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
         """The best passages for `query` that `user` may see. Raises ChatErrors.
 
         Their score is bm25 for a search by words, the cosine for one by vectors, and what
@@ -115,25 +128,25 @@ class LocalIndex:
         """
         if overrides.filter is not None:
             raise BadRequest("is not for the embedded index", field="filter")
-        return await self._steadily(partial(self._found, Asked(user, query, overrides)))
+        return await self._steadily(partial(self._found, SearchQuery(user, query, overrides)))
 
     async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
         """Whether `user` may see any passage of a file. Raises ChatErrors."""
-        asked = Asked(user, "", overrides)
+        asked = SearchQuery(user, "", overrides)
 
-        async def seen(state: State) -> bool:
+        async def seen(state: OpenIndex) -> bool:
             return await asyncio.to_thread(is_readable, state, asked, sourcefile)
 
         return await self._steadily(seen)
 
-    async def _steadily(self, work: Callable[[State], Awaitable[T]]) -> T:
+    async def _steadily(self, work: Callable[[OpenIndex], Awaitable[T]]) -> T:
         """Do it from the beginning where the file is replaced meanwhile."""
         for _ in range(TRIES):
-            with suppress(Replaced):
+            with suppress(IndexReplaced):
                 return await work(await asyncio.to_thread(self._current.now))
         raise Unavailable(cause="the embedded index: its file is replaced again and again")
 
-    async def _found(self, asked: Asked, state: State) -> Found:
+    async def _found(self, asked: SearchQuery, state: OpenIndex) -> SearchResult:
         usable = self._usable(state.meta.model)
         mode = asked.overrides.retrieval_mode or "hybrid"
         unlike = usable if isinstance(usable, str) else NO_VECTORS
@@ -143,8 +156,8 @@ class LocalIndex:
             sources = await asyncio.to_thread(by_words, state, asked)
         else:
             sources = await _by_meaning(state, asked, usable.embed)
-        done = Done(mode, unlike=unlike, images=state.pictures)
-        return Found(sources, done.props(asked.overrides), done.notes(asked.overrides))
+        done = SearchReport(mode, unlike=unlike, images=state.pictures)
+        return SearchResult(sources, done.props(asked.overrides), done.notes(asked.overrides))
 
     def _usable(self, model: str | None) -> Embedding | str:
         """What makes vectors as `model` has made the index's; else why there is nothing."""
@@ -154,10 +167,12 @@ class LocalIndex:
             return "there is no embedding model here"
         if self._embedding.model != model:
             return "the index was made with another embedding model"
-        return self._embedding if possible() else "numpy, which searches vectors, is not installed"
+        return (
+            self._embedding if is_available() else "numpy, which searches vectors, is not installed"
+        )
 
 
-async def _by_meaning(state: State, asked: Asked, embed: Embed) -> tuple[Source, ...]:
+async def _by_meaning(state: OpenIndex, asked: SearchQuery, embed: Embed) -> tuple[Source, ...]:
     """By vectors, or by words and vectors. The question's vector is made meanwhile."""
     making = asyncio.create_task(_vector(embed, asked.query, state.meta.dimensions))
     try:

@@ -61,7 +61,7 @@ _KEYS = (
 )
 
 
-class OtherFormat(Exception):
+class UnknownFormat(Exception):
     """The file is no index, or one of another version."""
 
 
@@ -100,7 +100,7 @@ class Row(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Meta:
+class IndexMeta:
     """What holds for the whole index.
 
     `documents` is the folder that its files came from. `model` made its vectors, of `dimensions`
@@ -112,7 +112,7 @@ class Meta:
     dimensions: int = 0
 
 
-def create(connection: sqlite3.Connection, meta: Meta) -> None:
+def create(connection: sqlite3.Connection, meta: IndexMeta) -> None:
     """Make the tables in an empty database. Raises sqlite3.Error."""
     connection.executescript(SCHEMA)
     with connection:
@@ -125,7 +125,7 @@ def is_ours(path: Path) -> bool:
         return file.read(_MARK_AT + len(MARK))[_MARK_AT:] == MARK
 
 
-def write_meta(connection: sqlite3.Connection, meta: Meta) -> None:
+def write_meta(connection: sqlite3.Connection, meta: IndexMeta) -> None:
     """Put down what holds for the whole index, instead of what was there."""
     rows = {
         "version": VERSION,
@@ -136,15 +136,15 @@ def write_meta(connection: sqlite3.Connection, meta: Meta) -> None:
     connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows.items())
 
 
-def read_meta(connection: sqlite3.Connection) -> Meta:
+def read_meta(connection: sqlite3.Connection) -> IndexMeta:
     """What holds for the whole index. Raises OtherFormat, and sqlite3.Error where it is damaged."""
     if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone():
-        raise OtherFormat
+        raise UnknownFormat
     rows: Mapping[str, str] = dict(connection.execute("SELECT name, value FROM meta"))
     if rows.get("version") != VERSION:
-        raise OtherFormat
+        raise UnknownFormat
     documents = rows["documents"]
-    return Meta(
+    return IndexMeta(
         Path(documents) if documents else None, rows["model"] or None, int(rows["dimensions"])
     )
 

@@ -11,7 +11,7 @@ from shared.chat.events import Source
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
 from shared.retrieval.sqlite import query as sql
-from shared.retrieval.sqlite.connections import State
+from shared.retrieval.sqlite.connections import OpenIndex
 from shared.retrieval.sqlite.vectors import Vectors, fused
 from shared.text.terms import any_of, match_terms
 
@@ -24,7 +24,7 @@ Scored = Sequence[tuple[int, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SearchQuery:
     """A question, and who asks it."""
 
     user: User
@@ -37,20 +37,20 @@ class Asked:
         return self.overrides.top or DEFAULT_TOP
 
 
-def by_words(state: State, asked: Asked) -> tuple[Source, ...]:
+def by_words(state: OpenIndex, asked: SearchQuery) -> tuple[Source, ...]:
     """The best passages for the words of a question. Raises Replaced, ChatErrors."""
     with state.reading() as connection:
         scored = _worded(connection, asked, asked.top)
         return sql.sources(connection, scored, asked.overrides)
 
 
-def worded(state: State, asked: Asked) -> Scored:
+def worded(state: OpenIndex, asked: SearchQuery) -> Scored:
     """What the words of a question give to the fusion. Raises Replaced, ChatErrors."""
     with state.reading() as connection:
         return _worded(connection, asked, NEIGHBOURS)
 
 
-def by_vector(state: State, asked: Asked, vector: Sequence[float]) -> tuple[Source, ...]:
+def by_vector(state: OpenIndex, asked: SearchQuery, vector: Sequence[float]) -> tuple[Source, ...]:
     """The passages that are nearest in meaning. Raises Replaced, ChatErrors."""
     with state.reading() as connection:
         scored = _near(connection, state.vectors(connection), asked, vector)
@@ -58,7 +58,7 @@ def by_vector(state: State, asked: Asked, vector: Sequence[float]) -> tuple[Sour
 
 
 def by_both(
-    state: State, asked: Asked, words: Scored, vector: Sequence[float]
+    state: OpenIndex, asked: SearchQuery, words: Scored, vector: Sequence[float]
 ) -> tuple[Source, ...]:
     """The passages that both ways together find best. Raises Replaced, ChatErrors."""
     with state.reading() as connection:
@@ -68,14 +68,14 @@ def by_both(
         return sql.sources(connection, best, asked.overrides)
 
 
-def is_readable(state: State, asked: Asked, sourcefile: str) -> bool:
+def is_readable(state: OpenIndex, asked: SearchQuery, sourcefile: str) -> bool:
     """Whether who asks may see any passage of a file. Raises Replaced, ChatErrors."""
     with state.reading() as connection:
         given = sql.parameters(asked.user, asked.overrides) | {"sourcefile": sourcefile}
         return bool(connection.execute(sql.IS_READABLE, given).fetchone()[0])
 
 
-def _worded(connection: sqlite3.Connection, asked: Asked, most: int) -> Scored:
+def _worded(connection: sqlite3.Connection, asked: SearchQuery, most: int) -> Scored:
     queries = match_terms(asked.query)
     if not queries:
         return ()
@@ -102,7 +102,7 @@ def _rare(connection: sqlite3.Connection, queries: Sequence[str]) -> list[str]:
 
 
 def _near(
-    connection: sqlite3.Connection, vectors: Vectors, asked: Asked, vector: Sequence[float]
+    connection: sqlite3.Connection, vectors: Vectors, asked: SearchQuery, vector: Sequence[float]
 ) -> Scored:
     allowed = sql.allowed(connection, asked.user, asked.overrides)
     return _in_order(connection, vectors.nearest(vector, max(NEIGHBOURS, asked.top), allowed))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BLOCK = 256  # vectors at a time: as floats they stay within a processor's cache
 
 
-def possible() -> bool:
+def is_available() -> bool:
     """Whether vectors can be searched here."""
     return find_spec("numpy") is not None
 

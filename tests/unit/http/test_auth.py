@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.app.service import Service
-from shared.http.auth import Access
+from shared.http.auth import AccessPolicy
 from tests.support.calls import JSON, QUESTION, ask, call
 from tests.support.fakes import STANDARD, FakeRetriever, engine
 
@@ -21,10 +21,10 @@ CLAIMS = [
 ]
 PRINCIPAL = base64.b64encode(json.dumps({"claims": CLAIMS}).encode()).decode()
 ANNA = {"x-ms-client-principal-id": "anna", "x-ms-client-principal": PRINCIPAL}
-ON, OFF, FREE = Access(sign_in=True), Access(), Access(sign_in=True, forced=False)
+ON, OFF, FREE = AccessPolicy(sign_in=True), AccessPolicy(), AccessPolicy(sign_in=True, forced=False)
 
 
-def searched(access: Access, headers: dict[str, str], **overrides: Any) -> tuple[int, Any]:
+def searched(access: AccessPolicy, headers: dict[str, str], **overrides: Any) -> tuple[int, Any]:
     search = FakeRetriever()
     asked = {**QUESTION, "context": {"overrides": overrides}}
     service = Service(engine(None, search), access)

@@ -9,8 +9,8 @@ import pytest
 
 from shared.app.service import Service
 from shared.chat.events import Source
-from shared.files.folder import Folder
-from shared.http.auth import MAX_PRINCIPAL, Access
+from shared.files.folder import FolderFiles
+from shared.http.auth import MAX_PRINCIPAL, AccessPolicy
 from shared.http.call import MAX_HEADER, without_long_headers
 from tests.support.calls import JSON, Got, ask, call
 from tests.support.fakes import FakeRetriever, engine
@@ -41,7 +41,7 @@ def documents(tmp_path: Path) -> Service:
     """A service with one file of five bytes."""
     (tmp_path / "a.txt").write_text("abcde")
     source = FakeRetriever([Source("1", "abcde", "a.txt", "a.txt")])
-    return Service(engine(retriever=source), files=Folder(tmp_path))
+    return Service(engine(retriever=source), files=FolderFiles(tmp_path))
 
 
 def opened(service: Service, **headers: str) -> Got:
@@ -76,7 +76,7 @@ def test_a_trace_context_that_is_too_long_never_reaches_its_parser(name: str) ->
 
 @pytest.mark.parametrize("route", ["/chat", "/ask", "/v1/chat/completions"])
 def test_a_principal_that_is_too_long_is_a_400_and_not_a_user_without_groups(route: str) -> None:
-    service = Service(engine(), Access(sign_in=True))
+    service = Service(engine(), AccessPolicy(sign_in=True))
     headers = {"x-ms-client-principal-id": "anna"}
     got = chat(route, {**headers, "x-ms-client-principal": "e" * (MAX_PRINCIPAL + 1)}, service)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.ingest.sources.acl import LOOKS_LIKE, AclError, Readers, read
+from shared.ingest.sources.acl import LOOKS_LIKE, AclError, DocumentReaders, read
 
 BOARD, ANNA = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
 RULES = f"""
@@ -18,7 +18,7 @@ people/anna/**:  {{oids: [{ANNA}]}}
 NAMES = ("a.md", "board/agenda.md", "board/plan.md", "board/2026/plan.md", "people/anna/x/y.md")
 
 
-def who(folder: Path, rules: str, name: str, *names: str) -> Readers:
+def who(folder: Path, rules: str, name: str, *names: str) -> DocumentReaders:
     (folder / "acl.yaml").write_text(rules, "utf-8")
     return read(folder, (*NAMES, *names)).of(name)
 
@@ -26,16 +26,18 @@ def who(folder: Path, rules: str, name: str, *names: str) -> Readers:
 @pytest.mark.parametrize(
     ("name", "readers"),
     [
-        ("a.md", Readers()),
-        ("board/plan.md", Readers(groups=(BOARD,))),
-        ("board/2026/plan.md", Readers(groups=(BOARD,))),
-        ("board/agenda.md", Readers()),
-        ("people/anna/x/y.md", Readers(oids=(ANNA,))),
-        ("boardroom.md", Readers()),
-        ("x/board/plan.md", Readers()),
+        ("a.md", DocumentReaders()),
+        ("board/plan.md", DocumentReaders(groups=(BOARD,))),
+        ("board/2026/plan.md", DocumentReaders(groups=(BOARD,))),
+        ("board/agenda.md", DocumentReaders()),
+        ("people/anna/x/y.md", DocumentReaders(oids=(ANNA,))),
+        ("boardroom.md", DocumentReaders()),
+        ("x/board/plan.md", DocumentReaders()),
     ],
 )
-def test_the_deepest_rule_that_fits_holds(tmp_path: Path, name: str, readers: Readers) -> None:
+def test_the_deepest_rule_that_fits_holds(
+    tmp_path: Path, name: str, readers: DocumentReaders
+) -> None:
     assert who(tmp_path, RULES, name) == readers
 
 
@@ -43,8 +45,8 @@ def test_the_deepest_rule_that_fits_holds(tmp_path: Path, name: str, readers: Re
 def test_the_order_of_the_rules_says_nothing(tmp_path: Path, order: int) -> None:
     rules = "\n".join(RULES.strip().split("\n")[::order])
 
-    assert who(tmp_path, rules, "board/agenda.md") == Readers()
-    assert who(tmp_path, rules, "board/plan.md") == Readers(groups=(BOARD,))
+    assert who(tmp_path, rules, "board/agenda.md") == DocumentReaders()
+    assert who(tmp_path, rules, "board/plan.md") == DocumentReaders(groups=(BOARD,))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_a_name_is_found_however_its_accents_are_written(tmp_path: Path) -> None
 
 
 def test_without_rules_everything_is_public(tmp_path: Path) -> None:
-    assert read(tmp_path, NAMES).of("board/plan.md") == Readers()
+    assert read(tmp_path, NAMES).of("board/plan.md") == DocumentReaders()
 
 
 MISTAKES = {

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.ingest.document import Page, Picture, Unreadable
+from shared.ingest.document import Page, PageImage, UnreadableDocument
 from shared.ingest.splitting.boundaries import OVERLAP
-from shared.ingest.splitting.passages import LIMIT, Cut, cuts, described, passages, split
+from shared.ingest.splitting.passages import LIMIT, PassageSpan, cuts, described, passages, split
 from shared.text.tokens import count_tokens
 
 LANGUAGES = {
@@ -43,7 +43,7 @@ TEXTS = st.lists(BLOCKS, max_size=25).map("".join)
 PAGES = st.builds(Page, TEXTS, markdown=st.booleans())
 
 
-def uncovered(page: Page, found: list[Cut]) -> str:
+def uncovered(page: Page, found: list[PassageSpan]) -> str:
     """What of a page's text lies in no cut."""
     left, place = "", 0
     for cut in found:
@@ -215,7 +215,7 @@ def test_many_headings_without_text_are_few_passages() -> None:
 
 def test_a_picture_is_a_passage_beside_its_page() -> None:
     text = "Evacuation\n\nFigure 1: Ways out of the tower.\n\nUse the stairs."
-    page = Page(text, 3, pictures=(Picture(b"one"), Picture(b"two")))
+    page = Page(text, 3, pictures=(PageImage(b"one"), PageImage(b"two")))
 
     said, first, second = passages("plans/fire-drill.pdf", [page])
 
@@ -232,14 +232,14 @@ def test_a_picture_is_a_passage_beside_its_page() -> None:
 
 
 def test_a_picture_file_is_described_by_its_name_and_folder() -> None:
-    [found] = passages("board/org-chart_2024.png", [Page("", pictures=(Picture(b"x"),))])
+    [found] = passages("board/org-chart_2024.png", [Page("", pictures=(PageImage(b"x"),))])
 
     assert found.content == "Picture: board org chart 2024 (board/org-chart_2024.png)"
     assert found.sourcepage == "board/org-chart_2024.png"
 
 
 def test_a_description_takes_the_place_of_what_was_around_the_picture() -> None:
-    [found] = passages("board/chart.png", [Page("", pictures=(Picture(b"x"),))])
+    [found] = passages("board/chart.png", [Page("", pictures=(PageImage(b"x"),))])
 
     seen = described(found, " Three boxes. ")
 
@@ -250,9 +250,11 @@ def test_a_description_takes_the_place_of_what_was_around_the_picture() -> None:
 
 def test_a_path_that_nobody_could_open_is_refused() -> None:
     assert len(list(passages("a/" * 510 + "a.md", [Page("text")]))) == 1
-    with pytest.raises(Unreadable, match=r"^Its path is too long to be cited\.$"):
+    with pytest.raises(UnreadableDocument, match=r"^Its path is too long to be cited\.$"):
         list(passages("a/" * 511 + "a.md", [Page("text")]))
-    with pytest.raises(Unreadable, match=r"^Its path has a line break: no link would open it\.$"):
+    with pytest.raises(
+        UnreadableDocument, match=r"^Its path has a line break: no link would open it\.$"
+    ):
         list(passages("a\nSources: b.md", [Page("text")]))
 
 

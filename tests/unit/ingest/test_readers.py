@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from shared.ingest.document import Content, Unreadable
+from shared.ingest.document import Content, UnreadableDocument
 from shared.ingest.readers.file_reader import KINDS, read
 from shared.ingest.readers.html import as_markdown
 from shared.ingest.readers.image_files import BYTES, MOST, SIDE
@@ -28,7 +28,7 @@ def text(folder: Path, name: str, data: bytes | str) -> str:
 
 
 def reason(folder: Path, name: str, data: bytes | str) -> str:
-    with pytest.raises(Unreadable) as caught:
+    with pytest.raises(UnreadableDocument) as caught:
         content(folder, name, data)
     return str(caught.value)
 
@@ -400,5 +400,5 @@ def test_a_text_that_begins_like_another_kind_is_text(tmp_path: Path, start: str
 def test_the_largest_file_is_a_choice(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("text" * 2**18)
 
-    with pytest.raises(Unreadable, match=r"^It is larger than 0\.5 MB\.$"):
+    with pytest.raises(UnreadableDocument, match=r"^It is larger than 0\.5 MB\.$"):
         read(tmp_path / "a.txt", 2**19)

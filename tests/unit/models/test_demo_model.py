@@ -22,9 +22,9 @@ from shared.models.demo.question_resolution import leans
 from shared.models.demo.sentence_splitter import sentences
 from shared.models.router import Router
 from shared.rag.flow import Rag, answer
-from shared.rag.followups import taken_out
-from shared.rag.prompt import read_words
-from shared.retrieval.sqlite.retriever import LocalIndex, read_passages
+from shared.rag.followups import extract_followups
+from shared.rag.prompt import read_prompts
+from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 
 MODEL: Model = DemoModel()
 CITED = re.compile(r"(\S.*?) \[([^\]]+)\]")
@@ -341,12 +341,12 @@ def test_a_question_of_blanks_and_capitals_takes_no_time() -> None:
 
 def flagship() -> Answer:
     async def whole() -> Answer:
-        with closing(LocalIndex(read_passages(HERE / "data" / "samples.jsonl"))) as index:
-            rag = Rag(index, Router.of(MODEL), read_words(HERE / "rag" / "prompts"), Overrides())
+        with closing(SqliteRetriever(read_passages(HERE / "data" / "samples.jsonl"))) as index:
+            rag = Rag(index, Router.of(MODEL), read_prompts(HERE / "rag" / "prompts"), Overrides())
             asked_too = Overrides(suggest_followup_questions=True)
             question = "What is included in my Northwind Health Plus plan that is not in standard?"
             request = ChatRequest((Message("user", question),), asked_too)
-            return await collect(taken_out(answer(rag, request)))
+            return await collect(extract_followups(answer(rag, request)))
 
     return asyncio.run(whole())
 

@@ -21,8 +21,8 @@ from shared.chat.request import ChatRequest
 from shared.models.demo.model import DemoModel
 from shared.models.router import Router
 from shared.rag.flow import Rag, answer
-from shared.rag.prompt import read_words
-from shared.retrieval.sqlite.retriever import LocalIndex, read_passages
+from shared.rag.prompt import read_prompts
+from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from tests.support.servers import ROOT
 
 QUESTIONS = ROOT / "tests" / "support" / "questions.jsonl"
@@ -72,9 +72,9 @@ async def measure() -> Score:
     """Ask every question of the file."""
     asked: Counter[str] = Counter()
     wrong: list[tuple[str, str]] = []
-    with closing(LocalIndex(read_passages(HERE / "data" / "samples.jsonl"))) as index:
+    with closing(SqliteRetriever(read_passages(HERE / "data" / "samples.jsonl"))) as index:
         rag = Rag(
-            index, Router.of(DemoModel()), read_words(HERE / "rag" / "prompts"), Overrides(top=3)
+            index, Router.of(DemoModel()), read_prompts(HERE / "rag" / "prompts"), Overrides(top=3)
         )
         for line in map(json.loads, QUESTIONS.read_text("utf-8").splitlines()):
             questions = [*line.get("history", ()), line["question"]]

@@ -10,7 +10,7 @@ import pytest
 
 from shared.chat.errors import Unavailable
 from shared.chat.events import Context, Delta, Done, Event, Events, collect
-from shared.rag.citation_numbers import Markers, by_number, numbered
+from shared.rag.citation_numbers import Markers, number_citations, numbered
 from tests.support.fakes import PLUS, STANDARD
 
 PAGES = {"a[1].pdf": 1, "b.md": 2, "b.md#page=2": 3, "c": 4, "c][d": 5}
@@ -68,7 +68,7 @@ def test_the_stream_s_sources_are_those_of_its_context() -> None:
     context = Context((PLUS, STANDARD), (), "m")
     text = f"Yes [{STANDARD.sourcepage}]. No [{PLUS.sourcepage}"
     deltas = [Delta(letter) for letter in text]
-    got = asyncio.run(collect(by_number(played(context, *deltas, Done()))))
+    got = asyncio.run(collect(number_citations(played(context, *deltas, Done()))))
 
     assert got.content == f"Yes [doc2]. No [{PLUS.sourcepage}"
     assert got.done == Done(model="m")
@@ -113,7 +113,7 @@ def test_a_citation_by_number_that_the_model_copied_is_none(text: str, shown: st
     context = Context((PLUS, STANDARD), (), "m")
     for size in range(1, len(text) + 1):
         deltas = [Delta(text[at : at + size]) for at in range(0, len(text), size)]
-        got = asyncio.run(collect(by_number(played(context, *deltas, Done()))))
+        got = asyncio.run(collect(number_citations(played(context, *deltas, Done()))))
 
         assert got.content == shown
 
@@ -121,7 +121,7 @@ def test_a_citation_by_number_that_the_model_copied_is_none(text: str, shown: st
 def test_a_source_that_is_called_as_a_citation_is_cited() -> None:
     context = Context((DOC2, PLUS, STANDARD), (), "m")
     deltas = [Delta("[doc"), Delta("2] [doc3"), Delta("]")]
-    got = asyncio.run(collect(by_number(played(context, *deltas, Done()))))
+    got = asyncio.run(collect(number_citations(played(context, *deltas, Done()))))
 
     assert got.content == "[doc1] (doc3)"
 
@@ -136,7 +136,7 @@ def test_what_was_kept_back_comes_before_a_failure(text: str) -> None:
     async def go() -> list[str]:
         said = []
         with pytest.raises(Unavailable):
-            async for event in by_number(failing()):
+            async for event in number_citations(failing()):
                 said += [event.content] if isinstance(event, Delta) else []
         return said
 

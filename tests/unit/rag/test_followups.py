@@ -9,13 +9,13 @@ from time import process_time
 import pytest
 
 from shared.chat.events import Answer, Delta, Done, collect
-from shared.rag.followups import LONGEST, MOST_BLANK, Splitter, taken_out
+from shared.rag.followups import LONGEST, MOST_BLANK, FollowupParser, extract_followups
 from tests.support.fakes import Played, play
 
 
 def answered(*pieces: str, reason: str = "stop") -> Answer:
     script: list[Played] = [*(Delta(piece) for piece in pieces), Done(reason)]
-    return asyncio.run(collect(taken_out(play(script))))
+    return asyncio.run(collect(extract_followups(play(script))))
 
 
 ANSWERS: list[tuple[str, str, tuple[str, ...]]] = [
@@ -90,7 +90,7 @@ def test_a_marker_that_the_length_limit_cut_is_not_shown() -> None:
 
 def test_text_is_not_held_back_longer_than_it_must_be() -> None:
     async def first() -> str:
-        events = taken_out(play([Delta("Dental "), Delta("care is "), asyncio.Event()]))
+        events = extract_followups(play([Delta("Dental "), Delta("care is "), asyncio.Event()]))
         shown = [await anext(events), await anext(events)]
         await events.aclose()
         return "".join(event.content for event in shown if isinstance(event, Delta))
@@ -104,7 +104,7 @@ LONG = ["\n" * 100_000, f"<<a{' ' * 100_000}x>>", "<<a" * 30_000, "\n- " * 30_00
 @pytest.mark.parametrize("text", LONG, ids=["lines", "blanks", "marks", "items", "brackets"])
 def test_a_long_answer_takes_no_seconds(text: str) -> None:
     for pieces in ([text], list(text)):
-        splitter, before = Splitter(), process_time()
+        splitter, before = FollowupParser(), process_time()
         shown = [splitter.feed(piece) for piece in pieces]
 
         assert "".join(shown) + splitter.end(cut=False) == text
@@ -114,7 +114,7 @@ def test_a_long_answer_takes_no_seconds(text: str) -> None:
 @pytest.mark.parametrize("begin", ["", "\n- ", "<<", "<<a", "\n<<a>>"])
 @pytest.mark.parametrize("more", ["\n", " ", "a", "a "])
 def test_what_is_held_back_is_short(begin: str, more: str) -> None:
-    splitter, text = Splitter(), begin + more * 1000
+    splitter, text = FollowupParser(), begin + more * 1000
     shown = "".join(map(splitter.feed, text))
 
     assert len(text) - len(shown) <= LONGEST + MOST_BLANK

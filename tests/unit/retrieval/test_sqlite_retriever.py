@@ -22,10 +22,10 @@ from shared.chat.errors import Unavailable
 from shared.chat.events import Source
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
-from shared.retrieval.base import Found
+from shared.retrieval.base import SearchResult
 from shared.retrieval.sqlite.connections import in_memory
-from shared.retrieval.sqlite.retriever import LocalIndex, read_passages
-from shared.retrieval.sqlite.search import RANKED, Asked, by_words
+from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
+from shared.retrieval.sqlite.search import RANKED, SearchQuery, by_words
 from shared.text.terms import MOST_TERMS, any_of, match_terms, terms
 
 SAMPLES = HERE / "data" / "samples.jsonl"
@@ -38,12 +38,14 @@ def passage(
     return Source(name, content, name, name, category, groups=groups)
 
 
-def found(passages: Iterable[Source], query: str, user: User = NOBODY, **overrides: Any) -> Found:
-    with closing(LocalIndex(passages)) as index:
+def found(
+    passages: Iterable[Source], query: str, user: User = NOBODY, **overrides: Any
+) -> SearchResult:
+    with closing(SqliteRetriever(passages)) as index:
         return asyncio.run(index.search(user, query, Overrides(**overrides)))
 
 
-def names(result: Found) -> list[str]:
+def names(result: SearchResult) -> list[str]:
     return [source.sourcepage for source in result.sources]
 
 
@@ -134,7 +136,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("query", HOSTILE, ids=range(len(HOSTILE)))
 def test_no_question_is_an_error_of_syntax(query: str) -> None:
-    assert isinstance(found([passage("Some words.")], query), Found)
+    assert isinstance(found([passage("Some words.")], query), SearchResult)
 
 
 def found_in(database: sqlite3.Connection, match: str) -> list[object]:
@@ -240,7 +242,7 @@ def test_words_that_are_everywhere_do_not_hide_the_rare_one_in_a_large_index() -
     everywhere = (passage("The plan and its cost.", f"{number}.md") for number in range(RANKED + 9))
     passages = [*everywhere, passage("A plan that says dental, and its cost.", "right.md")]
     query = "dental plan cost"
-    with closing(LocalIndex(passages)) as index:
+    with closing(SqliteRetriever(passages)) as index:
         one, two = (
             names(asyncio.run(index.search(NOBODY, query, Overrides(top=top)))) for top in (1, 2)
         )
@@ -250,7 +252,7 @@ def test_words_that_are_everywhere_do_not_hide_the_rare_one_in_a_large_index() -
 
 
 def test_scores_are_positive_and_the_best_is_first() -> None:
-    with closing(LocalIndex(read_passages(SAMPLES))) as index:
+    with closing(SqliteRetriever(read_passages(SAMPLES))) as index:
         asked = Overrides(top=50)
         result = asyncio.run(index.search(NOBODY, "emergency room visit in Northwind", asked))
     scores = [source.score or 0.0 for source in result.sources]
@@ -315,7 +317,7 @@ def steps(passages: Iterable[Source], query: str, user: User) -> int:
     (connection,) = state.idle
     connection.set_progress_handler(step, 100)
     asked = Overrides(use_groups_security_filter=True)
-    assert by_words(state, Asked(user, query, asked))
+    assert by_words(state, SearchQuery(user, query, asked))
     connection.close()
     return taken
 
@@ -398,18 +400,18 @@ def test_a_sentence_says_what_was_used_instead(overrides: dict[str, Any], noted:
 
 
 def test_many_searches_at_once_do_not_disturb_each_other() -> None:
-    async def searches(index: LocalIndex) -> list[Found]:
+    async def searches(index: SqliteRetriever) -> list[SearchResult]:
         one = (index.search(NOBODY, f"word{number}", Overrides()) for number in range(50))
         return await asyncio.gather(*one)
 
-    with closing(LocalIndex(passage(f"word{n}", f"{n}") for n in range(50))) as index:
+    with closing(SqliteRetriever(passage(f"word{n}", f"{n}") for n in range(50))) as index:
         results = asyncio.run(searches(index))
 
     assert [names(result) for result in results] == [[str(number)] for number in range(50)]
 
 
 def test_an_index_that_cannot_be_read_is_unavailable() -> None:
-    index = LocalIndex([])
+    index = SqliteRetriever([])
     index.close()
 
     with pytest.raises(Unavailable):
@@ -429,7 +431,7 @@ def test_passages_are_read_from_lines_and_blank_lines_are_not(tmp_path: Path) ->
 
 def test_the_samples_are_ready_at_once() -> None:
     start = perf_counter()
-    with closing(LocalIndex(read_passages(SAMPLES))):
+    with closing(SqliteRetriever(read_passages(SAMPLES))):
         seconds = perf_counter() - start
     print(f"the samples were ready in {seconds:.3f} s")
 

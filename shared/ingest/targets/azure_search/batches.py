@@ -10,7 +10,7 @@ from typing import Any
 from shared.ingest.splitting.passages import Passage
 from shared.ingest.targets.azure_search.index_definition import FINGERPRINT
 from shared.ingest.targets.index_writer import Document
-from shared.retrieval.azure_search.field_mapping import Fields
+from shared.retrieval.azure_search.field_mapping import IndexFields
 
 Action = dict[str, Any]
 
@@ -20,14 +20,14 @@ ACTION = "@search.action"
 
 
 @dataclass(frozen=True, slots=True)
-class Has:
+class IndexFeatures:
     """What there is beside the texts: a store of pictures, a field for vectors."""
 
     pictures: bool = False
     vectors: bool = False
 
 
-def uploads(document: Document, fields: Fields, has: Has) -> Iterator[Action]:
+def uploads(document: Document, fields: IndexFields, has: IndexFeatures) -> Iterator[Action]:
     """What puts each passage of a file, in order.
 
     Every field of ours is named, also where it is empty: nothing of an older passage with the same
@@ -41,7 +41,7 @@ def uploads(document: Document, fields: Fields, has: Has) -> Iterator[Action]:
         yield row | {fields.embedding: made} if has.vectors else row
 
 
-def _row(passage: Passage, fields: Fields, pictures: bool) -> Action:
+def _row(passage: Passage, fields: IndexFields, pictures: bool) -> Action:
     return {
         ACTION: "mergeOrUpload",
         fields.id: passage.id,
@@ -56,12 +56,12 @@ def _row(passage: Passage, fields: Fields, pictures: bool) -> Action:
     }
 
 
-def marked(key: str, fingerprint: str, fields: Fields) -> Action:
+def marked(key: str, fingerprint: str, fields: IndexFields) -> Action:
     """What sets the mark of a passage that is there; it never makes one."""
     return {ACTION: "merge", fields.id: key, FINGERPRINT: fingerprint}
 
 
-def deleted(key: str, fields: Fields) -> Action:
+def deleted(key: str, fields: IndexFields) -> Action:
     """What deletes a passage; one that is not there is no failure."""
     return {ACTION: "delete", fields.id: key}
 

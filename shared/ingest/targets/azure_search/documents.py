@@ -12,8 +12,8 @@ from azure.search.documents.aio import SearchClient
 from azure.search.documents.models import IndexAction, IndexDocumentsBatch, IndexingResult
 
 from shared.ingest.targets.azure_search.batches import ACTION, Action, batches
-from shared.ingest.targets.azure_search.retry import Partly, Patience
-from shared.ingest.targets.index_writer import Refused
+from shared.ingest.targets.azure_search.retry import PartialFailure, RetryPolicy
+from shared.ingest.targets.index_writer import DocumentRejected
 from shared.retrieval.azure_search.odata import quoted
 
 Item = TypeVar("Item")
@@ -30,7 +30,7 @@ class Documents:
 
     client: SearchClient
     key: str
-    patience: Patience
+    patience: RetryPolicy
 
     async def having(self, condition: str, *select: str) -> AsyncGenerator[dict[str, Any], None]:
         """Every document that `condition` holds for: by ranges of keys, as $skip has an end.
@@ -40,7 +40,7 @@ class Documents:
         after = ""
         while True:
             asked = partial(self._page, f"{condition}{after}", [self.key, *select])
-            page = await self.patience.patiently(asked)
+            page = await self.patience.call_with_retry(asked)
             for row in page:
                 yield row
             if len(page) < PAGE:
@@ -66,9 +66,9 @@ class Documents:
             sent = IndexDocumentsBatch(actions=[IndexAction(action) for action in left])
             left = not_taken(left, await self.client.index_documents(sent), self.key)
             if left:
-                raise Partly(f"{len(left)} passages were not taken")
+                raise PartialFailure(f"{len(left)} passages were not taken")
 
-        await self.patience.patiently(send)
+        await self.patience.call_with_retry(send)
 
 
 def not_taken(sent: Sequence[Action], results: Iterable[IndexingResult], key: str) -> list[Action]:
@@ -83,7 +83,7 @@ def not_taken(sent: Sequence[Action], results: Iterable[IndexingResult], key: st
         elif not result.succeeded and not _gone(action, result):
             refused.append(result)
     if refused:
-        raise Refused(_why(refused[0], len(refused), len(sent)))
+        raise DocumentRejected(_why(refused[0], len(refused), len(sent)))
     return again
 
 

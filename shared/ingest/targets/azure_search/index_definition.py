@@ -22,7 +22,7 @@ from azure.search.documents.indexes.models import (
     VectorSearchProfile,
 )
 
-from shared.retrieval.azure_search.field_mapping import Fields
+from shared.retrieval.azure_search.field_mapping import IndexFields
 
 FINGERPRINT, PARENT = "fingerprint", "parent"  # what the chat never asks for
 RANKING = "default"  # the semantic configuration
@@ -50,7 +50,7 @@ class Shape:
     """An index's name, its fields' names, and its vectors' `dimensions`: None without vectors."""
 
     index: str
-    fields: Fields
+    fields: IndexFields
     dimensions: int | None = None
     vectorizer: Vectorizer | None = None
 
@@ -65,7 +65,7 @@ def wanted(shape: Shape) -> SearchIndex:
     )
 
 
-def _plain_fields(names: Fields) -> list[SearchField]:
+def _plain_fields(names: IndexFields) -> list[SearchField]:
     return [
         _field(names.id, TEXT, "key searchable filterable sortable", WHOLE),
         _field(names.content, TEXT, "searchable", WORDS),
@@ -147,7 +147,7 @@ def _vectorizer(maker: Vectorizer) -> AzureOpenAIVectorizer:
     )
 
 
-def _ranking(names: Fields) -> SemanticConfiguration:
+def _ranking(names: IndexFields) -> SemanticConfiguration:
     return SemanticConfiguration(
         name=RANKING,
         prioritized_fields=SemanticPrioritizedFields(

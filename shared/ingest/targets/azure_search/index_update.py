@@ -15,8 +15,8 @@ from azure.search.documents.indexes.models import (
 )
 
 from shared.ingest.targets.azure_search.index_definition import PROFILE, VECTORIZER, Shape, wanted
-from shared.ingest.targets.azure_search.retry import Patience
-from shared.ingest.targets.index_writer import Unusable
+from shared.ingest.targets.azure_search.retry import RetryPolicy
+from shared.ingest.targets.index_writer import IndexUnavailable
 
 OTHER_INDEX = "name another index in AZURE_SEARCH_INDEX, or delete this one"
 # Without these a field cannot be used as we do.
@@ -29,26 +29,26 @@ VECTOR_PARTS = (
 )
 
 
-async def ensured(
-    client: SearchIndexClient, shape: Shape, patience: Patience
+async def create_or_update(
+    client: SearchIndexClient, shape: Shape, patience: RetryPolicy
 ) -> tuple[SearchIndex, bool]:
     """The index as it is in the end, and whether it is new. Raises Refused."""
     ours = wanted(shape)
-    there = await patience.patiently(partial(_there, client, shape.index))
+    there = await patience.call_with_retry(partial(_there, client, shape.index))
     index = ours if there is None else grown(there, ours)
     if index is not None:
-        await patience.patiently(partial(client.create_or_update_index, index))
+        await patience.call_with_retry(partial(client.create_or_update_index, index))
     return index or there or ours, there is None
 
 
 async def existing_fields(
-    client: SearchIndexClient, shape: Shape, patience: Patience
+    client: SearchIndexClient, shape: Shape, patience: RetryPolicy
 ) -> frozenset[str]:
     """The names of the index's fields; none where there is no index. Changes nothing.
 
     Raises Refused, also where a field does not fit.
     """
-    there = await patience.patiently(partial(_there, client, shape.index))
+    there = await patience.call_with_retry(partial(_there, client, shape.index))
     if there is None:
         return frozenset()
     _check_fit(there, wanted(shape))
@@ -91,7 +91,7 @@ def _check_fit(there: SearchIndex, ours: SearchIndex) -> None:
 def _fits(index: str, there: SearchField, ours: SearchField) -> None:
     size = ours.vector_search_dimensions
     if size and there.vector_search_dimensions and there.vector_search_dimensions != size:
-        raise Unusable(
+        raise IndexUnavailable(
             f"The index {index} has vectors of {there.vector_search_dimensions} numbers, and the "
             f"embedding model makes {size}: {OTHER_INDEX}."
         )
@@ -101,7 +101,7 @@ def _fits(index: str, there: SearchField, ours: SearchField) -> None:
         wrong = f"is not {lacking}"
     else:
         return
-    raise Unusable(
+    raise IndexUnavailable(
         f"The field {there.name} of the index {index} {wrong}, which cannot be changed: "
         f"{OTHER_INDEX}, or name another field in AZURE_SEARCH_FIELDS."
     )

@@ -16,7 +16,7 @@ from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpRes
 
 from shared.azure import retry_after
 from shared.azure.identity import NO_IDENTITY
-from shared.ingest.targets.index_writer import Refused, Unusable
+from shared.ingest.targets.index_writer import DocumentRejected, IndexUnavailable
 
 Result = TypeVar("Result")
 
@@ -38,7 +38,7 @@ SILENT = "Azure AI Search did not answer ({what}), also after trying again. Run 
 WRONG = "Azure AI Search did not accept the request ({status}, code {code!r:.80})."
 
 
-class Partly(AzureError):
+class PartialFailure(AzureError):
     """Some documents of a batch were not taken, for a reason that passes."""
 
 
@@ -47,7 +47,7 @@ def _nobody(_said: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How long is tried: `tries` of a call, `longest` seconds of a wait that the service asks for.
 
     `seconds` are a try's own, the upload of a batch included. `roles` are the seconds that a
@@ -62,7 +62,7 @@ class Patience:
     say: Callable[[str], None] = _nobody
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
-    async def patiently(self, call: Callable[[], Awaitable[Result]]) -> Result:
+    async def call_with_retry(self, call: Callable[[], Awaitable[Result]]) -> Result:
         """The result of `call`, which is tried again while that may help. Raises Refused.
 
         The one place where the exceptions of the SDK become ours.
@@ -89,7 +89,7 @@ class Patience:
         lasting = status is not None and status not in PASSING
         if lasting or isinstance(failure, ClientAuthenticationError) or tried >= self.tries:
             return None
-        asked = retry_after.asked(_headers(failure))
+        asked = retry_after.retry_after_seconds(_headers(failure))
         if asked is not None:
             return asked if asked <= self.longest else None
         return min(2.0 ** (tried - 1), BACKOFF_SECONDS) * random.uniform(0.7, 1.0)
@@ -112,22 +112,24 @@ def _told(failure: Exception) -> str:
     return f"status {status}" if status else type(failure).__name__
 
 
-def meaning(failure: Exception) -> Refused:
+def meaning(failure: Exception) -> DocumentRejected:
     """What a failure means to whoever runs this. Never the service's own words."""
     status = status_of(failure)
     if isinstance(failure, ClientAuthenticationError) and status is None:
-        return Unusable(NO_IDENTITY)
+        return IndexUnavailable(NO_IDENTITY)
     match status:
         case None:
-            return Unusable(SILENT.format(what=_told(failure)))
+            return IndexUnavailable(SILENT.format(what=_told(failure)))
         case 401 | 403:
-            return Unusable(ROLES.format(status=status))
+            return IndexUnavailable(ROLES.format(status=status))
         case 404:
-            return Unusable(NOT_FOUND)
+            return IndexUnavailable(NOT_FOUND)
         case _ if status in PASSING:
-            return Unusable(BUSY.format(status=status))
+            return IndexUnavailable(BUSY.format(status=status))
         case 413:
-            return Refused("It is too large for Azure AI Search: one passage exceeds a request.")
+            return DocumentRejected(
+                "It is too large for Azure AI Search: one passage exceeds a request."
+            )
         case _:
             code = getattr(getattr(failure, "error", None), "code", None)
-            return Refused(WRONG.format(status=status, code=code))
+            return DocumentRejected(WRONG.format(status=status, code=code))

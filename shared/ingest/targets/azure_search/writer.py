@@ -9,14 +9,18 @@ from pathlib import Path
 
 from shared.chat.citation_paths import decoded, encoded
 from shared.ingest.splitting.passages import Passage, key_of
-from shared.ingest.targets.azure_search.batches import Has, deleted, marked, uploads
-from shared.ingest.targets.azure_search.clients import SearchClients
+from shared.ingest.targets.azure_search.batches import IndexFeatures, deleted, marked, uploads
 from shared.ingest.targets.azure_search.documents import Documents, side_by_side
 from shared.ingest.targets.azure_search.index_definition import FINGERPRINT, Shape
-from shared.ingest.targets.azure_search.index_update import OTHER_INDEX, ensured, existing_fields
-from shared.ingest.targets.azure_search.retry import Patience
-from shared.ingest.targets.index_writer import UNFINISHED, Document, Unusable
-from shared.retrieval.azure_search.field_mapping import Fields
+from shared.ingest.targets.azure_search.index_update import (
+    OTHER_INDEX,
+    create_or_update,
+    existing_fields,
+)
+from shared.ingest.targets.azure_search.retry import RetryPolicy
+from shared.ingest.targets.azure_search.search_clients import SearchClients
+from shared.ingest.targets.index_writer import UNFINISHED, Document, IndexUnavailable
+from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.azure_search.odata import quoted
 
 NOT_WHOLE = "unfinished"  # the mark of a file that is being put
@@ -30,7 +34,7 @@ Store = Callable[[str, bytes], Awaitable[None]]
 
 
 @dataclass(slots=True)
-class AzureTarget:
+class AzureSearchWriter:
     """A Target over one index; the files themselves are kept elsewhere.
 
     Every file that the index holds anything of has a passage with a mark, its fingerprint: its
@@ -50,11 +54,11 @@ class AzureTarget:
 
     clients: SearchClients
     shape: Shape
-    patience: Patience = field(default_factory=Patience)
+    patience: RetryPolicy = field(default_factory=RetryPolicy)
     store: Store | None = None
     name: str = "Azure AI Search"
     restricted: bool = False
-    has: Has = field(default_factory=Has, init=False)
+    has: IndexFeatures = field(default_factory=IndexFeatures, init=False)
     held: set[str] | None = field(default=None, init=False)
 
     async def known(self) -> Mapping[str, str]:
@@ -62,11 +66,11 @@ class AzureTarget:
 
         To be called before anything is put. Raises Refused.
         """
-        index, new = await ensured(self.clients.indexes, self.shape, self.patience)
+        index, new = await create_or_update(self.clients.indexes, self.shape, self.patience)
         if self.restricted and not new:
             await self._check_alone()
         vectors = any(one.name == self._fields.embedding for one in index.fields)
-        self.has = Has(self.store is not None, vectors)
+        self.has = IndexFeatures(self.store is not None, vectors)
         names, found = self._fields, dict[str, str]()
         condition = f"{FINGERPRINT} ne null and {names.sourcefile} ne null"
         async for row in self._documents.having(condition, names.sourcefile, FINGERPRINT):
@@ -130,10 +134,10 @@ class AzureTarget:
                 file = decoded(row[names.sourcefile] or "")
                 if not row[names.id].startswith(f"{key_of(file)}-"):
                     said = FOR_ALL.format(index=self.shape.index, file=file or "an unnamed file")
-                    raise Unusable(said)
+                    raise IndexUnavailable(said)
 
     @property
-    def _fields(self) -> Fields:
+    def _fields(self) -> IndexFields:
         return self.shape.fields
 
     @property

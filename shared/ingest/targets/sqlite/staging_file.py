@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from shared.ingest.targets.index_writer import Unusable
+from shared.ingest.targets.index_writer import IndexUnavailable
 from shared.retrieval.sqlite import schema
-from shared.retrieval.sqlite.schema import Meta, OtherFormat
+from shared.retrieval.sqlite.schema import IndexMeta, UnknownFormat
 
 CACHE_KIB = 65536  # of the database, while it is written
 WAIT = 10.0  # seconds for whoever looks into a file while it is written
@@ -20,19 +20,19 @@ WAIT = 10.0  # seconds for whoever looks into a file while it is written
 WRITES = {"hashsize": 16 * 1024 * 1024, "automerge": 0, "crisismerge": 100}
 
 
-class Part:
+class StagingFile:
     """The part beside the index at `path`, with the lock that lets one run alone fill it.
 
     It has its name only when it can be gone on with: SQLite takes back what a run that was killed
     had not committed. All methods but `close` need `take` first. They raise OSError, sqlite3.Error.
     """
 
-    def __init__(self, path: Path, wanted: Meta) -> None:
+    def __init__(self, path: Path, wanted: IndexMeta) -> None:
         self.index = path
         self._wanted = wanted
         self._path = _beside(path, "part")
         self._lock: sqlite3.Connection | None = None
-        self._sound: dict[Path, Meta | None] = {}
+        self._sound: dict[Path, IndexMeta | None] = {}
 
     def take(self) -> None:
         """Be the only run, until `close` or this process' end. Raises Unusable."""
@@ -80,13 +80,13 @@ class Part:
         """Let the part take the index's place. Nothing may have it open. Raises Unusable."""
         if self._checked(self._path) is None:
             self._path.unlink()
-            raise Unusable(f"{self._path.name} was damaged and is removed: run this again.")
+            raise IndexUnavailable(f"{self._path.name} was damaged and is removed: run this again.")
         _write_through(self._path, os.O_RDWR)
         try:
             os.replace(self._path, self.index)
         except PermissionError as error:  # Windows replaces no file that is open
             said = "is in use: stop the app, and run this again"
-            raise Unusable(f"{self.index.name} {said} (it goes on from here).") from error
+            raise IndexUnavailable(f"{self.index.name} {said} (it goes on from here).") from error
         with suppress(OSError):  # Windows opens no folder
             _write_through(self.index.parent, os.O_RDONLY)
         self._sound.clear()
@@ -108,12 +108,12 @@ class Part:
         wanted = (self._wanted.model, self._wanted.dimensions)
         return path if found and (found.model, found.dimensions) == wanted else None
 
-    def _meta(self, path: Path) -> Meta | None:
+    def _meta(self, path: Path) -> IndexMeta | None:
         if path not in self._sound:
             self._sound[path] = self._checked(path)
         return self._sound[path]
 
-    def _checked(self, path: Path) -> Meta | None:
+    def _checked(self, path: Path) -> IndexMeta | None:
         """What a file says of itself; None where it is none of ours, or damaged."""
         if not path.exists():
             return None
@@ -122,7 +122,7 @@ class Part:
                 meta = schema.read_meta(connection)
                 (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
                 return meta if state == "ok" else None
-        except (OtherFormat, sqlite3.DatabaseError, LookupError, TypeError, ValueError):
+        except (UnknownFormat, sqlite3.DatabaseError, LookupError, TypeError, ValueError):
             return None
 
 
@@ -136,21 +136,21 @@ def _restricted_files(connection: sqlite3.Connection) -> set[str]:
 
 
 @contextmanager
-def translated(index: Path) -> Iterator[None]:
+def map_errors(index: Path) -> Iterator[None]:
     """The one place where the failures of SQLite and of files become ours."""
     try:
         yield
     except sqlite3.Error as error:
-        raise Unusable(f"{index.name} cannot be written: {error}.") from error
+        raise IndexUnavailable(f"{index.name} cannot be written: {error}.") from error
     except OSError as error:
-        raise Unusable(f"{index.name} cannot be written: {error.strerror}.") from error
+        raise IndexUnavailable(f"{index.name} cannot be written: {error.strerror}.") from error
 
 
 def _check_ours(index: Path) -> None:
     """Raise Unusable where the file at `index` is somebody else's, which a run would replace."""
     if index.exists() and index.stat().st_size and not schema.is_ours(index):
         said = "is no index of this app: name another INDEX_FILE, or remove it."
-        raise Unusable(f"{index.name} {said}")
+        raise IndexUnavailable(f"{index.name} {said}")
 
 
 def _locked(index: Path) -> sqlite3.Connection:
@@ -163,7 +163,7 @@ def _locked(index: Path) -> sqlite3.Connection:
         if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
             raise
         said = f"Another run is filling {index.name}: wait until it has ended."
-        raise Unusable(said) from error
+        raise IndexUnavailable(said) from error
     return lock
 
 

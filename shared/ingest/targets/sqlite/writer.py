@@ -11,14 +11,12 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
-from shared.ingest.targets.index_writer import Document, Refused
-from shared.ingest.targets.sqlite.staging_file import Part, translated
+from shared.ingest.targets.index_writer import Document, DocumentRejected
+from shared.ingest.targets.sqlite.staging_file import StagingFile, map_errors
 from shared.retrieval.sqlite import schema
 from shared.retrieval.sqlite.connections import connect
-from shared.retrieval.sqlite.schema import Meta
+from shared.retrieval.sqlite.schema import IndexMeta
 from shared.retrieval.sqlite.vectors import packed
-
-__all__ = ["LocalTarget", "Meta"]
 
 T = TypeVar("T")
 
@@ -26,7 +24,7 @@ COMMIT_AFTER = 4000  # passages: what a crash may cost, against the time that a 
 ROOM = 4  # where more than one page in so many is empty, the file is written anew
 
 
-class LocalTarget:
+class SqliteIndexWriter:
     """A Target that fills the index file at `index`.
 
     All changes go into `<index>.part`, which takes the index's place in `finish`; a run that was
@@ -37,8 +35,8 @@ class LocalTarget:
 
     name = "embedded index"
 
-    def __init__(self, index: Path, meta: Meta, commit_after: int = COMMIT_AFTER) -> None:
-        self._part, self._meta, self._commit_after = Part(index, meta), meta, commit_after
+    def __init__(self, index: Path, meta: IndexMeta, commit_after: int = COMMIT_AFTER) -> None:
+        self._part, self._meta, self._commit_after = StagingFile(index, meta), meta, commit_after
         self._writing: sqlite3.Connection | None = None
         self._uncommitted = 0
         self._turn = Lock()
@@ -72,7 +70,7 @@ class LocalTarget:
 
     def _alone(self, work: Callable[[], T]) -> T:
         # A run that is cancelled closes while the thread of its last `put` goes on: no half a file.
-        with self._turn, translated(self._part.index):
+        with self._turn, map_errors(self._part.index):
             return work()
 
     def _known(self) -> Mapping[str, str]:
@@ -98,14 +96,16 @@ class LocalTarget:
     def _check(self, document: Document) -> None:
         wanted, vectors = self._meta.dimensions, document.vectors or ()
         if any(len(vector) != wanted for vector in vectors):
-            raise Refused(f"Its vectors have other than {wanted} numbers, as those of the index.")
+            raise DocumentRejected(
+                f"Its vectors have other than {wanted} numbers, as those of the index."
+            )
         if wanted and len(vectors) != len(document.passages):
-            raise Refused("It has no vectors, and the other files of the index have.")
+            raise DocumentRejected("It has no vectors, and the other files of the index have.")
         try:
             for text in (document.name, *(passage.content for passage in document.passages)):
                 text.encode()
         except UnicodeEncodeError as error:
-            raise Refused("Its name or its text is no Unicode.") from error
+            raise DocumentRejected("Its name or its text is no Unicode.") from error
 
     def _remove(self, name: str) -> None:
         with self._change(1) as writing:

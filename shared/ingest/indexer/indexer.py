@@ -14,11 +14,11 @@ from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
 from azure.search.documents.indexes.models import IndexerExecutionResult
 
 from shared.ingest.indexer.definitions import Plan, data_source, indexer, skillset
-from shared.ingest.targets.azure_search.clients import SearchClients
 from shared.ingest.targets.azure_search.index_definition import WHOLE
-from shared.ingest.targets.azure_search.index_update import OTHER_INDEX, ensured
-from shared.ingest.targets.azure_search.retry import Patience
-from shared.ingest.targets.index_writer import Refused, Unusable
+from shared.ingest.targets.azure_search.index_update import OTHER_INDEX, create_or_update
+from shared.ingest.targets.azure_search.retry import RetryPolicy
+from shared.ingest.targets.azure_search.search_clients import SearchClients
+from shared.ingest.targets.index_writer import DocumentRejected, IndexUnavailable
 
 POLL_SECONDS = 10
 LONGEST = 7200  # seconds; an ordinary run of an indexer is ended by the service after two hours
@@ -38,7 +38,7 @@ FAILED = "The indexer {name} ended with an error: {why}"
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class FileFailure:
     """A file that an indexer did not take, or not whole, and the service's words for why."""
 
     name: str
@@ -50,26 +50,26 @@ class Outcome:
     """What a run of an indexer did: files taken, files not taken, files taken with a warning."""
 
     done: int
-    failed: tuple[Trouble, ...]
-    warned: tuple[Trouble, ...]
+    failed: tuple[FileFailure, ...]
+    warned: tuple[FileFailure, ...]
 
 
 def refuse_acl(folder: Path) -> None:
     """Raise Refused where a folder's documents are not for everyone."""
     if any(folder.rglob(ACL)):
-        raise Refused(PUBLIC.format(folder=folder))
+        raise DocumentRejected(PUBLIC.format(folder=folder))
 
 
-async def set_up(clients: SearchClients, plan: Plan, patience: Patience) -> None:
+async def set_up(clients: SearchClients, plan: Plan, patience: RetryPolicy) -> None:
     """Make the index, the data source, the skillset and the indexer. Raises Refused.
 
     What is there is changed. The search service's own identity needs the roles Storage Blob Data
     Reader on the storage account and Cognitive Services OpenAI User on the model's resource.
     """
-    index, _ = await ensured(clients.indexes, plan.shape, patience)
+    index, _ = await create_or_update(clients.indexes, plan.shape, patience)
     key = next(one for one in index.fields if one.key)
     if key.analyzer_name != WHOLE:
-        raise Unusable(
+        raise IndexUnavailable(
             f"The key {key.name} of the index {index.name} has not the analyzer keyword, which an "
             f"indexer needs: {OTHER_INDEX}."
         )
@@ -79,22 +79,22 @@ async def set_up(clients: SearchClients, plan: Plan, patience: Patience) -> None
         (clients.indexers.create_or_update_indexer, indexer(plan)),
     )
     for make, part in makes:
-        await patience.patiently(partial(make, part))
+        await patience.call_with_retry(partial(make, part))
         patience.say(f"{part.name} is set up.")
 
 
 async def fill(
-    clients: SearchClients, plan: Plan, patience: Patience, longest: float = LONGEST
+    clients: SearchClients, plan: Plan, patience: RetryPolicy, longest: float = LONGEST
 ) -> Outcome:
     """Set the indexer up, run it, and follow it for `longest` seconds. Raises Refused.
 
     One that is at work already is followed.
     """
-    last = partial(patience.patiently, partial(_last, clients, plan.indexer))
+    last = partial(patience.call_with_retry, partial(_last, clients, plan.indexer))
     before = await last()
     seen = before.start_time if before and before.status != "inProgress" else None
     await set_up(clients, plan, patience)
-    await patience.patiently(partial(_started, clients, plan.indexer))
+    await patience.call_with_retry(partial(_started, clients, plan.indexer))
     told = ""
     for _ in range(max(1, int(longest / POLL_SECONDS))):
         await patience.sleep(POLL_SECONDS)
@@ -104,7 +104,7 @@ async def fill(
         if now.status not in AT_WORK:
             return _outcome(plan, now)
         told = _tell(patience, now, told)
-    raise Refused(GOES_ON.format(name=plan.indexer, minutes=round(longest / 60)))
+    raise DocumentRejected(GOES_ON.format(name=plan.indexer, minutes=round(longest / 60)))
 
 
 async def _last(clients: SearchClients, name: str) -> IndexerExecutionResult | None:
@@ -120,7 +120,7 @@ async def _started(clients: SearchClients, name: str) -> None:
         await clients.indexers.run_indexer(name)
 
 
-def _tell(patience: Patience, now: IndexerExecutionResult, told: str) -> str:
+def _tell(patience: RetryPolicy, now: IndexerExecutionResult, told: str) -> str:
     """Say how far it is, where that is news; what was said."""
     said = f"{now.item_count} files so far, {now.failed_item_count} of them failed."
     if said != told:
@@ -130,7 +130,7 @@ def _tell(patience: Patience, now: IndexerExecutionResult, told: str) -> str:
 
 def _outcome(plan: Plan, last: IndexerExecutionResult) -> Outcome:
     if last.status != "success":
-        raise Refused(
+        raise DocumentRejected(
             FAILED.format(name=plan.indexer, why=_line(last.error_message or last.status))
         )
     return Outcome(
@@ -140,11 +140,11 @@ def _outcome(plan: Plan, last: IndexerExecutionResult) -> Outcome:
     )
 
 
-def _trouble(plan: Plan, key: str | None, said: str) -> Trouble:
+def _trouble(plan: Plan, key: str | None, said: str) -> FileFailure:
     """The service names a file by its address, percent-encoded, among other parts of a key."""
     address = parse_qs(key or "").get("localId", [key or ""])[0]
     _, found, name = unquote(address).partition(f"/{plan.container}/{plan.folder}")
-    return Trouble(name if found else address or "(no file)", _line(said))
+    return FileFailure(name if found else address or "(no file)", _line(said))
 
 
 def _line(said: str) -> str:
