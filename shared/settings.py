@@ -174,6 +174,7 @@ class Settings(BaseModel):
     search_public: bool = Field(default=False, alias="AZURE_SEARCH_INDEX_PUBLIC")
     search_ranking: Name | None = Field(default=None, alias="AZURE_SEARCH_SEMANTIC_CONFIGURATION")
     search_vectorizer: bool = Field(default=False, alias="AZURE_SEARCH_VECTORIZER")
+    retriever: Name | None = Field(default=None, alias="RETRIEVER")
     index_file: Name = Field(default="index.db", alias="INDEX_FILE")
     search_seconds: float = Field(default=10, gt=0, alias="SEARCH_SECONDS")
     openai_base_url: Url | None = Field(default=None, alias="OPENAI_BASE_URL")

@@ -23,7 +23,7 @@ from shared.protocols.openai.routes import OpenAIAccess
 from shared.protocols.openai.search_scope import SearchScope
 from shared.rag.flow import Rag
 from shared.rag.prompt import read_prompts
-from shared.retrieval.base import Retriever
+from shared.retrieval.base import Retriever, missing_members
 from shared.retrieval.query_limits import LimitedRetriever
 from shared.settings import Settings, SettingsError
 from shared.telemetry.spans import NOOP_TRACER, Tracer
@@ -122,6 +122,8 @@ def _health(clients: Clients, models: Router, **parts: Retriever | Files | Memor
 
 
 def _retriever(clients: Clients) -> Retriever:
+    if clients.settings.retriever:
+        return _custom(clients.settings, clients.settings.retriever)
     if clients.settings.search_endpoint:
         return _azure_search(clients)
     if clients.settings.index_file == SAMPLES:
@@ -133,6 +135,15 @@ def _retriever(clients: Clients) -> Retriever:
         problem = "INDEX_FILE names a file that is not there: `make index DOCS=folder` makes it"
         raise SettingsError((problem,))
     return _samples()
+
+
+def _custom(settings: Settings, name: str) -> Retriever:
+    """The retriever that a factory of RETRIEVER makes. Raises SettingsError."""
+    retriever: Retriever = import_factory("RETRIEVER", name, ())(settings)
+    if missing := missing_members(retriever):
+        problem = f"RETRIEVER names a factory whose retriever has no {', '.join(missing)}"
+        raise SettingsError((problem,))
+    return retriever
 
 
 def _samples() -> Retriever:

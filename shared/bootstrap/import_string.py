@@ -15,7 +15,8 @@ def import_factory(setting: str, name: str, known: Iterable[str]) -> Callable[..
     try:
         made: Callable[..., Any] = getattr(importlib.import_module(module), factory)
     except (ImportError, AttributeError, ValueError) as error:
-        names = ", ".join(known)
-        problem = f"{setting} must be {names}, or a package.module:factory that can be imported"
+        names = ", ".join((*known, ""))
+        choice = f"{names}or a" if names else "a"
+        problem = f"{setting} must be {choice} package.module:factory that can be imported"
         raise SettingsError((problem,)) from error
     return made

@@ -46,13 +46,20 @@ class SearchResult:
 
 
 class Retriever(Protocol):
-    """Finds the passages that a question needs."""
+    """Finds the passages that a question needs.
 
-    name: str
+    A class that inherits from it has to define `search` only: the other members have defaults.
+    A class that does not inherit from it defines all of them.
+    """
+
+    name: str = "custom"
 
     async def ready(self) -> None:
-        """Ask whether it would answer, at no cost. Raises the ChatError that stands against it."""
-        ...
+        """Ask whether it would answer, at no cost. Raises the ChatError that stands against it.
+
+        The default is that it would.
+        """
+        return None
 
     async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
         """The best `overrides.top` passages for `query` that `user` may see.
@@ -68,6 +75,13 @@ class Retriever(Protocol):
         """Whether `user` may see any passage of a file, by the same rule as in a search.
 
         Who may not find it may not open it. False too where there is no such file. Raises a
-        ChatError as `search` does.
+        ChatError as `search` does. The default is False: no file is opened.
         """
-        ...
+        return False
+
+
+def missing_members(retriever: object) -> list[str]:
+    """Return the names of the members of Retriever that an object lacks."""
+    names = ("name", "ready", "search", "readable")
+    missing = [name for name in names if not hasattr(retriever, name)]
+    return ["search"] if getattr(type(retriever), "search", None) is Retriever.search else missing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from shared.app.service import Service
 from shared.bootstrap.build import start
+from shared.retrieval.base import Retriever
 from shared.settings import Settings, SettingsError, read
 from tests.support import fakes
 from tests.support.calls import ask, call
@@ -158,6 +160,35 @@ def test_a_model_of_one_s_own_is_imported_by_its_name() -> None:
     assert start({"CHAT_MODEL": "tests.support.fakes:obeying"}).health.names["model"] == "obeying"
 
 
+@pytest.mark.parametrize("name", ["nonsense", "no.such:retriever", "tests.support.fakes:absent"])
+def test_a_retriever_that_cannot_be_found_is_named_by_its_setting(name: str) -> None:
+    assert start({"RETRIEVER": name}).problems == (
+        "RETRIEVER must be a package.module:factory that can be imported",
+    )
+
+
+class NoSearch(Retriever):
+    """Has the defaults of a retriever, and nothing else."""
+
+
+def without_search(_settings: Settings) -> object:
+    return NoSearch()  # type: ignore[abstract]
+
+
+def not_a_retriever(_settings: Settings) -> object:
+    return object()
+
+
+@pytest.mark.parametrize(
+    ("factory", "missing"),
+    [("without_search", "search"), ("not_a_retriever", "name, ready, search, readable")],
+)
+def test_what_a_retriever_lacks_is_named_at_start(factory: str, missing: str) -> None:
+    assert start({"RETRIEVER": f"{__name__}:{factory}"}).problems == (
+        f"RETRIEVER names a factory whose retriever has no {missing}",
+    )
+
+
 ROOT = Path(__file__).parent.parent.parent
 PLATFORM = {"FUNCTIONS_WORKER_RUNTIME", "AzureWebJobsStorage", "PYTHON_ENABLE_INIT_INDEXING"}
 
@@ -199,6 +230,25 @@ def test_the_model_in_the_docs_answers() -> None:
 
     assert got.json["message"]["content"].startswith("What is in Plus?\n\nSources:\n")
     assert got.json["context"]["finish_reason"] == "stop"
+
+
+def test_the_retriever_in_the_docs_answers_before_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    block = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "my_search.py").write_text(block[1])
+    monkeypatch.syspath_prepend(tmp_path)
+    search = {"AZURE_SEARCH_ENDPOINT": "https://x", "AZURE_SEARCH_INDEX": "i"}
+    service = start({"RETRIEVER": "my_search:make", "CHAT_MODEL": "demo", **search})
+    body = {"messages": [{"role": "user", "content": "When has the library opened?"}]}
+    got = ask(call("/chat", body), service)
+    texts = got.json["context"]["data_points"]["text"]
+
+    assert service.health.names["index"] == "library"
+    assert texts[0] == "opening.md: The library opens at nine."
+    assert asyncio.run(service.health.failing()) == {}
+    assert ask(call("/content/{path}", b"", method="GET", path="opening.md"), service).status == 404
 
 
 AUTH_ENABLED = {"WEBSITE_AUTH_ENABLED": "true"}
