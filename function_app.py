@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from shared.bootstrap.build import start
 from shared.chat.errors import ChatError, ClientDisconnected
-from shared.http.call import Bytes, Call, Reply
+from shared.http.call import ByteStream, Call, Reply
 from shared.protocols.aog import routes as aog
 from shared.protocols.openai import routes as door
 from shared.protocols.opensearch import routes as opensearch
@@ -123,7 +123,7 @@ class Stream(StreamingResponse):
     end the worker with all its streams.
     """
 
-    def __init__(self, given: Reply, rest: Bytes) -> None:
+    def __init__(self, given: Reply, rest: ByteStream) -> None:
         """Send `given.body`, then `rest`."""
         content = joined(given.body, rest)
         super().__init__(content, given.status, dict(given.headers), given.media_type)
@@ -143,7 +143,7 @@ class Stream(StreamingResponse):
             await self.rest.aclose()
 
 
-async def joined(first: bytes, rest: Bytes) -> AsyncIterator[bytes]:
+async def joined(first: bytes, rest: ByteStream) -> AsyncIterator[bytes]:
     """A first piece, then the others."""
     yield first
     async for piece in rest:

@@ -14,7 +14,7 @@ from shared.chat.messages import ToolCall
 from shared.files import conditional_requests
 from shared.files.base import File, Pieces
 from shared.http import json_encoding
-from shared.http.body import Body, read_body, read_json
+from shared.http.body import Body, parse_json, read_body
 from shared.http.call import Limits
 from shared.http.json_encoding import Json
 from shared.models.demo.question_resolution import asked
@@ -35,7 +35,7 @@ from tests.support.fakes import play
 Parser = Callable[[Any], object]
 Input = Callable[[int], Any]
 
-LIMITS = Limits(json=2**30, form=2**30)
+LIMITS = Limits(json_bytes=2**30, form_bytes=2**30)
 PAGES = [f"plans/{'p' * 100}{number}.md" for number in range(50)]
 SOURCES = [Source(page, "", page, page) for page in PAGES]
 ALL: Json = {"query": {"match_all": {}}, "ext": {"generative_qa_parameters": {"llm_question": "a"}}}
@@ -114,10 +114,10 @@ def count_calls(chunks: Iterable[bytes]) -> int:
 
 
 PARSERS: Mapping[str, Parser] = {
-    "read_json": read_json,
+    "read_json": parse_json,
     "a form": partial(read_typed, "multipart/form-data; boundary=b"),
     "Content-Type": read_typed,
-    "Accept": lambda value: json_encoding.media_type(value, "application/jsonl"),
+    "Accept": lambda value: json_encoding.negotiate_media_type(value, "application/jsonl"),
     "Range": condition("range"),
     "If-None-Match": condition("if-none-match"),
     "If-Modified-Since": condition("if-modified-since"),

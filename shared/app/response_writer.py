@@ -12,7 +12,7 @@ from shared.app.stream_encoder import framed, paced
 from shared.chat.errors import ChatError
 from shared.chat.events import Answer, Context, Events
 from shared.chat.request import ChatRequest
-from shared.http.call import Bytes, Call, Reply
+from shared.http.call import ByteStream, Call, Reply
 from shared.http.json_encoding import dumps
 from shared.protocols.dialect import Dialect, ErrorFormat
 from shared.telemetry.access_log import AccessLog
@@ -50,7 +50,7 @@ class ResponseWriter:
         status = self.error_format.status(failure, self.body)
         return Reply(status, JSON, body, dict(self.error_format.headers(failure)))
 
-    def lines(self, dialect: Dialect, asked: ChatRequest, events: Events) -> Bytes:
+    def lines(self, dialect: Dialect, asked: ChatRequest, events: Events) -> ByteStream:
         """A stream's lines, one event each, the last of which may tell of a failure.
 
         Until the first is out, a failure is an exception.
@@ -79,8 +79,8 @@ class ResponseWriter:
         return replace(reply, body=await anext(pieces), rest=pieces)
 
     async def _taken_down(
-        self, pieces: Bytes, last_words: Callable[[ChatError], bytes] | None = None
-    ) -> Bytes:
+        self, pieces: ByteStream, last_words: Callable[[ChatError], bytes] | None = None
+    ) -> ByteStream:
         """The same bytes, taken down for the log.
 
         Once they have begun, a failure becomes the `last_words`, or else ends them short, as a

@@ -22,11 +22,11 @@ from shared.chat.events import Events, collect
 from shared.chat.request import ChatRequest
 from shared.files.base import Files
 from shared.http.auth import AccessPolicy
-from shared.http.body import read_body, read_optional
+from shared.http.body import read_body, read_optional_json
 from shared.http.call import Call, Limits, Reply, cancel_on_disconnect, without_long_headers
 from shared.http.cross_origin import CrossOriginPolicy
 from shared.http.health import Health
-from shared.http.json_encoding import Json, dumps, media_type
+from shared.http.json_encoding import Json, dumps, negotiate_media_type
 from shared.memory.base import Memory
 from shared.memory.chat_history import ChatHistory
 from shared.models.router import Router
@@ -136,7 +136,7 @@ class Service:
             return await self._content(self.engine, exchange)
         if exchange.call.route in opensearch.ROUTES:
             return await cancel_on_disconnect(
-                self._opensearch(self.engine, exchange), exchange.call.disconnected
+                self._opensearch(self.engine, exchange), exchange.call.is_disconnected
             )
         if exchange.call.route in door.ROUTES:
             self.openai_access.check(self.access, exchange.call.headers)
@@ -149,9 +149,11 @@ class Service:
         call = exchange.call
         exchange.record.dialect = exchange.error_format.name
         engine = with_tracing(engine, exchange.traced(self.tracer))
-        store = SearchService(engine, self.access, self.memory, self.index, self.limits.kept_back)
-        deadline = asyncio.get_running_loop().time() + self.limits.seconds
-        body = await read_optional(call, self.limits, deadline)
+        store = SearchService(
+            engine, self.access, self.memory, self.index, self.limits.storage_seconds
+        )
+        deadline = asyncio.get_running_loop().time() + self.limits.request_seconds
+        body = await read_optional_json(call, self.limits, deadline)
         if not isinstance(body, dict):
             raise BadRequest("The body must be a JSON object.")
         try:
@@ -167,14 +169,14 @@ class Service:
         if self.files is None:
             raise NotFound("This deployment serves no documents.")
         call = exchange.call
-        deadline = asyncio.get_running_loop().time() + self.limits.seconds
+        deadline = asyncio.get_running_loop().time() + self.limits.request_seconds
         shelf = FileHandler(self.files, engine.retriever, self.access)
-        reply = await cancel_on_disconnect(shelf.reply(call, deadline), call.disconnected)
-        return await cancel_on_disconnect(exchange.begun(reply), call.disconnected)
+        reply = await cancel_on_disconnect(shelf.reply(call, deadline), call.is_disconnected)
+        return await cancel_on_disconnect(exchange.begun(reply), call.is_disconnected)
 
     async def _chat(self, engine: Rag, exchange: ResponseWriter) -> Reply:
         call, span = exchange.call, exchange.traced(self.tracer)
-        deadline = asyncio.get_running_loop().time() + self.limits.seconds
+        deadline = asyncio.get_running_loop().time() + self.limits.request_seconds
         forms = pick(call.route, None).forms
         body = await read_body(call, self.limits, deadline, forms)
         dialect = pick(call.route, body.json)
@@ -186,24 +188,24 @@ class Service:
         streams = dialect.streams(call.route, body.json)
         keeper = self._keeper(call, asked, streams)
         if keeper is not None:
-            asked = await cancel_on_disconnect(keeper.with_history(asked), call.disconnected)
+            asked = await cancel_on_disconnect(keeper.with_history(asked), call.is_disconnected)
         events = self._events(with_tracing(engine, span), asked, keeper, deadline)
         if dialect.numbered:
             events = citation_numbers.number_citations(events)
         events = exchange.record.observe(with_deadline(deadline, events))
         if not streams:
             return whole(
-                dialect, asked, await cancel_on_disconnect(collect(events), call.disconnected)
+                dialect, asked, await cancel_on_disconnect(collect(events), call.is_disconnected)
             )
         lines = exchange.lines(dialect, asked, events)
-        first = await cancel_on_disconnect(anext(lines), call.disconnected)
-        kind = media_type(call.headers.get("accept", ""), dialect.media_type)
+        first = await cancel_on_disconnect(anext(lines), call.is_disconnected)
+        kind = negotiate_media_type(call.headers.get("accept", ""), dialect.media_type)
         return Reply(200, kind, first, noticed(dialect, exchange.notes), lines, deadline)
 
     def _allowed(self, engine: Rag, call: Call, asked: ChatRequest) -> ChatRequest:
         """The request with its user, the filters that hold for it, and a name and a time."""
-        user = self.access.user(call.headers)
-        overrides = self.access.filters(user, asked.overrides)
+        user = self.access.get_user(call.headers)
+        overrides = self.access.apply_filters(user, asked.overrides)
         if not engine.client_prompts:
             asked = _without_instructions(asked)
         return replace(
@@ -223,7 +225,7 @@ class Service:
         conversation = state[CONVERSATION]
         if not isinstance(conversation, str | None):
             raise BadRequest("must be a string or null", field=CONVERSATION)
-        owner = self.access.owner(call.headers)
+        owner = self.access.get_owner(call.headers)
         return ChatHistory(self.memory, owner, conversation, streams)
 
     def _events(
@@ -234,14 +236,16 @@ class Service:
             events = followups.extract_followups(events)
         if keeper is None:
             return events
-        return keeper.store_answer(asked, with_deadline(deadline - self.limits.kept_back, events))
+        return keeper.store_answer(
+            asked, with_deadline(deadline - self.limits.storage_seconds, events)
+        )
 
     async def _health(self, call: Call) -> Reply:
         if self.problems:
             told = {"error": "Settings are wrong or missing.", "settings": list(self.problems)}
             return Reply(503, JSON, dumps(told))
         # HEAD is for whoever only wants to know that the app runs: it asks no part.
-        failing = {} if call.method == "HEAD" else await self.health.failing()
+        failing = {} if call.method == "HEAD" else await self.health.failures()
         status = {"status": "degraded" if failing else "ok"}
         more = {"failing": failing} if failing else {}
         return Reply(200, JSON, dumps({**status, **self.health.names, **more}), FRESH)

@@ -73,7 +73,7 @@ def build(settings: Settings) -> Service:
         index=settings.search_index or "documents",
         engine=_rag(settings, models, retriever),
         access=AccessPolicy(
-            settings.sign_in, settings.force_security_filters, alone=settings.on_laptop
+            settings.sign_in, settings.force_security_filters, single_user=settings.on_laptop
         ),
         openai_access=OpenAIAccess(
             settings.chat_api_key.get_secret_value() if settings.chat_api_key else None,

@@ -19,7 +19,7 @@ from shared.chat.errors import (
     TooLarge,
     UnsupportedMediaType,
 )
-from shared.http.call import MAX_HEADER, Call, Limits
+from shared.http.call import MAX_HEADER_LENGTH, Call, Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Body:
     size: int = 0
 
 
-MOST_PARTS, MOST_HEADERS = 200, 32  # of a form, of each of its parts
+MAX_PARTS, MAX_PART_HEADERS = 200, 32  # of a form, of each of its parts
 # Lists and objects of a body: 4 MB of them would stop every other request for seconds.
 MAX_CONTAINERS = 250_000
 
@@ -44,34 +44,34 @@ async def read_body(call: Call, limits: Limits, deadline: float, forms: bool = T
 
     Raises UnsupportedMediaType, TooLarge (while reading), DeadlineExceeded, BadRequest, ClientGone.
     """
-    header = _header(call.headers)
-    kind = _kind(header, call.headers)
+    header = _content_type_header(call.headers)
+    kind = _check_media_type(header, call.headers)
     form = kind == "multipart/form-data"
     if form and not forms:
         raise UnsupportedMediaType
-    data = await _in_time(call, limits.form if form else limits.json, deadline)
+    data = await _read_bytes(call, limits.form_bytes if form else limits.json_bytes, deadline)
     if not form:
-        return Body(read_json(data), {}, len(data))
-    if len(data) > limits.json:  # a small form is read faster than a thread is started
-        return await asyncio.to_thread(_read_form, data, header, limits)
-    return _read_form(data, header, limits)
+        return Body(parse_json(data), {}, len(data))
+    if len(data) > limits.json_bytes:  # a small form is read faster than a thread is started
+        return await asyncio.to_thread(_parse_form, data, header, limits)
+    return _parse_form(data, header, limits)
 
 
-async def read_optional(call: Call, limits: Limits, deadline: float) -> Any:
+async def read_optional_json(call: Call, limits: Limits, deadline: float) -> Any:
     """The JSON of a request that may come without a body: then an empty object.
 
     Raises what `read_body` raises.
     """
-    data = await _in_time(call, limits.json, deadline)
+    data = await _read_bytes(call, limits.json_bytes, deadline)
     if not data.strip():
         return {}
     # Also of a laptop's app: a page of another site can send JSON, but not call it so.
-    if _kind(_header(call.headers), call.headers) != "application/json":
+    if _check_media_type(_content_type_header(call.headers), call.headers) != "application/json":
         raise UnsupportedMediaType
-    return read_json(data)
+    return parse_json(data)
 
 
-def read_json(data: bytes) -> Any:
+def parse_json(data: bytes) -> Any:
     """JSON as UTF-8. Refused where `json.loads` lets it through: NaN, lone surrogates, depth, size.
 
     Brackets in texts count as lists and objects: telling them apart would mean to read it all.
@@ -87,19 +87,21 @@ def read_json(data: bytes) -> Any:
         raise BadRequest(f"The body is not valid JSON{where}.") from None
 
 
-def _header(headers: Mapping[str, str]) -> Header:
+def _content_type_header(headers: Mapping[str, str]) -> Header:
     """The Content-Type, to be read in its parts. Raises UnsupportedMediaType if it is too long."""
-    if len(headers.get("content-type", "")) > MAX_HEADER:
-        raise UnsupportedMediaType(f"The Content-Type has more than {MAX_HEADER} characters.")
+    if len(headers.get("content-type", "")) > MAX_HEADER_LENGTH:
+        raise UnsupportedMediaType(
+            f"The Content-Type has more than {MAX_HEADER_LENGTH} characters."
+        )
     header = Header()
     header["content-type"] = headers.get("content-type", "")
     return header
 
 
-def _kind(header: Header, headers: Mapping[str, str]) -> str:
+def _check_media_type(header: Header, headers: Mapping[str, str]) -> str:
     kind = header.get_content_type() if header["content-type"] else "missing"
     charset = str(header.get_content_charset("utf-8"))
-    encoded = _encoding(headers) not in ("", "identity", "gzip")
+    encoded = _content_encoding(headers) not in ("", "identity", "gzip")
     if kind not in ("application/json", "multipart/form-data"):
         raise UnsupportedMediaType(
             f"The Content-Type is {kind}. Send the request as application/json "
@@ -110,15 +112,15 @@ def _kind(header: Header, headers: Mapping[str, str]) -> str:
     return kind
 
 
-def _encoding(headers: Mapping[str, str]) -> str:
+def _content_encoding(headers: Mapping[str, str]) -> str:
     return headers.get("content-encoding", "").strip().lower()
 
 
-async def _in_time(call: Call, limit: int, deadline: float) -> bytes:
+async def _read_bytes(call: Call, limit: int, deadline: float) -> bytes:
     """The bytes of a body, read until `deadline`. Raises DeadlineExceeded, TooLarge, BadRequest."""
-    body = _bounded(call.body, limit)
-    if _encoding(call.headers) == "gzip":
-        body = _bounded(_unzipped(body, limit), limit)
+    body = _limit_size(call.body, limit)
+    if _content_encoding(call.headers) == "gzip":
+        body = _limit_size(_decompress_gzip(body, limit), limit)
     try:
         async with asyncio.timeout_at(deadline):
             return b"".join([chunk async for chunk in body])
@@ -126,7 +128,7 @@ async def _in_time(call: Call, limit: int, deadline: float) -> bytes:
         raise DeadlineExceeded("The request did not arrive in time. Send it again.") from None
 
 
-async def _bounded(body: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
+async def _limit_size(body: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
     """The same chunks. Raises TooLarge where they become more bytes than the limit."""
     came = 0
     async for chunk in body:
@@ -136,7 +138,7 @@ async def _bounded(body: AsyncIterator[bytes], limit: int) -> AsyncIterator[byte
         yield chunk
 
 
-async def _unzipped(body: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
+async def _decompress_gzip(body: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
     """What a gzip body holds, never more than a little over `limit` at once."""
     unzip, empty = zlib.decompressobj(zlib.MAX_WBITS | 16), True
     try:
@@ -152,20 +154,20 @@ async def _unzipped(body: AsyncIterator[bytes], limit: int) -> AsyncIterator[byt
         raise BadRequest("The body is said to be gzip and breaks off.")
 
 
-def _read_form(data: bytes, header: Header, limits: Limits) -> Body:
+def _parse_form(data: bytes, header: Header, limits: Limits) -> Body:
     boundary = header.get_boundary("")
     try:
         parser = MultipartParser(
             BytesIO(data),
             boundary,
-            header_limit=MOST_HEADERS,
-            part_limit=MOST_PARTS,
-            spool_limit=limits.form,
-            memory_limit=limits.form,
+            header_limit=MAX_PART_HEADERS,
+            part_limit=MAX_PARTS,
+            spool_limit=limits.form_bytes,
+            memory_limit=limits.form_bytes,
         )
         parts = [(part.name or "", part.raw) for part in parser]
     except ParserLimitReached:
-        said = f"The form has more than {MOST_PARTS} parts, or a part with too many headers."
+        said = f"The form has more than {MAX_PARTS} parts, or a part with too many headers."
         raise BadRequest(said) from None
     except MultipartError:
         raise BadRequest("The form cannot be read: it is not valid multipart/form-data.") from None
@@ -174,7 +176,7 @@ def _read_form(data: bytes, header: Header, limits: Limits) -> Body:
     document = next((raw for name, raw in parts if name == "json"), None)
     if document is None:
         raise BadRequest("json: is required, a part of the form with the request in it")
-    if len(document) > limits.json:
-        raise TooLarge(f"The part json is larger than {limits.json} bytes, the limit here.")
+    if len(document) > limits.json_bytes:
+        raise TooLarge(f"The part json is larger than {limits.json_bytes} bytes, the limit here.")
     files = {name: raw for name, raw in parts if name != "json"}
-    return Body(read_json(document), files, len(document))
+    return Body(parse_json(document), files, len(document))

@@ -11,20 +11,22 @@ from shared.chat.errors import (
     ClientDisconnected,
 )
 
-Bytes = AsyncGenerator[bytes, None]
+ByteStream = AsyncGenerator[bytes, None]
 T = TypeVar("T")
-MAX_HEADER = 2000  # characters of a header that is parsed here: parsers can take their square
+MAX_HEADER_LENGTH = (
+    2000  # characters of a header that is parsed here: parsers can take their square
+)
 # Ignored where they are longer: the routes that read them only read data.
 OPTIONAL_HEADERS = frozenset(
     "accept if-match if-modified-since if-none-match if-range if-unmodified-since range "
     "traceparent tracestate".split()
 )
-GONE_EVERY = 0.5  # seconds between two looks whether the client is still there
+DISCONNECT_POLL_SECONDS = 0.5  # seconds between two looks whether the client is still there
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One HTTP request. `headers` by lower-case names; `disconnected`: the client has left.
+    """One HTTP request. `headers` by lower-case names; `is_disconnected`: the client has left.
 
     `body` is read once and raises ClientGone where the client breaks off. `path` is what stands
     in the route's place for it, decoded once; `query` are the parameters behind the question mark.
@@ -34,7 +36,7 @@ class Call:
     method: str
     headers: Mapping[str, str]
     body: AsyncIterator[bytes]
-    disconnected: Callable[[], Awaitable[bool]]
+    is_disconnected: Callable[[], Awaitable[bool]]
     id: str
     path: str = ""
     query: Mapping[str, str] = field(default_factory=dict)
@@ -52,32 +54,31 @@ class Reply:
     media_type: str
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
-    rest: Bytes | None = None
+    rest: ByteStream | None = None
     deadline: float = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How large bodies may be, in bytes; how long a request may take in all, in seconds.
+    """Size limits of bodies in bytes, time limits in seconds.
 
-    `memory` is how long a memory may take for one call. An answer that is to be stored ends so much
-    earlier, but by a quarter of its time at most: a slow memory costs no answer.
+    `memory_seconds` limits one call of the conversation store.
     """
 
-    json: int = 4 * 1024 * 1024
-    form: int = 20 * 1024 * 1024
-    seconds: float = 120
-    memory: float = 10
+    json_bytes: int = 4 * 1024 * 1024
+    form_bytes: int = 20 * 1024 * 1024
+    request_seconds: float = 120
+    memory_seconds: float = 10
 
     @property
-    def kept_back(self) -> float:
-        """The seconds of a request that are for storing its answer."""
-        return min(self.memory, self.seconds / 4)
+    def storage_seconds(self) -> float:
+        """Seconds reserved for storing the answer: a quarter of the request's time at most."""
+        return min(self.memory_seconds, self.request_seconds / 4)
 
 
 def without_long_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
     """Return the headers without the optional ones that are too long to be parsed."""
-    long = {name for name in OPTIONAL_HEADERS if len(headers.get(name, "")) > MAX_HEADER}
+    long = {name for name in OPTIONAL_HEADERS if len(headers.get(name, "")) > MAX_HEADER_LENGTH}
     if "if-range" in long:  # a Range without its condition could mix two versions of a file
         long.add("range")
     return {name: value for name, value in headers.items() if name not in long}
@@ -90,7 +91,7 @@ async def cancel_on_disconnect(work: Awaitable[T], gone: Callable[[], Awaitable[
     """
     task = asyncio.ensure_future(work)
     try:
-        while not (await asyncio.wait({task}, timeout=GONE_EVERY))[0]:
+        while not (await asyncio.wait({task}, timeout=DISCONNECT_POLL_SECONDS))[0]:
             if await gone():
                 raise ClientDisconnected
         return task.result()

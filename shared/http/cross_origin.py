@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from shared.chat.errors import Forbidden
 
-EVERY_ORIGIN = "*"
-CROSS_SITE = (
+ANY_ORIGIN = "*"
+CROSS_SITE_MESSAGE = (
     "A page of another site sent this request, and the app runs on a laptop. Open the page from "
     "localhost, or add its origin to ALLOWED_ORIGINS."
 )
@@ -33,14 +33,14 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CrossOriginPolicy:
-    """Which origins may call, beside loopback's: those of `origins`, and a codespace's own ports.
+    """Allows loopback origins, `allowed_origins` and the forwarded ports of a codespace.
 
-    `codespace` is its name, `domain` the one of its forwarded ports.
+    `codespace` is its name, `codespaces_domain` the domain of its forwarded ports.
     """
 
-    origins: frozenset[str] = frozenset()
+    allowed_origins: frozenset[str] = frozenset()
     codespace: str | None = None
-    domain: str | None = None
+    codespaces_domain: str | None = None
 
     def check(self, method: str, headers: Mapping[str, str]) -> None:
         """Raise Forbidden for a request of another site. `headers` by lower-case names."""
@@ -50,20 +50,20 @@ class CrossOriginPolicy:
             navigates = method == "GET" and headers.get("sec-fetch-mode") == "navigate"
             allowed = navigates or headers.get("sec-fetch-site") != "cross-site"
         else:
-            allowed = self._allows(origin.lower())
+            allowed = self._is_allowed(origin.lower())
         if not allowed:
-            raise Forbidden(CROSS_SITE)
+            raise Forbidden(CROSS_SITE_MESSAGE)
 
     def is_local(self, host: str) -> bool:
         """Whether a host name is loopback's, or of a forwarded port of the codespace."""
         if is_loopback(host):
             return True
-        name, domain = re.escape(self.codespace or ""), re.escape(self.domain or "")
+        name, domain = re.escape(self.codespace or ""), re.escape(self.codespaces_domain or "")
         forwarded = re.fullmatch(rf"{name}-\d+\.{domain}", host, re.ASCII)
-        return bool(self.codespace and self.domain and forwarded)
+        return bool(self.codespace and self.codespaces_domain and forwarded)
 
-    def _allows(self, origin: str) -> bool:
-        if origin in self.origins or EVERY_ORIGIN in self.origins:
+    def _is_allowed(self, origin: str) -> bool:
+        if origin in self.allowed_origins or ANY_ORIGIN in self.allowed_origins:
             return True
         try:
             parts = urlsplit(origin)

@@ -760,7 +760,7 @@ def test_a_statement_of_the_document_holds(row: Statement) -> None:
 
 def test_what_only_some_may_see_is_for_them_here_too() -> None:
     search = FakeRetriever()
-    service = Service(engine(FakeModel(), search), AccessPolicy(sign_in=True, alone=False))
+    service = Service(engine(FakeModel(), search), AccessPolicy(sign_in=True, single_user=False))
 
     assert ask(chat(HELLO, headers=ANNA), service).status == 200
     (seen,) = search.told

@@ -572,7 +572,7 @@ class Stalling:
 def stalling(pieces: int, seconds: float) -> tuple[Service, Stalling]:
     files = Stalling(pieces)
     index = engine(retriever=FakeRetriever([source("a.pdf")]))
-    return Service(index, limits=Limits(seconds=seconds), files=files), files
+    return Service(index, limits=Limits(request_seconds=seconds), files=files), files
 
 
 @pytest.mark.parametrize("pieces", [-1, 0])

@@ -544,7 +544,7 @@ def test_the_key_is_in_no_log_and_goes_to_no_model(caplog: pytest.LogCaptureFixt
 
 def test_who_comes_by_the_key_alone_is_nobody() -> None:
     search = FakeRetriever()
-    access = AccessPolicy(sign_in=True, alone=False)
+    access = AccessPolicy(sign_in=True, single_user=False)
     service = replace(
         Service(engine(FakeModel(), search), access),
         openai_access=OpenAIAccess(CHAT_KEY, open=False),

@@ -49,7 +49,7 @@ def told_of(rag: Rag, act: Callable[[Service], Any], ratio: float = 1) -> Spans:
     """The spans of what is done with a service over fakes, by name; all of them have ended."""
     exporter = InMemorySpanExporter()
     tracing = Tracing(exporter, ratio)
-    asyncio.run(act(Service(rag, tracer=tracing, limits=Limits(seconds=20))))
+    asyncio.run(act(Service(rag, tracer=tracing, limits=Limits(request_seconds=20))))
     tracing.provider.shutdown()
     spans = exporter.get_finished_spans()
     assert not WORDS.search("".join(span.to_json() for span in spans))
@@ -182,7 +182,7 @@ def test_a_client_that_leaves_before_the_response_ends_every_span() -> None:
 
 def test_a_time_limit_ends_every_span() -> None:
     async def act(service: Service) -> None:
-        short = replace(service, limits=Limits(seconds=1))
+        short = replace(service, limits=Limits(request_seconds=1))
         await read(await short.reply(call("/chat/stream")))
 
     spans = told_of(engine(FakeModel([Delta("x"), asyncio.Event()])), act)

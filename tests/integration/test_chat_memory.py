@@ -161,7 +161,9 @@ def test_a_conversation_that_is_not_ones_own_is_not_found(
     memory: Memory, route: str, key: str, more: Any, whose: str
 ) -> None:
     ids = {"missing": "0" * 24, "foreign": begin(memory, 1, "ben"), "odd": "../x?'"}
-    service = Service(engine(model := FakeModel()), AccessPolicy(True, alone=False), memory=memory)
+    service = Service(
+        engine(model := FakeModel()), AccessPolicy(True, single_user=False), memory=memory
+    )
     state = {"conversation_id": ids[whose]}
     for said in (("Hello?",), ("Mine?", "Mine.", "And then?")):
         got = ask(asked(route, key, more, state, *said, headers=ANNA), service)
@@ -219,7 +221,7 @@ def test_an_answer_has_one_context_then_its_deltas_then_one_done(
 
 
 def test_where_people_sign_in_nobody_in_particular_is_remembered(memory: Memory) -> None:
-    service = Service(engine(), AccessPolicy(True, alone=False), memory=memory)
+    service = Service(engine(), AccessPolicy(True, single_user=False), memory=memory)
     state = {"conversation_id": None}
 
     assert ask(asked("/chat", "sessionState", {}, state), service).status == 401

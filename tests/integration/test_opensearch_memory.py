@@ -42,7 +42,7 @@ def laptop(tmp_path: Path) -> Iterator[Client]:
 
 @pytest.fixture
 def cloud(tmp_path: Path) -> Iterator[Client]:
-    access = AccessPolicy(sign_in=True, alone=False)
+    access = AccessPolicy(sign_in=True, single_user=False)
     with remembering(tmp_path) as memory:
         yield Client(Service(engine(), access, memory=memory), ANNA)
 
@@ -285,7 +285,7 @@ def test_nobody_in_particular_gets_nothing_where_people_sign_in(
 
 def test_in_azure_without_a_sign_in_nobody_owns_a_conversation(tmp_path: Path) -> None:
     with remembering(tmp_path) as memory:
-        client = Client(Service(engine(), AccessPolicy(alone=False), memory=memory), ANNA)
+        client = Client(Service(engine(), AccessPolicy(single_user=False), memory=memory), ANNA)
 
     assert client("POST", OLD).status == 401
     assert "sign-in, which is off here" in client("GET", NEW).json["error"]["reason"]
@@ -383,7 +383,7 @@ def test_a_body_may_be_compressed(laptop: Client) -> None:
     ],
 )
 def test_a_compressed_body_is_held_to_the_same_limit(body: bytes, status: int, reason: str) -> None:
-    service = Service(engine(), limits=Limits(json=1000))
+    service = Service(engine(), limits=Limits(json_bytes=1000))
     got = Client(service, JSON | {"content-encoding": "gzip"})("POST", OLD, body)
 
     assert got.status == status
@@ -404,7 +404,7 @@ def test_a_body_needs_its_type_as_no_other_site_can_send_it(laptop: Client) -> N
 
 
 def test_a_bomb_is_not_unpacked_beyond_the_limit() -> None:
-    service = Service(engine(), limits=Limits(json=1_000_000))
+    service = Service(engine(), limits=Limits(json_bytes=1_000_000))
     client = Client(service, JSON | {"content-encoding": "gzip"})
     bomb = gzip.compress(bytes(200_000_000))
     tracemalloc.start()

@@ -275,7 +275,7 @@ def test_a_model_has_so_many_seconds(desk: Desk) -> None:
 
 def test_a_model_has_no_more_time_than_the_request(desk: Desk) -> None:
     desk.model = FakeModel([Delta("Half"), asyncio.Event()])
-    service = replace(desk.service, limits=Limits(seconds=1.2, memory=0.1))
+    service = replace(desk.service, limits=Limits(request_seconds=1.2, memory_seconds=0.1))
     got = Client(service)("POST", SEARCH, asking(timeout=600), "documents", search_pipeline="p")
 
     assert re.fullmatch(r"The model did not answer within 1(\.\d+)? seconds\.", rag(got)["error"])
@@ -510,7 +510,9 @@ def test_a_conversation_of_somebody_else_is_not_found_before_anything_is_asked(
 ) -> None:
     conversation = begun(desk) if whose == "foreign" else "0" * 24
     service = Service(
-        engine(desk.model, desk.search), AccessPolicy(sign_in=True, alone=False), memory=desk.memory
+        engine(desk.model, desk.search),
+        AccessPolicy(sign_in=True, single_user=False),
+        memory=desk.memory,
     )
     body = asking(conversation_id=conversation)
     got = Client(service, ANNA)("POST", SEARCH, body, "documents", search_pipeline="p")
@@ -520,7 +522,9 @@ def test_a_conversation_of_somebody_else_is_not_found_before_anything_is_asked(
 
 
 def test_a_search_shows_a_user_what_a_chat_would(desk: Desk) -> None:
-    service = Service(engine(desk.model, desk.search), AccessPolicy(sign_in=True, alone=False))
+    service = Service(
+        engine(desk.model, desk.search), AccessPolicy(sign_in=True, single_user=False)
+    )
     Client(service, ANNA)("POST", SEARCH, {"query": {"match": {"text": "x"}}}, "documents")
     ((user, _, overrides),) = desk.search.told
 
@@ -607,7 +611,7 @@ FEATURE = {"persistent": {"plugins.ml_commons.memory_feature_enabled": True}}
 def test_where_people_sign_in_only_admins_change_what_holds_for_all(
     desk: Desk, method: str, route: str
 ) -> None:
-    service = Service(engine(), AccessPolicy(sign_in=True, alone=False), memory=desk.memory)
+    service = Service(engine(), AccessPolicy(sign_in=True, single_user=False), memory=desk.memory)
     body = FEATURE if "settings" in route else definition(system_prompt="stolen")
     name = "p" if "{name}" in route else ""
 

@@ -54,4 +54,4 @@ def test_a_client_that_left_before_its_stream_began_leaves_nothing_open() -> Non
 
 
 def test_a_client_that_stops_reading_is_left_soon_after_the_time_limit() -> None:
-    assert sent(waits, block, late=Limits().seconds + function_app.GRACE) == 0
+    assert sent(waits, block, late=Limits().request_seconds + function_app.GRACE) == 0

@@ -47,8 +47,8 @@ class FileHandler:
 
     async def _name(self, call: Call) -> str:
         """The file that is meant, of those that the user could find. Raises NotFound."""
-        user = self.access.user(call.headers)
-        overrides = self.access.filters(user, UNSET)
+        user = self.access.get_user(call.headers)
+        overrides = self.access.apply_filters(user, UNSET)
         for named in candidates(call.path):
             if await self.retriever.readable(user, named.sourcefile, overrides):
                 return named.name

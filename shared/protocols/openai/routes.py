@@ -49,7 +49,7 @@ class OpenAIAccess:
         """Raise Unauthorized for whoever may not come in."""
         if self.key is None and self.open and not access.sign_in:
             return
-        if access.user(headers).is_signed_in or self._has_key(headers):
+        if access.get_user(headers).is_signed_in or self._has_key(headers):
             return
         raise Unauthorized(CLOSED)
 

@@ -69,7 +69,7 @@ class RequestContext:
     def mine(self) -> tuple[str, Memory]:
         """Who asks, and the memory. Raises Unsupported, Unauthorized."""
         memory = self.store.kept
-        return self.store.access.owner(self.call.headers), memory
+        return self.store.access.get_owner(self.call.headers), memory
 
 
 Handler = Callable[[RequestContext], Awaitable[Json]]

@@ -66,8 +66,8 @@ async def _found(asked: RequestContext, wanted: Search) -> tuple[Source, ...]:
     if wanted.size == 0:
         return ()
     store = asked.store
-    user = store.access.user(asked.call.headers)
-    overrides = store.access.filters(user, Overrides(top=wanted.size))
+    user = store.access.get_user(asked.call.headers)
+    overrides = store.access.apply_filters(user, Overrides(top=wanted.size))
     used = overrides.with_defaults(store.engine.defaults)
     query = shorten_query(wanted.words)
     return (await store.engine.retriever.search(user, query, used)).sources

@@ -437,7 +437,7 @@ def test_a_body_over_its_limit_is_refused_while_it_is_read() -> None:
             served.append(1)
             yield b" " * 1000
 
-    service = Service(engine(), limits=Limits(json=4500))
+    service = Service(engine(), limits=Limits(json_bytes=4500))
     got = ask(replace(call("/chat"), body=endless()), service)
 
     assert (got.status, len(served)) == (413, 5)
@@ -449,7 +449,7 @@ def test_a_body_that_does_not_arrive_is_a_504() -> None:
         yield b"{"
         await asyncio.Event().wait()
 
-    service = Service(engine(), limits=Limits(seconds=0.05))
+    service = Service(engine(), limits=Limits(request_seconds=0.05))
 
     assert ask(replace(call("/chat"), body=stalled()), service).status == 504
 
@@ -459,7 +459,7 @@ def test_our_own_time_limit_ends_an_answer_wherever_it_hangs(
     route: str, keys: dict[str, Any]
 ) -> None:
     model = FakeModel([asyncio.Event()])
-    service = Service(engine(model), limits=Limits(seconds=1))
+    service = Service(engine(model), limits=Limits(request_seconds=1))
     got = ask(call(route, QUESTION | keys), service)
     said = {"error": errors.DeadlineExceeded.default}
 

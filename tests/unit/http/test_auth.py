@@ -21,7 +21,11 @@ CLAIMS = [
 ]
 PRINCIPAL = base64.b64encode(json.dumps({"claims": CLAIMS}).encode()).decode()
 ANNA = {"x-ms-client-principal-id": "anna", "x-ms-client-principal": PRINCIPAL}
-ON, OFF, FREE = AccessPolicy(sign_in=True), AccessPolicy(), AccessPolicy(sign_in=True, forced=False)
+ON, OFF, FREE = (
+    AccessPolicy(sign_in=True),
+    AccessPolicy(),
+    AccessPolicy(sign_in=True, force_security_filters=False),
+)
 
 
 def searched(access: AccessPolicy, headers: dict[str, str], **overrides: Any) -> tuple[int, Any]:

@@ -10,12 +10,12 @@ import pytest
 from shared.app.service import Service
 from shared.chat.events import Source
 from shared.files.folder import FolderFiles
-from shared.http.auth import MAX_PRINCIPAL, AccessPolicy
-from shared.http.call import MAX_HEADER, without_long_headers
+from shared.http.auth import MAX_PRINCIPAL_LENGTH, AccessPolicy
+from shared.http.call import MAX_HEADER_LENGTH, without_long_headers
 from tests.support.calls import JSON, Got, ask, call
 from tests.support.fakes import FakeRetriever, engine
 
-PADDING = " " * MAX_HEADER
+PADDING = " " * MAX_HEADER_LENGTH
 
 
 def chat(route: str, headers: Mapping[str, str], service: Service | None = None) -> Got:
@@ -23,7 +23,7 @@ def chat(route: str, headers: Mapping[str, str], service: Service | None = None)
 
 
 def test_a_content_type_that_is_too_long_is_a_415() -> None:
-    got = chat("/chat", {"content-type": 'application/json; a="' + ";" * MAX_HEADER})
+    got = chat("/chat", {"content-type": 'application/json; a="' + ";" * MAX_HEADER_LENGTH})
 
     assert got.status == 415
     assert got.json == {"error": "The Content-Type has more than 2000 characters."}
@@ -67,8 +67,8 @@ def test_a_part_is_not_sent_without_the_condition_that_it_had(documents: Service
 
 @pytest.mark.parametrize("name", ["traceparent", "tracestate"])
 def test_a_trace_context_that_is_too_long_never_reaches_its_parser(name: str) -> None:
-    kept = without_long_headers({name: "x" * MAX_HEADER, "x-other": "x" * 9000})
-    dropped = without_long_headers({name: "x" * (MAX_HEADER + 1), "x-other": "x" * 9000})
+    kept = without_long_headers({name: "x" * MAX_HEADER_LENGTH, "x-other": "x" * 9000})
+    dropped = without_long_headers({name: "x" * (MAX_HEADER_LENGTH + 1), "x-other": "x" * 9000})
 
     assert set(kept) == {name, "x-other"}
     assert set(dropped) == {"x-other"}
@@ -78,7 +78,9 @@ def test_a_trace_context_that_is_too_long_never_reaches_its_parser(name: str) ->
 def test_a_principal_that_is_too_long_is_a_400_and_not_a_user_without_groups(route: str) -> None:
     service = Service(engine(), AccessPolicy(sign_in=True))
     headers = {"x-ms-client-principal-id": "anna"}
-    got = chat(route, {**headers, "x-ms-client-principal": "e" * (MAX_PRINCIPAL + 1)}, service)
+    got = chat(
+        route, {**headers, "x-ms-client-principal": "e" * (MAX_PRINCIPAL_LENGTH + 1)}, service
+    )
 
     assert got.status == 400
     assert b"X-MS-CLIENT-PRINCIPAL has more than 32768 characters." in got.data
