@@ -27,7 +27,7 @@ from shared.protocols.opensearch.pipelines import flat
 from shared.rag.citation_numbers import Citations
 from shared.rag.followups import FollowupParser
 from shared.retrieval.base import shorten_query
-from shared.text.terms import terms
+from shared.text.terms import extract_terms
 from shared.text.tokens import count_tokens
 from tests.support.calls import call
 from tests.support.fakes import play
@@ -131,7 +131,7 @@ PARSERS: Mapping[str, Parser] = {
     "a model's stream": count_calls,
     "an answer": lambda deltas: asyncio.run(collect(play([*deltas, Done()]))),
     "count_tokens": count_tokens,
-    "terms": lambda text: terms(shorten_query(text)),
+    "terms": lambda text: extract_terms(shorten_query(text)),
     "the demo model": lambda text: (sentences([f"a.md: {text}"]), asked([text] * 20)),
 }
 CHATS: Sequence[tuple[str, Input]] = (

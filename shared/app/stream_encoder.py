@@ -49,7 +49,7 @@ async def framed(dialect: Dialect, asked: ChatRequest, events: Events) -> Lines:
     writing = StreamEncoder(dialect, asked)
     async with aclosing(events):
         async for event in events:
-            if isinstance(event, Context) and event.whole and dialect.late:
+            if isinstance(event, Context) and event.single_chunk and dialect.late:
                 whole = await collect(behind(event, events))
                 yield dialect.frame(dialect.answer(asked, whole))
                 return

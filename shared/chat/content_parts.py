@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from shared.chat.image_types import image_type
+from shared.chat.image_types import detect_image_type
 from shared.chat.messages import ToolCall
 
-UNSAYABLE = "holds a number out of the range of numbers"
-HEAD = 64  # characters of base64 that tell what an image is
+NOT_JSON_SAFE = "holds a number out of the range of numbers"
+HEAD_LENGTH = 64  # characters of base64 that tell what an image is
 MAX_URL_LENGTH = 2000  # characters of an image's URL; a data URL may be longer
 # Narrower than RFC 3986: what two parsers could read as two hosts does not match. Nor does an IP
 # address in any form, since the last label is letters, or an encoded one (xn--).
@@ -38,7 +38,7 @@ NOT_PUBLIC = (
 )
 
 
-def text_of(part: Any) -> str:
+def part_text(part: Any) -> str:
     """The words of a part: empty for an image."""
     if isinstance(part, str):
         return part
@@ -48,13 +48,13 @@ def text_of(part: Any) -> str:
     return str(said["value"] if isinstance(said, Mapping) else said)
 
 
-def image_of(part: Any) -> str | None:
+def part_image_url(part: Any) -> str | None:
     """The address of a part that is an image, a data URL where it came as base64."""
     if isinstance(part, str):
         return None
     if part["type"] == "image_url":
         return str(part["image_url"]["url"])
-    return url_of(part["image"]) if part["type"] == "image" else None
+    return base64_to_data_url(part["image"]) if part["type"] == "image" else None
 
 
 def check_image_url(url: str) -> None:
@@ -73,16 +73,16 @@ def check_image_url(url: str) -> None:
         raise ValueError(NOT_PUBLIC)
 
 
-def url_of(image: str) -> str:
+def base64_to_data_url(image: str) -> str:
     """The data URL of an image that came as base64; its kind is told by its first bytes."""
     try:
-        head = base64.b64decode(image[:HEAD])
+        head = base64.b64decode(image[:HEAD_LENGTH])
     except binascii.Error:
         head = b""
-    return f"data:{image_type(head) or 'application/octet-stream'};base64,{image}"
+    return f"data:{detect_image_type(head) or 'application/octet-stream'};base64,{image}"
 
 
-def parts_of(given: Mapping[str, Any]) -> Iterator[Any]:
+def iterate_parts(given: Mapping[str, Any]) -> Iterator[Any]:
     """The parts of a message, the images beside its content among them."""
     content = given.get("content")
     yield from content if isinstance(content, list) else () if content is None else (content,)
@@ -90,7 +90,7 @@ def parts_of(given: Mapping[str, Any]) -> Iterator[Any]:
         yield {"type": "image", "image": image}
 
 
-def tool_call(call: ToolCall) -> dict[str, Any]:
+def tool_call_json(call: ToolCall) -> dict[str, Any]:
     """A call of a tool, as OpenAI's and AOG's messages have it."""
     function = {"name": call.name, "arguments": call.arguments}
     return {"id": call.id, "type": "function", "function": function}

@@ -26,24 +26,24 @@ from math import ceil
 from typing import ClassVar
 
 # The sentences of the protocol's documents ("Error response").
-UNEXPECTED = (
+UNEXPECTED_MESSAGE = (
     "The app encountered an error processing your request.\n"
     "If you are an administrator of the app, view the full error in the logs."
 )
-FLAGGED = "Your message contains content that was flagged by the OpenAI content filter."
+FILTERED_MESSAGE = "Your message contains content that was flagged by the OpenAI content filter."
 
 
 class ChatError(Exception):
-    """A failure that the caller is told about.
+    """A failure that is reported to the caller.
 
-    `field` is the name of what is wrong where it lies in the request, in the vocabulary's words;
-    the dialect turns it into the path that its client used. `cause` is for the log alone.
-    `of_model`: the model failed, and nothing else; `upstream` is the status of its refusal,
-    `param` the parameter that it names there.
+    `field` names the invalid part of the request in this app's own terms; the protocol's dialect
+    translates it to the path that the client used. `cause` is only logged. `from_model`: the model
+    alone failed; `upstream_status` and `upstream_param` are the status and the parameter of its
+    error response.
     """
 
     status: ClassVar[int] = 500
-    default: ClassVar[str] = UNEXPECTED
+    default: ClassVar[str] = UNEXPECTED_MESSAGE
 
     def __init__(
         self, message: str = "", *, field: str | None = None, cause: str | None = None
@@ -52,9 +52,9 @@ class ChatError(Exception):
         self.message = message or self.default
         self.field = field
         self.cause = cause
-        self.of_model = False
-        self.upstream: int | None = None
-        self.param: str | None = None
+        self.from_model = False
+        self.upstream_status: int | None = None
+        self.upstream_param: str | None = None
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -85,7 +85,7 @@ class BadRequest(ChatError):
 class ContentFiltered(BadRequest):
     """The model's content filter flagged the question or the answer."""
 
-    default = FLAGGED
+    default = FILTERED_MESSAGE
 
 
 class TooLong(BadRequest):
@@ -140,12 +140,12 @@ class MethodNotAllowed(ChatError):
 
     def __init__(self, message: str, *, allow: str) -> None:
         super().__init__(message)
-        self.allow = allow
+        self.allowed_methods = allow
 
     @property
     def headers(self) -> Mapping[str, str]:
         """The methods that the route has."""
-        return {"Allow": self.allow}
+        return {"Allow": self.allowed_methods}
 
 
 class RangeNotSatisfiable(ChatError):

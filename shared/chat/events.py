@@ -37,7 +37,7 @@ class Source:
     title: str | None = None
     url: str | None = None
 
-    def line(self, captions: bool = False) -> str:
+    def prompt_line(self, captions: bool = False) -> str:
         """`sourcepage: content` on one line; captions stand for the content where wanted."""
         text = " . ".join(self.captions) if captions and self.captions else self.content
         return f"{self.sourcepage}: {' '.join(text.split())}"
@@ -80,8 +80,8 @@ class Context:
     `images` are the URLs of those that were shown to the model beside the sources' text,
     `instructions` what it was told to do. `conversation` is the id of the one that was begun,
     `not_stored_reason` a sentence that says why none was.
-    `whole`: the model gives its answer in one piece. `notes` say what was used instead of what was
-    asked for. `excluded` was found, too, and may not be cited.
+    `single_chunk`: the model sends its answer in one chunk. `notes` name what replaced options that
+    are not available. `excluded` are results that may not be cited.
     """
 
     sources: tuple[Source, ...]
@@ -92,7 +92,7 @@ class Context:
     instructions: str = ""
     conversation: str | None = None
     not_stored_reason: str = ""
-    whole: bool = False
+    single_chunk: bool = False
     notes: tuple[str, ...] = ()
     excluded: tuple[ExcludedSource, ...] = ()
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 
-def _whole(value: Any) -> Any:
+def _float_to_int(value: Any) -> Any:
     """JSON has one kind of number: 3.0 is a whole one."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -18,19 +18,19 @@ def is_set(value: Any) -> bool:
     return value is not None and value != ""
 
 
-def _printable(value: str) -> str:
+def _check_printable(value: str) -> str:
     """It is told to others, and stands in the log: no line end may be in it."""
     if not value.isprintable():
         raise ValueError("must be the name of a model")
     return value
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
+WholeNumber = Annotated[int, BeforeValidator(_float_to_int)]
 RetrievalMode = Literal["text", "vectors", "hybrid"]
 ImageInput = Literal["text", "textAndImages", "images"]
-ModelName = Annotated[str, Field(max_length=200), AfterValidator(_printable)]
+ModelName = Annotated[str, Field(max_length=200), AfterValidator(_check_printable)]
 Policy = Literal["always_remote", "always_local", "default"]
-OURS = ("filter",)  # what no request sets
+INTERNAL_FIELDS = ("filter",)  # what no request sets
 MAX_SEARCH_TEXT = 2000  # characters: normalizing a text can take the square of its length
 Category = Annotated[str, Field(max_length=MAX_SEARCH_TEXT)]
 
@@ -46,8 +46,8 @@ class Overrides(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
 
     temperature: float | None = Field(default=None, ge=0, le=2)
-    seed: Whole | None = Field(default=None, ge=-(2**63), lt=2**63)
-    top: Whole | None = Field(default=None, ge=1, le=50)
+    seed: WholeNumber | None = Field(default=None, ge=-(2**63), lt=2**63)
+    top: WholeNumber | None = Field(default=None, ge=1, le=50)
     retrieval_mode: RetrievalMode | None = None
     semantic_ranker: bool | None = None
     semantic_captions: bool | None = None
@@ -71,7 +71,7 @@ class Overrides(BaseModel):
     def _unset(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
             return given
-        return {key: it for key, it in given.items() if is_set(it) and key not in OURS}
+        return {key: it for key, it in given.items() if is_set(it) and key not in INTERNAL_FIELDS}
 
     def is_requested(self, name: str) -> bool:
         """Whether the request itself set a field to something other than false."""
@@ -79,7 +79,7 @@ class Overrides(BaseModel):
         return value is not None and value is not False
 
     @property
-    def images(self) -> bool:
+    def includes_images(self) -> bool:
         """Whether the images of the found passages are to go to the model."""
         return bool(self.use_gpt4v) and self.gpt4v_input != "text"
 

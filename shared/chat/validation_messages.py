@@ -7,23 +7,26 @@ from typing import Any
 
 from pydantic import ValidationError
 
-SHOWN = 3  # errors named in one sentence; the rest show when these are mended
+MAX_ERRORS = 3  # errors named in one sentence; the rest show when these are mended
 
 
 def describe_errors(failure: ValidationError, place: Callable[[str], str]) -> str:
     """What is wrong, each with the place that `place` makes of its path."""
     errors = failure.errors(include_url=False, include_input=False)
-    told = [f"{place(_path(error['loc']))}: {describe_error(error)}" for error in errors[:SHOWN]]
+    told = [
+        f"{place(_join_path(error['loc']))}: {describe_error(error)}"
+        for error in errors[:MAX_ERRORS]
+    ]
     return "; ".join(told)
 
 
-def _path(location: Sequence[int | str]) -> str:
+def _join_path(location: Sequence[int | str]) -> str:
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     return "".join(parts).removeprefix(".")
 
 
 # {} are pydantic's own facts about the error, numbers or names of ours, never the value given.
-SENTENCES: Mapping[str, str] = {
+MESSAGES: Mapping[str, str] = {
     "missing": "is required",
     "string_type": "must be a string",
     "int_type": "must be a whole number",
@@ -55,9 +58,9 @@ SENTENCES: Mapping[str, str] = {
 
 def describe_error(error: Mapping[str, Any]) -> str:
     """What is wrong with the value that one of `ValidationError.errors()` is about."""
-    facts = {name: _plain(value) for name, value in error.get("ctx", {}).items()}
-    return SENTENCES.get(error["type"], "has a wrong value").format(**facts)
+    facts = {name: _drop_fraction(value) for name, value in error.get("ctx", {}).items()}
+    return MESSAGES.get(error["type"], "has a wrong value").format(**facts)
 
 
-def _plain(value: Any) -> Any:
+def _drop_fraction(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value

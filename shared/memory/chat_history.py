@@ -127,7 +127,7 @@ def _not_stored_reason(failure: ChatError) -> str:
 
 
 def _said(asked: ChatRequest, context: Context, text: str) -> Turn:
-    lines = [source.line(context.captions) for source in context.sources]
+    lines = [source.prompt_line(context.captions) for source in context.sources]
     told = json.dumps(lines, ensure_ascii=False)
     return Turn(asked.question, context.instructions, text, ORIGIN, told)
 

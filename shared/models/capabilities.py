@@ -45,7 +45,7 @@ def without_images(request: ChatRequest, model: Model) -> tuple[ChatRequest, lis
 
 def unseeing(request: ChatRequest, model: Model) -> list[str]:
     """A sentence where the images of passages are asked for and the model does not see."""
-    if not request.overrides.images or "images" not in model.limits:
+    if not request.overrides.includes_images or "images" not in model.limits:
         return []
     return [f"use_gpt4v was left out: {model.name} is not known to see images; text was used."]
 

@@ -202,7 +202,7 @@ class Router:
         return now < until
 
     def _failed(self, local: Provider, failure: ChatError) -> None:
-        if isinstance(failure, BadRequest) and failure.upstream is not None:
+        if isinstance(failure, BadRequest) and failure.upstream_status is not None:
             self._answered(local)  # it is there, and does not take the question
         if isinstance(failure, DOWN):
             wait = getattr(failure, "retry_after", None) or DOWN_SECONDS

@@ -81,7 +81,7 @@ def data_points(context: Context) -> Json:
     `images` are there only when images were used.
     """
     pages = dict.fromkeys(source.sourcepage for source in context.sources)
-    lines = [source.line(context.captions) for source in context.sources]
+    lines = [source.prompt_line(context.captions) for source in context.sources]
     images = [{"detail": "auto", "url": url} for url in context.images]
     return {"text": lines, "citations": list(pages), **({"images": images} if images else {})}
 

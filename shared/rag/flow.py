@@ -109,7 +109,7 @@ async def accepted(model: Model, prompt: Prompt, stack: AsyncExitStack) -> Event
     try:
         stream = await stack.enter_async_context(model.open(prompt))
     except ChatError as failure:
-        failure.of_model = True
+        failure.from_model = True
         raise
     return await stack.enter_async_context(aclosing(checked(stream)))
 
@@ -130,7 +130,7 @@ def begun(asked: ChatRequest, query: str, opened: StartedAnswer, instead: Sequen
         opened.captions,
         asking.images,
         told,
-        whole="streaming" in opened.model.limits,
+        single_chunk="streaming" in opened.model.limits,
         notes=notes,
         excluded=tuple(unused(found, asking)),
     )
@@ -153,7 +153,7 @@ async def query_or_question(
         failure: ChatError = DeadlineExceeded(cause="no search query in time")
         choice.fall_back(failure)  # or the answer would wait for the same model again
     except ChatError as error:
-        if not error.of_model:
+        if not error.from_model:
             raise
         failure = error
     why, said = type(failure).__name__, failure.cause or failure.message
@@ -233,5 +233,5 @@ async def checked(stream: ModelStream) -> Events:
                     return
         raise Unavailable("The model's answer broke off. Ask again.")
     except ChatError as failure:
-        failure.of_model = True
+        failure.from_model = True
         raise

@@ -32,7 +32,7 @@ def for_answer(
     is left out of the turns before, oldest first, then of the sources. Raises TooLong.
     """
     room = _room(request, _in_front(request, words, ()), model)
-    lines = prompts.fitting((source.line() for source in sources), room, model)
+    lines = prompts.fitting((source.prompt_line() for source in sources), room, model)
     system = _in_front(request, words, lines)
     before = [said for said in request.messages[: request.question_index] if said.role != "system"]
     kept = prompts.newest(tuple(before), _room(request, system, model), model)

@@ -148,7 +148,7 @@ def for_answer(
     system, question = instructions(words, request, overrides), request.messages[-1]
     room = _bare(request, system, model)
     captions = bool(overrides.semantic_captions)
-    lines = fitting((source.line(captions) for source in sources), room, model)
+    lines = fitting((source.prompt_line(captions) for source in sources), room, model)
     room = room_for((system, with_sources(question, lines)), model)
     seen = pictured(sources[: len(lines)], room)
     asked = with_images(question, lines, seen, overrides.gpt4v_input == "images")

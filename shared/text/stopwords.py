@@ -54,7 +54,7 @@ _SPANISH = frozenset(
     """.split()
 )
 
-# In the form that `shared.text.terms.terms` gives: alef without hamza, words without the article.
+# As `terms.extract_terms` normalizes them: alef without hamza, words without the article.
 _ARABIC = frozenset(
     """
     الي ان او اي اين اذا التي الذي ذين اللي انا انت ايضا بعد بل بين تكون تلك ثم حتي حيث ذلك عل علي
@@ -66,7 +66,7 @@ _ARABIC = frozenset(
 _OTHERS = (GERMAN, _FRENCH, _SPANISH, _ARABIC)
 
 
-def of(terms: Sequence[str]) -> frozenset[str]:
+def select_stopwords(terms: Sequence[str]) -> frozenset[str]:
     """The function words of a question: English ones, and those of the language that it is in.
 
     It is in another one where it has more of that one's: "die" and "war" mean something in English.

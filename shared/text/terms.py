@@ -15,9 +15,9 @@ from shared.text import stopwords
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 """The FTS5 tokenizer that both tables of passages and of sentences are made with."""
 
-MOST_TERMS = 32  # of a query; a longer one finds nothing better and takes longer
-LONGEST_TERM = 64  # characters of a term of a query
-LETTERS_TO_PREFIX = 5  # a shorter word as a prefix finds too much: "car" would find "care"
+MAX_TERMS = 32  # of a query; a longer one finds nothing better and takes longer
+MAX_TERM_LENGTH = 64  # characters of a term of a query
+MIN_PREFIX_LENGTH = 5  # a shorter word as a prefix finds too much: "car" would find "care"
 
 # Thai, Lao, Burmese, Khmer, kana, Han and Hangul: written without spaces between all words.
 _UNSPACED = (
@@ -36,13 +36,13 @@ _ARABIC_FORMS = {
 }
 # "The", and the small words that are written as one with it.
 _ARTICLE = re.compile(r"\b(?:[وفبك]?ال|لل)(?=\w{3})")
-_GERMAN_END = re.compile(r"(?<=\w{5})(?:e[nrs]?|n|s)$")
-_ASCII_GAPS = {code: " " for code in range(128) if not chr(code).isalnum()}
+_GERMAN_SUFFIX = re.compile(r"(?<=\w{5})(?:e[nrs]?|n|s)$")
+_ASCII_SEPARATORS = {code: " " for code in range(128) if not chr(code).isalnum()}
 _UNSPACED_RUN = re.compile(rf"[{_UNSPACED}]+")
-_NOT = re.compile("n['\u2019]t\\b")
+_NEGATION = re.compile("n['\u2019]t\\b")
 
 # Forms that the stemmer does not bring together.
-_FORMS = dict(
+_IRREGULAR_FORMS = dict(
     pair.split(":")
     for pair in """
     ate:eat began:begin begun:begin bought:buy broke:break broken:break brought:bring
@@ -54,42 +54,42 @@ _FORMS = dict(
     won:win written:write wrote:write annually:annual monthly:month weekly:week yearly:year
     """.split()
 )
-_MEASURES = frozenset("big far fast high large late long often old soon".split())  # "how big"
+_MEASURE_WORDS = frozenset("big far fast high large late long often old soon".split())  # "how big"
 
 
-def terms(text: str) -> list[str]:
+def extract_terms(text: str) -> list[str]:
     """The words of `text` in order, in one form: strasse for Straße, not for n't.
 
     A run of a script that is written without spaces gives each pair of its neighbours.
     """
-    words = _plain(text) if text.isascii() else _worded(text)
-    return list(map(_FORMS.get, words, words))
+    words = _split_ascii(text) if text.isascii() else _split_unicode(text)
+    return list(map(_IRREGULAR_FORMS.get, words, words))
 
 
-def _plain(text: str) -> list[str]:
+def _split_ascii(text: str) -> list[str]:
     """The words of a text in ASCII: the same as any other's, and fast."""
-    return _NOT.sub(" not", text.casefold()).translate(_ASCII_GAPS).split()
+    return _NEGATION.sub(" not", text.casefold()).translate(_ASCII_SEPARATORS).split()
 
 
-def _worded(text: str) -> list[str]:
+def _split_unicode(text: str) -> list[str]:
     # The second pass takes the forms apart that casefold made.
     folded = normalize("NFKC", normalize("NFKC", text).casefold())
     if _ARABIC.search(folded):
-        folded = _ARTICLE.sub("", _one_form(folded))
-    folded = _NOT.sub(" not", folded)
+        folded = _ARTICLE.sub("", _normalize_arabic(folded))
+    folded = _NEGATION.sub(" not", folded)
     if not _UNSPACED_RUN.search(folded):
         return _SPACED_WORDS.findall(folded)
-    return [part for word in _WORDS.findall(folded) for part in _pairs(word)]
+    return [part for word in _WORDS.findall(folded) for part in _bigrams(word)]
 
 
-def _one_form(arabic: str) -> str:
+def _normalize_arabic(arabic: str) -> str:
     """Each letter in one form. `str.translate` takes forty times as long."""
     for character, form in _ARABIC_FORMS.items():
         arabic = arabic.replace(character, form)
     return arabic
 
 
-def _pairs(run: str) -> Iterable[str]:
+def _bigrams(run: str) -> Iterable[str]:
     if len(run) == 1 or not _UNSPACED_RUN.match(run):
         return (run,)
     return (run[start : start + 2] for start in range(len(run) - 1))
@@ -97,35 +97,35 @@ def _pairs(run: str) -> Iterable[str]:
 
 def key_terms(question: str) -> list[str]:
     """The terms of a question once each, without function words unless nothing else is left."""
-    return content_terms(question) or list(dict.fromkeys(terms(question)))
+    return content_terms(question) or list(dict.fromkeys(extract_terms(question)))
 
 
 def content_terms(question: str) -> list[str]:
     """The terms of a question, once each, that say what it is about; there may be none."""
-    found = terms(question)
-    without = stopwords.of(found)
+    found = extract_terms(question)
+    without = stopwords.select_stopwords(found)
     kept = (
         term
         for before, term in zip(("", *found), found, strict=False)
-        if term not in without and not (before == "how" and term in _MEASURES)
+        if term not in without and not (before == "how" and term in _MEASURE_WORDS)
     )
     if without >= stopwords.GERMAN:  # which the stemmer does not know
-        kept = (_GERMAN_END.sub("", term) for term in kept)
+        kept = (_GERMAN_SUFFIX.sub("", term) for term in kept)
     return list(dict.fromkeys(kept))
 
 
-def match_terms(question: str) -> list[str]:
+def fts_queries(question: str) -> list[str]:
     """The FTS5 queries for each of the terms that are looked for, of any text at all."""
-    return list(map(match_term, islice(key_terms(question), MOST_TERMS)))
+    return list(map(fts_query, islice(key_terms(question), MAX_TERMS)))
 
 
-def any_of(queries: Iterable[str]) -> str:
+def join_fts_queries(queries: Iterable[str]) -> str:
     """The FTS5 query for what any of some queries finds; empty where there are none."""
     return " OR ".join(queries)
 
 
-def match_term(term: str) -> str:
-    """The FTS5 query for one of the `terms`: its beginning is enough where it is a longer word."""
-    word = term[:LONGEST_TERM]
-    prefix = len(term) > LONGEST_TERM or (len(term) >= LETTERS_TO_PREFIX and term.isalpha())
+def fts_query(term: str) -> str:
+    """Make the FTS5 query of a term: a prefix query for a longer word."""
+    word = term[:MAX_TERM_LENGTH]
+    prefix = len(term) > MAX_TERM_LENGTH or (len(term) >= MIN_PREFIX_LENGTH and term.isalpha())
     return f'"{word}"' + "*" * prefix

@@ -9,7 +9,7 @@ from math import ceil
 # another script, each mark, each line break, each wider gap.
 _RUNS = re.compile(r"\d{1,3}|[A-Z]?[a-z]+|[A-Z]+|[^\W\d_A-Za-z]+|[^\w\s]|_|\n|\s{2,}")
 
-SLICE = 64 * 1024  # characters; a run that is cut counts twice
+SLICE_LENGTH = 64 * 1024  # characters; a run that is cut counts twice
 
 
 def count_tokens(text: str) -> int:
@@ -21,7 +21,7 @@ def count_tokens(text: str) -> int:
     letters by chance, as in a key, can be undercounted by up to a third.
     """
     # In slices: the pattern holds the GIL, and megabytes at once would stop other requests.
-    slices = (text[start : start + SLICE] for start in range(0, len(text), SLICE))
+    slices = (text[start : start + SLICE_LENGTH] for start in range(0, len(text), SLICE_LENGTH))
     runs = sum(_RUNS.subn("", part)[1] for part in slices)  # the quickest way to count them
     # Lone surrogates have no UTF-8; they count as the three bytes they would take.
     size = len(text.encode("utf-8", "surrogatepass"))

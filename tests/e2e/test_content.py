@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import function_app
 from shared.app.service import Service
 from shared.bootstrap.build import HERE, build, start
-from shared.chat.citation_paths import decoded, encoded
+from shared.chat.citation_paths import decode_path, encode_path
 from shared.chat.errors import ChatError, DeadlineExceeded, Misconfigured, NotFound, Unavailable
 from shared.chat.events import Source
 from shared.files.base import File
@@ -41,7 +41,7 @@ ABSENT = {"error": "There is no such document."}
 
 
 def source(name: str, oids: tuple[str, ...] = (), groups: tuple[str, ...] = ()) -> Source:
-    known = encoded(name)
+    known = encode_path(name)
     return Source(known, "words", known, known, oids=oids, groups=groups)
 
 
@@ -291,14 +291,14 @@ def test_a_citation_s_link_opens_its_file_encoded_once_or_twice(folder: Path, na
     service = serving(folder, name)
 
     assert get(service, name).data.decode() == name  # what decoding the citation gives
-    assert get(service, encoded(name)).data.decode() == name  # what a second encoding leaves
+    assert get(service, encode_path(name)).data.decode() == name  # what a second encoding leaves
 
 
 @given(st.text(alphabet=st.one_of(st.characters(codec="utf-8"), st.sampled_from("%?:2835CAE"))))
 def test_a_name_is_encoded_for_a_citation_and_back(name: str) -> None:
-    known = encoded(name)
+    known = encode_path(name)
 
-    assert decoded(known) == name
+    assert decode_path(known) == name
     assert known.splitlines() in ([known], [])
     assert not set(known) & set("[]#?:\\")
 
@@ -307,7 +307,7 @@ def test_a_name_is_encoded_for_a_citation_and_back(name: str) -> None:
 def test_a_name_is_encoded_as_the_index_has_it(name: str) -> None:
     (passage,) = passages(name, [Page("words")])
 
-    assert encoded(name) == passage.sourcefile
+    assert encode_path(name) == passage.sourcefile
 
 
 OUTSIDE = [

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from shared.bootstrap.build import HERE
-from shared.chat.citation_paths import encoded
+from shared.chat.citation_paths import encode_path
 from tests.e2e.test_content import link
 from tests.integration.test_ingest_cli import ingested
 from tests.support.servers import PATIENCE, Server, serving
@@ -183,7 +183,7 @@ def test_a_file_of_any_name_opens_by_the_citation_of_its_passage(kind: str, tmp_
     assert done.returncode == 0, done.stdout + done.stderr
     with serving(kind, tmp_path, settings) as running:
         for name in ODD:
-            cited = encoded(name)
+            cited = encode_path(name)
             for path in (quote(cited, safe="/%"), quote(cited), quote(name, safe="")):
                 got = get(running, path)
 

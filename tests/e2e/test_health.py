@@ -79,7 +79,7 @@ def test_a_head_asks_no_part() -> None:
 def test_a_part_that_breaks_is_told_without_its_words() -> None:
     (got,) = told(Service(health=health(Asked(RuntimeError("a secret")), 60)))
 
-    assert got.json["failing"] == {"index": errors.UNEXPECTED}
+    assert got.json["failing"] == {"index": errors.UNEXPECTED_MESSAGE}
 
 
 def asked(server: Upstream, *plan: list[Step], **more: str) -> Got:

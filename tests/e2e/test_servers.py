@@ -148,7 +148,7 @@ def test_fifty_streams_at_once_all_end_whole(server: Server) -> None:
 
 
 REFUSALS = [
-    ("refuse with content filter", 400, errors.FLAGGED, None),
+    ("refuse with content filter", 400, errors.FILTERED_MESSAGE, None),
     ("refuse with too long", 400, errors.TooLong.default, None),
     ("refuse with 429", 429, errors.TooManyRequests.default, "1"),
     ("refuse with 429 after 7", 429, errors.TooManyRequests.default, "7"),
@@ -156,7 +156,7 @@ REFUSALS = [
     ("refuse with outage after 7", 503, errors.Unavailable.default, "7"),
     ("refuse with misconfigured", 503, errors.Misconfigured.default, None),
     ("refuse with timeout", 504, errors.DeadlineExceeded.default, None),
-    ("refuse with bug", 500, errors.UNEXPECTED, None),
+    ("refuse with bug", 500, errors.UNEXPECTED_MESSAGE, None),
 ]
 
 
@@ -203,10 +203,10 @@ def test_the_model_s_own_end_in_mid_answer_is_told_apart(client: httpx.Client, r
     broke = {"error": "The model's answer broke off. Ask again."}
 
     if route == "/chat/stream":
-        assert json.loads(flagged.text.split("\n")[-2]) == {"error": errors.FLAGGED}
+        assert json.loads(flagged.text.split("\n")[-2]) == {"error": errors.FILTERED_MESSAGE}
         assert json.loads(broken.text.split("\n")[-2]) == broke
     else:
-        is_error(flagged, 400, errors.FLAGGED)
+        is_error(flagged, 400, errors.FILTERED_MESSAGE)
         is_error(broken, 503, broke["error"])
 
 

@@ -14,7 +14,7 @@ from unicodedata import normalize
 
 import pytest
 
-from shared.chat.citation_paths import decoded
+from shared.chat.citation_paths import decode_path
 from shared.ingest.splitting.passages import Passage
 from shared.ingest.targets.index_writer import Document
 from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
@@ -61,7 +61,7 @@ class Index:
             rows = content(self.file)["passage"]
             return {name for _, public, _, name in rows if not public}
         restricted = (doc for doc in self.docs.values() if doc["oids"] or doc["groups"])
-        return {decoded(doc["sourcefile"]) for doc in restricted}
+        return {decode_path(doc["sourcefile"]) for doc in restricted}
 
     def writes(self) -> int:
         """How many requests have changed something in Azure AI Search."""

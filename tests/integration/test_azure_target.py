@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.azure.identity import NO_IDENTITY
-from shared.chat.citation_paths import decoded, encoded
+from shared.chat.citation_paths import decode_path, encode_path
 from shared.ingest.targets.azure_search.batches import MOST_ACTIONS, MOST_BYTES
 from shared.ingest.targets.azure_search.documents import AT_ONCE
 from shared.ingest.targets.azure_search.index_definition import Shape, Vectorizer
@@ -224,7 +224,7 @@ def test_a_run_over_a_folder_that_is_unchanged_writes_nothing() -> None:
 
 @pytest.mark.parametrize("name", ["a [draft] #1 100%.md", "%5B.md", "o'neill/ü.md", "a%2525.md"])
 def test_a_name_comes_back_from_the_index_as_it_was_given(name: str) -> None:
-    inside = replace(A.passages[0], sourcefile=encoded(name))
+    inside = replace(A.passages[0], sourcefile=encode_path(name))
     odd = Document(name, "print", (inside,))
     with service() as running:
         run(running, partial(fill, folder={name: odd}))
@@ -232,7 +232,7 @@ def test_a_name_comes_back_from_the_index_as_it_was_given(name: str) -> None:
         run(running, partial(fill, folder=EMPTY))
 
     assert known == {name: "print"}
-    assert decoded(encoded(name)) == name
+    assert decode_path(encode_path(name)) == name
     assert docs(running) == {}
 
 
@@ -250,7 +250,7 @@ def test_many_files_are_listed_page_by_page() -> None:
 
 def test_restricted_files_are_found_page_by_page_by_each_of_their_passages() -> None:
     name = "o'neill [1].md"
-    passages = (replace(one, sourcefile=encoded(name), oids=("o",)) for one in A.passages)
+    passages = (replace(one, sourcefile=encode_path(name), oids=("o",)) for one in A.passages)
     restricted = Document(name, "print", tuple(passages))
     with service() as running:
         run(running, partial(fill, folder={"plans/plan.md": PLAN, name: restricted}))

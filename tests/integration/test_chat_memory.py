@@ -120,7 +120,7 @@ def test_null_begins_a_conversation_named_by_the_question(
     assert only.turn.response == TEXT
     assert only.turn.origin == "chat"
     assert only.turn.prompt_template == "Answer."
-    assert json.loads(only.turn.additional_info) == [PLUS.line(), STANDARD.line()]
+    assert json.loads(only.turn.additional_info) == [PLUS.prompt_line(), STANDARD.prompt_line()]
 
 
 @everywhere

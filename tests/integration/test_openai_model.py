@@ -426,11 +426,14 @@ BROKEN: list[Any] = [
     pytest.param([SAID], "The model's answer broke off. Ask again.", 503, id="no end"),
     pytest.param([SAID, Exchange.stall], errors.DeadlineExceeded.default, 504, id="stall"),
     pytest.param(
-        [SAID, event(chunk(finish_reason="content_filter"))], errors.FLAGGED, 400, id="filtered"
+        [SAID, event(chunk(finish_reason="content_filter"))],
+        errors.FILTERED_MESSAGE,
+        400,
+        id="filtered",
     ),
     pytest.param(
         [SAID, event({"error": {"code": "content_filter", "message": "words"}})],
-        errors.FLAGGED,
+        errors.FILTERED_MESSAGE,
         400,
         id="error for the filter",
     ),

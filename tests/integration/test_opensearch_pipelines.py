@@ -236,7 +236,7 @@ def test_the_names_of_the_parameters_are_those_of_the_answer(desk: Desk, later: 
 FAILURES = [
     (errors.TooManyRequests(), errors.TooManyRequests.default),
     (errors.Unavailable(), errors.Unavailable.default),
-    (errors.ContentFiltered(), errors.FLAGGED),
+    (errors.ContentFiltered(), errors.FILTERED_MESSAGE),
     (errors.Misconfigured(), errors.Misconfigured.default),
 ]
 

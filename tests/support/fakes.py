@@ -143,7 +143,7 @@ class FakeRetriever:
         self.told.append((user, query, overrides))
         if self.error is not None:
             raise self.error
-        if overrides.images:
+        if overrides.includes_images:
             return self.found
         return replace(
             self.found, sources=tuple(replace(s, image=None) for s in self.found.sources)

@@ -12,7 +12,7 @@ import pytest
 
 from shared.app.service import ROUTES
 from shared.bootstrap.build import build
-from shared.chat.overrides import OURS, Overrides
+from shared.chat.overrides import INTERNAL_FIELDS, Overrides
 from shared.settings import Settings
 from tests.support.calls import ask, call
 from tests.unit.models.test_questions import measure
@@ -48,7 +48,7 @@ def test_every_override_has_its_row_in_the_readme() -> None:
     rows = re.findall(r"^\| (`.*?`) \|", README, re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 
-    assert set(Overrides.model_fields) - set(OURS) <= named
+    assert set(Overrides.model_fields) - set(INTERNAL_FIELDS) <= named
 
 
 def test_every_route_is_told_of() -> None:

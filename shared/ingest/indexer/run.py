@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from shared import settings as configuration
 from shared.bootstrap.clients import Clients
-from shared.chat.citation_paths import encoded
+from shared.chat.citation_paths import encode_path
 from shared.files.media_types import kind
 from shared.ingest.acl_check import check_index, public_by_default
 from shared.ingest.document import MEGABYTE, too_large
@@ -115,5 +115,5 @@ async def _put(files: Uploads, file: SourceFile, largest: int) -> bool:
 def metadata(name: str) -> dict[str, str]:
     """What a file's blob must be told for an indexer to know its passages' names; in ASCII."""
     folder, slash, _ = name.partition("/")
-    said = {"sourcefile": encoded(name), "category": folder if slash else ""}
+    said = {"sourcefile": encode_path(name), "category": folder if slash else ""}
     return {key: quote(value) for key, value in said.items() if value}

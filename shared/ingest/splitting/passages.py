@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from shared.chat.citation_paths import LONGEST, encoded
+from shared.chat.citation_paths import MAX_PATH_LENGTH, encode_path
 from shared.ingest.document import Page, UnreadableDocument
 from shared.ingest.splitting.boundaries import pieces
 from shared.ingest.splitting.captions import caption
@@ -57,12 +57,12 @@ def passages(name: str, pages: Iterable[Page], category: str | None = None) -> I
 
     The category is the file's top folder, unless the file gives one itself. Raises Unreadable.
     """
-    if len(name) > LONGEST:
+    if len(name) > MAX_PATH_LENGTH:
         raise UnreadableDocument("Its path is too long to be cited.")
     if "\n" in name:  # The routes of a web server end at one, however it is written in a link.
         raise UnreadableDocument("Its path has a line break: no link would open it.")
     folder, slash, _ = name.partition("/")
-    sourcefile = encoded(name)
+    sourcefile = encode_path(name)
     within = category or (folder if slash else "")
     whole = Passage(key_of(name), "", sourcefile, sourcefile, within)
     for page in pages:

@@ -15,7 +15,7 @@ from shared.models.demo.question_resolution import asked
 from shared.models.demo.sentence_ranking import quotes
 from shared.models.demo.sentence_splitter import Sentence, sentences
 from shared.text.stopwords import ENGLISH
-from shared.text.terms import terms
+from shared.text.terms import extract_terms
 from shared.text.tokens import count_tokens
 
 INTRODUCTION = "From the documents (the demo model only quotes):"
@@ -122,11 +122,11 @@ def _unbracketed(text: str) -> str:
 
 def followups(found: Sequence[Sentence], questions: Sequence[str]) -> list[str]:
     """Questions that the sources can answer and that have not been asked, in double brackets."""
-    before = [set(terms(question)) for question in questions[-MAX_EARLIER_QUESTIONS:]]
+    before = [set(extract_terms(question)) for question in questions[-MAX_EARLIER_QUESTIONS:]]
     new = (
         question
         for topic, question in _askable(found)
-        if not any(map(set(terms(topic)).issubset, before))
+        if not any(map(set(extract_terms(topic)).issubset, before))
     )
     return [f"<<{question}>>" for question in islice(dict.fromkeys(new), FOLLOWUPS)]
 
@@ -137,7 +137,7 @@ def _askable(found: Sequence[Sentence]) -> Iterator[tuple[str, str]]:
     headings = ((held.heading.rpartition(" > ")[2], held.source) for held in found)
     for topic, source in chain(headings, labels):
         title = _title(source)
-        if _is_topic(topic) and not set(terms(title)) <= set(terms(topic)):
+        if _is_topic(topic) and not set(extract_terms(title)) <= set(extract_terms(topic)):
             yield topic, f"What does {title} say about {_inside(topic)}?"
     for form in ("What is {} about?", "What else is in {}?"):
         for held in found:

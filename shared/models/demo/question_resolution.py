@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from shared.text.terms import content_terms, key_terms, terms
+from shared.text.terms import content_terms, extract_terms, key_terms
 
 _LEAD = re.compile(
     r"\A\s*(?:(?:and|or|but|also|then|so|ok|okay|what about|how about|what if)\b[\s,]*)+", re.I
@@ -53,12 +53,12 @@ def asked(questions: Iterable[str]) -> ResolvedQuestion:
         # The patterns take the square of a text's length, and hold the whole worker meanwhile.
         last = " ".join(question[:LONGEST].split())
         text = joined(text[:LONGEST], last) if text and leans(last) else last.strip()
-    return ResolvedQuestion(text, frozenset(terms(last)))
+    return ResolvedQuestion(text, frozenset(extract_terms(last)))
 
 
 def leans(question: str) -> bool:
     """Whether a question leaves something to the turn before it."""
-    words = terms(question)
+    words = extract_terms(question)
     content = content_terms(question)
     bare = question.rstrip().endswith("?") and not _ASKING.intersection(words)
     return (
@@ -72,7 +72,7 @@ def leans(question: str) -> bool:
 def joined(before: str, question: str) -> str:
     """One question out of one that stands alone and one that leans on it."""
     before, core = before.rstrip(_MARKS), _LEAD.sub("", question, count=1).strip(_MARKS)
-    words = terms(core)
+    words = extract_terms(core)
     if not _BACK.isdisjoint(words) or _ASKING.intersection(words) - {"how"} or not core:
         return _beside(before, core)
     new, old = _names(core), _names(before)
@@ -86,9 +86,9 @@ def _beside(before: str, core: str) -> str:
     if _names(core):
         for name in _names(before):
             before = _replaced(before, name, " ")
-    said = terms(core)
+    said = extract_terms(core)
     keys = set(key_terms(before)).difference(said)
-    kept = [word for word in before.split() if keys.intersection(terms(word))]
+    kept = [word for word in before.split() if keys.intersection(extract_terms(word))]
     return " ".join((core, *(word.strip(_MARKS) for word in kept))).strip()
 
 

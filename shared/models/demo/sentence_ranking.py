@@ -11,7 +11,7 @@ from math import log
 
 from shared.models.demo.question_resolution import ResolvedQuestion
 from shared.models.demo.sentence_splitter import Sentence
-from shared.text.terms import MOST_TERMS, TOKENIZER, key_terms, match_term, terms
+from shared.text.terms import MAX_TERMS, TOKENIZER, extract_terms, fts_query, key_terms
 
 MOST_QUOTES = 4
 ENOUGH = 0.5  # of a question's weight must be said, or else it is not answered
@@ -41,7 +41,7 @@ def quotes(asked: ResolvedQuestion, found: Sequence[Sentence]) -> tuple[Sentence
     near = (p for p in ranked if rarest in matches.terms(p) and matches.worth(p) >= enough)
     different: dict[str, Sentence] = {}
     for place in near:
-        different.setdefault(" ".join(terms(found[place].text)), found[place])
+        different.setdefault(" ".join(extract_terms(found[place].text)), found[place])
     return tuple(islice(different.values(), MOST_QUOTES))
 
 
@@ -73,10 +73,10 @@ class _Matches:
 
 
 def _matched(asked: ResolvedQuestion, found: Sequence[Sentence]) -> _Matches:
-    keys = key_terms(asked.text)[:MOST_TERMS]
+    keys = key_terms(asked.text)[:MAX_TERMS]
     with closing(_table(found)) as table:
-        said = {key: _places(table, "said", match_term(key)) for key in keys}
-        about = {key: _places(table, "about", match_term(key)) for key in keys}
+        said = {key: _places(table, "said", fts_query(key)) for key in keys}
+        about = {key: _places(table, "about", fts_query(key)) for key in keys}
     weights = {key: _weight(key, len(said[key] | about[key]), len(found), asked) for key in keys}
     return _Matches(weights, said, about)
 
@@ -92,7 +92,7 @@ def _table(found: Iterable[Sentence]) -> sqlite3.Connection:
 
 def _indexed(sentence: Sentence) -> tuple[str, str]:
     about = f"{sentence.heading} {sentence.source}"
-    return " ".join(terms(sentence.text)), " ".join(terms(about))
+    return " ".join(extract_terms(sentence.text)), " ".join(extract_terms(about))
 
 
 def _places(table: sqlite3.Connection, column: str, query: str) -> frozenset[int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from shared.text.stopwords import ENGLISH
-from shared.text.terms import terms
+from shared.text.terms import extract_terms
 
 _END = re.compile(
     r"(?:(?<=[.!?])|(?<=[.!?][\"')\u201d]))\s+(?=[\"'(\u201c]?[A-Z0-9\u00c0-\u00de])"
@@ -110,7 +110,9 @@ def _begins(words: Sequence[str], place: int, style: _Style) -> bool:
 
 def _repeated(words: Sequence[str], place: int) -> bool:
     """Whether the words before `place` come again after it, as those of a heading do."""
-    return set(terms(" ".join(words[:place]))) <= set(terms(" ".join(words[place:])))
+    return set(extract_terms(" ".join(words[:place]))) <= set(
+        extract_terms(" ".join(words[place:]))
+    )
 
 
 def _split(content: str) -> list[str]:

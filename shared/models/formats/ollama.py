@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from pydantic_core import from_json
 
-from shared.chat.content_parts import image_of, is_json_safe, parts_of, text_of
+from shared.chat.content_parts import is_json_safe, iterate_parts, part_image_url, part_text
 from shared.chat.errors import BadRequest, Unavailable
 from shared.chat.messages import Message
 from shared.models.base import Prompt
@@ -54,12 +54,12 @@ def body(traits: ModelConfig, prompt: Prompt) -> RequestBody:
 
 def _message(said: Message) -> RequestBody:
     given = plain(said) if said.raw is None else said.raw
-    parts = list(parts_of(given))
+    parts = list(iterate_parts(given))
     kept = {key: given[key] for key in FRAME if given.get(key) not in (None, [])}
     if called := given.get("tool_calls"):
         kept["tool_calls"] = [_called(call) for call in called]
     if given.get("content") is not None or parts:
-        kept["content"] = "\n".join(text for part in parts if (text := text_of(part)))
+        kept["content"] = "\n".join(text for part in parts if (text := part_text(part)))
     if images := list(_images(parts)):
         kept["images"] = images
     return kept
@@ -67,7 +67,7 @@ def _message(said: Message) -> RequestBody:
 
 def _images(parts: list[Any]) -> Iterator[str]:
     for part in parts:
-        url = image_of(part)
+        url = part_image_url(part)
         if url is None:
             continue
         data = re.fullmatch(r"data:[^,]*;base64,(.*)", url, re.S)

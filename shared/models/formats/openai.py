@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from shared.chat.content_parts import image_of, parts_of, text_of, tool_call
+from shared.chat.content_parts import iterate_parts, part_image_url, part_text, tool_call_json
 from shared.chat.messages import Message, ToolCall
 from shared.models.base import Prompt
 from shared.models.formats.base import (
@@ -95,7 +95,7 @@ def message(said: Message) -> RequestBody:
     if said.raw is not None:
         return _rewritten(said.raw)
     if said.tool_calls:
-        made = [tool_call(call) for call in said.tool_calls]
+        made = [tool_call_json(call) for call in said.tool_calls]
         return {"role": said.role, "content": said.content or None, "tool_calls": made}
     if said.tool_call_id is not None:
         return {"role": said.role, "content": said.content, "tool_call_id": said.tool_call_id}
@@ -113,7 +113,7 @@ def _rewritten(given: Mapping[str, Any]) -> RequestBody:
     content, images = given.get("content"), given.get("images")
     if isinstance(content, str) and not images:
         return {**kept, "content": content}
-    parts = [_part(part) for part in parts_of(given)]
+    parts = [_part(part) for part in iterate_parts(given)]
     if not parts:
         return kept
     texts = [part["text"] for part in parts if part["type"] == "text"]
@@ -128,14 +128,14 @@ def _call(call: Mapping[str, Any]) -> RequestBody:
     function = call["function"]
     arguments = function.get("arguments")
     arguments = "{}" if arguments is None else arguments
-    return tool_call(ToolCall(0, call["id"], function["name"], arguments))
+    return tool_call_json(ToolCall(0, call["id"], function["name"], arguments))
 
 
 def _part(part: Any) -> RequestBody:
     """A part without keys that nobody reads: some servers fetch an address that stands in one."""
-    url = image_of(part)
+    url = part_image_url(part)
     if url is None:
-        return {"type": "text", "text": text_of(part)}
+        return {"type": "text", "text": part_text(part)}
     detail = part["image_url"].get("detail") if part["type"] == "image_url" else None
     known = {"detail": detail} if detail in DETAILS else {}
     return {"type": "image_url", "image_url": {"url": url, **known}}

@@ -198,8 +198,8 @@ def map_status(error: APIStatusError, name: str, hint: str) -> ChatError:
     said = f"code {error.code!r:.80}, param {error.param!r:.80}"
     cause = f"{name}: status {error.status_code}, {said}"
     failure = _kind(error, cause, hint)
-    failure.upstream = error.status_code
-    failure.param = error.param if error.param in NAMED else None
+    failure.upstream_status = error.status_code
+    failure.upstream_param = error.param if error.param in NAMED else None
     return failure
 
 

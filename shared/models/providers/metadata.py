@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_core import from_json
 
-from shared.chat.content_parts import UNSAYABLE, is_json_safe
+from shared.chat.content_parts import NOT_JSON_SAFE, is_json_safe
 from shared.chat.validation_messages import describe_error
 
 REFERENCE = re.compile(r"\$\{(\w+)\}", re.ASCII)
@@ -75,7 +75,7 @@ def _fields(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
     if taken := sorted(NO_FIELDS & body.keys()):
         raise ValueError(f"must not set {taken[0]}, which is the request's own")
     if not is_json_safe(body):
-        raise ValueError(UNSAYABLE)
+        raise ValueError(NOT_JSON_SAFE)
     return body
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from shared.chat.content_parts import UNSAYABLE, is_json_safe
+from shared.chat.content_parts import NOT_JSON_SAFE, is_json_safe
 from shared.chat.errors import BadRequest
 from shared.chat.messages import Message
 from shared.chat.overrides import Overrides, is_set
@@ -96,4 +96,4 @@ def _messages(frame: Frame, files: Mapping[str, bytes]) -> tuple[Message, ...]:
 
 def _check_state(state: Any, key: str) -> None:
     if not is_json_safe(state):
-        raise BadRequest(f"{key}: {UNSAYABLE}")
+        raise BadRequest(f"{key}: {NOT_JSON_SAFE}")

@@ -13,16 +13,16 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from shared.chat.content_parts import (
-    UNSAYABLE,
+    NOT_JSON_SAFE,
     check_image_url,
-    image_of,
     is_json_safe,
-    parts_of,
-    text_of,
+    iterate_parts,
+    part_image_url,
+    part_text,
 )
 from shared.chat.errors import BadRequest
 from shared.chat.messages import Message
-from shared.chat.overrides import ModelName, Overrides, Policy, Whole
+from shared.chat.overrides import ModelName, Overrides, Policy, WholeNumber
 from shared.chat.request import ChatRequest
 from shared.chat.validation_messages import describe_errors
 from shared.http.body import Body
@@ -80,10 +80,10 @@ class _Frame(BaseModel):
     model: Annotated[ModelName | None, BeforeValidator(_chat)] = None
     stream: bool | None = None
     retrieval: bool | None = None
-    seed: Whole | None = Field(default=None, ge=-(2**63), lt=2**63)
+    seed: WholeNumber | None = Field(default=None, ge=-(2**63), lt=2**63)
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, ge=0, le=1)
-    max_tokens: Whole | None = Field(default=None, ge=1, lt=2**31)
+    max_tokens: WholeNumber | None = Field(default=None, ge=1, lt=2**31)
 
 
 # Read by name, and not left to whatever the provider takes.
@@ -106,7 +106,7 @@ def parse(body: Body) -> ChatRequest:
     options = {key: it for key, it in given.items() if key not in OURS and it is not None}
     for key, value in given.items():
         if key != "messages" and not is_json_safe(value):
-            raise BadRequest(f"{key:.60}: {UNSAYABLE}")
+            raise BadRequest(f"{key:.60}: {NOT_JSON_SAFE}")
     _check_options(options)
     if tools.exceed_limit(given.get("tools"), body):
         raise BadRequest(f"tools: {tools.TOO_LARGE}")
@@ -165,13 +165,13 @@ def _message(path: str, read: _Message, raw: Mapping[str, Any]) -> Message:
     for place, image in enumerate(read.images or ()):
         _check_base64(f"{path}.images[{place}]", image)
     if not is_json_safe(raw):
-        raise BadRequest(f"{path}: {UNSAYABLE}")
-    parts = list(parts_of(raw))
-    texts = (text for part in parts if (text := text_of(part)))
+        raise BadRequest(f"{path}: {NOT_JSON_SAFE}")
+    parts = list(iterate_parts(raw))
+    texts = (text for part in parts if (text := part_text(part)))
     return Message(
         role=read.role,
         content="\n".join(texts),
-        images=tuple(url for part in parts if (url := image_of(part)) is not None),
+        images=tuple(url for part in parts if (url := part_image_url(part)) is not None),
         tool_calls=tuple(tools.read(read.tool_calls)),
         tool_call_id=read.tool_call_id,
         raw=raw,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from shared.chat.content_parts import tool_call
+from shared.chat.content_parts import tool_call_json
 from shared.chat.errors import (
     BadRequest,
     ChatError,
@@ -54,14 +54,14 @@ PROVIDER_FAILED = 40017
 
 def _refused(failure: ChatError) -> bool:
     """Whether a provider did not take the request: its 400 is about that."""
-    return failure.of_model and failure.upstream == 400
+    return failure.from_model and failure.upstream_status == 400
 
 
 def _failed(failure: ChatError) -> bool:
     """Whether it is the provider that failed."""
-    if failure.upstream is None and isinstance(failure, BadRequest):
+    if failure.upstream_status is None and isinstance(failure, BadRequest):
         return False
-    return failure.of_model and not _refused(failure)
+    return failure.from_model and not _refused(failure)
 
 
 def status(failure: ChatError, _body: Any = None) -> int:
@@ -97,7 +97,7 @@ def answer(asked: ChatRequest, given: Answer) -> Json:
     """A whole answer. What the provider adds stands beside it, and never in its place."""
     message: Json = {**given.message_extra, "role": "assistant", "content": given.content}
     if given.tool_calls:
-        message["tool_calls"] = [tool_call(call) for call in given.tool_calls]
+        message["tool_calls"] = [tool_call_json(call) for call in given.tool_calls]
     frame = _frame(asked, given.done.model, message, finished=True)
     extra = _added(asked, given.extra)
     return {**extra, **frame, **_reason(given.done), **_context(asked, given.context)}

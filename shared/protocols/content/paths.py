@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from shared.chat.citation_paths import LONGEST, decoded, encoded
+from shared.chat.citation_paths import MAX_PATH_LENGTH, decode_path, encode_path
 
 _SLASH = re.compile(r"%2F", re.IGNORECASE)
 
@@ -28,14 +28,14 @@ def candidates(given: str) -> tuple[FileName, ...]:
     the citation once more hands over the very `sourcefile`.
     """
     paths = dict.fromkeys((_SLASH.sub("/", given), given))
-    found = (named for path in paths for named in (FileName(path, encoded(path)), _twice(path)))
+    found = (named for path in paths for named in (FileName(path, encode_path(path)), _twice(path)))
     return tuple(dict.fromkeys(named for named in found if _inside(named.name)))
 
 
 def _twice(path: str) -> FileName:
-    name = decoded(path)
+    name = decode_path(path)
     # Only what the index itself would have made: no second spelling of a name.
-    return FileName(name, path) if encoded(name) == path else FileName(path, encoded(path))
+    return FileName(name, path) if encode_path(name) == path else FileName(path, encode_path(path))
 
 
 def _inside(name: str) -> bool:
@@ -43,4 +43,4 @@ def _inside(name: str) -> bool:
     climbs = any(part in ("", ".", "..") for part in name.split("/"))
     # A backslash parts names on some systems; elsewhere it is a letter like others.
     climbs |= ".." in name.replace("\\", "/").split("/")
-    return not climbs and len(name) <= LONGEST and "\0" not in name
+    return not climbs and len(name) <= MAX_PATH_LENGTH and "\0" not in name

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from shared.chat.messages import Message
-from shared.chat.overrides import RetrievalMode, Whole
+from shared.chat.overrides import RetrievalMode, WholeNumber
 from shared.chat.request import DataSource
 
 QueryType = Literal[
@@ -52,8 +52,8 @@ class _Parameters(BaseModel):
     endpoint: str = Field(max_length=2000)
     index_name: str = Field(max_length=200)
     query_type: QueryType | None = None
-    top_n_documents: Whole = Field(default=TOP, ge=1, le=50)
-    strictness: Whole = Field(default=STRICTNESS, ge=1, le=5)
+    top_n_documents: WholeNumber = Field(default=TOP, ge=1, le=50)
+    strictness: WholeNumber = Field(default=STRICTNESS, ge=1, le=5)
     in_scope: bool = True
     role_information: str = ""
     filter: str = Field(default="", max_length=32_000)

@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from shared.chat.content_parts import UNSAYABLE, check_image_url, is_json_safe, tool_call
+from shared.chat.content_parts import NOT_JSON_SAFE, check_image_url, is_json_safe, tool_call_json
 from shared.chat.errors import BadRequest
 from shared.chat.messages import Message, Role
-from shared.chat.overrides import ModelName, Overrides, Whole
+from shared.chat.overrides import ModelName, Overrides, WholeNumber
 from shared.chat.request import ChatRequest
 from shared.chat.validation_messages import describe_error
 from shared.http.body import Body
@@ -103,10 +103,10 @@ class _Frame(BaseModel):
     stream: bool | None = None
     stream_options: _StreamOptions | None = None
     temperature: float | None = Field(default=None, ge=0, le=2)
-    seed: Whole | None = Field(default=None, ge=-(2**63), lt=2**63)
-    max_tokens: Whole | None = Field(default=None, ge=1, lt=2**31)
-    max_completion_tokens: Whole | None = Field(default=None, ge=1, lt=2**31)
-    n: Whole | None = Field(default=None, ge=1)
+    seed: WholeNumber | None = Field(default=None, ge=-(2**63), lt=2**63)
+    max_tokens: WholeNumber | None = Field(default=None, ge=1, lt=2**31)
+    max_completion_tokens: WholeNumber | None = Field(default=None, ge=1, lt=2**31)
+    n: WholeNumber | None = Field(default=None, ge=1)
     logprobs: bool | None = None
     data_sources: Annotated[list[AzureSearchSource], Field(max_length=1)] | None = None
 
@@ -127,7 +127,7 @@ def parse(body: Body) -> ChatRequest:
         raise BadRequest("The body must be a JSON object.")
     for key, value in given.items():
         if not is_json_safe(value):
-            raise refused(f"{key:.60}", UNSAYABLE)
+            raise refused(f"{key:.60}", NOT_JSON_SAFE)
     frame = _frame(given)
     _check(frame, given)
     if tools.exceed_limit(given.get("tools"), body):
@@ -232,7 +232,7 @@ def _message(path: str, read: _Message) -> Message:
     fields = {
         "content": content if content is not None or calls else "",
         "name": read.name,
-        "tool_calls": [tool_call(call) for call in calls] or None,
+        "tool_calls": [tool_call_json(call) for call in calls] or None,
         "tool_call_id": read.tool_call_id,
     }
     known = {key: value for key, value in fields.items() if value is not None}

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from shared.chat.citation_paths import encoded
-from shared.chat.content_parts import tool_call
+from shared.chat.citation_paths import encode_path
+from shared.chat.content_parts import tool_call_json
 from shared.chat.errors import (
     BadRequest,
     ChatError,
@@ -57,8 +57,12 @@ END = b"data: [DONE]\n\n"
 def _refused(failure: ChatError, body: Any) -> bool:
     """Whether the model did not take what the client asked of it. What it does not take of ours is
     not the client's affair."""
-    theirs = isinstance(body, dict) and body.get(failure.param or "") is not None
-    return failure.of_model and failure.upstream in (400, 422) and (not failure.param or theirs)
+    theirs = isinstance(body, dict) and body.get(failure.upstream_param or "") is not None
+    return (
+        failure.from_model
+        and failure.upstream_status in (400, 422)
+        and (not failure.upstream_param or theirs)
+    )
 
 
 def status(failure: ChatError, body: Any = None) -> int:
@@ -80,7 +84,7 @@ def error(failure: ChatError, body: Any = None) -> Json:
         param = data_sources.path(failure.field)
     message = f"{param}: {failure.message}" if param else failure.message
     if _refused(failure, body) and not isinstance(failure, ContentFiltered | TooLong):
-        known, param = BadRequest(), failure.param
+        known, param = BadRequest(), failure.upstream_param
         message = "The model did not accept the request."
         if param:
             message = f"{param}: the model did not accept it."
@@ -93,7 +97,7 @@ def error(failure: ChatError, body: Any = None) -> Json:
 
 def answer(asked: ChatRequest, given: Answer) -> Json:
     """A whole answer: a `chat.completion`."""
-    calls = [tool_call(call) for call in given.tool_calls]
+    calls = [tool_call_json(call) for call in given.tool_calls]
     message: Json = {"role": "assistant", "content": given.content or (None if calls else "")}
     if calls:
         message["tool_calls"] = calls
@@ -186,7 +190,7 @@ def _url(links: str, source: Source) -> str:
     if source.url is not None:
         return source.url
     file, _, place = source.sourcepage.partition("#")
-    if file in (source.sourcefile, encoded(source.sourcefile)):
+    if file in (source.sourcefile, encode_path(source.sourcefile)):
         file = source.sourcefile
     elif source.sourcepage.startswith(source.sourcefile):  # its name has a # in it
         file, place = source.sourcefile, source.sourcepage[len(source.sourcefile) + 1 :]

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from shared.chat.content_parts import UNSAYABLE, is_json_safe
+from shared.chat.content_parts import NOT_JSON_SAFE, is_json_safe
 from shared.chat.errors import BadRequest
 from shared.chat.validation_messages import describe_errors
 from shared.http.json_encoding import Json
@@ -144,7 +144,7 @@ def _text(info: str | Mapping[str, Any] | None) -> str:
     if not info:
         return ""
     if not is_json_safe(info):
-        raise BadRequest(f"additional_info: {UNSAYABLE}")
+        raise BadRequest(f"additional_info: {NOT_JSON_SAFE}")
     text = json.dumps(info, ensure_ascii=False)
     if _containers(text) > MAX_CONTAINERS:
         raise BadRequest(f"additional_info: must have {MAX_CONTAINERS} lists and objects at most")

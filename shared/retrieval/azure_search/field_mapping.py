@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from shared.chat.citation_paths import citable, encoded
+from shared.chat.citation_paths import encode_path, escape_citation
 from shared.chat.events import Source
 
 # The tools of "Azure OpenAI On Your Data" named a passage's number in the one or in the other.
@@ -79,9 +79,9 @@ class IndexFields:
         page, file = self._text(hit, self.sourcepage), self._text(hit, self.sourcefile)
         name = file or page or self._text(hit, self.title) or id
         if not self.chunk:
-            return citable(page or name), name
+            return escape_citation(page or name), name
         number = self._number(hit) if page else id  # a title may be that of many
-        return f"{encoded(page or name)}#{encoded(number)}", name
+        return f"{encode_path(page or name)}#{encode_path(number)}", name
 
     def _number(self, hit: Mapping[str, Any]) -> str:
         """What tells a passage from the others of its file; its id where it has no number."""

@@ -11,7 +11,7 @@ from typing import Any
 from azure.search.documents.aio import SearchClient
 from azure.search.documents.models import VectorizableTextQuery, VectorizedQuery, VectorQuery
 
-from shared.chat.citation_paths import decoded
+from shared.chat.citation_paths import decode_path
 from shared.chat.errors import BadRequest
 from shared.chat.events import ExcludedSource, Source
 from shared.chat.overrides import UNSET, Overrides
@@ -84,7 +84,7 @@ class AzureSearchRetriever:
         """
         if self.fields.url:
             return False
-        name = sourcefile if self.fields.ours else decoded(sourcefile)
+        name = sourcefile if self.fields.ours else decode_path(sourcefile)
         parts = visible(self.fields, user, overrides), self._is(name)
         asked = {
             "search_text": "*",
@@ -105,7 +105,7 @@ class AzureSearchRetriever:
     async def _pictured(
         self, found: tuple[Source, ...], hits: Sequence[Mapping[str, Any]], overrides: Overrides
     ) -> tuple[tuple[Source, ...], tuple[str, ...]]:
-        if self.pictures is None or not overrides.images:
+        if self.pictures is None or not overrides.includes_images:
             return found, ()
         names = self.fields
         keys = {str(hit[names.id]): str(hit[names.image]) for hit in hits if hit.get(names.image)}
@@ -132,7 +132,7 @@ class AzureSearchRetriever:
         return {
             "search_text": None if mode == "vectors" else query,
             "filter": condition(self.fields, user, overrides),
-            "select": self.fields.selected(self.pictures is not None and overrides.images),
+            "select": self.fields.selected(self.pictures is not None and overrides.includes_images),
             "top": overrides.top,
         }
 

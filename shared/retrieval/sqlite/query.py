@@ -90,7 +90,7 @@ def sources(
     Where pictures are asked for, the first that have one have it.
     """
     least, found = overrides.minimum_search_score, list[Source]()
-    pictures = MOST_PICTURES if overrides.images else 0
+    pictures = MOST_PICTURES if overrides.includes_images else 0
     for key, score in scored:
         if least is None or score >= least:
             row = connection.execute(BODY, (pictures > 0, key)).fetchone()

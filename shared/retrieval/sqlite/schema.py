@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from shared.text.terms import TOKENIZER, terms
+from shared.text.terms import TOKENIZER, extract_terms
 
 VERSION = "1"
 """The version of the file format: a file of another version is rebuilt.
 
-Raise it with any change of the tables, or of `shared.text.terms.terms`.
+Raise it with any change of the tables, or of `shared.text.terms.extract_terms`.
 """
 
 MARK = b"ragx"
@@ -178,7 +178,7 @@ def _body(_file: int, key: int, row: Row) -> Iterable[tuple[Any, ...]]:
 
 
 def _words(_file: int, key: int, row: Row) -> Iterable[tuple[Any, ...]]:
-    yield key, " ".join(terms(row.content)), " ".join(terms(row.sourcepage))
+    yield key, " ".join(extract_terms(row.content)), " ".join(extract_terms(row.sourcepage))
 
 
 def _readers(_file: int, key: int, row: Row) -> Iterable[tuple[Any, ...]]:

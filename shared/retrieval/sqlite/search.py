@@ -13,7 +13,7 @@ from shared.chat.request import User
 from shared.retrieval.sqlite import query as sql
 from shared.retrieval.sqlite.connections import OpenIndex
 from shared.retrieval.sqlite.vectors import Vectors, fused
-from shared.text.terms import any_of, match_terms
+from shared.text.terms import fts_queries, join_fts_queries
 
 DEFAULT_TOP = 3
 NEIGHBOURS = 50  # what each of the two ways gives to the fusion
@@ -76,13 +76,18 @@ def is_readable(state: OpenIndex, asked: SearchQuery, sourcefile: str) -> bool:
 
 
 def _worded(connection: sqlite3.Connection, asked: SearchQuery, most: int) -> Scored:
-    queries = match_terms(asked.query)
+    queries = fts_queries(asked.query)
     if not queries:
         return ()
     rare = _rare(connection, queries)
-    given = sql.parameters(asked.user, asked.overrides) | {"query": any_of(queries), "most": most}
+    given = sql.parameters(asked.user, asked.overrides) | {
+        "query": join_fts_queries(queries),
+        "most": most,
+    }
     if len(rare) < len(queries):
-        scored = connection.execute(sql.BY_WORDS_AMONG, given | {"among": any_of(rare)}).fetchall()
+        scored = connection.execute(
+            sql.BY_WORDS_AMONG, given | {"among": join_fts_queries(rare)}
+        ).fetchall()
         if len(scored) == most:
             return scored
     return connection.execute(sql.BY_WORDS, given).fetchall()

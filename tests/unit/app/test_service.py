@@ -42,7 +42,7 @@ PLACES = [
     if where != "rewrite" or way.values[0] != "/ask"  # which has no history to rewrite with
 ]
 FAILURES: list[tuple[Exception, int, str | None, str]] = [
-    (errors.ContentFiltered(), 400, None, errors.FLAGGED),
+    (errors.ContentFiltered(), 400, None, errors.FILTERED_MESSAGE),
     (errors.TooLong(), 400, None, errors.TooLong.default),
     (errors.Unauthorized(), 401, None, errors.Unauthorized.default),
     (errors.TooManyRequests(), 429, "1", errors.TooManyRequests.default),
@@ -51,8 +51,8 @@ FAILURES: list[tuple[Exception, int, str | None, str]] = [
     (errors.Unavailable(), 503, "1", errors.Unavailable.default),
     (errors.Misconfigured(), 503, None, errors.Misconfigured.default),
     (errors.DeadlineExceeded(), 504, None, errors.DeadlineExceeded.default),
-    (RuntimeError("a secret of the inside"), 500, None, errors.UNEXPECTED),
-    (KeyError("a secret of the inside"), 500, None, errors.UNEXPECTED),
+    (RuntimeError("a secret of the inside"), 500, None, errors.UNEXPECTED_MESSAGE),
+    (KeyError("a secret of the inside"), 500, None, errors.UNEXPECTED_MESSAGE),
 ]
 
 
@@ -111,7 +111,7 @@ def test_a_failure_in_mid_answer_is_the_last_line_of_a_stream_and_a_status_witho
 
 
 SCRIPTS: list[tuple[Sequence[Played], str, int]] = [
-    ((Delta("x"), Done("content_filter")), errors.FLAGGED, 400),
+    ((Delta("x"), Done("content_filter")), errors.FILTERED_MESSAGE, 400),
     ((Delta("x"),), "The model's answer broke off. Ask again.", 503),
     ((), "The model's answer broke off. Ask again.", 503),
 ]
@@ -372,7 +372,7 @@ def test_answers_are_kept_by_no_cache() -> None:
 def test_a_time_limit_that_is_not_ours_is_not_told_as_ours() -> None:
     got = ask(call("/chat"), Service(engine(FakeModel([Delta("x"), TimeoutError("inside")]))))
 
-    assert (got.status, got.json) == (500, {"error": errors.UNEXPECTED})
+    assert (got.status, got.json) == (500, {"error": errors.UNEXPECTED_MESSAGE})
 
 
 def test_a_source_cited_by_two_passages_is_listed_once() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from shared.app.service import Service
 from shared.bootstrap.build import build
-from shared.chat.overrides import OURS, Overrides
+from shared.chat.overrides import INTERNAL_FIELDS, Overrides
 from shared.settings import Settings
 from tests.support.calls import ask, call
 
@@ -73,7 +73,7 @@ def notes(told: Any) -> list[str]:
 
 
 def test_every_override_is_in_one_of_the_two_tables() -> None:
-    assert INSTEAD.keys() | ACTING.keys() == Overrides.model_fields.keys() - set(OURS)
+    assert INSTEAD.keys() | ACTING.keys() == Overrides.model_fields.keys() - set(INTERNAL_FIELDS)
     assert not INSTEAD.keys() & ACTING.keys()
 
 

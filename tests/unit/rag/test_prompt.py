@@ -72,12 +72,12 @@ def test_sources_that_do_not_fit_are_left_out_worst_first_and_a_thought_says_so(
         model = FakeModel(max_prompt_tokens=budget)
         return await collect(answer(engine(model), ChatRequest((QUESTION, QUESTION))))
 
-    line = len(PLUS.line().split())
+    line = len(PLUS.prompt_line().split())
     given = asyncio.run(ask(BARE + line))
     steps = given.context.steps
 
     assert given.context.sources == (PLUS,)
-    assert STANDARD.line() not in steps[3].description[-1].content  # type: ignore[union-attr]
+    assert STANDARD.prompt_line() not in steps[3].description[-1].content  # type: ignore[union-attr]
     assert len(steps[2].description) == 2
     assert steps[4].description == (
         "1 of the passages found did not fit the model and were left out.",
@@ -122,9 +122,9 @@ def test_the_images_of_sources_go_to_a_model_that_sees_each_named_by_its_source(
     assert asked.images == ("data:mine", PICTURE, CHART)
     assert given.context.images == (PICTURE, CHART)
     assert lines == [
-        f"{PLUS.line()} (image 2)",
-        STANDARD.line(),
-        f"{PLUS.line()} (image 3)",
+        f"{PLUS.prompt_line()} (image 2)",
+        STANDARD.prompt_line(),
+        f"{PLUS.prompt_line()} (image 3)",
     ]
     assert len(given.context.steps) == 4
 
@@ -134,7 +134,7 @@ def test_an_image_stands_for_its_source_where_only_images_are_asked_for() -> Non
     asked, given = looked(model, use_gpt4v=True, gpt4v_input="images")
     lines = asked.content.partition("Sources:\n")[2].split("\n")
 
-    assert lines[:2] == [f"{PLUS.sourcepage}: (image 1)", STANDARD.line()]
+    assert lines[:2] == [f"{PLUS.sourcepage}: (image 1)", STANDARD.prompt_line()]
     assert given.context.sources == ILLUSTRATED
 
 
@@ -159,7 +159,7 @@ def test_images_that_do_not_fit_are_left_out_and_a_thought_says_so() -> None:
 
 def test_a_picture_of_an_earlier_turn_counts_too() -> None:
     shown = Message("user", "u1 u2", ("data:old",))
-    fits = BARE + len(PLUS.line().split()) + len(STANDARD.line().split())
+    fits = BARE + len(PLUS.prompt_line().split()) + len(STANDARD.prompt_line().split())
 
     assert prompted(fits + 900, shown)[1:-1] == ["u1 u2"]
     assert prompted(fits + 700, shown)[1:-1] == []

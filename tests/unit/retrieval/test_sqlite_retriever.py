@@ -26,7 +26,7 @@ from shared.retrieval.base import SearchResult
 from shared.retrieval.sqlite.connections import in_memory
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from shared.retrieval.sqlite.search import RANKED, SearchQuery, by_words
-from shared.text.terms import MOST_TERMS, any_of, match_terms, terms
+from shared.text.terms import MAX_TERMS, extract_terms, fts_queries, join_fts_queries
 
 SAMPLES = HERE / "data" / "samples.jsonl"
 NOBODY = User()
@@ -90,7 +90,7 @@ def test_a_word_is_found_in_every_form_of_it(content: str, query: str) -> None:
 
 @given(st.text(st.characters(codec="ascii") | st.sampled_from("n't' N'T")))
 def test_plain_text_has_the_same_terms_wherever_it_stands(text: str) -> None:
-    assert terms(f"{text} caf\u00e9") == [*terms(text), "caf\u00e9"]
+    assert extract_terms(f"{text} caf\u00e9") == [*extract_terms(text), "caf\u00e9"]
 
 
 def test_a_short_word_is_not_taken_for_the_beginning_of_another() -> None:
@@ -148,21 +148,21 @@ def found_in(database: sqlite3.Connection, match: str) -> list[object]:
 def test_no_text_at_all_is_an_error(query: str) -> None:
     with closing(sqlite3.connect(":memory:")) as database:
         database.execute("CREATE VIRTUAL TABLE t USING fts5(x)")
-        match = any_of(match_terms(query))
+        match = join_fts_queries(fts_queries(query))
 
-        assert bool(match) == bool(terms(query))
+        assert bool(match) == bool(extract_terms(query))
         assert not match or found_in(database, match) == []
 
 
 def test_a_query_has_a_limited_number_of_different_terms() -> None:
-    queries = match_terms(" ".join(f"word{number} word{number}" for number in range(100)))
+    queries = fts_queries(" ".join(f"word{number} word{number}" for number in range(100)))
 
-    assert len(set(queries)) == len(queries) == MOST_TERMS
+    assert len(set(queries)) == len(queries) == MAX_TERMS
 
 
 def test_function_words_are_looked_for_only_where_there_is_nothing_else() -> None:
-    assert match_terms("What is the deductible?") == ['"deductible"*']
-    assert match_terms("What is it?") == ['"what"', '"is"', '"it"']
+    assert fts_queries("What is the deductible?") == ['"deductible"*']
+    assert fts_queries("What is it?") == ['"what"', '"is"', '"it"']
 
 
 IN_LANGUAGES = {
@@ -204,8 +204,8 @@ def test_a_question_in_another_language_is_not_drowned_by_its_small_words(langua
 
 
 def test_a_word_is_no_function_word_where_the_question_is_in_another_language() -> None:
-    assert match_terms("What if I die in a war?") == ['"die"', '"war"']
-    assert match_terms("Was ist die Versicherung?") == ['"versicherung"*']
+    assert fts_queries("What if I die in a war?") == ['"die"', '"war"']
+    assert fts_queries("Was ist die Versicherung?") == ['"versicherung"*']
 
 
 CATEGORIES = [passage("Dental.", f"{name}.md", name) for name in ("plans", "company")]

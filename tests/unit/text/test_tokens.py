@@ -9,7 +9,7 @@ from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits
 import pytest
 from rs_bpe.bpe import openai
 
-from shared.text.tokens import SLICE, count_tokens
+from shared.text.tokens import SLICE_LENGTH, count_tokens
 
 ROOT = Path(__file__).parent.parent.parent.parent
 DOCUMENTS = ROOT / "shared" / "data" / "documents"
@@ -89,6 +89,6 @@ def test_the_count_of_a_whole_is_at_most_the_sum_of_its_lines() -> None:
 
 def test_a_long_text_counts_as_its_parts_do() -> None:
     part = "The premium is $55 a month. "
-    number = 4 * SLICE // len(part)
+    number = 4 * SLICE_LENGTH // len(part)
 
     assert count_tokens(part * number) == pytest.approx(count_tokens(part) * number, rel=0.1)

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from shared.chat.citation_paths import decoded, encoded
+from shared.chat.citation_paths import decode_path, encode_path
 from shared.ingest.splitting.passages import Passage, key_of
 from shared.ingest.targets.azure_search.batches import IndexFeatures, deleted, marked, uploads
 from shared.ingest.targets.azure_search.documents import Documents, side_by_side
@@ -74,7 +74,7 @@ class AzureSearchWriter:
         names, found = self._fields, dict[str, str]()
         condition = f"{FINGERPRINT} ne null and {names.sourcefile} ne null"
         async for row in self._documents.having(condition, names.sourcefile, FINGERPRINT):
-            name, mark = decoded(row[names.sourcefile]), row[FINGERPRINT]
+            name, mark = decode_path(row[names.sourcefile]), row[FINGERPRINT]
             # Two marks are a change that was broken off, or one that a search did not show.
             whole = mark != NOT_WHOLE and found.get(name, mark) == mark
             found[name] = mark if whole else UNFINISHED
@@ -92,7 +92,7 @@ class AzureSearchWriter:
         if not filters or not {names.id, names.sourcefile} <= has:
             return set()
         rows = self._documents.having(f"({' or '.join(filters)})", names.sourcefile)
-        return {decoded(row[names.sourcefile] or "") async for row in rows}
+        return {decode_path(row[names.sourcefile] or "") async for row in rows}
 
     async def put(self, document: Document, path: Path) -> None:
         """Replace all passages of a file; `path` is not read. Raises Refused."""
@@ -131,7 +131,7 @@ class AzureSearchWriter:
         found = self._documents.having(f"{FINGERPRINT} eq null", names.sourcefile)
         async with aclosing(found) as rows:
             async for row in rows:
-                file = decoded(row[names.sourcefile] or "")
+                file = decode_path(row[names.sourcefile] or "")
                 if not row[names.id].startswith(f"{key_of(file)}-"):
                     said = FOR_ALL.format(index=self.shape.index, file=file or "an unnamed file")
                     raise IndexUnavailable(said)
@@ -149,7 +149,7 @@ class AzureSearchWriter:
         if self.held is not None and name not in self.held:
             self.held.add(name)
             return {}
-        condition = f"{self._fields.sourcefile} eq {quoted(encoded(name))}"
+        condition = f"{self._fields.sourcefile} eq {quoted(encode_path(name))}"
         rows = self._documents.having(condition, FINGERPRINT)
         return {row[self._fields.id]: row[FINGERPRINT] async for row in rows}
 
