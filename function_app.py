@@ -20,7 +20,7 @@ from shared.protocols.aog import routes as aog
 from shared.protocols.openai import routes as door
 from shared.protocols.opensearch import routes as opensearch
 from shared.settings import keys_asked
-from shared.telemetry.access_log import NoQueries, log_to_stdout, quiet_libraries
+from shared.telemetry.access_log import QueryStripper, log_to_stdout, quiet_libraries
 
 # A method that a route does not list is the host's empty 404: all are listed, the service refuses.
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
@@ -30,7 +30,7 @@ ROOT = "{path:maxlength(0)?}"  # the only way to say it: an empty route is the f
 GRACE = 5.0  # seconds after a request's time limit, for its last line to be read
 
 log = logging.getLogger("chat")
-logging.getLogger("uvicorn.access").addFilter(NoQueries())
+logging.getLogger("uvicorn.access").addFilter(QueryStripper())
 quiet_libraries()
 log_to_stdout()
 

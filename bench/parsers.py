@@ -12,7 +12,7 @@ from shared.azure import retry_after
 from shared.chat.events import Delta, Done, Source, collect
 from shared.chat.messages import ToolCall
 from shared.files import conditional_requests
-from shared.files.base import File, Pieces
+from shared.files.base import File, FileChunks
 from shared.http import json_encoding
 from shared.http.body import Body, parse_json, read_body
 from shared.http.call import Limits
@@ -64,11 +64,15 @@ def form(inside: bytes) -> bytes:
 def condition(name: str) -> Parser:
     """Reads a header of a request for a file."""
 
-    def nothing(_start: int, _stop: int) -> Pieces:
+    def nothing(_start: int, _stop: int) -> FileChunks:
         raise AssertionError("nothing is read")
 
     file = File(1000, '"a"', 0, nothing)
-    read = conditional_requests.part if name == "range" else conditional_requests.unchanged
+    read = (
+        conditional_requests.parse_range
+        if name == "range"
+        else conditional_requests.is_not_modified
+    )
     return lambda value: read({name: value}, file)
 
 

@@ -36,7 +36,7 @@ class ResponseWriter:
     def traced(self, tracer: Tracer) -> Span:
         """The span of this request, which ends with its line in the log."""
         call = self.call
-        self.record.span = tracer.request(f"{call.method} {call.route}", call.headers)
+        self.record.span = tracer.start_request(f"{call.method} {call.route}", call.headers)
         return self.record.span
 
     def speaks(self, dialect: Dialect, body: Any) -> None:
@@ -45,7 +45,7 @@ class ResponseWriter:
 
     def failed(self, failure: ChatError) -> Reply:
         """A failure with its status."""
-        self.record.caused(failure)
+        self.record.record_failure(failure)
         body = dumps(self.error_format.error(failure, self.body))
         status = self.error_format.status(failure, self.body)
         return Reply(status, JSON, body, dict(self.error_format.headers(failure)))
@@ -108,9 +108,9 @@ class ResponseWriter:
     def _seen(self, failure: Exception) -> ChatError:
         """What the caller may know of a failure that came late; the log has the rest."""
         if not isinstance(failure, ChatError):
-            self.record.broke(failure)
+            self.record.log_exception(failure)
             failure = ChatError()
-        self.record.caused(failure)
+        self.record.record_failure(failure)
         return failure
 
 

@@ -116,7 +116,7 @@ class Service:
             exchange.record.outcome = "client gone"
             reply = Reply(GONE, JSON, b"")
         except Exception as bug:
-            exchange.record.broke(bug)
+            exchange.record.log_exception(bug)
             reply = exchange.failed(ChatError())
         exchange.record.status = reply.status
         if reply.rest is None:

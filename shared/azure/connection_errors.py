@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import aiohttp
 
-DROP_ERRORS = (aiohttp.ServerDisconnectedError, ConnectionResetError, BrokenPipeError)
+DROPPED_CONNECTION_ERRORS = (aiohttp.ServerDisconnectedError, ConnectionResetError, BrokenPipeError)
 
 
 def is_dropped(error: BaseException) -> bool:
@@ -14,29 +14,29 @@ def is_dropped(error: BaseException) -> bool:
 
     A refused connection is not dropped: a moment later nobody listens there either.
     """
-    return any(isinstance(each, DROP_ERRORS) for each in _chain(error))
+    return any(isinstance(each, DROPPED_CONNECTION_ERRORS) for each in _iterate_causes(error))
 
 
-def cause_of(error: BaseException) -> str:
+def describe_cause(error: BaseException) -> str:
     """The cause of a failure: that of a connection with its address, else the error's class.
 
     The address is scheme, host and port: a path or a query may hold a key or a question.
     """
-    for each in _chain(error):
+    for each in _iterate_causes(error):
         if isinstance(each, aiohttp.ClientConnectorError):
-            return f"{_kind(each)}: {_address(each)}"
+            return f"{_describe_kind(each)}: {_format_address(each)}"
         if isinstance(each, aiohttp.ConnectionTimeoutError):
             return "no connection in time"
     return "connection closed before an answer" if is_dropped(error) else type(error).__name__
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
+def _iterate_causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__
 
 
-def _kind(error: aiohttp.ClientConnectorError) -> str:
+def _describe_kind(error: aiohttp.ClientConnectorError) -> str:
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return "host not found"
     if isinstance(error, aiohttp.ClientSSLError):
@@ -45,6 +45,6 @@ def _kind(error: aiohttp.ClientConnectorError) -> str:
     return "connection refused" if refused else "no connection"
 
 
-def _address(error: aiohttp.ClientConnectorError) -> str:
+def _format_address(error: aiohttp.ClientConnectorError) -> str:
     host = f"[{error.host}]" if ":" in error.host else error.host
     return f"{'https' if error.args[0].is_ssl else 'http'}://{host}:{error.port}"

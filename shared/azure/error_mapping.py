@@ -11,15 +11,15 @@ from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpRes
 from azure.core.pipeline.policies import AsyncRetryPolicy
 
 from shared.azure import retry_after
-from shared.azure.connection_errors import cause_of, is_dropped
-from shared.azure.identity import NO_IDENTITY
+from shared.azure.connection_errors import describe_cause, is_dropped
+from shared.azure.identity import NO_IDENTITY_MESSAGE
 from shared.chat.errors import ChatError, DeadlineExceeded, Misconfigured, Unavailable
 
-RETRIED = (429, 500, 502, 503, 504)  # where the service asks for a short wait
-RETRIED_WITHOUT_WAIT = (502, 503)  # where it asks for none
-PAUSE = (0.1, 0.4)  # seconds, at random between these: not all workers ask again at once
+RETRY_STATUSES = (429, 500, 502, 503, 504)  # where the service asks for a short wait
+RETRY_STATUSES_WITHOUT_WAIT = (502, 503)  # where it asks for none
+BACKOFF_SECONDS = (0.1, 0.4)  # seconds, at random between these: not all workers ask again at once
 
-Refusal = Callable[[HttpResponseError], Exception]
+StatusMapper = Callable[[HttpResponseError], Exception]
 
 
 class ShortRetryPolicy(AsyncRetryPolicy):  # type: ignore[type-arg]
@@ -40,9 +40,9 @@ class ShortRetryPolicy(AsyncRetryPolicy):  # type: ignore[type-arg]
         answer = response.http_response
         wait = retry_after.retry_after_seconds(answer.headers)
         if wait is None:
-            worth = answer.status_code in RETRIED_WITHOUT_WAIT
+            worth = answer.status_code in RETRY_STATUSES_WITHOUT_WAIT
         else:
-            worth = answer.status_code in RETRIED and wait <= retry_after.OURS
+            worth = answer.status_code in RETRY_STATUSES and wait <= retry_after.MAX_WAIT_SECONDS
         return worth and settings["total"] > 0
 
     def increment(
@@ -59,11 +59,11 @@ class ShortRetryPolicy(AsyncRetryPolicy):  # type: ignore[type-arg]
 
     def get_backoff_time(self, settings: dict[str, Any]) -> float:
         """Seconds to wait where the service asks for no wait."""
-        return uniform(*PAUSE)
+        return uniform(*BACKOFF_SECONDS)
 
 
 @contextmanager
-def map_errors(service: str, refusal: Refusal, late: str = "") -> Iterator[None]:
+def map_errors(service: str, refusal: StatusMapper, late: str = "") -> Iterator[None]:
     """The one place where the exceptions of the SDKs become ours.
 
     `service` is what the log calls it; `refusal` says what its refusals mean, and `late` is the
@@ -76,16 +76,16 @@ def map_errors(service: str, refusal: Refusal, late: str = "") -> Iterator[None]
     except TimeoutError as error:
         raise DeadlineExceeded(late, cause=f"{service}: no answer in time") from error
     except ClientAuthenticationError as error:
-        raise _denied(error, refusal) from error
+        raise _map_authentication_error(error, refusal) from error
     except HttpResponseError as error:
         raise refusal(error) from error
     except (AzureError, AttributeError, LookupError, TypeError, ValueError) as error:
         # a 200 that is no answer comes out of the SDKs as any of these
-        raise Unavailable(cause=f"{service}: {cause_of(error)}") from error
+        raise Unavailable(cause=f"{service}: {describe_cause(error)}") from error
 
 
-def _denied(error: ClientAuthenticationError, refusal: Refusal) -> Exception:
+def _map_authentication_error(error: ClientAuthenticationError, refusal: StatusMapper) -> Exception:
     # An identity that gives no token raises the same class, without a response.
     if error.response is None:
-        return Misconfigured(NO_IDENTITY, cause=f"identity: {type(error).__name__}")
+        return Misconfigured(NO_IDENTITY_MESSAGE, cause=f"identity: {type(error).__name__}")
     return refusal(error)

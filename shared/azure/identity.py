@@ -22,11 +22,11 @@ from azure.identity.aio import (
 
 from shared.chat.errors import Misconfigured
 
-NO_IDENTITY = (
+NO_IDENTITY_MESSAGE = (
     "The app has no identity that Azure accepts. On a laptop, run `azd auth login` or `az login`."
 )
 OPENAI_SCOPE = "https://cognitiveservices.azure.com/.default"
-TOOL_SECONDS = 10  # for azd, and for az; then the SDK ends them
+CLI_SECONDS = 10  # for azd, and for az; then the SDK ends them
 
 
 class DeveloperCredential(AsyncTokenCredential):
@@ -37,19 +37,19 @@ class DeveloperCredential(AsyncTokenCredential):
     """
 
     def __init__(self, *ways: AsyncTokenCredential) -> None:
-        """Try `ways` in order."""
-        self.ways = ways
+        """Try `credentials` in order."""
+        self.credentials = ways
 
     async def get_token(self, *scopes: str, **options: Any) -> AccessToken:
         """A token of the first that gives one. Raises the last one's ClientAuthenticationError."""
-        asking = asyncio.ensure_future(self._first(*scopes, **options))
+        asking = asyncio.ensure_future(self._try_in_order(*scopes, **options))
         asking.add_done_callback(lambda done: done.cancelled() or done.exception())
         # The SDK ends its tool only by its own time limit: a caller that leaves must not cancel it.
         return await asyncio.shield(asking)
 
-    async def _first(self, *scopes: str, **options: Any) -> AccessToken:
+    async def _try_in_order(self, *scopes: str, **options: Any) -> AccessToken:
         failed: ClientAuthenticationError | None = None
-        for way in self.ways:
+        for way in self.credentials:
             try:
                 return await way.get_token(*scopes, **options)
             except ClientAuthenticationError as error:
@@ -58,7 +58,7 @@ class DeveloperCredential(AsyncTokenCredential):
 
     async def close(self) -> None:
         """Close every way."""
-        for way in self.ways:
+        for way in self.credentials:
             await way.close()
 
     async def __aexit__(self, *_: object) -> None:
@@ -67,7 +67,7 @@ class DeveloperCredential(AsyncTokenCredential):
 
 
 @cache
-def credential(managed: bool, client_id: str | None) -> AsyncTokenCredential:
+def get_credential(managed: bool, client_id: str | None) -> AsyncTokenCredential:
     """One credential for all services of a worker.
 
     `managed`: the platform offers an identity; `client_id` names a user-assigned one.
@@ -75,12 +75,12 @@ def credential(managed: bool, client_id: str | None) -> AsyncTokenCredential:
     if managed:
         return ManagedIdentityCredential(client_id=client_id)
     return DeveloperCredential(
-        AzureDeveloperCliCredential(process_timeout=TOOL_SECONDS),
-        AzureCliCredential(process_timeout=TOOL_SECONDS),
+        AzureDeveloperCliCredential(process_timeout=CLI_SECONDS),
+        AzureCliCredential(process_timeout=CLI_SECONDS),
     )
 
 
-def token_provider(made: AsyncTokenCredential, scope: str) -> Callable[[], Awaitable[str]]:
+def make_token_provider(made: AsyncTokenCredential, scope: str) -> Callable[[], Awaitable[str]]:
     """Tokens for a service, shared by all requests and renewed in time. Raises Misconfigured."""
     token = get_bearer_token_provider(made, scope)
 
@@ -89,6 +89,6 @@ def token_provider(made: AsyncTokenCredential, scope: str) -> Callable[[], Await
             return await token()
         except AzureError as error:
             cause = f"identity: {type(error).__name__}"
-            raise Misconfigured(NO_IDENTITY, cause=cause) from error
+            raise Misconfigured(NO_IDENTITY_MESSAGE, cause=cause) from error
 
     return asked

@@ -178,7 +178,7 @@ def _azure_search(clients: Clients) -> Retriever:
         embed=None if settings.search_vectorizer else clients.embed,
         vectorizer=settings.search_vectorizer,
         ranking=settings.search_ranking,
-        pictures=clients.blobs.picture if clients.blobs else None,
+        pictures=clients.blobs.read_image if clients.blobs else None,
     )
 
 
@@ -225,11 +225,11 @@ def _tracer(settings: Settings) -> Tracer:
     name = settings.trace_exporter
     if name is None:
         return NOOP_TRACER
-    from shared.telemetry.open_telemetry import Tracing
+    from shared.telemetry.open_telemetry import OpenTelemetryTracer
 
     exporter = import_factory("TRACE_EXPORTER", EXPORTERS.get(name, name), EXPORTERS)
     try:
-        return Tracing(exporter(), settings.trace_ratio)
+        return OpenTelemetryTracer(exporter(), settings.trace_ratio)
     except Exception as failure:  # whatever it needs and reads from the environment by itself
         problem = "TRACE_EXPORTER names an exporter that cannot be made: the log says why"
         raise SettingsError((problem,)) from failure

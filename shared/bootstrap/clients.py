@@ -33,7 +33,7 @@ class Clients:
         from shared.azure import identity
 
         managed = bool(self.settings.identity_endpoint)
-        return identity.credential(managed, self.settings.azure_client_id)
+        return identity.get_credential(managed, self.settings.azure_client_id)
 
     @cached_property
     def azure_openai(self) -> Any:
@@ -43,7 +43,7 @@ class Clients:
 
         (given,) = configuration.required(self.settings, "AZURE_OPENAI_ENDPOINT")
         endpoint = given.removesuffix("/v1").removesuffix("/openai")
-        key = identity.token_provider(self.identity, identity.OPENAI_SCOPE)
+        key = identity.make_token_provider(self.identity, identity.OPENAI_SCOPE)
         return make_client(f"{endpoint}/openai/v1/", key, self.patient)
 
     @cached_property
@@ -81,7 +81,7 @@ class Clients:
         if ours and value == IDENTITY:
             from shared.azure import identity
 
-            return identity.token_provider(self.identity, identity.OPENAI_SCOPE)
+            return identity.make_token_provider(self.identity, identity.OPENAI_SCOPE)
 
         async def key() -> str:
             return value
@@ -103,9 +103,9 @@ class Clients:
         settings = self.settings
         if settings.storage_endpoint is None:
             return None
-        from shared.files.blobs import BlobFiles, make_container
+        from shared.files.blobs import BlobFiles, make_container_client
 
-        container = make_container(
+        container = make_container_client(
             settings.storage_endpoint, settings.storage_container, self.identity
         )
         return BlobFiles(container, settings.storage_seconds)

@@ -6,10 +6,10 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-LATE = "The document could not be opened in time. Try again."
-CHANGED = "The document has just changed. Ask for it again."
+TIMEOUT_MESSAGE = "The document could not be opened in time. Try again."
+CHANGED_MESSAGE = "The document has just changed. Ask for it again."
 
-Pieces = AsyncGenerator[bytes, None]
+FileChunks = AsyncGenerator[bytes, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class File:
     size: int
     etag: str
     modified: float
-    read: Callable[[int, int], Pieces]
+    read: Callable[[int, int], FileChunks]
 
 
 class Files(Protocol):

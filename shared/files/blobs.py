@@ -19,17 +19,17 @@ from shared.azure import retry_after
 from shared.azure.error_mapping import ShortRetryPolicy, map_errors
 from shared.chat.errors import Misconfigured, NotFound, TooManyRequests, Unavailable
 from shared.chat.image_types import to_data_url
-from shared.files.base import CHANGED, LATE, File, Pieces
+from shared.files.base import CHANGED_MESSAGE, TIMEOUT_MESSAGE, File, FileChunks
 
-FILES, PICTURES = "files/", "pictures/"
-PIECE = 1024 * 1024  # bytes of one request, and of memory for one stream
-LARGEST_PICTURE = 4 * 1024 * 1024  # bytes; a larger one is none
+FILES_PREFIX, IMAGES_PREFIX = "files/", "pictures/"
+CHUNK_BYTES = 1024 * 1024  # bytes of one request, and of memory for one stream
+MAX_IMAGE_BYTES = 4 * 1024 * 1024  # bytes; a larger one is none
 CONNECT_SECONDS, READ_SECONDS = 5, 30
 
-_PASSAGE = re.compile(r"[\w=-]{1,1000}", re.ASCII)  # what the id of a passage is made of
+_PASSAGE_ID = re.compile(r"[\w=-]{1,1000}", re.ASCII)  # what the id of a passage is made of
 
 
-class StoragePolicy(AsyncRetryPolicy):  # type: ignore[type-arg]
+class StorageRetryAdapter(AsyncRetryPolicy):  # type: ignore[type-arg]
     """A retry policy in the pipeline of storage, where it has a part in the SDK's bookkeeping."""
 
     async def send(self, request: Any) -> Any:
@@ -43,11 +43,11 @@ class StoragePolicy(AsyncRetryPolicy):  # type: ignore[type-arg]
         return response
 
 
-class StorageRetryPolicy(StoragePolicy, ShortRetryPolicy):
+class StorageRetryPolicy(StorageRetryAdapter, ShortRetryPolicy):
     """One retry, as for the search."""
 
 
-def make_container(
+def make_container_client(
     endpoint: str, container: str, credential: Any, **options: Any
 ) -> ContainerClient:
     """The client of a container, made once a worker. `options` are the SDK's own."""
@@ -55,8 +55,8 @@ def make_container(
         "retry_policy": StorageRetryPolicy(),
         "connection_timeout": CONNECT_SECONDS,
         "read_timeout": READ_SECONDS,
-        "max_single_get_size": PIECE,
-        "max_chunk_get_size": PIECE,
+        "max_single_get_size": CHUNK_BYTES,
+        "max_chunk_get_size": CHUNK_BYTES,
     }
     return ContainerClient(endpoint, container, credential, **(settings | options))
 
@@ -71,38 +71,38 @@ class BlobFiles:
 
     async def ready(self) -> None:
         """Ask for the container. Raises ChatErrors."""
-        async with self._asking():
+        async with self._request():
             await self.container.get_container_properties()
 
     async def open(self, name: str) -> File:
         """The file of that name. Raises NotFound and other ChatErrors."""
-        blob = self.container.get_blob_client(FILES + name)
-        async with self._asking():
+        blob = self.container.get_blob_client(FILES_PREFIX + name)
+        async with self._request():
             found = await blob.get_blob_properties()
-            read = partial(self._pieces, blob, found.etag)
+            read = partial(self._read_chunks, blob, found.etag)
             return File(found.size, found.etag, found.last_modified.timestamp(), read)
 
-    async def picture(self, passage: str) -> str | None:
+    async def read_image(self, passage: str) -> str | None:
         """The picture of the passage of that id as a data URL; None where there is none."""
-        if not _PASSAGE.fullmatch(passage):
+        if not _PASSAGE_ID.fullmatch(passage):
             return None
-        blob = self.container.get_blob_client(PICTURES + passage)
+        blob = self.container.get_blob_client(IMAGES_PREFIX + passage)
         try:
-            data = await self._part(blob, 0, LARGEST_PICTURE + 1)
+            data = await self._read_range(blob, 0, MAX_IMAGE_BYTES + 1)
         except NotFound:
             return None
-        return to_data_url(data) if len(data) <= LARGEST_PICTURE else None
+        return to_data_url(data) if len(data) <= MAX_IMAGE_BYTES else None
 
-    async def _pieces(self, blob: BlobClient, etag: str, start: int, stop: int) -> Pieces:
+    async def _read_chunks(self, blob: BlobClient, etag: str, start: int, stop: int) -> FileChunks:
         while start < stop:
-            size = min(PIECE, stop - start)
-            piece = await self._part(blob, start, size, etag)
+            size = min(CHUNK_BYTES, stop - start)
+            piece = await self._read_range(blob, start, size, etag)
             if not piece:
-                raise Unavailable(CHANGED)
+                raise Unavailable(CHANGED_MESSAGE)
             start += len(piece)
             yield piece
 
-    async def _part(
+    async def _read_range(
         self, blob: BlobClient, start: int, size: int, etag: str | None = None
     ) -> bytes:
         answers: list[Any] = []
@@ -110,7 +110,7 @@ class BlobFiles:
         if etag:
             more |= {"etag": etag, "match_condition": MatchConditions.IfNotModified}
         try:
-            async with self._asking():
+            async with self._request():
                 part = await blob.download_blob(
                     start, size, raw_response_hook=answers.append, **more
                 )
@@ -120,13 +120,13 @@ class BlobFiles:
                 await answer.http_response.close()
 
     @asynccontextmanager
-    async def _asking(self) -> AsyncIterator[None]:
-        with map_errors("storage", map_status, LATE):
+    async def _request(self) -> AsyncIterator[None]:
+        with map_errors("storage", map_status, TIMEOUT_MESSAGE):
             async with asyncio.timeout(self.seconds):
                 yield
 
 
-def code_of(error: HttpResponseError) -> str:
+def error_code(error: HttpResponseError) -> str:
     """The service's own name for what is wrong; empty where it has none."""
     code = getattr(error, "error_code", None)
     return str(getattr(code, "value", code) or "")
@@ -134,7 +134,7 @@ def code_of(error: HttpResponseError) -> str:
 
 def map_status(error: HttpResponseError, role: str = "Storage Blob Data Reader") -> Exception:
     """What a refusal means. The code alone is logged: its text may name a document."""
-    code = code_of(error)
+    code = error_code(error)
     headers: Mapping[str, str] = getattr(error.response, "headers", {})
     cause = f"storage: status {error.status_code}, code {code!r:.80}"
     match error.status_code:
@@ -146,7 +146,7 @@ def map_status(error: HttpResponseError, role: str = "Storage Blob Data Reader")
             hint = f"does the app's identity have the role {role}?"
             return Misconfigured(cause=f"{cause}: {hint}")
         case 412:
-            return Unavailable(CHANGED)
+            return Unavailable(CHANGED_MESSAGE)
         case 429:
             return TooManyRequests(
                 retry_after=retry_after.retry_after_seconds(headers), cause=cause

@@ -13,26 +13,30 @@ from email.utils import parsedate_to_datetime
 from shared.chat.errors import RangeNotSatisfiable
 from shared.files.base import File
 
-_PART = re.compile(r"bytes=\s*([0-9]{0,18})-([0-9]{0,18})\s*", re.IGNORECASE)
-_TAG = re.compile(r'"[^"]*"')
+_RANGE = re.compile(r"bytes=\s*([0-9]{0,18})-([0-9]{0,18})\s*", re.IGNORECASE)
+_ETAG = re.compile(r'"[^"]*"')
 
 
-def unchanged(headers: Mapping[str, str], file: File) -> bool:
+def is_not_modified(headers: Mapping[str, str], file: File) -> bool:
     """Whether the client has these very bytes. `If-None-Match` wins over the date."""
     tags = headers.get("if-none-match")
     if tags is not None:
-        return tags.strip() == "*" or file.etag in _TAG.findall(tags)
-    since = _moment(headers.get("if-modified-since"))
+        return tags.strip() == "*" or file.etag in _ETAG.findall(tags)
+    since = _parse_date(headers.get("if-modified-since"))
     return since is not None and int(file.modified) <= since
 
 
-def part(headers: Mapping[str, str], file: File) -> tuple[int, int] | None:
+def parse_range(headers: Mapping[str, str], file: File) -> tuple[int, int] | None:
     """The part that is asked for, from its first byte up to its stop; None is the whole.
 
     Raises RangeNotSatisfiable. "A recipient MUST ignore" a Range that it cannot read.
     """
-    found = _PART.fullmatch(headers.get("range", ""))
-    if found is None or not any(found.groups()) or not _holds(headers.get("if-range"), file):
+    found = _RANGE.fullmatch(headers.get("range", ""))
+    if (
+        found is None
+        or not any(found.groups())
+        or not _if_range_matches(headers.get("if-range"), file)
+    ):
         return None
     first, last = found[1], found[2]
     if first and last and int(first) > int(last):
@@ -44,14 +48,14 @@ def part(headers: Mapping[str, str], file: File) -> tuple[int, int] | None:
     return start, stop
 
 
-def _holds(condition: str | None, file: File) -> bool:
+def _if_range_matches(condition: str | None, file: File) -> bool:
     """Whether `If-Range` lets a part be sent: the client has the rest of these very bytes."""
     if condition is None or condition == file.etag:
         return True
-    return _moment(condition) == int(file.modified)
+    return _parse_date(condition) == int(file.modified)
 
 
-def _moment(said: str | None) -> float | None:
+def _parse_date(said: str | None) -> float | None:
     """A date of HTTP in seconds since 1970; None where it is none."""
     try:
         moment = parsedate_to_datetime(said or "")

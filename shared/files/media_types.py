@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
-UNKNOWN = "application/octet-stream"
-OFFICE = "application/vnd.openxmlformats-officedocument"
+DEFAULT_MEDIA_TYPE = "application/octet-stream"
+OPEN_XML = "application/vnd.openxmlformats-officedocument"
 
 # By what the name ends in.
-KINDS: Mapping[str, str] = {
+MEDIA_TYPES: Mapping[str, str] = {
     ".pdf": "application/pdf",
     ".txt": "text/plain",
     ".log": "text/plain",
@@ -36,24 +36,24 @@ KINDS: Mapping[str, str] = {
     ".htm": "text/html",
     ".xhtml": "application/xhtml+xml",
     ".xml": "application/xml",
-    ".docx": f"{OFFICE}.wordprocessingml.document",
-    ".pptx": f"{OFFICE}.presentationml.presentation",
-    ".xlsx": f"{OFFICE}.spreadsheetml.sheet",
+    ".docx": f"{OPEN_XML}.wordprocessingml.document",
+    ".pptx": f"{OPEN_XML}.presentationml.presentation",
+    ".xlsx": f"{OPEN_XML}.spreadsheetml.sheet",
 }
 
 # What a browser shows and never runs. All else is saved, and gets no rights if it is shown.
-SHOWN = {
+INLINE_SUFFIXES = {
     *(".pdf", ".txt", ".log", ".md", ".markdown", ".csv", ".tsv", ".json", ".jsonl", ".ndjson"),
     *(".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff"),
 }
 
 
-def kind(name: str) -> str:
+def guess_media_type(name: str) -> str:
     """A file's media type, told by its name alone."""
-    return KINDS.get(_end(name), UNKNOWN)
+    return MEDIA_TYPES.get(_suffix(name), DEFAULT_MEDIA_TYPE)
 
 
-def told(media_type: str, head: bytes) -> str:
+def add_charset(media_type: str, head: bytes) -> str:
     """The type of a file that begins with `head`, and that its text is UTF-8 where it is.
 
     What else a text may be written in, its own marks or the browser must tell.
@@ -67,14 +67,14 @@ def told(media_type: str, head: bytes) -> str:
     return f"{media_type}; charset=utf-8"
 
 
-def handling(name: str) -> dict[str, str]:
+def disposition_headers(name: str) -> dict[str, str]:
     """The headers that tell a browser to show a file, or to save it and run nothing in it."""
-    shown = _end(name) in SHOWN
+    shown = _suffix(name) in INLINE_SUFFIXES
     told = {"Content-Disposition": _disposition("inline" if shown else "attachment", name)}
     return told if shown else {**told, "Content-Security-Policy": "sandbox"}
 
 
-def _end(name: str) -> str:
+def _suffix(name: str) -> str:
     return PurePosixPath(name).suffix.lower()
 
 

@@ -16,7 +16,7 @@ from shared.models.model_proxy import ModelProxy
 from shared.models.router import ModelSelection, Router
 from shared.rag.flow import Rag
 from shared.retrieval.base import Retriever, SearchResult
-from shared.telemetry.spans import NOOP_TRACER, Facts, Span
+from shared.telemetry.spans import NOOP_TRACER, Attributes, Span
 
 
 def with_tracing(rag: Rag, parent: Span) -> Rag:
@@ -30,11 +30,11 @@ def with_tracing(rag: Rag, parent: Span) -> Rag:
 @contextmanager
 def part(parent: Span, name: str) -> Iterator[Span]:
     """A span around a block, ended however the block ends."""
-    span = parent.child(name)
+    span = parent.start_child(name)
     try:
         yield span
     except (CancelledError, GeneratorExit):  # the client left, or the time was up: the parent knows
-        span.tell({"chat.outcome": "broken off"})
+        span.set_attributes({"chat.outcome": "broken off"})
         span.end()
         raise
     except BaseException as failure:
@@ -56,9 +56,9 @@ class TracedRetriever:
     async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
         """As the retriever does, in a span."""
         with part(self.parent, "search") as span:
-            span.tell({"chat.index": self.name})
+            span.set_attributes({"chat.index": self.name})
             found = await self.retriever.search(user, query, overrides)
-            span.tell({"chat.hits": len(found.sources)})
+            span.set_attributes({"chat.hits": len(found.sources)})
         return found
 
     async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
@@ -98,9 +98,11 @@ class TracedModel(ModelProxy):
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
         """As the model does, in a span that lasts until the stream is closed."""
         with part(self.parent, prompt.task) as span:
-            span.tell({"gen_ai.operation.name": "chat", "gen_ai.request.model": self.name})
+            span.set_attributes(
+                {"gen_ai.operation.name": "chat", "gen_ai.request.model": self.name}
+            )
             async with self.model.open(prompt) as stream:
-                span.event("accepted")
+                span.add_event("accepted")
                 yield heard(stream, span)
 
 
@@ -110,14 +112,14 @@ async def heard(stream: ModelStream, span: Span) -> ModelStream:
     async with aclosing(stream):
         async for event in stream:
             if isinstance(event, Done):
-                span.tell(last_words(event))
+                span.set_attributes(last_words(event))
             elif silent:
                 silent = False
-                span.event("first token")
+                span.add_event("first token")
             yield event
 
 
-def last_words(done: Done) -> Facts:
+def last_words(done: Done) -> Attributes:
     """What the end of a stream tells, in OpenTelemetry's names for it."""
     facts = {"gen_ai.response.finish_reason": done.finish_reason}
     if done.usage is None:

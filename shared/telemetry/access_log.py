@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 
 from shared.chat.errors import ChatError, Unsupported
 from shared.chat.events import Context, Done, Event, Events
-from shared.telemetry.spans import NOOP_TRACER, Fact, Facts, Span
+from shared.telemetry.spans import NOOP_TRACER, Attributes, AttributeValue, Span
 
 log = logging.getLogger("chat")
 
 # The libraries that tell of every request to a service, with its address and headers.
-TALKATIVE = ("azure.monitor", "httpx2", "openai")
+WARNINGS_ONLY = ("azure.monitor", "httpx2", "openai")
 # Those that also warn, with a stack, of what is an error of ours and told as such: a tool that is
 # not signed in beside one that is, a refusal without a body.
-WORRIED = ("azure.core", "azure.cosmos", "azure.identity", "azure.search", "azure.storage")
+ERRORS_ONLY = ("azure.core", "azure.cosmos", "azure.identity", "azure.search", "azure.storage")
 
 
 @dataclass(slots=True)
@@ -39,13 +39,13 @@ class AccessLog:
     outcome: str = "ok"
     failed: bool = False
     span: Span = NOOP_TRACER
-    first: float | None = None
-    started: float = field(default_factory=time.monotonic)
+    first_event_seconds: float | None = None
+    start_time: float = field(default_factory=time.monotonic)
 
-    def saw(self, event: Event) -> None:
+    def record_event(self, event: Event) -> None:
         """Take down what one event of the answer tells."""
-        if self.first is None:
-            self.first = time.monotonic() - self.started
+        if self.first_event_seconds is None:
+            self.first_event_seconds = time.monotonic() - self.start_time
         if isinstance(event, Context):
             self.hits = len(event.sources)
         if isinstance(event, Done) and event.usage is not None:
@@ -55,7 +55,7 @@ class AccessLog:
         """The same events, each taken down."""
         async with aclosing(events):
             async for event in events:
-                self.saw(event)
+                self.record_event(event)
                 yield event
 
     def write(self) -> None:
@@ -65,7 +65,7 @@ class AccessLog:
 
         A warning where the fault is ours or a service's, so that an alert can go by the level.
         """
-        first = "-" if self.first is None else f"{self.first:.3f}"
+        first = "-" if self.first_event_seconds is None else f"{self.first_event_seconds:.3f}"
         log.log(
             logging.WARNING if self.failed else logging.INFO,
             "request id=%s %s %s dialect=%s status=%d first=%s total=%.3f hits=%s tokens=%s "
@@ -76,29 +76,29 @@ class AccessLog:
             self.dialect,
             self.status,
             first,
-            time.monotonic() - self.started,
+            time.monotonic() - self.start_time,
             "-" if self.hits is None else self.hits,
             "-" if self.tokens is None else self.tokens,
             self.outcome,
         )
-        self.span.tell(self._facts())
+        self.span.set_attributes(self._attributes())
         self.span.end(self.outcome if self.failed else "")
 
-    def _facts(self) -> Facts:
+    def _attributes(self) -> Attributes:
         # Names of ours: Azure Monitor keeps only for itself what has OpenTelemetry's (`http...`).
-        known: dict[str, Fact | None] = {
+        known: dict[str, AttributeValue | None] = {
             "chat.id": self.id,
             "chat.route": self.route,
             "chat.status": self.status,
             "chat.dialect": self.dialect,
-            "chat.first_event_seconds": self.first,
+            "chat.first_event_seconds": self.first_event_seconds,
             "chat.hits": self.hits,
             "chat.tokens": self.tokens,
             "chat.outcome": self.outcome,
         }
         return {name: fact for name, fact in known.items() if fact is not None}
 
-    def caused(self, failure: ChatError) -> None:
+    def record_failure(self, failure: ChatError) -> None:
         """Take down how the request failed, and log what is behind it: not the caller's affair."""
         self.outcome = type(failure).__name__
         self.failed = failure.status >= 500 and not isinstance(failure, Unsupported)
@@ -106,12 +106,12 @@ class AccessLog:
         if behind:
             log.warning("request id=%s %s: %s", self.id, type(failure).__name__, behind)
 
-    def broke(self, error: BaseException) -> None:
+    def log_exception(self, error: BaseException) -> None:
         """Log a failure that nobody foresaw, with its stack and the request's id."""
-        log.error("request id=%s failed: %s", self.id, places(error))
+        log.error("request id=%s failed: %s", self.id, format_stack(error))
 
 
-def places(error: BaseException | None) -> str:
+def format_stack(error: BaseException | None) -> str:
     """What an error is, and where it and what caused it was raised: never its message.
 
     That may hold what was asked.
@@ -126,13 +126,13 @@ def places(error: BaseException | None) -> str:
 
 def quiet_libraries() -> None:
     """Let the services' libraries tell of what nobody else does."""
-    for name in TALKATIVE:
+    for name in WARNINGS_ONLY:
         logging.getLogger(name).setLevel(logging.WARNING)
-    for name in WORRIED:
+    for name in ERRORS_ONLY:
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
-class OneLine(logging.Formatter):
+class OneLineFormatter(logging.Formatter):
     """Level and message; what has several lines, such as a stack, in one."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -152,14 +152,14 @@ def log_to_stdout() -> None:
     log.propagate = False
     for stream in (sys.stdout, sys.stderr):
         handler = logging.StreamHandler(stream)
-        handler.setFormatter(OneLine("%(levelname)s %(message)s"))
+        handler.setFormatter(OneLineFormatter("%(levelname)s %(message)s"))
         log.addHandler(handler)
     out, errors = log.handlers[-2:]
     out.addFilter(lambda record: record.levelno < logging.WARNING)
     errors.setLevel(logging.WARNING)
 
 
-class NoQueries(logging.Filter):
+class QueryStripper(logging.Filter):
     """Takes the query out of uvicorn's access log: a function key may stand in `?code=`."""
 
     def filter(self, record: logging.LogRecord) -> bool:

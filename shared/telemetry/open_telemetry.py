@@ -17,12 +17,12 @@ from opentelemetry.trace import Span as Given
 from opentelemetry.trace import Status, StatusCode, Tracer, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from shared.telemetry.spans import Facts
+from shared.telemetry.spans import Attributes
 
-PARENT = TraceContextTextMapPropagator()
+TRACE_CONTEXT = TraceContextTextMapPropagator()
 
 
-class Share(Sampler):
+class RatioSampler(Sampler):
     """Takes a share of the requests by chance: the id of a trace may be a caller's choice."""
 
     def __init__(self, ratio: float) -> None:
@@ -38,7 +38,7 @@ class Share(Sampler):
         return f"Share({self._ratio})"
 
 
-class Tracing:
+class OpenTelemetryTracer:
     """Makes spans for an exporter; `ratio` is the share of the requests that are told of, 0 to 1.
 
     The share is ours, whatever a caller's `traceparent` says: its flag is the caller's wish, and
@@ -46,38 +46,38 @@ class Tracing:
     """
 
     def __init__(self, exporter: SpanExporter, ratio: float) -> None:
-        share = Share(ratio)
+        share = RatioSampler(ratio)
         sampler = ParentBased(share, remote_parent_sampled=share, remote_parent_not_sampled=share)
         self.provider = TracerProvider(sampler=sampler)
         self.provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self.provider.get_tracer("chat")
 
-    def request(self, name: str, headers: Mapping[str, str]) -> OpenSpan:
+    def start_request(self, name: str, headers: Mapping[str, str]) -> OpenTelemetrySpan:
         """The span of one request, beneath the one that its `traceparent` names.
 
         Not a server's span: the platform tells of every request already, and would count it twice.
         """
-        above = PARENT.extract(headers, Context())
-        return OpenSpan(self._tracer, self._tracer.start_span(name, above))
+        above = TRACE_CONTEXT.extract(headers, Context())
+        return OpenTelemetrySpan(self._tracer, self._tracer.start_span(name, above))
 
 
 @dataclass(frozen=True, slots=True)
-class OpenSpan:
+class OpenTelemetrySpan:
     """One of OpenTelemetry's spans, with the tracer that makes its children."""
 
     tracer: Tracer
     span: Given
 
-    def child(self, name: str) -> OpenSpan:
+    def start_child(self, name: str) -> OpenTelemetrySpan:
         """A piece of this piece, which begins now."""
         above = set_span_in_context(self.span, Context())
-        return OpenSpan(self.tracer, self.tracer.start_span(name, above))
+        return OpenTelemetrySpan(self.tracer, self.tracer.start_span(name, above))
 
-    def tell(self, facts: Facts) -> None:
+    def set_attributes(self, facts: Attributes) -> None:
         """Say what is known of it."""
         self.span.set_attributes(facts)
 
-    def event(self, name: str) -> None:
+    def add_event(self, name: str) -> None:
         """Something happened now."""
         self.span.add_event(name)
 

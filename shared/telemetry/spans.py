@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-Fact = str | int | float | bool
-Facts = Mapping[str, Fact]
+AttributeValue = str | int | float | bool
+Attributes = Mapping[str, AttributeValue]
 
 
 class Span(Protocol):
     """One piece of work. Whoever makes it ends it, once."""
 
-    def child(self, name: str) -> Span:
+    def start_child(self, name: str) -> Span:
         """A piece of this piece, which begins now."""
         ...
 
-    def tell(self, facts: Facts) -> None:
+    def set_attributes(self, facts: Attributes) -> None:
         """Say what is known of it: numbers and names, never a word of what was said."""
         ...
 
-    def event(self, name: str) -> None:
+    def add_event(self, name: str) -> None:
         """Something happened now."""
         ...
 
@@ -36,7 +36,7 @@ class Span(Protocol):
 class Tracer(Protocol):
     """Begins the span of a request, beneath the caller's own where the headers name one."""
 
-    def request(self, name: str, headers: Mapping[str, str]) -> Span:
+    def start_request(self, name: str, headers: Mapping[str, str]) -> Span:
         """The span of one request, which begins now. `headers` by lower-case names."""
         ...
 
@@ -44,18 +44,18 @@ class Tracer(Protocol):
 class NoopTracer:
     """What spans are while nobody collects them: a tracer and a span that do nothing."""
 
-    def request(self, name: str, headers: Mapping[str, str]) -> Span:
+    def start_request(self, name: str, headers: Mapping[str, str]) -> Span:
         """Itself."""
         return self
 
-    def child(self, name: str) -> Span:
+    def start_child(self, name: str) -> Span:
         """Itself."""
         return self
 
-    def tell(self, facts: Facts) -> None:
+    def set_attributes(self, facts: Attributes) -> None:
         """Nothing."""
 
-    def event(self, name: str) -> None:
+    def add_event(self, name: str) -> None:
         """Nothing."""
 
     def end(self, error: str = "") -> None:

@@ -21,8 +21,8 @@ from shared.chat.citation_paths import decode_path, encode_path
 from shared.chat.errors import ChatError, DeadlineExceeded, Misconfigured, NotFound, Unavailable
 from shared.chat.events import Source
 from shared.files.base import File
-from shared.files.folder import PIECE, FolderFiles
-from shared.files.media_types import handling
+from shared.files.folder import CHUNK_BYTES, FolderFiles
+from shared.files.media_types import disposition_headers
 from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
 from shared.ingest.document import Page
@@ -144,7 +144,7 @@ def test_a_text_is_called_utf_8_only_where_it_is(folder: Path, encoding: str, me
 
 
 def test_a_name_beyond_ascii_is_told_in_both_forms() -> None:
-    told = handling('sub/Ur"lau\u0308b \u6f22 100%;x.txt')["Content-Disposition"]
+    told = disposition_headers('sub/Ur"lau\u0308b \u6f22 100%;x.txt')["Content-Disposition"]
 
     assert told == (
         'inline; filename="Ur_lau_b _ 100_;x.txt"; '
@@ -505,7 +505,7 @@ def opened(folder: Path, name: str) -> File:
 
 
 def test_a_large_file_comes_in_pieces_and_is_closed_between_them(folder: Path) -> None:
-    data = os.urandom(3 * PIECE + 5)
+    data = os.urandom(3 * CHUNK_BYTES + 5)
     (folder / "large.bin").write_bytes(data)
     file = opened(folder, "large.bin")
 
@@ -522,13 +522,13 @@ def test_a_large_file_comes_in_pieces_and_is_closed_between_them(folder: Path) -
     pieces = asyncio.run(go())
 
     assert b"".join(pieces) == data[7:]
-    assert max(map(len, pieces)) == PIECE
+    assert max(map(len, pieces)) == CHUNK_BYTES
 
 
 @pytest.mark.parametrize("change", ["other bytes", "shorter", "gone"])
 def test_a_file_that_changes_while_it_is_read_ends_the_stream(folder: Path, change: str) -> None:
     path = folder / "large.bin"
-    path.write_bytes(b"a" * 3 * PIECE)
+    path.write_bytes(b"a" * 3 * CHUNK_BYTES)
     file = opened(folder, "large.bin")
 
     async def go() -> None:
@@ -536,7 +536,7 @@ def test_a_file_that_changes_while_it_is_read_ends_the_stream(folder: Path, chan
             await anext(pieces)
             path.unlink()
             if change != "gone":
-                path.write_bytes(b"b" * (3 * PIECE if change == "other bytes" else 5))
+                path.write_bytes(b"b" * (3 * CHUNK_BYTES if change == "other bytes" else 5))
                 os.utime(path, (1, 1))
             await anext(pieces)
 
@@ -650,7 +650,7 @@ def test_a_folder_of_one_s_own_is_a_setting(folder: Path) -> None:
     own = start({"DOCUMENTS_PATH": str(folder)})
 
     assert isinstance(own.files, FolderFiles)
-    assert own.files.top == folder
+    assert own.files.root == folder
     assert start({"DOCUMENTS_PATH": "shared/data"}).problems == ()  # from the app's own folder
     assert start({"DOCUMENTS_PATH": str(folder / "no")}).problems == (
         "DOCUMENTS_PATH must be a folder that exists",

@@ -24,7 +24,7 @@ from shared.chat import errors
 from shared.chat.events import Delta, Done
 from shared.http.call import Limits
 from shared.rag.flow import Rag
-from shared.telemetry.open_telemetry import Tracing
+from shared.telemetry.open_telemetry import OpenTelemetryTracer
 from shared.telemetry.spans import NOOP_TRACER
 from tests.support.calls import JSON, QUESTION, call, read
 from tests.support.fakes import FakeModel, FakeRetriever, engine
@@ -48,7 +48,7 @@ Spans = dict[str, ReadableSpan]
 def told_of(rag: Rag, act: Callable[[Service], Any], ratio: float = 1) -> Spans:
     """The spans of what is done with a service over fakes, by name; all of them have ended."""
     exporter = InMemorySpanExporter()
-    tracing = Tracing(exporter, ratio)
+    tracing = OpenTelemetryTracer(exporter, ratio)
     asyncio.run(act(Service(rag, tracer=tracing, limits=Limits(request_seconds=20))))
     tracing.provider.shutdown()
     spans = exporter.get_finished_spans()
@@ -233,13 +233,13 @@ def broken() -> None:
 def test_the_settings_name_the_exporter() -> None:
     service = start({"INDEX_FILE": "samples", "TRACE_EXPORTER": f"{__name__}:Collected"})
 
-    assert isinstance(service.tracer, Tracing)
+    assert isinstance(service.tracer, OpenTelemetryTracer)
     service.tracer.provider.shutdown()
 
 
 def test_without_the_setting_there_is_nothing_to_end() -> None:
     assert start({"INDEX_FILE": "samples"}).tracer is NOOP_TRACER
-    assert NOOP_TRACER.request("x", {}) is NOOP_TRACER.child("y") is NOOP_TRACER
+    assert NOOP_TRACER.start_request("x", {}) is NOOP_TRACER.start_child("y") is NOOP_TRACER
 
 
 @pytest.mark.parametrize(

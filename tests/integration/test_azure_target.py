@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.azure.identity import NO_IDENTITY
+from shared.azure.identity import NO_IDENTITY_MESSAGE
 from shared.chat.citation_paths import decode_path, encode_path
 from shared.ingest.targets.azure_search.batches import MOST_ACTIONS, MOST_BYTES
 from shared.ingest.targets.azure_search.documents import AT_ONCE
@@ -475,7 +475,7 @@ def test_without_a_sign_in_nothing_is_asked() -> None:
     with service() as running, pytest.raises(IndexUnavailable) as failed:
         run(running, AzureSearchWriter.known, Heard().patience(roles=60), signed_in=False)
 
-    assert str(failed.value) == NO_IDENTITY
+    assert str(failed.value) == NO_IDENTITY_MESSAGE
     assert running.asked == []
 
 

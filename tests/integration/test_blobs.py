@@ -17,8 +17,14 @@ import pytest
 from shared.azure.error_mapping import map_errors
 from shared.bootstrap.build import HERE, start
 from shared.chat import errors
-from shared.files.blobs import LARGEST_PICTURE, PIECE, BlobFiles, make_container, map_status
-from shared.files.media_types import kind as media_type
+from shared.files.blobs import (
+    CHUNK_BYTES,
+    MAX_IMAGE_BYTES,
+    BlobFiles,
+    make_container_client,
+    map_status,
+)
+from shared.files.media_types import guess_media_type as media_type
 from shared.ingest.targets.blob_upload import Uploads, make_uploads
 from shared.ingest.targets.index_writer import DocumentRejected
 from tests.support.azurite import Home, SignedIn, needs_azurite
@@ -43,7 +49,7 @@ def using(
     async def go() -> T:
         how: dict[str, Any] = {"connection_verify": home.ca}
         uploads = make_uploads(url, container, SignedIn(), **how)
-        blobs = BlobFiles(make_container(url, container, SignedIn(), **how), seconds)
+        blobs = BlobFiles(make_container_client(url, container, SignedIn(), **how), seconds)
         async with aclosing(Closing(uploads, blobs)):
             return await work(uploads, blobs)
 
@@ -99,7 +105,7 @@ def test_what_was_uploaded_is_read_by_its_very_name(
 
 @needs_azurite
 def test_a_large_file_goes_and_comes_in_parts(home: Home, account: str, tmp_path: Path) -> None:
-    data = os.urandom(5 * PIECE + 7)
+    data = os.urandom(5 * CHUNK_BYTES + 7)
     (tmp_path / "large.bin").write_bytes(data)
 
     async def work(uploads: Uploads, blobs: BlobFiles) -> list[bytes]:
@@ -112,7 +118,7 @@ def test_a_large_file_goes_and_comes_in_parts(home: Home, account: str, tmp_path
     parts = using(home, account, work, "large")
 
     assert b"".join(parts) == data[3:-2]
-    assert max(map(len, parts)) == PIECE
+    assert max(map(len, parts)) == CHUNK_BYTES
 
 
 @needs_azurite
@@ -157,15 +163,15 @@ def test_pictures_are_kept_beside_their_passages(home: Home, account: str) -> No
         await uploads.put_picture("two-p1-1", PNG)
         await uploads.put_picture("text", b"no picture")
         await uploads.put_picture("empty", b"")
-        await uploads.put_picture("large", PNG + bytes(LARGEST_PICTURE))
-        first, second = await blobs.picture("one-p1-1"), await blobs.picture("one-p2-1")
+        await uploads.put_picture("large", PNG + bytes(MAX_IMAGE_BYTES))
+        first, second = await blobs.read_image("one-p1-1"), await blobs.read_image("one-p2-1")
         await uploads.remove_pictures("one-")
         names = ["one-p1-1", "one-p2-1", "text", "empty", "large", "no", "../files/x", "", "a/b"]
 
         assert (first or "").startswith("data:image/png;base64,iVBOR")
         assert (second or "").startswith("data:image/jpeg;base64,")
-        assert [await blobs.picture(name) for name in names] == [None] * len(names)
-        assert await blobs.picture("two-p1-1") == first
+        assert [await blobs.read_image(name) for name in names] == [None] * len(names)
+        assert await blobs.read_image("two-p1-1") == first
 
     using(home, account, work, "pictures")
 
@@ -179,7 +185,7 @@ def test_a_file_that_changes_while_it_is_read_ends_the_stream(
     async def work(uploads: Uploads, blobs: BlobFiles) -> None:
         await uploads.ensure()
         for byte in (b"a", b"b"):
-            path.write_bytes(byte * 2 * PIECE)
+            path.write_bytes(byte * 2 * CHUNK_BYTES)
             await uploads.put("a.bin", path, "x/y")
             if byte == b"a":
                 file = await blobs.open("a.bin")
@@ -198,7 +204,7 @@ def test_a_container_that_is_not_there_is_the_operator_s_affair(
     (tmp_path / "a.txt").write_bytes(b"")
 
     async def work(uploads: Uploads, blobs: BlobFiles) -> None:
-        for asking in (blobs.open("a.txt"), blobs.picture("a")):
+        for asking in (blobs.open("a.txt"), blobs.read_image("a")):
             with pytest.raises(errors.Misconfigured) as failure:
                 await asking
             assert "AZURE_STORAGE_CONTAINER" in str(failure.value.cause)

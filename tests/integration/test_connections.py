@@ -11,7 +11,7 @@ import pytest
 import trustme
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from shared.azure.connection_errors import cause_of, is_dropped
+from shared.azure.connection_errors import describe_cause, is_dropped
 from tests.support.servers import free_port
 from tests.support.upstream import Exchange, Step, head, piece, upstream
 
@@ -53,20 +53,20 @@ def test_a_refused_connection_has_its_address_and_nothing_else_of_the_url(
     url = f"{scheme}://{host}:{free_port()}"
     error = failure(url)
 
-    assert cause_of(error) == f"connection refused: {url}"
+    assert describe_cause(error) == f"connection refused: {url}"
     assert not is_dropped(error)
 
 
 def test_an_address_of_ipv6_has_its_brackets() -> None:
     url = f"http://[::1]:{free_port()}"
 
-    assert cause_of(failure(url)).endswith(f": {url}")  # without IPv6 it is not refused
+    assert describe_cause(failure(url)).endswith(f": {url}")  # without IPv6 it is not refused
 
 
 def test_a_host_without_an_address_is_named() -> None:
     error = failure("https://mine.search.example:443", NoHosts())
 
-    assert cause_of(error) == "host not found: https://mine.search.example:443"
+    assert describe_cause(error) == "host not found: https://mine.search.example:443"
     assert not is_dropped(error)
 
 
@@ -76,7 +76,7 @@ def test_a_certificate_that_is_not_trusted_is_named() -> None:
     with upstream(tls=tls) as server:
         error = failure(server.url)
 
-    assert cause_of(error) == f"TLS failed: {server.url}"
+    assert describe_cause(error) == f"TLS failed: {server.url}"
     assert not is_dropped(error)
 
 
@@ -90,6 +90,6 @@ def test_a_connection_is_dropped_only_before_the_answer_begins(end: Step) -> Non
         before, after = failure(server.url), failure(server.url)
 
     assert is_dropped(before)
-    assert cause_of(before) == "connection closed before an answer"
+    assert describe_cause(before) == "connection closed before an answer"
     assert not is_dropped(after)
-    assert cause_of(after) == "RuntimeError"
+    assert describe_cause(after) == "RuntimeError"

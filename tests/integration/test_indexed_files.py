@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.files.blobs import FILES, PICTURES
+from shared.files.blobs import FILES_PREFIX, IMAGES_PREFIX
 from shared.ingest.document import Page, PageImage
 from shared.ingest.splitting.passages import passages
 from shared.ingest.targets.azure_search.writer import AzureSearchWriter
@@ -71,7 +71,7 @@ def filling(path: Path, folder: Mapping[str, Document]) -> Work:
 
 
 def pictures(blobs: list[str]) -> list[str]:
-    return [name.rpartition("-")[2] for name in blobs if name.startswith(PICTURES)]
+    return [name.rpartition("-")[2] for name in blobs if name.startswith(IMAGES_PREFIX)]
 
 
 def test_pictures_that_a_changed_file_has_no_more_are_gone(
@@ -95,7 +95,7 @@ def test_a_file_without_passages_is_no_file(
         assert doing(running, filling(tmp_path / "a", {"a.pdf": empty})) == []
 
 
-@pytest.mark.parametrize("held", [FILES, PICTURES])
+@pytest.mark.parametrize("held", [FILES_PREFIX, IMAGES_PREFIX])
 def test_a_prune_that_fails_half_way_is_ended_by_the_next(
     tmp_path: Path, doing: Callable[..., list[str]], held: str
 ) -> None:
@@ -113,7 +113,7 @@ def test_a_prune_that_fails_half_way_is_ended_by_the_next(
         after = doing(running, filling(tmp_path / "a", {}))
 
     assert docs == {}
-    assert f"{FILES}a.pdf" in left
+    assert f"{FILES_PREFIX}a.pdf" in left
     assert after == []
 
 

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from shared.files.media_types import kind
+from shared.files.media_types import guess_media_type
 from tests.integration.test_ingest_azure import Azure, Filled
 from tests.integration.test_ingest_cli import Seeing
 from tests.support.azurite import Home, azurite, make_home, needs_azurite
@@ -178,7 +178,8 @@ class Shelf(Server):
             return FORBIDDEN
         name = unquote(asked.path.partition("/files/")[2].partition("?")[0])
         mark = sha256((DOCUMENTS / name).read_bytes()).hexdigest()
-        told = f"x-ms-meta-sha256: {mark}\r\nContent-Type: {kind(name)}\r\nContent-Length: 0"
+        media_type = guess_media_type(name)
+        told = f"x-ms-meta-sha256: {mark}\r\nContent-Type: {media_type}\r\nContent-Length: 0"
         return [f"HTTP/1.1 200 X\r\n{told}\r\n\r\n".encode()]
 
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from shared import settings as configuration
 from shared.bootstrap.clients import Clients
 from shared.chat.citation_paths import encode_path
-from shared.files.media_types import kind
+from shared.files.media_types import guess_media_type
 from shared.ingest.acl_check import check_index, public_by_default
 from shared.ingest.document import MEGABYTE, too_large
 from shared.ingest.indexer.definitions import Plan
@@ -109,7 +109,7 @@ async def _put(files: Uploads, file: SourceFile, largest: int) -> bool:
     if size > largest:
         await files.remove(file.name)
         raise DocumentRejected(too_large(largest))
-    return await files.put(file.name, file.path, kind(file.name), metadata(file.name))
+    return await files.put(file.name, file.path, guess_media_type(file.name), metadata(file.name))
 
 
 def metadata(name: str) -> dict[str, str]:

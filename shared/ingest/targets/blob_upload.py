@@ -20,7 +20,14 @@ from azure.storage.blob.aio import ContainerClient
 
 from shared.azure.error_mapping import map_errors
 from shared.chat.errors import ChatError
-from shared.files.blobs import FILES, PICTURES, StoragePolicy, code_of, make_container, map_status
+from shared.files.blobs import (
+    FILES_PREFIX,
+    IMAGES_PREFIX,
+    StorageRetryAdapter,
+    error_code,
+    make_container_client,
+    map_status,
+)
 from shared.ingest.targets.index_writer import DocumentRejected
 
 BLOCK = 1024 * 1024  # bytes that are sent, and held, at once; aiohttp warns of more
@@ -31,7 +38,7 @@ NOTHING: Mapping[str, str] = {}
 _MARK = "sha256"  # the metadata that tells whether a file has changed
 
 
-class LongWaits(StoragePolicy):
+class LongWaits(StorageRetryAdapter):
     """What fails for a moment is tried again; a Retry-After is obeyed."""
 
 
@@ -39,7 +46,7 @@ def make_uploads(endpoint: str, container: str, credential: Any, **options: Any)
     """What fills a container. `options` are the SDK's own."""
     waits = LongWaits(retry_total=6, retry_status=6, retry_backoff_max=30)
     settings = {"retry_policy": waits, "max_single_put_size": BLOCK, "max_block_size": BLOCK}
-    return Uploads(make_container(endpoint, container, credential, **(settings | options)))
+    return Uploads(make_container_client(endpoint, container, credential, **(settings | options)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +65,7 @@ class Uploads:
         try:
             await self.container.create_container()
         except ResourceExistsError as error:
-            if "AlreadyExists" not in code_of(error):
+            if "AlreadyExists" not in error_code(error):
                 raise  # one of that name is being removed
 
     async def put(
@@ -67,34 +74,36 @@ class Uploads:
         """Upload the file at `path` as `name`, with `more` metadata; whether that was needed."""
         async with _refused():
             told = {**more, _MARK: await asyncio.to_thread(_mark, path)}
-            there = await self._there(FILES + name)
+            there = await self._there(FILES_PREFIX + name)
             if there and there.metadata == told and _type(there) == media_type:
                 return False
             with path.open("rb") as data:
-                await self._upload(FILES + name, data, media_type, metadata=told)
+                await self._upload(FILES_PREFIX + name, data, media_type, metadata=told)
         return True
 
     async def names(self) -> list[str]:
         """The names of all files."""
         async with _refused():
-            listed = self.container.list_blob_names(name_starts_with=FILES)
-            return [name.removeprefix(FILES) async for name in listed]
+            listed = self.container.list_blob_names(name_starts_with=FILES_PREFIX)
+            return [name.removeprefix(FILES_PREFIX) async for name in listed]
 
     async def put_picture(self, passage: str, data: bytes) -> None:
         """Upload the picture of the passage of that id."""
         async with _refused():
-            await self._upload(PICTURES + passage, data, "application/octet-stream")
+            await self._upload(IMAGES_PREFIX + passage, data, "application/octet-stream")
 
     async def remove(self, name: str) -> None:
         """Remove a file; nothing where it is not there."""
         async with _refused():
-            await self._delete(FILES + name)
+            await self._delete(FILES_PREFIX + name)
 
     async def remove_pictures(self, prefix: str, keep: Collection[str] = ()) -> None:
         """Remove the pictures of all passages whose ids begin so, but of those in `keep`."""
         async with _refused():
-            async for name in self.container.list_blob_names(name_starts_with=PICTURES + prefix):
-                if name.removeprefix(PICTURES) not in keep:
+            async for name in self.container.list_blob_names(
+                name_starts_with=IMAGES_PREFIX + prefix
+            ):
+                if name.removeprefix(IMAGES_PREFIX) not in keep:
                     await self._delete(name)
 
     async def close(self) -> None:
@@ -116,7 +125,7 @@ class Uploads:
         try:
             await self.container.delete_blob(name, delete_snapshots="include")
         except ResourceNotFoundError as error:
-            if "ContainerNotFound" in code_of(error):
+            if "ContainerNotFound" in error_code(error):
                 raise
 
 

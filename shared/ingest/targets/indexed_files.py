@@ -6,7 +6,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from shared.files.media_types import kind
+from shared.files.media_types import guess_media_type
 from shared.ingest.splitting.passages import key_of
 from shared.ingest.targets.azure_search.writer import AzureSearchWriter
 from shared.ingest.targets.blob_upload import Uploads
@@ -45,7 +45,7 @@ class IndexedFiles:
         """Upload a file, then replace its passages and pictures. Raises Refused."""
         if not document.passages:
             return await self.remove(document.name)
-        await self.files.put(document.name, path, kind(document.name))
+        await self.files.put(document.name, path, guess_media_type(document.name))
         if document.name in self.held:
             # Before the index calls the file whole: nobody would look for them after that.
             keep = {passage.id for passage in document.passages if passage.image}

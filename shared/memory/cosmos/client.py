@@ -103,7 +103,7 @@ def _wait(error: AzureError) -> float | None:
     if isinstance(error, ServiceRequestError | ServiceResponseError | DecodeError):
         return 0.0
     status, asked = getattr(error, "status_code", None), _asked(error)
-    if asked is not None and asked > retry_after.OURS:
+    if asked is not None and asked > retry_after.MAX_WAIT_SECONDS:
         return None
     if status == 429:
         return asked

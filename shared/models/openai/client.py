@@ -19,7 +19,7 @@ from openai import (
 )
 
 from shared.azure import retry_after
-from shared.azure.connection_errors import cause_of, is_dropped
+from shared.azure.connection_errors import describe_cause, is_dropped
 from shared.chat.errors import (
     BadRequest,
     ChatError,
@@ -139,7 +139,7 @@ async def _no_long_waits(received: httpx2.Response) -> None:
     The wait is written where the SDK looks first: it reads other headers than `waits.asked` does.
     """
     wait = retry_after.retry_after_seconds(received.headers)
-    if wait is not None and wait > retry_after.OURS:
+    if wait is not None and wait > retry_after.MAX_WAIT_SECONDS:
         received.headers["x-should-retry"] = "false"
     elif wait is not None:
         received.headers["retry-after-ms"] = str(round(wait * 1000))
@@ -187,7 +187,7 @@ def map_errors(name: str, hint: str) -> Iterator[None]:
     except APIStatusError as error:
         raise map_status(error, name, hint) from error
     except (OpenAIError, httpx2.HTTPError, httpx2.StreamError, aiohttp.ClientError) as error:
-        raise Unavailable(cause=f"{name}: {cause_of(error)}") from error
+        raise Unavailable(cause=f"{name}: {describe_cause(error)}") from error
     except httpx2.InvalidURL as error:
         raise Misconfigured(cause=f"{name}: its endpoint is not a URL") from error
 

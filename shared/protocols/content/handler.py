@@ -9,9 +9,9 @@ from email.utils import formatdate
 
 from shared.chat.errors import DeadlineExceeded, NotFound
 from shared.chat.overrides import UNSET
-from shared.files.base import LATE, File, Files
-from shared.files.conditional_requests import part, unchanged
-from shared.files.media_types import handling, kind, told
+from shared.files.base import TIMEOUT_MESSAGE, File, Files
+from shared.files.conditional_requests import is_not_modified, parse_range
+from shared.files.media_types import add_charset, disposition_headers, guess_media_type
 from shared.http.auth import AccessPolicy
 from shared.http.call import Call, Reply
 from shared.protocols.content.paths import candidates
@@ -38,11 +38,11 @@ class FileHandler:
             async with asyncio.timeout_at(deadline):
                 name = await self._name(call)
                 file = await self.files.open(name)
-                if unchanged(call.headers, file):
-                    return Reply(304, kind(name), b"", _kept(file))
+                if is_not_modified(call.headers, file):
+                    return Reply(304, guess_media_type(name), b"", _kept(file))
                 media_type = await _media_type(name, file)
         except TimeoutError:
-            raise DeadlineExceeded(LATE) from None
+            raise DeadlineExceeded(TIMEOUT_MESSAGE) from None
         return _answer(call, name, media_type, file, deadline)
 
     async def _name(self, call: Call) -> str:
@@ -57,11 +57,11 @@ class FileHandler:
 
 async def _media_type(name: str, file: File) -> str:
     """What a browser is told of a file; of a text, its beginning is looked at."""
-    found = kind(name)
+    found = guess_media_type(name)
     if not found.startswith("text/") or not file.size:
         return found
     async with aclosing(file.read(0, min(HEAD, file.size))) as pieces:
-        return told(found, await anext(pieces, b""))
+        return add_charset(found, await anext(pieces, b""))
 
 
 def _kept(file: File) -> dict[str, str]:
@@ -70,8 +70,8 @@ def _kept(file: File) -> dict[str, str]:
 
 
 def _answer(call: Call, name: str, media_type: str, file: File, deadline: float) -> Reply:
-    headers = _kept(file) | handling(name)
-    wanted = part(call.headers, file) if call.method == "GET" else None
+    headers = _kept(file) | disposition_headers(name)
+    wanted = parse_range(call.headers, file) if call.method == "GET" else None
     start, stop = wanted or (0, file.size)
     headers["Content-Length"] = str(stop - start)
     if wanted:

@@ -70,7 +70,7 @@ async def generated(
             asked, question.seconds, _Asking(pipeline, question, texts, before)
         )
     except ChatError as failure:
-        asked.record.caused(failure)
+        asked.record.record_failure(failure)
         return wire.failed(failure.message)
     kept: tuple[str | None, str | None] = (None, None)
     if talk is not None:

@@ -30,7 +30,7 @@ async def search(asked: RequestContext) -> Json:
     pipeline = await _pipeline(asked, wanted)
     talk = await _talk(asked, wanted.question)
     sources = await _found(asked, wanted)
-    asked.record.saw(Context(sources, (), store.engine.model.name))
+    asked.record.record_event(Context(sources, (), store.engine.model.name))
     answer: Json = {}
     if pipeline and wanted.question:
         answer = await generated(asked, pipeline, wanted.question, sources, talk)

@@ -11,7 +11,7 @@ import pytest
 from shared.app.service import Service
 from shared.http.body import MAX_CONTAINERS
 from shared.http.call import Limits
-from shared.telemetry.access_log import NoQueries
+from shared.telemetry.access_log import QueryStripper
 from tests.support.calls import QUESTION, Got, ask, call
 from tests.support.fakes import FakeModel, engine
 
@@ -132,7 +132,7 @@ def test_the_query_of_a_request_is_kept_out_of_the_access_log() -> None:
     arguments = ("127.0.0.1:1", "POST", "/chat?code=s3cret&x=1", "1.1", 200)
     record = logging.LogRecord("uvicorn.access", 20, "", 1, line, arguments, None)
 
-    assert NoQueries().filter(record)
+    assert QueryStripper().filter(record)
     assert record.getMessage() == '127.0.0.1:1 - "POST /chat HTTP/1.1" 200'
 
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
 
 from shared.azure import retry_after
-from shared.azure.identity import NO_IDENTITY
+from shared.azure.identity import NO_IDENTITY_MESSAGE
 from shared.ingest.targets.index_writer import DocumentRejected, IndexUnavailable
 
 Result = TypeVar("Result")
@@ -116,7 +116,7 @@ def meaning(failure: Exception) -> DocumentRejected:
     """What a failure means to whoever runs this. Never the service's own words."""
     status = status_of(failure)
     if isinstance(failure, ClientAuthenticationError) and status is None:
-        return IndexUnavailable(NO_IDENTITY)
+        return IndexUnavailable(NO_IDENTITY_MESSAGE)
     match status:
         case None:
             return IndexUnavailable(SILENT.format(what=_told(failure)))
