@@ -18,16 +18,18 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-PARAMETER = re.compile(r"/\{(\w+)[^?}]*(\??)\}")  # /{id}, /{id:int?}; its constraint is not checked
-ROOT = re.compile(r"/\{\w+:maxlength\(0\)\?\}$")
-REST = re.compile(r"/\{\*(\w+)\}")  # /{*path}
+ROUTE_PARAMETER = re.compile(
+    r"/\{(\w+)[^?}]*(\??)\}"
+)  # /{id}, /{id:int?}; its constraint is not checked
+ROOT_ROUTE = re.compile(r"/\{\w+:maxlength\(0\)\?\}$")
+CATCH_ALL_PARAMETER = re.compile(r"/\{\*(\w+)\}")  # /{*path}
 UNKNOWN_HOST = JSONResponse(
     {"error": "This server answers to localhost. Add other names to ALLOWED_HOSTS."}, 403
 )
 NOTE = "Not imitated: function keys, platform sign-in, scaling, functionTimeout, other triggers."
 
 
-def read(name: str) -> Any:
+def read_json_file(name: str) -> Any:
     """What a JSON file of this folder says; nothing where there is no such file."""
     path = Path(__file__).with_name(name)
     try:
@@ -41,7 +43,7 @@ def split_list(text: str) -> list[str]:
     return [part.strip().lower().rstrip("/") for part in text.split(",") if part.strip()]
 
 
-class KnownHosts:
+class HostFilter:
     """Refuses other host names: a site could let one of its own lead to 127.0.0.1 (rebinding)."""
 
     def __init__(self, app: ASGIApp, hosts: list[str]) -> None:
@@ -60,14 +62,16 @@ class KnownHosts:
         await answer(scope, receive, send)
 
 
-def served(func: Any, prefix: str) -> Route:
+def make_route(func: Any, prefix: str) -> Route:
     """An HTTP function's route: as on the platform it matches any case, and with a slash after."""
     trigger = func.get_trigger()
     path = "/" + f"{prefix}/{trigger.route or func.get_function_name()}".strip("/")
-    path = ROOT.sub("", path) or "/"
-    known = REST.sub(r"/{\1}", PARAMETER.sub(r"/{\1}", path))
+    path = ROOT_ROUTE.sub("", path) or "/"
+    known = CATCH_ALL_PARAMETER.sub(r"/{\1}", ROUTE_PARAMETER.sub(r"/{\1}", path))
     route = Route(known, func.get_user_function(), name=path)
-    pattern = REST.sub(r"(?:/(?P<\1>.*))?", PARAMETER.sub(r"(?:/(?P<\1>[^/]+))\2", path))
+    pattern = CATCH_ALL_PARAMETER.sub(
+        r"(?:/(?P<\1>.*))?", ROUTE_PARAMETER.sub(r"(?:/(?P<\1>[^/]+))\2", path)
+    )
     route.path_regex = re.compile(f"^{pattern}/?$", re.IGNORECASE)
     route.methods = {method.value for method in trigger.methods or ()} or None
     return route
@@ -82,7 +86,7 @@ def main(port: int) -> None:
         raise SystemExit(f"Port {port} {what}: try `make run PORT={port % 60000 + 1}`.") from None
     # asyncio sets TCP_NODELAY where a socket names its protocol: so small chunks do not wait.
     bound = socket.socket(bound.family, bound.type, socket.IPPROTO_TCP, bound.detach())
-    local = {"Values": {}, "Host": {}} | read("local.settings.json")
+    local = {"Values": {}, "Host": {}} | read_json_file("local.settings.json")
     os.environ |= {k: str(v) for k, v in local["Values"].items()} | os.environ  # which stays
     os.environ.pop("CONTAINER_NAME", None)  # a container on a laptop is not the platform's
     os.environ["AZURE_FUNCTIONS_ENVIRONMENT"] = "Development"  # as Core Tools say
@@ -90,13 +94,15 @@ def main(port: int) -> None:
     os.environ["ALLOWED_ORIGINS"] = ",".join(origins)
     from function_app import app  # only now: it reads the environment
 
-    prefix = read("host.json").get("extensions", {}).get("http", {}).get("routePrefix", "api")
-    routes = [served(each, prefix) for each in app.get_functions() if each.is_http_function()]
+    prefix = (
+        read_json_file("host.json").get("extensions", {}).get("http", {}).get("routePrefix", "api")
+    )
+    routes = [make_route(each, prefix) for each in app.get_functions() if each.is_http_function()]
     routes.sort(key=lambda route: re.findall(r"/(\{?\*?)", route.name))  # literals come first
     empty = dict.fromkeys((404, 405), lambda *_: Response(status_code=404))  # what no route lists
     web = Starlette(routes=routes, exception_handlers=empty)
     web.add_middleware(CORSMiddleware, origins, allow_methods=["*"], allow_headers=["*"])
-    web.add_middleware(KnownHosts, split_list(os.environ.get("ALLOWED_HOSTS", "")))
+    web.add_middleware(HostFilter, split_list(os.environ.get("ALLOWED_HOSTS", "")))
     base = f"http://localhost:{bound.getsockname()[1]}"
     told = [*(base + route.name for route in routes), NOTE, f"Listening on {base}"]
     print("\n".join(told), flush=True)

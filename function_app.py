@@ -19,7 +19,7 @@ from shared.http.call import ByteStream, Call, Reply
 from shared.protocols.aog import routes as aog
 from shared.protocols.openai import routes as door
 from shared.protocols.opensearch import routes as opensearch
-from shared.settings import keys_asked
+from shared.settings import key_requirements
 from shared.telemetry.access_log import QueryStripper, log_to_stdout, quiet_libraries
 
 # A method that a route does not list is the host's empty 404: all are listed, the service refuses.
@@ -27,14 +27,14 @@ METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
 
 ROOT = "{path:maxlength(0)?}"  # the only way to say it: an empty route is the function's name
 
-GRACE = 5.0  # seconds after a request's time limit, for its last line to be read
+GRACE_SECONDS = 5.0  # seconds after a request's time limit, for its last line to be read
 
 log = logging.getLogger("chat")
 logging.getLogger("uvicorn.access").addFilter(QueryStripper())
 quiet_libraries()
 log_to_stdout()
 
-KEYS = keys_asked(os.environ)
+KEYS = key_requirements(os.environ)
 LEVEL = func.AuthLevel.FUNCTION if KEYS.callers else func.AuthLevel.ANONYMOUS
 ADMIN = func.AuthLevel.ADMIN if KEYS.admins else LEVEL
 app = func.FunctionApp(http_auth_level=LEVEL)
@@ -71,7 +71,7 @@ async def content(req: Request) -> Response:
     return await reply(req, "/content/{path}")
 
 
-def serve(route: str, methods: list[str], level: func.AuthLevel, kind: str) -> None:
+def add_route(route: str, methods: list[str], level: func.AuthLevel, kind: str) -> None:
     """Serve a route of a protocol's table; `kind` goes into its name."""
 
     async def handler(req: Request) -> Response:
@@ -85,15 +85,15 @@ def serve(route: str, methods: list[str], level: func.AuthLevel, kind: str) -> N
 
 
 for each in aog.ROUTES:
-    serve(each, METHODS, LEVEL, "{}")
+    add_route(each, METHODS, LEVEL, "{}")
 for each in door.ROUTES:
-    serve(each, METHODS, func.AuthLevel.ANONYMOUS, "door_{}")
+    add_route(each, METHODS, func.AuthLevel.ANONYMOUS, "door_{}")
 for each in opensearch.ROUTES:
     if each in opensearch.ADMINISTRATIVE:
-        serve(each, ["GET", "HEAD"], LEVEL, "opensearch_{}_read")
-        serve(each, ["POST", "PUT", "PATCH", "DELETE"], ADMIN, "opensearch_{}_change")
+        add_route(each, ["GET", "HEAD"], LEVEL, "opensearch_{}_read")
+        add_route(each, ["POST", "PUT", "PATCH", "DELETE"], ADMIN, "opensearch_{}_change")
     else:
-        serve(each, METHODS, LEVEL, "opensearch_{}")
+        add_route(each, METHODS, LEVEL, "opensearch_{}")
 
 
 async def reply(req: Request, route: str) -> Response:
@@ -103,11 +103,13 @@ async def reply(req: Request, route: str) -> Response:
     request_id = given if re.fullmatch(r"[\w-]{1,64}", given, re.ASCII) else str(uuid.uuid4())
     path = req.path_params.get("path") or ""
     query = dict(req.query_params)
-    call = Call(route, req.method, headers, body(req), req.is_disconnected, request_id, path, query)
-    return response(await service.reply(call))
+    call = Call(
+        route, req.method, headers, read_body(req), req.is_disconnected, request_id, path, query
+    )
+    return make_response(await service.reply(call))
 
 
-async def body(req: Request) -> AsyncIterator[bytes]:
+async def read_body(req: Request) -> AsyncIterator[bytes]:
     """The request's body in chunks."""
     try:
         async for chunk in req.stream():
@@ -116,7 +118,7 @@ async def body(req: Request) -> AsyncIterator[bytes]:
         raise ClientDisconnected from None
 
 
-class Stream(StreamingResponse):
+class ClosingStreamResponse(StreamingResponse):
     """A stream that is closed when it is sent, or cannot be: the client left, or stopped reading.
 
     The platform would wait for a client that stopped reading until `functionTimeout`, and then
@@ -125,9 +127,9 @@ class Stream(StreamingResponse):
 
     def __init__(self, given: Reply, rest: ByteStream) -> None:
         """Send `given.body`, then `rest`."""
-        content = joined(given.body, rest)
+        content = prepend(given.body, rest)
         super().__init__(content, given.status, dict(given.headers), given.media_type)
-        self.rest, self.deadline = rest, given.deadline + GRACE
+        self.rest, self.deadline = rest, given.deadline + GRACE_SECONDS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it; whatever happens, close it."""
@@ -143,15 +145,15 @@ class Stream(StreamingResponse):
             await self.rest.aclose()
 
 
-async def joined(first: bytes, rest: ByteStream) -> AsyncIterator[bytes]:
+async def prepend(first: bytes, rest: ByteStream) -> AsyncIterator[bytes]:
     """A first piece, then the others."""
     yield first
     async for piece in rest:
         yield piece
 
 
-def response(given: Reply) -> Response:
+def make_response(given: Reply) -> Response:
     """The web server's form of a reply."""
     if given.rest is not None:
-        return Stream(given, given.rest)
+        return ClosingStreamResponse(given, given.rest)
     return Response(given.body, given.status, dict(given.headers), given.media_type)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 # Outputs of infra/main.bicep that are settings of the app.
-FROM_AZD = (
+AZD_OUTPUTS = (
     "AZURE_SEARCH_ENDPOINT",
     "AZURE_SEARCH_INDEX",
     "AZURE_SEARCH_SEMANTIC_CONFIGURATION",
@@ -24,40 +24,42 @@ FROM_AZD = (
 )
 FILE, SAMPLE = "local.settings.json", "local.settings.sample.json"
 # What was written the last time: what has changed since is somebody's own.
-RECORD = Path(".azure") / "local.settings.written.json"
+WRITTEN_COPY = Path(".azure") / "local.settings.written.json"
 
-WRITTEN = f"{FILE} names what is in Azure: `make run` answers from there."
-KEPT = f"{FILE} keeps a value of your own for {{names}}: empty it to use what is in Azure."
-UNREADABLE = (
+WRITTEN_MESSAGE = f"{FILE} names what is in Azure: `make run` answers from there."
+OWN_VALUES_MESSAGE = (
+    f"{FILE} keeps a value of your own for {{names}}: empty it to use what is in Azure."
+)
+UNREADABLE_MESSAGE = (
     f"{FILE} is left as it is ({{why}}). For `make run` to answer from Azure, copy into it the "
     "values that `azd env get-values` prints of: {names}."
 )
 
 
-class Unreadable(Exception):
+class UnreadableSettings(Exception):
     """Why the file cannot be changed."""
 
 
-def given(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
+def write_local_settings(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
     """Write the outputs of azd into the settings of the app in `folder`; what there is to say."""
-    wanted = {name: environment.get(name, "") for name in FROM_AZD}
+    wanted = {name: environment.get(name, "") for name in AZD_OUTPUTS}
     try:
-        local = read(folder)
-        own = kept(local["Values"], read_json(folder / RECORD), wanted)
+        local = read_local_settings(folder)
+        own = find_own_values(local["Values"], read_json(folder / WRITTEN_COPY), wanted)
         taken = {name: value for name, value in wanted.items() if name not in own}
         there = {name: value for name, value in taken.items() if value or name in local["Values"]}
         local["Values"].update(there)
-        replace(folder / FILE, local)
-        replace(folder / RECORD, taken)
-    except (Unreadable, OSError) as error:
-        yield UNREADABLE.format(why=error, names=", ".join(wanted))
+        write_json(folder / FILE, local)
+        write_json(folder / WRITTEN_COPY, taken)
+    except (UnreadableSettings, OSError) as error:
+        yield UNREADABLE_MESSAGE.format(why=error, names=", ".join(wanted))
         return
-    yield WRITTEN
+    yield WRITTEN_MESSAGE
     if own:
-        yield KEPT.format(names=", ".join(own))
+        yield OWN_VALUES_MESSAGE.format(names=", ".join(own))
 
 
-def kept(
+def find_own_values(
     values: Mapping[str, Any], before: Mapping[str, Any], wanted: Mapping[str, str]
 ) -> list[str]:
     """The names whose values are neither empty, nor ours of the last time, nor the same."""
@@ -65,13 +67,13 @@ def kept(
     return [name for name in wanted if values.get(name) not in ours[name]]
 
 
-def read(folder: Path) -> dict[str, Any]:
+def read_local_settings(folder: Path) -> dict[str, Any]:
     """The settings that there are, else those of the sample. Raises Unreadable, OSError."""
     local = read_json(folder / FILE) or read_json(folder / SAMPLE)
     if local.get("IsEncrypted"):
-        raise Unreadable("it is encrypted")
+        raise UnreadableSettings("it is encrypted")
     if not isinstance(local.setdefault("Values", {}), dict):
-        raise Unreadable("its Values are no object")
+        raise UnreadableSettings("its Values are no object")
     return local
 
 
@@ -82,13 +84,13 @@ def read_json(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except ValueError:
-        raise Unreadable("it is not plain JSON") from None
+        raise UnreadableSettings("it is not plain JSON") from None
     if not isinstance(made, dict):
-        raise Unreadable("it is no JSON object")
+        raise UnreadableSettings("it is no JSON object")
     return made
 
 
-def replace(path: Path, value: Mapping[str, Any]) -> None:
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write a file whole or not at all. Raises OSError."""
     path.parent.mkdir(exist_ok=True)
     part = path.with_name(f"{path.name}.part")

@@ -39,11 +39,11 @@ class SettingsError(Exception):
 
 
 Name = Annotated[str, Field(min_length=1)]
-KEY = re.compile(r"[\x21-\x7e]+")
+HEADER_WORD = re.compile(r"[\x21-\x7e]+")
 MIN_KEY_LENGTH = 20  # of a key that anyone on the network may try to guess
 
 
-def _url(value: str) -> str:
+def _check_url(value: str) -> str:
     """An address that can be called: never a value that has more in it than host, port and path."""
     try:
         parts = urlsplit(value)
@@ -56,53 +56,57 @@ def _url(value: str) -> str:
     return value.rstrip("/")
 
 
-def _trusted(value: str) -> str:
+def _check_secure_url(value: str) -> str:
     """Where an identity's token may go: by https, or not off this machine."""
-    parts = urlsplit(_url(value))
+    parts = urlsplit(_check_url(value))
     if parts.scheme != "https" and parts.hostname not in LOOPBACK:
         raise ValueError("must be a URL such as https://host: no token goes out without TLS")
     return value.rstrip("/")
 
 
-def _key(value: SecretStr) -> SecretStr:
-    if not KEY.fullmatch(value.get_secret_value()):
+def _check_key(value: SecretStr) -> SecretStr:
+    if not HEADER_WORD.fullmatch(value.get_secret_value()):
         raise ValueError("must be one word of ASCII characters")
     return value
 
 
-def _caller_key(value: SecretStr) -> SecretStr:
+def _check_caller_key(value: SecretStr) -> SecretStr:
     if len(value.get_secret_value()) < MIN_KEY_LENGTH:
         made = "`openssl rand -base64 30` makes one"
         raise ValueError(f"must have {MIN_KEY_LENGTH} characters or more: {made}")
     return value
 
 
-def _index(value: str) -> str:
+def _check_index_name(value: str) -> str:
     """An index's name stands in a route: `/{index}/_search`."""
     if value.startswith("_") or value.lower() in ROUTE_WORDS:
         raise ValueError("must not be a word of the app's own routes, nor begin with _")
     return value
 
 
-def _container(value: str) -> str:
+def _check_container_name(value: str) -> str:
     """A name that Blob storage takes; no other may become a part of an address."""
     if not re.fullmatch(r"(?=.{3,63}$)[a-z0-9]+(-[a-z0-9]+)*", value, re.ASCII):
         raise ValueError("must be 3 to 63 lower-case letters, digits and single hyphens")
     return value
 
 
-def _listed(value: Any, info: ValidationInfo) -> Any:
+def _parse_providers(value: Any, info: ValidationInfo) -> Any:
     """The providers of a list, with the secrets that the environment holds for them."""
-    return read_list(value, info.context or {}, HERE.parent) if isinstance(value, str) else value
+    return (
+        read_list(value, info.context or {}, SHARED_FOLDER.parent)
+        if isinstance(value, str)
+        else value
+    )
 
 
-def _rising(scores: tuple[float, ...]) -> tuple[float, ...]:
+def _check_ascending(scores: tuple[float, ...]) -> tuple[float, ...]:
     if len(scores) != 5 or list(scores) != sorted(scores):
         raise ValueError("must be five scores that do not fall: the stricter, the higher")
     return scores
 
 
-def _hosts(value: Any) -> Any:
+def _parse_hosts(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     hosts = frozenset(part.strip().lower() for part in value.split(",") if part.strip())
@@ -111,7 +115,7 @@ def _hosts(value: Any) -> Any:
     return frozenset(host.removesuffix(":443") for host in hosts)
 
 
-def _origins(value: Any) -> Any:
+def _parse_origins(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     origins = frozenset(part.strip().lower().rstrip("/") for part in value.split(","))
@@ -120,27 +124,27 @@ def _origins(value: Any) -> Any:
     return origins - {""}
 
 
-HERE = Path(__file__).parent
+SHARED_FOLDER = Path(__file__).parent
 ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/,\s?#@]+", re.ASCII)
 HOST = re.compile(r"[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?(:[0-9]{1,5})?", re.ASCII)
 # The first is the host's.
 ROUTE_WORDS = ("admin", "aog", "ask", "chat", "content", "health", "openai", "v1")
-Index = Annotated[Name, AfterValidator(_index)]
-Url = Annotated[str, AfterValidator(_url)]
-Trusted = Annotated[str, AfterValidator(_trusted)]
-Container = Annotated[str, AfterValidator(_container)]
-Providers = Annotated[tuple[ProviderMetadata, ...], BeforeValidator(_listed)]
-Origins = Annotated[frozenset[str], BeforeValidator(_origins)]
-Hosts = Annotated[frozenset[str], BeforeValidator(_hosts)]
-Key = Annotated[SecretStr, AfterValidator(_key)]
-CallerKey = Annotated[Key, AfterValidator(_caller_key)]
+IndexName = Annotated[Name, AfterValidator(_check_index_name)]
+Url = Annotated[str, AfterValidator(_check_url)]
+SecureUrl = Annotated[str, AfterValidator(_check_secure_url)]
+ContainerName = Annotated[str, AfterValidator(_check_container_name)]
+Providers = Annotated[tuple[ProviderMetadata, ...], BeforeValidator(_parse_providers)]
+Origins = Annotated[frozenset[str], BeforeValidator(_parse_origins)]
+Hosts = Annotated[frozenset[str], BeforeValidator(_parse_hosts)]
+Key = Annotated[SecretStr, AfterValidator(_check_key)]
+CallerKey = Annotated[Key, AfterValidator(_check_caller_key)]
 Score = Annotated[float, Field(ge=0, le=4)]
-Scores = Annotated[Json[tuple[Score, ...]], AfterValidator(_rising)]
+Scores = Annotated[Json[tuple[Score, ...]], AfterValidator(_check_ascending)]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 Callers = Literal["keys", "signed-in", "anyone"]
 
 # Settings that are nothing without another: an endpoint and what to ask for there.
-PAIRS = (
+REQUIRED_PAIRS = (
     ("azure_openai_endpoint", "azure_openai_chat_deployment"),
     ("openai_base_url", "openai_chat_model"),
     ("search_endpoint", "search_index"),
@@ -160,7 +164,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     chat_model: Name | None = Field(default=None, alias="CHAT_MODEL")
-    azure_openai_endpoint: Trusted | None = Field(default=None, alias="AZURE_OPENAI_ENDPOINT")
+    azure_openai_endpoint: SecureUrl | None = Field(default=None, alias="AZURE_OPENAI_ENDPOINT")
     azure_openai_chat_deployment: Name | None = Field(
         default=None, alias="AZURE_OPENAI_CHAT_DEPLOYMENT"
     )
@@ -168,8 +172,8 @@ class Settings(BaseModel):
         default=None, alias="AZURE_OPENAI_EMBEDDING_DEPLOYMENT"
     )
     openai_embedding: Name | None = Field(default=None, alias="OPENAI_EMBEDDING_MODEL")
-    search_endpoint: Trusted | None = Field(default=None, alias="AZURE_SEARCH_ENDPOINT")
-    search_index: Index | None = Field(default=None, alias="AZURE_SEARCH_INDEX")
+    search_endpoint: SecureUrl | None = Field(default=None, alias="AZURE_SEARCH_ENDPOINT")
+    search_index: IndexName | None = Field(default=None, alias="AZURE_SEARCH_INDEX")
     search_fields: FieldNames | None = Field(default=None, alias="AZURE_SEARCH_FIELDS")
     search_public: bool = Field(default=False, alias="AZURE_SEARCH_INDEX_PUBLIC")
     search_ranking: Name | None = Field(default=None, alias="AZURE_SEARCH_SEMANTIC_CONFIGURATION")
@@ -182,8 +186,8 @@ class Settings(BaseModel):
     openai_api_key: Key | None = Field(default=None, alias="OPENAI_API_KEY")
     azure_client_id: Name | None = Field(default=None, alias="AZURE_CLIENT_ID")
     documents_path: Name | None = Field(default=None, alias="DOCUMENTS_PATH")
-    storage_endpoint: Trusted | None = Field(default=None, alias="AZURE_STORAGE_ENDPOINT")
-    storage_container: Container = Field(default="documents", alias="AZURE_STORAGE_CONTAINER")
+    storage_endpoint: SecureUrl | None = Field(default=None, alias="AZURE_STORAGE_ENDPOINT")
+    storage_container: ContainerName = Field(default="documents", alias="AZURE_STORAGE_CONTAINER")
     storage_seconds: float = Field(default=10, gt=0, alias="STORAGE_SECONDS")
     reasoning: bool | None = Field(default=None, alias="CHAT_MODEL_REASONING")
     vision: bool | None = Field(default=None, alias="CHAT_MODEL_VISION")
@@ -196,7 +200,7 @@ class Settings(BaseModel):
     providers: Providers = Field(default=(), alias="MODEL_PROVIDERS")
     policy: Policy = Field(default="default", alias="HYBRID_POLICY")
     local_seconds: float = Field(default=20, gt=0, alias="LOCAL_FIRST_TOKEN_SECONDS")
-    inline_hosts: Hosts = Field(default=frozenset(), alias="INLINE_PROVIDER_HOSTS")
+    request_provider_hosts: Hosts = Field(default=frozenset(), alias="INLINE_PROVIDER_HOSTS")
     chat_api_key: CallerKey | None = Field(default=None, alias="CHAT_API_KEY")
     public_url: Url | None = Field(default=None, alias="PUBLIC_URL")
     trace_exporter: Name | None = Field(default=None, alias="TRACE_EXPORTER")
@@ -221,7 +225,7 @@ class Settings(BaseModel):
     )
     callers: Callers = Field(default="keys", alias="CALLERS")
     memory_file: Name | None = Field(default=None, alias="MEMORY_FILE")
-    cosmos_endpoint: Trusted | None = Field(default=None, alias="AZURE_COSMOS_ENDPOINT")
+    cosmos_endpoint: SecureUrl | None = Field(default=None, alias="AZURE_COSMOS_ENDPOINT")
     cosmos_database: Name = Field(default="chat", alias="AZURE_COSMOS_DATABASE")
     cosmos_container: Name = Field(default="memory", alias="AZURE_COSMOS_CONTAINER")
     memory_days: float | None = Field(default=None, ge=0, le=24855, alias="MEMORY_DAYS")
@@ -260,19 +264,19 @@ class Settings(BaseModel):
         return development and not self.in_azure
 
     @property
-    def links(self) -> str:
+    def link_base_url(self) -> str:
         """What links to documents begin with: empty for paths from the root."""
         if self.public_url:
             return self.public_url
         return f"https://{self.host_name}" if self.host_name and self.in_azure else ""
 
     @property
-    def memory_keeps(self) -> float | None:
+    def retention_seconds(self) -> float | None:
         """For how many seconds a conversation is kept; None for ever."""
         return self.memory_days * 86400 if self.memory_days else None
 
 
-def read(environment: Mapping[str, str]) -> Settings:
+def read_settings(environment: Mapping[str, str]) -> Settings:
     """The settings of an environment. An empty string is "unset": azd writes those.
 
     Raises SettingsError that names every wrong setting.
@@ -282,13 +286,13 @@ def read(environment: Mapping[str, str]) -> Settings:
         settings = Settings.model_validate(given, context=given)
     except ValidationError as failure:
         errors = failure.errors(include_url=False, include_input=False)
-        raise SettingsError(tuple(chain.from_iterable(map(_told, errors)))) from None
-    if problems := tuple(_alone(settings)):
+        raise SettingsError(tuple(chain.from_iterable(map(_describe, errors)))) from None
+    if problems := tuple(_check_combinations(settings)):
         raise SettingsError(problems)
     return settings
 
 
-def _told(error: Mapping[str, Any]) -> Iterator[str]:
+def _describe(error: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with a setting; a list may have several mistakes, each in an entry."""
     raised = error.get("ctx", {}).get("error")
     mistakes = raised.args if isinstance(raised, ValueError) else (describe_error(error),)
@@ -296,41 +300,41 @@ def _told(error: Mapping[str, Any]) -> Iterator[str]:
         yield f"{error['loc'][0]}{'' if mistake.startswith('[') else ' '}{mistake}"
 
 
-class Keys(NamedTuple):
+class KeyRequirements(NamedTuple):
     """Who needs one of the host's keys: who calls at all, who changes what holds for all."""
 
     callers: bool
     admins: bool
 
 
-def keys_asked(environment: Mapping[str, str]) -> Keys:
+def key_requirements(environment: Mapping[str, str]) -> KeyRequirements:
     """Whom the host asks for keys: everyone, unless settings without a mistake say otherwise.
 
     Where sign-in is to keep others out and is not on, keys do. On a laptop the host asks nobody
     for its master key, and a sign-in has its own way to tell who may change things.
     """
     try:
-        settings = read(environment)
+        settings = read_settings(environment)
     except SettingsError:
-        return Keys(callers=True, admins=True)
+        return KeyRequirements(callers=True, admins=True)
     signed_in = settings.callers == "signed-in" and settings.sign_in
-    return Keys(
+    return KeyRequirements(
         callers=not signed_in and settings.callers != "anyone",
         admins=not settings.on_laptop and not settings.sign_in,
     )
 
 
-def _alone(settings: Settings) -> Iterator[str]:
+def _check_combinations(settings: Settings) -> Iterator[str]:
     if settings.sign_in and not settings.in_app_service and not settings.trust_sign_in:
         yield UNTRUSTED_SIGN_IN
-    for pair in PAIRS:
+    for pair in REQUIRED_PAIRS:
         missing = [name for name in pair if getattr(settings, name) is None]
         if len(missing) == 1:
             (there,) = set(pair) - set(missing)
             yield f"{_alias(missing[0])} is required with {_alias(there)}"
 
 
-def is_given(settings: Settings, alias: str) -> bool:
+def has_setting(settings: Settings, alias: str) -> bool:
     """Whether a setting was set, be it to its default."""
     return alias in settings.model_dump(by_alias=True, exclude_unset=True)
 
@@ -339,7 +343,7 @@ def _alias(name: str) -> str:
     return str(Settings.model_fields[name].alias)
 
 
-def required(settings: Settings, *aliases: str) -> list[str]:
+def require_settings(settings: Settings, *aliases: str) -> list[str]:
     """The values of settings that a part cannot do without. Raises SettingsError."""
     given = settings.model_dump(by_alias=True)
     if missing := tuple(f"{alias} is required" for alias in aliases if not given[alias]):

@@ -10,7 +10,7 @@ from shared import settings as configuration
 from shared.app.service import Service
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.import_string import import_factory
-from shared.bootstrap.model_factory import router
+from shared.bootstrap.model_factory import make_router
 from shared.chat.overrides import Overrides
 from shared.files.base import Files
 from shared.http.auth import AccessPolicy
@@ -28,11 +28,11 @@ from shared.retrieval.query_limits import LimitedRetriever
 from shared.settings import Settings, SettingsError
 from shared.telemetry.spans import NOOP_TRACER, Tracer
 
-HERE = Path(__file__).parent.parent
+SHARED_FOLDER = Path(__file__).parent.parent
 EXPORTERS = {"azure-monitor": "azure.monitor.opentelemetry.exporter:AzureMonitorTraceExporter"}
-SAMPLES = "samples"  # what INDEX_FILE says where they shall answer in any case
+SAMPLE_INDEX = "samples"  # what INDEX_FILE says where they shall answer in any case
 
-OPEN_INDEX = (
+UNRESTRICTED_INDEX = (
     "AZURE_SEARCH_FIELDS names no field that says who may see what, and sign-in is on: set "
     "AZURE_SEARCH_INDEX_PUBLIC to true where whoever may call may see every document"
 )
@@ -46,7 +46,7 @@ def start(environment: Mapping[str, str]) -> Service:
     An app that fails to load tells its operator nothing.
     """
     try:
-        service = build(configuration.read(environment))
+        service = build(configuration.read_settings(environment))
         parts = service.health.names.items()
         log.info("start: %s", " ".join(f"{kind}={name}" for kind, name in parts))
         return service
@@ -65,47 +65,49 @@ def build(settings: Settings) -> Service:
     Raises SettingsError.
     """
     clients = Clients(settings)
-    models, retriever = router(clients), _retriever(clients)
-    files, memory = _files(clients, retriever), _memory(clients)
+    models, retriever = make_router(clients), _make_retriever(clients)
+    files, memory = _make_files(clients, retriever), _make_memory(clients)
     return Service(
         files=files,
         memory=memory,
         index=settings.search_index or "documents",
-        engine=_rag(settings, models, retriever),
+        engine=_make_rag(settings, models, retriever),
         access=AccessPolicy(
             settings.sign_in, settings.force_security_filters, single_user=settings.on_laptop
         ),
         openai_access=OpenAIAccess(
             settings.chat_api_key.get_secret_value() if settings.chat_api_key else None,
             open=settings.on_laptop,
-            search=_searched(settings),
+            search=_make_search_scope(settings),
         ),
-        links=settings.links,
-        cross_origin=_cross_origin(settings) if settings.on_laptop else None,
-        tracer=_tracer(settings),
+        links=settings.link_base_url,
+        cross_origin=_make_cross_origin_policy(settings) if settings.on_laptop else None,
+        tracer=_make_tracer(settings),
         limits=Limits(
             settings.json_limit,
             settings.form_limit,
             settings.answer_seconds,
             settings.memory_seconds,
         ),
-        health=_health(clients, models, index=retriever, files=files, memory=memory),
+        health=_make_health(clients, models, index=retriever, files=files, memory=memory),
     )
 
 
-def _rag(settings: Settings, models: Router, retriever: Retriever) -> Rag:
+def _make_rag(settings: Settings, models: Router, retriever: Retriever) -> Rag:
     """What an answer is made with."""
     return Rag(
         LimitedRetriever(retriever),
         models,
-        read_prompts(HERE / "rag" / "prompts"),
+        read_prompts(SHARED_FOLDER / "rag" / "prompts"),
         Overrides(top=settings.default_top, temperature=settings.default_temperature),
         settings.allow_client_prompts,
         rewrite_seconds=settings.answer_seconds / 4,
     )
 
 
-def _health(clients: Clients, models: Router, **parts: Retriever | Files | Memory | None) -> Health:
+def _make_health(
+    clients: Clients, models: Router, **parts: Retriever | Files | Memory | None
+) -> Health:
     """What `/health` tells of the parts that there are."""
     model = models.default
     told = {"model": HealthCheck(model.name, model.ready)}
@@ -117,27 +119,27 @@ def _health(clients: Clients, models: Router, **parts: Retriever | Files | Memor
             other.model(None).name, other.model(None).ready
         )
     if name := clients.embedding_model:
-        told["vectors"] = HealthCheck(name, clients.embed_ready)
+        told["vectors"] = HealthCheck(name, clients.check_embedding)
     return Health(told)
 
 
-def _retriever(clients: Clients) -> Retriever:
+def _make_retriever(clients: Clients) -> Retriever:
     if clients.settings.retriever:
-        return _custom(clients.settings, clients.settings.retriever)
+        return _make_custom_retriever(clients.settings, clients.settings.retriever)
     if clients.settings.search_endpoint:
-        return _azure_search(clients)
-    if clients.settings.index_file == SAMPLES:
-        return _samples()
-    path = HERE.parent / clients.settings.index_file
+        return _make_azure_search_retriever(clients)
+    if clients.settings.index_file == SAMPLE_INDEX:
+        return _make_sample_retriever()
+    path = SHARED_FOLDER.parent / clients.settings.index_file
     if path.is_file():
-        return _embedded(clients, path)
-    if configuration.is_given(clients.settings, "INDEX_FILE"):
+        return _make_sqlite_retriever(clients, path)
+    if configuration.has_setting(clients.settings, "INDEX_FILE"):
         problem = "INDEX_FILE names a file that is not there: `make index DOCS=folder` makes it"
         raise SettingsError((problem,))
-    return _samples()
+    return _make_sample_retriever()
 
 
-def _custom(settings: Settings, name: str) -> Retriever:
+def _make_custom_retriever(settings: Settings, name: str) -> Retriever:
     """The retriever that a factory of RETRIEVER makes. Raises SettingsError."""
     retriever: Retriever = import_factory("RETRIEVER", name, ())(settings)
     if missing := missing_members(retriever):
@@ -146,31 +148,31 @@ def _custom(settings: Settings, name: str) -> Retriever:
     return retriever
 
 
-def _samples() -> Retriever:
+def _make_sample_retriever() -> Retriever:
     from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 
-    data = HERE / "data"
+    data = SHARED_FOLDER / "data"
     return SqliteRetriever(read_passages(data / "samples.jsonl"), documents=data / "documents")
 
 
-def _embedded(clients: Clients, path: Path) -> Retriever:
+def _make_sqlite_retriever(clients: Clients, path: Path) -> Retriever:
     from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
 
     model, embed = clients.embedding_model, clients.embed
     return SqliteRetriever.open(path, Embedding(model, embed) if model and embed else None)
 
 
-def _azure_search(clients: Clients) -> Retriever:
+def _make_azure_search_retriever(clients: Clients) -> Retriever:
     from shared.retrieval.azure_search.client import make_client
     from shared.retrieval.azure_search.field_mapping import IndexFields
     from shared.retrieval.azure_search.retriever import AzureSearchRetriever
 
     settings = clients.settings
     names = ("AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX")
-    endpoint, index = configuration.required(settings, *names)
+    endpoint, index = configuration.require_settings(settings, *names)
     fields = IndexFields(**(settings.search_fields or {}))
     if settings.sign_in and not fields.restricting and not settings.search_public:
-        raise SettingsError((OPEN_INDEX,))
+        raise SettingsError((UNRESTRICTED_INDEX,))
     return AzureSearchRetriever(
         client=make_client(endpoint, index, clients.identity),
         fields=fields,
@@ -182,7 +184,7 @@ def _azure_search(clients: Clients) -> Retriever:
     )
 
 
-def _searched(settings: Settings) -> SearchScope:
+def _make_search_scope(settings: Settings) -> SearchScope:
     """What a request may say of the one index that is searched."""
     names = settings.search_fields or {}
     return SearchScope(
@@ -194,17 +196,17 @@ def _searched(settings: Settings) -> SearchScope:
     )
 
 
-def _cross_origin(settings: Settings) -> CrossOriginPolicy:
+def _make_cross_origin_policy(settings: Settings) -> CrossOriginPolicy:
     """Which pages may call the app on a laptop."""
     return CrossOriginPolicy(
         settings.allowed_origins, settings.codespace, settings.codespaces_domain
     )
 
 
-def _memory(clients: Clients) -> Memory | None:
+def _make_memory(clients: Clients) -> Memory | None:
     """Where conversations are kept; None where they are not."""
     settings = clients.settings
-    retention = Retention(settings.memory_keeps, settings.max_conversations)
+    retention = Retention(settings.retention_seconds, settings.max_conversations)
     if settings.cosmos_endpoint:
         from shared.memory.cosmos.client import Place
         from shared.memory.cosmos.store import open_cosmos
@@ -215,12 +217,12 @@ def _memory(clients: Clients) -> Memory | None:
     if settings.memory_file:
         from shared.memory.sqlite.store import open_memory
 
-        path, seconds = HERE.parent / settings.memory_file, settings.memory_seconds
+        path, seconds = SHARED_FOLDER.parent / settings.memory_file, settings.memory_seconds
         return open_memory(path, retention, seconds)
     return None
 
 
-def _tracer(settings: Settings) -> Tracer:
+def _make_tracer(settings: Settings) -> Tracer:
     """Who collects spans: the exporter that the settings name, or nobody. Raises SettingsError."""
     name = settings.trace_exporter
     if name is None:
@@ -235,7 +237,7 @@ def _tracer(settings: Settings) -> Tracer:
         raise SettingsError((problem,)) from failure
 
 
-def _files(clients: Clients, retriever: Retriever) -> Files | None:
+def _make_files(clients: Clients, retriever: Retriever) -> Files | None:
     """The files behind citations: a container's, a folder's, or none. Raises SettingsError."""
     if clients.blobs is not None:
         return clients.blobs
@@ -244,7 +246,9 @@ def _files(clients: Clients, retriever: Retriever) -> Files | None:
 
     settings = clients.settings
     if settings.documents_path:
-        folder = HERE.parent / settings.documents_path  # from the app's own folder, if relative
+        folder = (
+            SHARED_FOLDER.parent / settings.documents_path
+        )  # from the app's own folder, if relative
         if not folder.is_dir():
             raise SettingsError(("DOCUMENTS_PATH must be a folder that exists",))
         return FolderFiles(folder)

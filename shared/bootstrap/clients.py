@@ -14,18 +14,18 @@ from shared.settings import Settings
 if TYPE_CHECKING:
     from shared.files.blobs import BlobFiles
 
-PATIENT_SECONDS = 600.0  # for one request, its waits included
+BATCH_REQUEST_SECONDS = 600.0  # for one request, its waits included
 
 
 class Clients:
     """One worker's clients. Imports the libraries that are asked for, and no other.
 
-    `patient` ones are for a run over many documents, which may wait for minutes.
+    `batch` ones are for a run over many documents, which may wait for minutes.
     """
 
     def __init__(self, settings: Settings, patient: bool = False) -> None:
-        self.settings, self.patient = settings, patient
-        self._made: list[Any] = []  # for the providers of the list
+        self.settings, self.batch = settings, patient
+        self._provider_clients: list[Any] = []  # for the providers of the list
 
     @cached_property
     def identity(self) -> Any:
@@ -41,39 +41,39 @@ class Clients:
         from shared.azure import identity
         from shared.models.openai.client import make_client
 
-        (given,) = configuration.required(self.settings, "AZURE_OPENAI_ENDPOINT")
+        (given,) = configuration.require_settings(self.settings, "AZURE_OPENAI_ENDPOINT")
         endpoint = given.removesuffix("/v1").removesuffix("/openai")
         key = identity.make_token_provider(self.identity, identity.OPENAI_SCOPE)
-        return make_client(f"{endpoint}/openai/v1/", key, self.patient)
+        return make_client(f"{endpoint}/openai/v1/", key, self.batch)
 
     @cached_property
     def openai(self) -> Any:
         """The other server's, for the chat and for embeddings. Raises SettingsError."""
         from shared.models.openai.client import make_client
 
-        (base_url,) = configuration.required(self.settings, "OPENAI_BASE_URL")
+        (base_url,) = configuration.require_settings(self.settings, "OPENAI_BASE_URL")
         secret = self.settings.openai_api_key
         value = secret.get_secret_value() if secret else "none"  # servers without keys take any
 
         async def key() -> str:
             return value
 
-        return make_client(base_url, key, self.patient)
+        return make_client(base_url, key, self.batch)
 
-    def of(self, provider: ProviderMetadata, ours: bool = True) -> Any:
+    def for_provider(self, provider: ProviderMetadata, ours: bool = True) -> Any:
         """A client for a provider that is `ours`, or for one that a request describes.
 
         The latter never gets the app's own identity.
         """
         from shared.models.openai.client import make_client
 
-        key = self._key(provider, ours)
+        key = self._make_key_provider(provider, ours)
         client = make_client(provider.url, key, headers=provider.extra_headers)
         if ours:
-            self._made.append(client)
+            self._provider_clients.append(client)
         return client
 
-    def _key(self, provider: ProviderMetadata, ours: bool) -> Any:
+    def _make_key_provider(self, provider: ProviderMetadata, ours: bool) -> Any:
         """What gives the provider's key; None where it has none."""
         if provider.key is None:
             return None
@@ -118,10 +118,10 @@ class Clients:
             return None
         from shared.models.openai.client import embed
 
-        seconds = PATIENT_SECONDS if self.patient else self.settings.search_seconds
+        seconds = BATCH_REQUEST_SECONDS if self.batch else self.settings.search_seconds
         return partial(embed, self._embedding_client, name, seconds)
 
-    async def embed_ready(self) -> None:
+    async def check_embedding(self) -> None:
         """Ask whether vectors would come, at no cost. Raises ChatErrors."""
         from shared.models.openai.client import ready
 
@@ -130,7 +130,7 @@ class Clients:
 
     async def close(self, identity: bool = True) -> None:
         """Close what was made; the `identity` too, which all clients of a process share."""
-        for client in self._made:
+        for client in self._provider_clients:
             await client.close()
         for name in ("azure_openai", "openai", *(("identity",) if identity else ())):
             if name in vars(self):

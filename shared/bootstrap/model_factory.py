@@ -10,38 +10,42 @@ from urllib.parse import urlsplit
 from shared import settings as configuration
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.import_string import import_factory
-from shared.bootstrap.provider_factory import inline, listed, traits_of
+from shared.bootstrap.provider_factory import (
+    make_model_config,
+    make_provider,
+    request_provider_factory,
+)
 from shared.models.base import Model
 from shared.models.router import Provider, Router, Side
 from shared.settings import SettingsError
 
-CHAT = "/chat/completions"
+CHAT_PATH = "/chat/completions"
 
 
-def _demo(_clients: Clients) -> Provider:
+def _make_demo(_clients: Clients) -> Provider:
     from shared.models.demo.model import DemoModel
 
     model = DemoModel()
-    told = _told("demo", "demo", model.name, model.max_prompt_tokens)
-    return _alone(model, told)
+    told = _provider_card("demo", "demo", model.name, model.max_prompt_tokens)
+    return _single_model_provider(model, told)
 
 
-def _azure_openai(clients: Clients) -> Provider:
+def _make_azure_openai(clients: Clients) -> Provider:
     names = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_CHAT_DEPLOYMENT")
-    given, name = configuration.required(clients.settings, *names)
+    given, name = configuration.require_settings(clients.settings, *names)
     base = f"{given.removesuffix('/v1').removesuffix('/openai')}/openai/v1"
     hint = "does the app's identity have the role Cognitive Services OpenAI User on it?"
-    return _language_model(
+    return _make_http_provider(
         clients, clients.azure_openai, base, name, ("azure-openai", "remote", hint)
     )
 
 
-def _openai(clients: Clients) -> Provider:
+def _make_openai(clients: Clients) -> Provider:
     names = ("OPENAI_BASE_URL", "OPENAI_CHAT_MODEL")
-    base, name = configuration.required(clients.settings, *names)
+    base, name = configuration.require_settings(clients.settings, *names)
     side: Side = "local" if is_local(base) else "remote"
     row = ("openai", side, "is OPENAI_API_KEY right?")
-    return _language_model(clients, clients.openai, base, name, row)
+    return _make_http_provider(clients, clients.openai, base, name, row)
 
 
 def is_local(url: str) -> bool:
@@ -54,7 +58,7 @@ def is_local(url: str) -> bool:
     return address.is_loopback or address.is_private
 
 
-def _language_model(
+def _make_http_provider(
     clients: Clients, client: Any, base: str, name: str, row: tuple[str, Side, str]
 ) -> Provider:
     """A provider of the one model that settings of its own name."""
@@ -63,7 +67,7 @@ def _language_model(
 
     settings, (provider, side, hint) = clients.settings, row
     reasoning, seeing = known_of(name)
-    traits = traits_of(
+    traits = make_model_config(
         settings,
         name,
         asked=name,
@@ -72,14 +76,14 @@ def _language_model(
         effort=settings.reasoning_effort,
         hint=hint,
     )
-    url = base.rstrip("/") + CHAT
+    url = base.rstrip("/") + CHAT_PATH
     keyed = provider == "azure-openai" or settings.openai_api_key is not None
     more = {"service_source": side, "url": url, "auth_type": "apikey" if keyed else "none"}
-    told = _told(provider, "openai", name, settings.prompt_tokens, **more)
-    return _alone(HttpModel(client, url, OPENAI, traits, limits(traits)), told)
+    told = _provider_card(provider, "openai", name, settings.prompt_tokens, **more)
+    return _single_model_provider(HttpModel(client, url, OPENAI, traits, limits(traits)), told)
 
 
-def _told(name: str, flavor: str, model: str, tokens: int, **more: Any) -> dict[str, Any]:
+def _provider_card(name: str, flavor: str, model: str, tokens: int, **more: Any) -> dict[str, Any]:
     """What is told of a provider that settings of its own make: as of one of the list."""
     return {
         "provider_name": name,
@@ -100,24 +104,24 @@ def _told(name: str, flavor: str, model: str, tokens: int, **more: Any) -> dict[
     }
 
 
-def _alone(model: Model, told: Mapping[str, Any]) -> Provider:
+def _single_model_provider(model: Model, told: Mapping[str, Any]) -> Provider:
     name, side = told["provider_name"], told["service_source"]
     return Provider(name, side, lambda _: model, models=(model.name,), card=told)
 
 
 # The models by name. Any other is `package.module:factory`, a function Settings -> Model.
-MODELS: Mapping[str, Callable[[Clients], Provider]] = {
-    "demo": _demo,
-    "azure-openai": _azure_openai,
-    "openai": _openai,
+MODEL_FACTORIES: Mapping[str, Callable[[Clients], Provider]] = {
+    "demo": _make_demo,
+    "azure-openai": _make_azure_openai,
+    "openai": _make_openai,
 }
 
 
-def router(clients: Clients) -> Router:
+def make_router(clients: Clients) -> Router:
     """The models that there are, and the choice among them. Raises SettingsError."""
     settings = clients.settings
-    more = (listed(clients, each) for each in settings.providers)
-    providers = [*_configured(clients), *more]
+    more = (make_provider(clients, each) for each in settings.providers)
+    providers = [*_make_configured_providers(clients), *more]
     names = [one.name for one in providers]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         problem = f"MODEL_PROVIDERS must not name a provider {twice[0]}: the settings make one"
@@ -125,20 +129,20 @@ def router(clients: Clients) -> Router:
     if not any(one.available for one in providers):
         raise SettingsError(("MODEL_PROVIDERS must have a provider with status 1",))
     seconds = min(settings.local_seconds, settings.answer_seconds / 2)  # so that another has time
-    return Router(providers, settings.policy, inline(clients), seconds)
+    return Router(providers, settings.policy, request_provider_factory(clients), seconds)
 
 
-def chat_model(clients: Clients) -> Model:
+def make_chat_model(clients: Clients) -> Model:
     """The first model that settings of its own make: of a listed one nobody knows what it sees."""
-    made = _configured(clients)
-    return (made[0] if made else _demo(clients)).model(None)
+    made = _make_configured_providers(clients)
+    return (made[0] if made else _make_demo(clients)).model(None)
 
 
-def _configured(clients: Clients) -> list[Provider]:
+def _make_configured_providers(clients: Clients) -> list[Provider]:
     """The providers that settings of their own make; the demo model where there is no other."""
     settings = clients.settings
     if settings.chat_model:
-        return [_named(clients, settings.chat_model)]
+        return [_make_chosen_provider(clients, settings.chat_model)]
     there = [
         name
         for name, given in (
@@ -147,12 +151,17 @@ def _configured(clients: Clients) -> list[Provider]:
         )
         if given
     ]
-    return [MODELS[name](clients) for name in there or (() if settings.providers else ("demo",))]
+    return [
+        MODEL_FACTORIES[name](clients)
+        for name in there or (() if settings.providers else ("demo",))
+    ]
 
 
-def _named(clients: Clients, name: str) -> Provider:
-    known = MODELS.get(name)
+def _make_chosen_provider(clients: Clients, name: str) -> Provider:
+    known = MODEL_FACTORIES.get(name)
     if known is not None:
         return known(clients)
-    model: Model = import_factory("CHAT_MODEL", name, MODELS)(clients.settings)
-    return _alone(model, _told("custom", "custom", model.name, model.max_prompt_tokens))
+    model: Model = import_factory("CHAT_MODEL", name, MODEL_FACTORIES)(clients.settings)
+    return _single_model_provider(
+        model, _provider_card("custom", "custom", model.name, model.max_prompt_tokens)
+    )

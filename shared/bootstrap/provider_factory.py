@@ -14,7 +14,7 @@ from shared.models.router import Inline, Provider, no_inline
 from shared.settings import Settings
 
 
-def traits_of(settings: Settings, name: str, **more: Any) -> Any:
+def make_model_config(settings: Settings, name: str, **more: Any) -> Any:
     """What the settings say of every model, and what is known of this one."""
     from shared.models.formats.base import ModelConfig
 
@@ -28,16 +28,16 @@ def traits_of(settings: Settings, name: str, **more: Any) -> Any:
     return ModelConfig(name=name, **common | more)
 
 
-def listed(clients: Clients, given: ProviderMetadata) -> Provider:
+def make_provider(clients: Clients, given: ProviderMetadata) -> Provider:
     """A provider of the list: one client for all of its models.
 
     A model is made anew for each request: where any may be named, none is kept.
     """
-    client = clients.of(given)
+    client = clients.for_provider(given)
     return Provider(
         given.provider_name,
         given.service_source,
-        partial(_served, clients.settings, client, given),
+        partial(_make_model, clients.settings, client, given),
         models=tuple(given.models),
         selects=given.allow_to_select_model,
         available=given.status == 1,
@@ -45,7 +45,9 @@ def listed(clients: Clients, given: ProviderMetadata) -> Provider:
     )
 
 
-def _served(settings: Settings, client: Any, given: ProviderMetadata, name: str | None) -> Model:
+def _make_model(
+    settings: Settings, client: Any, given: ProviderMetadata, name: str | None
+) -> Model:
     """A model of a provider that is described; `name` is None for the one of its own choice."""
     from shared.models.formats.openai import known_of, limits
     from shared.models.formats.registry import FLAVORS
@@ -53,7 +55,7 @@ def _served(settings: Settings, client: Any, given: ProviderMetadata, name: str 
 
     streams = "stream" in given.properties.supported_response_mode
     seconds = settings.accept_seconds + (0 if streams else settings.first_seconds)
-    traits = traits_of(
+    traits = make_model_config(
         settings,
         name or given.provider_name,
         asked=name,
@@ -69,9 +71,9 @@ def _served(settings: Settings, client: Any, given: ProviderMetadata, name: str 
     return HttpModel(client, given.url, FLAVORS[given.flavor], traits, limits(traits))
 
 
-def inline(clients: Clients) -> Inline:
+def request_provider_factory(clients: Clients) -> Inline:
     """What makes a model of a provider that a request describes; nothing without an allow-list."""
-    hosts = clients.settings.inline_hosts
+    hosts = clients.settings.request_provider_hosts
     if not hosts:
         return no_inline
     from shared.models.providers.request_provider import RequestProviderModel, described
@@ -80,10 +82,10 @@ def inline(clients: Clients) -> Inline:
         provider = described(given, hosts)
         default = provider.models[0] if provider.models else None
         asked = name if name and provider.allow_to_select_model else default
-        known = _served(clients.settings, None, provider, asked)
+        known = _make_model(clients.settings, None, provider, asked)
         return RequestProviderModel(
-            client=partial(clients.of, provider, ours=False),
-            served=partial(_served_by, clients.settings, provider, asked),
+            client=partial(clients.for_provider, provider, ours=False),
+            served=partial(_make_model_with_client, clients.settings, provider, asked),
             name=known.name,
             max_prompt_tokens=known.max_prompt_tokens,
             limits=known.limits,
@@ -93,5 +95,7 @@ def inline(clients: Clients) -> Inline:
     return made
 
 
-def _served_by(settings: Settings, given: ProviderMetadata, name: str | None, client: Any) -> Any:
-    return _served(settings, client, given, name)
+def _make_model_with_client(
+    settings: Settings, given: ProviderMetadata, name: str | None, client: Any
+) -> Any:
+    return _make_model(settings, client, given, name)

@@ -142,7 +142,7 @@ def main(arguments: list[str] | None = None) -> int:
     quiet_libraries()
     folder, options = asked(arguments)
     try:
-        asyncio.run(run(folder, options, configuration.read(environment())))
+        asyncio.run(run(folder, options, configuration.read_settings(environment())))
     except ENDING as ending:
         print(sentence(ending), file=sys.stderr)
         return 1

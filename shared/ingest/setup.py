@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shared import settings as configuration
-from shared.bootstrap.build import HERE, SAMPLES
+from shared.bootstrap.build import SAMPLE_INDEX, SHARED_FOLDER
 from shared.bootstrap.clients import Clients
-from shared.bootstrap.model_factory import chat_model
+from shared.bootstrap.model_factory import make_chat_model
 from shared.chat.errors import ChatError
 from shared.ingest.enrich import Describer, Enrich
 from shared.ingest.targets.index_writer import IndexWriter
@@ -68,7 +68,7 @@ async def made(
     if options.embedding_model and not settings.search_vectorizer:
         raise SettingsError(("--embedding-model needs --indexer or AZURE_SEARCH_VECTORIZER",))
     check_fields(settings)
-    words = (HERE / "rag" / "prompts" / "describe.txt").read_text("utf-8").strip()
+    words = (SHARED_FOLDER / "rag" / "prompts" / "describe.txt").read_text("utf-8").strip()
     clients = Clients(settings, patient=True)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
@@ -79,7 +79,7 @@ async def made(
             told = f"Azure AI Search, index {settings.search_index}"
         else:
             target, told = embedded(clients, folder, dimensions), settings.index_file
-            tell_of_another(HERE.parent / told, folder, options.prune, say)
+            tell_of_another(SHARED_FOLDER.parent / told, folder, options.prune, say)
         stack.push_async_callback(target.close)
         told += f", vectors by {clients.embedding_model}" if dimensions else ", by words alone"
         if enrich.describe:
@@ -90,7 +90,7 @@ async def made(
 
 def enrichment(clients: Clients, words: str) -> Enrich:
     """What models add: vectors, and descriptions, asked by `words`, where the chat's model sees."""
-    model = chat_model(clients)
+    model = make_chat_model(clients)
     describe = None if "images" in model.limits else Describer(model, words)
     names = (clients.embedding_model or "", model.name if describe else "")
     made_with = (*names, *_asked(describe), *_places(clients.settings))
@@ -135,10 +135,10 @@ async def dimensions_of(settings: Settings) -> int:
 
 def embedded(clients: Clients, folder: Path, dimensions: int) -> IndexWriter:
     """The index in a file beside the app. Raises SettingsError."""
-    if clients.settings.index_file == SAMPLES:
+    if clients.settings.index_file == SAMPLE_INDEX:
         raise SettingsError(("INDEX_FILE must name a file to write: it says `samples`",))
     model = clients.embedding_model if dimensions else None
-    index = HERE.parent / clients.settings.index_file
+    index = SHARED_FOLDER.parent / clients.settings.index_file
     return SqliteIndexWriter(index, IndexMeta(folder.resolve(), model, dimensions))
 
 
@@ -165,7 +165,7 @@ def searched(
 
     settings = clients.settings
     names = ("AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX")
-    endpoint, index = configuration.required(settings, *names)
+    endpoint, index = configuration.require_settings(settings, *names)
     search = make_clients(endpoint, index, clients.identity)
     wanted = shape(settings, dimensions, options)
     fill = partial(AzureSearchWriter, search, wanted, restricted=restricted)
@@ -201,6 +201,6 @@ def shape(settings: Settings, dimensions: int, options: Options) -> Shape:
     vectorizer = None
     if settings.search_vectorizer and endpoint and deployment:
         vectorizer = Vectorizer(endpoint, deployment, options.embedding_model or deployment)
-    (index,) = configuration.required(settings, "AZURE_SEARCH_INDEX")
+    (index,) = configuration.require_settings(settings, "AZURE_SEARCH_INDEX")
     fields = IndexFields(**(settings.search_fields or {}))
     return Shape(index, fields, dimensions or None, vectorizer)

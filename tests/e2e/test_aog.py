@@ -18,7 +18,7 @@ from shared.chat.events import Delta, Done
 from shared.chat.messages import ToolCall
 from shared.http.auth import AccessPolicy
 from shared.protocols.aog.response import CHAT
-from shared.settings import SettingsError, read
+from shared.settings import SettingsError, read_settings
 from tests.support.calls import ANNA, JSON, Got, ask, call
 from tests.support.fakes import FakeModel, FakeRetriever, engine
 from tests.support.gateways import (
@@ -153,7 +153,7 @@ def service_fields() -> None:
 def unique_names() -> None:
     with serving("ollama") as (server,):
         with pytest.raises(SettingsError) as wrong:
-            read(listed(entry("ollama", server), entry("ollama", server)))
+            read_settings(listed(entry("ollama", server), entry("ollama", server)))
         (service, providers) = answered(
             listed(entry("ollama", server)),
             call("/aog/v0.2/service", b"", method="GET"),
@@ -227,12 +227,12 @@ def enumerations() -> None:
         "service_name": "embed",
     }.items():
         with pytest.raises(SettingsError) as wrong:
-            read(listed(FIELDS | {name: value}, FAR_KEY="k"))
+            read_settings(listed(FIELDS | {name: value}, FAR_KEY="k"))
 
         (problem,) = wrong.value.problems
         assert problem.startswith(f"MODEL_PROVIDERS[0] (deepseek).{name}")
     with pytest.raises(SettingsError, match=r"\(deepseek\): auth_type token .* no header"):
-        read(listed(FIELDS | {"auth_type": "token", "auth_key": {"ak": "a", "sk": "b"}}))
+        read_settings(listed(FIELDS | {"auth_type": "token", "auth_key": {"ak": "a", "sk": "b"}}))
 
 
 @statement(11, "The properties of a service: the longest context, whether it streams")
@@ -295,9 +295,9 @@ def auth_keys() -> None:
     sent = [server.asked[-1].headers.get("authorization") for server in servers]
     assert sent == [None, "Bearer k-a", "Bearer k-b"]
     with pytest.raises(SettingsError, match="no secret stands in the list"):
-        read(listed(FIELDS | {"auth_key": {"apikey": "sk-in-the-clear"}}))
+        read_settings(listed(FIELDS | {"auth_key": {"apikey": "sk-in-the-clear"}}))
     with pytest.raises(SettingsError, match="variable FAR_KEY is not set"):
-        read(listed(FIELDS))
+        read_settings(listed(FIELDS))
 
 
 @statement(13, "What else is needed in the header of the request, about authorization, say")
@@ -797,7 +797,7 @@ def test_numbers_that_json_cannot_hold_are_refused_wherever_they_are() -> None:
 
 
 def test_words_in_brackets_of_an_opensearch_prompt_do_no_harm_to_the_demo_model() -> None:
-    service = build(read(SAMPLES))
+    service = build(read_settings(SAMPLES))
     for words in ("ANSWER:", "QUESTION: x", "SEARCH RESULT 1: x"):
         assert ask(chat({"messages": [user(words)]}), service).status == 200
 

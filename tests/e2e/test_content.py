@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import function_app
 from shared.app.service import Service
-from shared.bootstrap.build import HERE, build, start
+from shared.bootstrap.build import SHARED_FOLDER, build, start
 from shared.chat.citation_paths import decode_path, encode_path
 from shared.chat.errors import ChatError, DeadlineExceeded, Misconfigured, NotFound, Unavailable
 from shared.chat.events import Source
@@ -29,7 +29,7 @@ from shared.ingest.document import Page
 from shared.ingest.splitting.passages import passages
 from shared.protocols.content.paths import candidates
 from shared.retrieval.sqlite.retriever import SqliteRetriever
-from shared.settings import read
+from shared.settings import read_settings
 from tests.integration.test_azure_search import signed
 from tests.support.calls import Got, ask, call
 from tests.support.fakes import FakeRetriever, engine
@@ -600,7 +600,7 @@ def leaving(receive: Any, send: Any) -> bool:
         asked = replace(call("/content/{path}", b""), method="GET", path="a.pdf")
         reply = await service.reply(asked)
         assert (reply.status, reply.body, files.closed) == (200, b"x", False)
-        await function_app.response(reply)(SCOPE, receive, send)
+        await function_app.make_response(reply)(SCOPE, receive, send)
         return files.closed
 
     return asyncio.run(go())
@@ -639,11 +639,13 @@ def test_no_error_tells_a_path_of_the_machine(folder: Path) -> None:
 
 
 def test_the_samples_are_served_where_they_answer() -> None:
-    service = build(read(SAMPLES))
+    service = build(read_settings(SAMPLES))
     got = get(service, "plans/northwind_health_plus.pdf")
 
     assert service.health.names["files"] == "folder"
-    assert got.data == (HERE / "data/documents/plans/northwind_health_plus.pdf").read_bytes()
+    assert (
+        got.data == (SHARED_FOLDER / "data/documents/plans/northwind_health_plus.pdf").read_bytes()
+    )
 
 
 def test_a_folder_of_one_s_own_is_a_setting(folder: Path) -> None:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from shared.bootstrap.build import HERE
+from shared.bootstrap.build import SHARED_FOLDER
 from shared.chat.citation_paths import encode_path
 from tests.e2e.test_content import link
 from tests.integration.test_ingest_cli import ingested
@@ -86,7 +86,7 @@ def test_the_sample_is_given_byte_by_byte(server: Server, path: str) -> None:
     got = get(server, path)
 
     assert (got.status, got.headers["content-type"]) == (200, "application/pdf")
-    assert got.data == (HERE / "data" / "documents" / SAMPLE).read_bytes()
+    assert got.data == (SHARED_FOLDER / "data" / "documents" / SAMPLE).read_bytes()
     assert got.headers["content-disposition"].startswith("inline;")
     assert got.headers["x-content-type-options"] == "nosniff"
     assert got.headers["x-request-id"]

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from shared.bootstrap.build import build
-from shared.settings import SettingsError, read
+from shared.settings import SettingsError, read_settings
 from tests.support.calls import JSON, Got, ask, call
 from tests.support.servers import LAPTOP, OBEYING, SAMPLES, Server, serving
 
@@ -29,7 +29,7 @@ def sent(
     headers: Mapping[str, str], method: str = "GET", settings: Mapping[str, str] = LAPTOP
 ) -> Got:
     """What an app with these settings answers to a call of /v1/models."""
-    service = build(read({**SAMPLES, **settings}))
+    service = build(read_settings({**SAMPLES, **settings}))
     return ask(call("/v1/models", b"", JSON | dict(headers), method=method), service)
 
 
@@ -111,7 +111,7 @@ def test_settings_let_other_origins_call() -> None:
 @pytest.mark.parametrize("value", ["chat.example.com", "https://a/b", "https://a b", "https://u@a"])
 def test_an_origin_that_no_browser_sends_is_refused_at_start(value: str) -> None:
     with pytest.raises(SettingsError, match="ALLOWED_ORIGINS must be origins such as"):
-        read({"ALLOWED_ORIGINS": f"http://good.example, {value}"})
+        read_settings({"ALLOWED_ORIGINS": f"http://good.example, {value}"})
 
 
 def test_in_a_codespace_its_forwarded_addresses_may_call() -> None:

@@ -23,7 +23,7 @@ from shared.chat.overrides import Overrides
 from shared.chat.request import User
 from shared.protocols.openai.routes import OpenAIAccess
 from shared.protocols.openai.search_scope import SearchScope, narrowing
-from shared.settings import read
+from shared.settings import read_settings
 from tests.integration.test_azure_search import PUBLIC, SELECT, app, home, signed
 from tests.support.calls import CHAT_KEY, Got, ask, call
 from tests.support.fake_search import Search
@@ -587,7 +587,7 @@ def test_no_other_protocol_takes_a_filter(parts: Parts) -> None:
 
 
 def test_the_embedded_index_never_drops_a_filter() -> None:
-    service = build(read(SAMPLES))
+    service = build(read_settings(SAMPLES))
     assert service.engine is not None
     retriever = service.engine.retriever
     narrowed = Overrides().model_copy(update={"filter": "category eq 'x'"})

@@ -13,7 +13,7 @@ from shared.bootstrap.build import build
 from shared.protocols.openai.data_sources import SEARCHES
 from shared.protocols.openai.routes import OpenAIAccess
 from shared.protocols.openai.search_scope import SearchScope
-from shared.settings import read as read_settings
+from shared.settings import read_settings as read_settings
 from tests.integration.test_fuzz_aog import nearly_right
 from tests.support.calls import ask, call, read
 from tests.support.fakes import engine

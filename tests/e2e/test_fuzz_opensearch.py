@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from shared.bootstrap.build import build
 from shared.http.call import Call
 from shared.protocols.opensearch.routes import MEMORY, ROUTES
-from shared.settings import read as read_settings
+from shared.settings import read_settings as read_settings
 from tests.support.calls import Client, call, read
 from tests.support.servers import LAPTOP
 from tests.unit.protocols.test_fuzz_chat import PATIENCE, junk, thorough, words

@@ -12,7 +12,7 @@ from shared.app.service import Service
 from shared.bootstrap.build import build
 from shared.chat import errors
 from shared.http.health import Health, HealthCheck
-from shared.settings import read as read_settings
+from shared.settings import read_settings as read_settings
 from tests.support.calls import Got, call, read
 from tests.support.servers import SAMPLES
 from tests.support.upstream import Exchange, Step, Upstream, error, upstream

@@ -17,7 +17,7 @@ from shared.app.service import Service
 from shared.bootstrap.build import build, start
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.azure_search.search_fields import FieldName
-from shared.settings import SettingsError, read
+from shared.settings import SettingsError, read_settings
 from tests.integration.test_azure_search import app, home, signed
 from tests.support.calls import CHAT_KEY, ask, call
 from tests.support.fake_search import Search
@@ -301,7 +301,7 @@ def test_with_sign_in_it_has_to_be_called_public(settings: dict[str, str]) -> No
     assert not start(settings).problems
     assert not start({**signed_in, "AZURE_SEARCH_INDEX_PUBLIC": "true"}).problems
     with pytest.raises(SettingsError):
-        build(read(signed_in))
+        build(read_settings(signed_in))
 
 
 @pytest.mark.parametrize("there", ["oids", "groups"])

@@ -19,7 +19,7 @@ from shared.models.demo.model import DemoModel
 from shared.protocols.aog import routes as aog
 from shared.protocols.openai.routes import OpenAIAccess
 from shared.protocols.tool_calls import MAX_BYTES
-from shared.settings import read
+from shared.settings import read_settings
 from tests.support.calls import ANNA, CHAT_KEY, JSON, Got, ask, call
 from tests.support.fakes import PLUS, STANDARD, FakeModel, FakeRetriever, engine
 from tests.support.gateways import REMOTE, WEATHER, answered, entry, listed, serving
@@ -138,7 +138,7 @@ def test_usage_is_estimated_where_the_model_tells_none() -> None:
 
 def test_links_are_absolute_where_the_app_knows_its_address() -> None:
     def url(**settings: str) -> str:
-        service = build(read({**SAMPLES, **LAPTOP, "CHAT_API_KEY": CHAT_KEY, **settings}))
+        service = build(read_settings({**SAMPLES, **LAPTOP, "CHAT_API_KEY": CHAT_KEY, **settings}))
         got = chat(HELLO, service, headers={**JSON, "api-key": CHAT_KEY})
         return str(got.json["choices"][0]["message"]["context"]["citations"][0]["url"])
 
@@ -520,7 +520,7 @@ BEARER = {"authorization": f"Bearer {CHAT_KEY}"}
     ],
 )
 def test_who_comes_in(settings: dict[str, str], headers: dict[str, str], status: int) -> None:
-    service = build(read({**SAMPLES, **LAPTOP, **settings}))
+    service = build(read_settings({**SAMPLES, **LAPTOP, **settings}))
     got = chat(HELLO, service, headers={**JSON, **headers})
     listed_too = ask(call("/v1/models", b"", {**JSON, **headers}, method="GET"), service)
 

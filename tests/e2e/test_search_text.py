@@ -15,7 +15,7 @@ from shared.chat.overrides import MAX_SEARCH_TEXT, Overrides
 from shared.chat.request import User
 from shared.retrieval.base import MAX_QUERY, shorten_query
 from shared.retrieval.query_limits import LimitedRetriever
-from shared.settings import read
+from shared.settings import read_settings
 from tests.support.calls import Got, ask, call
 from tests.support.fakes import PLUS, FakeModel, FakeRetriever, engine
 from tests.support.servers import SAMPLES
@@ -118,7 +118,7 @@ def test_a_long_category_is_a_400_that_names_the_override(name: str) -> None:
 def test_no_protocol_can_reach_the_index_with_a_longer_text(
     field: str, query: str, overrides: Overrides
 ) -> None:
-    app = build(read(SAMPLES))
+    app = build(read_settings(SAMPLES))
     assert app.engine is not None
 
     with pytest.raises(BadRequest) as refused:

@@ -15,7 +15,7 @@ import azure.storage.blob
 import pytest
 
 from shared.azure.error_mapping import map_errors
-from shared.bootstrap.build import HERE, start
+from shared.bootstrap.build import SHARED_FOLDER, start
 from shared.chat import errors
 from shared.files.blobs import (
     CHUNK_BYTES,
@@ -33,7 +33,7 @@ from tests.support.upstream import Asked, Exchange, Step, upstream
 from tests.support.upstream import Server as Raw
 
 T = TypeVar("T")
-SAMPLES = HERE / "data" / "documents"
+SAMPLES = SHARED_FOLDER / "data" / "documents"
 PNG = b"\x89PNG\r\n\x1a\n..."
 
 

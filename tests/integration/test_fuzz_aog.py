@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.bootstrap.build import build
-from shared.settings import read as read_settings
+from shared.settings import read_settings as read_settings
 from tests.support.calls import read
 from tests.support.gateways import (
     DATA,

@@ -22,7 +22,7 @@ from shared.models.base import Prompt
 from shared.models.formats.openai import known_of
 from shared.models.openai.client import embed, make_client, map_errors
 from shared.rag.flow import checked
-from shared.settings import read
+from shared.settings import read_settings
 from tests.support.calls import QUESTION, Got, call
 from tests.support.calls import read as read_reply
 from tests.support.servers import SAMPLES, free_port
@@ -67,7 +67,7 @@ def asked(server: Upstream, *routes: str, body: Any = QUESTION, **more: str) -> 
     """What the app answers, one request after the other, with one client."""
 
     async def go() -> list[Got]:
-        service = build(read(settings(server, **more)))
+        service = build(read_settings(settings(server, **more)))
         assert service.engine is not None
         try:
             async with asyncio.timeout(PATIENCE):
@@ -156,7 +156,7 @@ def answered(server: Upstream, prompt: Prompt) -> Answer:
     """What the adapter alone makes of a prompt."""
 
     async def go() -> Answer:
-        service = build(read(settings(server)))
+        service = build(read_settings(settings(server)))
         assert service.engine is not None
         model = service.engine.model
         try:
@@ -403,7 +403,7 @@ def test_a_patient_client_waits_as_long_as_it_is_asked_to(
     server: Upstream, wait: str | None
 ) -> None:
     async def go() -> int:
-        clients = Clients(read(settings(server, OPENAI_EMBEDDING_MODEL="e")), patient=True)
+        clients = Clients(read_settings(settings(server, OPENAI_EMBEDDING_MODEL="e")), patient=True)
         assert clients.embed is not None
         try:
             async with asyncio.timeout(PATIENCE):
@@ -626,7 +626,7 @@ def test_line_ends_of_windows_comments_and_other_fields_are_read(server: Upstrea
 
 def test_a_client_that_leaves_closes_the_connection_to_the_model(server: Upstream) -> None:
     async def go() -> int:
-        service = build(read(settings(server)))
+        service = build(read_settings(settings(server)))
         assert service.engine is not None
         server.plan.append(streaming([SAID, Exchange.stall]))
         reply = await service.reply(call("/chat/stream"))

@@ -12,7 +12,7 @@ import pytest
 
 from shared.bootstrap.build import build, start
 from shared.bootstrap.model_factory import is_local
-from shared.settings import SettingsError, read
+from shared.settings import SettingsError, read_settings
 from shared.telemetry.access_log import quiet_libraries
 from tests.support.calls import QUESTION, ask, call
 from tests.support.fakes import FakeModel
@@ -45,7 +45,7 @@ YAML = """\
 def problems(*entries: Any, **more: str) -> tuple[str, ...]:
     """What is said of a list that is wrong."""
     with pytest.raises(SettingsError) as wrong:
-        read(listed(*entries, **more))
+        read_settings(listed(*entries, **more))
     return wrong.value.problems
 
 
@@ -69,7 +69,7 @@ def test_the_list_in_the_docs_is_one(tmp_path: Path) -> None:
     block = re.search(r"```yaml\n(.*?)```", page, re.DOTALL)
     assert block is not None
     (tmp_path / "list.yaml").write_text(block[1], "utf-8")
-    desk, cloud = read({"MODEL_PROVIDERS": str(tmp_path / "list.yaml")}).providers
+    desk, cloud = read_settings({"MODEL_PROVIDERS": str(tmp_path / "list.yaml")}).providers
 
     assert (desk.service_source, desk.models) == ("local", ["qwen3:8b", "llama3.2"])
     assert (cloud.service_source, cloud.auth_type) == ("remote", "apikey")
@@ -98,7 +98,7 @@ def test_a_file_that_is_no_list_is_told(
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(SettingsError) as wrong:
-        read({"MODEL_PROVIDERS": str(path)})
+        read_settings({"MODEL_PROVIDERS": str(path)})
 
     (said,) = wrong.value.problems
     assert said.startswith(problem)
@@ -107,7 +107,7 @@ def test_a_file_that_is_no_list_is_told(
 @pytest.mark.parametrize("given", ["[", "[]", "{}", '["x"', "[NaN]"])
 def test_what_is_no_list_is_told(given: str) -> None:
     with pytest.raises(SettingsError) as wrong:
-        read({"MODEL_PROVIDERS": given})
+        read_settings({"MODEL_PROVIDERS": given})
 
     assert wrong.value.problems[0].startswith("MODEL_PROVIDERS")
 
@@ -250,7 +250,7 @@ def test_no_secret_of_the_list_comes_back_or_into_the_log(caplog: pytest.LogCapt
             call("/health", b"", method="GET"),
         )
 
-        made = read(listed(near, far, **SECRETS))
+        made = read_settings(listed(near, far, **SECRETS))
 
     # ... nor where somebody prints the settings; what stands in an address, does.
     assert "sekret" not in (repr(made) + str(made.providers)).replace("sekret-eight", "")
@@ -325,7 +325,7 @@ def test_azure_openai_is_remote_and_a_server_beside_it_local() -> None:
         "OPENAI_BASE_URL": "http://192.168.1.7:11434/v1",
         "OPENAI_CHAT_MODEL": "llama3",
     }
-    service = build(read(settings))
+    service = build(read_settings(settings))
     got = ask(call("/aog/v0.2/service", b"", method="GET"), service).json["data"][0]
     cards = ask(call("/aog/v0.2/service_provider", b"", method="GET"), service).json["data"]
 
@@ -360,14 +360,16 @@ def custom(_settings: object) -> FakeModel:
 
 
 def test_a_model_of_a_fork_is_a_local_provider() -> None:
-    service = build(read({**SAMPLES, "CHAT_MODEL": "tests.integration.test_providers:custom"}))
+    service = build(
+        read_settings({**SAMPLES, "CHAT_MODEL": "tests.integration.test_providers:custom"})
+    )
     (card,) = ask(call("/aog/v0.2/service_provider", b"", method="GET"), service).json["data"]
 
     assert (card["provider_name"], card["flavor"], card["models"]) == ("custom", "custom", ["fake"])
 
 
 def test_the_demo_model_answers_without_settings_and_steps_aside_for_a_list() -> None:
-    demo = build(read(SAMPLES))
+    demo = build(read_settings(SAMPLES))
     (card,) = ask(call("/aog/v0.2/service_provider", b"", method="GET"), demo).json["data"]
 
     assert (card["flavor"], card["url"], card["models"], card["status"]) == (

@@ -15,7 +15,7 @@ import pytest
 import trustme
 
 from shared.bootstrap.build import build
-from shared.settings import SettingsError, read
+from shared.settings import SettingsError, read_settings
 from tests.support.calls import ask
 from tests.support.gateways import OpenAI, answered, chat, entry, listed, serving
 from tests.support.servers import ROOT, SAMPLES
@@ -32,7 +32,7 @@ GOOD = {"url": "https://api.example.com/v1/chat/completions", "flavor": "openai"
 
 def refusal(inline: Any, settings: dict[str, str] = ALLOWED) -> tuple[int, int, str]:
     """What is said to a provider that is not called; the demo model has no server to be asked."""
-    got = ask(chat({**HELLO, "remote_service_provider": inline}), build(read(settings)))
+    got = ask(chat({**HELLO, "remote_service_provider": inline}), build(read_settings(settings)))
     return got.status, got.json["business_code"], got.json["message"]
 
 
@@ -131,7 +131,7 @@ def test_one_that_is_said_to_be_down_is_not_called() -> None:
 @pytest.mark.parametrize("hosts", ["https://api.example.com", "*.example.com", "a b", "x/y"])
 def test_an_allow_list_has_hosts_and_nothing_else(hosts: str) -> None:
     with pytest.raises(SettingsError, match="INLINE_PROVIDER_HOSTS must be hosts"):
-        read({"INLINE_PROVIDER_HOSTS": hosts})
+        read_settings({"INLINE_PROVIDER_HOSTS": hosts})
 
 
 def test_it_is_not_looked_at_where_a_local_model_answers() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from shared.app.service import Service
 from shared.bootstrap.build import build
 from shared.http.call import Call
-from shared.settings import read
+from shared.settings import read_settings
 from tests.support.calls import JSON, Got, call
 from tests.support.calls import read as read_reply
 from tests.support.servers import LAPTOP, SAMPLES
@@ -230,7 +230,7 @@ def answered(settings: Mapping[str, str], *calls: Call) -> list[Got]:
     """What an app with these settings answers, one call after the other."""
 
     async def go() -> list[Got]:
-        service = build(read({**LAPTOP, **settings}))
+        service = build(read_settings({**LAPTOP, **settings}))
         try:
             async with asyncio.timeout(PATIENCE):
                 return [await read_reply(await service.reply(each)) for each in calls]

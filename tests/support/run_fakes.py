@@ -19,7 +19,7 @@ from pathlib import Path
 
 import trustme
 
-from shared.bootstrap.build import HERE
+from shared.bootstrap.build import SHARED_FOLDER
 from shared.chat.messages import Message
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
@@ -75,7 +75,7 @@ def serve(port: int, folder: Path) -> int:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(tls)
     tool(folder, "az", AZ)
-    samples = read_passages(HERE / "data" / "samples.jsonl")
+    samples = read_passages(SHARED_FOLDER / "data" / "samples.jsonl")
     with closing(SqliteRetriever(samples)) as index:
         searching = Searching()
         searching.index = index

@@ -13,7 +13,7 @@ from typing import Protocol
 from shared.bootstrap.build import build
 from shared.memory.base import Clock, Memory, Retention
 from shared.memory.sqlite.store import open_memory
-from shared.settings import read
+from shared.settings import read_settings
 from tests.support.calls import Client
 from tests.support.fake_cosmos import Cosmos
 from tests.support.fake_cosmos import opened as cosmos_opened
@@ -68,7 +68,7 @@ def remembering(
 @contextmanager
 def built(settings: Mapping[str, str]) -> Iterator[Client]:
     """The service that settings make."""
-    service = build(read({**LAPTOP, **settings}))
+    service = build(read_settings({**LAPTOP, **settings}))
 
     async def close() -> None:
         if service.memory is not None:

@@ -10,8 +10,8 @@ import pytest
 import yaml
 from packaging.version import Version
 
-from scripts.laptop import FROM_AZD
-from scripts.provisioned import NEEDED
+from scripts.laptop import AZD_OUTPUTS
+from scripts.provisioned import REQUIRED_OUTPUTS
 from shared.settings import Settings
 from tests.support.servers import ROOT
 
@@ -89,14 +89,14 @@ def test_the_pipeline_may_set_every_parameter(azure: dict[str, Any]) -> None:
 def test_what_the_hook_reads_is_put_out_by_bicep() -> None:
     outputs = set(re.findall(r"^output (\w+) ", MAIN.read_text("utf-8"), re.MULTILINE))
 
-    assert set(FROM_AZD) <= outputs
+    assert set(AZD_OUTPUTS) <= outputs
 
 
 def test_what_the_hook_writes_for_the_laptop_is_read_by_the_app() -> None:
     aliases = {field.alias for field in Settings.model_fields.values()}
 
-    assert set(FROM_AZD) <= aliases
-    assert set(NEEDED) <= set(FROM_AZD)
+    assert set(AZD_OUTPUTS) <= aliases
+    assert set(REQUIRED_OUTPUTS) <= set(AZD_OUTPUTS)
 
 
 def test_the_host_gives_an_answer_more_time_than_the_app_does() -> None:

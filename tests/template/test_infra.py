@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.settings import MIN_KEY_LENGTH, Settings, read
+from shared.settings import MIN_KEY_LENGTH, Settings, read_settings
 from tests.support import bicep
 
 ROOT = Path(__file__).parent.parent.parent
@@ -174,7 +174,7 @@ def test_the_app_takes_the_settings_as_bicep_writes_them() -> None:
     literal = {"CALLERS": "keys", "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "", "MEMORY_DAYS": "90"}
     made = dict.fromkeys(app_settings(), "documents")
     endpoints = {name: "https://x.example.com/" for name in made if name.endswith("_ENDPOINT")}
-    settings = read(made | endpoints | literal)
+    settings = read_settings(made | endpoints | literal)
 
     assert settings.callers == "keys"
     assert settings.search_ranking is None

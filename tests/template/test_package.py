@@ -18,7 +18,7 @@ import httpx
 import pytest
 import trustme
 
-from shared.bootstrap.build import HERE
+from shared.bootstrap.build import SHARED_FOLDER
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from tests.integration.test_identity import AZ, tool
 from tests.support.packaging import LISTED, cloned, copied, packaged
@@ -169,7 +169,7 @@ def deployed(tmp_path: Path) -> Iterator[dict[str, str]]:
     tool(tmp_path, "azd", None)
     tool(tmp_path, "az", AZ)
     searching = Searching()
-    searching.index = SqliteRetriever(read_passages(HERE / "data" / "samples.jsonl"))
+    searching.index = SqliteRetriever(read_passages(SHARED_FOLDER / "data" / "samples.jsonl"))
     with upstream(searching, tls) as search, upstream(Quoting()) as model:
         yield {
             **BY_BICEP,

@@ -42,7 +42,7 @@ def sent(receive: Any, send: Any, late: float = 0) -> int:
         reply = await Service(engine(model)).reply(call("/chat/stream"))
         reply = replace(reply, deadline=reply.deadline - late)
         assert model.open_streams == 1
-        await function_app.response(reply)(SCOPE, receive, send)
+        await function_app.make_response(reply)(SCOPE, receive, send)
         return model.open_streams
 
     return asyncio.run(go())
@@ -54,4 +54,4 @@ def test_a_client_that_left_before_its_stream_began_leaves_nothing_open() -> Non
 
 
 def test_a_client_that_stops_reading_is_left_soon_after_the_time_limit() -> None:
-    assert sent(waits, block, late=Limits().request_seconds + function_app.GRACE) == 0
+    assert sent(waits, block, late=Limits().request_seconds + function_app.GRACE_SECONDS) == 0

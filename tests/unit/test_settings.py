@@ -13,13 +13,16 @@ import pytest
 from shared.app.service import Service
 from shared.bootstrap.build import start
 from shared.retrieval.base import Retriever
-from shared.settings import Settings, SettingsError, read
+from shared.settings import Settings, SettingsError, read_settings
 from tests.support import fakes
 from tests.support.calls import ask, call
 
 
 def test_an_empty_string_is_unset() -> None:
-    assert read({"CHAT_MODEL": "", "DEFAULT_TOP": "  ", "WEBSITE_AUTH_ENABLED": ""}) == Settings()
+    assert (
+        read_settings({"CHAT_MODEL": "", "DEFAULT_TOP": "  ", "WEBSITE_AUTH_ENABLED": ""})
+        == Settings()
+    )
 
 
 def test_every_wrong_setting_is_named_at_once_and_no_value_is_repeated() -> None:
@@ -31,7 +34,7 @@ def test_every_wrong_setting_is_named_at_once_and_no_value_is_repeated() -> None
         "ANSWER_TIMEOUT_SECONDS": "0",
     }
     with pytest.raises(SettingsError) as failure:
-        read(wrong)
+        read_settings(wrong)
 
     assert set(failure.value.problems) == {
         "DEFAULT_TOP must be a whole number",
@@ -111,7 +114,7 @@ def test_an_index_is_not_called_as_a_route_is(name: str) -> None:
     said = "AZURE_SEARCH_INDEX must not be a word of the app's own routes, nor begin with _"
 
     assert start({**search, "AZURE_SEARCH_INDEX": name}).problems == (said,)
-    assert read({**search, "AZURE_SEARCH_INDEX": "docs"}).search_index == "docs"
+    assert read_settings({**search, "AZURE_SEARCH_INDEX": "docs"}).search_index == "docs"
 
 
 @pytest.mark.parametrize("end", ["", "/", "/openai", "/openai/v1", "/openai/v1/"])
@@ -131,7 +134,7 @@ def test_a_key_that_no_header_can_hold_is_named() -> None:
 
 
 def test_a_key_does_not_show_in_the_settings() -> None:
-    assert "s3cret" not in repr(read({"OPENAI_API_KEY": "s3cret"}))
+    assert "s3cret" not in repr(read_settings({"OPENAI_API_KEY": "s3cret"}))
 
 
 @pytest.mark.parametrize("key", ["k", "k" * 19])
@@ -216,7 +219,7 @@ def test_the_sample_of_local_settings_holds_settings_that_exist() -> None:
     known = {field.alias for field in Settings.model_fields.values()}
 
     assert set(sample["Values"]) - PLATFORM <= known
-    assert read(sample["Values"]) == Settings(MEMORY_FILE="memory.db")
+    assert read_settings(sample["Values"]) == Settings(MEMORY_FILE="memory.db")
     assert "*" not in sample["Host"]["CORS"]
 
 
@@ -247,7 +250,7 @@ def test_the_retriever_in_the_docs_answers_before_any_other(
 
     assert service.health.names["index"] == "library"
     assert texts[0] == "opening.md: The library opens at nine."
-    assert asyncio.run(service.health.failing()) == {}
+    assert asyncio.run(service.health.failures()) == {}
     assert ask(call("/content/{path}", b"", method="GET", path="opening.md"), service).status == 404
 
 
@@ -259,24 +262,24 @@ def test_sign_in_headers_are_not_trusted_where_anybody_could_send_them(
     more: dict[str, str],
 ) -> None:
     with pytest.raises(SettingsError) as refused:
-        read({**AUTH_ENABLED, **more})
+        read_settings({**AUTH_ENABLED, **more})
 
     (problem,) = refused.value.problems
     assert problem.startswith("WEBSITE_AUTH_ENABLED is set, and the platform is not App Service")
     assert "TRUST_SIGN_IN_HEADERS" in problem
-    assert read({**AUTH_ENABLED, **more, "TRUST_SIGN_IN_HEADERS": "true"}).sign_in
+    assert read_settings({**AUTH_ENABLED, **more, "TRUST_SIGN_IN_HEADERS": "true"}).sign_in
 
 
 @pytest.mark.parametrize("name", ["WEBSITE_INSTANCE_ID", "WEBSITE_POD_NAME", "WEBSITE_SITE_NAME"])
 def test_sign_in_headers_are_app_services_own_there(name: str) -> None:
-    assert read({**AUTH_ENABLED, name: "x"}).sign_in
+    assert read_settings({**AUTH_ENABLED, name: "x"}).sign_in
 
 
 def test_a_laptop_is_where_something_says_so_and_the_platform_does_not() -> None:
     development = {"AZURE_FUNCTIONS_ENVIRONMENT": "Development"}
     platform = ("WEBSITE_INSTANCE_ID", "CONTAINER_NAME", "WEBSITE_POD_NAME", "WEBSITE_SITE_NAME")
 
-    assert read(development).on_laptop
-    assert not read({}).on_laptop
-    assert not read({"AZURE_FUNCTIONS_ENVIRONMENT": "Production"}).on_laptop
-    assert not any(read({**development, name: "x"}).on_laptop for name in platform)
+    assert read_settings(development).on_laptop
+    assert not read_settings({}).on_laptop
+    assert not read_settings({"AZURE_FUNCTIONS_ENVIRONMENT": "Production"}).on_laptop
+    assert not any(read_settings({**development, name: "x"}).on_laptop for name in platform)

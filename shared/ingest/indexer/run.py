@@ -60,7 +60,7 @@ async def indexed(
     """
     refuse_acl(folder)
     check_fields(settings)
-    endpoint, index, storage, *_ = configuration.required(settings, *NEEDED)
+    endpoint, index, storage, *_ = configuration.require_settings(settings, *NEEDED)
     await check_index(settings, folder, options, public_by_default(found, Acl()), say)
     clients = Clients(settings, patient=True)
     patience = RetryPolicy(roles=options.roles, say=say)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from shared.bootstrap.clients import Clients
 from shared.ingest.setup import enrichment
-from shared.settings import read
+from shared.settings import read_settings
 
 SEEING = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_CHAT_MODEL": "gpt-4o"}
 BLIND: Mapping[str, str] = {}
@@ -15,7 +15,7 @@ BLIND: Mapping[str, str] = {}
 
 def made_with(settings: Mapping[str, str], words: str = "What is it?") -> str:
     async def made() -> str:
-        clients = Clients(read(settings))
+        clients = Clients(read_settings(settings))
         try:
             return enrichment(clients, words).made_with
         finally:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.bootstrap.build import HERE
+from shared.bootstrap.build import SHARED_FOLDER
 from shared.chat.events import Answer, Delta, Done, Event, collect
 from shared.chat.messages import Message
 from shared.chat.overrides import Overrides
@@ -43,7 +43,7 @@ TABLE = (
 )
 LIST = "list.md: What to bring: - a passport - A bank card. - 2 photos"
 
-ASKS = (HERE / "rag" / "prompts" / "followups.txt").read_text("utf-8")
+ASKS = (SHARED_FOLDER / "rag" / "prompts" / "followups.txt").read_text("utf-8")
 
 
 def prompt(question: str, *sources: str, system: str = "", earlier: tuple[str, ...] = ()) -> Prompt:
@@ -341,8 +341,15 @@ def test_a_question_of_blanks_and_capitals_takes_no_time() -> None:
 
 def flagship() -> Answer:
     async def whole() -> Answer:
-        with closing(SqliteRetriever(read_passages(HERE / "data" / "samples.jsonl"))) as index:
-            rag = Rag(index, Router.of(MODEL), read_prompts(HERE / "rag" / "prompts"), Overrides())
+        with closing(
+            SqliteRetriever(read_passages(SHARED_FOLDER / "data" / "samples.jsonl"))
+        ) as index:
+            rag = Rag(
+                index,
+                Router.of(MODEL),
+                read_prompts(SHARED_FOLDER / "rag" / "prompts"),
+                Overrides(),
+            )
             asked_too = Overrides(suggest_followup_questions=True)
             question = "What is included in my Northwind Health Plus plan that is not in standard?"
             request = ChatRequest((Message("user", question),), asked_too)

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from shared.bootstrap.build import HERE
+from shared.bootstrap.build import SHARED_FOLDER
 from shared.chat.events import collect
 from shared.chat.messages import Message
 from shared.chat.overrides import Overrides
@@ -72,9 +72,12 @@ async def measure() -> Score:
     """Ask every question of the file."""
     asked: Counter[str] = Counter()
     wrong: list[tuple[str, str]] = []
-    with closing(SqliteRetriever(read_passages(HERE / "data" / "samples.jsonl"))) as index:
+    with closing(SqliteRetriever(read_passages(SHARED_FOLDER / "data" / "samples.jsonl"))) as index:
         rag = Rag(
-            index, Router.of(DemoModel()), read_prompts(HERE / "rag" / "prompts"), Overrides(top=3)
+            index,
+            Router.of(DemoModel()),
+            read_prompts(SHARED_FOLDER / "rag" / "prompts"),
+            Overrides(top=3),
         )
         for line in map(json.loads, QUESTIONS.read_text("utf-8").splitlines()):
             questions = [*line.get("history", ()), line["question"]]

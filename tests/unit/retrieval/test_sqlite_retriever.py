@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.bootstrap.build import HERE
+from shared.bootstrap.build import SHARED_FOLDER
 from shared.chat.errors import Unavailable
 from shared.chat.events import Source
 from shared.chat.overrides import Overrides
@@ -28,7 +28,7 @@ from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from shared.retrieval.sqlite.search import RANKED, SearchQuery, by_words
 from shared.text.terms import MAX_TERMS, extract_terms, fts_queries, join_fts_queries
 
-SAMPLES = HERE / "data" / "samples.jsonl"
+SAMPLES = SHARED_FOLDER / "data" / "samples.jsonl"
 NOBODY = User()
 
 
