@@ -1,6 +1,6 @@
-"""Who asks, from the platform's sign-in headers, and which passages they may be shown.
+"""Reads the user from the platform's sign-in headers and applies the access policy.
 
-The headers are the platform's only where its sign-in is on: anywhere else anyone can send them.
+The headers are only trusted where the platform's sign-in is on: elsewhere any client can set them.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from shared.chat.request import User
 
 log = logging.getLogger("chat")
 
-# What stands in a token in the place of its groups, where those are too many.
+# Claims that replace the groups in a token of a user with too many of them.
 OVERAGE_CLAIMS = ("hasgroups", "_claim_names", "groups:src1")
-ADMIN_ROLE = "Chat.Admin"  # the app role of those who may change what holds for all
-LOCAL_OWNER = "local"  # who owns every conversation where nobody signs in
-MAX_PRINCIPAL_LENGTH = 32 * 1024  # characters; the platform's own headers are far below
+ADMIN_ROLE = "Chat.Admin"  # app role for administrative routes
+LOCAL_OWNER = "local"  # owner of every conversation in single-user mode
+MAX_PRINCIPAL_LENGTH = 32 * 1024  # characters; the platform's own headers are far shorter
 SECURITY_FILTERS = ("use_oid_security_filter", "use_groups_security_filter")
 
 
 @dataclass(frozen=True, slots=True)
 class AccessPolicy:
-    """The deployment's rules: whether sign-in is on, and whether it filters every search.
+    """The access rules of the deployment.
 
-    `single_user`: whoever calls is taken for one and the same person, as on a laptop.
+    `sign_in`: the platform's sign-in is on. `force_security_filters`: every search of a signed-in
+    user is filtered. `single_user`: all callers are one person, as on a laptop.
     """
 
     sign_in: bool = False
@@ -39,45 +40,49 @@ class AccessPolicy:
     single_user: bool = True
 
     def get_user(self, headers: Mapping[str, str]) -> User:
-        """The signed-in user, or nobody. `headers` by lower-case names. Raises BadRequest."""
+        """Read the signed-in user, or an anonymous one. Raises BadRequest.
+
+        `headers` have lower-case names.
+        """
         oid = headers.get("x-ms-client-principal-id")
         if not self.sign_in or not oid:
             return User()
         return User(oid, *_parse_principal(headers.get("x-ms-client-principal", "")))
 
     def get_owner(self, headers: Mapping[str, str]) -> str:
-        """Whose conversations are meant. Raises Unauthorized."""
+        """Return the id that owns the caller's conversations. Raises Unauthorized."""
         user = self.get_user(headers)
         if user.oid is not None:
             return user.oid
         if self.sign_in:
-            raise Unauthorized("Sign in: a conversation is kept for whoever began it.")
+            raise Unauthorized("Sign in: a conversation belongs to the user who started it.")
         if not self.single_user:
             raise Unauthorized("Conversations need the platform's sign-in, which is off here.")
         return LOCAL_OWNER
 
     def check_admin(self, headers: Mapping[str, str]) -> None:
-        """Raise Unauthorized or Forbidden for whoever may not change what holds for all.
+        """Raise Unauthorized or Forbidden unless the user has the admin role.
 
-        Without sign-in the host's keys say who may.
+        Without sign-in the host's master key protects these routes instead.
         """
         user = self.get_user(headers)
         if self.sign_in and not user.is_signed_in:
             raise Unauthorized
         if self.sign_in and ADMIN_ROLE not in user.roles:
-            raise Forbidden(f"You may not do this: it needs the app role {ADMIN_ROLE}.")
+            raise Forbidden(f"This request requires the app role {ADMIN_ROLE}.")
 
     def apply_filters(self, user: User, overrides: Overrides) -> Overrides:
-        """The overrides with the security filters that hold for this user.
+        """Return the overrides with the security filters that apply to this user.
 
-        A filter without sign-in is a BadRequest, one without a user Unauthorized. With sign-in
-        on, both filters are on and no request can turn them off, unless the settings say so.
+        A request for a filter raises BadRequest where sign-in is off, and Unauthorized without a
+        user. With sign-in on, both filters are on and no request can turn them off, unless
+        `force_security_filters` is off.
         """
-        asked = next((name for name in SECURITY_FILTERS if overrides.is_requested(name)), None)
-        if asked and not self.sign_in:
-            raise BadRequest("needs sign-in, which is off in this deployment", field=asked)
-        if asked and not user.is_signed_in:
-            raise Unauthorized("Sign in: the request asks for passages that only some may see.")
+        field = next((name for name in SECURITY_FILTERS if overrides.is_requested(name)), None)
+        if field and not self.sign_in:
+            raise BadRequest("needs sign-in, which is off in this deployment", field=field)
+        if field and not user.is_signed_in:
+            raise Unauthorized("Sign in: the request uses a security filter.")
         on = user.is_signed_in and self.force_security_filters
         return (
             overrides.model_copy(update=dict.fromkeys(SECURITY_FILTERS, True)) if on else overrides
@@ -85,21 +90,21 @@ class AccessPolicy:
 
 
 def _parse_principal(principal: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The groups and roles of `X-MS-CLIENT-PRINCIPAL`, JSON in base64; none if it is not read.
+    """Parse groups and roles from `X-MS-CLIENT-PRINCIPAL`, JSON in base64; empty if malformed.
 
-    Raises BadRequest where it is too long: without it the user would lose rights unnoticed.
+    Raises BadRequest if it is too long: to ignore it would silently remove the user's rights.
     """
     if len(principal) > MAX_PRINCIPAL_LENGTH:
         raise BadRequest(f"X-MS-CLIENT-PRINCIPAL has more than {MAX_PRINCIPAL_LENGTH} characters.")
     try:
-        read: Any = from_json(base64.b64decode(principal))
-        claims = read["claims"]
+        document: Any = from_json(base64.b64decode(principal))
+        claims = document["claims"]
         if any(claim["typ"] in OVERAGE_CLAIMS for claim in claims):
             log.warning("sign-in: a user has more groups than a token holds, so none is known")
         groups = tuple(claim["val"] for claim in claims if claim["typ"] == "groups")
-        kinds = ("roles", read.get("role_typ"))  # the platform may give it a longer name
-        return groups, tuple(claim["val"] for claim in claims if claim["typ"] in kinds)
+        role_types = ("roles", document.get("role_typ"))  # the platform may use a longer name
+        return groups, tuple(claim["val"] for claim in claims if claim["typ"] in role_types)
     except (ValueError, KeyError, TypeError, AttributeError):
-        # without the value: it names a person
+        # The value is not logged: it names a person.
         log.warning("sign-in: X-MS-CLIENT-PRINCIPAL cannot be read, so its user has no groups")
         return (), ()

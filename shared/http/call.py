@@ -1,4 +1,4 @@
-"""One HTTP call and its reply, the limits that hold for it, and a client that goes away."""
+"""An HTTP call and its reply, their limits, and the detection of a disconnected client."""
 
 from __future__ import annotations
 
@@ -7,29 +7,25 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from shared.chat.errors import (
-    ClientDisconnected,
-)
+from shared.chat.errors import ClientDisconnected
 
 ByteStream = AsyncGenerator[bytes, None]
 T = TypeVar("T")
-MAX_HEADER_LENGTH = (
-    2000  # characters of a header that is parsed here: parsers can take their square
-)
-# Ignored where they are longer: the routes that read them only read data.
+MAX_HEADER_LENGTH = 2000  # characters of a parsed header: parsers can take quadratic time
+# Ignored if longer: only routes that read data use them.
 OPTIONAL_HEADERS = frozenset(
     "accept if-match if-modified-since if-none-match if-range if-unmodified-since range "
     "traceparent tracestate".split()
 )
-DISCONNECT_POLL_SECONDS = 0.5  # seconds between two looks whether the client is still there
+DISCONNECT_POLL_SECONDS = 0.5  # seconds between two checks of the connection
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One HTTP request. `headers` by lower-case names; `is_disconnected`: the client has left.
+    """An HTTP request. `headers` have lower-case names.
 
-    `body` is read once and raises ClientGone where the client breaks off. `path` is what stands
-    in the route's place for it, decoded once; `query` are the parameters behind the question mark.
+    `body` can be read once and raises ClientDisconnected. `path` is the value of the route's
+    parameter, decoded once; `query` holds the query parameters.
     """
 
     route: str
@@ -44,10 +40,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One HTTP response: a whole body, or a first piece and a stream that has already begun.
+    """An HTTP response: a complete body, or a first chunk and the `rest` of a started stream.
 
-    Whoever sends it closes `rest`, read to its end or not, soon after `deadline` (the event loop's
-    clock, in seconds) also where the client has stopped reading.
+    The sender closes `rest` in any case, and soon after `deadline` (seconds of the event loop's
+    clock) even if the client has stopped reading.
     """
 
     status: int
@@ -79,20 +75,22 @@ class Limits:
 def without_long_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
     """Return the headers without the optional ones that are too long to be parsed."""
     long = {name for name in OPTIONAL_HEADERS if len(headers.get(name, "")) > MAX_HEADER_LENGTH}
-    if "if-range" in long:  # a Range without its condition could mix two versions of a file
+    if "if-range" in long:  # a Range without its condition could mix two versions
         long.add("range")
     return {name: value for name, value in headers.items() if name not in long}
 
 
-async def cancel_on_disconnect(work: Awaitable[T], gone: Callable[[], Awaitable[bool]]) -> T:
-    """Wait for `work`, looking after the client meanwhile. Raises ClientGone, `work` cancelled.
+async def cancel_on_disconnect(
+    work: Awaitable[T], is_disconnected: Callable[[], Awaitable[bool]]
+) -> T:
+    """Await `work`; cancel it and raise ClientDisconnected if the client leaves.
 
-    Before a response starts nothing else tells that the client has left.
+    Before a response starts, the server reports a disconnect only when asked.
     """
     task = asyncio.ensure_future(work)
     try:
         while not (await asyncio.wait({task}, timeout=DISCONNECT_POLL_SECONDS))[0]:
-            if await gone():
+            if await is_disconnected():
                 raise ClientDisconnected
         return task.result()
     finally:

@@ -1,7 +1,7 @@
-"""Refuses what pages of other sites send to an app on a laptop.
+"""Rejects requests of other sites' pages to an app on a laptop.
 
-Nobody signs in there, and a browser sends what any page tells it to: a form, an image's address,
-or, by a name that its owner lets lead to 127.0.0.1, anything (DNS rebinding).
+There is no sign-in there, and any page can make a browser send forms and image requests to
+localhost, or any request through DNS rebinding.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from shared.chat.errors import Forbidden
 
 ANY_ORIGIN = "*"
 CROSS_SITE_MESSAGE = (
-    "A page of another site sent this request, and the app runs on a laptop. Open the page from "
-    "localhost, or add its origin to ALLOWED_ORIGINS."
+    "A page of another origin sent this request. Open the page from localhost, or add its origin "
+    "to ALLOWED_ORIGINS."
 )
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name, or an address without brackets, is this machine's own."""
+    """Whether a host name, or an address without brackets, is loopback."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -43,19 +43,19 @@ class CrossOriginPolicy:
     codespaces_domain: str | None = None
 
     def check(self, method: str, headers: Mapping[str, str]) -> None:
-        """Raise Forbidden for a request of another site. `headers` by lower-case names."""
+        """Raise Forbidden for a cross-site request. `headers` have lower-case names."""
         origin = headers.get("origin")
         if origin is None:
-            # A link may lead here: what the GET of a navigation answers, no other site can read.
-            navigates = method == "GET" and headers.get("sec-fetch-mode") == "navigate"
-            allowed = navigates or headers.get("sec-fetch-site") != "cross-site"
+            # Links are allowed: no other site can read the response to a navigation.
+            navigation = method == "GET" and headers.get("sec-fetch-mode") == "navigate"
+            allowed = navigation or headers.get("sec-fetch-site") != "cross-site"
         else:
             allowed = self._is_allowed(origin.lower())
         if not allowed:
             raise Forbidden(CROSS_SITE_MESSAGE)
 
     def is_local(self, host: str) -> bool:
-        """Whether a host name is loopback's, or of a forwarded port of the codespace."""
+        """Whether a host name is loopback, or a forwarded port of the codespace."""
         if is_loopback(host):
             return True
         name, domain = re.escape(self.codespace or ""), re.escape(self.codespaces_domain or "")

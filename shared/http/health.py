@@ -1,4 +1,4 @@
-"""Which parts are in use, and do they answer? Asked of them at most every half minute."""
+"""Checks whether the services in use respond, at most every 30 seconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from shared.chat.errors import ChatError, DeadlineExceeded
 
-CACHE_SECONDS = 30.0  # anyone may ask: the services behind shall not feel it
+CACHE_SECONDS = 30.0  # /health is public: it must not load the services
 CHECK_SECONDS = 5.0
 
 log = logging.getLogger("chat")
@@ -18,48 +18,50 @@ log = logging.getLogger("chat")
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """A part in use: its name, and what raises a ChatError where it does not answer."""
+    """The name of a component, and a check that raises a ChatError if it does not respond."""
 
     name: str
     run: Callable[[], Awaitable[None]]
 
 
 class Health:
-    """What is known of the parts, by what they are: `model`, `index`."""
+    """Runs checks, by kind of component (`model`, `index`), and caches their results."""
 
-    def __init__(self, parts: Mapping[str, HealthCheck], fresh: float = CACHE_SECONDS) -> None:
-        self.checks = parts
-        self._fresh = fresh
-        self._asking = asyncio.Lock()
-        self._failing: Mapping[str, str] = {}
-        self._until = 0.0
+    def __init__(
+        self, checks: Mapping[str, HealthCheck], cache_seconds: float = CACHE_SECONDS
+    ) -> None:
+        self.checks = checks
+        self._cache_seconds = cache_seconds
+        self._lock = asyncio.Lock()
+        self._failures: Mapping[str, str] = {}
+        self._expires = 0.0
 
     @property
     def names(self) -> Mapping[str, str]:
-        """The names of the parts."""
-        return {kind: part.name for kind, part in self.checks.items()}
+        """The names of the components, by kind."""
+        return {kind: check.name for kind, check in self.checks.items()}
 
     async def failures(self) -> Mapping[str, str]:
-        """A sentence for each part that does not answer."""
-        async with self._asking:  # who comes meanwhile gets the same answer
-            if time.monotonic() >= self._until:
-                said = await asyncio.gather(*(_run_check(*item) for item in self.checks.items()))
-                told = zip(self.checks, said, strict=True)
-                self._failing = {kind: sentence for kind, sentence in told if sentence}
-                self._until = time.monotonic() + self._fresh
-        return self._failing
+        """Return an error message for each component that fails its check."""
+        async with self._lock:  # concurrent callers share one result
+            if time.monotonic() >= self._expires:
+                checks = (_run_check(*item) for item in self.checks.items())
+                results = zip(self.checks, await asyncio.gather(*checks), strict=True)
+                self._failures = {kind: message for kind, message in results if message}
+                self._expires = time.monotonic() + self._cache_seconds
+        return self._failures
 
 
-async def _run_check(kind: str, part: HealthCheck) -> str | None:
+async def _run_check(kind: str, check: HealthCheck) -> str | None:
     try:
         async with asyncio.timeout(CHECK_SECONDS):
-            await part.run()
+            await check.run()
     except TimeoutError:
         return _log_failure(kind, DeadlineExceeded("It does not answer in time."))
     except ChatError as failure:
         return _log_failure(kind, failure)
-    except Exception as bug:  # a part of a fork's own
-        return _log_failure(kind, ChatError(cause=type(bug).__name__))
+    except Exception as error:  # a custom adapter may raise anything
+        return _log_failure(kind, ChatError(cause=type(error).__name__))
     return None
 
 

@@ -1,4 +1,4 @@
-"""JSON as bytes: whole, as lines, as server-sent events."""
+"""Encodes JSON as documents, lines and server-sent events."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any
 
 Json = dict[str, Any]
 
-# What JSON allows in a string and readers of lines take for the end of one.
+# Allowed in a JSON string, but line readers split at them.
 LINE_SEPARATORS = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\u0085": "\\u0085"}
 
 
 def dumps(value: Any) -> bytes:
-    """JSON as UTF-8, on one line for every reader of lines. Raises ValueError for inf and nan."""
+    """Encode JSON as UTF-8 without any line separator. Raises ValueError for inf and nan."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character, escape in LINE_SEPARATORS.items():
         text = text.replace(character, escape)
-    return text.encode(errors="replace")  # a model may cut a character into lone surrogates
+    return text.encode(errors="replace")  # a model may send lone surrogates
 
 
 def json_line(value: Json) -> bytes:
-    """One line of a stream; "\\n" after every line, since clients drop an unterminated last one."""
+    """Encode a line of a stream, with "\\n": clients drop an unterminated last line."""
     return dumps(value) + b"\n"
 
 
 def server_sent_event(value: Json) -> bytes:
-    """One server-sent event, in one write. No other kind of line: some clients know none."""
+    """Encode a server-sent event with a data line only: some clients support no other."""
     return b"data: " + dumps(value) + b"\n\n"
 
 
@@ -34,10 +34,10 @@ JSON_LINES_TYPES = ("application/jsonl", "application/json-lines", "application/
 
 
 def negotiate_media_type(accept: str, default: str) -> str:
-    """The content type of a stream: of lines one that `Accept` names, else the dialect's."""
+    """Return the media type of a stream: for JSON lines the first that `Accept` allows."""
     if default not in JSON_LINES_TYPES:
         return default
     parts = (re.sub(r"\s", "", part).lower() for part in accept.split(","))
-    wanted = (kind for kind in parts if not re.search(r";q=0(?:\.0*)?(?:;|$)", kind))
-    asked = (kind.partition(";")[0] for kind in wanted)
-    return next((kind for kind in asked if kind in JSON_LINES_TYPES), default)
+    acceptable = (part for part in parts if not re.search(r";q=0(?:\.0*)?(?:;|$)", part))
+    media_types = (part.partition(";")[0] for part in acceptable)
+    return next((each for each in media_types if each in JSON_LINES_TYPES), default)

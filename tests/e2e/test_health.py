@@ -35,8 +35,8 @@ class Asked:
             raise failure
 
 
-def health(part: Asked, fresh: float) -> Health:
-    return Health({"index": HealthCheck("mine", part.ready)}, fresh)
+def health(part: Asked, cache_seconds: float) -> Health:
+    return Health({"index": HealthCheck("mine", part.ready)}, cache_seconds)
 
 
 def told(service: Service, times: int = 1, method: str = "GET") -> list[Got]:
@@ -62,7 +62,7 @@ def test_many_who_ask_at_once_ask_each_part_once() -> None:
 
 
 def test_what_is_known_is_asked_again_when_it_is_old() -> None:
-    service = Service(health=health(Asked(errors.Unavailable(), None), fresh=0))
+    service = Service(health=health(Asked(errors.Unavailable(), None), cache_seconds=0))
     first, second = told(service), told(service)
 
     assert first[0].json["status"] == "degraded"

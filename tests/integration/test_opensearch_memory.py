@@ -279,7 +279,7 @@ def test_nobody_in_particular_gets_nothing_where_people_sign_in(
     if route.endswith(("traces", "_search")):
         assert got.status == 501
         return
-    said = "Sign in: a conversation is kept for whoever began it."
+    said = "Sign in: a conversation belongs to the user who started it."
     assert (got.status, got.json) == (401, error("security_exception", said, 401))
 
 
@@ -373,8 +373,8 @@ def test_a_body_may_be_compressed(laptop: Client) -> None:
 @pytest.mark.parametrize(
     ("body", "status", "reason"),
     [
-        (b"{}", 400, "The body is said to be gzip and is not."),
-        (gzip.compress(b'{"name": "x"}')[:-9], 400, "The body is said to be gzip and breaks off."),
+        (b"{}", 400, "The body is not valid gzip."),
+        (gzip.compress(b'{"name": "x"}')[:-9], 400, "The gzip body is truncated."),
         (gzip.compress(b" " * 100_000), 413, "larger than 1000 bytes"),
         (gzip.compress(b"{}") + bytes(500), 400, "goes on behind its end"),
         (gzip.compress(b"{}") + bytes(2000), 413, "larger than 1000 bytes"),

@@ -34,8 +34,8 @@ QUICK = """
 import sys
 sys.path.insert(0, "..")
 from scripts.provisioned import main
-from scripts.samples import Waiting
-sys.exit(main(waiting=Waiting({longest}, 0.05)))
+from scripts.samples import WaitPolicy
+sys.exit(main(waiting=WaitPolicy({longest}, 0.05)))
 """
 FORBIDDEN: list[Step] = [b"HTTP/1.1 403 X\r\nContent-Length: 0\r\n\r\n"]
 DOCUMENTS = ROOT / "shared" / "data" / "documents"

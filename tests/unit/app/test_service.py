@@ -441,7 +441,7 @@ def test_a_body_over_its_limit_is_refused_while_it_is_read() -> None:
     got = ask(replace(call("/chat"), body=endless()), service)
 
     assert (got.status, len(served)) == (413, 5)
-    assert got.json == {"error": "The request is larger than 4500 bytes, the limit here."}
+    assert got.json == {"error": "The request is larger than the limit of 4500 bytes."}
 
 
 def test_a_body_that_does_not_arrive_is_a_504() -> None:

@@ -143,6 +143,5 @@ def test_a_body_of_more_lists_than_any_client_sends_is_a_400() -> None:
     assert ask(call("/chat", most)).status == 200
     got = ask(call("/chat", more))
     assert got.status == 400
-    assert got.json == {
-        "error": "The JSON body has more than 250,000 lists and objects (brackets in texts count)."
-    }
+    limit = "250,000 lists and objects (brackets in strings count)"
+    assert got.json == {"error": f"The JSON body has more than {limit}."}
