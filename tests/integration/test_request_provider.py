@@ -146,12 +146,12 @@ def test_it_is_not_looked_at_where_a_local_model_answers() -> None:
 CALLER = """
 import asyncio, json, sys
 from shared.bootstrap.build import build
-from shared.settings import read
+from shared.settings import read_settings
 from tests.support.calls import read as read_reply
 from tests.support.gateways import chat
 settings, bodies = json.load(sys.stdin)
 async def go():
-    service = build(read(settings))
+    service = build(read_settings(settings))
     for body in bodies:
         got = await read_reply(await service.reply(chat(body)))
         print(json.dumps([got.status, got.data.decode()]))
