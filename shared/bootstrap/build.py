@@ -171,7 +171,7 @@ def _make_azure_search_retriever(clients: Clients) -> Retriever:
     names = ("AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX")
     endpoint, index = configuration.require_settings(settings, *names)
     fields = IndexFields(**(settings.search_fields or {}))
-    if settings.sign_in and not fields.restricting and not settings.search_public:
+    if settings.sign_in and not fields.has_access_control and not settings.search_public:
         raise SettingsError((UNRESTRICTED_INDEX,))
     return AzureSearchRetriever(
         client=make_client(endpoint, index, clients.identity),
@@ -179,8 +179,8 @@ def _make_azure_search_retriever(clients: Clients) -> Retriever:
         seconds=settings.search_seconds,
         embed=None if settings.search_vectorizer else clients.embed,
         vectorizer=settings.search_vectorizer,
-        ranking=settings.search_ranking,
-        pictures=clients.blobs.read_image if clients.blobs else None,
+        semantic_configuration=settings.search_ranking,
+        fetch_image=clients.blobs.read_image if clients.blobs else None,
     )
 
 

@@ -183,7 +183,7 @@ def check_fields(settings: Settings) -> None:
     """Raise SettingsError where the settings are those of an index that is not ours to write."""
     from shared.retrieval.azure_search.field_mapping import IndexFields
 
-    if settings.search_endpoint and not IndexFields(**(settings.search_fields or {})).ours:
+    if settings.search_endpoint and not IndexFields(**(settings.search_fields or {})).is_own_schema:
         raise SettingsError(
             (
                 "AZURE_SEARCH_FIELDS is for an index made elsewhere, which is read and never "

@@ -13,7 +13,7 @@ from shared.chat.messages import Message
 from shared.chat.overrides import Overrides
 from shared.chat.request import ChatRequest
 from shared.models.base import Model, Prompt
-from shared.retrieval.base import MOST_PICTURES
+from shared.retrieval.base import MAX_IMAGES
 
 # What a message costs beside its words: its role and the marks around it (OpenAI's own count).
 MESSAGE_TOKENS = 4
@@ -171,7 +171,7 @@ def images_of(seen: Mapping[int, Source]) -> list[str]:
 def pictured(sources: Iterable[Source], room: int) -> dict[int, Source]:
     """The sources whose images fit into `room` tokens, by their places."""
     found = [(place, source) for place, source in enumerate(sources) if source.image]
-    return dict(found[: min(MOST_PICTURES, room // (IMAGE_TOKENS + LABEL_TOKENS))])
+    return dict(found[: min(MAX_IMAGES, room // (IMAGE_TOKENS + LABEL_TOKENS))])
 
 
 def with_images(

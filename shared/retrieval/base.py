@@ -1,4 +1,4 @@
-"""The seam behind which passages are found: any search engine that can do `search`."""
+"""The Retriever protocol: what the app needs of a search engine."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from shared.chat.overrides import MAX_SEARCH_TEXT, Overrides
 from shared.chat.request import User
 
 Embed = Callable[[Sequence[str]], Awaitable[list[list[float]]]]
-"""Makes a vector of each text, in their order. Raises ChatErrors."""
+"""Returns one vector per text, in their order. Raises ChatErrors."""
 
-MOST_PICTURES = 8
-"""Of a search: its best passages that have one. What a model looks at closely has an end."""
+MAX_IMAGES = 8
+"""Images per search, those of its best passages: each costs the model tokens."""
 
 ELLIPSIS = " \u2026 "
 MAX_QUERY = MAX_SEARCH_TEXT + len(ELLIPSIS)
-"""Characters of a query, in the form that `shorten_query` gives it."""
+"""Characters of the longest text that `shorten_query` returns."""
 
 
 def shorten_query(text: str) -> str:
-    """Return the text to search for: a long one's first and last 1,000 characters.
+    """Return the search text: of a longer one the first and last 1,000 characters.
 
-    People paste documents into their questions: what they ask stands before or behind these.
+    Users paste documents into their questions; the question itself stands before or after them.
     """
     half = MAX_SEARCH_TEXT // 2
     return text if len(text) <= MAX_SEARCH_TEXT else f"{text[:half]}{ELLIPSIS}{text[-half:]}"
@@ -32,11 +32,11 @@ def shorten_query(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What a search gave: passages in rank order, and how it was really done.
+    """Passages in rank order, and how they were searched for.
 
-    `props` goes into the thought about the search. `notes` are sentences for whatever was asked
-    of the search and cannot be done here: each says what was used instead. `excluded` was found,
-    and its scores are too low.
+    `props` are the properties of the thought about the search. `notes` are sentences, one for each
+    option of the request that is not available: they say what was used instead. `excluded` are the
+    passages whose scores are below the request's minimum.
     """
 
     sources: tuple[Source, ...]
@@ -46,7 +46,7 @@ class SearchResult:
 
 
 class Retriever(Protocol):
-    """Finds the passages that a question needs.
+    """Searches an index for passages.
 
     A class that inherits from it has to define `search` only: the other members have defaults.
     A class that does not inherit from it defines all of them.
@@ -55,27 +55,27 @@ class Retriever(Protocol):
     name: str = "custom"
 
     async def ready(self) -> None:
-        """Ask whether it would answer, at no cost. Raises the ChatError that stands against it.
+        """Check, free of charge, that a search would work. Raises the ChatError that it meets.
 
         The default is that it would.
         """
         return None
 
     async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
-        """The best `overrides.top` passages for `query` that `user` may see.
+        """Return the best `overrides.top` passages for `query` that `user` may see.
 
-        A passage without oids and groups is public. Any other is seen when an enabled filter
+        A passage without oids and groups is public. Any other is visible when an enabled filter
         (`use_oid_security_filter`, `use_groups_security_filter`) matches the user. `query` is any
-        text of at most MAX_QUERY characters. `overrides.filter` narrows it, or is a BadRequest:
-        never left out. Raises a ChatError: TooManyRequests, Unavailable, Misconfigured.
+        text of at most MAX_QUERY characters. `overrides.filter` is applied, or raises BadRequest:
+        it is never ignored. Raises a ChatError: TooManyRequests, Unavailable, Misconfigured.
         """
         ...
 
     async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
-        """Whether `user` may see any passage of a file, by the same rule as in a search.
+        """Whether `user` may see any passage of a file, by the rule of `search`.
 
-        Who may not find it may not open it. False too where there is no such file. Raises a
-        ChatError as `search` does. The default is False: no file is opened.
+        It decides who may open the file. False, too, if the index has no such file. Raises
+        ChatErrors as `search` does. The default is False: no file is opened.
         """
         return False
 

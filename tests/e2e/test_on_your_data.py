@@ -146,7 +146,7 @@ def test_a_passage_without_a_number_is_told_apart_by_its_id(
     given: dict[str, Any], number: str
 ) -> None:
     fields = IndexFields(sourcepage="filepath", sourcefile="filepath", chunk="metadata")
-    source = fields.source({"id": "p", "filepath": "f.pdf", **given})
+    source = fields.to_source({"id": "p", "filepath": "f.pdf", **given})
 
     assert (source.sourcepage, source.sourcefile) == (f"f.pdf#{number}", "f.pdf")
 
@@ -174,7 +174,7 @@ PORTAL = {
     ],
 )
 def test_a_passage_of_any_index_can_be_cited(title: str | None, marker: str) -> None:
-    source = IndexFields(**PORTAL).source({"chunk_id": "c1", "chunk": "text", "title": title})
+    source = IndexFields(**PORTAL).to_source({"chunk_id": "c1", "chunk": "text", "title": title})
 
     assert source.sourcepage == marker
     assert source.sourcefile == (title or "c1")
@@ -185,10 +185,10 @@ def test_pages_of_the_web_that_share_a_title_are_cited_apart() -> None:
         sourcepage="filepath", sourcefile="filepath", title="title", chunk="chunk_id"
     )
     hits = [{"id": id, "title": "Home", "chunk_id": "0"} for id in ("a", "b")]
-    sources = [fields.source(hit) for hit in hits]
+    sources = [fields.to_source(hit) for hit in hits]
 
     assert [source.sourcepage for source in sources] == ["Home#a", "Home#b"]
-    assert fields.source({"id": "c"}).sourcepage == "c#c"
+    assert fields.to_source({"id": "c"}).sourcepage == "c#c"
 
 
 def test_names_that_the_settings_know_are_those_that_the_index_has() -> None:
@@ -206,8 +206,8 @@ def test_names_that_the_settings_know_are_those_that_the_index_has() -> None:
     ],
 )
 def test_an_address_is_one_for_a_browser(given: str | None, told: str) -> None:
-    assert IndexFields(url="url").source({"id": "p", "url": given}).url == told
-    assert IndexFields().source({"id": "p", "url": given}).url is None
+    assert IndexFields(url="url").to_source({"id": "p", "url": given}).url == told
+    assert IndexFields().to_source({"id": "p", "url": given}).url is None
 
 
 def test_a_file_that_the_index_cannot_be_asked_for_is_not_there(home: Path) -> None:
@@ -277,7 +277,7 @@ def test_an_index_that_does_not_fit_is_asked_once(home: Path) -> None:
 def test_a_link_to_a_file_of_an_index_made_elsewhere_is_encoded_once() -> None:
     fields = IndexFields(**PORTAL | {"chunk": "chunk_id"})
     hit = {"chunk_id": "a1", "chunk": "Text.", "title": "Report: 100%.pdf"}
-    retriever = FakeRetriever([fields.source(hit)])
+    retriever = FakeRetriever([fields.to_source(hit)])
     body = {"messages": QUESTION}
     got = ask(call(ROUTE, body), Service(engine(FakeModel(), retriever))).json
     (citation,) = got["choices"][0]["message"]["context"]["citations"]

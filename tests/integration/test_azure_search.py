@@ -1,4 +1,4 @@
-"""The app over the real SDK against a strict Azure AI Search: requests, security, failures."""
+"""The app with the Azure SDK against a fake Azure AI Search: requests, security, errors."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def signed(oid: str, groups: list[str]) -> dict[str, str]:
     return {"x-ms-client-principal-id": oid, "x-ms-client-principal": principal}
 
 
-def found(response: httpx.Response) -> list[str]:
+def hit_ids(response: httpx.Response) -> list[str]:
     assert response.status_code == 200, response.text
     return [hit["id"] for hit in response.json()["context"]["thoughts"][2]["description"]]
 
@@ -173,26 +173,26 @@ def test_a_search_is_this_request(
     assert notes(response) == []
 
 
-def test_only_the_fields_that_are_used_are_asked_for() -> None:
+def test_a_search_selects_only_the_fields_that_are_used() -> None:
     assert set(SELECT.split(",")) == FIELDS
 
 
-def test_signed_in_users_are_filtered_by_what_is_enabled(
+def test_the_filter_has_the_enabled_security_filters(
     text: tuple[Search, httpx.Client],
 ) -> None:
     search, client = text
     ask(client, "bert", use_oid_security_filter=True, use_groups_security_filter=True)
-    bare = "(not oids/any() and not groups/any())"
-    mine = "oids/any(o: o eq 'oid-b')"
-    ours = "groups/any(g: search.in(g, 'g2,g3', ','))"
+    public = "(not oids/any() and not groups/any())"
+    oid = "oids/any(o: o eq 'oid-b')"
+    groups = "groups/any(g: search.in(g, 'g2,g3', ','))"
 
-    assert search.asked[0].body["filter"] == f"({bare} or {mine} or {ours})"
+    assert search.asked[0].body["filter"] == f"({public} or {oid} or {groups})"
 
 
 @pytest.mark.parametrize("oid", [False, True])
 @pytest.mark.parametrize("groups", [False, True])
 @pytest.mark.parametrize("user", [None, *USERS])
-def test_who_sees_what(
+def test_a_user_sees_public_passages_and_those_that_an_enabled_filter_matches(
     text: tuple[Search, httpx.Client], user: str | None, groups: bool, oid: bool
 ) -> None:
     _, client = text
@@ -201,75 +201,78 @@ def test_who_sees_what(
     if user is None and (oid or groups):
         assert response.status_code == 401
         return
-    own, their = USERS[user] if user else ("", [])
+    user_oid, user_groups = USERS[user] if user else ("", [])
     expected = [
         name
-        for name, (oids, of) in READERS.items()
-        if not oids + of or (oid and own in oids) or (groups and set(of) & set(their))
+        for name, (oids, allowed) in READERS.items()
+        if not oids + allowed
+        or (oid and user_oid in oids)
+        or (groups and set(allowed) & set(user_groups))
     ]
 
-    assert found(response) == [*expected, "plan", "other"]
+    assert hit_ids(response) == [*expected, "plan", "other"]
 
 
-def test_categories_survive_quotes(text: tuple[Search, httpx.Client]) -> None:
+def test_quotes_in_categories_are_escaped(text: tuple[Search, httpx.Client]) -> None:
     _, client = text
 
-    assert found(ask(client, top=50, include_category="a'b")) == ["plan"]
-    assert "plan" not in found(ask(client, top=50, exclude_category="a'b"))
-    assert "public" in found(ask(client, top=50, exclude_category="a'b"))
+    assert hit_ids(ask(client, top=50, include_category="a'b")) == ["plan"]
+    assert "plan" not in hit_ids(ask(client, top=50, exclude_category="a'b"))
+    assert "public" in hit_ids(ask(client, top=50, exclude_category="a'b"))
 
 
-def test_scores_and_captions_come_through(text: tuple[Search, httpx.Client]) -> None:
+def test_scores_and_captions_are_in_the_response(text: tuple[Search, httpx.Client]) -> None:
     _, client = text
-    told = ask(client, semantic_ranker=True, semantic_captions=True, top=1).json()["context"]
-    hit = told["thoughts"][2]["description"][0]
+    response = ask(client, semantic_ranker=True, semantic_captions=True, top=1)
+    context = response.json()["context"]
+    hit = context["thoughts"][2]["description"][0]
 
     assert (hit["score"], hit["reranker_score"]) == (1.5, 2.5)
-    assert told["data_points"]["text"] == ["public.md: caption of public"]
-    assert told["thoughts"][1]["props"]["use_semantic_captions"] is True
+    assert context["data_points"]["text"] == ["public.md: caption of public"]
+    assert context["thoughts"][1]["props"]["use_semantic_captions"] is True
 
 
-def test_minimum_scores_leave_out_what_is_below(text: tuple[Search, httpx.Client]) -> None:
+def test_passages_below_the_minimum_scores_are_excluded(text: tuple[Search, httpx.Client]) -> None:
     search, client = text
     search.scores["plan"] = 9.0
     ranked: dict[str, Any] = {"semantic_ranker": True, "top": 50}
 
-    assert found(ask(client, top=50, minimum_search_score=5)) == ["plan"]
-    assert found(ask(client, **ranked, minimum_reranker_score=3)) == []
-    assert len(found(ask(client, **ranked, minimum_reranker_score=2))) == 3
+    assert hit_ids(ask(client, top=50, minimum_search_score=5)) == ["plan"]
+    assert hit_ids(ask(client, **ranked, minimum_reranker_score=3)) == []
+    assert len(hit_ids(ask(client, **ranked, minimum_reranker_score=2))) == 3
     search.scores.clear()
 
 
-def test_without_a_ranker_the_search_is_made_without_and_remembered(home: Path) -> None:
+def test_a_missing_ranker_is_noticed_once(home: Path) -> None:
     with app(home, AZURE_SEARCH_SEMANTIC_CONFIGURATION="ranking") as (search, _, client):
         search.ranker = False
         first, second = ask(client, semantic_ranker=True), ask(client, semantic_ranker=True)
 
     assert [asked.body.get("queryType") for asked in search.asked] == ["semantic", None, None]
-    assert found(first) == found(second) == ["public", "plan", "other"]
+    assert hit_ids(first) == hit_ids(second) == ["public", "plan", "other"]
     for response in (first, second):
         assert [note.split()[0] for note in notes(response)] == ["semantic_ranker"]
 
 
-def test_a_part_of_the_ranking_is_told(text: tuple[Search, httpx.Client]) -> None:
+def test_a_partial_ranking_has_a_note(text: tuple[Search, httpx.Client]) -> None:
     search, client = text
     search.partial = True
     response = ask(client, semantic_ranker=True)
 
-    assert found(response) == ["public", "plan", "other"]
-    assert notes(response)[0].startswith("semantic_ranker gave a part only")
+    assert hit_ids(response) == ["public", "plan", "other"]
+    assert notes(response)[0].startswith("semantic_ranker ranked a part only")
 
 
-def vector(**how: Any) -> list[dict[str, Any]]:
-    return [{"k": 50, "fields": "embedding", **how}]
+def vector_query(**query: Any) -> list[dict[str, Any]]:
+    return [{"k": 50, "fields": "embedding", **query}]
 
 
-def test_with_an_embedding_model_a_search_is_hybrid_unless_asked_otherwise(home: Path) -> None:
+def test_a_search_with_an_embedding_model_is_hybrid_by_default(home: Path) -> None:
     with app(home, OPENAI_EMBEDDING_MODEL="e") as (search, model, client):
         hybrid, vectors = ask(client), ask(client, retrieval_mode="vectors")
         plain = ask(client, retrieval_mode="text")
         named = ask(client, vector_fields=["embedding", "foo"])
-    queries = vector(kind="vector", vector=[0.25, 0.5])
+    queries = vector_query(kind="vector", vector=[0.25, 0.5])
     embedded = [asked.body for asked in model.asked]
 
     assert [asked.body.get("vectorQueries") for asked in search.asked] == [
@@ -286,23 +289,25 @@ def test_with_an_embedding_model_a_search_is_hybrid_unless_asked_otherwise(home:
     assert notes(named) == ["vector_fields was left out: this index has no field foo."]
 
 
-def test_with_a_vectorizer_the_index_makes_the_vectors(home: Path) -> None:
+def test_a_vectorizer_replaces_the_embedding_model(home: Path) -> None:
     with app(home, AZURE_SEARCH_VECTORIZER="true") as (search, model, client):
         response = ask(client)
 
-    assert search.asked[0].body["vectorQueries"] == vector(kind="text", text=QUERY)
+    assert search.asked[0].body["vectorQueries"] == vector_query(kind="text", text=QUERY)
     assert model.asked == []
     assert notes(response) == []
 
 
-def test_without_vectors_a_search_for_them_is_by_text(text: tuple[Search, httpx.Client]) -> None:
+def test_a_vector_search_without_vectors_is_a_text_search(
+    text: tuple[Search, httpx.Client],
+) -> None:
     _, client = text
     response = ask(client, retrieval_mode="vectors", vector_fields=["embedding"])
 
     assert [note.split()[0] for note in notes(response)] == ["retrieval_mode", "vector_fields"]
 
 
-def test_an_existing_index_keeps_its_names(home: Path) -> None:
+def test_the_names_of_fields_are_configurable(home: Path) -> None:
     fields = json.dumps({"content": "chunk", "oids": "users"})
     with app(home, AZURE_SEARCH_FIELDS=fields) as (search, _, client):
         search.plan.append([])
@@ -352,7 +357,7 @@ FAILURES: list[Any] = [
 
 
 @pytest.mark.parametrize(("plan", "status", "retry_after", "times"), FAILURES)
-def test_a_failure_has_its_status_and_the_next_search_works(
+def test_a_failed_search_has_its_status_and_the_next_one_works(
     text: tuple[Search, httpx.Client],
     plan: list[list[Step]],
     status: int,
@@ -361,16 +366,15 @@ def test_a_failure_has_its_status_and_the_next_search_works(
 ) -> None:
     search, client = text
     search.plan += plan
-    failed = ask(client)
-    asked = len(search.asked)
+    response = ask(client)
 
-    assert (failed.status_code, asked) == (status, times)
-    assert failed.headers.get("Retry-After") == retry_after
-    assert "upstream" not in failed.text
+    assert (response.status_code, len(search.asked)) == (status, times)
+    assert response.headers.get("Retry-After") == retry_after
+    assert "upstream" not in response.text
     assert ask(client).status_code == 200
 
 
-UNREAD: list[Any] = [
+EMBEDDING_FAILURES: list[Any] = [
     pytest.param([error(429, {"Retry-After": "30"})], 429, id="429"),
     pytest.param([error(401)], 503, id="401"),
     pytest.param([[Exchange.reset]] * 2, 503, id="reset"),
@@ -383,32 +387,32 @@ UNREAD: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("plan", "status"), UNREAD)
-def test_a_question_without_its_vector_has_its_status_too(
+@pytest.mark.parametrize(("plan", "status"), EMBEDDING_FAILURES)
+def test_a_failed_embedding_has_its_status(
     embedding: tuple[Search, Upstream, httpx.Client], plan: list[list[Step]], status: int
 ) -> None:
     search, model, client = embedding
     search.asked.clear()
     model.plan += plan
-    failed = ask(client)
+    response = ask(client)
 
-    assert failed.status_code == status
+    assert response.status_code == status
     assert search.asked == []
     assert ask(client).status_code == 200
 
 
-def test_whether_the_index_answers_is_told(home: Path) -> None:
+def test_health_reports_a_failing_index(home: Path) -> None:
     with app(home) as (search, _, client):
         search.plan.append(error(403))
         failing, later = client.get("/health").json(), client.get("/health").json()
 
     assert failing["index"] == "Azure AI Search"
     assert failing["failing"] == {"index": errors.Misconfigured.default}
-    assert later == failing  # for half a minute it is not asked again
+    assert later == failing  # the result is cached for half a minute
     assert [asked.body["top"] for asked in search.asked] == [0]
 
 
-def test_one_connection_serves_every_search(home: Path) -> None:
+def test_searches_share_one_connection(home: Path) -> None:
     with app(home) as (search, _, client):
         for _ in range(5):
             ask(client)
@@ -417,54 +421,56 @@ def test_one_connection_serves_every_search(home: Path) -> None:
 
 
 @pytest.mark.parametrize("end", [Exchange.reset, Exchange.rst])
-def test_a_kept_connection_that_the_service_closes_costs_no_answer(home: Path, end: Step) -> None:
+def test_a_search_reconnects_after_the_service_closes_the_connection(home: Path, end: Step) -> None:
     with app(home, OPENAI_EMBEDDING_MODEL="e") as (search, model, client):
         before = ask(client)
         search.plan.append([end])
         model.plan.append([end])
         after = ask(client)
 
-    assert found(after) == found(before)
+    assert hit_ids(after) == hit_ids(before)
     assert (search.connections, model.connections) == (2, 2)
     assert (len(search.asked), len(model.asked)) == (3, 3)
 
 
-class Expired(SignedIn):
-    """A credential whose token has expired when it arrives: each try of a request asks for one."""
+class ExpiredCredential(SignedIn):
+    """A credential with expired tokens: each attempt of a request gets another."""
 
     def __init__(self) -> None:
-        self.tries = 0
+        self.attempts = 0
 
-    async def get_token(self, *_scopes: str, **_more: Any) -> AccessToken:
-        self.tries += 1
+    async def get_token(self, *_scopes: str, **_options: Any) -> AccessToken:
+        self.attempts += 1
         return AccessToken("token", 0)
 
 
-def failed(port: int) -> tuple[errors.ChatError, int]:
-    """How a search at a port of this machine fails, and after how many tries."""
+def search_refused_port(port: int) -> tuple[errors.ChatError, int]:
+    """The error of a search at a local port that is closed, and the number of attempts."""
 
-    async def go() -> tuple[errors.ChatError, int]:
-        credential = Expired()
+    async def run() -> tuple[errors.ChatError, int]:
+        credential = ExpiredCredential()
         client = make_client(f"https://127.0.0.1:{port}", "docs", credential)
         with pytest.raises(errors.Unavailable) as failure, map_errors():
             try:
                 [hit async for hit in await client.search("a question")]
             finally:
                 await client.close()
-        return failure.value, credential.tries
+        return failure.value, credential.attempts
 
-    return asyncio.run(go())
+    return asyncio.run(run())
 
 
-def test_a_search_that_cannot_connect_is_tried_once_and_the_log_has_the_address() -> None:
+def test_a_refused_connection_is_not_retried_and_its_address_is_logged() -> None:
     port = free_port()
-    refused, tries = failed(port)
+    failure, attempts = search_refused_port(port)
 
-    assert tries == 1
-    assert refused.cause == f"search: connection refused: https://127.0.0.1:{port}"
+    assert attempts == 1
+    assert failure.cause == f"search: connection refused: https://127.0.0.1:{port}"
 
 
-def test_a_first_answer_costs_one_search_and_one_call_and_one_line_of_the_log(home: Path) -> None:
+def test_an_answer_makes_one_search_one_embedding_one_chat_call_and_one_log_line(
+    home: Path,
+) -> None:
     more = {"CHAT_MODEL": "openai", "OPENAI_EMBEDDING_MODEL": "e"}
     with app(home, **more) as (search, model, client):
         assert ask(client).status_code == 200
@@ -479,7 +485,7 @@ def test_a_first_answer_costs_one_search_and_one_call_and_one_line_of_the_log(ho
     assert "deductible" not in log
 
 
-def test_without_an_identity_a_search_says_what_to_do(home: Path, tmp_path: Path) -> None:
+def test_an_error_without_an_identity_says_az_login(home: Path, tmp_path: Path) -> None:
     for name in REFUSES:
         tool(tmp_path, name, None)
     with app(home, PATH=f"{tmp_path}{os.pathsep}/bin") as (search, _, client):
@@ -490,7 +496,7 @@ def test_without_an_identity_a_search_says_what_to_do(home: Path, tmp_path: Path
     assert search.asked == []
 
 
-def test_every_exception_of_the_sdk_is_one_of_ours() -> None:
+def test_every_exception_of_the_sdk_is_mapped() -> None:
     kinds = [k for k in list(vars(azure.core.exceptions).values()) if isinstance(k, type)]
     sdk: set[Any] = {k for k in kinds if issubclass(k, azure.core.exceptions.AzureError)}
     assert len(sdk) > 15

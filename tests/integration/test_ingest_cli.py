@@ -28,7 +28,7 @@ from shared.ingest.sources.scan import listing
 from shared.ingest.targets.azure_search.index_definition import Shape
 from shared.ingest.targets.sqlite.writer import COMMIT_AFTER
 from shared.retrieval.azure_search.field_mapping import IndexFields
-from shared.retrieval.sqlite.connections import stamp
+from shared.retrieval.sqlite.connections import file_identity
 from shared.retrieval.sqlite.retriever import SqliteRetriever
 from tests.support import corpus
 from tests.support.filling import run as in_azure
@@ -106,12 +106,12 @@ def test_everything_readable_answers_a_question_and_everything_else_is_named(
 
 def test_a_second_run_reads_nothing_and_leaves_the_index_alone(folder: Path, index: Path) -> None:
     first = ingested(str(folder), INDEX_FILE=str(index))
-    before = stamp(index)
+    before = file_identity(index)
     second = ingested(str(folder), INDEX_FILE=str(index))
 
     assert "2 documents put (2 passages), 0 unchanged" in first.stdout
     assert "0 documents put (0 passages), 2 unchanged" in second.stdout
-    assert stamp(index) == before
+    assert file_identity(index) == before
     assert list(index.parent.glob("own.db.part*")) == []
 
 

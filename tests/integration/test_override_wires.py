@@ -1,4 +1,4 @@
-"""Every override, sent to the app: what reaches the search service and the model on their wires."""
+"""Every override of a request: its effect on the requests to the search service and the model."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Parts = tuple[Search, Upstream, httpx.Client]
 BERT = "oids/any(o: o eq 'oid-b')"
 GROUPS = "groups/any(g: search.in(g, 'g2,g3', ','))"
 
-# The value, where it is read (the search's body or the chat's), and what must stand there.
-SENT: dict[str, tuple[Any, str, str, Any]] = {
+# The value, the upstream that it acts on, the field of the body, and its value there.
+EFFECTS: dict[str, tuple[Any, str, str, Any]] = {
     "temperature": (0, "chat", "temperature", 0),
     "seed": (0, "chat", "seed", 0),
     "top": (7, "search", "top", 7),
@@ -37,18 +37,18 @@ SENT: dict[str, tuple[Any, str, str, Any]] = {
     "prompt_template": ("Be a pirate.", "chat", "messages", "Be a pirate."),
     "suggest_followup_questions": (True, "chat", "messages", "double angle brackets"),
 }
-# They act on the answer of the search: what comes back is tried where the search is.
-AFTER = {"minimum_search_score", "minimum_reranker_score"}
-# Images are neither index's yet: a thought says so.
-NOT_YET = {"use_gpt4v", "gpt4v_input"}
-# They choose who answers, which is tried with more than one.
-WHO = {"hybrid_policy", "model"}
+# These act on the response of the search: tests/integration/test_azure_search.py tests them.
+RESPONSE_FILTERS = {"minimum_search_score", "minimum_reranker_score"}
+# The fake index has no images: a thought says so.
+IMAGES = {"use_gpt4v", "gpt4v_input"}
+# These select a model: tests/integration/test_router.py tests them.
+MODEL_SELECTION = {"hybrid_policy", "model"}
 
 
 @pytest.fixture(scope="module")
-def whole(home: Path) -> Iterator[Parts]:
-    """An app with everything that an override can ask for."""
-    more = {
+def full_app(home: Path) -> Iterator[Parts]:
+    """An app in which every override has an effect."""
+    settings = {
         "CHAT_MODEL": "openai",
         "OPENAI_EMBEDDING_MODEL": "e",
         "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "ranking",
@@ -56,41 +56,41 @@ def whole(home: Path) -> Iterator[Parts]:
         **SIGN_IN,
         "FORCE_SECURITY_FILTERS": "false",
     }
-    with app(home, **more) as parts:
+    with app(home, **settings) as parts:
         yield parts
 
 
 def test_every_override_is_in_the_table() -> None:
     assert (
-        SENT.keys() | AFTER | NOT_YET | WHO | set(INTERNAL_FIELDS) == Overrides.model_fields.keys()
+        EFFECTS.keys() | RESPONSE_FILTERS | IMAGES | MODEL_SELECTION | set(INTERNAL_FIELDS)
+        == Overrides.model_fields.keys()
     )
 
 
-@pytest.mark.parametrize("name", SENT)
-def test_an_override_acts_on_the_wire_and_only_when_it_is_sent(whole: Parts, name: str) -> None:
-    value, place, key, expected = SENT[name]
-    search, model, client = whole
-    needed = {"semantic_ranker": True} if name == "semantic_captions" else {}
-    seen = []
-    for overrides in ({name: value, **needed}, needed):
+@pytest.mark.parametrize("name", EFFECTS)
+def test_an_override_changes_the_request_only_if_it_is_sent(full_app: Parts, name: str) -> None:
+    value, upstream, key, expected = EFFECTS[name]
+    search, model, client = full_app
+    required = {"semantic_ranker": True} if name == "semantic_captions" else {}
+    values = []
+    for overrides in ({name: value, **required}, required):
         search.asked.clear()
         model.asked.clear()
         response = ask(client, "bert", **overrides)
-        sent = search.asked[0].body if place == "search" else model.asked[-1].body
-        seen.append(sent.get(key))
+        body = search.asked[0].body if upstream == "search" else model.asked[-1].body
+        values.append(body.get(key))
 
         assert notes(response) == []
-    acting, default = seen
+    actual, default = values
 
-    if isinstance(expected, str) and not isinstance(acting, str):
-        acting, default = str(acting), str(default)
-    found = expected in acting if isinstance(expected, str) else acting == expected
-    assert found
-    assert acting != default or name == "vector_fields"  # the index has but one
+    if isinstance(expected, str) and not isinstance(actual, str):
+        actual, default = str(actual), str(default)
+    assert expected in actual if isinstance(expected, str) else actual == expected
+    assert actual != default or name == "vector_fields"  # the index has only one
 
 
-@pytest.mark.parametrize("name", sorted(NOT_YET))
-def test_what_asks_for_images_is_named_by_a_thought(whole: Parts, name: str) -> None:
-    asked: dict[str, Any] = {name: True if name == "use_gpt4v" else "images"}
+@pytest.mark.parametrize("name", sorted(IMAGES))
+def test_a_note_says_that_images_are_not_available(full_app: Parts, name: str) -> None:
+    overrides: dict[str, Any] = {name: True if name == "use_gpt4v" else "images"}
 
-    assert [note.split()[0] for note in notes(ask(whole[2], **asked))] == [name]
+    assert [note.split()[0] for note in notes(ask(full_app[2], **overrides))] == [name]

@@ -1,4 +1,4 @@
-"""The client of Azure AI Search: what is tried again, and what its failures mean."""
+"""Makes the client of Azure AI Search and maps its errors to ChatErrors."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from shared.chat.errors import Misconfigured, TooManyRequests, Unavailable
 
 API_VERSION = "2026-04-01"
 CONNECT_SECONDS, READ_SECONDS = 5, 30
-WITHOUT_RANKER = "SemanticQueriesNotAvailable"
+RANKER_UNAVAILABLE_CODE = "SemanticQueriesNotAvailable"
 
 
 class QueryRejected(Misconfigured):
-    """The service does not take what was asked of it."""
+    """The service rejects the query as invalid."""
 
 
 class RankerUnavailable(Exception):
@@ -27,7 +27,7 @@ class RankerUnavailable(Exception):
 
 
 def make_client(endpoint: str, index: str, credential: AsyncTokenCredential) -> SearchClient:
-    """The client of an index, made once a worker."""
+    """Return a client of an index; each worker needs one."""
     return SearchClient(
         endpoint,
         index,
@@ -40,15 +40,15 @@ def make_client(endpoint: str, index: str, credential: AsyncTokenCredential) -> 
 
 
 def map_errors() -> AbstractContextManager[None]:
-    """The one place where the exceptions of the SDK become ours, and NoRanker."""
+    """Map exceptions of the SDK to ChatErrors and RankerUnavailable."""
     return error_mapping.map_errors("search", map_status)
 
 
 def map_status(error: HttpResponseError) -> Exception:
-    """What a refusal means. The code alone is logged: its text may hold the question."""
+    """Map an error response by its status. Only the code is logged: the text may hold the query."""
     details = [detail.code for detail in (error.error.details or ())] if error.error else []
     code = error.error.code if error.error else None
-    if WITHOUT_RANKER in (code, *details):
+    if RANKER_UNAVAILABLE_CODE in (code, *details):
         return RankerUnavailable()
     headers: Mapping[str, str] = getattr(error.response, "headers", {})
     cause = f"search: status {error.status_code}, code {code!r:.80}"

@@ -1,4 +1,4 @@
-"""What does an index call what we call so, and which passage is a hit of it?"""
+"""Maps the fields of an index to those of a Source."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pydantic_core import from_json
 from shared.chat.citation_paths import encode_path, escape_citation
 from shared.chat.events import Source
 
-# The tools of "Azure OpenAI On Your Data" named a passage's number in the one or in the other.
-CHUNK, METADATA = "chunk_id", "metadata"
-OTHERS = {CHUNK: METADATA, METADATA: CHUNK}
+# The tools of "Azure OpenAI On Your Data" store the number of a passage in either field.
+CHUNK_FIELD, METADATA_FIELD = "chunk_id", "metadata"
+ALTERNATIVE_CHUNK_FIELDS = {CHUNK_FIELD: METADATA_FIELD, METADATA_FIELD: CHUNK_FIELD}
 
 
 @dataclass(frozen=True, slots=True)
 class IndexFields:
-    """What the index calls what we call so; empty for what it does not have.
+    """The names of an index's fields; empty for a field that it does not have.
 
-    `title` and `url` are those of an index that was made elsewhere. Where several passages share
-    a sourcepage, `chunk` tells them apart: they are cited as `sourcepage#chunk`.
+    Only indexes of other tools have `title`, `url` and `chunk`. With `chunk`, several passages
+    may share a sourcepage: they are cited as `sourcepage#chunk`.
     """
 
     id: str = "id"
@@ -38,26 +38,26 @@ class IndexFields:
     chunk: str = ""
 
     @property
-    def restricting(self) -> bool:
-        """Whether the index says who may see what."""
+    def has_access_control(self) -> bool:
+        """Whether the index has a field that restricts who may see a passage."""
         return bool(self.oids or self.groups)
 
     @property
-    def ours(self) -> bool:
-        """Whether it can be an index that we make: it has whatever our passages have, no more."""
-        needed = (self.category, self.oids, self.groups, self.embedding, self.image)
-        return all(needed) and not (self.title or self.url or self.chunk)
+    def is_own_schema(self) -> bool:
+        """Whether the fields are those of an index that this app creates."""
+        required = (self.category, self.oids, self.groups, self.embedding, self.image)
+        return all(required) and not (self.title or self.url or self.chunk)
 
-    def selected(self, images: bool = False) -> list[str]:
-        """The fields that a hit is asked for: all but the vector; the picture's where wanted."""
+    def select_fields(self, images: bool = False) -> list[str]:
+        """The fields to return with each hit: all but the vector; `image` only if requested."""
         names = [self.id, self.content, self.sourcepage, self.sourcefile, self.category]
         names += [self.oids, self.groups, self.title, self.url, self.chunk]
         return list(dict.fromkeys(filter(None, [*names, self.image if images else ""])))
 
-    def source(self, hit: Mapping[str, Any]) -> Source:
-        """A hit as a passage."""
+    def to_source(self, hit: Mapping[str, Any]) -> Source:
+        """Convert a search hit to a Source."""
         captions = hit.get("@search.captions") or ()
-        page, file = self._cited(hit)
+        page, file = self._citation_names(hit)
         return Source(
             id=self._text(hit, self.id),
             content=self._text(hit, self.content),
@@ -73,34 +73,33 @@ class IndexFields:
             url=self._url(hit),
         )
 
-    def _cited(self, hit: Mapping[str, Any]) -> tuple[str, str]:
-        """The sourcepage and the sourcefile. What came from a page of the web may have no path."""
+    def _citation_names(self, hit: Mapping[str, Any]) -> tuple[str, str]:
+        """The sourcepage and the sourcefile. A passage of a web page may have no path."""
         id = self._text(hit, self.id)
         page, file = self._text(hit, self.sourcepage), self._text(hit, self.sourcefile)
         name = file or page or self._text(hit, self.title) or id
         if not self.chunk:
             return escape_citation(page or name), name
-        number = self._number(hit) if page else id  # a title may be that of many
-        return f"{encode_path(page or name)}#{encode_path(number)}", name
+        chunk = self._chunk_id(hit) if page else id  # several pages may share a title
+        return f"{encode_path(page or name)}#{encode_path(chunk)}", name
 
-    def _number(self, hit: Mapping[str, Any]) -> str:
-        """What tells a passage from the others of its file; its id where it has no number."""
-        given = hit.get(self.chunk)
-        if self.chunk == METADATA:
+    def _chunk_id(self, hit: Mapping[str, Any]) -> str:
+        """The number of a passage within its file; its id if it has no number."""
+        value = hit.get(self.chunk)
+        if self.chunk == METADATA_FIELD:
             try:
-                given = from_json(given or "")[CHUNK]
+                value = from_json(value or "")[CHUNK_FIELD]
             except (ValueError, KeyError, TypeError, IndexError):
-                given = None
-        number = isinstance(given, str | int) and not isinstance(given, bool) and str(given)
+                value = None
+        number = isinstance(value, str | int) and not isinstance(value, bool) and str(value)
         return number or self._text(hit, self.id)
 
     def _url(self, hit: Mapping[str, Any]) -> str | None:
-        """Its address, for a browser: None where the index has none, empty where the passage has
-        none."""
+        """The passage's URL: None if the index has no such field, empty if it is no web address."""
         if not self.url:
             return None
-        given = self._text(hit, self.url)
-        return given if given.lower().startswith(("https://", "http://")) else ""
+        url = self._text(hit, self.url)
+        return url if url.lower().startswith(("https://", "http://")) else ""
 
     @staticmethod
     def _text(hit: Mapping[str, Any], name: str) -> str:

@@ -1,4 +1,4 @@
-"""Which pictures go to the model with the passages that were found?"""
+"""Fetches the images of the passages that a search returns."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from dataclasses import replace
 
 from shared.chat.errors import ChatError
 from shared.chat.events import Source
-from shared.retrieval.base import MOST_PICTURES
+from shared.retrieval.base import MAX_IMAGES
 
-Pictures = Callable[[str], Awaitable[str | None]]
-"""The data URL of the picture of a passage, by the key that the index has; None without one."""
+FetchImage = Callable[[str], Awaitable[str | None]]
+"""Returns the data URL of an image by its key in the index; None if there is none."""
 
 
-async def pictured(
-    sources: Sequence[Source], keys: Mapping[str, str], pictures: Pictures, seconds: float
+async def attach_images(
+    sources: Sequence[Source], keys: Mapping[str, str], fetch_image: FetchImage, seconds: float
 ) -> tuple[tuple[Source, ...], tuple[str, ...]]:
-    """The sources with their pictures, and a note for what is missing of them.
+    """Return the sources with their images, and a note if any are missing.
 
-    `keys` has the picture's key by the passage's id. A picture that does not come within `seconds`,
-    or not at all, is left out: the passage says in words what it shows.
+    `keys` has the keys of images by the ids of passages. An image that cannot be fetched within
+    `seconds` is left out: the text of its passage describes it.
     """
-    asked = [source.id for source in sources if source.id in keys][:MOST_PICTURES]
-    got = await asyncio.gather(*(_fetched(keys[one], pictures, seconds) for one in asked))
-    found = {one: picture for one, picture in zip(asked, got, strict=True) if picture}
-    missing = len(asked) - len(found)
-    note = f"use_gpt4v: {missing} of {len(asked)} pictures could not be fetched; text was used."
+    ids = [source.id for source in sources if source.id in keys][:MAX_IMAGES]
+    results = await asyncio.gather(*(_fetch_or_none(keys[id], fetch_image, seconds) for id in ids))
+    images = {id: image for id, image in zip(ids, results, strict=True) if image}
+    missing = len(ids) - len(images)
+    note = f"use_gpt4v: {missing} of {len(ids)} images could not be fetched; text was used."
     return (
-        tuple(replace(source, image=found.get(source.id)) for source in sources),
+        tuple(replace(source, image=images.get(source.id)) for source in sources),
         (note,) if missing else (),
     )
 
 
-async def _fetched(key: str, pictures: Pictures, seconds: float) -> str | None:
+async def _fetch_or_none(key: str, fetch_image: FetchImage, seconds: float) -> str | None:
     try:
         async with asyncio.timeout(seconds):
-            return await pictures(key)
+            return await fetch_image(key)
     except (ChatError, TimeoutError):
         return None

@@ -1,6 +1,6 @@
-"""The filter of a search: who may see what, which categories, and what else a client narrows it to.
+"""Builds the OData filter of a search: access control, categories, the client's own filter.
 
-A name that is empty is that of a field that the index does not have.
+A field name is empty if the index does not have the field.
 """
 
 from __future__ import annotations
@@ -11,66 +11,66 @@ from typing import Protocol
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
 
-# What Entra ID calls users and groups; search.in() splits at commas, which no id has.
-ID = re.compile(r"[\w.@:+-]{1,128}")
+# An id of a user or a group in Entra ID. search.in() splits at commas, which no id has.
+PRINCIPAL_ID = re.compile(r"[\w.@:+-]{1,128}")
 
 
-class FieldNames(Protocol):
-    """The names of an index's fields."""
+class FilterFields(Protocol):
+    """The names of the fields that a filter uses."""
 
     @property
     def category(self) -> str:
-        """One category a passage."""
+        """Category of a passage."""
         ...
 
     @property
     def oids(self) -> str:
-        """Users who may see it."""
+        """Users who may see a passage."""
         ...
 
     @property
     def groups(self) -> str:
-        """Groups who may see it."""
+        """Groups whose members may see a passage."""
         ...
 
 
-def condition(names: FieldNames, user: User, overrides: Overrides) -> str | None:
-    """The OData filter for a search; None where everything may be found.
+def build_filter(names: FilterFields, user: User, overrides: Overrides) -> str | None:
+    """Return the OData filter of a search; None if every passage may be found.
 
-    What is public is a condition, too, where the index says who may see what.
+    An index with access control always has a filter: at least for public passages.
     """
-    parts = [visible(names, user, overrides)]
+    parts = [security_filter(names, user, overrides)]
     if names.category and overrides.include_category is not None:
-        parts.append(f"{names.category} eq {quoted(overrides.include_category)}")
+        parts.append(f"{names.category} eq {quote(overrides.include_category)}")
     if names.category and overrides.exclude_category is not None:
-        other = f"{names.category} ne {quoted(overrides.exclude_category)}"
+        other = f"{names.category} ne {quote(overrides.exclude_category)}"
         parts.append(f"({other} or {names.category} eq null)")
     if overrides.filter is not None:
         parts.append(f"({overrides.filter})")
     return " and ".join(filter(None, parts)) or None
 
 
-def visible(names: FieldNames, user: User, overrides: Overrides) -> str:
-    """The part of it that says who may see what; empty where the index does not."""
+def security_filter(names: FilterFields, user: User, overrides: Overrides) -> str:
+    """Return the condition for what `user` may see; empty if the index has no access control."""
     if not names.oids and not names.groups:
         return ""
-    return f"({' or '.join(seen(names, user, overrides))})"
+    return f"({' or '.join(_security_clauses(names, user, overrides))})"
 
 
-def seen(names: FieldNames, user: User, overrides: Overrides) -> list[str]:
-    """What each makes a passage visible: it is public, or an enabled filter matches the user."""
-    nobody = [f"not {name}/any()" for name in (names.oids, names.groups) if name]
-    found = [f"({' and '.join(nobody)})"]
-    if not user.oid or not ID.fullmatch(user.oid):
-        return found
+def _security_clauses(names: FilterFields, user: User, overrides: Overrides) -> list[str]:
+    """Conditions, each of which makes a passage visible: public, or a filter matches the user."""
+    unrestricted = [f"not {name}/any()" for name in (names.oids, names.groups) if name]
+    clauses = [f"({' and '.join(unrestricted)})"]
+    if not user.oid or not PRINCIPAL_ID.fullmatch(user.oid):
+        return clauses
     if names.oids and overrides.use_oid_security_filter:
-        found.append(f"{names.oids}/any(o: o eq {quoted(user.oid)})")
-    groups = ",".join(group for group in user.groups if ID.fullmatch(group))
+        clauses.append(f"{names.oids}/any(o: o eq {quote(user.oid)})")
+    groups = ",".join(group for group in user.groups if PRINCIPAL_ID.fullmatch(group))
     if names.groups and overrides.use_groups_security_filter and groups:
-        found.append(f"{names.groups}/any(g: search.in(g, {quoted(groups)}, ','))")
-    return found
+        clauses.append(f"{names.groups}/any(g: search.in(g, {quote(groups)}, ','))")
+    return clauses
 
 
-def quoted(text: str) -> str:
-    """A string in OData: its quotes are doubled."""
+def quote(text: str) -> str:
+    """Return a string literal of OData, with its quotes doubled."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,4 +1,4 @@
-"""Azure AI Search: passages found by text, by vectors or by both, ranked again where it can."""
+"""The Retriever of Azure AI Search: text, vector or hybrid search, with an optional ranker."""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ from shared.chat.events import ExcludedSource, Source
 from shared.chat.overrides import UNSET, Overrides
 from shared.chat.request import User
 from shared.retrieval.azure_search.client import QueryRejected, RankerUnavailable, map_errors
-from shared.retrieval.azure_search.field_mapping import OTHERS, IndexFields
-from shared.retrieval.azure_search.images import Pictures, pictured
-from shared.retrieval.azure_search.odata import condition, quoted, visible
+from shared.retrieval.azure_search.field_mapping import ALTERNATIVE_CHUNK_FIELDS, IndexFields
+from shared.retrieval.azure_search.images import FetchImage, attach_images
+from shared.retrieval.azure_search.odata import build_filter, quote, security_filter
 from shared.retrieval.base import Embed, SearchResult
 from shared.retrieval.search_report import SearchReport
 
-NEIGHBOURS = 50  # what each vector query gives to the ranking; the service's own advice for hybrid
-PART = "semantic_ranker gave a part only: the passages are in the order of the search."
+NEAREST_NEIGHBORS = 50  # per vector query; Microsoft's advice for hybrid search with a ranker
+PARTIAL_RANKING_NOTE = (
+    "semantic_ranker ranked a part only: the passages are in the order of the search."
+)
 
 
 @dataclass(slots=True)
 class AzureSearchRetriever:
     """A Retriever over one index.
 
-    `embed` makes vectors of a question; None where the index makes them (`vectorizer`), or where
-    there are none. `ranking` is the name of the semantic configuration, None without a ranker: it
-    is forgotten when the service says that it has none. `pictures` fetches a passage's picture.
+    `embed` makes vectors of queries: None if the index makes them (`vectorizer`), or has none.
+    `semantic_configuration` is None without a ranker; it becomes None when the service answers
+    that it has no ranker. `fetch_image` fetches the image of a passage. `seconds` limits each call.
     """
 
     client: SearchClient
@@ -41,166 +43,179 @@ class AzureSearchRetriever:
     seconds: float
     embed: Embed | None = None
     vectorizer: bool = False
-    ranking: str | None = None
-    pictures: Pictures | None = None
+    semantic_configuration: str | None = None
+    fetch_image: FetchImage | None = None
     name: str = "Azure AI Search"
 
     async def ready(self) -> None:
-        """Ask for no passage, with the fields that a search asks for. Raises ChatErrors."""
-        await self._hits(self._asked(User(), "", UNSET, "text") | {"top": 0})
+        """Search for no passages, with the fields of a search. Raises ChatErrors."""
+        await self._search_index(self._build_query(User(), "", UNSET, "text") | {"top": 0})
 
     async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
-        """The best passages for `query` that `user` may see. Raises ChatErrors."""
-        mode = self._mode(overrides)
-        ranked = bool(overrides.semantic_ranker and self.ranking)
-        asked = self._asked(user, query, overrides, mode) | await self._vectors(mode, query)
+        """Return the best passages for `query` that `user` may see. Raises ChatErrors."""
+        mode = self._retrieval_mode(overrides)
+        ranked = bool(overrides.semantic_ranker and self.semantic_configuration)
+        request = self._build_query(user, query, overrides, mode)
+        request |= await self._vector_queries(mode, query)
         try:
-            ranking = self._ranking(query, overrides) if ranked else {}
-            hits = await self._narrowed(asked | ranking, user, overrides)
+            ranking = self._semantic_options(query, overrides) if ranked else {}
+            hits = await self._search_with_filter(request | ranking, user, overrides)
         except RankerUnavailable:
-            self.ranking, ranked = None, False
-            hits = await self._narrowed(asked, user, overrides)
-        done = self._done(mode, ranked)
-        found = tuple(self.fields.source(hit) for hit in hits)
-        part = ranked and any(source.reranker_score is None for source in found)
-        used, left_out = sorted_out(found, overrides, ranked)
-        sources, missing = await self._pictured(used, hits, overrides)
-        notes = (*done.notes(overrides), *((PART,) if part else ()), *missing)
-        return SearchResult(sources, done.props(overrides), notes, left_out)
+            self.semantic_configuration, ranked = None, False
+            hits = await self._search_with_filter(request, user, overrides)
+        return await self._result(hits, overrides, self._report(mode, ranked))
 
-    def _done(self, mode: str, ranked: bool) -> SearchReport:
+    async def _result(
+        self, hits: Sequence[Mapping[str, Any]], overrides: Overrides, report: SearchReport
+    ) -> SearchResult:
+        results = tuple(self.fields.to_source(hit) for hit in hits)
+        partial = report.reranked and any(source.reranker_score is None for source in results)
+        included, excluded = split_by_score(results, overrides, report.reranked)
+        sources, image_notes = await self._attach_images(included, hits, overrides)
+        ranking_notes = (PARTIAL_RANKING_NOTE,) if partial else ()
+        notes = (*report.notes(overrides), *ranking_notes, *image_notes)
+        return SearchResult(sources, report.props(overrides), notes, excluded)
+
+    def _report(self, mode: str, ranked: bool) -> SearchReport:
         return SearchReport(
             mode,
             ranked,
             self.fields.embedding,
-            images=self.pictures is not None and bool(self.fields.image),
-            categories=bool(self.fields.category),
+            has_images=self.fetch_image is not None and bool(self.fields.image),
+            has_categories=bool(self.fields.category),
         )
 
     async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
         """Whether `user` may see any passage of a file. Raises ChatErrors.
 
-        Where the index has addresses of its own, its files are not ours to open.
+        False for every file of an index with URLs of its own: the app does not serve its files.
         """
         if self.fields.url:
             return False
-        name = sourcefile if self.fields.ours else decode_path(sourcefile)
-        parts = visible(self.fields, user, overrides), self._is(name)
-        asked = {
+        name = sourcefile if self.fields.is_own_schema else decode_path(sourcefile)
+        conditions = security_filter(self.fields, user, overrides), self._file_filter(name)
+        request = {
             "search_text": "*",
-            "filter": " and ".join(filter(None, parts)),
+            "filter": " and ".join(filter(None, conditions)),
             "select": [self.fields.id],
             "top": 1,
         }
         try:
-            return bool(await self._hits(asked))
+            return bool(await self._search_index(request))
         except QueryRejected:
-            if self.fields.ours:
+            if self.fields.is_own_schema:
                 raise
-            return False  # an index made elsewhere need not tell its passages by their file
+            return False  # the sourcefile of another tool's index need not be filterable
 
-    def _is(self, sourcefile: str) -> str:
-        return f"{self.fields.sourcefile} eq {quoted(sourcefile)}"
+    def _file_filter(self, sourcefile: str) -> str:
+        return f"{self.fields.sourcefile} eq {quote(sourcefile)}"
 
-    async def _pictured(
-        self, found: tuple[Source, ...], hits: Sequence[Mapping[str, Any]], overrides: Overrides
+    async def _attach_images(
+        self, sources: tuple[Source, ...], hits: Sequence[Mapping[str, Any]], overrides: Overrides
     ) -> tuple[tuple[Source, ...], tuple[str, ...]]:
-        if self.pictures is None or not overrides.includes_images:
-            return found, ()
+        if self.fetch_image is None or not overrides.includes_images:
+            return sources, ()
         names = self.fields
         keys = {str(hit[names.id]): str(hit[names.image]) for hit in hits if hit.get(names.image)}
-        return await pictured(found, keys, self.pictures, self.seconds)
+        return await attach_images(sources, keys, self.fetch_image, self.seconds)
 
-    def _mode(self, overrides: Overrides) -> str:
+    def _retrieval_mode(self, overrides: Overrides) -> str:
         if not self.fields.embedding or (not self.vectorizer and self.embed is None):
             return "text"
         return overrides.retrieval_mode or "hybrid"
 
-    async def _vectors(self, mode: str, query: str) -> dict[str, list[VectorQuery]]:
+    async def _vector_queries(self, mode: str, query: str) -> dict[str, list[VectorQuery]]:
         if mode == "text":
             return {}
-        field: dict[str, Any] = {
-            "k_nearest_neighbors": NEIGHBOURS,
+        options: dict[str, Any] = {
+            "k_nearest_neighbors": NEAREST_NEIGHBORS,
             "fields": self.fields.embedding,
         }
         if self.embed is None:
-            return {"vector_queries": [VectorizableTextQuery(text=query, **field)]}
+            return {"vector_queries": [VectorizableTextQuery(text=query, **options)]}
         (vector,) = await self.embed([query])
-        return {"vector_queries": [VectorizedQuery(vector=vector, **field)]}
+        return {"vector_queries": [VectorizedQuery(vector=vector, **options)]}
 
-    def _asked(self, user: User, query: str, overrides: Overrides, mode: str) -> dict[str, Any]:
+    def _build_query(
+        self, user: User, query: str, overrides: Overrides, mode: str
+    ) -> dict[str, Any]:
         return {
             "search_text": None if mode == "vectors" else query,
-            "filter": condition(self.fields, user, overrides),
-            "select": self.fields.selected(self.pictures is not None and overrides.includes_images),
+            "filter": build_filter(self.fields, user, overrides),
+            "select": self.fields.select_fields(
+                self.fetch_image is not None and overrides.includes_images
+            ),
             "top": overrides.top,
         }
 
-    def _ranking(self, query: str, overrides: Overrides) -> dict[str, Any]:
+    def _semantic_options(self, query: str, overrides: Overrides) -> dict[str, Any]:
         captions = {"query_caption": "extractive", "query_caption_highlight_enabled": False}
         return {
             "query_type": "semantic",
-            "semantic_configuration_name": self.ranking,
+            "semantic_configuration_name": self.semantic_configuration,
             "semantic_query": query,
             "semantic_error_mode": "partial",
             **(captions if overrides.semantic_captions else {}),
         }
 
-    async def _narrowed(
-        self, asked: Mapping[str, Any], user: User, overrides: Overrides
+    async def _search_with_filter(
+        self, request: Mapping[str, Any], user: User, overrides: Overrides
     ) -> list[dict[str, Any]]:
-        """The hits; a filter of the client's that the service does not take is a BadRequest."""
+        """The hits. Raises BadRequest if the service rejects the client's filter."""
         try:
-            return await self._hits(asked)
-        except QueryRejected as refused:
+            return await self._search_index(request)
+        except QueryRejected as error:
             if overrides.filter is None:
                 raise
-            ours = condition(self.fields, user, overrides.model_copy(update={"filter": None}))
-            await self._hits({**asked, "filter": ours, "top": 1})  # is it the filter?
-            said = "the search service does not take it"
-            raise BadRequest(said, field="filter", cause=refused.cause) from None
+            # If the same query passes without the client's filter, the filter is at fault.
+            own = build_filter(self.fields, user, overrides.model_copy(update={"filter": None}))
+            await self._search_index({**request, "filter": own, "top": 1})
+            message = "the search service rejects it"
+            raise BadRequest(message, field="filter", cause=error.cause) from None
 
-    async def _hits(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The hits. An index that has another name for a passage's number is asked by it then."""
+    async def _search_index(self, request: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The hits. If the chunk field is rejected, its alternative name is tried and stored."""
         try:
-            return await self._sent(asked)
+            return await self._send(request)
         except QueryRejected:
-            # Of this request: another one may have found the right name meanwhile.
-            name = next((name for name in OTHERS if name in asked["select"]), None)
-            if self.fields.chunk not in OTHERS or name is None:
+            # The name in this request: another request may have replaced the stored one meanwhile.
+            names = (name for name in ALTERNATIVE_CHUNK_FIELDS if name in request["select"])
+            name = next(names, None)
+            if self.fields.chunk not in ALTERNATIVE_CHUNK_FIELDS or name is None:
                 raise
-            select = [OTHERS[name] if each == name else each for each in asked["select"]]
+            other = ALTERNATIVE_CHUNK_FIELDS[name]
+            select = [other if field == name else field for field in request["select"]]
             with suppress(QueryRejected):
-                hits = await self._sent({**asked, "select": select})
-                self.fields = replace(self.fields, chunk=OTHERS[name])
+                hits = await self._send({**request, "select": select})
+                self.fields = replace(self.fields, chunk=other)
                 return hits
             raise
 
-    async def _sent(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+    async def _send(self, request: Mapping[str, Any]) -> list[dict[str, Any]]:
         with map_errors():
             async with asyncio.timeout(self.seconds):
-                # nothing is sent before the first hit is asked for
-                return [hit async for hit in await self.client.search(**asked)]
+                # The SDK sends the request when the first hit is read.
+                return [hit async for hit in await self.client.search(**request)]
 
 
-def sorted_out(
+def split_by_score(
     sources: Sequence[Source], overrides: Overrides, ranked: bool
 ) -> tuple[tuple[Source, ...], tuple[ExcludedSource, ...]]:
-    """The sources whose scores are high enough, and the others."""
-    least = overrides.minimum_search_score
-    ranked_least = overrides.minimum_reranker_score if ranked else None
-    used: list[Source] = []
-    left_out: list[ExcludedSource] = []
+    """Return the sources with at least the minimum scores, and the others."""
+    minimum = overrides.minimum_search_score
+    reranker_minimum = overrides.minimum_reranker_score if ranked else None
+    included: list[Source] = []
+    excluded: list[ExcludedSource] = []
     for source in sources:
-        if not reaches(source.score, least):
-            left_out.append(ExcludedSource(source, "score"))
-        elif not reaches(source.reranker_score, ranked_least):
-            left_out.append(ExcludedSource(source, "rerank"))
+        if not has_minimum_score(source.score, minimum):
+            excluded.append(ExcludedSource(source, "score"))
+        elif not has_minimum_score(source.reranker_score, reranker_minimum):
+            excluded.append(ExcludedSource(source, "rerank"))
         else:
-            used.append(source)
-    return tuple(used), tuple(left_out)
+            included.append(source)
+    return tuple(included), tuple(excluded)
 
 
-def reaches(score: float | None, least: float | None) -> bool:
-    """Whether a score is high enough; one that was not given is, and any where none is asked."""
-    return score is None or least is None or score >= least
+def has_minimum_score(score: float | None, minimum: float | None) -> bool:
+    """Whether a score is high enough; True if there is no score or no minimum."""
+    return score is None or minimum is None or score >= minimum

@@ -1,4 +1,4 @@
-"""Which names has an index for its fields? What `AZURE_SEARCH_FIELDS` says of it."""
+"""Parses `AZURE_SEARCH_FIELDS`, the names of an index's fields."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ FieldName = Literal[
     "url",
     "chunk",
 ]
-NEEDED = ("id", "content", "sourcepage", "sourcefile")
+REQUIRED = ("id", "content", "sourcepage", "sourcefile")
 PRESET = "on-your-data"
-# Those of an index that the tools of "Azure OpenAI On Your Data" made. It says nothing of who may
-# see what, and several of its passages share a filepath.
+# Fields of an index that the tools of "Azure OpenAI On Your Data" create. It has no access control,
+# and several of its passages share a filepath.
 ON_YOUR_DATA: Mapping[str, str | None] = {
     "sourcepage": "filepath",
     "sourcefile": "filepath",
@@ -40,8 +40,8 @@ ON_YOUR_DATA: Mapping[str, str | None] = {
 }
 
 
-def _read(value: Any) -> Any:
-    """The names, empty for what there is not: null in JSON."""
+def _parse(value: Any) -> Any:
+    """Parse the setting; a field that is null in JSON becomes an empty name."""
     if not isinstance(value, str):
         return value
     try:
@@ -50,10 +50,10 @@ def _read(value: Any) -> Any:
         raise ValueError(f"must be JSON, or {PRESET}") from None
     if not isinstance(names, dict):
         return names
-    for name, given in names.items():
-        if given == "" or (given is None and name in NEEDED):
-            raise ValueError(f"must have a name for {name:.20}")
-    return {name: "" if given is None else given for name, given in names.items()}
+    for field, name in names.items():
+        if name == "" or (name is None and field in REQUIRED):
+            raise ValueError(f"must have a name for {field:.20}")
+    return {field: "" if name is None else name for field, name in names.items()}
 
 
-FieldNames = Annotated[dict[FieldName, str], BeforeValidator(_read)]
+FieldNames = Annotated[dict[FieldName, str], BeforeValidator(_parse)]

@@ -1,4 +1,4 @@
-"""Where is the embedded index read from? A database in memory, or a file that may be replaced."""
+"""Connections to the embedded index: a database in memory, or a file that may be replaced."""
 
 from __future__ import annotations
 
@@ -17,168 +17,171 @@ from shared.retrieval.sqlite.schema import (
     UnknownFormat,
     add_file,
     add_passages,
-    create,
+    create_tables,
     read_meta,
 )
-from shared.retrieval.sqlite.vectors import Vectors, load
+from shared.retrieval.sqlite.vectors import Vectors, load_vectors
 
-AGAIN = "INDEX_FILE: {} Make it anew by `make index DOCS=folder`."
-Stamp = tuple[int, int, int]
+INDEX_FILE_ERROR = "INDEX_FILE: {} Rebuild it with `make index DOCS=folder`."
+FileIdentity = tuple[int, int, int]
 
 
 class IndexReplaced(Exception):
-    """The file is another one than the one that a search began with."""
+    """The index file was replaced during a search."""
 
 
 @dataclass(slots=True)
 class OpenIndex:
-    """One finished index, in memory or in a file, and its connections that are idle.
+    """A complete index, in memory or in a file, with a pool of idle connections.
 
-    `path` and `stamp` are None for one in memory, which has one connection and no other.
+    `path` and `identity` are None for an index in memory, which has exactly one connection.
     """
 
     meta: IndexMeta
-    pictures: bool
-    idle: list[sqlite3.Connection]
+    has_images: bool
+    idle_connections: list[sqlite3.Connection]
     path: Path | None = None
-    stamp: Stamp | None = None
+    identity: FileIdentity | None = None
     closed: bool = False
-    loaded: Vectors | None = None
-    turn: Lock = field(default_factory=Lock)  # who takes and gives connections
-    alone: Any = field(default_factory=RLock)  # who does what is for one at a time
+    cached_vectors: Vectors | None = None
+    pool_lock: Lock = field(default_factory=Lock)  # guards idle_connections and closed
+    lock: Any = field(default_factory=RLock)  # guards the one connection in memory, and the vectors
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one thread at a time. Raises Replaced, ChatErrors."""
+    def connection(self) -> Iterator[sqlite3.Connection]:
+        """Borrow a connection, for one thread. Raises IndexReplaced, ChatErrors."""
         if self.path is None:
-            with self.alone, map_errors():
-                yield self.idle[0]
+            with self.lock, map_errors():
+                yield self.idle_connections[0]
             return
         with map_errors():
-            connection = self._taken(self.path)
+            connection = self._acquire(self.path)
             try:
                 yield connection
             finally:
-                self._given(connection)
+                self._release(connection)
 
-    def _taken(self, path: Path) -> sqlite3.Connection:
-        with self.turn:
-            if self.idle:
-                return self.idle.pop()
+    def _acquire(self, path: Path) -> sqlite3.Connection:
+        with self.pool_lock:
+            if self.idle_connections:
+                return self.idle_connections.pop()
         connection = connect(path)
-        if stamp(path) != self.stamp:
+        if file_identity(path) != self.identity:
             connection.close()
             raise IndexReplaced
         return connection
 
-    def _given(self, connection: sqlite3.Connection) -> None:
-        with self.turn:
+    def _release(self, connection: sqlite3.Connection) -> None:
+        with self.pool_lock:
             if not self.closed:
-                self.idle.append(connection)
+                self.idle_connections.append(connection)
                 return
         connection.close()
 
     def vectors(self, connection: sqlite3.Connection) -> Vectors:
-        """The vectors, read at the first question that needs them."""
-        with self.alone:
-            if self.loaded is None:
-                self.loaded = load(connection, self.meta.dimensions)
-            return self.loaded
+        """The vectors of the index, loaded at the first call."""
+        with self.lock:
+            if self.cached_vectors is None:
+                self.cached_vectors = load_vectors(connection, self.meta.dimensions)
+            return self.cached_vectors
 
     def close(self) -> None:
-        """Close what is idle now, and the others when they are given back."""
-        with self.turn:
+        """Close idle connections now, and borrowed ones when they are released."""
+        with self.pool_lock:
             self.closed = True
-            for connection in self.idle:
+            for connection in self.idle_connections:
                 connection.close()
             if self.path is not None:
-                self.idle.clear()
+                self.idle_connections.clear()
 
 
 class CurrentIndex:
-    """The index as it is now: the one in memory, or the one that lies in the file today."""
+    """The current index: one in memory, or the one in a file, opened again when it is replaced."""
 
-    def __init__(self, place: OpenIndex | Path) -> None:
-        self._place = place
-        self._state = place if isinstance(place, OpenIndex) else None
+    def __init__(self, source: OpenIndex | Path) -> None:
+        self._source = source
+        self._index = source if isinstance(source, OpenIndex) else None
         self._lock = Lock()
 
-    def now(self) -> OpenIndex:
-        """The state to search in. Raises Misconfigured, Unavailable."""
-        if isinstance(self._place, OpenIndex):
-            return self._place
+    def get(self) -> OpenIndex:
+        """The index to search. Raises Misconfigured, Unavailable."""
+        if isinstance(self._source, OpenIndex):
+            return self._source
         with self._lock, map_errors():
-            return self._in_file(self._place)
+            return self._get_from_file(self._source)
 
-    def _in_file(self, path: Path) -> OpenIndex:
-        if self._state and self._state.stamp == stamp(path):
-            return self._state
+    def _get_from_file(self, path: Path) -> OpenIndex:
+        if self._index and self._index.identity == file_identity(path):
+            return self._index
         self.close()
-        self._state = None  # also where the new file cannot be opened
-        self._state = opened(path)
-        return self._state
+        self._index = None  # stays None if the new file cannot be opened
+        self._index = open_index(path)
+        return self._index
 
     def close(self) -> None:
-        """Close the connections that nobody uses."""
-        if self._state:
-            self._state.close()
+        """Close the idle connections."""
+        if self._index:
+            self._index.close()
 
 
-def in_memory(passages: Iterable[Source], documents: Path | None = None) -> OpenIndex:
-    """An index of some passages, of the files in `documents`. Raises what reading them raises."""
+def build_in_memory(passages: Iterable[Source], documents: Path | None = None) -> OpenIndex:
+    """Build an index of passages in memory. `documents` is the folder of their files.
+
+    Raises what iterating over `passages` raises.
+    """
     files: dict[str, list[Source]] = {}
     for passage in passages:
         files.setdefault(passage.sourcefile, []).append(passage)
     connection = sqlite3.connect(":memory:", check_same_thread=False)
-    create(connection, IndexMeta())
+    create_tables(connection, IndexMeta())
     with connection:
         for name, rows in files.items():
             add_passages(connection, add_file(connection, name, "", name), rows)
     return OpenIndex(IndexMeta(documents=documents), False, [connection])
 
 
-def stamp(path: Path) -> Stamp:
-    """What changes when a file is replaced. Raises OSError."""
-    known = path.stat()
-    return known.st_ino, known.st_mtime_ns, known.st_size
+def file_identity(path: Path) -> FileIdentity:
+    """Return inode, modification time and size: a replaced file has others. Raises OSError."""
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection that writes nothing, and so works in a folder that cannot be written to."""
-    address = f"{path.absolute().as_uri()}?mode=ro"
-    return sqlite3.connect(address, uri=True, check_same_thread=False)
+    """Return a read-only connection, which also works in a read-only folder."""
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    return sqlite3.connect(uri, uri=True, check_same_thread=False)
 
 
-def opened(path: Path) -> OpenIndex:
-    """The index in a file. Raises Misconfigured, Unavailable."""
+def open_index(path: Path) -> OpenIndex:
+    """Open the index in a file. Raises Misconfigured, Unavailable."""
     with map_errors():
-        seen = stamp(path)
+        identity = file_identity(path)
         connection = connect(path)
         try:
             meta = read_meta(connection)
-            pictures = has_pictures(connection)
+            images = has_images(connection)
         except BaseException:
             connection.close()
             raise
-        return OpenIndex(meta, pictures, [connection], path, seen)
+        return OpenIndex(meta, images, [connection], path, identity)
 
 
-def has_pictures(connection: sqlite3.Connection) -> bool:
-    """Whether any passage has one."""
+def has_images(connection: sqlite3.Connection) -> bool:
+    """Whether any passage has an image."""
     return bool(connection.execute("SELECT EXISTS (SELECT 1 FROM picture)").fetchone()[0])
 
 
 @contextmanager
 def map_errors() -> Iterator[None]:
-    """The one place where the failures of SQLite and of its file become ours."""
+    """Map errors of SQLite and of its file to ChatErrors."""
     try:
         yield
     except (sqlite3.OperationalError, sqlite3.ProgrammingError) as error:
         raise Unavailable(cause=f"the embedded index: {error}") from error
     except UnknownFormat as error:
-        said = "the file is no index, or one of another version of this app."
-        raise Misconfigured(cause=AGAIN.format(said)) from error
+        message = "the file is not an index, or one of another version of this app."
+        raise Misconfigured(cause=INDEX_FILE_ERROR.format(message)) from error
     except (sqlite3.Error, ValueError, TypeError, LookupError) as error:
-        raise Misconfigured(cause=AGAIN.format("the file is damaged.")) from error
+        raise Misconfigured(cause=INDEX_FILE_ERROR.format("the file is damaged.")) from error
     except OSError as error:
-        raise Misconfigured(cause=AGAIN.format(f"{error.strerror}.")) from error
+        raise Misconfigured(cause=INDEX_FILE_ERROR.format(f"{error.strerror}.")) from error

@@ -1,4 +1,4 @@
-"""Which rows of the embedded index does a search read? Its SQL, and what becomes a Source."""
+"""The SQL of a search in the embedded index, and the conversion of rows to Sources."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from shared.chat.events import Source
 from shared.chat.image_types import to_data_url
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
-from shared.retrieval.base import MOST_PICTURES
+from shared.retrieval.base import MAX_IMAGES
 
-NAME_WEIGHT = 2.0  # of a word in the file's name, against one in the passage
+NAME_WEIGHT = 2.0  # of a word in the name of the file, relative to one in the passage
 
-# What holds for every way to a passage: who may see it, and the categories. A passage has few
-# readers, but a user may see half the index: so those of each passage are read. The pluses keep
-# SQLite from looking them up group by group.
-SEEN = """
+# Who may see a passage. A passage has few readers, but a user may see half the index: so SQLite
+# shall look up the readers of each passage. The unary pluses keep it from looking up the passages
+# of each group instead.
+VISIBLE = """
 (public OR EXISTS (
     SELECT 1 FROM reader WHERE reader.passage = passage.key AND (
         +kind = 'oid' AND +reader.name = :oid
@@ -27,32 +27,32 @@ SEEN = """
 ))
 """
 ALLOWED = f"""
-{SEEN}
+{VISIBLE}
 AND (:include_category IS NULL OR category = :include_category)
 AND (:exclude_category IS NULL OR category IS NOT :exclude_category)
 """
-# By key, and without the texts: only those of the best are read. The id decides between equals,
-# so that the order in which files were indexed does not.
-BY_WORDS = f"""
+# Only keys: the texts are read for the best passages alone. Equal scores are ordered by id, so that
+# the order in which the files were indexed does not matter.
+TEXT_SEARCH = f"""
 SELECT passage.key, -bm25(words, 1.0, {NAME_WEIGHT}) AS score
 FROM words JOIN passage ON passage.key = words.rowid
 WHERE words MATCH :query AND {ALLOWED}
-ORDER BY score DESC, id LIMIT :most
+ORDER BY score DESC, id LIMIT :limit
 """
-# The plus keeps SQLite from looking up one row of `words` after the other.
-BY_WORDS_AMONG = BY_WORDS.replace(
-    "AND", "AND +words.rowid IN (SELECT rowid FROM words WHERE words MATCH :among) AND", 1
+# The unary plus keeps SQLite from looking up the rows of `words` one by one.
+TEXT_SEARCH_IN_RARE = TEXT_SEARCH.replace(
+    "AND", "AND +words.rowid IN (SELECT rowid FROM words WHERE words MATCH :rare) AND", 1
 )
-HOW_MANY = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
-ALL_ALLOWED = f"SELECT passage.key FROM passage WHERE {ALLOWED}"
-ANY_HIDDEN = "SELECT EXISTS (SELECT 1 FROM reader)"
+COUNT_MATCHES = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
+ALLOWED_KEYS = f"SELECT passage.key FROM passage WHERE {ALLOWED}"
+HAS_RESTRICTED = "SELECT EXISTS (SELECT 1 FROM reader)"
 IS_READABLE = f"""
 SELECT EXISTS (
-    SELECT 1 FROM file JOIN passage ON file = file.key WHERE sourcefile = :sourcefile AND {SEEN}
+    SELECT 1 FROM file JOIN passage ON file = file.key WHERE sourcefile = :sourcefile AND {VISIBLE}
 )
 """
-ID = "SELECT id FROM passage WHERE key = ?"
-BODY = """
+PASSAGE_ID = "SELECT id FROM passage WHERE key = ?"
+PASSAGE = """
 SELECT id, content, sourcepage, sourcefile, category, oids, groups, picture.data
 FROM passage JOIN body USING (key) JOIN file ON file.key = file
 LEFT JOIN picture ON picture.passage = passage.key AND ?
@@ -60,8 +60,8 @@ WHERE passage.key = ?
 """
 
 
-def parameters(user: User, overrides: Overrides) -> dict[str, Any]:
-    """Who asks and what for, as `ALLOWED` calls it."""
+def filter_parameters(user: User, overrides: Overrides) -> dict[str, Any]:
+    """Return the values of the parameters of `ALLOWED`."""
     groups = user.groups if overrides.use_groups_security_filter and user.oid else ()
     return {
         "include_category": overrides.include_category,
@@ -71,37 +71,37 @@ def parameters(user: User, overrides: Overrides) -> dict[str, Any]:
     }
 
 
-def allowed(
+def allowed_keys(
     connection: sqlite3.Connection, user: User, overrides: Overrides
 ) -> tuple[int, ...] | None:
-    """The keys of the passages that may be found; None where that is all of them."""
-    given = parameters(user, overrides)
-    narrowed = given["include_category"] is not None or given["exclude_category"] is not None
-    if not narrowed and not connection.execute(ANY_HIDDEN).fetchone()[0]:
+    """Return the keys of the passages that may be found; None if all may."""
+    values = filter_parameters(user, overrides)
+    filtered = values["include_category"] is not None or values["exclude_category"] is not None
+    if not filtered and not connection.execute(HAS_RESTRICTED).fetchone()[0]:
         return None
-    return tuple(key for (key,) in connection.execute(ALL_ALLOWED, given))
+    return tuple(key for (key,) in connection.execute(ALLOWED_KEYS, values))
 
 
-def sources(
+def read_sources(
     connection: sqlite3.Connection, scored: Sequence[tuple[int, float]], overrides: Overrides
 ) -> tuple[Source, ...]:
-    """The passages with these keys and scores, but for those with a score that is too low.
+    """Read the passages with these keys, without those below the minimum score.
 
-    Where pictures are asked for, the first that have one have it.
+    If the request asks for images, the first `MAX_IMAGES` passages that have one include it.
     """
-    least, found = overrides.minimum_search_score, list[Source]()
-    pictures = MOST_PICTURES if overrides.includes_images else 0
+    minimum, results = overrides.minimum_search_score, list[Source]()
+    images_left = MAX_IMAGES if overrides.includes_images else 0
     for key, score in scored:
-        if least is None or score >= least:
-            row = connection.execute(BODY, (pictures > 0, key)).fetchone()
-            found.append(_source(row, score))
-            pictures -= found[-1].image is not None
-    return tuple(found)
+        if minimum is None or score >= minimum:
+            row = connection.execute(PASSAGE, (images_left > 0, key)).fetchone()
+            results.append(_to_source(row, score))
+            images_left -= results[-1].image is not None
+    return tuple(results)
 
 
-def _source(row: tuple[Any, ...], score: float) -> Source:
-    id, content, sourcepage, sourcefile, category, oids, groups, picture = row
-    readers = (tuple(json.loads(oids)), tuple(json.loads(groups)))
-    image = to_data_url(picture) if picture else None
+def _to_source(row: tuple[Any, ...], score: float) -> Source:
+    id, content, sourcepage, sourcefile, category, oids, groups, data = row
     names = (id, content, sourcepage, sourcefile, category)
+    readers = (tuple(json.loads(oids)), tuple(json.loads(groups)))
+    image = to_data_url(data) if data else None
     return Source(*names, *readers, score=score, image=image)

@@ -1,4 +1,4 @@
-"""Which passages answer a question? An index inside the app: SQLite's full-text search."""
+"""The Retriever of the embedded index: SQLite's full-text search, and vectors if it has any."""
 
 from __future__ import annotations
 
@@ -20,46 +20,46 @@ from shared.chat.request import User
 from shared.retrieval.base import Embed, SearchResult
 from shared.retrieval.search_report import NO_VECTORS, SearchReport
 from shared.retrieval.sqlite.connections import (
-    AGAIN,
+    INDEX_FILE_ERROR,
     CurrentIndex,
     IndexReplaced,
     OpenIndex,
-    in_memory,
+    build_in_memory,
 )
 from shared.retrieval.sqlite.search import (
     SearchQuery,
-    by_both,
-    by_vector,
-    by_words,
+    hybrid_search,
     is_readable,
-    worded,
+    text_candidates,
+    text_search,
+    vector_search,
 )
 from shared.retrieval.sqlite.vectors import is_available
 
 T = TypeVar("T")
 
-TRIES = 10  # of a search whose file is replaced under its hands
+MAX_ATTEMPTS = 10  # of a search whose file is replaced meanwhile
 
 log = logging.getLogger("chat")
 
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """What makes vectors of questions: a model by its name, as the index calls it too."""
+    """An embedding model, and its name as the index has it."""
 
     model: str
     embed: Embed
 
 
 def read_passages(path: Path) -> Iterator[Source]:
-    """The passages of a file of JSON Lines. Raises OSError, ValueError, KeyError."""
+    """Read the passages of a JSON Lines file. Raises OSError, ValueError, KeyError."""
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             if line.strip():
-                yield _source(json.loads(line))
+                yield _to_source(json.loads(line))
 
 
-def _source(row: Mapping[str, Any]) -> Source:
+def _to_source(row: Mapping[str, Any]) -> Source:
     return Source(
         id=row["id"],
         content=row["content"],
@@ -72,121 +72,123 @@ def _source(row: Mapping[str, Any]) -> Source:
 
 
 class SqliteRetriever:
-    """A Retriever that searches inside the app: by words, and by vectors where there are any."""
+    """A Retriever inside the app's process: text search, and vector search if the index allows."""
 
     name = "embedded"
 
     def __init__(
         self,
-        place: Iterable[Source] | Path,
+        source: Iterable[Source] | Path,
         embedding: Embedding | None = None,
         documents: Path | None = None,
     ) -> None:
-        """Answer from a file, or from some passages of the files in `documents`, kept in memory.
+        """Use the index in a file, or build one in memory of passages of files in `documents`.
 
-        Raises what reading the passages raises.
+        Raises what iterating over the passages raises.
         """
-        kept = place if isinstance(place, Path) else in_memory(place, documents)
-        self._current = CurrentIndex(kept)
+        index = source if isinstance(source, Path) else build_in_memory(source, documents)
+        self._current = CurrentIndex(index)
         self._embedding = embedding
         self.close = weakref.finalize(self, self._current.close)
 
     @classmethod
     def open(cls, path: Path, embedding: Embedding | None = None) -> SqliteRetriever:
-        """The index in a file, which may be replaced at any time: the next question sees it.
+        """Use the index in a file. The file may be replaced: the next search opens it again.
 
-        What is wrong with the file is logged now, and is an error of each search until it is put
-        right.
+        An error of the file is logged now, and raised by each search until the file is valid.
         """
         index = cls(path, embedding)
         try:
-            model = index._current.now().meta.model
+            model = index._current.get().meta.model
         except ChatError as error:
             log.error("index: %s", error.cause)
         else:
-            if (embedding or model) and isinstance(why := index._usable(model), str):
-                log.warning("index: the search is by text: %s", why)
+            reason = index._embedding_or_reason(model)
+            if (embedding or model) and isinstance(reason, str):
+                log.warning("index: the search is by text: %s", reason)
         return index
 
     @property
     def documents(self) -> Path | None:
-        """The folder that the files were read from, where the index knows one.
+        """The folder of the indexed files, if the index has one.
 
-        Raises Misconfigured, Unavailable where the index cannot be read.
+        Raises Misconfigured, Unavailable if the index cannot be read.
         """
-        return self._current.now().meta.documents
+        return self._current.get().meta.documents
 
     async def ready(self) -> None:
-        """See that its file can be read. Raises Misconfigured, Unavailable."""
-        await asyncio.to_thread(self._current.now)
+        """Check that the index can be read. Raises Misconfigured, Unavailable."""
+        await asyncio.to_thread(self._current.get)
 
     async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
-        """The best passages for `query` that `user` may see. Raises ChatErrors.
+        """Return the best passages for `query` that `user` may see. Raises ChatErrors.
 
-        Their score is bm25 for a search by words, the cosine for one by vectors, and what
-        reciprocal rank fusion gives for both. It knows no filters but its own.
+        Scores are BM25 in a text search, cosines in a vector search, and those of reciprocal rank
+        fusion in a hybrid one. A client's own filter is not supported: BadRequest.
         """
         if overrides.filter is not None:
-            raise BadRequest("is not for the embedded index", field="filter")
-        return await self._steadily(partial(self._found, SearchQuery(user, query, overrides)))
+            raise BadRequest("is not supported by the embedded index", field="filter")
+        search = partial(self._search, SearchQuery(user, query, overrides))
+        return await self._retry_if_replaced(search)
 
     async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
         """Whether `user` may see any passage of a file. Raises ChatErrors."""
-        asked = SearchQuery(user, "", overrides)
+        query = SearchQuery(user, "", overrides)
 
-        async def seen(state: OpenIndex) -> bool:
-            return await asyncio.to_thread(is_readable, state, asked, sourcefile)
+        async def check(index: OpenIndex) -> bool:
+            return await asyncio.to_thread(is_readable, index, query, sourcefile)
 
-        return await self._steadily(seen)
+        return await self._retry_if_replaced(check)
 
-    async def _steadily(self, work: Callable[[OpenIndex], Awaitable[T]]) -> T:
-        """Do it from the beginning where the file is replaced meanwhile."""
-        for _ in range(TRIES):
+    async def _retry_if_replaced(self, work: Callable[[OpenIndex], Awaitable[T]]) -> T:
+        for _ in range(MAX_ATTEMPTS):
             with suppress(IndexReplaced):
-                return await work(await asyncio.to_thread(self._current.now))
+                return await work(await asyncio.to_thread(self._current.get))
         raise Unavailable(cause="the embedded index: its file is replaced again and again")
 
-    async def _found(self, asked: SearchQuery, state: OpenIndex) -> SearchResult:
-        usable = self._usable(state.meta.model)
-        mode = asked.overrides.retrieval_mode or "hybrid"
-        unlike = usable if isinstance(usable, str) else NO_VECTORS
-        if isinstance(usable, str) or mode == "text":
+    async def _search(self, query: SearchQuery, index: OpenIndex) -> SearchResult:
+        embedding = self._embedding_or_reason(index.meta.model)
+        mode = query.overrides.retrieval_mode or "hybrid"
+        reason = embedding if isinstance(embedding, str) else NO_VECTORS
+        if isinstance(embedding, str) or mode == "text":
             mode = "text"
-            # In a thread: a blocking call would hold up every other answer of this worker.
-            sources = await asyncio.to_thread(by_words, state, asked)
+            # In a thread: a blocking call would delay every other request of this worker.
+            sources = await asyncio.to_thread(text_search, index, query)
         else:
-            sources = await _by_meaning(state, asked, usable.embed)
-        done = SearchReport(mode, unlike=unlike, images=state.pictures)
-        return SearchResult(sources, done.props(asked.overrides), done.notes(asked.overrides))
+            sources = await _search_with_vector(index, query, embedding.embed)
+        report = SearchReport(mode, fallback_reason=reason, has_images=index.has_images)
+        return SearchResult(sources, report.props(query.overrides), report.notes(query.overrides))
 
-    def _usable(self, model: str | None) -> Embedding | str:
-        """What makes vectors as `model` has made the index's; else why there is nothing."""
+    def _embedding_or_reason(self, model: str | None) -> Embedding | str:
+        """The embedding model, if it is the index's `model`; else why vectors are not used."""
         if model is None:
             return NO_VECTORS
         if self._embedding is None:
-            return "there is no embedding model here"
+            return "no embedding model is configured"
         if self._embedding.model != model:
-            return "the index was made with another embedding model"
-        return (
-            self._embedding if is_available() else "numpy, which searches vectors, is not installed"
-        )
+            return "the index was built with another embedding model"
+        if not is_available():
+            return "numpy, which vector search needs, is not installed"
+        return self._embedding
 
 
-async def _by_meaning(state: OpenIndex, asked: SearchQuery, embed: Embed) -> tuple[Source, ...]:
-    """By vectors, or by words and vectors. The question's vector is made meanwhile."""
-    making = asyncio.create_task(_vector(embed, asked.query, state.meta.dimensions))
+async def _search_with_vector(
+    index: OpenIndex, query: SearchQuery, embed: Embed
+) -> tuple[Source, ...]:
+    """Search by vector or hybrid. The text search runs while the query's vector is made."""
+    embedding = asyncio.create_task(_embed_query(embed, query.text, index.meta.dimensions))
     try:
-        if asked.overrides.retrieval_mode == "vectors":
-            return await asyncio.to_thread(by_vector, state, asked, await making)
-        words = await asyncio.to_thread(worded, state, asked)
-        return await asyncio.to_thread(by_both, state, asked, words, await making)
+        if query.overrides.retrieval_mode == "vectors":
+            return await asyncio.to_thread(vector_search, index, query, await embedding)
+        candidates = await asyncio.to_thread(text_candidates, index, query)
+        return await asyncio.to_thread(hybrid_search, index, query, candidates, await embedding)
     finally:
-        making.cancel()
+        embedding.cancel()
 
 
-async def _vector(embed: Embed, query: str, dimensions: int) -> Sequence[float]:
+async def _embed_query(embed: Embed, query: str, dimensions: int) -> Sequence[float]:
     (vector,) = await embed([query])
     if len(vector) != dimensions:
-        said = f"its vectors have {dimensions} numbers, the model's have {len(vector)}."
-        raise Misconfigured(cause=AGAIN.format(said))
+        message = f"its vectors have {dimensions} dimensions, the model's have {len(vector)}."
+        raise Misconfigured(cause=INDEX_FILE_ERROR.format(message))
     return vector

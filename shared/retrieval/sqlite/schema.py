@@ -1,4 +1,4 @@
-"""What does the embedded index hold? Its tables, and how a file's passages get in and out."""
+"""The tables of the embedded index; adds and removes the passages of a file."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Any, Protocol
 from shared.text.terms import TOKENIZER, extract_terms
 
 VERSION = "1"
-"""The version of the file format: a file of another version is rebuilt.
+"""Version of the file format: ingestion rebuilds a file of another version.
 
-Raise it with any change of the tables, or of `shared.text.terms.extract_terms`.
+Change it with any change of the tables, or of `shared.text.terms.extract_terms`.
 """
 
-MARK = b"ragx"
-"""SQLite's application id: what tells our files, of any version, from those of others."""
-_MARK_AT = 68  # bytes into the file, by SQLite's file format
+APPLICATION_ID = b"ragx"
+"""SQLite's application id of an index file, of any version."""
+_APPLICATION_ID_OFFSET = 68  # bytes into the file, by SQLite's file format
 
-# `passage` is read for each hit of a search, so it holds no text. `words` keeps the terms that it
-# was given: without them FTS5 could not take back exactly what it had put in.
+# `passage` is read for each hit of a search, so it has no text. `words` stores its terms: without
+# them FTS5 could not delete a row exactly.
 SCHEMA = f"""
-PRAGMA application_id = {int.from_bytes(MARK, "big")};
+PRAGMA application_id = {int.from_bytes(APPLICATION_ID, "big")};
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE file (
     key INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, fingerprint TEXT NOT NULL,
@@ -50,8 +50,8 @@ CREATE TABLE vector (passage INTEGER PRIMARY KEY, scale REAL NOT NULL, data BLOB
 CREATE VIRTUAL TABLE words USING fts5(body, name, tokenize = "{TOKENIZER}");
 """
 
-# The tables with a row for each passage, and what they call its key.
-_KEYS = (
+# The tables with rows of a passage, and their columns with its key.
+_KEY_COLUMNS = (
     ("words", "rowid"),
     ("body", "key"),
     ("reader", "passage"),
@@ -62,49 +62,49 @@ _KEYS = (
 
 
 class UnknownFormat(Exception):
-    """The file is no index, or one of another version."""
+    """The file is not an index, or one of another version."""
 
 
-class Row(Protocol):
-    """A passage as it is stored: a Source, and what ingestion makes."""
+class PassageRow(Protocol):
+    """A passage to store: a Source, or one that ingestion makes."""
 
     @property
     def id(self) -> str:
-        """The passage's own name, unlike any other's."""
+        """Unique id of the passage."""
         ...
 
     @property
     def content(self) -> str:
-        """Its text."""
+        """Text of the passage."""
         ...
 
     @property
     def sourcepage(self) -> str:
-        """What it is cited as."""
+        """Name that citations use."""
         ...
 
     @property
     def category(self) -> str | None:
-        """Of its document; None or empty without one."""
+        """Category of its document; None or empty without one."""
         ...
 
     @property
     def oids(self) -> tuple[str, ...]:
-        """The users who may see it."""
+        """Users who may see it."""
         ...
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The groups who may see it."""
+        """Groups whose members may see it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class IndexMeta:
-    """What holds for the whole index.
+    """Properties of the whole index.
 
-    `documents` is the folder that its files came from. `model` made its vectors, of `dimensions`
-    numbers each: None and 0 without vectors.
+    `documents` is the folder of its files. `model` is the embedding model of its vectors, which
+    have `dimensions` components each: None and 0 without vectors.
     """
 
     documents: Path | None = None
@@ -112,21 +112,24 @@ class IndexMeta:
     dimensions: int = 0
 
 
-def create(connection: sqlite3.Connection, meta: IndexMeta) -> None:
-    """Make the tables in an empty database. Raises sqlite3.Error."""
+def create_tables(connection: sqlite3.Connection, meta: IndexMeta) -> None:
+    """Create the tables in an empty database. Raises sqlite3.Error."""
     connection.executescript(SCHEMA)
     with connection:
         write_meta(connection, meta)
 
 
-def is_ours(path: Path) -> bool:
-    """Whether a file was made as an index, however old or damaged it is. Raises OSError."""
+def is_index_file(path: Path) -> bool:
+    """Whether a file is an index, of any version, even a damaged one. Raises OSError."""
     with path.open("rb") as file:
-        return file.read(_MARK_AT + len(MARK))[_MARK_AT:] == MARK
+        return (
+            file.read(_APPLICATION_ID_OFFSET + len(APPLICATION_ID))[_APPLICATION_ID_OFFSET:]
+            == APPLICATION_ID
+        )
 
 
 def write_meta(connection: sqlite3.Connection, meta: IndexMeta) -> None:
-    """Put down what holds for the whole index, instead of what was there."""
+    """Replace the properties of the index."""
     rows = {
         "version": VERSION,
         "documents": str(meta.documents or ""),
@@ -137,7 +140,7 @@ def write_meta(connection: sqlite3.Connection, meta: IndexMeta) -> None:
 
 
 def read_meta(connection: sqlite3.Connection) -> IndexMeta:
-    """What holds for the whole index. Raises OtherFormat, and sqlite3.Error where it is damaged."""
+    """Read the properties of the index. Raises UnknownFormat, sqlite3.Error for a damaged file."""
     if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone():
         raise UnknownFormat
     rows: Mapping[str, str] = dict(connection.execute("SELECT name, value FROM meta"))
@@ -150,54 +153,54 @@ def read_meta(connection: sqlite3.Connection) -> IndexMeta:
 
 
 def add_file(connection: sqlite3.Connection, name: str, fingerprint: str, sourcefile: str) -> int:
-    """Add a file without passages; its key."""
+    """Add a file without passages. Returns its key."""
     row = (name, fingerprint, sourcefile)
-    done = connection.execute(
+    cursor = connection.execute(
         "INSERT INTO file (name, fingerprint, sourcefile) VALUES (?, ?, ?)", row
     )
-    return int(done.lastrowid or 0)
+    return int(cursor.lastrowid or 0)
 
 
-def add_passages(connection: sqlite3.Connection, file: int, rows: Sequence[Row]) -> range:
-    """Add the passages of the file with the key `file`; their keys, in order."""
+def add_passages(connection: sqlite3.Connection, file: int, rows: Sequence[PassageRow]) -> range:
+    """Add the passages of the file with the key `file`. Returns their keys, in order."""
     (last,) = connection.execute("SELECT coalesce(max(key), 0) FROM passage").fetchone()
     keys = range(last + 1, last + 1 + len(rows))
-    for statement, rows_of in _INSERTS:
-        keyed = zip(keys, rows, strict=True)
-        made = (made for key, row in keyed for made in rows_of(file, key, row))
-        connection.executemany(statement, made)
+    for statement, make_rows in _INSERTS:
+        pairs = zip(keys, rows, strict=True)
+        values = (value for key, row in pairs for value in make_rows(file, key, row))
+        connection.executemany(statement, values)
     return keys
 
 
-def _passage(file: int, key: int, row: Row) -> Iterable[tuple[Any, ...]]:
+def _passage_rows(file: int, key: int, row: PassageRow) -> Iterable[tuple[Any, ...]]:
     yield key, not (row.oids or row.groups), row.category or None, file, row.id
 
 
-def _body(_file: int, key: int, row: Row) -> Iterable[tuple[Any, ...]]:
+def _body_rows(_file: int, key: int, row: PassageRow) -> Iterable[tuple[Any, ...]]:
     yield key, row.sourcepage, json.dumps(row.oids), json.dumps(row.groups), row.content
 
 
-def _words(_file: int, key: int, row: Row) -> Iterable[tuple[Any, ...]]:
+def _word_rows(_file: int, key: int, row: PassageRow) -> Iterable[tuple[Any, ...]]:
     yield key, " ".join(extract_terms(row.content)), " ".join(extract_terms(row.sourcepage))
 
 
-def _readers(_file: int, key: int, row: Row) -> Iterable[tuple[Any, ...]]:
+def _reader_rows(_file: int, key: int, row: PassageRow) -> Iterable[tuple[Any, ...]]:
     kinds = (("oid", row.oids), ("group", row.groups))
-    return ((kind, name, key) for kind, given in kinds for name in set(given))
+    return ((kind, name, key) for kind, names in kinds for name in set(names))
 
 
 _INSERTS = (
-    ("INSERT INTO passage VALUES (?, ?, ?, ?, ?)", _passage),
-    ("INSERT INTO body VALUES (?, ?, ?, ?, ?)", _body),
-    ("INSERT INTO words (rowid, body, name) VALUES (?, ?, ?)", _words),
-    ("INSERT INTO reader VALUES (?, ?, ?)", _readers),
+    ("INSERT INTO passage VALUES (?, ?, ?, ?, ?)", _passage_rows),
+    ("INSERT INTO body VALUES (?, ?, ?, ?, ?)", _body_rows),
+    ("INSERT INTO words (rowid, body, name) VALUES (?, ?, ?)", _word_rows),
+    ("INSERT INTO reader VALUES (?, ?, ?)", _reader_rows),
 )
 
 
 def restricted_files(connection: sqlite3.Connection) -> set[str]:
-    """The names of the files with passages that only some users may see. Raises sqlite3.Error.
+    """Return the names of the files with restricted passages. Raises sqlite3.Error.
 
-    It must work on a file of any version: a run calls it before it makes an older one anew.
+    It must work on a file of any version: ingestion calls it before it rebuilds an older one.
     """
     if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'passage'").fetchone():
         return set()
@@ -208,11 +211,11 @@ def restricted_files(connection: sqlite3.Connection) -> set[str]:
 
 
 def remove_file(connection: sqlite3.Connection, name: str) -> None:
-    """Take out a file and all that is known of its passages; nothing where it is not there."""
-    found = connection.execute("SELECT key FROM file WHERE name = ?", (name,)).fetchone()
-    if not found:  # for a new file nothing is looked for: FTS5 would write down what it gathers
+    """Remove a file and its passages, if the index has it."""
+    row = connection.execute("SELECT key FROM file WHERE name = ?", (name,)).fetchone()
+    if not row:  # a DELETE without matches would still make FTS5 flush its pending terms
         return
-    for table, key in _KEYS:
-        of_file = f"{key} IN (SELECT key FROM passage WHERE file = ?)"
-        connection.execute(f"DELETE FROM {table} WHERE {of_file}", found)
-    connection.execute("DELETE FROM file WHERE key = ?", found)
+    for table, key in _KEY_COLUMNS:
+        condition = f"{key} IN (SELECT key FROM passage WHERE file = ?)"
+        connection.execute(f"DELETE FROM {table} WHERE {condition}", row)
+    connection.execute("DELETE FROM file WHERE key = ?", row)

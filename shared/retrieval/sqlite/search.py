@@ -1,4 +1,4 @@
-"""Which passages of the embedded index does a question find, and in which order?"""
+"""Text, vector and hybrid search in the embedded index."""
 
 from __future__ import annotations
 
@@ -12,110 +12,114 @@ from shared.chat.overrides import Overrides
 from shared.chat.request import User
 from shared.retrieval.sqlite import query as sql
 from shared.retrieval.sqlite.connections import OpenIndex
-from shared.retrieval.sqlite.vectors import Vectors, fused
+from shared.retrieval.sqlite.vectors import Vectors, reciprocal_rank_fusion
 from shared.text.terms import fts_queries, join_fts_queries
 
 DEFAULT_TOP = 3
-NEIGHBOURS = 50  # what each of the two ways gives to the fusion
-RANKED = 25_000  # passages: so many cost about 20 ms
+FUSION_CANDIDATES = 50  # passages that each of the two searches passes to the rank fusion
+MAX_RANKED = 25_000  # passages: ranking so many takes about 20 ms
 
-Scored = Sequence[tuple[int, float]]
+ScoredKeys = Sequence[tuple[int, float]]
 """Keys of passages with their scores, best first."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A question, and who asks it."""
+    """A query, its user, and the options of the request."""
 
     user: User
-    query: str
+    text: str
     overrides: Overrides
 
     @property
     def top(self) -> int:
-        """How many passages are wanted."""
+        """The number of passages to return."""
         return self.overrides.top or DEFAULT_TOP
 
 
-def by_words(state: OpenIndex, asked: SearchQuery) -> tuple[Source, ...]:
-    """The best passages for the words of a question. Raises Replaced, ChatErrors."""
-    with state.reading() as connection:
-        scored = _worded(connection, asked, asked.top)
-        return sql.sources(connection, scored, asked.overrides)
+def text_search(index: OpenIndex, query: SearchQuery) -> tuple[Source, ...]:
+    """Return the best passages by BM25. Raises IndexReplaced, ChatErrors."""
+    with index.connection() as connection:
+        scored = _score_by_text(connection, query, query.top)
+        return sql.read_sources(connection, scored, query.overrides)
 
 
-def worded(state: OpenIndex, asked: SearchQuery) -> Scored:
-    """What the words of a question give to the fusion. Raises Replaced, ChatErrors."""
-    with state.reading() as connection:
-        return _worded(connection, asked, NEIGHBOURS)
+def text_candidates(index: OpenIndex, query: SearchQuery) -> ScoredKeys:
+    """Return the candidates of the text search for a rank fusion. Raises as `text_search`."""
+    with index.connection() as connection:
+        return _score_by_text(connection, query, FUSION_CANDIDATES)
 
 
-def by_vector(state: OpenIndex, asked: SearchQuery, vector: Sequence[float]) -> tuple[Source, ...]:
-    """The passages that are nearest in meaning. Raises Replaced, ChatErrors."""
-    with state.reading() as connection:
-        scored = _near(connection, state.vectors(connection), asked, vector)
-        return sql.sources(connection, scored[: asked.top], asked.overrides)
-
-
-def by_both(
-    state: OpenIndex, asked: SearchQuery, words: Scored, vector: Sequence[float]
+def vector_search(
+    index: OpenIndex, query: SearchQuery, vector: Sequence[float]
 ) -> tuple[Source, ...]:
-    """The passages that both ways together find best. Raises Replaced, ChatErrors."""
-    with state.reading() as connection:
-        near = _near(connection, state.vectors(connection), asked, vector)
-        worth = fused([[key for key, _ in ranking] for ranking in (words, near[:NEIGHBOURS])])
-        best = _in_order(connection, list(worth.items()))[: asked.top]
-        return sql.sources(connection, best, asked.overrides)
+    """Return the passages nearest to a vector. Raises IndexReplaced, ChatErrors."""
+    with index.connection() as connection:
+        scored = _score_by_vector(connection, index.vectors(connection), query, vector)
+        return sql.read_sources(connection, scored[: query.top], query.overrides)
 
 
-def is_readable(state: OpenIndex, asked: SearchQuery, sourcefile: str) -> bool:
-    """Whether who asks may see any passage of a file. Raises Replaced, ChatErrors."""
-    with state.reading() as connection:
-        given = sql.parameters(asked.user, asked.overrides) | {"sourcefile": sourcefile}
-        return bool(connection.execute(sql.IS_READABLE, given).fetchone()[0])
+def hybrid_search(
+    index: OpenIndex, query: SearchQuery, by_text: ScoredKeys, vector: Sequence[float]
+) -> tuple[Source, ...]:
+    """Return the best passages by fusion of both rankings. Raises IndexReplaced, ChatErrors."""
+    with index.connection() as connection:
+        by_vector = _score_by_vector(connection, index.vectors(connection), query, vector)
+        rankings = [[key for key, _ in by_text], [key for key, _ in by_vector[:FUSION_CANDIDATES]]]
+        scores = reciprocal_rank_fusion(rankings)
+        best = _sort_by_score(connection, list(scores.items()))[: query.top]
+        return sql.read_sources(connection, best, query.overrides)
 
 
-def _worded(connection: sqlite3.Connection, asked: SearchQuery, most: int) -> Scored:
-    queries = fts_queries(asked.query)
-    if not queries:
+def is_readable(index: OpenIndex, query: SearchQuery, sourcefile: str) -> bool:
+    """Whether the user may see any passage of a file. Raises IndexReplaced, ChatErrors."""
+    with index.connection() as connection:
+        values = sql.filter_parameters(query.user, query.overrides) | {"sourcefile": sourcefile}
+        return bool(connection.execute(sql.IS_READABLE, values).fetchone()[0])
+
+
+def _score_by_text(connection: sqlite3.Connection, query: SearchQuery, limit: int) -> ScoredKeys:
+    terms = fts_queries(query.text)
+    if not terms:
         return ()
-    rare = _rare(connection, queries)
-    given = sql.parameters(asked.user, asked.overrides) | {
-        "query": join_fts_queries(queries),
-        "most": most,
-    }
-    if len(rare) < len(queries):
-        scored = connection.execute(
-            sql.BY_WORDS_AMONG, given | {"among": join_fts_queries(rare)}
-        ).fetchall()
-        if len(scored) == most:
+    rare = _rare_terms(connection, terms)
+    values = sql.filter_parameters(query.user, query.overrides)
+    values |= {"query": join_fts_queries(terms), "limit": limit}
+    if len(rare) < len(terms):
+        parameters = values | {"rare": join_fts_queries(rare)}
+        scored = connection.execute(sql.TEXT_SEARCH_IN_RARE, parameters).fetchall()
+        if len(scored) == limit:
             return scored
-    return connection.execute(sql.BY_WORDS, given).fetchall()
+    return connection.execute(sql.TEXT_SEARCH, values).fetchall()
 
 
-def _rare(connection: sqlite3.Connection, queries: Sequence[str]) -> list[str]:
-    """The terms that the fewest passages have, as many as have `RANKED` passages together.
+def _rare_terms(connection: sqlite3.Connection, terms: Sequence[str]) -> list[str]:
+    """Return the rarest terms, with `MAX_RANKED` matches in all at most, and at least one term.
 
-    Only their passages are ranked (by all terms): a passage that has none of them, but words that
-    are everywhere, would hardly be among the best, and the ranking is what takes the time.
+    Ranking takes most of the time of a search, so only passages with a rare term are ranked (by all
+    terms): others would hardly be among the best.
     """
-    having = [connection.execute(sql.HOW_MANY, (query, RANKED)).fetchone()[0] for query in queries]
-    by_number = sorted(zip(having, queries, strict=True))
-    together = accumulate(number for number, _ in by_number)
-    within = [query for (_, query), sum in zip(by_number, together, strict=True) if sum <= RANKED]
-    return within or [by_number[0][1]]
+    counts = [
+        connection.execute(sql.COUNT_MATCHES, (term, MAX_RANKED)).fetchone()[0] for term in terms
+    ]
+    by_count = sorted(zip(counts, terms, strict=True))
+    totals = accumulate(count for count, _ in by_count)
+    rare = [term for (_, term), total in zip(by_count, totals, strict=True) if total <= MAX_RANKED]
+    return rare or [by_count[0][1]]
 
 
-def _near(
-    connection: sqlite3.Connection, vectors: Vectors, asked: SearchQuery, vector: Sequence[float]
-) -> Scored:
-    allowed = sql.allowed(connection, asked.user, asked.overrides)
-    return _in_order(connection, vectors.nearest(vector, max(NEIGHBOURS, asked.top), allowed))
+def _score_by_vector(
+    connection: sqlite3.Connection, vectors: Vectors, query: SearchQuery, vector: Sequence[float]
+) -> ScoredKeys:
+    allowed = sql.allowed_keys(connection, query.user, query.overrides)
+    nearest = vectors.nearest(vector, max(FUSION_CANDIDATES, query.top), allowed)
+    return _sort_by_score(connection, nearest)
 
 
-def _in_order(connection: sqlite3.Connection, scored: Scored) -> Scored:
-    """Best first. The id decides between equals, as in a search by words."""
-    named = (
-        (-score, connection.execute(sql.ID, (key,)).fetchone()[0], key) for key, score in scored
+def _sort_by_score(connection: sqlite3.Connection, scored: ScoredKeys) -> ScoredKeys:
+    """Sort by score, the best first; equal scores by id, as in a text search."""
+    rows = (
+        (-score, connection.execute(sql.PASSAGE_ID, (key,)).fetchone()[0], key)
+        for key, score in scored
     )
-    return [(key, -worse) for worse, _, key in sorted(named)]
+    return [(key, -negated) for negated, _, key in sorted(rows)]

@@ -1,6 +1,6 @@
-"""Which passages are near a question in meaning? All vectors in memory, a byte for each number.
+"""Vector search in memory, with vectors quantized to 8-bit integers.
 
-Needs numpy, which is not deployed by default: it is imported where it is first needed.
+Needs numpy, which is not deployed by default, so functions import it when they need it.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-BLOCK = 256  # vectors at a time: as floats they stay within a processor's cache
+BLOCK_SIZE = 256  # vectors that, as floats, fit a processor's cache
 
 
 def is_available() -> bool:
-    """Whether vectors can be searched here."""
+    """Whether numpy is installed, which vector search needs."""
     return find_spec("numpy") is not None
 
 
-def packed(vectors: Sequence[Sequence[float]]) -> Iterator[tuple[float, bytes]]:
-    """Each vector at length one, as a factor and whole numbers from -127 to 127."""
+def quantize(vectors: Sequence[Sequence[float]]) -> Iterator[tuple[float, bytes]]:
+    """Normalize each vector and yield it as a scale and int8 components from -127 to 127."""
     import numpy as np
 
     for vector in vectors:
@@ -40,46 +40,46 @@ class Vectors:
 
     keys: NDArray[np.int64]
     scales: NDArray[np.float64]
-    numbers: NDArray[np.int8]
+    components: NDArray[np.int8]
 
     def nearest(
-        self, vector: Sequence[float], most: int, allowed: Collection[int] | None
+        self, vector: Sequence[float], count: int, allowed: Collection[int] | None
     ) -> list[tuple[int, float]]:
-        """The keys of at least `most` passages and how near they are (1 is the same), best first.
+        """Return the keys of the `count` nearest passages with their cosines, best first.
 
-        Passages as near as the last are all given, so that the caller decides among them.
-        `allowed` are the only keys to look at; None is all.
+        All passages with the cosine of the last are included, so that the caller decides among
+        them. `allowed` are the keys to consider; None is all.
         """
         import numpy as np
 
-        near = self._products(vector)
-        places = np.arange(len(self.keys))
+        cosines = self._similarities(vector)
+        rows = np.arange(len(self.keys))
         if allowed is not None:
-            places = places[np.isin(self.keys, np.fromiter(allowed, np.int64, len(allowed)))]
-        if len(places) > most:
-            least = np.partition(near[places], -most)[-most]
-            places = places[near[places] >= least]
-        best = places[np.argsort(-near[places], kind="stable")]
-        return [(int(self.keys[place]), float(near[place])) for place in best]
+            rows = rows[np.isin(self.keys, np.fromiter(allowed, np.int64, len(allowed)))]
+        if len(rows) > count:
+            minimum = np.partition(cosines[rows], -count)[-count]
+            rows = rows[cosines[rows] >= minimum]
+        best = rows[np.argsort(-cosines[rows], kind="stable")]
+        return [(int(self.keys[row]), float(cosines[row])) for row in best]
 
-    def _products(self, vector: Sequence[float]) -> NDArray[np.float64]:
+    def _similarities(self, vector: Sequence[float]) -> NDArray[np.float64]:
         import numpy as np
 
-        whole, factor = _whole(vector)
+        query, factor = _quantize_query(vector)
         products = np.empty(len(self.keys), np.float32)
-        floats = np.empty((BLOCK, len(vector)), np.float32)
-        for start in range(0, len(self.keys), BLOCK):
-            block = self.numbers[start : start + BLOCK]
+        floats = np.empty((BLOCK_SIZE, len(vector)), np.float32)
+        for start in range(0, len(self.keys), BLOCK_SIZE):
+            block = self.components[start : start + BLOCK_SIZE]
             np.copyto(floats[: len(block)], block)
-            products[start : start + BLOCK] = floats[: len(block)] @ whole
+            products[start : start + BLOCK_SIZE] = floats[: len(block)] @ query
         return products * self.scales / factor
 
 
-def _whole(vector: Sequence[float]) -> tuple[NDArray[np.float32], float]:
-    """A question's vector at length one, as whole numbers over a factor.
+def _quantize_query(vector: Sequence[float]) -> tuple[NDArray[np.float32], float]:
+    """Normalize a query vector and return it as integers, with the factor of their scale.
 
-    So small that no sum with a packed vector passes 2**24: then floats are exact in any order, and
-    a passage is as near in whichever place of the index it lies.
+    No partial sum of its product with a quantized vector exceeds 2**24. So float32 sums are exact
+    in any order, and a cosine does not depend on the position of a passage in the index.
     """
     import numpy as np
 
@@ -90,24 +90,26 @@ def _whole(vector: Sequence[float]) -> tuple[NDArray[np.float32], float]:
     return np.round(exact / length * factor).astype(np.float32), factor
 
 
-def load(connection: sqlite3.Connection, dimensions: int) -> Vectors:
-    """Read all vectors of an index. Raises sqlite3.Error, ValueError where one is damaged."""
+def load_vectors(connection: sqlite3.Connection, dimensions: int) -> Vectors:
+    """Read all vectors of an index. Raises sqlite3.Error, or ValueError for a damaged vector."""
     import numpy as np
 
     (count,) = connection.execute("SELECT count(*) FROM vector").fetchone()
     keys, scales = np.empty(count, np.int64), np.empty(count, np.float64)
-    numbers = np.empty((count, dimensions), np.int8)
+    components = np.empty((count, dimensions), np.int8)
     rows = connection.execute("SELECT passage, scale, data FROM vector ORDER BY passage")
-    for place, (key, scale, data) in enumerate(rows):
-        keys[place], scales[place] = key, scale
-        numbers[place] = np.frombuffer(data, np.int8)
-    return Vectors(keys, scales, numbers)
+    for index, (key, scale, data) in enumerate(rows):
+        keys[index], scales[index] = key, scale
+        components[index] = np.frombuffer(data, np.int8)
+    return Vectors(keys, scales, components)
 
 
-def fused(rankings: Sequence[Sequence[Any]], constant: int = 60) -> dict[Any, float]:
-    """Reciprocal rank fusion: what each name in some rankings is worth over all of them."""
-    worth: dict[Any, float] = {}
+def reciprocal_rank_fusion(
+    rankings: Sequence[Sequence[Any]], constant: int = 60
+) -> dict[Any, float]:
+    """Return the score of each item by reciprocal rank fusion of several rankings."""
+    scores: dict[Any, float] = {}
     for ranking in rankings:
-        for rank, name in enumerate(ranking, 1):
-            worth[name] = worth.get(name, 0.0) + 1 / (constant + rank)
-    return worth
+        for rank, item in enumerate(ranking, 1):
+            scores[item] = scores.get(item, 0.0) + 1 / (constant + rank)
+    return scores

@@ -1,4 +1,4 @@
-"""Does the embedded index find the right passages for whoever may see them?"""
+"""The embedded index: matching of words, filters, scores, access control, notes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from shared.chat.events import Source
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
 from shared.retrieval.base import SearchResult
-from shared.retrieval.sqlite.connections import in_memory
+from shared.retrieval.sqlite.connections import build_in_memory
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
-from shared.retrieval.sqlite.search import RANKED, SearchQuery, by_words
+from shared.retrieval.sqlite.search import MAX_RANKED, SearchQuery, text_search
 from shared.text.terms import MAX_TERMS, extract_terms, fts_queries, join_fts_queries
 
 SAMPLES = SHARED_FOLDER / "data" / "samples.jsonl"
@@ -38,7 +38,7 @@ def passage(
     return Source(name, content, name, name, category, groups=groups)
 
 
-def found(
+def search(
     passages: Iterable[Source], query: str, user: User = NOBODY, **overrides: Any
 ) -> SearchResult:
     with closing(SqliteRetriever(passages)) as index:
@@ -82,25 +82,25 @@ def names(result: SearchResult) -> list[str]:
         (f"The key {'x' * 70} is old.", "x" * 70),
     ],
 )
-def test_a_word_is_found_in_every_form_of_it(content: str, query: str) -> None:
-    result = found([passage("Something else."), passage(content, "right.md")], query)
+def test_a_word_matches_its_other_forms(content: str, query: str) -> None:
+    result = search([passage("Something else."), passage(content, "right.md")], query)
 
     assert names(result)[:1] == ["right.md"]
 
 
 @given(st.text(st.characters(codec="ascii") | st.sampled_from("n't' N'T")))
-def test_plain_text_has_the_same_terms_wherever_it_stands(text: str) -> None:
+def test_ascii_text_has_the_same_terms_next_to_other_text(text: str) -> None:
     assert extract_terms(f"{text} caf\u00e9") == [*extract_terms(text), "caf\u00e9"]
 
 
-def test_a_short_word_is_not_taken_for_the_beginning_of_another() -> None:
-    assert names(found([passage("Health care.")], "car")) == []
+def test_a_short_word_is_not_a_prefix_of_another() -> None:
+    assert names(search([passage("Health care.")], "car")) == []
 
 
-def test_the_words_of_the_file_name_are_found_too_and_weigh_more() -> None:
+def test_words_of_the_file_name_match_with_a_higher_weight() -> None:
     passages = [passage("About dental care.", "x.md"), passage("Costs.", "plans/dental_plan.pdf")]
 
-    assert names(found(passages, "dental")) == ["plans/dental_plan.pdf", "x.md"]
+    assert names(search(passages, "dental")) == ["plans/dental_plan.pdf", "x.md"]
 
 
 MARKS = "( ) \" ' '' * ^ % _ \\ \0 - + : {} ; \u202e \u0301 \ud800 \U0001f600 \u0e47 \xbd".split()
@@ -135,23 +135,23 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("query", HOSTILE, ids=range(len(HOSTILE)))
-def test_no_question_is_an_error_of_syntax(query: str) -> None:
-    assert isinstance(found([passage("Some words.")], query), SearchResult)
+def test_no_query_is_a_syntax_error(query: str) -> None:
+    assert isinstance(search([passage("Some words.")], query), SearchResult)
 
 
-def found_in(database: sqlite3.Connection, match: str) -> list[object]:
+def match_rows(database: sqlite3.Connection, match: str) -> list[object]:
     return database.execute("SELECT * FROM t WHERE t MATCH ?", (match,)).fetchall()
 
 
 @given(st.text())
 @settings(max_examples=1000, deadline=None, derandomize=True, database=None)
-def test_no_text_at_all_is_an_error(query: str) -> None:
+def test_any_text_is_a_valid_query(query: str) -> None:
     with closing(sqlite3.connect(":memory:")) as database:
         database.execute("CREATE VIRTUAL TABLE t USING fts5(x)")
         match = join_fts_queries(fts_queries(query))
 
         assert bool(match) == bool(extract_terms(query))
-        assert not match or found_in(database, match) == []
+        assert not match or match_rows(database, match) == []
 
 
 def test_a_query_has_a_limited_number_of_different_terms() -> None:
@@ -160,7 +160,7 @@ def test_a_query_has_a_limited_number_of_different_terms() -> None:
     assert len(set(queries)) == len(queries) == MAX_TERMS
 
 
-def test_function_words_are_looked_for_only_where_there_is_nothing_else() -> None:
+def test_function_words_are_searched_only_if_there_are_no_others() -> None:
     assert fts_queries("What is the deductible?") == ['"deductible"*']
     assert fts_queries("What is it?") == ['"what"', '"is"', '"it"']
 
@@ -195,15 +195,15 @@ IN_LANGUAGES = {
 
 
 @pytest.mark.parametrize("language", IN_LANGUAGES)
-def test_a_question_in_another_language_is_not_drowned_by_its_small_words(language: str) -> None:
+def test_function_words_of_another_language_do_not_affect_the_ranking(language: str) -> None:
     question, right, wordy = IN_LANGUAGES[language]
     others = [passage(texts[2], f"{name}.md") for name, texts in IN_LANGUAGES.items()]
     passages = [*others, *(passage(wordy, f"wordy{n}.md") for n in range(9))]
 
-    assert names(found([*passages, passage(right, "right.md")], question)) == ["right.md"]
+    assert names(search([*passages, passage(right, "right.md")], question)) == ["right.md"]
 
 
-def test_a_word_is_no_function_word_where_the_question_is_in_another_language() -> None:
+def test_function_words_depend_on_the_language_of_the_query() -> None:
     assert fts_queries("What if I die in a war?") == ['"die"', '"war"']
     assert fts_queries("Was ist die Versicherung?") == ['"versicherung"*']
 
@@ -227,34 +227,36 @@ CATEGORIES.append(passage("Dental.", "none.md"))
 def test_categories_are_included_and_excluded(
     overrides: dict[str, str], expected: set[str]
 ) -> None:
-    assert set(names(found(CATEGORIES, "dental", NOBODY, **overrides))) == expected
+    assert set(names(search(CATEGORIES, "dental", NOBODY, **overrides))) == expected
 
 
-def test_three_passages_are_given_unless_top_says_otherwise() -> None:
+def test_the_default_of_top_is_three() -> None:
     passages = [passage("Dental.", f"{number}.md") for number in range(60)]
 
-    assert len(found(passages, "dental").sources) == 3
-    assert len(found(passages, "dental", top=1).sources) == 1
-    assert len(found(passages, "dental", top=50).sources) == 50
+    assert len(search(passages, "dental").sources) == 3
+    assert len(search(passages, "dental", top=1).sources) == 1
+    assert len(search(passages, "dental", top=50).sources) == 50
 
 
-def test_words_that_are_everywhere_do_not_hide_the_rare_one_in_a_large_index() -> None:
-    everywhere = (passage("The plan and its cost.", f"{number}.md") for number in range(RANKED + 9))
+def test_a_rare_word_is_found_in_a_large_index() -> None:
+    everywhere = (
+        passage("The plan and its cost.", f"{number}.md") for number in range(MAX_RANKED + 9)
+    )
     passages = [*everywhere, passage("A plan that says dental, and its cost.", "right.md")]
     query = "dental plan cost"
     with closing(SqliteRetriever(passages)) as index:
-        one, two = (
+        top_1, top_2 = (
             names(asyncio.run(index.search(NOBODY, query, Overrides(top=top)))) for top in (1, 2)
         )
 
-    assert one == ["right.md"]
-    assert two == ["right.md", "0.md"]
+    assert top_1 == ["right.md"]
+    assert top_2 == ["right.md", "0.md"]
 
 
 def test_scores_are_positive_and_the_best_is_first() -> None:
     with closing(SqliteRetriever(read_passages(SAMPLES))) as index:
-        asked = Overrides(top=50)
-        result = asyncio.run(index.search(NOBODY, "emergency room visit in Northwind", asked))
+        overrides = Overrides(top=50)
+        result = asyncio.run(index.search(NOBODY, "emergency room visit in Northwind", overrides))
     scores = [source.score or 0.0 for source in result.sources]
 
     assert len(scores) > 20
@@ -262,18 +264,18 @@ def test_scores_are_positive_and_the_best_is_first() -> None:
     assert scores[-1] > 0
 
 
-def test_a_lone_passage_has_a_positive_score_as_well() -> None:
-    assert (found([passage("Dental.")], "dental").sources[0].score or 0.0) > 0
+def test_the_only_passage_has_a_positive_score() -> None:
+    assert (search([passage("Dental.")], "dental").sources[0].score or 0.0) > 0
 
 
 def test_passages_below_the_minimum_score_are_left_out() -> None:
     passages = [passage("Dental care, dental plan.", "best.md"), passage("Dental and so on.", "b")]
     passages += [passage("Vision.", str(number)) for number in range(9)]
-    scores = [source.score for source in found(passages, "dental").sources]
+    scores = [source.score for source in search(passages, "dental").sources]
 
-    assert names(found(passages, "dental", minimum_search_score=scores[0])) == ["best.md"]
-    assert names(found(passages, "dental", minimum_search_score=1000.0)) == []
-    assert len(names(found(passages, "dental", minimum_search_score=0.0))) == 2
+    assert names(search(passages, "dental", minimum_search_score=scores[0])) == ["best.md"]
+    assert names(search(passages, "dental", minimum_search_score=1000.0)) == []
+    assert len(names(search(passages, "dental", minimum_search_score=0.0))) == 2
 
 
 USERS = {
@@ -300,40 +302,40 @@ READERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def may_see(user: User, name: str, by_oid: bool, by_group: bool) -> bool:
-    """The rule in words of its own: public, or matched by a filter that is on."""
+    """The expected rule: public, or matched by an enabled filter."""
     oids, groups = READERS[name]
     matched = (by_oid and user.oid in oids) or (by_group and bool({*user.groups} & {*groups}))
     return not (oids or groups) or (user.oid is not None and matched)
 
 
-def steps(passages: Iterable[Source], query: str, user: User) -> int:
-    """How many steps SQLite's machine takes to answer, in hundreds."""
-    state, taken = in_memory(passages), 0
+def count_steps(passages: Iterable[Source], query: str, user: User) -> int:
+    """The number of steps of SQLite's virtual machine for a search, in hundreds."""
+    index, steps = build_in_memory(passages), 0
 
-    def step() -> None:
-        nonlocal taken
-        taken += 1
+    def count() -> None:
+        nonlocal steps
+        steps += 1
 
-    (connection,) = state.idle
-    connection.set_progress_handler(step, 100)
-    asked = Overrides(use_groups_security_filter=True)
-    assert by_words(state, SearchQuery(user, query, asked))
+    (connection,) = index.idle_connections
+    connection.set_progress_handler(count, 100)
+    overrides = Overrides(use_groups_security_filter=True)
+    assert text_search(index, SearchQuery(user, query, overrides))
     connection.close()
-    return taken
+    return steps
 
 
-def test_a_question_costs_no_more_where_its_user_may_see_much() -> None:
+def test_the_cost_of_a_search_does_not_depend_on_how_much_the_user_may_see() -> None:
     groups = tuple(f"group-{n}" for n in range(50))
     many = [passage("Vision.", f"{n}.md", groups=(groups[n % 50],)) for n in range(5000)]
     few = [passage("Dental.", f"of {group}.md", groups=(group,)) for group in groups]
     in_many, in_one = User("anna", groups), User("bob", groups[:1])
 
-    assert steps([*many, *few], "dental", in_many) < 2 * steps(few, "dental", in_one)
+    assert count_steps([*many, *few], "dental", in_many) < 2 * count_steps(few, "dental", in_one)
 
 
 @pytest.mark.parametrize("who", USERS)
 @pytest.mark.parametrize(("by_oid", "by_group"), [*product([None, False, True], repeat=2)])
-def test_everyone_sees_what_is_public_and_what_an_enabled_filter_matches(
+def test_a_user_sees_public_passages_and_those_that_an_enabled_filter_matches(
     who: str, by_oid: bool | None, by_group: bool | None
 ) -> None:
     passages = [
@@ -342,23 +344,23 @@ def test_everyone_sees_what_is_public_and_what_an_enabled_filter_matches(
     ]
     filters = {"use_oid_security_filter": by_oid, "use_groups_security_filter": by_group}
     user = USERS[who]
-    result = found(passages, "dental", user, top=50, **filters)
-    seen = [name for name in READERS if may_see(user, name, bool(by_oid), bool(by_group))]
+    result = search(passages, "dental", user, top=50, **filters)
+    expected = [name for name in READERS if may_see(user, name, bool(by_oid), bool(by_group))]
 
-    assert sorted(names(result)) == sorted(seen)
+    assert sorted(names(result)) == sorted(expected)
 
 
-def test_a_found_passage_is_the_one_that_was_given() -> None:
-    given_one = Source("1", "Two\nlines.", "a.md#page=1", "a.md", "plans", ("o",), ("g", "h"))
+def test_a_result_has_every_field_of_the_indexed_passage() -> None:
+    source = Source("1", "Two\nlines.", "a.md#page=1", "a.md", "plans", ("o",), ("g", "h"))
     user = User("o")
-    result = found([given_one], "lines", user, use_oid_security_filter=True).sources[0]
+    result = search([source], "lines", user, use_oid_security_filter=True).sources[0]
 
-    assert replace(result, score=None) == given_one
+    assert replace(result, score=None) == source
 
 
-def test_the_props_say_what_was_really_used() -> None:
-    plain = found([passage("Dental.")], "dental", top=3, retrieval_mode="hybrid")
-    asked = found(
+def test_the_props_report_the_options_that_were_used() -> None:
+    plain = search([passage("Dental.")], "dental", top=3, retrieval_mode="hybrid")
+    filtered = search(
         [passage("Dental.")], "dental", top=5, include_category="x", minimum_search_score=0
     )
 
@@ -368,7 +370,7 @@ def test_the_props_say_what_was_really_used() -> None:
         "retrieval_mode": "text",
         "top": 3,
     }
-    assert asked.props == {
+    assert filtered.props == {
         **plain.props,
         "top": 5,
         "include_category": "x",
@@ -377,7 +379,7 @@ def test_the_props_say_what_was_really_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "noted"),
+    ("overrides", "expected"),
     [
         ({}, []),
         ({"retrieval_mode": "text", "vector_fields": ["embedding"]}, []),
@@ -392,25 +394,25 @@ def test_the_props_say_what_was_really_used() -> None:
         ({"use_gpt4v": True, "gpt4v_input": "images"}, ["use_gpt4v", "gpt4v_input"]),
     ],
 )
-def test_a_sentence_says_what_was_used_instead(overrides: dict[str, Any], noted: list[str]) -> None:
-    notes = found([passage("Dental.")], "dental", **overrides).notes
+def test_unavailable_options_have_a_note(overrides: dict[str, Any], expected: list[str]) -> None:
+    notes = search([passage("Dental.")], "dental", **overrides).notes
 
-    assert [note.split()[0] for note in notes] == noted
+    assert [note.split()[0] for note in notes] == expected
     assert all(note.endswith(".") for note in notes)
 
 
-def test_many_searches_at_once_do_not_disturb_each_other() -> None:
-    async def searches(index: SqliteRetriever) -> list[SearchResult]:
-        one = (index.search(NOBODY, f"word{number}", Overrides()) for number in range(50))
-        return await asyncio.gather(*one)
+def test_concurrent_searches_are_independent() -> None:
+    async def search_all(index: SqliteRetriever) -> list[SearchResult]:
+        searches = (index.search(NOBODY, f"word{number}", Overrides()) for number in range(50))
+        return await asyncio.gather(*searches)
 
     with closing(SqliteRetriever(passage(f"word{n}", f"{n}") for n in range(50))) as index:
-        results = asyncio.run(searches(index))
+        results = asyncio.run(search_all(index))
 
     assert [names(result) for result in results] == [[str(number)] for number in range(50)]
 
 
-def test_an_index_that_cannot_be_read_is_unavailable() -> None:
+def test_a_closed_index_is_unavailable() -> None:
     index = SqliteRetriever([])
     index.close()
 
@@ -418,18 +420,18 @@ def test_an_index_that_cannot_be_read_is_unavailable() -> None:
         asyncio.run(index.search(NOBODY, "dental", Overrides()))
 
 
-def test_passages_are_read_from_lines_and_blank_lines_are_not(tmp_path: Path) -> None:
+def test_passages_are_read_from_json_lines_and_blank_lines_are_skipped(tmp_path: Path) -> None:
     row = {"id": "1", "content": "c", "sourcepage": "a.md#page=1", "sourcefile": "a.md"}
-    whole = {**row, "category": "", "oids": ["o"], "groups": ["g"]}
+    full = {**row, "category": "", "oids": ["o"], "groups": ["g"]}
     path = tmp_path / "passages.jsonl"
-    path.write_text(f"{json.dumps(row)}\n\n{json.dumps(whole)}\n", "utf-8")
+    path.write_text(f"{json.dumps(row)}\n\n{json.dumps(full)}\n", "utf-8")
     first, second = read_passages(path)
 
     assert first == Source("1", "c", "a.md#page=1", "a.md")
     assert second == Source("1", "c", "a.md#page=1", "a.md", None, ("o",), ("g",))
 
 
-def test_the_samples_are_ready_at_once() -> None:
+def test_the_sample_index_is_built_in_10_seconds() -> None:
     start = perf_counter()
     with closing(SqliteRetriever(read_passages(SAMPLES))):
         seconds = perf_counter() - start

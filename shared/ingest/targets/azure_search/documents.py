@@ -14,7 +14,7 @@ from azure.search.documents.models import IndexAction, IndexDocumentsBatch, Inde
 from shared.ingest.targets.azure_search.batches import ACTION, Action, batches
 from shared.ingest.targets.azure_search.retry import PartialFailure, RetryPolicy
 from shared.ingest.targets.index_writer import DocumentRejected
-from shared.retrieval.azure_search.odata import quoted
+from shared.retrieval.azure_search.odata import quote
 
 Item = TypeVar("Item")
 
@@ -45,7 +45,7 @@ class Documents:
                 yield row
             if len(page) < PAGE:
                 return
-            after = f" and {self.key} gt {quoted(page[-1][self.key])}"
+            after = f" and {self.key} gt {quote(page[-1][self.key])}"
 
     async def _page(self, condition: str, select: list[str]) -> list[dict[str, Any]]:
         found = await self.client.search(

@@ -21,7 +21,7 @@ from shared.ingest.targets.azure_search.retry import RetryPolicy
 from shared.ingest.targets.azure_search.search_clients import SearchClients
 from shared.ingest.targets.index_writer import UNFINISHED, Document, IndexUnavailable
 from shared.retrieval.azure_search.field_mapping import IndexFields
-from shared.retrieval.azure_search.odata import quoted
+from shared.retrieval.azure_search.odata import quote
 
 NOT_WHOLE = "unfinished"  # the mark of a file that is being put
 FOR_ALL = (
@@ -149,7 +149,7 @@ class AzureSearchWriter:
         if self.held is not None and name not in self.held:
             self.held.add(name)
             return {}
-        condition = f"{self._fields.sourcefile} eq {quoted(encode_path(name))}"
+        condition = f"{self._fields.sourcefile} eq {quote(encode_path(name))}"
         rows = self._documents.having(condition, FINGERPRINT)
         return {row[self._fields.id]: row[FINGERPRINT] async for row in rows}
 

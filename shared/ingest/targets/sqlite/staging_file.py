@@ -99,7 +99,7 @@ class StagingFile:
             shutil.copyfile(self.index, new)
         else:
             with closing(sqlite3.connect(new)) as connection:
-                schema.create(connection, self._wanted)
+                schema.create_tables(connection, self._wanted)
         os.replace(new, self._path)
         self._sound[self._path] = self._wanted
 
@@ -148,7 +148,7 @@ def map_errors(index: Path) -> Iterator[None]:
 
 def _check_ours(index: Path) -> None:
     """Raise Unusable where the file at `index` is somebody else's, which a run would replace."""
-    if index.exists() and index.stat().st_size and not schema.is_ours(index):
+    if index.exists() and index.stat().st_size and not schema.is_index_file(index):
         said = "is no index of this app: name another INDEX_FILE, or remove it."
         raise IndexUnavailable(f"{index.name} {said}")
 

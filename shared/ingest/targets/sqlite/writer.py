@@ -16,7 +16,7 @@ from shared.ingest.targets.sqlite.staging_file import StagingFile, map_errors
 from shared.retrieval.sqlite import schema
 from shared.retrieval.sqlite.connections import connect
 from shared.retrieval.sqlite.schema import IndexMeta
-from shared.retrieval.sqlite.vectors import packed
+from shared.retrieval.sqlite.vectors import quantize
 
 T = TypeVar("T")
 
@@ -168,7 +168,7 @@ def _insert(writing: sqlite3.Connection, document: Document) -> None:
     )
     writing.executemany("INSERT INTO picture VALUES (?, ?)", pictures)
     if document.vectors:
-        vectors = zip(keys, packed(document.vectors), strict=True)
+        vectors = zip(keys, quantize(document.vectors), strict=True)
         rows = ((key, scale, data) for key, (scale, data) in vectors)
         writing.executemany("INSERT INTO vector VALUES (?, ?, ?)", rows)
 
