@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -337,6 +337,12 @@ def _check_combinations(settings: Settings) -> Iterator[str]:
 def has_setting(settings: Settings, alias: str) -> bool:
     """Whether a setting was set, be it to its default."""
     return alias in settings.model_dump(by_alias=True, exclude_unset=True)
+
+
+def first_setting(settings: Settings, aliases: Iterable[str]) -> str | None:
+    """The first of some settings that has a value, be it its default; None where none has."""
+    values = settings.model_dump(by_alias=True)
+    return next((alias for alias in aliases if values.get(alias)), None)
 
 
 def _alias(name: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from shared import settings as configuration
 from shared.app.service import Service
@@ -124,42 +125,36 @@ def _make_health(
 
 
 def _make_retriever(clients: Clients) -> Retriever:
-    if clients.settings.retriever:
-        return _make_custom_retriever(clients.settings, clients.settings.retriever)
-    if clients.settings.search_endpoint:
-        return _make_azure_search_retriever(clients)
-    if clients.settings.index_file == SAMPLE_INDEX:
-        return _make_sample_retriever()
-    path = SHARED_FOLDER.parent / clients.settings.index_file
-    if path.is_file():
-        return _make_sqlite_retriever(clients, path)
-    if configuration.has_setting(clients.settings, "INDEX_FILE"):
-        problem = "INDEX_FILE names a file that is not there: `make index DOCS=folder` makes it"
-        raise SettingsError((problem,))
-    return _make_sample_retriever()
+    """What searches. Raises SettingsError."""
+    name = configuration.first_setting(clients.settings, RETRIEVERS)
+    if name is None:
+        raise SettingsError((f"{' or '.join(RETRIEVERS)} is required",))
+    return RETRIEVERS[name](clients)
 
 
-def _make_custom_retriever(settings: Settings, name: str) -> Retriever:
+def _make_custom_retriever(clients: Clients) -> Retriever:
     """The retriever that a factory of RETRIEVER makes. Raises SettingsError."""
-    retriever: Retriever = import_factory("RETRIEVER", name, ())(settings)
+    name = clients.settings.retriever or ""
+    retriever: Retriever = import_factory("RETRIEVER", name, ())(clients.settings)
     if missing := missing_members(retriever):
         problem = f"RETRIEVER names a factory whose retriever has no {', '.join(missing)}"
         raise SettingsError((problem,))
     return retriever
 
 
-def _make_sample_retriever() -> Retriever:
-    from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
+def _make_sqlite_retriever(clients: Clients) -> Retriever:
+    """The embedded index: of the file where there is one, else of the samples."""
+    from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever, read_passages
 
-    data = SHARED_FOLDER / "data"
+    name = clients.settings.index_file
+    path, data = SHARED_FOLDER.parent / name, SHARED_FOLDER / "data"
+    if name != SAMPLE_INDEX and path.is_file():
+        model, embed = clients.embedding_model, clients.embed
+        return SqliteRetriever.open(path, Embedding(model, embed) if model and embed else None)
+    if name != SAMPLE_INDEX and configuration.has_setting(clients.settings, "INDEX_FILE"):
+        problem = "INDEX_FILE names a file that is not there: `make index DOCS=folder` makes it"
+        raise SettingsError((problem,))
     return SqliteRetriever(read_passages(data / "samples.jsonl"), documents=data / "documents")
-
-
-def _make_sqlite_retriever(clients: Clients, path: Path) -> Retriever:
-    from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
-
-    model, embed = clients.embedding_model, clients.embed
-    return SqliteRetriever.open(path, Embedding(model, embed) if model and embed else None)
 
 
 def _make_azure_search_retriever(clients: Clients) -> Retriever:
@@ -180,7 +175,7 @@ def _make_azure_search_retriever(clients: Clients) -> Retriever:
         embed=None if settings.search_vectorizer else clients.embed,
         vectorizer=settings.search_vectorizer,
         semantic_configuration=settings.search_ranking,
-        fetch_image=clients.blobs.read_image if clients.blobs else None,
+        fetch_image=_make_blob_files(clients).read_image if settings.storage_endpoint else None,
     )
 
 
@@ -206,20 +201,26 @@ def _make_cross_origin_policy(settings: Settings) -> CrossOriginPolicy:
 def _make_memory(clients: Clients) -> Memory | None:
     """Where conversations are kept; None where they are not."""
     settings = clients.settings
+    name = configuration.first_setting(settings, MEMORIES)
     retention = Retention(settings.retention_seconds, settings.max_conversations)
-    if settings.cosmos_endpoint:
-        from shared.memory.cosmos.client import Place
-        from shared.memory.cosmos.store import open_cosmos
+    return MEMORIES[name](clients, retention) if name else None
 
-        place = Place(settings.cosmos_endpoint, settings.cosmos_database, settings.cosmos_container)
-        seconds = settings.memory_seconds
-        return open_cosmos(place, clients.identity, retention, seconds)
-    if settings.memory_file:
-        from shared.memory.sqlite.store import open_memory
 
-        path, seconds = SHARED_FOLDER.parent / settings.memory_file, settings.memory_seconds
-        return open_memory(path, retention, seconds)
-    return None
+def _make_cosmos_memory(clients: Clients, retention: Retention) -> Memory:
+    from shared.memory.cosmos.client import Place
+    from shared.memory.cosmos.store import open_cosmos
+
+    settings = clients.settings
+    (endpoint,) = configuration.require_settings(settings, "AZURE_COSMOS_ENDPOINT")
+    place = Place(endpoint, settings.cosmos_database, settings.cosmos_container)
+    return open_cosmos(place, clients.identity, retention, settings.memory_seconds)
+
+
+def _make_sqlite_memory(clients: Clients, retention: Retention) -> Memory:
+    from shared.memory.sqlite.store import open_memory
+
+    (name,) = configuration.require_settings(clients.settings, "MEMORY_FILE")
+    return open_memory(SHARED_FOLDER.parent / name, retention, clients.settings.memory_seconds)
 
 
 def _make_tracer(settings: Settings) -> Tracer:
@@ -238,20 +239,50 @@ def _make_tracer(settings: Settings) -> Tracer:
 
 
 def _make_files(clients: Clients, retriever: Retriever) -> Files | None:
-    """The files behind citations: a container's, a folder's, or none. Raises SettingsError."""
-    if clients.blobs is not None:
-        return clients.blobs
-    from shared.files.folder import FolderFiles, IndexFolderFiles
+    """The files behind citations; None where there are none. Raises SettingsError."""
+    name = configuration.first_setting(clients.settings, FILES)
+    return FILES[name](clients, retriever) if name else None
+
+
+def _make_blob_files(clients: Clients, _retriever: Retriever | None = None) -> Any:
+    from shared.files.blobs import BlobFiles
+
+    return BlobFiles(clients.blob_container, clients.settings.storage_seconds)
+
+
+def _make_folder_files(clients: Clients, _retriever: Retriever) -> Files:
+    """The files of a folder, whose path is from the app's own folder if it is relative."""
+    from shared.files.folder import FolderFiles
+
+    (path,) = configuration.require_settings(clients.settings, "DOCUMENTS_PATH")
+    folder = SHARED_FOLDER.parent / path
+    if not folder.is_dir():
+        raise SettingsError(("DOCUMENTS_PATH must be a folder that exists",))
+    return FolderFiles(folder)
+
+
+def _make_indexed_files(_clients: Clients, retriever: Retriever) -> Files | None:
+    """The files of the folder that the embedded index was made from."""
+    from shared.files.folder import IndexFolderFiles
     from shared.retrieval.sqlite.retriever import SqliteRetriever
 
-    settings = clients.settings
-    if settings.documents_path:
-        folder = (
-            SHARED_FOLDER.parent / settings.documents_path
-        )  # from the app's own folder, if relative
-        if not folder.is_dir():
-            raise SettingsError(("DOCUMENTS_PATH must be a folder that exists",))
-        return FolderFiles(folder)
     if not isinstance(retriever, SqliteRetriever):
         return None
     return IndexFolderFiles(lambda: retriever.documents)
+
+
+# The adapters of each seam: the first one whose setting has a value is made.
+RETRIEVERS: Mapping[str, Callable[[Clients], Retriever]] = {
+    "RETRIEVER": _make_custom_retriever,
+    "AZURE_SEARCH_ENDPOINT": _make_azure_search_retriever,
+    "INDEX_FILE": _make_sqlite_retriever,
+}
+MEMORIES: Mapping[str, Callable[[Clients, Retention], Memory]] = {
+    "AZURE_COSMOS_ENDPOINT": _make_cosmos_memory,
+    "MEMORY_FILE": _make_sqlite_memory,
+}
+FILES: Mapping[str, Callable[[Clients, Retriever], Files | None]] = {
+    "AZURE_STORAGE_ENDPOINT": _make_blob_files,
+    "DOCUMENTS_PATH": _make_folder_files,
+    "INDEX_FILE": _make_indexed_files,
+}

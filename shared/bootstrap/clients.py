@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shared import settings as configuration
 from shared.models.providers.metadata import ProviderMetadata
 from shared.models.providers.provider_list import IDENTITY
 from shared.retrieval.base import Embed
 from shared.settings import Settings
-
-if TYPE_CHECKING:
-    from shared.files.blobs import BlobFiles
 
 BATCH_REQUEST_SECONDS = 600.0  # for one request, its waits included
 
@@ -98,17 +95,12 @@ class Clients:
         return self.azure_openai if self.settings.azure_openai_embedding else self.openai
 
     @cached_property
-    def blobs(self) -> BlobFiles | None:
-        """The container that citations' files lie in; None where there is none."""
-        settings = self.settings
-        if settings.storage_endpoint is None:
-            return None
-        from shared.files.blobs import BlobFiles, make_container_client
+    def blob_container(self) -> Any:
+        """The container that citations' files lie in. Raises SettingsError."""
+        from shared.files.blobs import make_container_client
 
-        container = make_container_client(
-            settings.storage_endpoint, settings.storage_container, self.identity
-        )
-        return BlobFiles(container, settings.storage_seconds)
+        (endpoint,) = configuration.require_settings(self.settings, "AZURE_STORAGE_ENDPOINT")
+        return make_container_client(endpoint, self.settings.storage_container, self.identity)
 
     @cached_property
     def embed(self) -> Embed | None:

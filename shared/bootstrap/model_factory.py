@@ -19,6 +19,7 @@ from shared.models.base import Model
 from shared.models.router import Provider, Router, Side
 from shared.settings import SettingsError
 
+DEFAULT_MODEL = "demo"
 CHAT_PATH = "/chat/completions"
 
 
@@ -132,32 +133,31 @@ def make_router(clients: Clients) -> Router:
     return Router(providers, settings.policy, request_provider_factory(clients), seconds)
 
 
-def make_chat_model(clients: Clients) -> Model:
+def make_chat_model(clients: Clients) -> Model | None:
     """The first model that settings of its own make: of a listed one nobody knows what it sees."""
-    made = _make_configured_providers(clients)
-    return (made[0] if made else _make_demo(clients)).model(None)
+    providers = _make_configured_providers(clients)
+    return providers[0].model(None) if providers else None
 
 
 def _make_configured_providers(clients: Clients) -> list[Provider]:
     """The providers that settings of their own make; the demo model where there is no other."""
     settings = clients.settings
-    if settings.chat_model:
-        return [_make_chosen_provider(clients, settings.chat_model)]
-    there = [
+    names = [
         name
-        for name, given in (
+        for name, value in (
             ("azure-openai", settings.azure_openai_endpoint),
             ("openai", settings.openai_base_url),
         )
-        if given
+        if value
     ]
-    return [
-        MODEL_FACTORIES[name](clients)
-        for name in there or (() if settings.providers else ("demo",))
-    ]
+    if settings.chat_model:
+        names = [settings.chat_model]
+    elif not names and not settings.providers:
+        names = [DEFAULT_MODEL]
+    return [_make_named_provider(clients, name) for name in names]
 
 
-def _make_chosen_provider(clients: Clients, name: str) -> Provider:
+def _make_named_provider(clients: Clients, name: str) -> Provider:
     known = MODEL_FACTORIES.get(name)
     if known is not None:
         return known(clients)

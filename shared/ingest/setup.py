@@ -91,8 +91,8 @@ async def made(
 def enrichment(clients: Clients, words: str) -> Enrich:
     """What models add: vectors, and descriptions, asked by `words`, where the chat's model sees."""
     model = make_chat_model(clients)
-    describe = None if "images" in model.limits else Describer(model, words)
-    names = (clients.embedding_model or "", model.name if describe else "")
+    describe = Describer(model, words) if model and "images" not in model.limits else None
+    names = (clients.embedding_model or "", describe.model.name if describe else "")
     made_with = (*names, *_asked(describe), *_places(clients.settings))
     return Enrich(clients.embed, describe, made_with="\0".join(made_with))
 
