@@ -28,9 +28,9 @@ from tests.integration.test_azure_search import PUBLIC, SELECT, app, home, signe
 from tests.support.calls import CHAT_KEY, Got, ask, call
 from tests.support.fake_search import Search
 from tests.support.fakes import FakeModel, FakeRetriever, engine
+from tests.support.fuzz import FUZZ
 from tests.support.servers import SAMPLES, SIGN_IN
 from tests.support.upstream import Upstream, answer, error, streaming
-from tests.unit.protocols.test_fuzz_chat import thorough
 
 __all__ = ["home"]  # a fixture
 
@@ -549,7 +549,7 @@ def is_one_term(text: str) -> bool:
     return False
 
 
-@thorough(2000)
+@FUZZ
 @given(st.lists(st.sampled_from([*"()'aOo -/*", "''", " or ", "true", "\uff09"])).map("".join))
 def test_what_is_taken_stays_within_its_parentheses(condition: str) -> None:
     try:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from shared.bootstrap.build import build
 from shared.settings import read_settings as read_settings
 from tests.support.calls import read
+from tests.support.fuzz import EXAMPLES, FUZZ, PATIENCE, junk, words
 from tests.support.gateways import (
     DATA,
     PNG,
@@ -26,7 +27,6 @@ from tests.support.gateways import (
     listed,
     serving,
 )
-from tests.unit.protocols.test_fuzz_chat import PATIENCE, junk, thorough, words
 
 parts = st.one_of(
     words,
@@ -98,7 +98,7 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
         finally:
             await closed(service)
 
-    @thorough(400)
+    @FUZZ
     @given(nearly_right(bodies))
     def each(data: bytes) -> None:
         status = asyncio.run(answered(data))
@@ -112,6 +112,6 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
         )
         each()
 
-    assert seen.total() >= 400
+    assert seen.total() >= EXAMPLES
     assert seen[200] >= seen.total() / 3, seen
     assert seen[400] >= seen.total() / 10, seen

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import HttpUrl
 
 from shared.chat.content_parts import check_image_url
-from tests.unit.protocols.test_fuzz_chat import thorough
+from tests.support.fuzz import FUZZ
 
 ACCEPTED = [
     "https://example.com/picture.png",
@@ -130,7 +130,7 @@ def is_public_name(host: str | None) -> bool:
 def test_what_is_taken_is_a_public_name_to_every_reader() -> None:
     taken = []
 
-    @thorough(2000)
+    @FUZZ
     @given(urls)
     def check(url: str) -> None:
         try:

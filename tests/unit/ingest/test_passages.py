@@ -14,6 +14,7 @@ from shared.ingest.document import Page, PageImage, UnreadableDocument
 from shared.ingest.splitting.boundaries import OVERLAP
 from shared.ingest.splitting.passages import LIMIT, PassageSpan, cuts, described, passages, split
 from shared.text.tokens import count_tokens
+from tests.support.fuzz import EXAMPLES
 
 LANGUAGES = {
     "English": "The plan covers emergency room visits at any hospital. Each one costs $150. ",
@@ -58,7 +59,7 @@ def is_within_word(text: str, place: int) -> bool:
     return bool(re.fullmatch(r"[A-Za-zÀ-ɏ0-9\u0620-\u064a\u0904-\u0939]{2}", around))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(PAGES)
 def test_nothing_but_white_space_lies_in_no_passage(page: Page) -> None:
     found = list(cuts(page))
@@ -67,7 +68,7 @@ def test_nothing_but_white_space_lies_in_no_passage(page: Page) -> None:
     assert all(0 <= cut.start < cut.end <= len(page.text) for cut in found)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(PAGES)
 def test_a_passage_holds_the_words_of_its_place_in_their_order(page: Page) -> None:
     for cut in cuts(page):
@@ -77,7 +78,7 @@ def test_a_passage_holds_the_words_of_its_place_in_their_order(page: Page) -> No
         assert all(letter in rest for letter in re.findall(r"\w", place))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(PAGES)
 def test_no_passage_is_empty_or_over_the_limit(page: Page) -> None:
     sizes = [count_tokens(content) for content in split(page)]
@@ -85,7 +86,7 @@ def test_no_passage_is_empty_or_over_the_limit(page: Page) -> None:
     assert all(0 < size <= LIMIT for size in sizes)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(PAGES)
 def test_no_word_is_cut(page: Page) -> None:
     places = {place for cut in cuts(page) for place in (cut.start, cut.end)}
@@ -94,7 +95,7 @@ def test_no_word_is_cut(page: Page) -> None:
     assert longest > LIMIT // 2 or not any(is_within_word(page.text, place) for place in places)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(PAGES)
 def test_what_is_said_again_is_short(page: Page) -> None:
     found = list(cuts(page))

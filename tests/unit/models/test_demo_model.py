@@ -8,7 +8,7 @@ from contextlib import aclosing, closing
 from time import process_time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.bootstrap.build import SHARED_FOLDER
@@ -25,6 +25,7 @@ from shared.rag.flow import Rag, answer
 from shared.rag.followups import extract_followups
 from shared.rag.prompt import read_prompts
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
+from tests.support.fuzz import FUZZ
 
 MODEL: Model = DemoModel()
 CITED = re.compile(r"(\S.*?) \[([^\]]+)\]")
@@ -317,13 +318,13 @@ def test_the_answer_to_a_leaning_question_is_the_answer_to_the_whole_one() -> No
 
 
 @given(st.lists(st.text(), min_size=1, max_size=4))
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@FUZZ
 def test_any_conversation_has_a_query_on_one_line(questions: list[str]) -> None:
     assert "\n" not in rewritten(*reversed(questions))
 
 
 @given(st.text(), st.lists(st.text(), max_size=4))
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@FUZZ
 def test_any_question_and_any_sources_have_an_answer(question: str, sources: list[str]) -> None:
     lines = [" ".join(source.split()) for source in sources]
 

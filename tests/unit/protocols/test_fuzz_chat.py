@@ -7,25 +7,15 @@ import json
 from collections import Counter
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.bootstrap.build import build
 from shared.chat.overrides import Overrides
 from shared.settings import Settings
 from tests.support.calls import call, read
+from tests.support.fuzz import EXAMPLES, FUZZ, PATIENCE, junk, words
 
-PATIENCE = 30.0  # seconds a single request may take; only a hang does
-
-scalars = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=20)
-)
-junk = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=5,
-)
-words = st.text(min_size=1, max_size=60).filter(str.strip)
 messages = st.lists(
     st.fixed_dictionaries({"role": st.sampled_from(["user", "assistant"]), "content": words}),
     max_size=3,
@@ -61,17 +51,6 @@ PATHS: list[list[Any]] = [
 ]
 
 
-def thorough(examples: int) -> settings:
-    """So many requests, the same in each run, however long one takes."""
-    return settings(
-        max_examples=examples,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-
-
 @st.composite
 def nearly_right(draw: st.DrawFn) -> bytes:
     """A right body; in four of ten one value is replaced by junk, one in twenty is cut short."""
@@ -96,7 +75,7 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
         async with asyncio.timeout(PATIENCE):
             return (await read(await service.reply(asked))).status
 
-    @thorough(500)
+    @FUZZ
     @given(
         st.sampled_from(["/chat", "/chat/stream", "/ask"]),
         nearly_right(),
@@ -110,6 +89,6 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
 
     each()
 
-    assert seen.total() >= 500
+    assert seen.total() >= EXAMPLES
     assert seen[200] >= seen.total() / 3, seen
     assert seen[400] >= seen.total() / 10, seen

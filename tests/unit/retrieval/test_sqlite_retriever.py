@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.bootstrap.build import SHARED_FOLDER
@@ -27,6 +27,7 @@ from shared.retrieval.sqlite.connections import build_in_memory
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from shared.retrieval.sqlite.search import MAX_RANKED, SearchQuery, text_search
 from shared.text.terms import MAX_TERMS, extract_terms, fts_queries, join_fts_queries
+from tests.support.fuzz import FUZZ
 
 SAMPLES = SHARED_FOLDER / "data" / "samples.jsonl"
 NOBODY = User()
@@ -144,7 +145,7 @@ def match_rows(database: sqlite3.Connection, match: str) -> list[object]:
 
 
 @given(st.text())
-@settings(max_examples=1000, deadline=None, derandomize=True, database=None)
+@FUZZ
 def test_any_text_is_a_valid_query(query: str) -> None:
     with closing(sqlite3.connect(":memory:")) as database:
         database.execute("CREATE VIRTUAL TABLE t USING fts5(x)")

@@ -17,8 +17,8 @@ from shared.http.call import Call
 from shared.protocols.opensearch.routes import MEMORY, ROUTES
 from shared.settings import read_settings as read_settings
 from tests.support.calls import Client, call, read
+from tests.support.fuzz import EXAMPLES, FUZZ, PATIENCE, junk, words
 from tests.support.servers import LAPTOP
-from tests.unit.protocols.test_fuzz_chat import PATIENCE, junk, thorough, words
 
 NAMES = ["text", "title", "content", "sourcepage", "author", "t*"]
 PROCESSOR = "retrieval_augmented_generation"
@@ -111,7 +111,7 @@ def test_hundreds_of_calls_near_the_right_ones_never_end_in_a_500(tmp_path: Path
         async with asyncio.timeout(PATIENCE):
             return (await read(await service.reply(asked))).status
 
-    @thorough(600)
+    @FUZZ
     @given(st.data())
     def each(data: st.DataObject) -> None:
         asked = data.draw(nearly_right(ids))
@@ -127,6 +127,6 @@ def test_hundreds_of_calls_near_the_right_ones_never_end_in_a_500(tmp_path: Path
     each()
     asyncio.run(close())
 
-    assert seen.total() >= 600
+    assert seen.total() >= EXAMPLES
     assert seen[200] >= seen.total() / 3, seen
     assert seen[400] >= seen.total() / 20, seen

@@ -17,9 +17,9 @@ from shared.settings import read_settings as read_settings
 from tests.integration.test_fuzz_aog import nearly_right
 from tests.support.calls import ask, call, read
 from tests.support.fakes import engine
+from tests.support.fuzz import EXAMPLES, FUZZ, PATIENCE, junk, words
 from tests.support.gateways import DATA, WEATHER, closed, entry, listed, serving
 from tests.support.servers import LAPTOP
-from tests.unit.protocols.test_fuzz_chat import PATIENCE, junk, thorough, words
 
 ENDPOINT = "https://mine.search.windows.net"
 parts = st.one_of(
@@ -91,7 +91,7 @@ def test_hundreds_of_data_sources_near_the_right_ones_never_end_in_a_500() -> No
     searched = SearchScope(ENDPOINT, "docs", True, ("oids", "groups"), (0, 1, 2, 3, 4))
     service = Service(engine(), openai_access=OpenAIAccess(search=searched))
 
-    @thorough(300)
+    @FUZZ
     @given(nearly_right(searching))
     def each(data: bytes) -> None:
         status = ask(call("/v1/chat/completions", data), service).status
@@ -101,7 +101,7 @@ def test_hundreds_of_data_sources_near_the_right_ones_never_end_in_a_500() -> No
 
     each()
 
-    assert seen.total() >= 300
+    assert seen.total() >= EXAMPLES
     assert seen[200] >= seen.total() / 4, seen
     assert seen[400] >= seen.total() / 10, seen
 
@@ -118,7 +118,7 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
         finally:
             await closed(service)
 
-    @thorough(300)
+    @FUZZ
     @given(nearly_right(bodies))
     def each(data: bytes) -> None:
         status = asyncio.run(answered(data))
@@ -132,6 +132,6 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
         providers = listed(*each_one)
         each()
 
-    assert seen.total() >= 300
+    assert seen.total() >= EXAMPLES
     assert seen[200] >= seen.total() / 3, seen
     assert seen[400] >= seen.total() / 10, seen
