@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.azurite import Home, azurite, make_home
-from tests.support.isolation import isolate
+from tests.support.isolation import isolate, limit_trust
 from tests.support.servers import OBEYING, Server, serving
 
 HOSTS = ["dev", "functions"] if os.environ.get("FUNCTIONS_HOST") else ["dev"]
@@ -18,6 +18,7 @@ HOSTS = ["dev", "functions"] if os.environ.get("FUNCTIONS_HOST") else ["dev"]
 def pytest_sessionstart() -> None:
     """Isolate the tests, and let Ctrl+C reach what they start: a background job ignores it."""
     isolate(os.environ)
+    limit_trust(os.environ)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

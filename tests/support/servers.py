@@ -20,7 +20,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.support.isolation import app_copy
+from tests.support.isolation import app_copy, system_trust
 
 ROOT = Path(__file__).parent.parent.parent
 SAMPLES = {"INDEX_FILE": "samples"}  # also where there is an index of one's own
@@ -73,7 +73,8 @@ def serving(
     """
     port = free_port()
     log_file = folder / f"{kind}-{port}.log"
-    environment = {**os.environ, **WORKER, **SAMPLES, **LAPTOP, **settings}
+    inherited = os.environ if kind == "dev" else system_trust(os.environ)
+    environment = {**inherited, **WORKER, **SAMPLES, **LAPTOP, **settings}
     environment["PYTHONUNBUFFERED"] = "1"
     with log_file.open("wb") as log:
         process = subprocess.Popen(

@@ -21,6 +21,7 @@ import trustme
 from shared.bootstrap.build import SHARED_FOLDER
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from tests.integration.test_identity import AZ, tool
+from tests.support.isolation import system_trust
 from tests.support.packaging import LISTED, cloned, copied, packaged
 from tests.support.run_fakes import Quoting, Searching
 from tests.support.servers import ROOT, Server, serving
@@ -124,7 +125,8 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([maker, "-m", "venv", str(folder)], check=True)
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*install, "-r", str(ROOT / "requirements.txt")], check=True)
+    requirements = ["-r", str(ROOT / "requirements.txt")]
+    subprocess.run([*install, *requirements], check=True, env=system_trust(os.environ))
     return python
 
 
@@ -206,7 +208,8 @@ def test_the_package_answers_where_it_is_unpacked(
         for line in (ROOT / "requirements-dev.txt").read_text().splitlines()
         if line.startswith("azure-functions-runtime")
     )
-    subprocess.run([str(python), "-m", "pip", "install", "--quiet", runtime], check=True)
+    install = [str(python), "-m", "pip", "install", "--quiet", runtime]
+    subprocess.run(install, check=True, env=system_trust(os.environ))
     path = f"{python.parent}{os.pathsep}{deployed['PATH']}"
     settings = {**deployed, "PATH": path, "VIRTUAL_ENV": str(python.parent.parent)}
     host = [str(python), *HOST[1:]] if Path(HOST[0]).name.startswith("python") else HOST
