@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 
 import pytest
 
@@ -26,8 +28,8 @@ def pytest_sessionstart() -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say which servers the HTTP tests ran over."""
     if "functions" not in HOSTS:
-        said = "The HTTP tests ran over the dev server alone: FUNCTIONS_HOST is not set."
-        terminalreporter.write_line(said)
+        line = "The HTTP tests ran over the dev server alone: FUNCTIONS_HOST is not set."
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session", params=HOSTS)
@@ -37,10 +39,21 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def server(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Server]]:
+    """Starts a server of each kind once, whatever the order of the tests."""
+    with ExitStack() as stack:
+
+        @cache
+        def start(kind: str) -> Server:
+            return stack.enter_context(serving(kind, tmp_path_factory.mktemp("log"), OBEYING))
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def server(kind: str, servers: Callable[[str], Server]) -> Server:
     """The app with a model that takes its orders from the question."""
-    with serving(kind, tmp_path_factory.mktemp("log"), OBEYING) as running:
-        yield running
+    return servers(kind)
 
 
 @pytest.fixture(scope="module")
