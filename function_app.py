@@ -13,17 +13,16 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from shared.app.routes import ROUTES
 from shared.bootstrap.build import start
 from shared.chat.errors import ChatError, ClientDisconnected
 from shared.http.call import ByteStream, Call, Reply
-from shared.protocols.aog import routes as aog
-from shared.protocols.openai import routes as door
-from shared.protocols.opensearch import routes as opensearch
+from shared.protocols.route import EVERY_METHOD, Route, function_name
 from shared.settings import key_requirements
 from shared.telemetry.access_log import QueryStripper, log_to_stdout, quiet_libraries
 
 # A method that a route does not list is the host's empty 404: all are listed, the service refuses.
-METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
+METHODS = list(EVERY_METHOD)
 
 ROOT = "{path:maxlength(0)?}"  # the only way to say it: an empty route is the function's name
 
@@ -41,59 +40,25 @@ app = func.FunctionApp(http_auth_level=LEVEL)
 service = start(os.environ)
 
 
-@app.route(route="chat", methods=METHODS)
-async def chat(req: Request) -> Response:
-    """A whole answer, or a stream where the body asks for one."""
-    return await reply(req, "/chat")
-
-
-@app.route(route="chat/stream", methods=METHODS)
-async def chat_stream(req: Request) -> Response:
-    """An answer as JSON lines."""
-    return await reply(req, "/chat/stream")
-
-
-@app.route(route="ask", methods=METHODS)
-async def ask(req: Request) -> Response:
-    """An answer to the last message alone."""
-    return await reply(req, "/ask")
-
-
-@app.route(route="health", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
-async def health(req: Request) -> Response:
-    """Which parts are in use, or which settings are wrong."""
-    return await reply(req, "/health")
-
-
-@app.route(route="content/{*path}", methods=METHODS)
-async def content(req: Request) -> Response:
-    """The file behind a citation."""
-    return await reply(req, "/content/{path}")
-
-
-def add_route(route: str, methods: list[str], level: func.AuthLevel, kind: str) -> None:
-    """Serve a route of a protocol's table; `kind` goes into its name."""
+def add_function(route: Route, name: str, methods: list[str], level: func.AuthLevel) -> None:
+    """Make a function that answers some methods of a route."""
 
     async def handler(req: Request) -> Response:
-        return await reply(req, route)
+        return await reply(req, route.path)
 
-    at = re.sub(r"\{(\*?)\w+\}", r"{\1path}", route).strip("/") or ROOT
-    words = re.sub(r"[\W_]+", "_", route).strip("_") or "root"
-    app.function_name(kind.format(words))(
-        app.route(route=at, methods=methods, auth_level=level)(handler)
-    )
+    pattern = route.pattern or re.sub(r"\{(\*?)\w+\}", r"{\1path}", route.path)
+    registered = app.route(route=pattern.strip("/") or ROOT, methods=methods, auth_level=level)
+    app.function_name(name)(registered(handler))
 
 
-for each in aog.ROUTES:
-    add_route(each, METHODS, LEVEL, "{}")
-for each in door.ROUTES:
-    add_route(each, METHODS, func.AuthLevel.ANONYMOUS, "door_{}")
-for each in opensearch.ROUTES:
-    if each in opensearch.ADMINISTRATIVE:
-        add_route(each, ["GET", "HEAD"], LEVEL, "opensearch_{}_read")
-        add_route(each, ["POST", "PUT", "PATCH", "DELETE"], ADMIN, "opensearch_{}_change")
+for each in ROUTES.values():
+    function = each.name or function_name(each.path)
+    if each.auth == "administrative":
+        add_function(each, f"{function}_read", ["GET", "HEAD"], LEVEL)
+        add_function(each, f"{function}_change", ["POST", "PUT", "PATCH", "DELETE"], ADMIN)
     else:
-        add_route(each, METHODS, LEVEL, "opensearch_{}")
+        open_to_all = each.auth == "anonymous"
+        add_function(each, function, METHODS, func.AuthLevel.ANONYMOUS if open_to_all else LEVEL)
 
 
 async def reply(req: Request, route: str) -> Response:

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from functools import partial
 from typing import Any
 
-from shared.app.negotiation import pick
 from shared.azure import retry_after
 from shared.chat.events import Delta, Done, Source, collect
 from shared.chat.messages import ToolCall
@@ -21,12 +20,15 @@ from shared.models.demo.question_resolution import asked
 from shared.models.demo.sentence_splitter import sentences
 from shared.models.formats.openai import OPENAI
 from shared.models.openai.stream_decoder import StreamDecoder, events
-from shared.protocols.openai.search_scope import narrowing
+from shared.protocols.ai_chat.routes import negotiate
+from shared.protocols.aog.response import CHAT as AOG
+from shared.protocols.openai.response import CHAT as OPENAI_CHAT
 from shared.protocols.opensearch import search_json
 from shared.protocols.opensearch.pipelines import flat
 from shared.rag.citation_numbers import Citations
 from shared.rag.followups import FollowupParser
 from shared.retrieval.base import shorten_query
+from shared.retrieval.search_scope import narrowing
 from shared.text.terms import extract_terms
 from shared.text.tokens import count_tokens
 from tests.support.calls import call
@@ -43,7 +45,8 @@ TEXT = {"type": "text", "text": "a"}
 HELLO: list[Json] = [{"role": "user", "content": "Hello."}]
 PART = Delta("a", (ToolCall(0, arguments="a"),), message_extra={"text": "a", "parts": [1]})
 CALL = b'data: {"choices":[{"delta":{"tool_calls":[{"id":"%d","function":{"name":"f"}}]}}]}\n'
-ROUTES = ("/chat", "/ask", "/aog/v0.2/services/{service}", "/v1/chat/completions")
+PROTOCOLS = {"/aog/v0.2/services/{service}": AOG, "/v1/chat/completions": OPENAI_CHAT}
+ROUTES = ("/chat", "/ask", *PROTOCOLS)
 
 
 def read_typed(kind: str, data: bytes = b"{}") -> Body:
@@ -78,7 +81,8 @@ def condition(name: str) -> Parser:
 
 def parse(route: str, given: Json) -> bytes:
     """Read a request of a chat, and write its state as it goes back."""
-    return json_encoding.dumps(pick(route, given).parse(Body(given, {})).state)
+    protocol = PROTOCOLS.get(route) or negotiate(route, given)
+    return json_encoding.dumps(protocol.parse(Body(given, {})).state)
 
 
 def chat(**more: Any) -> Json:

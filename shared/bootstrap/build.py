@@ -14,18 +14,18 @@ from shared.bootstrap.import_string import import_factory
 from shared.bootstrap.model_factory import make_router
 from shared.chat.overrides import Overrides
 from shared.files.base import Files
+from shared.http.api_key import ApiKeyPolicy
 from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
 from shared.http.cross_origin import CrossOriginPolicy
 from shared.http.health import Health, HealthCheck
 from shared.memory.base import Memory, Retention
 from shared.models.router import Router
-from shared.protocols.openai.routes import OpenAIAccess
-from shared.protocols.openai.search_scope import SearchScope
 from shared.rag.flow import Rag
 from shared.rag.prompt import read_prompts
 from shared.retrieval.base import Retriever, missing_members
 from shared.retrieval.query_limits import LimitedRetriever
+from shared.retrieval.search_scope import SearchScope
 from shared.settings import Settings, SettingsError
 from shared.telemetry.spans import NOOP_TRACER, Tracer
 
@@ -76,11 +76,11 @@ def build(settings: Settings) -> Service:
         access=AccessPolicy(
             settings.sign_in, settings.force_security_filters, single_user=settings.on_laptop
         ),
-        openai_access=OpenAIAccess(
+        api_key=ApiKeyPolicy(
             settings.chat_api_key.get_secret_value() if settings.chat_api_key else None,
             open=settings.on_laptop,
-            search=_make_search_scope(settings),
         ),
+        search_scope=_make_search_scope(settings),
         links=settings.link_base_url,
         cross_origin=_make_cross_origin_policy(settings) if settings.on_laptop else None,
         tracer=_make_tracer(settings),

@@ -37,9 +37,8 @@ class ChatRequest:
     provider to ask where one is asked: its name, or a description of one. `verbatim`: the messages
     are the model's as they are, behind our instructions. Without `retrieval` nothing is searched.
     `data_source` is where it asks to search. Not `in_scope`: the model may know more than the
-    sources. `lenient`: instructions of a client's that may not act are left out, and a note says
-    so. `notes` are sentences about what was left out by now. `links` is what links to documents
-    begin with.
+    sources. `notes` are sentences about what was left out by now. `links` is what links to
+    documents begin with.
     """
 
     messages: tuple[Message, ...]
@@ -55,7 +54,6 @@ class ChatRequest:
     retrieval: bool = True
     data_source: DataSource | None = None
     in_scope: bool = True
-    lenient: bool = False
     notes: tuple[str, ...] = ()
     links: str = ""
 

@@ -15,6 +15,7 @@ from shared.chat.messages import Message
 from shared.chat.overrides import Overrides, is_set
 from shared.chat.request import ChatRequest
 from shared.http.json_encoding import Json
+from shared.protocols.exchange import ErrorFormat
 
 CONVERSATION = "conversation_id"  # the key of a client's state that asks to be remembered
 
@@ -124,3 +125,6 @@ def _hit(source: Source) -> Json:
         "score": source.score,
         "reranker_score": source.reranker_score,
     }
+
+
+ERRORS = ErrorFormat(name="-", error=error)

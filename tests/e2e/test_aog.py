@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from shared.app.service import Service
-from shared.app.stream_encoder import paced
 from shared.bootstrap.build import build
 from shared.chat.events import Delta, Done
 from shared.chat.messages import ToolCall
 from shared.http.auth import AccessPolicy
-from shared.protocols.aog.response import CHAT
+from shared.protocols.aog.response import PAUSE
+from shared.protocols.streams import pace
 from shared.settings import SettingsError, read_settings
 from tests.support.calls import ANNA, JSON, Got, ask, call
 from tests.support.fakes import FakeModel, FakeRetriever, engine
@@ -810,12 +810,12 @@ def test_there_is_a_pause_between_two_events() -> None:
             yield b"x"
 
     async def go() -> None:
-        async for _ in paced(lines(), 0.05):
+        async for _ in pace(lines(), 0.05):
             sent.append(asyncio.get_running_loop().time())
 
     asyncio.run(go())
 
-    assert CHAT.pause >= 0.002
+    assert PAUSE >= 0.002
     assert all(after - before >= 0.049 for before, after in pairwise(sent))
 
 

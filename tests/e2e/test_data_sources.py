@@ -21,8 +21,7 @@ from shared.bootstrap.build import build
 from shared.chat.errors import BadRequest
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
-from shared.protocols.openai.routes import OpenAIAccess
-from shared.protocols.openai.search_scope import SearchScope, narrowing
+from shared.retrieval.search_scope import SearchScope, narrowing
 from shared.settings import read_settings
 from tests.integration.test_azure_search import PUBLIC, SELECT, app, home, signed
 from tests.support.calls import CHAT_KEY, Got, ask, call
@@ -266,7 +265,7 @@ def configured(
     searched = SearchScope(
         "https://mine.search.windows.net", "docs", private=("oids", "groups"), **more
     )
-    return Service(engine(model, retriever), openai_access=OpenAIAccess(search=searched))
+    return Service(engine(model, retriever), search_scope=searched)
 
 
 def posted(service: Service, /, stream: bool = False, **parameters: Any) -> Got:

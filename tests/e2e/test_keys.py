@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from shared.app.service import ROUTES
+from shared.app.routes import ROUTES
 from shared.protocols.openai.routes import CHATS, LISTS, ONES
-from shared.protocols.opensearch.routes import ROUTES as OPENSEARCH
+from shared.protocols.opensearch.routes import HANDLERS as OPENSEARCH
 from tests.conftest import HOSTS
 from tests.support.servers import OBEYING, Server, command, serving
 

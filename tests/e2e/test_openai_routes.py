@@ -14,10 +14,10 @@ from shared.bootstrap.build import build
 from shared.chat import errors
 from shared.chat.events import Delta, Done
 from shared.chat.messages import ToolCall
+from shared.http.api_key import ApiKeyPolicy
 from shared.http.auth import AccessPolicy
 from shared.models.demo.model import DemoModel
 from shared.protocols.aog import routes as aog
-from shared.protocols.openai.routes import OpenAIAccess
 from shared.protocols.tool_calls import MAX_BYTES
 from shared.settings import read_settings
 from tests.support.calls import ANNA, CHAT_KEY, JSON, Got, ask, call
@@ -547,7 +547,7 @@ def test_who_comes_by_the_key_alone_is_nobody() -> None:
     access = AccessPolicy(sign_in=True, single_user=False)
     service = replace(
         Service(engine(FakeModel(), search), access),
-        openai_access=OpenAIAccess(CHAT_KEY, open=False),
+        api_key=ApiKeyPolicy(CHAT_KEY, open=False),
     )
     chat(HELLO, service, headers={**JSON, "api-key": CHAT_KEY})
     chat(HELLO, service, headers={**ANNA, "api-key": CHAT_KEY})

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from shared.app.service import Service
 from shared.bootstrap.build import build
 from shared.protocols.openai.data_sources import SEARCHES
-from shared.protocols.openai.routes import OpenAIAccess
-from shared.protocols.openai.search_scope import SearchScope
+from shared.retrieval.search_scope import SearchScope
 from shared.settings import read_settings as read_settings
 from tests.integration.test_fuzz_aog import nearly_right
 from tests.support.calls import ask, call, read
@@ -89,7 +88,7 @@ searching = st.fixed_dictionaries(
 def test_hundreds_of_data_sources_near_the_right_ones_never_end_in_a_500() -> None:
     seen: Counter[int] = Counter()
     searched = SearchScope(ENDPOINT, "docs", True, ("oids", "groups"), (0, 1, 2, 3, 4))
-    service = Service(engine(), openai_access=OpenAIAccess(search=searched))
+    service = Service(engine(), search_scope=searched)
 
     @FUZZ
     @given(nearly_right(searching))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from shared.bootstrap.build import build
 from shared.http.call import Call
-from shared.protocols.opensearch.routes import MEMORY, ROUTES
+from shared.protocols.opensearch.routes import HANDLERS, MEMORY
 from shared.settings import read_settings as read_settings
 from tests.support.calls import Client, call, read
 from tests.support.fuzz import EXAMPLES, FUZZ, PATIENCE, junk, words
@@ -68,7 +68,7 @@ pages = st.fixed_dictionaries(
 NEVER = ("traces", "memory/_search", "{id}/_search", "{*path}")  # what is answered with 501
 CALLS = [
     (route, method)
-    for route, methods in sorted(ROUTES.items())
+    for route, methods in sorted(HANDLERS.items())
     if not route.endswith(NEVER)
     for method in methods
     if method != "DELETE" or "pipeline" in route

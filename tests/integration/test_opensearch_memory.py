@@ -18,7 +18,7 @@ from shared.app.service import Service
 from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
 from shared.protocols.opensearch.memory_json import MAX_CONTAINERS
-from shared.protocols.opensearch.routes import ROUTES
+from shared.protocols.opensearch.routes import HANDLERS
 from tests.support.calls import ANNA, BEN, JSON, Client
 from tests.support.fakes import engine
 from tests.support.stores import built, remembering
@@ -233,8 +233,8 @@ def test_a_wrong_body_is_named_and_nothing_is_stored(
 
 VERBS = [
     (method, route)
-    for route in ROUTES
-    for method in ROUTES[route]
+    for route in HANDLERS
+    for method in HANDLERS[route]
     if "{id}" in route and route.startswith(NEW) and not route.endswith(("traces", "_search"))
 ]
 
@@ -267,7 +267,7 @@ def test_what_is_anothers_cannot_be_told_from_what_is_not_there(
     assert ben("GET", OLD).json == {"conversations": []}
 
 
-MEMORY_ROUTES = [(m, r) for r in ROUTES for m in ROUTES[r] if r.startswith(NEW)]
+MEMORY_ROUTES = [(m, r) for r in HANDLERS for m in HANDLERS[r] if r.startswith(NEW)]
 
 
 @pytest.mark.parametrize(("method", "route"), MEMORY_ROUTES)
@@ -352,12 +352,12 @@ def test_what_is_not_here_says_so(laptop: Client, route: str) -> None:
     assert got.json["error"]["type"] == "unsupported_operation_exception"
 
 
-@pytest.mark.parametrize("route", sorted(ROUTES))
+@pytest.mark.parametrize("route", sorted(HANDLERS))
 def test_another_method_is_refused_in_opensearchs_shape(laptop: Client, route: str) -> None:
     got = laptop("PATCH", route)
 
     assert (got.status, got.json["error"]["type"]) == (405, "method_not_allowed_exception")
-    assert got.headers["Allow"] == ", ".join(ROUTES[route])
+    assert got.headers["Allow"] == ", ".join(HANDLERS[route])
 
 
 def test_a_body_may_be_compressed(laptop: Client) -> None:

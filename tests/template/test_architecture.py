@@ -120,7 +120,6 @@ WIRE_NAMES = {
 # OpenAI's own wire has the same names, and its adapter must know them. So has AOG's, of whose
 # metadata the providers are, and whose content has its forms.
 SPEAK = (
-    "shared.app.negotiation",
     "shared.bootstrap.model_factory",
     "shared.bootstrap.provider_factory",
     "shared.models.formats",

@@ -10,11 +10,11 @@ from typing import Any
 
 from shared.chat.events import Answer, Context, Delta, Done, Event
 from shared.chat.request import ChatRequest
-from shared.http import json_encoding
-from shared.http.json_encoding import Json
+from shared.http.json_encoding import Json, json_line
 from shared.protocols import context_json
 from shared.protocols.ai_chat import request
-from shared.protocols.dialect import Dialect
+from shared.protocols.chat import ChatProtocol
+from shared.protocols.streams import stream_of
 
 
 def streams(route: str, _body: Any) -> bool:
@@ -42,16 +42,15 @@ def chunk(state_key: str, asked: ChatRequest, _context: Context, event: Event) -
             return {"delta": {"role": "assistant"}, "context": context_json.end_of_context(event)}
 
 
-def _age(name: str, media_type: str, state_key: str) -> Dialect:
-    return Dialect(
+def _age(name: str, media_type: str, state_key: str) -> ChatProtocol:
+    return ChatProtocol(
         name=name,
         media_type=media_type,
         parse=partial(request.parse, state_key=state_key),
         streams=streams,
         answer=partial(answer, state_key),
-        chunk=partial(chunk, state_key),
         error=context_json.error,
-        frame=json_encoding.json_line,
+        stream=stream_of(partial(chunk, state_key), json_line),
     )
 
 

@@ -10,12 +10,12 @@ from functools import partial
 
 from shared.chat.events import Answer, Context, Delta, Done, Event
 from shared.chat.request import ChatRequest
-from shared.http import json_encoding
 from shared.http.body import Body
-from shared.http.json_encoding import Json
-from shared.protocols import context_json, dialect
+from shared.http.json_encoding import Json, json_line
+from shared.protocols import context_json
 from shared.protocols.ai_chat import request
-from shared.protocols.dialect import Dialect
+from shared.protocols.chat import ChatProtocol, streams_by_body
+from shared.protocols.streams import stream_of
 
 
 def parse(body: Body, last_only: bool = False) -> ChatRequest:
@@ -91,14 +91,13 @@ def _from_model(done: Done) -> Json:
     return {key: value for key, value in said.items() if value is not None}
 
 
-CHAT = Dialect(
+CHAT = ChatProtocol(
     name="rag-chat-apps",
     media_type="application/json-lines",
     parse=parse,
-    streams=dialect.by_body,
+    streams=streams_by_body,
     answer=answer,
-    chunk=chunk,
     error=partial(context_json.error, flat=True),
-    frame=json_encoding.json_line,
+    stream=stream_of(chunk, json_line),
 )
 ASK = replace(CHAT, parse=partial(parse, last_only=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,14 +19,15 @@ from shared.chat.errors import (
     NotFound,
     UnsupportedMediaType,
 )
-from shared.chat.events import Answer, Context, Delta, Done, Event, Extra
+from shared.chat.events import Answer, Context, Delta, Done, Event, Events, Extra, collect
 from shared.chat.request import ChatRequest
-from shared.http import json_encoding
-from shared.http.json_encoding import Json
-from shared.protocols import context_json, dialect, tool_calls
+from shared.http.call import ByteStream
+from shared.http.json_encoding import Json, server_sent_event
+from shared.protocols import context_json, tool_calls
 from shared.protocols.aog import request
 from shared.protocols.aog.request import BadPolicy
-from shared.protocols.dialect import Dialect
+from shared.protocols.chat import ChatProtocol, streams_by_body
+from shared.protocols.streams import LateError, end_with_error, pace
 
 NAME = "chat"  # the one service
 PAUSE = 0.002  # seconds: its clients take what comes at once for one event
@@ -88,11 +90,6 @@ def error(failure: ChatError, _body: Any = None) -> Json:
     return {"business_code": _code(failure), "message": f"{field}{said}"}
 
 
-def broken(failure: ChatError, body: Any = None) -> Json:
-    """The last event of a stream that failed after its first."""
-    return {**error(failure, body), "finished": True}
-
-
 def answer(asked: ChatRequest, given: Answer) -> Json:
     """A whole answer. What the provider adds stands beside it, and never in its place."""
     message: Json = {**given.message_extra, "role": "assistant", "content": given.content}
@@ -118,6 +115,39 @@ def chunk(asked: ChatRequest, context: Context, event: Event) -> Json:
         case Done():
             frame = _frame(asked, event.model or context.model, message, finished=True)
             return {**_added(asked, event.extra), **frame, **_reason(event)}
+
+
+async def encode(asked: ChatRequest, events: Events) -> ByteStream:
+    """Each event of a stream. What is known before the answer goes out with its first piece, and
+    an answer that comes in one piece is one event."""
+    context, first = Context((), (), ""), Json()
+    async with aclosing(events):
+        async for event in events:
+            if isinstance(event, Context):
+                context, first = event, chunk(asked, event, event)
+                if event.single_chunk:
+                    whole = await collect(_prepend(event, events))
+                    yield server_sent_event(answer(asked, whole))
+                    return
+            else:
+                yield server_sent_event({**first, **chunk(asked, context, event)})
+                first = {}
+
+
+async def _prepend(context: Context, events: Events) -> Events:
+    async with aclosing(events):
+        yield context
+        async for event in events:
+            yield event
+
+
+def stream(asked: ChatRequest, events: Events, error: LateError) -> ByteStream:
+    """A stream as server-sent events with a pause between them, an error too."""
+
+    def last(failure: Exception) -> bytes:
+        return server_sent_event({**error(failure), "finished": True})
+
+    return pace(end_with_error(encode(asked, events), last), PAUSE)
 
 
 def _frame(asked: ChatRequest, model: str | None, message: Json, finished: bool = False) -> Json:
@@ -169,18 +199,13 @@ def missing_service(name: str) -> NoSuchService:
     return NoSuchService(f"There is no service {said}: the one here is {NAME}.")
 
 
-CHAT = Dialect(
+CHAT = ChatProtocol(
     name="aog",
     media_type="text/event-stream",
     parse=request.parse,
-    streams=dialect.by_body,
+    streams=streams_by_body,
     answer=answer,
-    chunk=chunk,
+    stream=stream,
     error=error,
     status=status,
-    broken=broken,
-    frame=json_encoding.server_sent_event,
-    pause=PAUSE,
-    late=True,
-    forms=False,
 )

@@ -34,10 +34,6 @@ ROLES: Mapping[str, Role] = {
     "tool": "tool",
     "function": "tool",
 }
-LEFT_OUT = (
-    "The client's instructions (system, developer, role_information) were left out: this "
-    "deployment has its own instructions."
-)
 ANSWER_NOTHING = "tool messages without a tool_call_id were left out: they answer no call."
 NUMBERED = re.compile(r" ?\[doc\d{1,3}\]", re.ASCII)
 
@@ -144,7 +140,6 @@ def parse(body: Body) -> ChatRequest:
         state={"include_usage": usage, "include_contexts": CONTEXTS},
         options=_options(frame, given),
         verbatim=True,
-        lenient=True,
         notes=() if len(answering) == len(messages) else (ANSWER_NOTHING,),
     )
     return _searching(asked, frame.data_sources[0]) if frame.data_sources else asked

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 from urllib.parse import quote
 
@@ -26,14 +27,15 @@ from shared.chat.errors import (
     Unauthorized,
     UnsupportedMediaType,
 )
-from shared.chat.events import Answer, Context, Delta, Done, Event, Source
+from shared.chat.events import Answer, Context, Delta, Done, Event, Events, Source
 from shared.chat.messages import Message
 from shared.chat.request import ChatRequest
-from shared.http import json_encoding
-from shared.http.json_encoding import Json
-from shared.protocols import context_json, dialect, tool_calls
-from shared.protocols.dialect import Dialect
+from shared.http.call import ByteStream
+from shared.http.json_encoding import Json, server_sent_event
+from shared.protocols import context_json, tool_calls
+from shared.protocols.chat import ChatProtocol, streams_by_body
 from shared.protocols.openai import data_sources, request
+from shared.protocols.streams import LateError, end_with_error
 from shared.text.tokens import count_tokens
 
 # OpenAI's names for our failures, their type and their code; the first that fits.
@@ -125,6 +127,28 @@ def chunk(asked: ChatRequest, known: Context, event: Event) -> Json | None:
     return _envelope(asked, known, "chat.completion.chunk", [choice])
 
 
+async def encode(asked: ChatRequest, events: Events) -> ByteStream:
+    """Each event of a stream, and what stands behind the last."""
+    context, parts = Context((), (), ""), list[str]()
+    async with aclosing(events):
+        async for event in events:
+            match event:
+                case Context():
+                    context = event
+                case Delta(content):
+                    parts.append(content)
+            if (value := chunk(asked, context, event)) is not None:
+                yield server_sent_event(value)
+            if isinstance(event, Done):
+                for line in trailer(asked, Answer(context, "".join(parts), event)):
+                    yield line
+
+
+def stream(asked: ChatRequest, events: Events, error: LateError) -> ByteStream:
+    """A stream as server-sent events, an error too."""
+    return end_with_error(encode(asked, events), lambda it: server_sent_event(error(it)))
+
+
 def trailer(asked: ChatRequest, given: Answer) -> list[bytes]:
     """What stands behind the last chunk: the usage where it is asked for, and the mark of the
     end."""
@@ -132,7 +156,7 @@ def trailer(asked: ChatRequest, given: Answer) -> list[bytes]:
         return [END]
     last = _envelope(asked, given.context, "chat.completion.chunk", [])
     used = {"usage": _usage(given.context, given.done, given.content)}
-    return [json_encoding.server_sent_event(last | used), END]
+    return [server_sent_event(last | used), END]
 
 
 def _envelope(asked: ChatRequest, known: Context, kind: str, choices: list[Json]) -> Json:
@@ -221,19 +245,14 @@ def models(named: Iterable[tuple[str, str]]) -> Json:
     return {"object": "list", "data": [model(name, owner) for name, owner in named]}
 
 
-CHAT = Dialect(
+CHAT = ChatProtocol(
     name="openai",
     media_type="text/event-stream",
     parse=request.parse,
-    streams=dialect.by_body,
+    streams=streams_by_body,
     answer=answer,
-    chunk=chunk,
-    trailer=trailer,
+    stream=stream,
     error=error,
     status=status,
     headers=headers,
-    frame=json_encoding.server_sent_event,
-    forms=False,
-    notices=True,
-    numbered=True,
 )

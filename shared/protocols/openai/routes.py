@@ -1,96 +1,101 @@
-"""The door for OpenAI's clients: its routes, who may come in, and the models that there are."""
+"""The routes for OpenAI's clients."""
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Iterator
+from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
-from shared.chat.errors import NoSuchModel, Unauthorized
+from shared.chat.errors import NoSuchModel
+from shared.chat.events import Context, Events
 from shared.chat.request import ChatRequest
-from shared.http.auth import AccessPolicy
-from shared.http.call import Call
-from shared.http.json_encoding import Json
+from shared.http.call import Reply
 from shared.models.router import Router
+from shared.protocols import chat as chats
+from shared.protocols.exchange import Exchange
 from shared.protocols.openai import response as openai_chat
-from shared.protocols.openai.search_scope import SearchScope
+from shared.protocols.route import READ, Route, function_name
+from shared.rag.citation_numbers import number_citations
 
 DEPLOYMENT = "/openai/deployments/{deployment}/chat/completions"
 CHATS = ("/v1/chat/completions", "/openai/v1/chat/completions", DEPLOYMENT)
 LISTS = ("/v1/models", "/openai/v1/models", "/openai/models")
 ONES = ("/v1/models/{*id}", "/openai/v1/models/{*id}")  # a model's name may have a slash in it
-# The methods of each route. What is in braces is in `Call.path`.
-ROUTES: Mapping[str, str] = {
-    **dict.fromkeys(CHATS, "POST"),
-    **dict.fromkeys((*LISTS, *ONES), "GET, HEAD"),
-}
 
 LONGEST_NAME = 200  # characters of a model's
-CLOSED = (
-    "This needs the key of this app, as api-key or as Authorization: Bearer. Whoever runs it sets "
-    "CHAT_API_KEY."
+NOTICE, LONGEST_NOTICE = "x-chat-notice", 1000
+NO_INSTRUCTIONS = (
+    "The client's instructions (system, developer, role_information) were left out: this "
+    "deployment has its own instructions."
 )
 
 
-@dataclass(frozen=True, slots=True)
-class OpenAIAccess:
-    """Who may come in: its routes are open to the platform, since most of these clients send no
-    header of the platform's.
-
-    `open`: on a laptop, where neither a key nor a sign-in is set up, anyone may. `search` is what
-    they may say of where to search.
-    """
-
-    key: str | None = None
-    open: bool = True
-    search: SearchScope = field(default_factory=SearchScope)
-
-    def check(self, access: AccessPolicy, headers: Mapping[str, str]) -> None:
-        """Raise Unauthorized for whoever may not come in."""
-        if self.key is None and self.open and not access.sign_in:
-            return
-        if access.get_user(headers).is_signed_in or self._has_key(headers):
-            return
-        raise Unauthorized(CLOSED)
-
-    def understood(self, call: Call, asked: ChatRequest) -> ChatRequest:
-        """The request, with what its path and its data source say. Raises BadRequest,
-        NoSuchModel."""
-        return self.search.applied(_named(call, asked))
-
-    def _has_key(self, headers: Mapping[str, str]) -> bool:
-        bearer = headers.get("authorization", "")
-        scheme, _, token = bearer.partition(" ")
-        given = (headers.get("api-key", ""), token.strip() if scheme.lower() == "bearer" else "")
-        # each in constant time, and always both
-        return any([self.key is not None and _same(one, self.key) for one in given])
+async def chat(exchange: Exchange) -> Reply:
+    """Answer a chat completion, citing by number; a header has the notes of the answer."""
+    _admit(exchange)
+    body = await chats.begin(exchange, forms=False)
+    request = await chats.read_request(exchange, openai_chat.CHAT, body)
+    request = exchange.app.search_scope.applied(_with_deployment(exchange, request))
+    if not exchange.engine.client_prompts:
+        request = _without_instructions(request)
+    notices = partial(_notice_header, exchange.headers)
+    return await chats.respond(exchange, openai_chat.CHAT, request, (number_citations, notices))
 
 
-def _same(given: str, key: str) -> bool:
-    return hmac.compare_digest(given.encode(errors="replace"), key.encode())
+async def models(exchange: Exchange) -> Reply:
+    """The models."""
+    _admit(exchange)
+    exchange.identify(openai_chat.CHAT)
+    return exchange.json_reply(openai_chat.models(_models(exchange.engine.models)))
 
 
-def _named(call: Call, asked: ChatRequest) -> ChatRequest:
+async def model(exchange: Exchange) -> Reply:
+    """One of the models. Raises NoSuchModel."""
+    _admit(exchange)
+    exchange.identify(openai_chat.CHAT)
+    name, providers = exchange.call.path, dict(_models(exchange.engine.models))
+    if name not in providers:
+        raise NoSuchModel(f"There is no model {name!r:.100}.")
+    return exchange.json_reply(openai_chat.model(name, providers[name]))
+
+
+def _admit(exchange: Exchange) -> None:
+    """Raise Unauthorized for a caller without a key."""
+    exchange.app.api_key.check(exchange.app.access, exchange.call.headers)
+
+
+def _with_deployment(exchange: Exchange, request: ChatRequest) -> ChatRequest:
     """The request, for the model in its path where there is one: that wins over the body's.
 
     Raises NoSuchModel for what is no name.
     """
+    call = exchange.call
     if call.route != DEPLOYMENT:
-        return asked
+        return request
     if not call.path.isprintable() or len(call.path) > LONGEST_NAME or not call.path:
         raise NoSuchModel("There is no model of that name.")
-    overrides = asked.overrides.model_copy(update={"model": call.path})
-    return replace(asked, overrides=overrides)
+    return replace(request, overrides=request.overrides.model_copy(update={"model": call.path}))
 
 
-def told(call: Call, models: Router) -> Json:
-    """The models, or one of them. Raises NoSuchModel."""
-    there = dict(_models(models))
-    if call.route in LISTS:
-        return openai_chat.models(there.items())
-    if call.path not in there:
-        raise NoSuchModel(f"There is no model {call.path!r:.100}.")
-    return openai_chat.model(call.path, there[call.path])
+def _without_instructions(request: ChatRequest) -> ChatRequest:
+    """The request without the client's instructions, be they an image alone, and a note."""
+    messages = tuple(each for each in request.messages if each.role != "system")
+    if len(messages) == len(request.messages):
+        return request
+    return replace(request, messages=messages, notes=(*request.notes, NO_INSTRUCTIONS))
+
+
+async def _notice_header(headers: dict[str, str], events: Events) -> Events:
+    """The same events; the notes of their context become a header, known with the first line."""
+    async with aclosing(events):
+        async for event in events:
+            if isinstance(event, Context) and event.notes:
+                text = " ".join(event.notes).encode("ascii", "replace").decode()
+                headers[NOTICE] = re.sub(r"[^ -~]", " ", text)[:LONGEST_NOTICE]
+            yield event
 
 
 def _models(models: Router) -> Iterator[tuple[str, str]]:
@@ -101,3 +106,15 @@ def _models(models: Router) -> Iterator[tuple[str, str]]:
             if name not in seen:
                 seen.add(name)
                 yield name, provider.name
+
+
+def _route(path: str, **more: Any) -> Route:
+    name = f"door_{function_name(path)}"
+    return Route(path=path, errors=openai_chat.CHAT, auth="anonymous", name=name, **more)
+
+
+ROUTES = (
+    *(_route(it, methods=("POST",), handler=chat, usage=chats.USAGE.format(it)) for it in CHATS),
+    *(_route(it, methods=READ, handler=models) for it in LISTS),
+    *(_route(it, methods=READ, handler=model) for it in ONES),
+)

@@ -20,7 +20,7 @@ from shared.chat.errors import (
     UnsupportedMediaType,
 )
 from shared.http.json_encoding import Json
-from shared.protocols.dialect import ErrorFormat
+from shared.protocols.exchange import ErrorFormat
 
 
 class ParsingError(BadRequest):

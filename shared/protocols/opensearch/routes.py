@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
+from shared.chat.errors import BadRequest, DeadlineExceeded
+from shared.http.body import read_optional_json
+from shared.http.call import Reply, cancel_on_disconnect
 from shared.http.json_encoding import Json
+from shared.protocols.exchange import Exchange
 from shared.protocols.opensearch import memory, pipelines
+from shared.protocols.opensearch.errors import ERROR_FORMAT
 from shared.protocols.opensearch.memory_json import NEW, OLD, MemoryNames
-from shared.protocols.opensearch.request_context import Handler, RequestContext, alive
+from shared.protocols.opensearch.request_context import (
+    Handler,
+    RequestContext,
+    SearchService,
+    alive,
+)
 from shared.protocols.opensearch.search import search
+from shared.protocols.route import Route, function_name
 
 ML = "/_plugins/_ml"
 MEMORY = f"{ML}/memory"
@@ -22,8 +34,7 @@ def _of(names: MemoryNames, **methods: InAnAge) -> dict[str, Handler]:
     return {method: partial(handler, names) for method, handler in methods.items()}
 
 
-# What is in braces is in `Call.path`.
-ROUTES: Mapping[str, Mapping[str, Handler]] = {
+HANDLERS: Mapping[str, Mapping[str, Handler]] = {
     f"{MEMORY}/conversation": _of(OLD, POST=memory.begin, GET=memory.conversations),
     f"{MEMORY}/conversation/{{id}}": _of(
         OLD, POST=memory.add, GET=memory.interactions, DELETE=memory.delete
@@ -50,3 +61,42 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = {
 
 # What is changed there holds for all.
 ADMINISTRATIVE = ("/_search/pipeline/{name}", "/_cluster/settings")
+
+
+async def reply(handlers: Mapping[str, Handler], exchange: Exchange) -> Reply:
+    """Answer a call by the handler of its method."""
+    exchange.trace()
+    exchange.identify(ERROR_FORMAT)
+    answer = _answer(handlers[exchange.call.method], exchange)
+    return await cancel_on_disconnect(answer, exchange.call.is_disconnected)
+
+
+async def _answer(handler: Handler, exchange: Exchange) -> Reply:
+    app, call, deadline = exchange.app, exchange.call, exchange.deadline
+    store = SearchService(
+        exchange.engine, app.access, app.memory, app.index, app.limits.storage_seconds
+    )
+    body = await read_optional_json(call, app.limits, deadline)
+    if not isinstance(body, dict):
+        raise BadRequest("The body must be a JSON object.")
+    try:
+        async with asyncio.timeout_at(deadline):
+            context = RequestContext(store, call, body, deadline, exchange.record)
+            return exchange.json_reply(await handler(context))
+    except TimeoutError:
+        raise DeadlineExceeded from None
+
+
+def _route(path: str, handlers: Mapping[str, Handler]) -> Route:
+    return Route(
+        path=path,
+        methods=tuple(handlers),
+        handler=partial(reply, handlers),
+        errors=ERROR_FORMAT,
+        auth="administrative" if path in ADMINISTRATIVE else "function",
+        usage=f"{' or '.join(handlers)} {path}, as OpenSearch's clients do",
+        name=f"opensearch_{function_name(path)}",
+    )
+
+
+ROUTES = tuple(_route(path, handlers) for path, handlers in HANDLERS.items())

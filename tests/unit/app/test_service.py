@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from shared.app.service import ROUTES, Service
+from shared.app.routes import ROUTES
+from shared.app.service import Service
 from shared.bootstrap.build import build
 from shared.chat import errors
 from shared.chat.events import Delta, Done, Usage
@@ -385,9 +386,9 @@ def test_a_source_cited_by_two_passages_is_listed_once() -> None:
 @pytest.mark.parametrize(
     "route",
     [
-        route
-        for route, (allow, _) in ROUTES.items()
-        if allow == "POST" and route.startswith(("/chat", "/ask"))
+        path
+        for path, route in ROUTES.items()
+        if route.methods == ("POST",) and path.startswith(("/chat", "/ask"))
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "HEAD"])

@@ -1,0 +1,74 @@
+"""The routes of the AI Chat Protocol, and which of its ages a request speaks."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from shared.chat.errors import BadRequest
+from shared.chat.request import ChatRequest
+from shared.http.call import Reply, cancel_on_disconnect
+from shared.memory.chat_history import ChatHistory
+from shared.protocols import chat as chats
+from shared.protocols.ai_chat import current, rag_chat
+from shared.protocols.chat import ChatProtocol
+from shared.protocols.context_json import CONVERSATION
+from shared.protocols.exchange import Exchange
+from shared.protocols.route import Route
+
+
+async def chat(exchange: Exchange) -> Reply:
+    """Answer a chat, in a stored conversation where its state names one."""
+    body = await chats.begin(exchange, forms=True)
+    protocol = negotiate(exchange.call.route, body.json)
+    request = await chats.read_request(exchange, protocol, body)
+    if not exchange.engine.client_prompts:
+        _refuse_instructions(request)
+    streams = protocol.streams(exchange.call.route, body.json)
+    history = _history(exchange, request, streams)
+    if history is not None:
+        loading = history.with_history(request)
+        request = await cancel_on_disconnect(loading, exchange.call.is_disconnected)
+    return await chats.respond(exchange, protocol, request, history=history)
+
+
+def negotiate(route: str, body: Any) -> ChatProtocol:
+    """The age of the protocol that a request speaks, by its route and body alone.
+
+    `/ask`, and `/chat` with a `stream` key, speak the oldest; else a body with `session_state` and
+    no `sessionState` the middle one; else the current one.
+    """
+    keys = body.keys() if isinstance(body, dict) else ()
+    if route == "/ask":
+        return rag_chat.ASK
+    if route == "/chat" and "stream" in keys:
+        return rag_chat.CHAT
+    if "session_state" in keys and "sessionState" not in keys:
+        return current.APPS
+    return current.CURRENT
+
+
+def _refuse_instructions(request: ChatRequest) -> None:
+    """Raise BadRequest for a client's instructions, where they may not instruct the model."""
+    for place, message in enumerate(request.messages):
+        if message.role == "system" and message.content.strip():
+            field = f"messages[{place}].role"
+            raise BadRequest("must be user or assistant in this deployment", field=field)
+
+
+def _history(exchange: Exchange, request: ChatRequest, streams: bool) -> ChatHistory | None:
+    """The conversation of a chat; None where it asks for none, or there is no memory."""
+    memory, state = exchange.app.memory, request.state
+    if memory is None or not isinstance(state, dict) or CONVERSATION not in state:
+        return None
+    conversation = state[CONVERSATION]
+    if not isinstance(conversation, str | None):
+        raise BadRequest("must be a string or null", field=CONVERSATION)
+    owner = exchange.app.access.get_owner(exchange.call.headers)
+    return ChatHistory(memory, owner, conversation, streams)
+
+
+_route = partial(Route, methods=("POST",), handler=chat, errors=current.CURRENT)
+ROUTES = tuple(
+    _route(path=path, usage=chats.USAGE.format(path)) for path in ("/chat", "/chat/stream", "/ask")
+)

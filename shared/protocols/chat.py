@@ -1,0 +1,93 @@
+"""What the protocols of a chat share: reading a request, and answering it whole or as a stream."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from shared.chat.events import Answer, Events, collect
+from shared.chat.request import ChatRequest
+from shared.http.body import Body, read_body
+from shared.http.call import Reply, cancel_on_disconnect
+from shared.http.json_encoding import Json, negotiate_media_type
+from shared.memory.chat_history import ChatHistory
+from shared.protocols.exchange import ErrorFormat, Exchange
+from shared.protocols.streams import Stream
+from shared.rag import filters
+from shared.rag.filters import FilterContext
+
+LARGE = 256 * 1024  # bytes
+USAGE = (
+    "POST {} with Content-Type: application/json and a body such as "
+    '{{"messages": [{{"role": "user", "content": "..."}}]}}'
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatProtocol(ErrorFormat):
+    """One protocol of a chat: how its requests are read, its answers and streams written.
+
+    `parse` raises BadRequest, which names the key at fault. `streams` says by route and body
+    whether the answer is a stream.
+    """
+
+    media_type: str
+    parse: Callable[[Body], ChatRequest]
+    streams: Callable[[str, Any], bool]
+    answer: Callable[[ChatRequest, Answer], Json]
+    stream: Stream
+
+
+def streams_by_body(_route: str, body: Any) -> bool:
+    """The body's `stream` decides whether an answer streams; not where it is missing."""
+    return bool(body.get("stream"))
+
+
+async def begin(exchange: Exchange, forms: bool) -> Body:
+    """Begin to trace a chat and read its body, a form where `forms` are allowed. Raises
+    ChatErrors."""
+    exchange.trace()
+    return await read_body(exchange.call, exchange.app.limits, exchange.deadline, forms)
+
+
+async def read_request(exchange: Exchange, protocol: ChatProtocol, body: Body) -> ChatRequest:
+    """The request with its user, the filters that hold for it, an id and a time."""
+    exchange.identify(protocol, body.json)
+    # In a thread where it is large: reading it would hold up every other answer.
+    large = body.size > LARGE
+    read = await asyncio.to_thread(protocol.parse, body) if large else protocol.parse(body)
+    access = exchange.app.access
+    user = access.get_user(exchange.call.headers)
+    return replace(
+        read,
+        user=user,
+        overrides=access.apply_filters(user, read.overrides),
+        id=exchange.call.id,
+        created=int(time.time()),
+        links=exchange.app.links,
+    )
+
+
+async def respond(
+    exchange: Exchange,
+    protocol: ChatProtocol,
+    request: ChatRequest,
+    protocol_filters: Sequence[Callable[[Events], Events]] = (),
+    history: ChatHistory | None = None,
+) -> Reply:
+    """Answer a request, whole or as a stream."""
+    deadline, call = exchange.deadline, exchange.call
+    model_deadline = deadline - exchange.app.limits.storage_seconds
+    context = FilterContext(
+        request, exchange.record, deadline, model_deadline, history, protocol_filters
+    )
+    events = filters.answer(exchange.engine, context)
+    if not protocol.streams(call.route, exchange.body):
+        whole = await cancel_on_disconnect(collect(events), call.is_disconnected)
+        return exchange.json_reply(protocol.answer(request, whole))
+    lines = protocol.stream(request, events, exchange.late_error)
+    kind = negotiate_media_type(call.headers.get("accept", ""), protocol.media_type)
+    return Reply(200, kind, b"", exchange.headers, lines, deadline)

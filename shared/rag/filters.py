@@ -1,0 +1,85 @@
+"""The filters around an answer, in their order: each takes a stream of events and returns one.
+
+Spans are no filter: `rag/tracing.py` wraps the retriever and the models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from shared.chat.events import Events
+from shared.chat.request import ChatRequest
+from shared.memory.chat_history import ChatHistory
+from shared.rag import flow, followups
+from shared.rag.deadline import with_deadline
+from shared.rag.flow import Rag
+from shared.telemetry.access_log import AccessLog
+
+
+@dataclass(frozen=True, slots=True)
+class FilterContext:
+    """What the filters need of one request. Deadlines are times of the event loop's clock.
+
+    `history` is the conversation that stores the answer, `protocol_filters` are those that only
+    the request's protocol has.
+    """
+
+    request: ChatRequest
+    record: AccessLog
+    deadline: float
+    model_deadline: float
+    history: ChatHistory | None = None
+    protocol_filters: Sequence[Callable[[Events], Events]] = ()
+
+
+def extract_followups(context: FilterContext, events: Events) -> Events:
+    """Move follow-up questions out of the text, where they are asked for."""
+    wanted = context.request.overrides.suggest_followup_questions
+    return followups.extract_followups(events) if wanted else events
+
+
+def end_model(context: FilterContext, events: Events) -> Events:
+    """End an answer that is to be stored while there is time to store it."""
+    return with_deadline(context.model_deadline, events) if context.history else events
+
+
+def store_answer(context: FilterContext, events: Events) -> Events:
+    """Store the answer in its conversation."""
+    history = context.history
+    return history.store_answer(context.request, events) if history else events
+
+
+def apply_protocol_filters(context: FilterContext, events: Events) -> Events:
+    """Apply what the protocol adds."""
+    for apply in context.protocol_filters:
+        events = apply(events)
+    return events
+
+
+def end_request(context: FilterContext, events: Events) -> Events:
+    """End the answer when the request's time is over."""
+    return with_deadline(context.deadline, events)
+
+
+def observe(context: FilterContext, events: Events) -> Events:
+    """Note what the log line says of an answer."""
+    return context.record.observe(events)
+
+
+FILTERS: tuple[Callable[[FilterContext, Events], Events], ...] = (
+    extract_followups,  # first, so that the stored text has no marked questions
+    end_model,  # before storing, which needs the rest of the time
+    store_answer,  # before a protocol's filters: the stored text is the same for all protocols
+    apply_protocol_filters,  # such as OpenAI's citations by number
+    end_request,  # around all that can take time
+    observe,  # last: the log has what is sent, when it is sent
+)
+
+
+def answer(rag: Rag, context: FilterContext) -> Events:
+    """Answer a request as a stream, through all filters."""
+    events = flow.answer(rag, context.request)
+    for apply in FILTERS:
+        events = apply(context, events)
+    return events
