@@ -16,7 +16,7 @@ from pathspec import GitIgnoreSpec
 from tests.support.servers import ROOT
 
 NEVER = (".funcignore", "local.settings.json")
-LISTED = ROOT / "tests" / "package.txt"
+LISTED = ROOT / "tests" / "template" / "package.txt"
 
 
 def packaged(folder: Path) -> list[str]:
