@@ -1,1 +1,1 @@
-"""The nouns of a chat: messages, requests, events, overrides, errors. Imports no other folder."""
+"""The types of a chat: messages, requests, events, overrides, errors. Imports no other folder."""

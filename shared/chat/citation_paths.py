@@ -1,4 +1,4 @@
-"""What is a file called in an index? Its path, without what means something in a citation."""
+"""Encodes file paths for use in citations: `[path#page=3]`."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import re
 from urllib.parse import quote, unquote
 
 MAX_PATH_LENGTH = 1024
-"""The most characters of a path that can be cited, as in Blob storage."""
+"""The maximum length of a citable path in characters, as in Blob storage."""
 
-# What has a meaning in a citation `[path#page=3]`, in the link made of it, or in the line
-# `path: text` that a model is given: also whatever could end that line.
+# Delimiters of a citation `[path#page=3]`, of its link, and of the line `path: text` in a prompt,
+# including all line separators.
 _RESERVED = re.compile(r"[\[\]#%?:\\\x00-\x1f\x7f-\x9f\u2028\u2029]")
-# What would break a citation in any case, whatever else a name of another's may hold.
+# The characters that break a citation even where the path is not ours to encode.
 _UNSAFE = re.compile(r"[\[\]\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _ENCODED = re.compile(r"%(?:5B|5D|23|25|3F|3A|5C|[01][0-9A-F]|7F)|%C2%[89][0-9A-F]|%E2%80%A[89]")
 
 
 def encode_path(name: str) -> str:
-    """The path `name` as passages have it: `[]#%?:`, backslashes, control characters as `%5B`."""
-    return _RESERVED.sub(lambda found: quote(found[0], safe=""), name)
+    """Percent-encode `[]#%?:`, backslashes and control characters of a path."""
+    return _RESERVED.sub(lambda match: quote(match[0], safe=""), name)
 
 
 def escape_citation(page: str) -> str:
-    """A page as others name it, for a citation: no bracket, no end of a line."""
-    return _UNSAFE.sub(lambda found: quote(found[0], safe=""), page)
+    """Percent-encode brackets and line separators of a page name from a foreign index."""
+    return _UNSAFE.sub(lambda match: quote(match[0], safe=""), page)
 
 
 def decode_path(sourcefile: str) -> str:
-    """The path that `sourcefile` was made from."""
-    return _ENCODED.sub(lambda found: unquote(found[0]), sourcefile)
+    """Decode what `encode_path` encoded."""
+    return _ENCODED.sub(lambda match: unquote(match[0]), sourcefile)

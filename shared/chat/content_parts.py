@@ -1,6 +1,6 @@
-"""The forms that the content of a message may have, and what other servers make of them.
+"""Reads the content parts of messages: text and images, in the forms of AOG and OpenAI.
 
-"Common data types: content" of AOG v0.2, whose forms OpenAI's are among.
+Source: "Common data types: content" of AOG v0.2, which includes OpenAI's forms.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import Any
 from shared.chat.image_types import detect_image_type
 from shared.chat.messages import ToolCall
 
-NOT_JSON_SAFE = "holds a number out of the range of numbers"
-HEAD_LENGTH = 64  # characters of base64 that tell what an image is
+NOT_JSON_SAFE = "contains a number out of range"
+HEAD_LENGTH = 64  # characters of base64 that hold an image's signature
 MAX_URL_LENGTH = 2000  # characters of an image's URL; a data URL may be longer
-# Narrower than RFC 3986: what two parsers could read as two hosts does not match. Nor does an IP
-# address in any form, since the last label is letters, or an encoded one (xn--).
+# Stricter than RFC 3986: no URL matches in which two parsers could see different hosts. No form of
+# an IP address matches either: the last label must be letters, or punycode (xn--).
 LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 TOP_LABEL = "[A-Za-z]{2,63}|[Xx][Nn]--[A-Za-z0-9-]{0,58}[A-Za-z0-9]"
 PUBLIC_URL = re.compile(
     rf"https?://(?=[^:/]{{1,253}}(?:[:/]|$))(?:{LABEL}\.)+(?P<top>{TOP_LABEL})"
     r"(?::[1-9][0-9]{0,4})?(?:/[!-\[\]-~]*)?"
 )
-# RFC 6761, 6762 (appendix G), 7686, 8375 (home.arpa), and what networks commonly use beside them.
+# RFC 6761, 6762 (appendix G), 7686, 8375 (home.arpa), and other names common in private networks.
 LOCAL_DOMAINS = frozenset(
     "localhost test invalid example local internal intranet private corp home lan arpa onion "
     "localdomain svc".split()
@@ -39,17 +39,17 @@ NOT_PUBLIC = (
 
 
 def part_text(part: Any) -> str:
-    """The words of a part: empty for an image."""
+    """Return the text of a part: empty for an image."""
     if isinstance(part, str):
         return part
     if part["type"] != "text":
         return ""
-    said = part["text"]
-    return str(said["value"] if isinstance(said, Mapping) else said)
+    text = part["text"]
+    return str(text["value"] if isinstance(text, Mapping) else text)
 
 
 def part_image_url(part: Any) -> str | None:
-    """The address of a part that is an image, a data URL where it came as base64."""
+    """Return the URL of an image part, a data URL for base64; None for text."""
     if isinstance(part, str):
         return None
     if part["type"] == "image_url":
@@ -58,9 +58,9 @@ def part_image_url(part: Any) -> str | None:
 
 
 def check_image_url(url: str) -> None:
-    """Raise ValueError for what is neither a data URL of an image nor on a public host.
+    """Raise ValueError unless `url` is a data URL of an image, or on a public host.
 
-    The model's server fetches the URL: one of its own network would be read from inside of it.
+    The model's server fetches the URL, so a private host would allow request forgery (SSRF).
     """
     if url.startswith("data:image/"):
         return
@@ -68,13 +68,13 @@ def check_image_url(url: str) -> None:
         raise ValueError("must begin with https://, http:// or data:image/")
     if len(url) > MAX_URL_LENGTH:
         raise ValueError(f"must have {MAX_URL_LENGTH} characters at most, or be a data URL")
-    matched = PUBLIC_URL.fullmatch(url)
-    if matched is None or matched["top"].lower() in LOCAL_DOMAINS:
+    match = PUBLIC_URL.fullmatch(url)
+    if match is None or match["top"].lower() in LOCAL_DOMAINS:
         raise ValueError(NOT_PUBLIC)
 
 
 def base64_to_data_url(image: str) -> str:
-    """The data URL of an image that came as base64; its kind is told by its first bytes."""
+    """Make a data URL of a base64 image, with the media type of its signature."""
     try:
         head = base64.b64decode(image[:HEAD_LENGTH])
     except binascii.Error:
@@ -82,22 +82,22 @@ def base64_to_data_url(image: str) -> str:
     return f"data:{detect_image_type(head) or 'application/octet-stream'};base64,{image}"
 
 
-def iterate_parts(given: Mapping[str, Any]) -> Iterator[Any]:
-    """The parts of a message, the images beside its content among them."""
-    content = given.get("content")
+def iterate_parts(message: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the parts of a message's `content` and its `images`."""
+    content = message.get("content")
     yield from content if isinstance(content, list) else () if content is None else (content,)
-    for image in given.get("images") or ():
+    for image in message.get("images") or ():
         yield {"type": "image", "image": image}
 
 
 def tool_call_json(call: ToolCall) -> dict[str, Any]:
-    """A call of a tool, as OpenAI's and AOG's messages have it."""
+    """Make the JSON of a tool call, as in OpenAI's and AOG's messages."""
     function = {"name": call.name, "arguments": call.arguments}
     return {"id": call.id, "type": "function", "function": function}
 
 
 def is_json_safe(value: Any) -> bool:
-    """Whether it can go back as it came: 1e400 is read as infinity, which JSON cannot say."""
+    """Whether a value can be encoded as JSON: 1e400 is parsed as infinity, which cannot."""
     try:
         json.dumps(value, allow_nan=False)
     except ValueError:

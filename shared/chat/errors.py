@@ -1,22 +1,22 @@
-"""The ways a request can fail. The status is inside; the message is safe to show to the caller.
+"""The errors of a request, with HTTP status and a message that is safe to show to the caller.
 
 ChatError 500
- +- BadRequest 400            names the field where one is at fault
+ +- BadRequest 400            with the invalid field, if one is at fault
  |   +- ContentFiltered       the content filter flagged the question or the answer
- |   +- TooLong               longer than the model can take, even without its history
+ |   +- TooLong               too long for the model, even without history
  +- Unauthorized 401 · Forbidden 403
- +- NotFound 404              not there, or not this user's: which of them is not told
- |   +- NoSuchModel           none of the providers that could be chosen has it
- |   +- NoSuchProvider        no remote provider is called so
- |   +- NoProvider            none that the policy allows is there
- +- MethodNotAllowed 405      with the methods that are allowed
- +- RangeNotSatisfiable 416   with the size that there is
+ +- NotFound 404              missing, or not accessible to this user: not distinguished
+ |   +- NoSuchModel           no selectable provider has this model
+ |   +- NoSuchProvider        no remote provider has this name
+ |   +- NoProvider            no provider that the policy allows is available
+ +- MethodNotAllowed 405      with the allowed methods
+ +- RangeNotSatisfiable 416   with the file's size
  +- TooLarge 413 · UnsupportedMediaType 415
  +- TooManyRequests 429       with Retry-After
- +- Unsupported 501           what this deployment, or this app, does not have
- +- Unavailable 503           with Retry-After: asking again may help
- +- Misconfigured 503         without: only the operator can help; the log names the cause
- +- DeadlineExceeded 504      our own time limit
+ +- Unsupported 501           not available in this app or this deployment
+ +- Unavailable 503           with Retry-After: a retry may succeed
+ +- Misconfigured 503         without: the operator must act; the log has the cause
+ +- DeadlineExceeded 504      the app's own time limit
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from math import ceil
 from typing import ClassVar
 
-# The sentences of the protocol's documents ("Error response").
+# Quoted from the protocol's documentation ("Error response").
 UNEXPECTED_MESSAGE = (
     "The app encountered an error processing your request.\n"
     "If you are an administrator of the app, view the full error in the logs."
@@ -58,7 +58,7 @@ class ChatError(Exception):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What the answer's headers say beside the body."""
+        """Additional response headers."""
         return {}
 
 
@@ -71,12 +71,12 @@ class _RetryLater(ChatError):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """How many whole seconds to wait, 1 or more."""
+        """Retry-After in whole seconds, 1 or more."""
         return {"Retry-After": str(max(1, ceil(self.retry_after or 1)))}
 
 
 class BadRequest(ChatError):
-    """The request is wrong; the message says what to change."""
+    """The request is invalid; the message says what to change."""
 
     status = 400
     default = "The request is not valid."
@@ -102,21 +102,21 @@ class Unauthorized(ChatError):
 
 
 class Forbidden(ChatError):
-    """Signed in, and not one of those who may."""
+    """The user lacks permission."""
 
     status = 403
-    default = "You may not do this."
+    default = "You do not have permission to do this."
 
 
 class NotFound(ChatError):
-    """Nothing of that name, or nothing that this user may know of."""
+    """The resource does not exist, or this user has no access to it."""
 
     status = 404
     default = "There is no such document."
 
 
 class NoSuchModel(NotFound):
-    """A model of that name is none of those that could be chosen."""
+    """No selectable provider has a model of that name."""
 
     default = "There is no such model."
 
@@ -134,7 +134,7 @@ class NoProvider(NotFound):
 
 
 class MethodNotAllowed(ChatError):
-    """A route of ours, called with a method that it does not have."""
+    """The route does not support the method."""
 
     status = 405
 
@@ -144,73 +144,73 @@ class MethodNotAllowed(ChatError):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The methods that the route has."""
+        """The methods that the route supports."""
         return {"Allow": self.allowed_methods}
 
 
 class RangeNotSatisfiable(ChatError):
-    """A part of a file that begins behind its end. `size` is the file's, in bytes."""
+    """The requested range begins behind the end of the file. `size` is the file's, in bytes."""
 
     status = 416
 
     def __init__(self, size: int) -> None:
-        super().__init__(f"The document has {size} bytes: there is no such part of it.")
+        super().__init__(f"The document has {size} bytes: the range begins behind its end.")
         self.size = size
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """How large the whole is."""
+        """The size of the whole file."""
         return {"Content-Range": f"bytes */{self.size}"}
 
 
 class TooLarge(ChatError):
-    """The body is over its limit; decided while reading."""
+    """The body exceeds its limit; raised while reading."""
 
     status = 413
     default = "The request is too large."
 
 
 class UnsupportedMediaType(ChatError):
-    """The body is of a kind that is not read here."""
+    """The media type or encoding of the body is not supported."""
 
     status = 415
     default = "Send the request as application/json."
 
 
 class TooManyRequests(_RetryLater):
-    """The model or the search service is at its limit."""
+    """The model or the search service is over its rate limit."""
 
     status = 429
     default = "The service is busy. Wait a moment, then ask again."
 
 
 class Unsupported(ChatError):
-    """A part of a protocol that this deployment, or this app, does not have."""
+    """This app, or this deployment, does not support this part of the protocol."""
 
     status = 501
     default = "This deployment does not offer this."
 
 
 class Unavailable(_RetryLater):
-    """The model or the search service cannot be reached, or its answer cannot be read."""
+    """The model or the search service cannot be reached, or its response is invalid."""
 
     status = 503
     default = "A service that the answer needs is not available. Wait a moment, then ask again."
 
 
 class Misconfigured(ChatError):
-    """The settings, a role or a resource is missing: only the operator can help."""
+    """A setting, a role or a resource is missing: the operator must act."""
 
     status = 503
     default = "The app is not set up correctly. Its administrator finds the cause in the logs."
 
 
 class DeadlineExceeded(ChatError):
-    """Our own time limit passed."""
+    """The app's own time limit has passed."""
 
     status = 504
     default = "The answer took too long. Ask again, or ask a simpler question."
 
 
 class ClientDisconnected(Exception):
-    """The client left before the response began: nobody is there to be answered."""
+    """The client disconnected before the response started."""

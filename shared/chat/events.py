@@ -1,4 +1,4 @@
-"""An answer as a stream of events, and the sources and steps that it stands on."""
+"""The events of an answer's stream, with its sources and steps."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ Extra = Mapping[str, Any]
 class Source:
     """A passage that can be cited as `[sourcepage]`.
 
-    `score` is the search engine's own (higher is better), `reranker_score` a semantic ranker's.
-    `image` is a data URL, there only where images were asked for and the passage has one. `title`
-    and `url` are what an index that was made elsewhere has of them; without `url` (None) we serve
-    the file.
+    `score` is the search engine's (higher is better), `reranker_score` a semantic ranker's.
+    `image` is a data URL, only set if images were requested. `title` and `url` come from a foreign
+    index; without `url` this app serves the file.
     """
 
     id: str
@@ -38,14 +37,14 @@ class Source:
     url: str | None = None
 
     def prompt_line(self, captions: bool = False) -> str:
-        """`sourcepage: content` on one line; captions stand for the content where wanted."""
+        """Format the line `sourcepage: content`, with `captions` in place of the content."""
         text = " . ".join(self.captions) if captions and self.captions else self.content
         return f"{self.sourcepage}: {' '.join(text.split())}"
 
 
 @dataclass(frozen=True, slots=True)
 class ExcludedSource:
-    """A passage that was found and is not used: its score, or its place in the ranking, is why."""
+    """A search result that is not used, because of its score or its rank."""
 
     source: Source
     reason: Literal["score", "rerank"]
@@ -53,7 +52,7 @@ class ExcludedSource:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thought: what was done on the way to the answer, for a debug display."""
+    """A step on the way to the answer, for a debug display (a "thought" of the protocol)."""
 
     title: str
     description: str | tuple[str, ...] | tuple[Source, ...] | tuple[Message, ...]
@@ -62,24 +61,23 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens, as the model counts them."""
+    """Token counts, as the model reports them."""
 
     prompt_tokens: int
     completion_tokens: int
 
     @property
     def total_tokens(self) -> int:
-        """Both together."""
+        """The sum of both."""
         return self.prompt_tokens + self.completion_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The first event: what the answer will stand on. The model has accepted the prompt.
+    """The first event: the sources of the answer. The model has accepted the prompt.
 
-    `images` are the URLs of those that were shown to the model beside the sources' text,
-    `instructions` what it was told to do. `conversation` is the id of the one that was begun,
-    `not_stored_reason` a sentence that says why none was.
+    `images` are the URLs of the images in the prompt, `instructions` its system message.
+    `conversation` is the id of a new conversation, `not_stored_reason` says why none was stored.
     `single_chunk`: the model sends its answer in one chunk. `notes` name what replaced options that
     are not available. `excluded` are results that may not be cited.
     """
@@ -99,10 +97,10 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Some more of the answer, as the model gave it: of its text, or of its calls of tools.
+    """A chunk of the answer, as the model sent it: text or parts of tool calls.
 
-    `extra` is what the model's service says beside it, under names of its own; `message_extra`
-    what it says inside of the message, such as its thoughts. `model` is the one that says it.
+    `extra` holds the additional fields of the model's response, `message_extra` those of its
+    message, such as reasoning. `model` is the name of the model.
     """
 
     content: str = ""
@@ -114,11 +112,11 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The last event. `followups` is None where none were asked for.
+    """The last event. `followups` is None if not requested.
 
-    `warnings` are sentences about what went wrong beside the answer. `fingerprint` and the two
-    filter results are the model's own, there only where it sent them. `conversation` is the id of
-    a new one: an answer that is not streamed begins it at its end.
+    `warnings` are messages about failures beside the answer. `fingerprint` and the two filter
+    results are the model's, if it sent them. `conversation` is the id of a new conversation that an
+    answer without streaming has started.
     """
 
     finish_reason: str = "stop"
@@ -139,7 +137,7 @@ Events = AsyncGenerator[Event, None]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A stream folded: its context, its whole text, how it ended, the calls of tools in it."""
+    """A collected stream: its context, text, tool calls and last event."""
 
     context: Context
     content: str
@@ -150,14 +148,11 @@ class Answer:
 
 
 async def collect(events: Events) -> Answer:
-    """Fold a stream of events into one answer. The only other way to answer is to stream.
-
-    A failure in the stream is an exception here.
-    """
+    """Collect a stream of events into one answer. Raises the errors of the stream."""
     context, text, done = Context((), (), ""), [], Done()
     calls: dict[int, list[ToolCall]] = {}
     extra: dict[str, Any] = {}
-    beside: dict[str, list[Any]] = {}
+    message_extras: dict[str, list[Any]] = {}
     async with aclosing(events):
         async for event in events:
             match event:
@@ -169,27 +164,26 @@ async def collect(events: Events) -> Answer:
                         calls.setdefault(part.index, []).append(part)
                     extra |= event.extra
                     for key, value in event.message_extra.items():
-                        beside.setdefault(key, []).append(value)
+                        message_extras.setdefault(key, []).append(value)
                 case Done():
                     done, extra = event, {**extra, **event.extra}
     done = replace(done, model=done.model or context.model)
-    whole = tuple(merge_tool_calls(calls[index]) for index in sorted(calls))
-    message_extra = {key: merge_extras(values) for key, values in beside.items()}
-    return Answer(context, "".join(text), done, whole, extra, message_extra)
+    tool_calls = tuple(merge_tool_calls(calls[index]) for index in sorted(calls))
+    message_extra = {key: merge_extras(values) for key, values in message_extras.items()}
+    return Answer(context, "".join(text), done, tool_calls, extra, message_extra)
 
 
 def merge_extras(values: Sequence[Any]) -> Any:
-    """What a service says beside a message, of all its parts: texts and lists are joined, any
-    other value stands for those before it."""
+    """Merge the values of a field over all chunks: strings and lists are joined, else the last."""
     last = values[-1]
-    alike = list(takewhile(lambda value: isinstance(value, type(last)), reversed(values)))[::-1]
+    same_type = list(takewhile(lambda value: isinstance(value, type(last)), reversed(values)))[::-1]
     if isinstance(last, str):
-        return "".join(alike)
-    return list(chain.from_iterable(alike)) if isinstance(last, list) else last
+        return "".join(same_type)
+    return list(chain.from_iterable(same_type)) if isinstance(last, list) else last
 
 
 def merge_tool_calls(parts: Sequence[ToolCall]) -> ToolCall:
-    """A call of all its parts."""
+    """Merge the parts of a tool call."""
     id = next((part.id for part in parts if part.id), None)
     name = next((part.name for part in parts if part.name), None)
     return ToolCall(parts[0].index, id, name, "".join(part.arguments for part in parts))

@@ -1,11 +1,11 @@
-"""Is this a picture? Told by its first bytes alone: a file's name is not sure."""
+"""Detects image types by their signatures: file names are not reliable."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
 
-# What models read, and how it begins.
+# The image types that models accept, by their first bytes.
 SIGNATURES: Mapping[bytes, str] = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
@@ -15,12 +15,13 @@ SIGNATURES: Mapping[bytes, str] = {
 
 
 def detect_image_type(data: bytes) -> str | None:
-    """The media type of a picture that begins so: png, jpeg, gif or webp; None for no picture."""
-    kind = next((kind for start, kind in SIGNATURES.items() if data.startswith(start)), None)
-    return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else kind
+    """Return the media type of a PNG, JPEG, GIF or WebP image; None for other data."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((value for start, value in SIGNATURES.items() if data.startswith(start)), None)
 
 
 def to_data_url(data: bytes) -> str | None:
-    """A picture as a data URL; None where it is no picture."""
-    kind = detect_image_type(data)
-    return f"data:{kind};base64,{base64.b64encode(data).decode()}" if kind else None
+    """Encode an image as a data URL; None for other data."""
+    media_type = detect_image_type(data)
+    return f"data:{media_type};base64,{base64.b64encode(data).decode()}" if media_type else None

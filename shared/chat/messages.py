@@ -11,10 +11,10 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A model's call of a tool that it was offered, or a part of one: `index` says of which.
+    """A model's call of a tool, or a part of one; `index` identifies the call.
 
-    `arguments` is text as the model wrote it, JSON or not; a stream's parts add up to it. `id`
-    and `name` come with the first part.
+    `arguments` is the model's text, JSON or not; the parts of a stream are concatenated. `id` and
+    `name` come with the first part.
     """
 
     index: int
@@ -25,10 +25,10 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What somebody said. `images` are URLs, data URLs for what a client uploaded.
+    """A message of a chat. `images` are URLs: data URLs for uploads.
 
-    A tool's message says in `tool_call_id` which of the assistant's `tool_calls` it answers.
-    `raw` is the message as its client wrote it, for a model that takes it as it is.
+    `tool_call_id` of a tool's message names the assistant's `tool_calls` entry that it answers.
+    `raw` is the client's original message, for a model that accepts it unchanged.
     """
 
     role: Role

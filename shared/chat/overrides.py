@@ -1,4 +1,4 @@
-"""What one request may change: the fields of `context.overrides`, by their names on the wire."""
+"""The overrides of a request: the fields of `context.overrides`, by their names on the wire."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 
 def _float_to_int(value: Any) -> Any:
-    """JSON has one kind of number: 3.0 is a whole one."""
+    """Convert 3.0 to 3: JSON has one type of number."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -19,7 +19,7 @@ def is_set(value: Any) -> bool:
 
 
 def _check_printable(value: str) -> str:
-    """It is told to others, and stands in the log: no line end may be in it."""
+    """Reject control characters: the name is logged and sent to clients."""
     if not value.isprintable():
         raise ValueError("must be the name of a model")
     return value
@@ -30,17 +30,17 @@ RetrievalMode = Literal["text", "vectors", "hybrid"]
 ImageInput = Literal["text", "textAndImages", "images"]
 ModelName = Annotated[str, Field(max_length=200), AfterValidator(_check_printable)]
 Policy = Literal["always_remote", "always_local", "default"]
-INTERNAL_FIELDS = ("filter",)  # what no request sets
-MAX_SEARCH_TEXT = 2000  # characters: normalizing a text can take the square of its length
+INTERNAL_FIELDS = ("filter",)  # fields that no request can set
+MAX_SEARCH_TEXT = 2000  # characters: normalization can take quadratic time
 Category = Annotated[str, Field(max_length=MAX_SEARCH_TEXT)]
 
 
 class Overrides(BaseModel):
-    """What one request may change. None is "unset": the deployment's default holds.
+    """The overrides of one request. None means unset: the deployment's default applies.
 
-    A value of 0 is a value. null and "" are "unset", unknown keys are ignored, a wrong type or
-    range in a known key raises pydantic's ValidationError. `filter`, OData that was seen to narrow
-    a search only, is the app's to set: in a request it is an unknown key.
+    null and "" mean unset, too; 0 is a value. Unknown keys are ignored; a wrong type or range in a
+    known key raises pydantic's ValidationError. `filter` is OData that the app has checked to
+    narrow the search: in a request it is an unknown key.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
@@ -68,10 +68,14 @@ class Overrides(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _unset(cls, given: Any) -> Any:
-        if not isinstance(given, Mapping):
-            return given
-        return {key: it for key, it in given.items() if is_set(it) and key not in INTERNAL_FIELDS}
+    def _drop_unset(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        return {
+            key: value
+            for key, value in data.items()
+            if is_set(value) and key not in INTERNAL_FIELDS
+        }
 
     def is_requested(self, name: str) -> bool:
         """Whether the request itself set a field to something other than false."""
@@ -80,13 +84,13 @@ class Overrides(BaseModel):
 
     @property
     def includes_images(self) -> bool:
-        """Whether the images of the found passages are to go to the model."""
+        """Whether the images of the sources are sent to the model."""
         return bool(self.use_gpt4v) and self.gpt4v_input != "text"
 
     def with_defaults(self, defaults: Overrides) -> Overrides:
-        """These overrides, with `defaults` wherever nothing was set."""
+        """Return these overrides, with `defaults` for unset fields."""
         return defaults.model_copy(update=self.model_dump(exclude_none=True))
 
 
 UNSET = Overrides()
-"""Nothing changed."""
+"""Overrides without any field set."""

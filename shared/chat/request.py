@@ -12,7 +12,7 @@ from shared.chat.overrides import UNSET, Overrides
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks, as the platform's sign-in says; nobody in particular without it."""
+    """The user, from the platform's sign-in; anonymous without it."""
 
     oid: str | None = None
     groups: tuple[str, ...] = ()
@@ -20,7 +20,7 @@ class User:
 
     @property
     def is_signed_in(self) -> bool:
-        """Whether it is somebody."""
+        """Whether the user is known."""
         return self.oid is not None
 
 
@@ -86,10 +86,9 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class DataSource:
-    """Where a request asks to search, and how, as far as the deployment has a say in that.
+    """The data source of a request, as far as the deployment must check it.
 
-    `strictness` is 1, for passages that fit badly too, to 5. `filter` is OData, as its client wrote
-    it.
+    `strictness` ranges from 1 (accepts weak matches) to 5. `filter` is the client's OData.
     """
 
     endpoint: str

@@ -1,4 +1,4 @@
-"""What pydantic found wrong, said in our own words: one sentence for each of its error types."""
+"""Translates pydantic's validation errors to messages, one for each type of error."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-MAX_ERRORS = 3  # errors named in one sentence; the rest show when these are mended
+MAX_ERRORS = 3  # errors in one message
 
 
-def describe_errors(failure: ValidationError, place: Callable[[str], str]) -> str:
-    """What is wrong, each with the place that `place` makes of its path."""
+def describe_errors(failure: ValidationError, format_path: Callable[[str], str]) -> str:
+    """Format the first errors, each with its path as `format_path` rewrites it."""
     errors = failure.errors(include_url=False, include_input=False)
-    told = [
-        f"{place(_join_path(error['loc']))}: {describe_error(error)}"
+    messages = [
+        f"{format_path(_join_path(error['loc']))}: {describe_error(error)}"
         for error in errors[:MAX_ERRORS]
     ]
-    return "; ".join(told)
+    return "; ".join(messages)
 
 
 def _join_path(location: Sequence[int | str]) -> str:
@@ -25,7 +25,7 @@ def _join_path(location: Sequence[int | str]) -> str:
     return "".join(parts).removeprefix(".")
 
 
-# {} are pydantic's own facts about the error, numbers or names of ours, never the value given.
+# {} are filled from pydantic's context of the error: limits or names, never the invalid value.
 MESSAGES: Mapping[str, str] = {
     "missing": "is required",
     "string_type": "must be a string",
@@ -57,9 +57,9 @@ MESSAGES: Mapping[str, str] = {
 
 
 def describe_error(error: Mapping[str, Any]) -> str:
-    """What is wrong with the value that one of `ValidationError.errors()` is about."""
-    facts = {name: _drop_fraction(value) for name, value in error.get("ctx", {}).items()}
-    return MESSAGES.get(error["type"], "has a wrong value").format(**facts)
+    """Format the message of an entry of `ValidationError.errors()`."""
+    context = {name: _drop_fraction(value) for name, value in error.get("ctx", {}).items()}
+    return MESSAGES.get(error["type"], "has a wrong value").format(**context)
 
 
 def _drop_fraction(value: Any) -> Any:

@@ -1,1 +1,1 @@
-"""Words and tokens of a text. Imports no other folder."""
+"""Extracts terms and counts tokens. Imports no other folder."""

@@ -1,4 +1,4 @@
-"""Which words say how a sentence is built, not what it is about? In the languages of questions."""
+"""Stop words of English, German, French, Spanish and Arabic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENGLISH = frozenset(
     while who whom whose why will with within without wo would you your yours
     """.split()
 )
-"""Without "not", which says something."""
+"""Without "not", which changes the meaning."""
 
 GERMAN = frozenset(
     """
@@ -67,10 +67,10 @@ _OTHERS = (GERMAN, _FRENCH, _SPANISH, _ARABIC)
 
 
 def select_stopwords(terms: Sequence[str]) -> frozenset[str]:
-    """The function words of a question: English ones, and those of the language that it is in.
+    """Return the English stop words, and those of another language that has more of the terms.
 
-    It is in another one where it has more of that one's: "die" and "war" mean something in English.
+    Not those of all languages: "die" and "war" are German stop words and English content words.
     """
-    asked = set(terms)
-    most = max(_OTHERS, key=lambda words: len(asked & words))
-    return ENGLISH | most if len(asked & most) > len(asked & ENGLISH) else ENGLISH
+    question = set(terms)
+    best = max(_OTHERS, key=lambda words: len(question & words))
+    return ENGLISH | best if len(question & best) > len(question & ENGLISH) else ENGLISH

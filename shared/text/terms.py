@@ -1,6 +1,6 @@
-"""Which words of a text are looked for? One normalisation for passages and questions alike.
+"""Extracts search terms from texts: one normalization for passages and questions.
 
-SQLite's own tokenizer finds no Chinese word inside a sentence and no Straße for strasse.
+SQLite's own tokenizer finds no Chinese word inside a sentence, and no Straße for strasse.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from unicodedata import normalize
 from shared.text import stopwords
 
 TOKENIZER = "porter unicode61 remove_diacritics 2"
-"""The FTS5 tokenizer that both tables of passages and of sentences are made with."""
+"""The FTS5 tokenizer of the tables of passages and of sentences."""
 
-MAX_TERMS = 32  # of a query; a longer one finds nothing better and takes longer
-MAX_TERM_LENGTH = 64  # characters of a term of a query
-MIN_PREFIX_LENGTH = 5  # a shorter word as a prefix finds too much: "car" would find "care"
+MAX_TERMS = 32  # of a query; more terms are slower and do not improve results
+MAX_TERM_LENGTH = 64  # characters
+MIN_PREFIX_LENGTH = 5  # shorter prefixes match too much: "car" would match "care"
 
-# Thai, Lao, Burmese, Khmer, kana, Han and Hangul: written without spaces between all words.
+# Thai, Lao, Burmese, Khmer, kana, Han and Hangul: scripts without spaces between all words.
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\U00020000-\U0003ffff"
@@ -27,21 +27,21 @@ _UNSPACED = (
 _SPACED_WORDS = re.compile(r"[^\W_]+")
 _WORDS = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
 _ARABIC = re.compile(r"[\u0610-\u061a\u0620-\u065f\u0670-\u0672]")
-# What Arabic is written with or without: vowel signs, the stretched line, forms of one letter.
+# Optional marks and letter variants: vowel signs, kashida, forms of alef, yeh and teh marbuta.
 _ARABIC_FORMS = {
     **dict.fromkeys(map(chr, [*range(0x610, 0x61B), 0x640, *range(0x64B, 0x660), 0x670]), ""),
     **dict.fromkeys("أإآٱ", "\u0627"),
     "ى": "ي",
     "ة": "\u0647",
 }
-# "The", and the small words that are written as one with it.
+# The article, with the conjunctions and prepositions that are attached to it.
 _ARTICLE = re.compile(r"\b(?:[وفبك]?ال|لل)(?=\w{3})")
 _GERMAN_SUFFIX = re.compile(r"(?<=\w{5})(?:e[nrs]?|n|s)$")
 _ASCII_SEPARATORS = {code: " " for code in range(128) if not chr(code).isalnum()}
 _UNSPACED_RUN = re.compile(rf"[{_UNSPACED}]+")
 _NEGATION = re.compile("n['\u2019]t\\b")
 
-# Forms that the stemmer does not bring together.
+# Irregular forms that the stemmer does not reduce.
 _IRREGULAR_FORMS = dict(
     pair.split(":")
     for pair in """
@@ -58,21 +58,21 @@ _MEASURE_WORDS = frozenset("big far fast high large late long often old soon".sp
 
 
 def extract_terms(text: str) -> list[str]:
-    """The words of `text` in order, in one form: strasse for Straße, not for n't.
+    """Extract the normalized words of `text` in order: strasse for Straße, not for n't.
 
-    A run of a script that is written without spaces gives each pair of its neighbours.
+    A run of a script without spaces gives its bigrams.
     """
     words = _split_ascii(text) if text.isascii() else _split_unicode(text)
     return list(map(_IRREGULAR_FORMS.get, words, words))
 
 
 def _split_ascii(text: str) -> list[str]:
-    """The words of a text in ASCII: the same as any other's, and fast."""
+    """Split an ASCII text: the same result as `_split_unicode`, but faster."""
     return _NEGATION.sub(" not", text.casefold()).translate(_ASCII_SEPARATORS).split()
 
 
 def _split_unicode(text: str) -> list[str]:
-    # The second pass takes the forms apart that casefold made.
+    # The second pass decomposes what casefold composed.
     folded = normalize("NFKC", normalize("NFKC", text).casefold())
     if _ARABIC.search(folded):
         folded = _ARTICLE.sub("", _normalize_arabic(folded))
@@ -83,7 +83,7 @@ def _split_unicode(text: str) -> list[str]:
 
 
 def _normalize_arabic(arabic: str) -> str:
-    """Each letter in one form. `str.translate` takes forty times as long."""
+    """Replace letter variants. `str.translate` is forty times slower."""
     for character, form in _ARABIC_FORMS.items():
         arabic = arabic.replace(character, form)
     return arabic
@@ -96,31 +96,31 @@ def _bigrams(run: str) -> Iterable[str]:
 
 
 def key_terms(question: str) -> list[str]:
-    """The terms of a question once each, without function words unless nothing else is left."""
+    """Extract the distinct terms of a question, without stop words unless it has no others."""
     return content_terms(question) or list(dict.fromkeys(extract_terms(question)))
 
 
 def content_terms(question: str) -> list[str]:
-    """The terms of a question, once each, that say what it is about; there may be none."""
-    found = extract_terms(question)
-    without = stopwords.select_stopwords(found)
-    kept = (
+    """Extract the distinct terms of a question that are not stop words; may be empty."""
+    all_terms = extract_terms(question)
+    stop_words = stopwords.select_stopwords(all_terms)
+    terms = (
         term
-        for before, term in zip(("", *found), found, strict=False)
-        if term not in without and not (before == "how" and term in _MEASURE_WORDS)
+        for previous, term in zip(("", *all_terms), all_terms, strict=False)
+        if term not in stop_words and not (previous == "how" and term in _MEASURE_WORDS)
     )
-    if without >= stopwords.GERMAN:  # which the stemmer does not know
-        kept = (_GERMAN_SUFFIX.sub("", term) for term in kept)
-    return list(dict.fromkeys(kept))
+    if stop_words >= stopwords.GERMAN:  # the stemmer is English
+        terms = (_GERMAN_SUFFIX.sub("", term) for term in terms)
+    return list(dict.fromkeys(terms))
 
 
 def fts_queries(question: str) -> list[str]:
-    """The FTS5 queries for each of the terms that are looked for, of any text at all."""
+    """Make an FTS5 query for each key term of a question."""
     return list(map(fts_query, islice(key_terms(question), MAX_TERMS)))
 
 
 def join_fts_queries(queries: Iterable[str]) -> str:
-    """The FTS5 query for what any of some queries finds; empty where there are none."""
+    """Join FTS5 queries with OR; empty without any."""
     return " OR ".join(queries)
 
 

@@ -182,7 +182,7 @@ def test_one_part_is_given_and_several_are_the_whole(
     assert got.status == status
     if status == 416:
         assert got.headers["Content-Range"] == "bytes */100"
-        assert got.json == {"error": "The document has 100 bytes: there is no such part of it."}
+        assert got.json == {"error": "The document has 100 bytes: the range begins behind its end."}
     elif place is None:
         assert (got.data, "Content-Range" in got.headers) == (TEXT, False)
     else:

@@ -197,7 +197,7 @@ def test_a_wrong_page_is_named(
             "POST",
             f"{NEW}/{{id}}/messages",
             b'{"additional_info": {"x": 1e400}}',
-            "additional_info: holds a number out of the range of numbers",
+            "additional_info: contains a number out of range",
         ),
         (
             "POST",

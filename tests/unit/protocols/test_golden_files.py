@@ -188,7 +188,7 @@ STATES = [("/chat", "sessionState"), ("/chat", "session_state"), ("/ask", "sessi
 @pytest.mark.parametrize(("route", "key"), STATES)
 def test_a_state_that_json_cannot_say_again_is_refused(route: str, key: str) -> None:
     body = b'{"messages": [{"role": "user", "content": "x"}], "%s": [1e999]}' % key.encode()
-    said = {"error": f"{key}: holds a number out of the range of numbers"}
+    said = {"error": f"{key}: contains a number out of range"}
 
     assert ask(call(route, body)).json == said
 
