@@ -1,4 +1,4 @@
-"""Failed connections to a service: which of them are worth a retry, and what the log calls them."""
+"""Classifies and describes failed connections to a service."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ DROPPED_CONNECTION_ERRORS = (aiohttp.ServerDisconnectedError, ConnectionResetErr
 
 
 def is_dropped(error: BaseException) -> bool:
-    """Whether the service closed or reset the connection before it began to answer.
+    """Whether the service closed or reset the connection before it responded, worth a retry.
 
-    A refused connection is not dropped: a moment later nobody listens there either.
+    A refused connection is not: a retry would be refused, too.
     """
     return any(isinstance(each, DROPPED_CONNECTION_ERRORS) for each in _iterate_causes(error))
 
 
 def describe_cause(error: BaseException) -> str:
-    """The cause of a failure: that of a connection with its address, else the error's class.
+    """Describe a failure for the log: a connection error with its address, else the error's class.
 
-    The address is scheme, host and port: a path or a query may hold a key or a question.
+    The address is scheme, host and port: path and query may hold a key or a question.
     """
     for each in _iterate_causes(error):
         if isinstance(each, aiohttp.ClientConnectorError):

@@ -1,6 +1,6 @@
-"""Who the app is towards Azure: the platform's managed identity, else azd's or az's sign-in.
+"""Authenticates to Azure: with the managed identity, else with the sign-in of azd or az.
 
-Never a chain that tries everything: without settings that one probes the network, and waits.
+Not with DefaultAzureCredential: without settings it probes the network and waits.
 """
 
 from __future__ import annotations
@@ -26,51 +26,51 @@ NO_IDENTITY_MESSAGE = (
     "The app has no identity that Azure accepts. On a laptop, run `azd auth login` or `az login`."
 )
 OPENAI_SCOPE = "https://cognitiveservices.azure.com/.default"
-CLI_SECONDS = 10  # for azd, and for az; then the SDK ends them
+CLI_SECONDS = 10  # time limit of a token request by azd or az
 
 
 class DeveloperCredential(AsyncTokenCredential):
-    """Whoever signed in on a laptop: the first of the tools that gives a token.
+    """The developer's sign-in: the token of the first CLI that returns one.
 
-    The SDK's own chain stops at a tool that is there and fails, such as an azd whose sign-in has
-    expired beside an az whose has not.
+    The SDK's own chain stops at an installed CLI that fails, such as azd with an expired sign-in,
+    and does not try az.
     """
 
-    def __init__(self, *ways: AsyncTokenCredential) -> None:
+    def __init__(self, *credentials: AsyncTokenCredential) -> None:
         """Try `credentials` in order."""
-        self.credentials = ways
+        self.credentials = credentials
 
     async def get_token(self, *scopes: str, **options: Any) -> AccessToken:
-        """A token of the first that gives one. Raises the last one's ClientAuthenticationError."""
-        asking = asyncio.ensure_future(self._try_in_order(*scopes, **options))
-        asking.add_done_callback(lambda done: done.cancelled() or done.exception())
-        # The SDK ends its tool only by its own time limit: a caller that leaves must not cancel it.
-        return await asyncio.shield(asking)
+        """Return the first token. Raises the last ClientAuthenticationError if all fail."""
+        task = asyncio.ensure_future(self._try_in_order(*scopes, **options))
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        # The SDK ends a CLI's process only on its own timeout, so callers must not cancel the task.
+        return await asyncio.shield(task)
 
     async def _try_in_order(self, *scopes: str, **options: Any) -> AccessToken:
-        failed: ClientAuthenticationError | None = None
-        for way in self.credentials:
+        last_error: ClientAuthenticationError | None = None
+        for credential in self.credentials:
             try:
-                return await way.get_token(*scopes, **options)
+                return await credential.get_token(*scopes, **options)
             except ClientAuthenticationError as error:
-                failed = error
-        raise failed or ClientAuthenticationError("no way to sign in")
+                last_error = error
+        raise last_error or ClientAuthenticationError("no credentials")
 
     async def close(self) -> None:
-        """Close every way."""
-        for way in self.credentials:
-            await way.close()
+        """Close all credentials."""
+        for credential in self.credentials:
+            await credential.close()
 
     async def __aexit__(self, *_: object) -> None:
-        """Close every way."""
+        """Close all credentials."""
         await self.close()
 
 
 @cache
 def get_credential(managed: bool, client_id: str | None) -> AsyncTokenCredential:
-    """One credential for all services of a worker.
+    """Return the credential of the process, shared by all clients.
 
-    `managed`: the platform offers an identity; `client_id` names a user-assigned one.
+    `managed`: use a managed identity; `client_id` names a user-assigned one.
     """
     if managed:
         return ManagedIdentityCredential(client_id=client_id)
@@ -80,15 +80,17 @@ def get_credential(managed: bool, client_id: str | None) -> AsyncTokenCredential
     )
 
 
-def make_token_provider(made: AsyncTokenCredential, scope: str) -> Callable[[], Awaitable[str]]:
-    """Tokens for a service, shared by all requests and renewed in time. Raises Misconfigured."""
-    token = get_bearer_token_provider(made, scope)
+def make_token_provider(
+    credential: AsyncTokenCredential, scope: str
+) -> Callable[[], Awaitable[str]]:
+    """Make a function that returns a valid, cached token. It raises Misconfigured."""
+    get_bearer_token = get_bearer_token_provider(credential, scope)
 
-    async def asked() -> str:
+    async def get_token() -> str:
         try:
-            return await token()
+            return await get_bearer_token()
         except AzureError as error:
             cause = f"identity: {type(error).__name__}"
             raise Misconfigured(NO_IDENTITY_MESSAGE, cause=cause) from error
 
-    return asked
+    return get_token

@@ -1,4 +1,4 @@
-"""The seam behind which the files of citations lie: a folder, a container, anything that opens."""
+"""The interface of file stores: the files that citations refer to."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import Protocol
 
 TIMEOUT_MESSAGE = "The document could not be opened in time. Try again."
-CHANGED_MESSAGE = "The document has just changed. Ask for it again."
+CHANGED_MESSAGE = "The document has changed while it was read. Try again."
 
 FileChunks = AsyncGenerator[bytes, None]
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file that can be read. `size` is in bytes, `modified` in seconds since 1970.
+    """A readable file. `size` is in bytes, `modified` in seconds since 1970.
 
-    `etag` is as it stands in the header, in quotes, and changes with every change of the bytes.
-    `read(start, stop)` gives these bytes in pieces, and opens nothing before the first is asked
-    for. It raises a ChatError, also where the file has changed since.
+    `etag` is the value of the header, with quotes, and changes with the content. `read(start,
+    stop)` yields the bytes in chunks, and opens nothing before the first one. It raises a
+    ChatError, also if the file has changed since it was opened.
     """
 
     size: int
@@ -28,17 +28,17 @@ class File:
 
 
 class Files(Protocol):
-    """Opens files by their names: paths from the top folder, with `/`."""
+    """Opens files by name: the path from the root folder, with `/`."""
 
     @property
     def name(self) -> str:
-        """What `/health` calls it."""
+        """The name of the store in `/health`."""
         ...
 
     async def ready(self) -> None:
-        """Ask whether it would open files. Raises the ChatError that stands against it."""
+        """Check that the store is available. Raises ChatErrors."""
         ...
 
     async def open(self, name: str) -> File:
-        """The file of that very name. Raises NotFound, Unavailable, Misconfigured."""
+        """Open the file of exactly this name. Raises NotFound, Unavailable, Misconfigured."""
         ...

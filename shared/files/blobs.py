@@ -1,4 +1,4 @@
-"""The files of a container in Azure Blob storage, and the pictures of passages, by identity."""
+"""Reads files and images of passages from a container of Azure Blob storage."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from shared.chat.image_types import to_data_url
 from shared.files.base import CHANGED_MESSAGE, TIMEOUT_MESSAGE, File, FileChunks
 
 FILES_PREFIX, IMAGES_PREFIX = "files/", "pictures/"
-CHUNK_BYTES = 1024 * 1024  # bytes of one request, and of memory for one stream
-MAX_IMAGE_BYTES = 4 * 1024 * 1024  # bytes; a larger one is none
+CHUNK_BYTES = 1024 * 1024  # of one request, and of memory for one stream
+MAX_IMAGE_BYTES = 4 * 1024 * 1024  # larger images are ignored
 CONNECT_SECONDS, READ_SECONDS = 5, 30
 
-_PASSAGE_ID = re.compile(r"[\w=-]{1,1000}", re.ASCII)  # what the id of a passage is made of
+_PASSAGE_ID = re.compile(r"[\w=-]{1,1000}", re.ASCII)  # characters of a passage's id
 
 
 class StorageRetryAdapter(AsyncRetryPolicy):  # type: ignore[type-arg]
-    """A retry policy in the pipeline of storage, where it has a part in the SDK's bookkeeping."""
+    """A retry policy for the pipeline of the storage SDK, which expects some bookkeeping of it."""
 
     async def send(self, request: Any) -> Any:
-        """Send a request until it is done. The SDK reads the response's `location_mode`."""
+        """Send a request with retries. The SDK reads the response's `location_mode`."""
         options = request.context.options
         mode = options.pop("location_mode", None)
         for name in ("hosts", "retry_to_secondary"):
@@ -44,13 +44,13 @@ class StorageRetryAdapter(AsyncRetryPolicy):  # type: ignore[type-arg]
 
 
 class StorageRetryPolicy(StorageRetryAdapter, ShortRetryPolicy):
-    """One retry, as for the search."""
+    """Retries once, like requests to the search."""
 
 
 def make_container_client(
     endpoint: str, container: str, credential: Any, **options: Any
 ) -> ContainerClient:
-    """The client of a container, made once a worker. `options` are the SDK's own."""
+    """Make the client of a container. `options` are those of the SDK."""
     settings: dict[str, Any] = {
         "retry_policy": StorageRetryPolicy(),
         "connection_timeout": CONNECT_SECONDS,
@@ -63,30 +63,31 @@ def make_container_client(
 
 @dataclass(frozen=True, slots=True)
 class BlobFiles:
-    """What lies in a container. `seconds` is how long one request may take."""
+    """The files of a container. `seconds` limits one request."""
 
     container: ContainerClient
     seconds: float
     name: ClassVar[str] = "blobs"
 
     async def ready(self) -> None:
-        """Ask for the container. Raises ChatErrors."""
+        """Check that the container is accessible. Raises ChatErrors."""
         async with self._request():
             await self.container.get_container_properties()
 
     async def open(self, name: str) -> File:
-        """The file of that name. Raises NotFound and other ChatErrors."""
+        """Open the file of that name. Raises NotFound and other ChatErrors."""
         blob = self.container.get_blob_client(FILES_PREFIX + name)
         async with self._request():
-            found = await blob.get_blob_properties()
-            read = partial(self._read_chunks, blob, found.etag)
-            return File(found.size, found.etag, found.last_modified.timestamp(), read)
+            properties = await blob.get_blob_properties()
+            read = partial(self._read_chunks, blob, properties.etag)
+            modified = properties.last_modified.timestamp()
+            return File(properties.size, properties.etag, modified, read)
 
-    async def read_image(self, passage: str) -> str | None:
-        """The picture of the passage of that id as a data URL; None where there is none."""
-        if not _PASSAGE_ID.fullmatch(passage):
+    async def read_image(self, passage_id: str) -> str | None:
+        """Return the image of a passage as a data URL; None without one."""
+        if not _PASSAGE_ID.fullmatch(passage_id):
             return None
-        blob = self.container.get_blob_client(IMAGES_PREFIX + passage)
+        blob = self.container.get_blob_client(IMAGES_PREFIX + passage_id)
         try:
             data = await self._read_range(blob, 0, MAX_IMAGE_BYTES + 1)
         except NotFound:
@@ -96,28 +97,28 @@ class BlobFiles:
     async def _read_chunks(self, blob: BlobClient, etag: str, start: int, stop: int) -> FileChunks:
         while start < stop:
             size = min(CHUNK_BYTES, stop - start)
-            piece = await self._read_range(blob, start, size, etag)
-            if not piece:
+            chunk = await self._read_range(blob, start, size, etag)
+            if not chunk:
                 raise Unavailable(CHANGED_MESSAGE)
-            start += len(piece)
-            yield piece
+            start += len(chunk)
+            yield chunk
 
     async def _read_range(
         self, blob: BlobClient, start: int, size: int, etag: str | None = None
     ) -> bytes:
-        answers: list[Any] = []
-        more: dict[str, Any] = {"max_concurrency": 1, "decompress": False}
+        responses: list[Any] = []
+        options: dict[str, Any] = {"max_concurrency": 1, "decompress": False}
         if etag:
-            more |= {"etag": etag, "match_condition": MatchConditions.IfNotModified}
+            options |= {"etag": etag, "match_condition": MatchConditions.IfNotModified}
         try:
             async with self._request():
-                part = await blob.download_blob(
-                    start, size, raw_response_hook=answers.append, **more
+                download = await blob.download_blob(
+                    start, size, raw_response_hook=responses.append, **options
                 )
-                return bytes(await part.readall())
-        finally:  # the SDK leaves one open that it cannot read
-            for answer in answers:
-                await answer.http_response.close()
+                return bytes(await download.readall())
+        finally:  # the SDK does not close a response that it fails to read
+            for response in responses:
+                await response.http_response.close()
 
     @asynccontextmanager
     async def _request(self) -> AsyncIterator[None]:
@@ -127,13 +128,13 @@ class BlobFiles:
 
 
 def error_code(error: HttpResponseError) -> str:
-    """The service's own name for what is wrong; empty where it has none."""
+    """Return the error code of the service; empty without one."""
     code = getattr(error, "error_code", None)
     return str(getattr(code, "value", code) or "")
 
 
 def map_status(error: HttpResponseError, role: str = "Storage Blob Data Reader") -> Exception:
-    """What a refusal means. The code alone is logged: its text may name a document."""
+    """Map an error response to a ChatError. Only its code is logged: its text may name a file."""
     code = error_code(error)
     headers: Mapping[str, str] = getattr(error.response, "headers", {})
     cause = f"storage: status {error.status_code}, code {code!r:.80}"

@@ -1,6 +1,6 @@
-"""Which bytes of a file does a request want? None that it has, one part, or the whole (RFC 9110).
+"""Evaluates conditional and range requests (RFC 9110).
 
-Who asks for several parts gets the whole: a server may, and no viewer of documents needs them.
+A request for several ranges gets the whole file, as the RFC allows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ETAG = re.compile(r'"[^"]*"')
 
 
 def is_not_modified(headers: Mapping[str, str], file: File) -> bool:
-    """Whether the client has these very bytes. `If-None-Match` wins over the date."""
+    """Whether the client has the current content. `If-None-Match` precedes the date."""
     tags = headers.get("if-none-match")
     if tags is not None:
         return tags.strip() == "*" or file.etag in _ETAG.findall(tags)
@@ -27,18 +27,16 @@ def is_not_modified(headers: Mapping[str, str], file: File) -> bool:
 
 
 def parse_range(headers: Mapping[str, str], file: File) -> tuple[int, int] | None:
-    """The part that is asked for, from its first byte up to its stop; None is the whole.
+    """Parse the requested range as first byte and stop; None for the whole file.
 
-    Raises RangeNotSatisfiable. "A recipient MUST ignore" a Range that it cannot read.
+    Raises RangeNotSatisfiable. Invalid ranges are ignored, as the RFC demands.
     """
-    found = _RANGE.fullmatch(headers.get("range", ""))
-    if (
-        found is None
-        or not any(found.groups())
-        or not _if_range_matches(headers.get("if-range"), file)
-    ):
+    match = _RANGE.fullmatch(headers.get("range", ""))
+    if match is None or not _if_range_matches(headers.get("if-range"), file):
         return None
-    first, last = found[1], found[2]
+    first, last = match.groups()
+    if not first and not last:
+        return None
     if first and last and int(first) > int(last):
         return None
     start = int(first) if first else max(0, file.size - int(last))
@@ -49,16 +47,16 @@ def parse_range(headers: Mapping[str, str], file: File) -> tuple[int, int] | Non
 
 
 def _if_range_matches(condition: str | None, file: File) -> bool:
-    """Whether `If-Range` lets a part be sent: the client has the rest of these very bytes."""
+    """Whether `If-Range` allows a partial response: the client has the same version."""
     if condition is None or condition == file.etag:
         return True
     return _parse_date(condition) == int(file.modified)
 
 
-def _parse_date(said: str | None) -> float | None:
-    """A date of HTTP in seconds since 1970; None where it is none."""
+def _parse_date(value: str | None) -> float | None:
+    """Parse an HTTP date to seconds since 1970; None if invalid."""
     try:
-        moment = parsedate_to_datetime(said or "")
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError, LookupError, TypeError):  # as its parser happens to fail
+        date = parsedate_to_datetime(value or "")
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError, LookupError, TypeError):  # the parser raises any of these
         return None

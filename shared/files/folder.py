@@ -1,4 +1,4 @@
-"""The files of a folder on this machine. No link in it is followed, wherever it leads."""
+"""Reads files from a local folder, without following links."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from typing import ClassVar
 from shared.chat.errors import ChatError, Misconfigured, NotFound, Unavailable
 from shared.files.base import CHANGED_MESSAGE, File, FileChunks
 
-CHUNK_BYTES = 64 * 1024  # bytes that are read at once
+CHUNK_BYTES = 64 * 1024  # of one read
 
 _NOT_FOUND_ERRNOS = (ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EINVAL)
 
 
 @dataclass(frozen=True, slots=True)
 class FolderFiles:
-    """The files below `root`."""
+    """The files in the folder `root`."""
 
     root: Path
     name: ClassVar[str] = "folder"
 
     async def ready(self) -> None:
-        """See that it is there. Raises Misconfigured."""
+        """Check that the folder exists. Raises Misconfigured."""
         if not await asyncio.to_thread(self.root.is_dir):
             raise Misconfigured(cause="content: the documents' folder is not there")
 
     async def open(self, name: str) -> File:
-        """The file of that name. Raises NotFound, Unavailable, Misconfigured."""
+        """Open the file of that name. Raises NotFound, Unavailable, Misconfigured."""
         return await asyncio.to_thread(self._open, name)
 
     def _open(self, name: str) -> File:
         with _map_errors():
-            whole = self.root.resolve()
-            path = whole / name
-            # Who may open it was asked for this very name: a link's target may have other readers.
-            if path.resolve(strict=True) != path or path.relative_to(whole).as_posix() != name:
+            root = self.root.resolve()
+            path = root / name
+            # Access was checked for this exact name: a link's target may have other permissions.
+            if path.resolve(strict=True) != path or path.relative_to(root).as_posix() != name:
                 raise NotFound(cause="content: a link, or another spelling of a name")
-            if not path.is_file():  # nor a pipe, which would be waited for
+            if not path.is_file():  # opening a pipe would block
                 raise NotFound
             return _stat_file(path)
 
@@ -55,15 +55,15 @@ class IndexFolderFiles:
     name: ClassVar[str] = "folder"
 
     async def ready(self) -> None:
-        """See that it can be told. An index from elsewhere has no folder. Raises ChatErrors."""
+        """Check that the folder can be determined. Raises ChatErrors."""
         await asyncio.to_thread(self.get_root)
 
     async def open(self, name: str) -> File:
-        """The file of that name. Raises NotFound, Unavailable, Misconfigured."""
-        top = await asyncio.to_thread(self.get_root)
-        if top is None:
+        """Open the file of that name. Raises NotFound, Unavailable, Misconfigured."""
+        root = await asyncio.to_thread(self.get_root)
+        if root is None:
             raise NotFound
-        return await FolderFiles(top).open(name)
+        return await FolderFiles(root).open(name)
 
 
 def _stat_file(path: Path) -> File:
@@ -73,28 +73,28 @@ def _stat_file(path: Path) -> File:
 
 
 async def _read_chunks(path: Path, etag: str, start: int, stop: int) -> FileChunks:
-    # The file is opened for each piece: nothing is held while a slow client takes one.
+    # The file is opened for each chunk: no handle is held for a slow client.
     while start < stop:
         size = min(CHUNK_BYTES, stop - start)
-        piece = await asyncio.to_thread(_read_chunk, path, etag, start, size)
-        start += len(piece)
-        yield piece
+        chunk = await asyncio.to_thread(_read_chunk, path, etag, start, size)
+        start += len(chunk)
+        yield chunk
 
 
 def _read_chunk(path: Path, etag: str, start: int, size: int) -> bytes:
-    with _map_errors(), path.open("rb", buffering=0) as opened:
+    with _map_errors(), path.open("rb", buffering=0) as file:
         if _stat_file(path).etag != etag:
             raise Unavailable(CHANGED_MESSAGE)
-        opened.seek(start)
-        piece = opened.read(size)
-    if not piece:
+        file.seek(start)
+        chunk = file.read(size)
+    if not chunk:
         raise Unavailable(CHANGED_MESSAGE)
-    return piece
+    return chunk
 
 
 @contextmanager
 def _map_errors() -> Iterator[None]:
-    """What the system says, as errors of ours: its words name the machine's paths."""
+    """Map errors of the file system to ChatErrors, without their text, which has local paths."""
     try:
         yield
     except ChatError:

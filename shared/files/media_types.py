@@ -1,4 +1,4 @@
-"""What does a browser get told about a file? Its type, and whether to show it or to save it."""
+"""Determines the response headers of a file: media type and disposition."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import quote
 DEFAULT_MEDIA_TYPE = "application/octet-stream"
 OPEN_XML = "application/vnd.openxmlformats-officedocument"
 
-# By what the name ends in.
+# By suffix of the name.
 MEDIA_TYPES: Mapping[str, str] = {
     ".pdf": "application/pdf",
     ".txt": "text/plain",
@@ -41,7 +41,7 @@ MEDIA_TYPES: Mapping[str, str] = {
     ".xlsx": f"{OPEN_XML}.spreadsheetml.sheet",
 }
 
-# What a browser shows and never runs. All else is saved, and gets no rights if it is shown.
+# Types that browsers display without running scripts. Others are downloads, and sandboxed.
 INLINE_SUFFIXES = {
     *(".pdf", ".txt", ".log", ".md", ".markdown", ".csv", ".tsv", ".json", ".jsonl", ".ndjson"),
     *(".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff"),
@@ -49,37 +49,37 @@ INLINE_SUFFIXES = {
 
 
 def guess_media_type(name: str) -> str:
-    """A file's media type, told by its name alone."""
+    """Return the media type for a file name."""
     return MEDIA_TYPES.get(_suffix(name), DEFAULT_MEDIA_TYPE)
 
 
 def add_charset(media_type: str, head: bytes) -> str:
-    """The type of a file that begins with `head`, and that its text is UTF-8 where it is.
+    """Add `charset=utf-8` to a text type if `head`, the first bytes of the file, is UTF-8.
 
-    What else a text may be written in, its own marks or the browser must tell.
+    Other encodings are left to byte order marks and the browser.
     """
     if not media_type.startswith("text/"):
         return media_type
     try:
-        getincrementaldecoder("utf-8")().decode(head)  # The last character may be cut.
+        getincrementaldecoder("utf-8")().decode(head)  # the last character may be incomplete
     except UnicodeDecodeError:
         return media_type
     return f"{media_type}; charset=utf-8"
 
 
 def disposition_headers(name: str) -> dict[str, str]:
-    """The headers that tell a browser to show a file, or to save it and run nothing in it."""
-    shown = _suffix(name) in INLINE_SUFFIXES
-    told = {"Content-Disposition": _disposition("inline" if shown else "attachment", name)}
-    return told if shown else {**told, "Content-Security-Policy": "sandbox"}
+    """Return the headers to display a file, or to download it and sandbox its content."""
+    inline = _suffix(name) in INLINE_SUFFIXES
+    headers = {"Content-Disposition": _disposition("inline" if inline else "attachment", name)}
+    return headers if inline else {**headers, "Content-Security-Policy": "sandbox"}
 
 
 def _suffix(name: str) -> str:
     return PurePosixPath(name).suffix.lower()
 
 
-def _disposition(how: str, name: str) -> str:
-    """RFC 6266: the name in ASCII for old clients, and in UTF-8 for all others."""
-    last = name.rpartition("/")[2]
-    plain = re.sub(r'[^\x20-\x7e]|["\\%]', "_", last)
-    return f"{how}; filename=\"{plain}\"; filename*=UTF-8''{quote(last, safe='')}"
+def _disposition(kind: str, name: str) -> str:
+    """Format a Content-Disposition (RFC 6266): with an ASCII name for old clients, and in UTF-8."""
+    file_name = name.rpartition("/")[2]
+    ascii_name = re.sub(r'[^\x20-\x7e]|["\\%]', "_", file_name)
+    return f"{kind}; filename=\"{ascii_name}\"; filename*=UTF-8''{quote(file_name, safe='')}"

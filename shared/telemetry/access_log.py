@@ -1,6 +1,6 @@
-"""One line a request: its route and protocol, its status, its times, how it ended.
+"""Logs one line for each request: route, protocol, status, times and outcome.
 
-Never a key, never a word of the conversation.
+The log never holds keys or text of the conversation.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from shared.telemetry.spans import NOOP_TRACER, Attributes, AttributeValue, Span
 
 log = logging.getLogger("chat")
 
-# The libraries that tell of every request to a service, with its address and headers.
+# Libraries that log every request at INFO, with URL and headers.
 WARNINGS_ONLY = ("azure.monitor", "httpx2", "openai")
-# Those that also warn, with a stack, of what is an error of ours and told as such: a tool that is
-# not signed in beside one that is, a refusal without a body.
+# Libraries that log a warning with a stack for errors that are handled here: a CLI that is not
+# signed in, an error response without a body.
 ERRORS_ONLY = ("azure.core", "azure.cosmos", "azure.identity", "azure.search", "azure.storage")
 
 
 @dataclass(slots=True)
 class AccessLog:
-    """What is known of one request by now; `write` makes its line."""
+    """Collects the fields of a request's log line and span; `write` emits them."""
 
     id: str
     method: str
@@ -43,7 +43,7 @@ class AccessLog:
     start_time: float = field(default_factory=time.monotonic)
 
     def record_event(self, event: Event) -> None:
-        """Take down what one event of the answer tells."""
+        """Record the fields of an event of the answer."""
         if self.first_event_seconds is None:
             self.first_event_seconds = time.monotonic() - self.start_time
         if isinstance(event, Context):
@@ -52,18 +52,17 @@ class AccessLog:
             self.tokens = event.usage.total_tokens
 
     async def observe(self, events: Events) -> Events:
-        """The same events, each taken down."""
+        """Pass events through and record them."""
         async with aclosing(events):
             async for event in events:
                 self.record_event(event)
                 yield event
 
     def write(self) -> None:
-        """The line: `request id=... POST /chat ... outcome=ok`; seconds, `-` where unknown.
+        """Log `request id=... POST /chat ... outcome=ok` and end the span.
 
-        With it the request is over: its span ends, which says the same.
-
-        A warning where the fault is ours or a service's, so that an alert can go by the level.
+        Times are in seconds; unknown values are `-`. The level is WARNING for failures of the app
+        or a service, so that alerts can filter by level.
         """
         first = "-" if self.first_event_seconds is None else f"{self.first_event_seconds:.3f}"
         log.log(
@@ -85,8 +84,8 @@ class AccessLog:
         self.span.end(self.outcome if self.failed else "")
 
     def _attributes(self) -> Attributes:
-        # Names of ours: Azure Monitor keeps only for itself what has OpenTelemetry's (`http...`).
-        known: dict[str, AttributeValue | None] = {
+        # Custom names: Azure Monitor drops attributes with OpenTelemetry's own names (`http...`).
+        values: dict[str, AttributeValue | None] = {
             "chat.id": self.id,
             "chat.route": self.route,
             "chat.status": self.status,
@@ -96,36 +95,36 @@ class AccessLog:
             "chat.tokens": self.tokens,
             "chat.outcome": self.outcome,
         }
-        return {name: fact for name, fact in known.items() if fact is not None}
+        return {name: value for name, value in values.items() if value is not None}
 
     def record_failure(self, failure: ChatError) -> None:
-        """Take down how the request failed, and log what is behind it: not the caller's affair."""
+        """Record the outcome of a failed request, and log the cause, hidden from the caller."""
         self.outcome = type(failure).__name__
         self.failed = failure.status >= 500 and not isinstance(failure, Unsupported)
-        behind = failure.cause or (type(failure.__cause__).__name__ if failure.__cause__ else "")
-        if behind:
-            log.warning("request id=%s %s: %s", self.id, type(failure).__name__, behind)
+        cause = failure.cause or (type(failure.__cause__).__name__ if failure.__cause__ else "")
+        if cause:
+            log.warning("request id=%s %s: %s", self.id, type(failure).__name__, cause)
 
     def log_exception(self, error: BaseException) -> None:
-        """Log a failure that nobody foresaw, with its stack and the request's id."""
+        """Log an unexpected exception with its stack and the request's id."""
         log.error("request id=%s failed: %s", self.id, format_stack(error))
 
 
 def format_stack(error: BaseException | None) -> str:
-    """What an error is, and where it and what caused it was raised: never its message.
+    """Format types and stacks of an error and its causes, without messages.
 
-    That may hold what was asked.
+    Messages may hold text of the conversation.
     """
-    told = []
+    parts = []
     while error is not None:
         frames = traceback.format_list(traceback.extract_tb(error.__traceback__))
-        told.append(f"{type(error).__name__}\n{''.join(frames)}")
+        parts.append(f"{type(error).__name__}\n{''.join(frames)}")
         error = error.__cause__
-    return "caused by ".join(told).rstrip()
+    return "caused by ".join(parts).rstrip()
 
 
 def quiet_libraries() -> None:
-    """Let the services' libraries tell of what nobody else does."""
+    """Raise the log levels of libraries to what is not logged elsewhere."""
     for name in WARNINGS_ONLY:
         logging.getLogger(name).setLevel(logging.WARNING)
     for name in ERRORS_ONLY:
@@ -133,21 +132,21 @@ def quiet_libraries() -> None:
 
 
 class OneLineFormatter(logging.Formatter):
-    """Level and message; what has several lines, such as a stack, in one."""
+    """Formats records, including stacks, on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Each line of the host's log is an entry of its own: a stack would be dozens."""
+        """Format a record. Each line would be a separate entry of the host's log."""
         return super().format(record).replace("\n", " | ")
 
 
 def log_to_stdout() -> None:
-    """Write our lines to the worker's own output, where it is the host that would get them.
+    """Write the log to stdout and stderr, if the Functions worker would pass it to the host.
 
-    The host drops every line that the worker hands it outside of an invocation, and an invocation
-    is over when its stream begins: the line of a streamed answer, and those of the start, would be
-    lost. It takes what stands in the output for a line of the log, with the level of its words.
+    The host drops records outside of an invocation, and an invocation ends when its stream begins:
+    the lines of streamed answers and of the start would be lost. The host reads the worker's
+    output as log lines.
     """
-    if not any(type(it).__name__ == "AsyncLoggingHandler" for it in logging.root.handlers):
+    if not any(type(each).__name__ == "AsyncLoggingHandler" for each in logging.root.handlers):
         return
     log.propagate = False
     for stream in (sys.stdout, sys.stderr):
@@ -160,10 +159,10 @@ def log_to_stdout() -> None:
 
 
 class QueryStripper(logging.Filter):
-    """Takes the query out of uvicorn's access log: a function key may stand in `?code=`."""
+    """Removes query strings from uvicorn's access log: `?code=` may hold a function key."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Rewrites the line's path; every line is kept."""
+        """Rewrite the path; no record is dropped."""
         if isinstance(record.args, tuple):
             record.args = tuple(
                 arg.partition("?")[0] if isinstance(arg, str) else arg for arg in record.args

@@ -1,7 +1,7 @@
-"""The seam behind which spans go: what took how long, told to whoever collects it.
+"""The interface of tracing: spans and the tracer that starts them.
 
-A span's parent is an argument, never a context variable: the first event of an answer is read in
-another task than the rest, where such a variable is unset.
+Parents are explicit, not context variables: the first event of an answer is read in another task
+than the rest, which would not see such a variable.
 """
 
 from __future__ import annotations
@@ -14,52 +14,55 @@ Attributes = Mapping[str, AttributeValue]
 
 
 class Span(Protocol):
-    """One piece of work. Whoever makes it ends it, once."""
+    """A unit of work. Its creator ends it, once."""
 
     def start_child(self, name: str) -> Span:
-        """A piece of this piece, which begins now."""
+        """Start a child span."""
         ...
 
-    def set_attributes(self, facts: Attributes) -> None:
-        """Say what is known of it: numbers and names, never a word of what was said."""
+    def set_attributes(self, attributes: Attributes) -> None:
+        """Set attributes: numbers and names, never text of the conversation."""
         ...
 
     def add_event(self, name: str) -> None:
-        """Something happened now."""
+        """Add an event with the current time."""
         ...
 
     def end(self, error: str = "") -> None:
-        """It ends now; `error` is the name of what it failed with, if it failed."""
+        """End the span; `error` is the name of the error if it failed."""
         ...
 
 
 class Tracer(Protocol):
-    """Begins the span of a request, beneath the caller's own where the headers name one."""
+    """Starts the spans of requests."""
 
     def start_request(self, name: str, headers: Mapping[str, str]) -> Span:
-        """The span of one request, which begins now. `headers` by lower-case names."""
+        """Start the span of a request, as a child of the one in its `traceparent` header.
+
+        `headers` have lower-case names.
+        """
         ...
 
 
 class NoopTracer:
-    """What spans are while nobody collects them: a tracer and a span that do nothing."""
+    """A tracer and a span that do nothing, for use without an exporter."""
 
     def start_request(self, name: str, headers: Mapping[str, str]) -> Span:
-        """Itself."""
+        """Return itself."""
         return self
 
     def start_child(self, name: str) -> Span:
-        """Itself."""
+        """Return itself."""
         return self
 
-    def set_attributes(self, facts: Attributes) -> None:
-        """Nothing."""
+    def set_attributes(self, attributes: Attributes) -> None:
+        """Do nothing."""
 
     def add_event(self, name: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def end(self, error: str = "") -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 NOOP_TRACER = NoopTracer()
