@@ -1,4 +1,4 @@
-"""Turns the environment that `function_app.py` hands it into settings, or into what is wrong."""
+"""Parses and validates the app's settings from the environment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MIB = 1024 * 1024
 
 
 class SettingsError(Exception):
-    """Settings that are missing or wrong: all of them at once, by name, never by value."""
+    """Missing or invalid settings: all of them, with names but never values."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__("; ".join(problems))
@@ -40,24 +40,24 @@ class SettingsError(Exception):
 
 Name = Annotated[str, Field(min_length=1)]
 HEADER_WORD = re.compile(r"[\x21-\x7e]+")
-MIN_KEY_LENGTH = 20  # of a key that anyone on the network may try to guess
+MIN_KEY_LENGTH = 20  # of CHAT_API_KEY: anyone on the network may try to guess it
 
 
 def _check_url(value: str) -> str:
-    """An address that can be called: never a value that has more in it than host, port and path."""
+    """Check a URL: only scheme, host, port and path."""
     try:
         parts = urlsplit(value)
-        more = parts.query or parts.fragment or parts.username or re.search(r"[\s?#]", value)
-        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not more
-    except ValueError:  # a port that is no number
-        good = False
-    if not good:
+        extra = parts.query or parts.fragment or parts.username or re.search(r"[\s?#]", value)
+        has_host = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # a port that is not a number
+        has_host, extra = False, None
+    if not has_host or extra:
         raise ValueError("must be a URL such as https://host, without a query")
     return value.rstrip("/")
 
 
 def _check_secure_url(value: str) -> str:
-    """Where an identity's token may go: by https, or not off this machine."""
+    """Check a URL that gets tokens of the identity: https, or on this machine."""
     parts = urlsplit(_check_url(value))
     if parts.scheme != "https" and parts.hostname not in LOOPBACK:
         raise ValueError("must be a URL such as https://host: no token goes out without TLS")
@@ -72,27 +72,27 @@ def _check_key(value: SecretStr) -> SecretStr:
 
 def _check_caller_key(value: SecretStr) -> SecretStr:
     if len(value.get_secret_value()) < MIN_KEY_LENGTH:
-        made = "`openssl rand -base64 30` makes one"
-        raise ValueError(f"must have {MIN_KEY_LENGTH} characters or more: {made}")
+        hint = "`openssl rand -base64 30` makes one"
+        raise ValueError(f"must have {MIN_KEY_LENGTH} characters or more: {hint}")
     return value
 
 
 def _check_index_name(value: str) -> str:
-    """An index's name stands in a route: `/{index}/_search`."""
+    """Check the name of an index, which becomes part of a route: `/{index}/_search`."""
     if value.startswith("_") or value.lower() in ROUTE_WORDS:
-        raise ValueError("must not be a word of the app's own routes, nor begin with _")
+        raise ValueError("must not be the first segment of another route, nor begin with _")
     return value
 
 
 def _check_container_name(value: str) -> str:
-    """A name that Blob storage takes; no other may become a part of an address."""
+    """Check a container's name against the rules of Blob storage: it becomes part of a URL."""
     if not re.fullmatch(r"(?=.{3,63}$)[a-z0-9]+(-[a-z0-9]+)*", value, re.ASCII):
         raise ValueError("must be 3 to 63 lower-case letters, digits and single hyphens")
     return value
 
 
 def _parse_providers(value: Any, info: ValidationInfo) -> Any:
-    """The providers of a list, with the secrets that the environment holds for them."""
+    """Parse MODEL_PROVIDERS, with secrets from the environment."""
     return (
         read_list(value, info.context or {}, SHARED_FOLDER.parent)
         if isinstance(value, str)
@@ -102,7 +102,7 @@ def _parse_providers(value: Any, info: ValidationInfo) -> Any:
 
 def _check_ascending(scores: tuple[float, ...]) -> tuple[float, ...]:
     if len(scores) != 5 or list(scores) != sorted(scores):
-        raise ValueError("must be five scores that do not fall: the stricter, the higher")
+        raise ValueError("must be five scores in ascending order")
     return scores
 
 
@@ -111,7 +111,7 @@ def _parse_hosts(value: Any) -> Any:
         return value
     hosts = frozenset(part.strip().lower() for part in value.split(",") if part.strip())
     if not all(HOST.fullmatch(host) for host in hosts):
-        raise ValueError("must be hosts such as api.example.com, or host:port, with commas between")
+        raise ValueError("must be hosts such as api.example.com or host:port, separated by commas")
     return frozenset(host.removesuffix(":443") for host in hosts)
 
 
@@ -120,14 +120,14 @@ def _parse_origins(value: Any) -> Any:
         return value
     origins = frozenset(part.strip().lower().rstrip("/") for part in value.split(","))
     if not all(ORIGIN.fullmatch(origin) for origin in origins - {"", "*"}):
-        raise ValueError("must be origins such as https://www.example.com, with commas between")
+        raise ValueError("must be origins such as https://www.example.com, separated by commas")
     return origins - {""}
 
 
 SHARED_FOLDER = Path(__file__).parent
 ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/,\s?#@]+", re.ASCII)
 HOST = re.compile(r"[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?(:[0-9]{1,5})?", re.ASCII)
-# The first is the host's.
+# The first segments of routes; "admin" is the Functions host's.
 ROUTE_WORDS = ("admin", "aog", "ask", "chat", "content", "health", "openai", "v1")
 IndexName = Annotated[Name, AfterValidator(_check_index_name)]
 Url = Annotated[str, AfterValidator(_check_url)]
@@ -143,7 +143,7 @@ Scores = Annotated[Json[tuple[Score, ...]], AfterValidator(_check_ascending)]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 Callers = Literal["keys", "signed-in", "anyone"]
 
-# Settings that are nothing without another: an endpoint and what to ask for there.
+# Settings that require each other.
 REQUIRED_PAIRS = (
     ("azure_openai_endpoint", "azure_openai_chat_deployment"),
     ("openai_base_url", "openai_chat_model"),
@@ -159,7 +159,7 @@ UNTRUSTED_SIGN_IN = (
 
 
 class Settings(BaseModel):
-    """What a deployment may set. Every field's alias is the name of its app setting."""
+    """The settings of a deployment. The alias of a field is the name of the app setting."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -217,7 +217,7 @@ class Settings(BaseModel):
     answer_seconds: float = Field(default=120, gt=0, le=540, alias="ANSWER_TIMEOUT_SECONDS")
     force_security_filters: bool = Field(default=True, alias="FORCE_SECURITY_FILTERS")
     allowed_origins: Origins = Field(default=frozenset(), alias="ALLOWED_ORIGINS")
-    # Read by dev_server.py; here it is only checked.
+    # Used by dev_server.py; only validated here.
     allowed_hosts: Hosts = Field(default=frozenset(), alias="ALLOWED_HOSTS")
     codespace: str | None = Field(default=None, alias="CODESPACE_NAME")
     codespaces_domain: str | None = Field(
@@ -243,49 +243,49 @@ class Settings(BaseModel):
 
     @property
     def in_azure(self) -> bool:
-        """Whether the platform runs the app: any plan sets one of these, Core Tools none."""
+        """Whether the app runs in Azure: every plan sets one of these, Core Tools none."""
         return bool(self.container_name or self.in_app_service)
 
     @property
     def in_app_service(self) -> bool:
-        """Whether App Service runs the app, which strips the sign-in headers of a caller's own.
+        """Whether the app runs in App Service, which strips sign-in headers that callers send.
 
-        CONTAINER_NAME alone does not tell: containers elsewhere may have it, too.
+        CONTAINER_NAME alone is no proof: other containers may have it, too.
         """
         return bool(self.instance_id or self.pod_name or self.site_name)
 
     @property
     def on_laptop(self) -> bool:
-        """Whether something says that the app runs on a laptop: the dev server and Core Tools do.
+        """Whether the dev server or Core Tools runs the app.
 
-        Where nothing says so, the app is closed: it may run in any container, for anybody.
+        Anywhere else access is restricted: the app may run in any container, for anybody.
         """
         development = (self.functions_environment or "").lower() == "development"
         return development and not self.in_azure
 
     @property
     def link_base_url(self) -> str:
-        """What links to documents begin with: empty for paths from the root."""
+        """The base URL of links to documents: empty for absolute paths."""
         if self.public_url:
             return self.public_url
         return f"https://{self.host_name}" if self.host_name and self.in_azure else ""
 
     @property
     def retention_seconds(self) -> float | None:
-        """For how many seconds a conversation is kept; None for ever."""
+        """The retention of conversations in seconds; None for no limit."""
         return self.memory_days * 86400 if self.memory_days else None
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
-    """The settings of an environment. An empty string is "unset": azd writes those.
+    """Read the settings. An empty string means unset: azd writes those.
 
-    Raises SettingsError that names every wrong setting.
+    Raises SettingsError with every invalid setting.
     """
-    given = {key: value.strip() for key, value in environment.items() if value.strip()}
+    values = {key: value.strip() for key, value in environment.items() if value.strip()}
     try:
-        settings = Settings.model_validate(given, context=given)
-    except ValidationError as failure:
-        errors = failure.errors(include_url=False, include_input=False)
+        settings = Settings.model_validate(values, context=values)
+    except ValidationError as error:
+        errors = error.errors(include_url=False, include_input=False)
         raise SettingsError(tuple(chain.from_iterable(map(_describe, errors)))) from None
     if problems := tuple(_check_combinations(settings)):
         raise SettingsError(problems)
@@ -293,25 +293,25 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
 
 
 def _describe(error: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with a setting; a list may have several mistakes, each in an entry."""
-    raised = error.get("ctx", {}).get("error")
-    mistakes = raised.args if isinstance(raised, ValueError) else (describe_error(error),)
-    for mistake in mistakes:
-        yield f"{error['loc'][0]}{'' if mistake.startswith('[') else ' '}{mistake}"
+    """Yield the messages of an error: several for a list with errors in several entries."""
+    cause = error.get("ctx", {}).get("error")
+    messages = cause.args if isinstance(cause, ValueError) else (describe_error(error),)
+    for message in messages:
+        yield f"{error['loc'][0]}{'' if message.startswith('[') else ' '}{message}"
 
 
 class KeyRequirements(NamedTuple):
-    """Who needs one of the host's keys: who calls at all, who changes what holds for all."""
+    """Whether the host requires its keys: of all callers, and for administrative routes."""
 
     callers: bool
     admins: bool
 
 
 def key_requirements(environment: Mapping[str, str]) -> KeyRequirements:
-    """Whom the host asks for keys: everyone, unless settings without a mistake say otherwise.
+    """Determine which keys the host requires: all of them if the settings are invalid.
 
-    Where sign-in is to keep others out and is not on, keys do. On a laptop the host asks nobody
-    for its master key, and a sign-in has its own way to tell who may change things.
+    Callers need keys if sign-in is required but off. Administrative routes need the master key,
+    except on a laptop, and with sign-in, which has an app role for them.
     """
     try:
         settings = read_settings(environment)
@@ -330,12 +330,12 @@ def _check_combinations(settings: Settings) -> Iterator[str]:
     for pair in REQUIRED_PAIRS:
         missing = [name for name in pair if getattr(settings, name) is None]
         if len(missing) == 1:
-            (there,) = set(pair) - set(missing)
-            yield f"{_alias(missing[0])} is required with {_alias(there)}"
+            (present,) = set(pair) - set(missing)
+            yield f"{_alias(missing[0])} is required with {_alias(present)}"
 
 
 def has_setting(settings: Settings, alias: str) -> bool:
-    """Whether a setting was set, be it to its default."""
+    """Whether a setting was set explicitly, even to its default."""
     return alias in settings.model_dump(by_alias=True, exclude_unset=True)
 
 
@@ -350,8 +350,8 @@ def _alias(name: str) -> str:
 
 
 def require_settings(settings: Settings, *aliases: str) -> list[str]:
-    """The values of settings that a part cannot do without. Raises SettingsError."""
-    given = settings.model_dump(by_alias=True)
-    if missing := tuple(f"{alias} is required" for alias in aliases if not given[alias]):
+    """Return the values of required settings. Raises SettingsError."""
+    values = settings.model_dump(by_alias=True)
+    if missing := tuple(f"{alias} is required" for alias in aliases if not values[alias]):
         raise SettingsError(missing)
-    return [str(given[alias]) for alias in aliases]
+    return [str(values[alias]) for alias in aliases]

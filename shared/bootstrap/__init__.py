@@ -1,4 +1,4 @@
-"""Builds the service from the settings: chooses and makes the adapters.
+"""Builds the service from the settings: selects and creates the adapters.
 
 May import everything but `ingest`.
 """

@@ -1,4 +1,4 @@
-"""`build(settings) -> Service`: the only file that chooses and makes adapters."""
+"""Builds the service: the only module that selects and creates adapters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from shared.telemetry.spans import NOOP_TRACER, Tracer
 
 SHARED_FOLDER = Path(__file__).parent.parent
 EXPORTERS = {"azure-monitor": "azure.monitor.opentelemetry.exporter:AzureMonitorTraceExporter"}
-SAMPLE_INDEX = "samples"  # what INDEX_FILE says where they shall answer in any case
+SAMPLE_INDEX = "samples"  # value of INDEX_FILE for the sample documents
 
 UNRESTRICTED_INDEX = (
     "AZURE_SEARCH_FIELDS names no field that says who may see what, and sign-in is on: set "
@@ -42,29 +42,26 @@ log = logging.getLogger("chat")
 
 
 def start(environment: Mapping[str, str]) -> Service:
-    """The service for an environment; one that only says what is wrong where it cannot be made.
+    """Build the service of an environment; if that fails, one that reports the problems.
 
-    An app that fails to load tells its operator nothing.
+    An app that fails to load would give its operator no message.
     """
     try:
         service = build(configuration.read_settings(environment))
-        parts = service.health.names.items()
-        log.info("start: %s", " ".join(f"{kind}={name}" for kind, name in parts))
+        components = service.health.names.items()
+        log.info("start: %s", " ".join(f"{kind}={name}" for kind, name in components))
         return service
-    except SettingsError as wrong:
-        for problem in wrong.problems:
-            log.error("settings: %s", problem, exc_info=wrong.__cause__)
-        return Service(problems=wrong.problems)
-    except Exception as failure:
-        log.error("start failed", exc_info=failure)
+    except SettingsError as error:
+        for problem in error.problems:
+            log.error("settings: %s", problem, exc_info=error.__cause__)
+        return Service(problems=error.problems)
+    except Exception as error:
+        log.error("start failed", exc_info=error)
         return Service(problems=("The app could not start; its log names the cause.",))
 
 
 def build(settings: Settings) -> Service:
-    """The service that the settings ask for. Imports the adapters they name, and no other.
-
-    Raises SettingsError.
-    """
+    """Build the service. Imports only the adapters in use. Raises SettingsError."""
     clients = Clients(settings)
     models, retriever = make_router(clients), _make_retriever(clients)
     files, memory = _make_files(clients, retriever), _make_memory(clients)
@@ -95,7 +92,6 @@ def build(settings: Settings) -> Service:
 
 
 def _make_rag(settings: Settings, models: Router, retriever: Retriever) -> Rag:
-    """What an answer is made with."""
     return Rag(
         LimitedRetriever(retriever),
         models,
@@ -109,19 +105,19 @@ def _make_rag(settings: Settings, models: Router, retriever: Retriever) -> Rag:
 def _make_health(
     clients: Clients, models: Router, **parts: Retriever | Files | Memory | None
 ) -> Health:
-    """What `/health` tells of the parts that there are."""
+    """Make the checks of `/health`, for the components in use."""
     model = models.default
-    told = {"model": HealthCheck(model.name, model.ready)}
-    told |= {
+    checks = {"model": HealthCheck(model.name, model.ready)}
+    checks |= {
         kind: HealthCheck(part.name, part.ready) for kind, part in parts.items() if part is not None
     }
     for other in models.others:
-        told[f"model of {other.name}"] = HealthCheck(
+        checks[f"model of {other.name}"] = HealthCheck(
             other.model(None).name, other.model(None).ready
         )
     if name := clients.embedding_model:
-        told["vectors"] = HealthCheck(name, clients.check_embedding)
-    return Health(told)
+        checks["vectors"] = HealthCheck(name, clients.check_embedding)
+    return Health(checks)
 
 
 def _make_retriever(clients: Clients) -> Retriever:
@@ -180,7 +176,7 @@ def _make_azure_search_retriever(clients: Clients) -> Retriever:
 
 
 def _make_search_scope(settings: Settings) -> SearchScope:
-    """What a request may say of the one index that is searched."""
+    """Make the limits on what a request may search."""
     names = settings.search_fields or {}
     return SearchScope(
         settings.search_endpoint,
@@ -192,14 +188,14 @@ def _make_search_scope(settings: Settings) -> SearchScope:
 
 
 def _make_cross_origin_policy(settings: Settings) -> CrossOriginPolicy:
-    """Which pages may call the app on a laptop."""
+    """Make the policy that protects the app on a laptop."""
     return CrossOriginPolicy(
         settings.allowed_origins, settings.codespace, settings.codespaces_domain
     )
 
 
 def _make_memory(clients: Clients) -> Memory | None:
-    """Where conversations are kept; None where they are not."""
+    """Make the store of conversations; None if they are not stored."""
     settings = clients.settings
     name = configuration.first_setting(settings, MEMORIES)
     retention = Retention(settings.retention_seconds, settings.max_conversations)
@@ -224,7 +220,10 @@ def _make_sqlite_memory(clients: Clients, retention: Retention) -> Memory:
 
 
 def _make_tracer(settings: Settings) -> Tracer:
-    """Who collects spans: the exporter that the settings name, or nobody. Raises SettingsError."""
+    """Make the tracer with the exporter of the settings, or one that does nothing.
+
+    Raises SettingsError.
+    """
     name = settings.trace_exporter
     if name is None:
         return NOOP_TRACER
@@ -233,13 +232,13 @@ def _make_tracer(settings: Settings) -> Tracer:
     exporter = import_factory("TRACE_EXPORTER", EXPORTERS.get(name, name), EXPORTERS)
     try:
         return OpenTelemetryTracer(exporter(), settings.trace_ratio)
-    except Exception as failure:  # whatever it needs and reads from the environment by itself
-        problem = "TRACE_EXPORTER names an exporter that cannot be made: the log says why"
-        raise SettingsError((problem,)) from failure
+    except Exception as error:  # exporters read the environment and raise any exception
+        problem = "TRACE_EXPORTER names an exporter that cannot be created: see the log"
+        raise SettingsError((problem,)) from error
 
 
 def _make_files(clients: Clients, retriever: Retriever) -> Files | None:
-    """The files behind citations; None where there are none. Raises SettingsError."""
+    """Make the file store of citations; None without one. Raises SettingsError."""
     name = configuration.first_setting(clients.settings, FILES)
     return FILES[name](clients, retriever) if name else None
 
@@ -251,7 +250,7 @@ def _make_blob_files(clients: Clients, _retriever: Retriever | None = None) -> A
 
 
 def _make_folder_files(clients: Clients, _retriever: Retriever) -> Files:
-    """The files of a folder, whose path is from the app's own folder if it is relative."""
+    """Make the store of DOCUMENTS_PATH, relative to the app's folder."""
     from shared.files.folder import FolderFiles
 
     (path,) = configuration.require_settings(clients.settings, "DOCUMENTS_PATH")
@@ -262,7 +261,7 @@ def _make_folder_files(clients: Clients, _retriever: Retriever) -> Files:
 
 
 def _make_indexed_files(_clients: Clients, retriever: Retriever) -> Files | None:
-    """The files of the folder that the embedded index was made from."""
+    """Make the store of the folder that the SQLite index was made from."""
     from shared.files.folder import IndexFolderFiles
     from shared.retrieval.sqlite.retriever import SqliteRetriever
 

@@ -1,4 +1,4 @@
-"""The clients of the services that the settings name: made once, when a part first needs one."""
+"""Creates the clients of services, once each, on first use."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from shared.models.providers.provider_list import IDENTITY
 from shared.retrieval.base import Embed
 from shared.settings import Settings
 
-BATCH_REQUEST_SECONDS = 600.0  # for one request, its waits included
+BATCH_REQUEST_SECONDS = 600.0  # for one request with its retries
 
 
 class Clients:
-    """One worker's clients. Imports the libraries that are asked for, and no other.
+    """The clients of a process. Imports only the libraries in use.
 
-    `batch` ones are for a run over many documents, which may wait for minutes.
+    `batch` clients serve a run over many documents, and may wait for minutes.
     """
 
     def __init__(self, settings: Settings, patient: bool = False) -> None:
         self.settings, self.batch = settings, patient
-        self._provider_clients: list[Any] = []  # for the providers of the list
+        self._provider_clients: list[Any] = []
 
     @cached_property
     def identity(self) -> Any:
-        """Who the app is towards Azure."""
+        """The credential for Azure."""
         from shared.azure import identity
 
         managed = bool(self.settings.identity_endpoint)
@@ -34,48 +34,48 @@ class Clients:
 
     @cached_property
     def azure_openai(self) -> Any:
-        """Azure OpenAI's, for the chat and for embeddings. Raises SettingsError."""
+        """The client of Azure OpenAI, for chat and embeddings. Raises SettingsError."""
         from shared.azure import identity
         from shared.models.openai.client import make_client
 
-        (given,) = configuration.require_settings(self.settings, "AZURE_OPENAI_ENDPOINT")
-        endpoint = given.removesuffix("/v1").removesuffix("/openai")
+        (url,) = configuration.require_settings(self.settings, "AZURE_OPENAI_ENDPOINT")
+        endpoint = url.removesuffix("/v1").removesuffix("/openai")
         key = identity.make_token_provider(self.identity, identity.OPENAI_SCOPE)
         return make_client(f"{endpoint}/openai/v1/", key, self.batch)
 
     @cached_property
     def openai(self) -> Any:
-        """The other server's, for the chat and for embeddings. Raises SettingsError."""
+        """The client of OPENAI_BASE_URL, for chat and embeddings. Raises SettingsError."""
         from shared.models.openai.client import make_client
 
         (base_url,) = configuration.require_settings(self.settings, "OPENAI_BASE_URL")
         secret = self.settings.openai_api_key
-        value = secret.get_secret_value() if secret else "none"  # servers without keys take any
+        value = secret.get_secret_value() if secret else "none"  # servers without keys accept any
 
         async def key() -> str:
             return value
 
         return make_client(base_url, key, self.batch)
 
-    def for_provider(self, provider: ProviderMetadata, ours: bool = True) -> Any:
-        """A client for a provider that is `ours`, or for one that a request describes.
+    def for_provider(self, provider: ProviderMetadata, trusted: bool = True) -> Any:
+        """Make a client for a provider of the settings (`trusted`), or of a request.
 
-        The latter never gets the app's own identity.
+        The latter never gets a token of the app's identity.
         """
         from shared.models.openai.client import make_client
 
-        key = self._make_key_provider(provider, ours)
+        key = self._make_key_provider(provider, trusted)
         client = make_client(provider.url, key, headers=provider.extra_headers)
-        if ours:
+        if trusted:
             self._provider_clients.append(client)
         return client
 
-    def _make_key_provider(self, provider: ProviderMetadata, ours: bool) -> Any:
-        """What gives the provider's key; None where it has none."""
+    def _make_key_provider(self, provider: ProviderMetadata, trusted: bool) -> Any:
+        """Make a function that returns the provider's key; None without a key."""
         if provider.key is None:
             return None
         value = provider.key.get_secret_value()
-        if ours and value == IDENTITY:
+        if trusted and value == IDENTITY:
             from shared.azure import identity
 
             return identity.make_token_provider(self.identity, identity.OPENAI_SCOPE)
@@ -87,7 +87,7 @@ class Clients:
 
     @property
     def embedding_model(self) -> str | None:
-        """The name of the model that makes vectors: Azure's deployment before any other."""
+        """The name of the embedding model; Azure OpenAI's takes precedence."""
         return self.settings.azure_openai_embedding or self.settings.openai_embedding
 
     @property
@@ -96,7 +96,7 @@ class Clients:
 
     @cached_property
     def blob_container(self) -> Any:
-        """The container that citations' files lie in. Raises SettingsError."""
+        """The container with the files of citations. Raises SettingsError."""
         from shared.files.blobs import make_container_client
 
         (endpoint,) = configuration.require_settings(self.settings, "AZURE_STORAGE_ENDPOINT")
@@ -104,7 +104,7 @@ class Clients:
 
     @cached_property
     def embed(self) -> Embed | None:
-        """What makes vectors of texts; None without a model for it. Raises SettingsError."""
+        """The embedding function; None without a model. Raises SettingsError."""
         name = self.embedding_model
         if name is None:
             return None
@@ -114,14 +114,14 @@ class Clients:
         return partial(embed, self._embedding_client, name, seconds)
 
     async def check_embedding(self) -> None:
-        """Ask whether vectors would come, at no cost. Raises ChatErrors."""
+        """Check that the embedding model is available, without an inference. Raises ChatErrors."""
         from shared.models.openai.client import ready
 
         name = self.embedding_model or ""
         await ready(self._embedding_client, "/models", name, "do its key or its roles hold?")
 
     async def close(self, identity: bool = True) -> None:
-        """Close what was made; the `identity` too, which all clients of a process share."""
+        """Close all clients, and the shared `identity` if wanted."""
         for client in self._provider_clients:
             await client.close()
         for name in ("azure_openai", "openai", *(("identity",) if identity else ())):

@@ -1,4 +1,4 @@
-"""What does a setting mean that reads `package.module:factory`? The function of that name."""
+"""Imports the factory that a setting names as `package.module:factory`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from shared.settings import SettingsError
 
 
 def import_factory(setting: str, name: str, known: Iterable[str]) -> Callable[..., Any]:
-    """The factory; `known` are the names that need no import. Raises SettingsError."""
+    """Import a factory. `known` are the setting's other values. Raises SettingsError."""
     module, _, factory = name.partition(":")
     try:
-        made: Callable[..., Any] = getattr(importlib.import_module(module), factory)
+        imported: Callable[..., Any] = getattr(importlib.import_module(module), factory)
     except (ImportError, AttributeError, ValueError) as error:
         names = ", ".join((*known, ""))
         choice = f"{names}or a" if names else "a"
         problem = f"{setting} must be {choice} package.module:factory that can be imported"
         raise SettingsError((problem,)) from error
-    return made
+    return imported

@@ -1,4 +1,4 @@
-"""Which models are there? Those that the settings ask for, and the making of each."""
+"""Makes the models and providers of the settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shared.bootstrap.import_string import import_factory
 from shared.bootstrap.provider_factory import (
     make_model_config,
     make_provider,
-    request_provider_factory,
+    make_request_model_factory,
 )
 from shared.models.base import Model
 from shared.models.router import Provider, Router, Side
@@ -27,14 +27,14 @@ def _make_demo(_clients: Clients) -> Provider:
     from shared.models.demo.model import DemoModel
 
     model = DemoModel()
-    told = _provider_card("demo", "demo", model.name, model.max_prompt_tokens)
-    return _single_model_provider(model, told)
+    card = _provider_card("demo", "demo", model.name, model.max_prompt_tokens)
+    return _single_model_provider(model, card)
 
 
 def _make_azure_openai(clients: Clients) -> Provider:
     names = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_CHAT_DEPLOYMENT")
-    given, name = configuration.require_settings(clients.settings, *names)
-    base = f"{given.removesuffix('/v1').removesuffix('/openai')}/openai/v1"
+    endpoint, name = configuration.require_settings(clients.settings, *names)
+    base = f"{endpoint.removesuffix('/v1').removesuffix('/openai')}/openai/v1"
     hint = "does the app's identity have the role Cognitive Services OpenAI User on it?"
     return _make_http_provider(
         clients, clients.azure_openai, base, name, ("azure-openai", "remote", hint)
@@ -50,7 +50,7 @@ def _make_openai(clients: Clients) -> Provider:
 
 
 def is_local(url: str) -> bool:
-    """Whether the host of an address is this machine, or one of a private network."""
+    """Whether the host of a URL is this machine, or in a private network."""
     host = urlsplit(url).hostname or ""
     try:
         address = ipaddress.ip_address(host)
@@ -60,32 +60,32 @@ def is_local(url: str) -> bool:
 
 
 def _make_http_provider(
-    clients: Clients, client: Any, base: str, name: str, row: tuple[str, Side, str]
+    clients: Clients, client: Any, base: str, model: str, row: tuple[str, Side, str]
 ) -> Provider:
-    """A provider of the one model that settings of its own name."""
+    """Make a provider with the one model that the settings name."""
     from shared.models.formats.openai import OPENAI, known_of, limits
     from shared.models.openai.http_model import HttpModel
 
     settings, (provider, side, hint) = clients.settings, row
-    reasoning, seeing = known_of(name)
-    traits = make_model_config(
+    reasoning, vision = known_of(model)
+    config = make_model_config(
         settings,
-        name,
-        asked=name,
+        model,
+        asked=model,
         reasoning=reasoning if settings.reasoning is None else settings.reasoning,
-        seeing=seeing if settings.vision is None else settings.vision,
+        seeing=vision if settings.vision is None else settings.vision,
         effort=settings.reasoning_effort,
         hint=hint,
     )
     url = base.rstrip("/") + CHAT_PATH
-    keyed = provider == "azure-openai" or settings.openai_api_key is not None
-    more = {"service_source": side, "url": url, "auth_type": "apikey" if keyed else "none"}
-    told = _provider_card(provider, "openai", name, settings.prompt_tokens, **more)
-    return _single_model_provider(HttpModel(client, url, OPENAI, traits, limits(traits)), told)
+    has_key = provider == "azure-openai" or settings.openai_api_key is not None
+    fields = {"service_source": side, "url": url, "auth_type": "apikey" if has_key else "none"}
+    card = _provider_card(provider, "openai", model, settings.prompt_tokens, **fields)
+    return _single_model_provider(HttpModel(client, url, OPENAI, config, limits(config)), card)
 
 
 def _provider_card(name: str, flavor: str, model: str, tokens: int, **more: Any) -> dict[str, Any]:
-    """What is told of a provider that settings of its own make: as of one of the list."""
+    """Make the public metadata of a provider, in the form of MODEL_PROVIDERS."""
     return {
         "provider_name": name,
         "service_name": "chat",
@@ -105,12 +105,12 @@ def _provider_card(name: str, flavor: str, model: str, tokens: int, **more: Any)
     }
 
 
-def _single_model_provider(model: Model, told: Mapping[str, Any]) -> Provider:
-    name, side = told["provider_name"], told["service_source"]
-    return Provider(name, side, lambda _: model, models=(model.name,), card=told)
+def _single_model_provider(model: Model, card: Mapping[str, Any]) -> Provider:
+    name, side = card["provider_name"], card["service_source"]
+    return Provider(name, side, lambda _: model, models=(model.name,), card=card)
 
 
-# The models by name. Any other is `package.module:factory`, a function Settings -> Model.
+# The values of CHAT_MODEL. Any other is `package.module:factory`, a function Settings -> Model.
 MODEL_FACTORIES: Mapping[str, Callable[[Clients], Provider]] = {
     "demo": _make_demo,
     "azure-openai": _make_azure_openai,
@@ -119,28 +119,28 @@ MODEL_FACTORIES: Mapping[str, Callable[[Clients], Provider]] = {
 
 
 def make_router(clients: Clients) -> Router:
-    """The models that there are, and the choice among them. Raises SettingsError."""
+    """Make the router of all providers. Raises SettingsError."""
     settings = clients.settings
-    more = (make_provider(clients, each) for each in settings.providers)
-    providers = [*_make_configured_providers(clients), *more]
-    names = [one.name for one in providers]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        problem = f"MODEL_PROVIDERS must not name a provider {twice[0]}: the settings make one"
+    from_list = (make_provider(clients, metadata) for metadata in settings.providers)
+    providers = [*_make_configured_providers(clients), *from_list]
+    names = [provider.name for provider in providers]
+    if duplicates := sorted({name for name in names if names.count(name) > 1}):
+        problem = f"MODEL_PROVIDERS must not name a provider {duplicates[0]}: the settings make one"
         raise SettingsError((problem,))
-    if not any(one.available for one in providers):
+    if not any(provider.available for provider in providers):
         raise SettingsError(("MODEL_PROVIDERS must have a provider with status 1",))
-    seconds = min(settings.local_seconds, settings.answer_seconds / 2)  # so that another has time
-    return Router(providers, settings.policy, request_provider_factory(clients), seconds)
+    seconds = min(settings.local_seconds, settings.answer_seconds / 2)  # leaves time for another
+    return Router(providers, settings.policy, make_request_model_factory(clients), seconds)
 
 
 def make_chat_model(clients: Clients) -> Model | None:
-    """The first model that settings of its own make: of a listed one nobody knows what it sees."""
+    """Make the first model outside of MODEL_PROVIDERS: its abilities are known."""
     providers = _make_configured_providers(clients)
     return providers[0].model(None) if providers else None
 
 
 def _make_configured_providers(clients: Clients) -> list[Provider]:
-    """The providers that settings of their own make; the demo model where there is no other."""
+    """Make the providers outside of MODEL_PROVIDERS; the demo model if there is no other."""
     settings = clients.settings
     names = [
         name
@@ -158,9 +158,9 @@ def _make_configured_providers(clients: Clients) -> list[Provider]:
 
 
 def _make_named_provider(clients: Clients, name: str) -> Provider:
-    known = MODEL_FACTORIES.get(name)
-    if known is not None:
-        return known(clients)
+    factory = MODEL_FACTORIES.get(name)
+    if factory is not None:
+        return factory(clients)
     model: Model = import_factory("CHAT_MODEL", name, MODEL_FACTORIES)(clients.settings)
     return _single_model_provider(
         model, _provider_card("custom", "custom", model.name, model.max_prompt_tokens)

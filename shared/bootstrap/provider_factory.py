@@ -1,4 +1,4 @@
-"""The making of providers that are described: by the list of the settings, or by a request."""
+"""Makes providers from the metadata of MODEL_PROVIDERS or of a request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shared.settings import Settings
 
 
 def make_model_config(settings: Settings, name: str, **more: Any) -> Any:
-    """What the settings say of every model, and what is known of this one."""
+    """Make the configuration of a model: the settings for all models, and its own values."""
     from shared.models.formats.base import ModelConfig
 
     common = {
@@ -28,74 +28,77 @@ def make_model_config(settings: Settings, name: str, **more: Any) -> Any:
     return ModelConfig(name=name, **common | more)
 
 
-def make_provider(clients: Clients, given: ProviderMetadata) -> Provider:
-    """A provider of the list: one client for all of its models.
+def make_provider(clients: Clients, metadata: ProviderMetadata) -> Provider:
+    """Make a provider of MODEL_PROVIDERS, with one client for all of its models.
 
-    A model is made anew for each request: where any may be named, none is kept.
+    Models are made for each request: clients may name any number of them.
     """
-    client = clients.for_provider(given)
+    client = clients.for_provider(metadata)
     return Provider(
-        given.provider_name,
-        given.service_source,
-        partial(_make_model, clients.settings, client, given),
-        models=tuple(given.models),
-        selects=given.allow_to_select_model,
-        available=given.status == 1,
-        card=card(given, clients.settings.prompt_tokens),
+        metadata.provider_name,
+        metadata.service_source,
+        partial(_make_model, clients.settings, client, metadata),
+        models=tuple(metadata.models),
+        selects=metadata.allow_to_select_model,
+        available=metadata.status == 1,
+        card=card(metadata, clients.settings.prompt_tokens),
     )
 
 
 def _make_model(
-    settings: Settings, client: Any, given: ProviderMetadata, name: str | None
+    settings: Settings, client: Any, metadata: ProviderMetadata, name: str | None
 ) -> Model:
-    """A model of a provider that is described; `name` is None for the one of its own choice."""
+    """Make a model of a described provider; without `name` the provider chooses it."""
     from shared.models.formats.openai import known_of, limits
     from shared.models.formats.registry import FLAVORS
     from shared.models.openai.http_model import HttpModel
 
-    streams = "stream" in given.properties.supported_response_mode
+    streams = "stream" in metadata.properties.supported_response_mode
     seconds = settings.accept_seconds + (0 if streams else settings.first_seconds)
-    traits = make_model_config(
+    config = make_model_config(
         settings,
-        name or given.provider_name,
+        name or metadata.provider_name,
         asked=name,
-        max_prompt_tokens=given.properties.max_input_tokens or settings.prompt_tokens,
-        reasoning=given.flavor == "openai" and known_of(name or "")[0],
-        seeing=True,  # nobody knows, and its server says so itself
+        max_prompt_tokens=metadata.properties.max_input_tokens or settings.prompt_tokens,
+        reasoning=metadata.flavor == "openai" and known_of(name or "")[0],
+        seeing=True,  # unknown; if not, its server responds with an error
         effort=settings.reasoning_effort,
         accept_seconds=seconds,
         streams=streams,
-        more=given.extra_json_body,
-        hint="is what MODEL_PROVIDERS, or the request, says of its provider right?",
+        more=metadata.extra_json_body,
+        hint="is the description of its provider in MODEL_PROVIDERS, or in the request, right?",
     )
-    return HttpModel(client, given.url, FLAVORS[given.flavor], traits, limits(traits))
+    return HttpModel(client, metadata.url, FLAVORS[metadata.flavor], config, limits(config))
 
 
-def request_provider_factory(clients: Clients) -> Inline:
-    """What makes a model of a provider that a request describes; nothing without an allow-list."""
+def make_request_model_factory(clients: Clients) -> Inline:
+    """Make the factory of models whose provider a request describes.
+
+    Without an allow-list of hosts it rejects every request.
+    """
     hosts = clients.settings.request_provider_hosts
     if not hosts:
         return no_inline
     from shared.models.providers.request_provider import RequestProviderModel, described
 
-    def made(given: Mapping[str, Any], name: str | None) -> Model:
-        provider = described(given, hosts)
+    def make(description: Mapping[str, Any], name: str | None) -> Model:
+        provider = described(description, hosts)
         default = provider.models[0] if provider.models else None
-        asked = name if name and provider.allow_to_select_model else default
-        known = _make_model(clients.settings, None, provider, asked)
+        selected = name if name and provider.allow_to_select_model else default
+        model = _make_model(clients.settings, None, provider, selected)
         return RequestProviderModel(
-            client=partial(clients.for_provider, provider, ours=False),
-            served=partial(_make_model_with_client, clients.settings, provider, asked),
-            name=known.name,
-            max_prompt_tokens=known.max_prompt_tokens,
-            limits=known.limits,
-            count=known.count,
+            client=partial(clients.for_provider, provider, trusted=False),
+            served=partial(_make_model_with_client, clients.settings, provider, selected),
+            name=model.name,
+            max_prompt_tokens=model.max_prompt_tokens,
+            limits=model.limits,
+            count=model.count,
         )
 
-    return made
+    return make
 
 
 def _make_model_with_client(
-    settings: Settings, given: ProviderMetadata, name: str | None, client: Any
+    settings: Settings, metadata: ProviderMetadata, name: str | None, client: Any
 ) -> Any:
-    return _make_model(settings, client, given, name)
+    return _make_model(settings, client, metadata, name)

@@ -252,11 +252,11 @@ def test_without_the_setting_there_is_nothing_to_end() -> None:
         ),
         (
             f"{__name__}:broken",
-            "TRACE_EXPORTER names an exporter that cannot be made: the log says why",
+            "TRACE_EXPORTER names an exporter that cannot be created: see the log",
         ),
         (
             "azure-monitor",  # it wants APPLICATIONINSIGHTS_CONNECTION_STRING
-            "TRACE_EXPORTER names an exporter that cannot be made: the log says why",
+            "TRACE_EXPORTER names an exporter that cannot be created: see the log",
         ),
     ],
 )

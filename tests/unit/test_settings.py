@@ -111,7 +111,7 @@ def test_no_identity_s_token_goes_out_without_tls(name: str) -> None:
 @pytest.mark.parametrize("name", ["content", "Chat", "ask", "health", "admin", "_search", "_all"])
 def test_an_index_is_not_called_as_a_route_is(name: str) -> None:
     search = {"AZURE_SEARCH_ENDPOINT": "https://mine.search.windows.net"}
-    said = "AZURE_SEARCH_INDEX must not be a word of the app's own routes, nor begin with _"
+    said = "AZURE_SEARCH_INDEX must not be the first segment of another route, nor begin with _"
 
     assert start({**search, "AZURE_SEARCH_INDEX": name}).problems == (said,)
     assert read_settings({**search, "AZURE_SEARCH_INDEX": "docs"}).search_index == "docs"

@@ -91,7 +91,7 @@ WRONG: list[tuple[bytes, int, str]] = [
 def test_a_wrong_form_is_refused_by_the_name_of_its_part(
     data: bytes, status: int, sentence: str
 ) -> None:
-    got = sent(data, json=5000, form=20_000)
+    got = sent(data, json_bytes=5000, form_bytes=20_000)
 
     assert got.status == status
     assert got.json["error"].startswith(sentence)
