@@ -39,7 +39,7 @@ def read_json_file(name: str) -> Any:
 
 
 def split_list(text: str) -> list[str]:
-    """The entries of a text with commas between, as browsers write origins and hosts."""
+    """The entries of a text separated by commas, as browsers write origins and hosts."""
     return [part.strip().lower().rstrip("/") for part in text.split(",") if part.strip()]
 
 
