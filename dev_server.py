@@ -1,4 +1,4 @@
-"""How is the app served without Azure Functions Core Tools? By `python dev_server.py --port N`."""
+"""Serves the app without Azure Functions Core Tools: `python dev_server.py --port N`."""
 
 import argparse
 import json
@@ -18,9 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-ROUTE_PARAMETER = re.compile(
-    r"/\{(\w+)[^?}]*(\??)\}"
-)  # /{id}, /{id:int?}; its constraint is not checked
+ROUTE_PARAMETER = re.compile(r"/\{(\w+)[^?}]*(\??)\}")  # /{id}, /{id:int?}; constraints are ignored
 ROOT_ROUTE = re.compile(r"/\{\w+:maxlength\(0\)\?\}$")
 CATCH_ALL_PARAMETER = re.compile(r"/\{\*(\w+)\}")  # /{*path}
 UNKNOWN_HOST = JSONResponse(
@@ -30,7 +28,7 @@ NOTE = "Not imitated: function keys, platform sign-in, scaling, functionTimeout,
 
 
 def read_json_file(name: str) -> Any:
-    """What a JSON file of this folder says; nothing where there is no such file."""
+    """Read a JSON file of this folder; empty if it does not exist."""
     path = Path(__file__).with_name(name)
     try:
         return json.loads(path.read_text("utf-8-sig")) if path.exists() else {}
@@ -39,12 +37,12 @@ def read_json_file(name: str) -> Any:
 
 
 def split_list(text: str) -> list[str]:
-    """The entries of a text separated by commas, as browsers write origins and hosts."""
+    """Split a comma-separated list of origins or hosts, and normalize as browsers do."""
     return [part.strip().lower().rstrip("/") for part in text.split(",") if part.strip()]
 
 
 class HostFilter:
-    """Refuses other host names: a site could let one of its own lead to 127.0.0.1 (rebinding)."""
+    """Rejects requests with unknown host names (DNS rebinding to 127.0.0.1)."""
 
     def __init__(self, app: ASGIApp, hosts: list[str]) -> None:
         from shared.http.cross_origin import CrossOriginPolicy
@@ -54,21 +52,21 @@ class HostFilter:
         self.policy = CrossOriginPolicy(frozenset(), *map(os.environ.get, names))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer it with 403."""
+        """Pass a request on, or respond with 403."""
         host = Headers(scope=scope).get("host", "").lower() if scope["type"] == "http" else ""
         name = re.sub(r":\d+$", "", host).strip("[]")
-        known = self.policy.is_local(name) or {name, host} & set(self.hosts)
-        answer = self.app if known or scope["type"] != "http" else UNKNOWN_HOST
-        await answer(scope, receive, send)
+        is_known = self.policy.is_local(name) or {name, host} & set(self.hosts)
+        app = self.app if is_known or scope["type"] != "http" else UNKNOWN_HOST
+        await app(scope, receive, send)
 
 
 def make_route(func: Any, prefix: str) -> Route:
-    """An HTTP function's route: as on the platform it matches any case, and with a slash after."""
+    """Make the route of an HTTP function; as in Azure, case and a final slash are ignored."""
     trigger = func.get_trigger()
     path = "/" + f"{prefix}/{trigger.route or func.get_function_name()}".strip("/")
     path = ROOT_ROUTE.sub("", path) or "/"
-    known = CATCH_ALL_PARAMETER.sub(r"/{\1}", ROUTE_PARAMETER.sub(r"/{\1}", path))
-    route = Route(known, func.get_user_function(), name=path)
+    template = CATCH_ALL_PARAMETER.sub(r"/{\1}", ROUTE_PARAMETER.sub(r"/{\1}", path))
+    route = Route(template, func.get_user_function(), name=path)
     pattern = CATCH_ALL_PARAMETER.sub(
         r"(?:/(?P<\1>.*))?", ROUTE_PARAMETER.sub(r"(?:/(?P<\1>[^/]+))\2", path)
     )
@@ -80,40 +78,41 @@ def make_route(func: Any, prefix: str) -> Route:
 def main(port: int) -> None:
     """Serve the functions of the app until Ctrl+C."""
     try:
-        bound = socket.create_server(("127.0.0.1", port))
+        server = socket.create_server(("127.0.0.1", port))
     except (OSError, OverflowError) as error:
-        what = "is taken" if "in use" in str(error) else "cannot be used"
-        raise SystemExit(f"Port {port} {what}: try `make run PORT={port % 60000 + 1}`.") from None
-    # asyncio sets TCP_NODELAY where a socket names its protocol: so small chunks do not wait.
-    bound = socket.socket(bound.family, bound.type, socket.IPPROTO_TCP, bound.detach())
+        reason = "is in use" if "in use" in str(error) else "cannot be used"
+        raise SystemExit(f"Port {port} {reason}: try `make run PORT={port % 60000 + 1}`.") from None
+    # asyncio sets TCP_NODELAY, for small chunks, only on a socket that names its protocol.
+    server = socket.socket(server.family, server.type, socket.IPPROTO_TCP, server.detach())
     local = {"Values": {}, "Host": {}} | read_json_file("local.settings.json")
-    os.environ |= {k: str(v) for k, v in local["Values"].items()} | os.environ  # which stays
-    os.environ.pop("CONTAINER_NAME", None)  # a container on a laptop is not the platform's
-    os.environ["AZURE_FUNCTIONS_ENVIRONMENT"] = "Development"  # as Core Tools say
+    os.environ |= {k: str(v) for k, v in local["Values"].items()} | os.environ  # has precedence
+    os.environ.pop("CONTAINER_NAME", None)  # set in dev containers, too: this is not the platform
+    os.environ["AZURE_FUNCTIONS_ENVIRONMENT"] = "Development"  # as Core Tools set it
     origins = split_list(f"{os.environ.get('ALLOWED_ORIGINS', '')},{local['Host'].get('CORS', '')}")
     os.environ["ALLOWED_ORIGINS"] = ",".join(origins)
-    from function_app import app  # only now: it reads the environment
+    from function_app import app  # imported here: it reads the environment
 
-    prefix = (
-        read_json_file("host.json").get("extensions", {}).get("http", {}).get("routePrefix", "api")
-    )
+    http = read_json_file("host.json").get("extensions", {}).get("http", {})
+    prefix = http.get("routePrefix", "api")
     routes = [make_route(each, prefix) for each in app.get_functions() if each.is_http_function()]
     routes.sort(key=lambda route: re.findall(r"/(\{?\*?)", route.name))  # literals come first
-    empty = dict.fromkeys((404, 405), lambda *_: Response(status_code=404))  # what no route lists
+    empty = dict.fromkeys(
+        (404, 405), lambda *_: Response(status_code=404)
+    )  # for unknown routes and methods
     web = Starlette(routes=routes, exception_handlers=empty)
     web.add_middleware(CORSMiddleware, origins, allow_methods=["*"], allow_headers=["*"])
     web.add_middleware(HostFilter, split_list(os.environ.get("ALLOWED_HOSTS", "")))
-    base = f"http://localhost:{bound.getsockname()[1]}"
-    told = [*(base + route.name for route in routes), NOTE, f"Listening on {base}"]
-    print("\n".join(told), flush=True)
+    base = f"http://localhost:{server.getsockname()[1]}"
+    lines = [*(base + route.name for route in routes), NOTE, f"Listening on {base}"]
+    print("\n".join(lines), flush=True)
     config = uvicorn.Config(web, log_config=None, log_level="warning", timeout_graceful_shutdown=3)
-    uvicorn.Server(config).run([bound])
+    uvicorn.Server(config).run([server])
 
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    cut = re.compile("^Cancel |CancelledE|^Unclosed")  # what Ctrl+C cuts off is no error
-    logging.root.handlers[0].addFilter(lambda it: not cut.search(f"{it.msg}{it.exc_info}"))
+    noise = re.compile("^Cancel |CancelledE|^Unclosed")  # logged for requests that Ctrl+C ends
+    logging.root.handlers[0].addFilter(lambda it: not noise.search(f"{it.msg}{it.exc_info}"))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=7071)
     with suppress(KeyboardInterrupt):

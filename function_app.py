@@ -1,4 +1,4 @@
-"""The routes and nothing else: request -> service -> response."""
+"""Registers the routes, and translates requests and responses of Azure Functions."""
 
 import asyncio
 import logging
@@ -21,12 +21,12 @@ from shared.protocols.route import EVERY_METHOD, Route, function_name
 from shared.settings import key_requirements
 from shared.telemetry.access_log import QueryStripper, log_to_stdout, quiet_libraries
 
-# A method that a route does not list is the host's empty 404: all are listed, the service refuses.
+# The host responds to unlisted methods with an empty 404: the service rejects them instead.
 METHODS = list(EVERY_METHOD)
 
-ROOT = "{path:maxlength(0)?}"  # the only way to say it: an empty route is the function's name
+EMPTY_ROUTE = "{path:maxlength(0)?}"  # an empty string would mean the function's name
 
-GRACE_SECONDS = 5.0  # seconds after a request's time limit, for its last line to be read
+GRACE_SECONDS = 5.0  # after a request's time limit, to send its last line
 
 log = logging.getLogger("chat")
 logging.getLogger("uvicorn.access").addFilter(QueryStripper())
@@ -41,13 +41,15 @@ service = start(os.environ)
 
 
 def add_function(route: Route, name: str, methods: list[str], level: func.AuthLevel) -> None:
-    """Make a function that answers some methods of a route."""
+    """Register a function for some methods of a route."""
 
     async def handler(req: Request) -> Response:
         return await reply(req, route.path)
 
     pattern = route.pattern or re.sub(r"\{(\*?)\w+\}", r"{\1path}", route.path)
-    registered = app.route(route=pattern.strip("/") or ROOT, methods=methods, auth_level=level)
+    registered = app.route(
+        route=pattern.strip("/") or EMPTY_ROUTE, methods=methods, auth_level=level
+    )
     app.function_name(name)(registered(handler))
 
 
@@ -62,10 +64,11 @@ for each in ROUTES.values():
 
 
 async def reply(req: Request, route: str) -> Response:
-    """Hand a request to the service, and its reply to the web server."""
+    """Pass a request to the service, and its reply to the web server."""
     headers = {name.lower(): value for name, value in req.headers.items()}
-    given = headers.get("x-ms-invocation-id", "")  # the platform's own, wherever there is one
-    request_id = given if re.fullmatch(r"[\w-]{1,64}", given, re.ASCII) else str(uuid.uuid4())
+    request_id = headers.get("x-ms-invocation-id", "")  # set by the platform
+    if not re.fullmatch(r"[\w-]{1,64}", request_id, re.ASCII):
+        request_id = str(uuid.uuid4())
     path = req.path_params.get("path") or ""
     query = dict(req.query_params)
     call = Call(
@@ -75,7 +78,7 @@ async def reply(req: Request, route: str) -> Response:
 
 
 async def read_body(req: Request) -> AsyncIterator[bytes]:
-    """The request's body in chunks."""
+    """Read the body in chunks. Raises ClientDisconnected."""
     try:
         async for chunk in req.stream():
             yield chunk
@@ -84,25 +87,25 @@ async def read_body(req: Request) -> AsyncIterator[bytes]:
 
 
 class ClosingStreamResponse(StreamingResponse):
-    """A stream that is closed when it is sent, or cannot be: the client left, or stopped reading.
+    """A streaming response that closes its stream, even if the client leaves or stops reading.
 
     The platform would wait for a client that stopped reading until `functionTimeout`, and then
-    end the worker with all its streams.
+    stop the worker with all its streams.
     """
 
-    def __init__(self, given: Reply, rest: ByteStream) -> None:
-        """Send `given.body`, then `rest`."""
-        content = prepend(given.body, rest)
-        super().__init__(content, given.status, dict(given.headers), given.media_type)
-        self.rest, self.deadline = rest, given.deadline + GRACE_SECONDS
+    def __init__(self, reply: Reply, rest: ByteStream) -> None:
+        """Send `reply.body`, then `rest`."""
+        content = prepend(reply.body, rest)
+        super().__init__(content, reply.status, dict(reply.headers), reply.media_type)
+        self.rest, self.deadline = rest, reply.deadline + GRACE_SECONDS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it; whatever happens, close it."""
+        """Send the response and close its stream."""
         try:
             async with asyncio.timeout_at(self.deadline):
                 await super().__call__(scope, receive, send)
         except ChatError:
-            pass  # it is in the log; the client sees that bytes are missing
+            pass  # already logged; the client sees a truncated response
         except TimeoutError:
             name = self.headers["x-request-id"]
             log.warning("request id=%s: the client stopped reading, its stream was closed", name)
@@ -111,14 +114,14 @@ class ClosingStreamResponse(StreamingResponse):
 
 
 async def prepend(first: bytes, rest: ByteStream) -> AsyncIterator[bytes]:
-    """A first piece, then the others."""
+    """Yield a first chunk, then the others."""
     yield first
-    async for piece in rest:
-        yield piece
+    async for chunk in rest:
+        yield chunk
 
 
-def make_response(given: Reply) -> Response:
-    """The web server's form of a reply."""
-    if given.rest is not None:
-        return ClosingStreamResponse(given, given.rest)
-    return Response(given.body, given.status, dict(given.headers), given.media_type)
+def make_response(reply: Reply) -> Response:
+    """Convert a reply to a response of the web server."""
+    if reply.rest is not None:
+        return ClosingStreamResponse(reply, reply.rest)
+    return Response(reply.body, reply.status, dict(reply.headers), reply.media_type)

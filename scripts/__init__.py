@@ -1,1 +1,1 @@
-"""What azd runs around its own work: `postprovision.py`, with requirements of its own."""
+"""The hooks of azd, with their own requirements: `postprovision.py` is the entry point."""

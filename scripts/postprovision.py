@@ -1,4 +1,4 @@
-"""What azd runs after `azd provision`: the laptop's settings, the index, the sample documents."""
+"""The postprovision hook of azd: writes local settings, loads the sample documents."""
 
 import sys
 from pathlib import Path
@@ -6,6 +6,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 if __name__ == "__main__":
-    from scripts.provisioned import main
+    from scripts.after_provision import main
 
     sys.exit(main())

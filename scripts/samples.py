@@ -1,4 +1,4 @@
-"""How do the sample documents get into the index, while the roles that allow it still spread?"""
+"""Loads the sample documents into the index, with retries while role assignments propagate."""
 
 from __future__ import annotations
 
@@ -19,78 +19,78 @@ from shared.ingest.targets.index_writer import DocumentRejected
 from shared.settings import Settings
 
 SAMPLES = SHARED_FOLDER / "data" / "documents"
-# A role that was given just now, and a model that was deployed just now, are there in minutes.
+# New role assignments and model deployments take minutes to take effect.
 TRANSIENT_STATUSES = (401, 403, 404)
 WAITING_MESSAGE = (
-    "Azure says {status} for now: what was made or allowed just now takes some minutes to act. "
-    "Trying again in {pause:.0f} s, for {left:.0f} minutes at most."
+    "Azure responds with {status}: new roles and deployments take some minutes to take effect. "
+    "Retrying in {pause:.0f} s, for {left:.0f} minutes at most."
 )
 OTHER_DOCUMENTS_MESSAGE = (
-    "The index {index} holds documents and none of the samples: it is left as it is. "
+    "The index {index} holds other documents and none of the samples: it is not changed. "
     "`make index DOCS=path/to/documents` changes it."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class WaitPolicy:
-    """How many seconds refusals are waited out, and how many lie between two tries."""
+    """The time limit of the retries and the pause between them, in seconds."""
 
-    longest: float = 900
+    max_seconds: float = 900
     pause: float = 15
 
 
-async def load_samples(settings: Settings, waiting: WaitPolicy) -> None:
-    """Make the index and put the samples into it. Raises what ENDING names.
+async def load_samples(settings: Settings, wait_policy: WaitPolicy) -> None:
+    """Create the index and upload the samples. Raises the errors of ENDING.
 
-    What is whole in the index is not put again, so each try goes on where the last one ended.
+    Complete documents are not uploaded again, so a retry continues where the last attempt ended.
     """
-    begun = time.monotonic()
+    start = time.monotonic()
     while True:
         try:
             return await try_load(settings)
-        except ENDING as ending:
-            left = begun + waiting.longest - time.monotonic()
-            status = transient_status(ending)
-            if status is None or left < waiting.pause:
+        except ENDING as error:
+            left = start + wait_policy.max_seconds - time.monotonic()
+            status = transient_status(error)
+            if status is None or left < wait_policy.pause:
                 raise
-        say([WAITING_MESSAGE.format(status=status, pause=waiting.pause, left=left / 60)])
-        await asyncio.sleep(waiting.pause)
+        say([WAITING_MESSAGE.format(status=status, pause=wait_policy.pause, left=left / 60)])
+        await asyncio.sleep(wait_policy.pause)
 
 
-def transient_status(ending: BaseException | None) -> int | None:
-    """The status behind a failure, where it is one that passes when roles have spread."""
-    while ending is not None:
-        status = getattr(ending, "status_code", None)
+def transient_status(error: BaseException | None) -> int | None:
+    """Return the HTTP status behind an error if a new role assignment may resolve it."""
+    while error is not None:
+        status = getattr(error, "status_code", None)
         if status in TRANSIENT_STATUSES:
             return int(status)
-        ending = ending.__cause__
+        error = error.__cause__
     return None
 
 
 class UploadForbidden(DocumentRejected):
-    """Storage refused a file: a run goes on without it, and this one may not."""
+    """Storage denied the upload of a file: ingestion skips the file, this hook must retry."""
 
     status_code = 403
 
 
 async def try_load(settings: Settings) -> None:
-    """One try. Raises what ENDING names."""
-    begun = time.monotonic()
-    found, rules = documents(SAMPLES)
+    """Make one attempt. Raises the errors of ENDING."""
+    start = time.monotonic()
+    listing, rules = documents(SAMPLES)
     parts = await made(settings, SAMPLES, Options(), bool(rules.rules), tqdm.write)
     try:
-        if has_other_documents(await parts.target.known(), found):
+        if has_other_documents(await parts.target.known(), listing):
             return say([OTHER_DOCUMENTS_MESSAGE.format(index=settings.search_index)])
-        say([f"{len(found.files)} sample documents -> {parts.told}"])
-        summary = await put(Options(), parts, found, rules)
+        say([f"{len(listing.files)} sample documents -> {parts.told}"])
+        summary = await put(Options(), parts, listing, rules)
     finally:
         await parts.close()
     for _, reason in summary.skipped:
         if re.search(r"status 40[13]\b", reason):
             raise UploadForbidden(reason)
-    say(summed_up(summary, time.monotonic() - begun))
+    say(summed_up(summary, time.monotonic() - start))
 
 
-def has_other_documents(known: Mapping[str, str], found: Listing) -> bool:
-    """Whether somebody has put documents of their own in the samples' place."""
-    return bool(known) and known.keys().isdisjoint(file.name for file in found.files)
+def has_other_documents(indexed: Mapping[str, str], samples: Listing) -> bool:
+    """Whether the index has documents, but no sample."""
+    return bool(indexed) and indexed.keys().isdisjoint(file.name for file in samples.files)

@@ -232,7 +232,7 @@ def test_a_taken_port_is_named_in_one_sentence(clone: Path) -> None:
             timeout=PATIENCE,
         )
 
-    assert ended.stderr == f"Port {port} is taken: try `make run PORT={port + 1}`.\n"
+    assert ended.stderr == f"Port {port} is in use: try `make run PORT={port + 1}`.\n"
     assert ended.returncode == 1
 
 

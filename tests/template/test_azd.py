@@ -10,8 +10,8 @@ import pytest
 import yaml
 from packaging.version import Version
 
-from scripts.laptop import AZD_OUTPUTS
-from scripts.provisioned import REQUIRED_OUTPUTS
+from scripts.after_provision import REQUIRED_OUTPUTS
+from scripts.local_settings import AZD_OUTPUTS
 from shared.settings import Settings
 from tests.support.servers import ROOT
 

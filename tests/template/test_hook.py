@@ -33,9 +33,9 @@ PATIENCE = 120.0  # seconds; only a hang takes so long
 QUICK = """
 import sys
 sys.path.insert(0, "..")
-from scripts.provisioned import main
+from scripts.after_provision import main
 from scripts.samples import WaitPolicy
-sys.exit(main(waiting=WaitPolicy({longest}, 0.05)))
+sys.exit(main(wait_policy=WaitPolicy({longest}, 0.05)))
 """
 FORBIDDEN: list[Step] = [b"HTTP/1.1 403 X\r\nContent-Length: 0\r\n\r\n"]
 DOCUMENTS = ROOT / "shared" / "data" / "documents"
@@ -235,7 +235,7 @@ def test_a_run_that_is_interrupted_is_gone_on_with(cloud: Cloud) -> None:
     cloud.hook()
 
     assert process.returncode == 130
-    assert said.startswith("Stopped. `azd up` goes on, ")
+    assert said.startswith("Stopped. Continue with `azd up`, ")
     assert said.count("\n") == 1
     assert cloud.documents == fresh
 
@@ -254,7 +254,7 @@ def test_samples_are_not_put_beside_documents_of_one_s_own(cloud: Cloud) -> None
     done = cloud.hook()
 
     assert done.returncode == 0
-    assert "documents and none of the samples: it is left as it is" in done.stdout
+    assert "other documents and none of the samples: it is not changed" in done.stdout
     assert docs == before
 
 
@@ -317,8 +317,8 @@ def test_values_of_one_s_own_stay_and_those_of_the_last_time_follow_azd(cloud: C
     )
     local = cloud.local()
 
-    assert "keeps a value of your own for AZURE_OPENAI_CHAT_DEPLOYMENT" in first.stdout
-    assert "keeps a value of your own for AZURE_OPENAI_CHAT_DEPLOYMENT" in again.stdout
+    assert "keeps your own value of AZURE_OPENAI_CHAT_DEPLOYMENT" in first.stdout
+    assert "keeps your own value of AZURE_OPENAI_CHAT_DEPLOYMENT" in again.stdout
     assert local["Values"]["AZURE_SEARCH_SEMANTIC_CONFIGURATION"] == ""
     assert local["Host"] == {"CORS": "http://mine"}
     assert local["Values"]["MEMORY_FILE"] == "m.db"
@@ -343,7 +343,7 @@ def test_a_file_that_cannot_be_changed_is_left_alone_and_stops_nothing(
     done = cloud.hook(AZURE_LOAD_SAMPLES="false")
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert "local.settings.json is left as it is" in done.stdout
+    assert "local.settings.json is not changed" in done.stdout
     assert "AZURE_SEARCH_ENDPOINT" in done.stdout
     assert path.read_text() == UNTOUCHED[kind]
 

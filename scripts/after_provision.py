@@ -1,4 +1,4 @@
-"""What is left to do when everything is there in Azure? It may be done again: nothing is twice."""
+"""The steps after provisioning: local settings and sample documents. They are idempotent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from scripts.laptop import AZD_OUTPUTS, write_local_settings
+from scripts.local_settings import AZD_OUTPUTS, write_local_settings
 from scripts.samples import WaitPolicy, load_samples
 from shared import settings as configuration
 from shared.ingest.cli import ENDING, say, sentence
@@ -30,29 +30,29 @@ MISSING_MESSAGE = (
 )
 NO_SAMPLES_MESSAGE = (
     "AZURE_LOAD_SAMPLES is false: no sample documents are loaded. "
-    "`make index DOCS=path/to/documents` makes the index and fills it with yours."
+    "`make index DOCS=path/to/documents` creates the index with your documents."
 )
 PRIVATE_NETWORK_MESSAGE = (
-    "Search and models are reached from inside the virtual network alone, so the index is not made "
+    "Search and models accept requests only from the virtual network, so the index is not created "
     "yet. From a machine there: `azd env set AZURE_LOAD_SAMPLES true`, `azd hooks run "
-    "postprovision`. Or let your own address in: AZURE_ALLOWED_IPS."
+    "postprovision`. Or allow your own address: AZURE_ALLOWED_IPS."
 )
 STOPPED_MESSAGE = (
-    "Stopped. `azd up` goes on, or `azd hooks run postprovision` and then `azd deploy`."
+    "Stopped. Continue with `azd up`, or with `azd hooks run postprovision` and `azd deploy`."
 )
 FAILED_MESSAGE = (
-    "When that is mended, `azd up` goes on, or `azd hooks run postprovision` and then `azd deploy`."
+    "Fix this, then continue with `azd up`, or with `azd hooks run postprovision` and `azd deploy`."
 )
 
 
-def main(environment: Mapping[str, str] = os.environ, waiting: WaitPolicy | None = None) -> int:
-    """The exit status: 0 when all is done, 1 when something must be mended, 130 after Ctrl+C."""
+def main(environment: Mapping[str, str] = os.environ, wait_policy: WaitPolicy | None = None) -> int:
+    """Run the steps. Returns the exit status: 0, 1 after an error, 130 after Ctrl+C."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     quiet_libraries()
     try:
-        asyncio.run(run(environment, waiting or WaitPolicy()))
-    except ENDING as ending:
-        print_errors([sentence(ending), FAILED_MESSAGE])
+        asyncio.run(run(environment, wait_policy or WaitPolicy()))
+    except ENDING as error:
+        print_errors([sentence(error), FAILED_MESSAGE])
         return 1
     except KeyboardInterrupt:
         print_errors([STOPPED_MESSAGE])
@@ -60,8 +60,8 @@ def main(environment: Mapping[str, str] = os.environ, waiting: WaitPolicy | None
     return 0
 
 
-async def run(environment: Mapping[str, str], waiting: WaitPolicy) -> None:
-    """Do it all. Raises what ENDING names."""
+async def run(environment: Mapping[str, str], wait_policy: WaitPolicy) -> None:
+    """Run the steps. Raises the errors of ENDING."""
     settings = read_azd_settings(environment)
     if not is_off(environment, "AZURE_LOCAL_SETTINGS"):
         say(write_local_settings(ROOT, environment))
@@ -69,14 +69,14 @@ async def run(environment: Mapping[str, str], waiting: WaitPolicy) -> None:
         return say([NO_SAMPLES_MESSAGE])
     if is_private_network(environment) and not is_on(environment, "AZURE_LOAD_SAMPLES"):
         return say([PRIVATE_NETWORK_MESSAGE])
-    await load_samples(settings, waiting)
+    await load_samples(settings, wait_policy)
 
 
 def read_azd_settings(environment: Mapping[str, str]) -> Settings:
-    """The settings of the app in Azure. Raises SettingsError.
+    """Read the settings of the app in Azure from azd's outputs. Raises SettingsError.
 
-    Nothing else of the environment, or of local.settings.json, may change what goes into the
-    index; and whoever runs azd does so as themselves, not by an identity of the machine.
+    Other variables and local.settings.json must not affect the index, and a managed identity of
+    this machine must not replace the user's sign-in.
     """
     if missing := [name for name in REQUIRED_OUTPUTS if not environment.get(name, "").strip()]:
         raise configuration.SettingsError((MISSING_MESSAGE.format(names=", ".join(missing)),))
@@ -84,7 +84,7 @@ def read_azd_settings(environment: Mapping[str, str]) -> Settings:
 
 
 def is_private_network(environment: Mapping[str, str]) -> bool:
-    """Whether this machine cannot reach the services, as far as azd knows."""
+    """Whether the services are in a virtual network without access for this machine."""
     return (
         is_on(environment, "AZURE_USE_VNET")
         and not environment.get("AZURE_ALLOWED_IPS", "").strip()
@@ -92,15 +92,15 @@ def is_private_network(environment: Mapping[str, str]) -> bool:
 
 
 def is_on(environment: Mapping[str, str], name: str) -> bool:
-    """Whether a switch was turned on."""
+    """Whether a variable is set to true."""
     return environment.get(name, "").strip().lower() in TRUE_WORDS
 
 
 def is_off(environment: Mapping[str, str], name: str) -> bool:
-    """Whether a switch was turned off."""
+    """Whether a variable is set to false."""
     return environment.get(name, "").strip().lower() in FALSE_WORDS
 
 
 def print_errors(lines: Iterable[str]) -> None:
-    """Print what went wrong."""
+    """Print lines to stderr."""
     print(*lines, sep="\n", file=sys.stderr, flush=True)

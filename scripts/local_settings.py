@@ -1,0 +1,98 @@
+"""Writes azd's outputs to local.settings.json, so that `make run` uses the services in Azure.
+
+Values that the user has changed are not overwritten.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+# The outputs of infra/main.bicep that are settings of the app.
+AZD_OUTPUTS = (
+    "AZURE_SEARCH_ENDPOINT",
+    "AZURE_SEARCH_INDEX",
+    "AZURE_SEARCH_SEMANTIC_CONFIGURATION",
+    "AZURE_OPENAI_ENDPOINT",
+    "AZURE_OPENAI_CHAT_DEPLOYMENT",
+    "AZURE_OPENAI_EMBEDDING_DEPLOYMENT",
+    "AZURE_STORAGE_ENDPOINT",
+    "AZURE_STORAGE_CONTAINER",
+)
+FILE, SAMPLE = "local.settings.json", "local.settings.sample.json"
+# A copy of the values last written: a value that differs from it is the user's.
+WRITTEN_COPY = Path(".azure") / "local.settings.written.json"
+
+WRITTEN_MESSAGE = f"{FILE} now names the services in Azure: `make run` uses them."
+OWN_VALUES_MESSAGE = (
+    f"{FILE} keeps your own value of {{names}}: empty it to use the service in Azure."
+)
+UNREADABLE_MESSAGE = (
+    f"{FILE} is not changed ({{reason}}). For `make run` to use the services in Azure, copy into "
+    "it these values of `azd env get-values`: {names}."
+)
+
+
+class UnreadableSettings(Exception):
+    """The settings file cannot be read; the message says why."""
+
+
+def write_local_settings(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
+    """Write the outputs of azd to the settings in `folder`; yield messages for the user."""
+    outputs = {name: environment.get(name, "") for name in AZD_OUTPUTS}
+    try:
+        settings = read_local_settings(folder)
+        values = settings["Values"]
+        own = find_own_values(values, read_json(folder / WRITTEN_COPY), outputs)
+        written = {name: value for name, value in outputs.items() if name not in own}
+        values |= {name: value for name, value in written.items() if value or name in values}
+        write_json(folder / FILE, settings)
+        write_json(folder / WRITTEN_COPY, written)
+    except (UnreadableSettings, OSError) as error:
+        yield UNREADABLE_MESSAGE.format(reason=error, names=", ".join(outputs))
+        return
+    yield WRITTEN_MESSAGE
+    if own:
+        yield OWN_VALUES_MESSAGE.format(names=", ".join(own))
+
+
+def find_own_values(
+    values: Mapping[str, Any], last_written: Mapping[str, Any], outputs: Mapping[str, str]
+) -> list[str]:
+    """Return the names of values that the user has set: not empty, last written or an output."""
+    known = {name: ("", None, last_written.get(name), outputs[name]) for name in outputs}
+    return [name for name in outputs if values.get(name) not in known[name]]
+
+
+def read_local_settings(folder: Path) -> dict[str, Any]:
+    """Read the settings, or else the sample. Raises UnreadableSettings, OSError."""
+    settings = read_json(folder / FILE) or read_json(folder / SAMPLE)
+    if settings.get("IsEncrypted"):
+        raise UnreadableSettings("it is encrypted")
+    if not isinstance(settings.setdefault("Values", {}), dict):
+        raise UnreadableSettings("its Values is not an object")
+    return settings
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object; empty without a file. Raises UnreadableSettings, OSError."""
+    try:
+        value = json.loads(path.read_text("utf-8-sig"))
+    except FileNotFoundError:
+        return {}
+    except ValueError:
+        raise UnreadableSettings("it is not plain JSON") from None
+    if not isinstance(value, dict):
+        raise UnreadableSettings("it is not a JSON object")
+    return value
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a file atomically. Raises OSError."""
+    path.parent.mkdir(exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    os.replace(part, path)
