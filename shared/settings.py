@@ -24,10 +24,11 @@ from pydantic import (
 from shared.chat.overrides import Policy
 from shared.chat.validation_messages import describe_error
 from shared.models.providers.metadata import ProviderMetadata
-from shared.models.providers.provider_list import LOOPBACK, read_list
+from shared.models.providers.provider_list import read_list
 from shared.retrieval.azure_search.search_fields import FieldNames
 
 MIB = 1024 * 1024
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 class SettingsError(Exception):
@@ -59,7 +60,7 @@ def _check_url(value: str) -> str:
 def _check_secure_url(value: str) -> str:
     """Check a URL that gets tokens of the identity: https, or on this machine."""
     parts = urlsplit(_check_url(value))
-    if parts.scheme != "https" and parts.hostname not in LOOPBACK:
+    if parts.scheme != "https" and parts.hostname not in LOOPBACK_HOSTS:
         raise ValueError("must be a URL such as https://host: no token goes out without TLS")
     return value.rstrip("/")
 

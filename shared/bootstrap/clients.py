@@ -6,8 +6,6 @@ from functools import cached_property, partial
 from typing import Any
 
 from shared import settings as configuration
-from shared.models.providers.metadata import ProviderMetadata
-from shared.models.providers.provider_list import IDENTITY
 from shared.retrieval.base import Embed
 from shared.settings import Settings
 
@@ -22,7 +20,7 @@ class Clients:
 
     def __init__(self, settings: Settings, patient: bool = False) -> None:
         self.settings, self.batch = settings, patient
-        self._provider_clients: list[Any] = []
+        self.others: list[Any] = []  # made elsewhere, closed here
 
     @cached_property
     def identity(self) -> Any:
@@ -56,34 +54,6 @@ class Clients:
             return value
 
         return make_client(base_url, key, self.batch)
-
-    def for_provider(self, provider: ProviderMetadata, trusted: bool = True) -> Any:
-        """Make a client for a provider of the settings (`trusted`), or of a request.
-
-        The latter never gets a token of the app's identity.
-        """
-        from shared.models.openai.client import make_client
-
-        key = self._make_key_provider(provider, trusted)
-        client = make_client(provider.url, key, headers=provider.extra_headers)
-        if trusted:
-            self._provider_clients.append(client)
-        return client
-
-    def _make_key_provider(self, provider: ProviderMetadata, trusted: bool) -> Any:
-        """Make a function that returns the provider's key; None without a key."""
-        if provider.key is None:
-            return None
-        value = provider.key.get_secret_value()
-        if trusted and value == IDENTITY:
-            from shared.azure import identity
-
-            return identity.make_token_provider(self.identity, identity.OPENAI_SCOPE)
-
-        async def key() -> str:
-            return value
-
-        return key
 
     @property
     def embedding_model(self) -> str | None:
@@ -122,7 +92,7 @@ class Clients:
 
     async def close(self, identity: bool = True) -> None:
         """Close all clients, and the shared `identity` if wanted."""
-        for client in self._provider_clients:
+        for client in self.others:
             await client.close()
         for name in ("azure_openai", "openai", *(("identity",) if identity else ())):
             if name in vars(self):

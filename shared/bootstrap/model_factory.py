@@ -10,11 +10,8 @@ from urllib.parse import urlsplit
 from shared import settings as configuration
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.import_string import import_factory
-from shared.bootstrap.provider_factory import (
-    make_model_config,
-    make_provider,
-    make_request_model_factory,
-)
+from shared.bootstrap.model_config import make_model_config
+from shared.bootstrap.provider_factory import make_provider, make_request_model_factory
 from shared.models.base import Model
 from shared.models.router import Provider, Router, Side
 from shared.settings import SettingsError
@@ -121,8 +118,8 @@ MODEL_FACTORIES: Mapping[str, Callable[[Clients], Provider]] = {
 def make_router(clients: Clients) -> Router:
     """Make the router of all providers. Raises SettingsError."""
     settings = clients.settings
-    from_list = (make_provider(clients, metadata) for metadata in settings.providers)
-    providers = [*_make_configured_providers(clients), *from_list]
+    providers = _make_configured_providers(clients)
+    providers += (make_provider(clients, metadata) for metadata in settings.providers)
     names = [provider.name for provider in providers]
     if duplicates := sorted({name for name in names if names.count(name) > 1}):
         problem = f"MODEL_PROVIDERS must not name a provider {duplicates[0]}: the settings make one"
@@ -130,7 +127,12 @@ def make_router(clients: Clients) -> Router:
     if not any(provider.available for provider in providers):
         raise SettingsError(("MODEL_PROVIDERS must have a provider with status 1",))
     seconds = min(settings.local_seconds, settings.answer_seconds / 2)  # leaves time for another
-    return Router(providers, settings.policy, make_request_model_factory(clients), seconds)
+    return Router(
+        providers,
+        settings.policy,
+        inline=make_request_model_factory(clients),
+        seconds=seconds,
+    )
 
 
 def make_chat_model(clients: Clients) -> Model | None:
@@ -152,7 +154,7 @@ def _make_configured_providers(clients: Clients) -> list[Provider]:
     ]
     if settings.chat_model:
         names = [settings.chat_model]
-    elif not names and not settings.providers:
+    elif not names and not configuration.first_setting(settings, ["MODEL_PROVIDERS"]):
         names = [DEFAULT_MODEL]
     return [_make_named_provider(clients, name) for name in names]
 

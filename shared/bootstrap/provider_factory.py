@@ -7,25 +7,13 @@ from functools import partial
 from typing import Any
 
 from shared.bootstrap.clients import Clients
+from shared.bootstrap.model_config import make_model_config
 from shared.models.base import Model
 from shared.models.providers.metadata import ProviderMetadata
+from shared.models.providers.provider_list import IDENTITY
 from shared.models.providers.redaction import card
 from shared.models.router import Inline, Provider, no_inline
 from shared.settings import Settings
-
-
-def make_model_config(settings: Settings, name: str, **more: Any) -> Any:
-    """Make the configuration of a model: the settings for all models, and its own values."""
-    from shared.models.formats.base import ModelConfig
-
-    common = {
-        "max_prompt_tokens": settings.prompt_tokens,
-        "answer_tokens": settings.answer_tokens,
-        "accept_seconds": settings.accept_seconds,
-        "first_seconds": settings.first_seconds,
-        "gap_seconds": settings.gap_seconds,
-    }
-    return ModelConfig(name=name, **common | more)
 
 
 def make_provider(clients: Clients, metadata: ProviderMetadata) -> Provider:
@@ -33,7 +21,8 @@ def make_provider(clients: Clients, metadata: ProviderMetadata) -> Provider:
 
     Models are made for each request: clients may name any number of them.
     """
-    client = clients.for_provider(metadata)
+    client = _make_client(clients, metadata)
+    clients.others.append(client)
     return Provider(
         metadata.provider_name,
         metadata.service_source,
@@ -87,7 +76,7 @@ def make_request_model_factory(clients: Clients) -> Inline:
         selected = name if name and provider.allow_to_select_model else default
         model = _make_model(clients.settings, None, provider, selected)
         return RequestProviderModel(
-            client=partial(clients.for_provider, provider, trusted=False),
+            client=partial(_make_client, clients, provider, trusted=False),
             served=partial(_make_model_with_client, clients.settings, provider, selected),
             name=model.name,
             max_prompt_tokens=model.max_prompt_tokens,
@@ -102,3 +91,30 @@ def _make_model_with_client(
     settings: Settings, metadata: ProviderMetadata, name: str | None, client: Any
 ) -> Any:
     return _make_model(settings, client, metadata, name)
+
+
+def _make_client(clients: Clients, provider: ProviderMetadata, trusted: bool = True) -> Any:
+    """Make a client for a provider of the settings (`trusted`), or of a request.
+
+    The latter never gets a token of the app's identity.
+    """
+    from shared.models.openai.client import make_client
+
+    key = _make_key_provider(clients, provider, trusted)
+    return make_client(provider.url, key, headers=provider.extra_headers)
+
+
+def _make_key_provider(clients: Clients, provider: ProviderMetadata, trusted: bool) -> Any:
+    """Make a function that returns the provider's key; None without a key."""
+    if provider.key is None:
+        return None
+    value = provider.key.get_secret_value()
+    if trusted and value == IDENTITY:
+        from shared.azure import identity
+
+        return identity.make_token_provider(clients.identity, identity.OPENAI_SCOPE)
+
+    async def key() -> str:
+        return value
+
+    return key
