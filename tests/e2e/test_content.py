@@ -49,12 +49,12 @@ def source(name: str, oids: tuple[str, ...] = (), groups: tuple[str, ...] = ()) 
 def folder(tmp_path: Path) -> Path:
     """Documents, and beside them what is nobody's affair."""
     (tmp_path / "secret.txt").write_bytes(b"secret")
-    made = tmp_path / "documents"
-    (made / "sub").mkdir(parents=True)
-    (made / "a.txt").write_bytes(TEXT)
-    (made / "sub" / "b.pdf").write_bytes(b"%PDF-")
-    (made / "empty.txt").touch()
-    return made
+    documents = tmp_path / "documents"
+    (documents / "sub").mkdir(parents=True)
+    (documents / "a.txt").write_bytes(TEXT)
+    (documents / "sub" / "b.pdf").write_bytes(b"%PDF-")
+    (documents / "empty.txt").touch()
+    return documents
 
 
 def serving(folder: Path, *names: str) -> Service:
@@ -67,24 +67,31 @@ def serving(folder: Path, *names: str) -> Service:
 def get(
     service: Service, path: str, headers: Mapping[str, str] | None = None, method: str = "GET"
 ) -> Got:
-    asked = replace(call("/content/{path}", b"", headers or {}), method=method, path=path)
-    return ask(asked, service)
+    request = replace(call("/content/{path}", b"", headers or {}), method=method, path=path)
+    return ask(request, service)
 
 
-def refused(got: Got) -> bool:
-    return (got.status, got.media_type) == (404, "application/json") and got.json == ABSENT
+def refused(response: Got) -> bool:
+    return (response.status, response.media_type) == (
+        404,
+        "application/json",
+    ) and response.json == ABSENT
 
 
-def test_a_file_is_given_with_what_a_browser_needs(folder: Path) -> None:
-    got = get(serving(folder, "a.txt"), "a.txt")
+def test_file_response_has_the_headers_of_browsers(folder: Path) -> None:
+    response = get(serving(folder, "a.txt"), "a.txt")
 
-    assert (got.status, got.data, got.media_type) == (200, TEXT, "text/plain; charset=utf-8")
-    assert got.headers["Content-Length"] == "100"
-    assert got.headers["Accept-Ranges"] == "bytes"
-    assert got.headers["Cache-Control"].startswith("private")
-    assert got.headers["X-Content-Type-Options"] == "nosniff"
-    assert got.headers["Last-Modified"].endswith(" GMT")
-    assert got.headers["ETag"][0] == got.headers["ETag"][-1] == '"'
+    assert (response.status, response.data, response.media_type) == (
+        200,
+        TEXT,
+        "text/plain; charset=utf-8",
+    )
+    assert response.headers["Content-Length"] == "100"
+    assert response.headers["Accept-Ranges"] == "bytes"
+    assert response.headers["Cache-Control"].startswith("private")
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    assert response.headers["Last-Modified"].endswith(" GMT")
+    assert response.headers["ETag"][0] == response.headers["ETag"][-1] == '"'
 
 
 KINDS = [
@@ -111,18 +118,18 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "kind", "shown"), KINDS)
-def test_what_a_browser_could_run_is_saved_and_gets_no_rights(
-    folder: Path, name: str, kind: str, shown: bool
+@pytest.mark.parametrize(("name", "kind", "inline"), KINDS)
+def test_active_content_is_downloaded_and_sandboxed(
+    folder: Path, name: str, kind: str, inline: bool
 ) -> None:
     (folder / name).write_bytes(b"<script>alert(1)</script>")
-    got = get(serving(folder, name), name)
+    response = get(serving(folder, name), name)
 
-    assert got.media_type == kind
-    assert got.headers["X-Content-Type-Options"] == "nosniff"
-    assert got.headers.get("Content-Security-Policy") == (None if shown else "sandbox")
-    how = "inline" if shown else "attachment"
-    assert got.headers["Content-Disposition"].startswith(f'{how}; filename="{name}"; ')
+    assert response.media_type == kind
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    assert response.headers.get("Content-Security-Policy") == (None if inline else "sandbox")
+    how = "inline" if inline else "attachment"
+    assert response.headers["Content-Disposition"].startswith(f'{how}; filename="{name}"; ')
 
 
 ENCODINGS = {
@@ -135,7 +142,7 @@ ENCODINGS = {
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_a_text_is_called_utf_8_only_where_it_is(folder: Path, encoding: str, method: str) -> None:
+def test_charset_is_utf_8_only_for_utf_8(folder: Path, encoding: str, method: str) -> None:
     (folder / "a.txt").write_bytes(("x" + "ä" * 100_000).encode(encoding))
     service = serving(folder, "a.txt")
     whole, part = get(service, "a.txt", method=method), get(service, "a.txt", {"range": "bytes=8-"})
@@ -143,10 +150,10 @@ def test_a_text_is_called_utf_8_only_where_it_is(folder: Path, encoding: str, me
     assert {whole.media_type, part.media_type} == {f"text/plain{ENCODINGS[encoding]}"}
 
 
-def test_a_name_beyond_ascii_is_told_in_both_forms() -> None:
-    told = disposition_headers('sub/Ur"lau\u0308b \u6f22 100%;x.txt')["Content-Disposition"]
+def test_non_ascii_name_is_sent_in_both_forms() -> None:
+    header = disposition_headers('sub/Ur"lau\u0308b \u6f22 100%;x.txt')["Content-Disposition"]
 
-    assert told == (
+    assert header == (
         'inline; filename="Ur_lau_b _ 100_;x.txt"; '
         "filename*=UTF-8''Ur%22lau%CC%88b%20%E6%BC%A2%20100%25%3Bx.txt"
     )
@@ -173,26 +180,28 @@ PARTS = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "status", "place"), PARTS)
-def test_one_part_is_given_and_several_are_the_whole(
-    folder: Path, asked: str, status: int, place: str | None
+@pytest.mark.parametrize(("range_header", "status", "place"), PARTS)
+def test_one_range_is_partial_and_several_are_the_whole_file(
+    folder: Path, range_header: str, status: int, place: str | None
 ) -> None:
-    got = get(serving(folder, "a.txt"), "a.txt", {"range": asked})
+    response = get(serving(folder, "a.txt"), "a.txt", {"range": range_header})
 
-    assert got.status == status
+    assert response.status == status
     if status == 416:
-        assert got.headers["Content-Range"] == "bytes */100"
-        assert got.json == {"error": "The document has 100 bytes: the range begins behind its end."}
+        assert response.headers["Content-Range"] == "bytes */100"
+        assert response.json == {
+            "error": "The document has 100 bytes: the range begins behind its end."
+        }
     elif place is None:
-        assert (got.data, "Content-Range" in got.headers) == (TEXT, False)
+        assert (response.data, "Content-Range" in response.headers) == (TEXT, False)
     else:
         first, last = map(int, place.split("-"))
-        assert got.data == TEXT[first : last + 1]
-        assert got.headers["Content-Range"] == f"bytes {place}/100"
-        assert got.headers["Content-Length"] == str(len(got.data))
+        assert response.data == TEXT[first : last + 1]
+        assert response.headers["Content-Range"] == f"bytes {place}/100"
+        assert response.headers["Content-Length"] == str(len(response.data))
 
 
-def test_an_empty_file_has_no_part(folder: Path) -> None:
+def test_range_of_an_empty_file_is_a_416(folder: Path) -> None:
     service = serving(folder, "empty.txt")
     whole, part = get(service, "empty.txt"), get(service, "empty.txt", {"range": "bytes=0-"})
 
@@ -200,7 +209,7 @@ def test_an_empty_file_has_no_part(folder: Path) -> None:
     assert (part.status, part.headers["Content-Range"]) == (416, "bytes */0")
 
 
-def test_a_part_is_given_only_of_the_bytes_that_the_client_knows(folder: Path) -> None:
+def test_range_is_honored_only_with_a_matching_if_range(folder: Path) -> None:
     service = serving(folder, "a.txt")
     known = get(service, "a.txt").headers
     holding = {known["ETag"]: 206, known["Last-Modified"]: 206}
@@ -213,11 +222,11 @@ def test_a_part_is_given_only_of_the_bytes_that_the_client_knows(folder: Path) -
     assert statuses == holding | others
 
 
-def test_who_has_the_bytes_gets_none(folder: Path) -> None:
+def test_matching_validators_are_a_304(folder: Path) -> None:
     service = serving(folder, "a.txt")
     known = get(service, "a.txt").headers
     tag, date, before = known["ETag"], known["Last-Modified"], "Mon, 01 Jan 2001 00:00:00 GMT"
-    asked: list[tuple[dict[str, str], int]] = [
+    cases: list[tuple[dict[str, str], int]] = [
         ({"if-none-match": tag}, 304),
         ({"if-none-match": f'"x", W/{tag}'}, 304),
         ({"if-none-match": "*"}, 304),
@@ -228,15 +237,17 @@ def test_who_has_the_bytes_gets_none(folder: Path) -> None:
         ({"if-none-match": '"x"', "if-modified-since": date}, 200),
         ({"if-none-match": tag, "if-modified-since": before, "range": "bytes=0-1"}, 304),
     ]
-    for headers, status in asked:
+    for headers, status in cases:
         for method in ("GET", "HEAD"):
-            got = get(service, "a.txt", headers, method)
+            response = get(service, "a.txt", headers, method)
 
-            assert got.status == (206 if status == 200 and "range" in headers else status), headers
-            assert status != 304 or (got.data, got.headers["ETag"]) == (b"", tag)
+            assert response.status == (206 if status == 200 and "range" in headers else status), (
+                headers
+            )
+            assert status != 304 or (response.data, response.headers["ETag"]) == (b"", tag)
 
 
-def test_a_changed_file_has_another_tag(folder: Path) -> None:
+def test_changed_file_has_another_etag(folder: Path) -> None:
     service = serving(folder, "a.txt")
     before = get(service, "a.txt").headers["ETag"]
     (folder / "a.txt").write_bytes(TEXT + b"more")
@@ -244,12 +255,12 @@ def test_a_changed_file_has_another_tag(folder: Path) -> None:
     assert get(service, "a.txt", {"if-none-match": before}).status == 200
 
 
-def test_head_tells_what_get_would(folder: Path) -> None:
+def test_head_has_the_headers_of_get(folder: Path) -> None:
     service = serving(folder, "a.txt")
-    whole, told = get(service, "a.txt"), get(service, "a.txt", {"range": "bytes=0-1"}, "HEAD")
+    whole, head = get(service, "a.txt"), get(service, "a.txt", {"range": "bytes=0-1"}, "HEAD")
 
-    assert (told.status, told.data) == (200, b"")
-    assert told.headers == whole.headers
+    assert (head.status, head.data) == (200, b"")
+    assert head.headers == whole.headers
 
 
 HEADERS = st.sampled_from(["range", "if-range", "if-none-match", "if-modified-since"])
@@ -257,14 +268,14 @@ WORDS = st.text(alphabet='bytes=0-9,W/"*: MonJa 20GT+-\u0661', max_size=40)
 
 
 @given(headers=st.dictionaries(HEADERS, WORDS))
-def test_no_condition_is_too_odd(
+def test_unusual_conditions_are_handled(
     tmp_path_factory: pytest.TempPathFactory, headers: dict[str, str]
 ) -> None:
-    made = tmp_path_factory.getbasetemp() / "odd"
-    made.mkdir(exist_ok=True)
-    (made / "a.txt").write_bytes(TEXT)
+    documents = tmp_path_factory.getbasetemp() / "odd"
+    documents.mkdir(exist_ok=True)
+    (documents / "a.txt").write_bytes(TEXT)
 
-    assert get(serving(made, "a.txt"), "a.txt", headers).status in (200, 206, 304, 416)
+    assert get(serving(documents, "a.txt"), "a.txt", headers).status in (200, 206, 304, 416)
 
 
 NAMES = [
@@ -285,7 +296,7 @@ else:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_citation_s_link_opens_its_file_encoded_once_or_twice(folder: Path, name: str) -> None:
+def test_citation_link_opens_its_file_encoded_once_or_twice(folder: Path, name: str) -> None:
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text(name, "utf-8")
     service = serving(folder, name)
@@ -295,7 +306,7 @@ def test_a_citation_s_link_opens_its_file_encoded_once_or_twice(folder: Path, na
 
 
 @given(st.text(alphabet=st.one_of(st.characters(codec="utf-8"), st.sampled_from("%?:2835CAE"))))
-def test_a_name_is_encoded_for_a_citation_and_back(name: str) -> None:
+def test_name_survives_encoding_and_decoding(name: str) -> None:
     known = encode_path(name)
 
     assert decode_path(known) == name
@@ -304,7 +315,7 @@ def test_a_name_is_encoded_for_a_citation_and_back(name: str) -> None:
 
 
 @given(st.text(min_size=1).filter(lambda name: "\n" not in name))
-def test_a_name_is_encoded_as_the_index_has_it(name: str) -> None:
+def test_encoding_matches_the_index(name: str) -> None:
     (passage,) = passages(name, [Page("words")])
 
     assert encode_path(name) == passage.sourcefile
@@ -355,7 +366,7 @@ class Believing(FakeRetriever):
 
 
 @pytest.mark.parametrize("path", OUTSIDE)
-def test_nothing_leads_out_whatever_the_index_knows(folder: Path, path: str) -> None:
+def test_path_traversal_is_a_404(folder: Path, path: str) -> None:
     service = Service(engine(retriever=Believing()), files=FolderFiles(folder))
 
     assert refused(get(service, path))
@@ -372,7 +383,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_another_spelling_is_another_name_on_every_system(folder: Path, other: str) -> None:
+def test_another_spelling_is_a_404(folder: Path, other: str) -> None:
     (folder / "gr\u00fcn.txt").touch()
     service = serving(folder, "gr\u00fcn.txt")
 
@@ -380,7 +391,7 @@ def test_another_spelling_is_another_name_on_every_system(folder: Path, other: s
     assert get(service, "gr\u00fcn.txt").status == 200
 
 
-def test_every_name_that_is_tried_lies_inside() -> None:
+def test_candidates_are_inside_the_folder() -> None:
     tried = [named.name for path in OUTSIDE for named in candidates(path)]
 
     assert [name for name in tried if ".." in name.split("/") or name.startswith("/")] == []
@@ -393,7 +404,7 @@ def link(path: Path, to: Path | str) -> None:
         pytest.skip("this system lets no test make symbolic links")
 
 
-def test_no_link_in_the_folder_is_followed_as_its_target_may_have_other_readers(
+def test_links_in_the_folder_are_not_followed(
     folder: Path,
 ) -> None:
     link(folder / "out.txt", folder.parent / "secret.txt")
@@ -409,14 +420,14 @@ def test_no_link_in_the_folder_is_followed_as_its_target_may_have_other_readers(
     assert get(service, "sub/b.pdf").status == 200
 
 
-def test_documents_may_lie_behind_a_link_themselves(folder: Path) -> None:
+def test_root_folder_may_be_a_link(folder: Path) -> None:
     link(folder.parent / "linked", folder)
 
     assert get(serving(folder.parent / "linked", "a.txt"), "a.txt").data == TEXT
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_what_is_no_regular_file_is_not_there(folder: Path) -> None:
+def test_special_file_is_a_404(folder: Path) -> None:
     os.mkfifo(folder / "pipe.txt")
 
     assert refused(get(serving(folder, "pipe.txt"), "pipe.txt"))
@@ -453,58 +464,63 @@ READERS = {
 
 @pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("name", READERS)
-def test_who_may_not_find_a_document_may_not_open_it(folder: Path, user: str, name: str) -> None:
+def test_document_is_served_only_to_users_who_can_search_it(
+    folder: Path, user: str, name: str
+) -> None:
     (folder / name).write_bytes(TEXT)
     index = SqliteRetriever(known for known, _ in READERS.values())
     files = Watched(folder)
     service = Service(replace(engine(), retriever=index), AccessPolicy(sign_in=True), files=files)
     conditions = [{}, {"if-none-match": "*"}, {"range": "bytes=0-1"}, {"range": "bytes=900-"}]
-    got = [get(service, name, USERS[user] | more) for more in conditions]
+    response = [get(service, name, USERS[user] | more) for more in conditions]
     index.close()
 
     if user in READERS[name][1]:
-        assert [each.status for each in got] == [200, 304, 206, 416]
+        assert [each.status for each in response] == [200, 304, 206, 416]
     else:
-        assert all(map(refused, got))
+        assert all(map(refused, response))
         assert files.opened == []  # nothing of it is told, not even by the time that it takes
 
 
-def test_sign_in_headers_are_nobody_s_where_sign_in_is_off(folder: Path) -> None:
+def test_sign_in_headers_are_ignored_with_sign_in_off(folder: Path) -> None:
     index = SqliteRetriever([source("a.txt", oids=("oid-a",))])
     service = Service(replace(engine(), retriever=index), files=FolderFiles(folder))
-    got = get(service, "a.txt", signed("oid-a", []))
+    response = get(service, "a.txt", signed("oid-a", []))
     index.close()
 
-    assert refused(got)
+    assert refused(response)
 
 
-def test_an_index_that_fails_opens_nothing(folder: Path) -> None:
+def test_failing_index_opens_no_file(folder: Path) -> None:
     files = Watched(folder)
     failing = FakeRetriever(error=Unavailable(retry_after=7))
-    got = get(Service(engine(retriever=failing), files=files), "a.txt")
+    response = get(Service(engine(retriever=failing), files=files), "a.txt")
 
-    assert (got.status, got.headers["Retry-After"], files.opened) == (503, "7", [])
+    assert (response.status, response.headers["Retry-After"], files.opened) == (503, "7", [])
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-def test_a_file_is_not_written(folder: Path, method: str) -> None:
-    got = get(serving(folder, "a.txt"), "a.txt", method=method)
+def test_write_methods_are_a_405(folder: Path, method: str) -> None:
+    response = get(serving(folder, "a.txt"), "a.txt", method=method)
 
-    assert (got.status, got.headers["Allow"]) == (405, "GET, HEAD")
+    assert (response.status, response.headers["Allow"]) == (405, "GET, HEAD")
     assert (folder / "a.txt").read_bytes() == TEXT
 
 
-def test_a_deployment_without_documents_says_so() -> None:
-    got = get(Service(engine()), "a.txt")
+def test_deployment_without_documents_is_a_501() -> None:
+    response = get(Service(engine()), "a.txt")
 
-    assert (got.status, got.json) == (404, {"error": "This deployment serves no documents."})
+    assert (response.status, response.json) == (
+        404,
+        {"error": "This deployment serves no documents."},
+    )
 
 
 def opened(folder: Path, name: str) -> File:
     return asyncio.run(FolderFiles(folder).open(name))
 
 
-def test_a_large_file_comes_in_pieces_and_is_closed_between_them(folder: Path) -> None:
+def test_large_file_is_closed_between_chunks(folder: Path) -> None:
     data = os.urandom(3 * CHUNK_BYTES + 5)
     (folder / "large.bin").write_bytes(data)
     file = opened(folder, "large.bin")
@@ -526,7 +542,7 @@ def test_a_large_file_comes_in_pieces_and_is_closed_between_them(folder: Path) -
 
 
 @pytest.mark.parametrize("change", ["other bytes", "shorter", "gone"])
-def test_a_file_that_changes_while_it_is_read_ends_the_stream(folder: Path, change: str) -> None:
+def test_changed_file_ends_the_stream(folder: Path, change: str) -> None:
     path = folder / "large.bin"
     path.write_bytes(b"a" * 3 * CHUNK_BYTES)
     file = opened(folder, "large.bin")
@@ -576,15 +592,15 @@ def stalling(pieces: int, seconds: float) -> tuple[Service, Stalling]:
 
 
 @pytest.mark.parametrize("pieces", [-1, 0])
-def test_a_store_that_says_nothing_is_a_504(pieces: int) -> None:
+def test_stalled_store_is_a_504(pieces: int) -> None:
     service, files = stalling(pieces, 0.5)
-    got = get(service, "a.pdf")
+    response = get(service, "a.pdf")
 
-    assert got.status == 504
+    assert response.status == 504
     assert files.closed == (pieces == 0)
 
 
-def test_a_store_that_stops_in_the_middle_cuts_the_answer() -> None:
+def test_store_that_stalls_in_the_stream_truncates_it() -> None:
     service, files = stalling(3, 0.5)
     with pytest.raises(DeadlineExceeded):
         get(service, "a.pdf")
@@ -597,8 +613,8 @@ def leaving(receive: Any, send: Any) -> bool:
 
     async def go() -> bool:
         service, files = stalling(3, 60)
-        asked = replace(call("/content/{path}", b""), method="GET", path="a.pdf")
-        reply = await service.reply(asked)
+        request = replace(call("/content/{path}", b""), method="GET", path="a.pdf")
+        reply = await service.reply(request)
         assert (reply.status, reply.body, files.closed) == (200, b"x", False)
         await function_app.make_response(reply)(SCOPE, receive, send)
         return files.closed
@@ -606,13 +622,13 @@ def leaving(receive: Any, send: Any) -> bool:
     return asyncio.run(go())
 
 
-def test_a_client_that_leaves_closes_the_file() -> None:
+def test_disconnect_closes_the_file() -> None:
     assert leaving(gone, drop)
     assert leaving(gone, block)
 
 
 @pytest.mark.skipif(not hasattr(os, "seteuid"), reason="this system has no such users")
-def test_a_file_that_the_app_may_not_read_is_the_operator_s_affair(folder: Path) -> None:
+def test_unreadable_file_is_misconfigured(folder: Path) -> None:
     (folder / "a.txt").chmod(0)
     user = os.geteuid()
     os.seteuid(user or 65534)  # root may read all
@@ -630,7 +646,7 @@ async def read_all(files: FolderFiles, name: str) -> bytes:
     return b"".join([piece async for piece in file.read(0, file.size)])
 
 
-def test_no_error_tells_a_path_of_the_machine(folder: Path) -> None:
+def test_errors_contain_no_local_path(folder: Path) -> None:
     for name in ("no.txt", "sub", "x" * 300, "a.txt/b"):
         with pytest.raises(ChatError) as failure:
             opened(folder, name)
@@ -638,17 +654,18 @@ def test_no_error_tells_a_path_of_the_machine(folder: Path) -> None:
         assert str(folder) not in f"{failure.value} {failure.value.cause}"
 
 
-def test_the_samples_are_served_where_they_answer() -> None:
+def test_samples_are_served_with_the_sample_index() -> None:
     service = build(read_settings(SAMPLES))
-    got = get(service, "plans/northwind_health_plus.pdf")
+    response = get(service, "plans/northwind_health_plus.pdf")
 
     assert service.health.names["files"] == "folder"
     assert (
-        got.data == (SHARED_FOLDER / "data/documents/plans/northwind_health_plus.pdf").read_bytes()
+        response.data
+        == (SHARED_FOLDER / "data/documents/plans/northwind_health_plus.pdf").read_bytes()
     )
 
 
-def test_a_folder_of_one_s_own_is_a_setting(folder: Path) -> None:
+def test_documents_path_sets_the_folder(folder: Path) -> None:
     own = start({"DOCUMENTS_PATH": str(folder)})
 
     assert isinstance(own.files, FolderFiles)
@@ -659,7 +676,7 @@ def test_a_folder_of_one_s_own_is_a_setting(folder: Path) -> None:
     )
 
 
-def test_another_index_says_nothing_of_where_its_files_are() -> None:
+def test_index_without_folder_has_no_files() -> None:
     index = {"AZURE_SEARCH_ENDPOINT": "https://x", "AZURE_SEARCH_INDEX": "x"}
 
     assert "files" not in start(index).health.names

@@ -54,8 +54,8 @@ def get(server: Server, path: str, method: str = "GET", **headers: str) -> Raw:
 def sent(
     connection: HTTPConnection, path: str, method: str = "GET", **headers: str
 ) -> HTTPResponse:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    connection.request(method, f"/content/{path}", headers=named)
+    header_names = {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request(method, f"/content/{path}", headers=header_names)
     return connection.getresponse()
 
 
@@ -82,17 +82,17 @@ def own(kind: str, documents: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.mark.parametrize("path", [SAMPLE, quote(SAMPLE, safe=""), SAMPLE.replace("a", "%61")])
-def test_the_sample_is_given_byte_by_byte(server: Server, path: str) -> None:
-    got = get(server, path)
+def test_sample_is_served_unchanged(server: Server, path: str) -> None:
+    response = get(server, path)
 
-    assert (got.status, got.headers["content-type"]) == (200, "application/pdf")
-    assert got.data == (SHARED_FOLDER / "data" / "documents" / SAMPLE).read_bytes()
-    assert got.headers["content-disposition"].startswith("inline;")
-    assert got.headers["x-content-type-options"] == "nosniff"
-    assert got.headers["x-request-id"]
+    assert (response.status, response.headers["content-type"]) == (200, "application/pdf")
+    assert response.data == (SHARED_FOLDER / "data" / "documents" / SAMPLE).read_bytes()
+    assert response.headers["content-disposition"].startswith("inline;")
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert response.headers["x-request-id"]
 
 
-def test_parts_conditions_and_head_come_through(server: Server) -> None:
+def test_ranges_conditions_and_head_work_over_http(server: Server) -> None:
     whole = get(server, SAMPLE)
     size, tag = len(whole.data), whole.headers["etag"]
     head, part = get(server, SAMPLE, "HEAD"), get(server, SAMPLE, range="bytes=-5")
@@ -111,10 +111,10 @@ def test_parts_conditions_and_head_come_through(server: Server) -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_another_method_is_a_405(server: Server, method: str) -> None:
-    got = get(server, SAMPLE, method)
+    response = get(server, SAMPLE, method)
 
-    assert (got.status, got.headers["allow"]) == (405, "GET, HEAD")
-    assert "Send GET /content/" in json.loads(got.data)["error"]
+    assert (response.status, response.headers["allow"]) == (405, "GET, HEAD")
+    assert "Send GET /content/" in json.loads(response.data)["error"]
 
 
 OUTSIDE = [
@@ -154,19 +154,19 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: path[:40] or "nothing")
-def test_what_may_not_be_opened_is_the_same_404(own: Server, documents: Path, path: str) -> None:
-    got = get(own, path)
+def test_inaccessible_file_is_the_same_404(own: Server, documents: Path, path: str) -> None:
+    response = get(own, path)
 
-    assert (got.status, got.headers["content-type"]) == (404, "application/json")
-    assert json.loads(got.data) == {"error": "There is no such document."}
+    assert (response.status, response.headers["content-type"]) == (404, "application/json")
+    assert json.loads(response.data) == {"error": "There is no such document."}
 
 
 @pytest.mark.parametrize("path", ["../secret.txt", "company/../../secret.txt", "%2e%2e/secret.txt"])
-def test_dots_that_a_host_may_resolve_lead_nowhere(own: Server, path: str) -> None:
-    got = get(own, path)
+def test_dot_segments_do_not_leave_the_folder(own: Server, path: str) -> None:
+    response = get(own, path)
 
-    assert got.status == 404
-    assert b"secret" not in got.data
+    assert response.status == 404
+    assert b"secret" not in response.data
 
 
 ODD = ["why?.md", "Q: how.md", "c#.md", "100%.md", "[1].md", "%3F.md", "ü/漢.md"]
@@ -174,7 +174,7 @@ ODD += ["back\\slash.md", "a\rb.md", "tab\tbell\a.md", "a\u2028b.md"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="this system lets no file be called so")
-def test_a_file_of_any_name_opens_by_the_citation_of_its_passage(kind: str, tmp_path: Path) -> None:
+def test_file_of_any_name_opens_by_its_citation(kind: str, tmp_path: Path) -> None:
     for name in ODD:
         (tmp_path / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "docs" / name).write_text(f"It is {name!r}.", "utf-8")
@@ -185,9 +185,9 @@ def test_a_file_of_any_name_opens_by_the_citation_of_its_passage(kind: str, tmp_
         for name in ODD:
             cited = encode_path(name)
             for path in (quote(cited, safe="/%"), quote(cited), quote(name, safe="")):
-                got = get(running, path)
+                response = get(running, path)
 
-                assert (got.status, got.data.decode()) == (200, f"It is {name!r}."), path
+                assert (response.status, response.data.decode()) == (200, f"It is {name!r}."), path
 
 
 def until_logged(server: Server, words: str) -> bool:
@@ -205,11 +205,11 @@ def begun(connection: HTTPConnection) -> tuple[HTTPResponse, str]:
     return response, f"request id={response.headers['x-request-id']} GET /content/"
 
 
-def test_a_large_file_comes_whole(own: Server) -> None:
+def test_large_file_is_complete(own: Server) -> None:
     assert get(own, "company/roles.txt").data == LARGE
 
 
-def test_a_client_that_leaves_ends_the_reading(own: Server) -> None:
+def test_disconnect_ends_reading(own: Server) -> None:
     with connected(own) as connection:
         response, line = begun(connection)
         response.close()
@@ -219,9 +219,7 @@ def test_a_client_that_leaves_ends_the_reading(own: Server) -> None:
     assert written.endswith("outcome=client gone")
 
 
-def test_a_file_that_changes_on_the_way_is_cut_and_not_mixed(
-    kind: str, own: Server, documents: Path
-) -> None:
+def test_file_changed_in_transfer_is_truncated(kind: str, own: Server, documents: Path) -> None:
     file = documents / "company" / "roles.txt"
     with connected(own) as connection:
         response, line = begun(connection)
@@ -234,7 +232,7 @@ def test_a_file_that_changes_on_the_way_is_cut_and_not_mixed(
     assert kind != "dev" or "Traceback" not in own.log  # a host may say more about the cut
 
 
-def test_the_log_names_no_document(own: Server) -> None:
+def test_log_contains_no_document_name(own: Server) -> None:
     get(own, "company/very-private.txt")
 
     assert "very-private" not in own.log

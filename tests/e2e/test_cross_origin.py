@@ -45,7 +45,7 @@ def sent(
         "http://[::1]:7071",
     ],
 )
-def test_a_page_of_this_machine_may_call(origin: str) -> None:
+def test_local_origin_is_allowed(origin: str) -> None:
     assert sent({"origin": origin}).status == 200
     assert sent({"origin": origin, **CROSS_SITE}).status == 200
 
@@ -69,10 +69,10 @@ def test_a_page_of_this_machine_may_call(origin: str) -> None:
         f"https://{FORWARDED}",
     ],
 )
-def test_a_page_of_another_site_may_not_call(origin: str) -> None:
+def test_foreign_origin_is_rejected(origin: str) -> None:
     for method in ("GET", "HEAD", "POST"):
-        got = sent({"origin": origin}, method)
-        assert got.status == 403
+        response = sent({"origin": origin}, method)
+        assert response.status == 403
     assert "ALLOWED_ORIGINS" in sent({"origin": origin}).json["error"]["message"]
 
 
@@ -86,7 +86,7 @@ def test_a_page_of_another_site_may_not_call(origin: str) -> None:
         ("POST", "navigate", 403),
     ],
 )
-def test_without_an_origin_only_a_link_leads_here_from_another_site(
+def test_cross_site_request_without_origin_must_be_a_navigation(
     method: str, mode: str, status: int
 ) -> None:
     assert sent({**CROSS_SITE, "sec-fetch-mode": mode}, method).status == status
@@ -94,11 +94,11 @@ def test_without_an_origin_only_a_link_leads_here_from_another_site(
     assert sent(same, method).status != 403
 
 
-def test_programs_that_are_no_browsers_send_neither_and_may_call() -> None:
+def test_request_without_browser_headers_is_allowed() -> None:
     assert sent({}).status == 200
 
 
-def test_settings_let_other_origins_call() -> None:
+def test_allowed_origins_are_accepted() -> None:
     settings = {**LAPTOP, "ALLOWED_ORIGINS": "https://chat.example.com/, http://other:8080"}
 
     assert sent({"origin": "https://CHAT.example.com"}, settings=settings).status == 200
@@ -109,12 +109,12 @@ def test_settings_let_other_origins_call() -> None:
 
 
 @pytest.mark.parametrize("value", ["chat.example.com", "https://a/b", "https://a b", "https://u@a"])
-def test_an_origin_that_no_browser_sends_is_refused_at_start(value: str) -> None:
+def test_invalid_allowed_origin_is_rejected(value: str) -> None:
     with pytest.raises(SettingsError, match="ALLOWED_ORIGINS must be origins such as"):
         read_settings({"ALLOWED_ORIGINS": f"http://good.example, {value}"})
 
 
-def test_in_a_codespace_its_forwarded_addresses_may_call() -> None:
+def test_forwarded_codespace_origins_are_allowed() -> None:
     settings = {**LAPTOP, **CODESPACE}
     other = FORWARDED.replace("fluffy", "silly")
 
@@ -123,7 +123,7 @@ def test_in_a_codespace_its_forwarded_addresses_may_call() -> None:
     assert sent({"origin": f"https://x.{FORWARDED}"}, settings=settings).status == 403
 
 
-def test_in_azure_the_platforms_cors_decides_and_a_key_or_a_sign_in() -> None:
+def test_policy_is_off_in_azure() -> None:
     settings = {"WEBSITE_SITE_NAME": "chat", "CHAT_API_KEY": "a-key-of-20-characters"}
     headers = {"origin": EVIL, "api-key": "a-key-of-20-characters"}
 
@@ -149,7 +149,7 @@ ATTACKS: Mapping[str, Any] = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_what_a_page_of_another_site_can_send_is_refused(laptop: httpx.Client, attack: str) -> None:
+def test_cross_site_attack_is_rejected(laptop: httpx.Client, attack: str) -> None:
     for headers in ({"origin": EVIL}, CROSS_SITE):
         answer = laptop.request(**ATTACKS[attack], headers=headers)
         assert answer.status_code == 403
@@ -158,7 +158,7 @@ def test_what_a_page_of_another_site_can_send_is_refused(laptop: httpx.Client, a
     assert memories["memories"] == []
 
 
-def test_a_page_of_this_machine_gets_its_answer(laptop: httpx.Client) -> None:
+def test_local_page_gets_an_answer(laptop: httpx.Client) -> None:
     answer = laptop.post("/chat", json=QUESTION, headers={"origin": "http://localhost:3000"})
 
     assert answer.status_code == 200
@@ -193,7 +193,7 @@ def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         ("", 403),
     ],
 )
-def test_the_dev_server_answers_to_known_names_alone(dev: Server, host: str, status: int) -> None:
+def test_dev_server_rejects_unknown_hosts(dev: Server, host: str, status: int) -> None:
     with dev.client() as client:
         answer = client.get("/_search?q=dental", headers={"host": host})
 
@@ -202,7 +202,7 @@ def test_the_dev_server_answers_to_known_names_alone(dev: Server, host: str, sta
         assert "ALLOWED_HOSTS" in answer.json()["error"]
 
 
-def test_the_dev_server_lets_browsers_read_what_an_allowed_origin_gets(tmp_path: Path) -> None:
+def test_dev_server_sends_cors_headers_to_allowed_origins(tmp_path: Path) -> None:
     settings = {**OBEYING, "ALLOWED_ORIGINS": "https://b.example, https://A.example/"}
     with serving("dev", tmp_path, settings) as running, running.client() as client:
         good = client.post("/chat", json=QUESTION, headers={"origin": "https://a.example"})

@@ -53,15 +53,15 @@ def server() -> Iterator[Upstream]:
         yield running
 
 
-def test_many_who_ask_at_once_ask_each_part_once() -> None:
+def test_concurrent_requests_share_one_check() -> None:
     part = Asked()
     answers = told(Service(health=health(part, 60)), times=20)
 
-    assert {got.data for got in answers} == {b'{"status":"ok","index":"mine"}'}
+    assert {response.data for response in answers} == {b'{"status":"ok","index":"mine"}'}
     assert part.times == 1
 
 
-def test_what_is_known_is_asked_again_when_it_is_old() -> None:
+def test_expired_result_is_checked_again() -> None:
     service = Service(health=health(Asked(errors.Unavailable(), None), cache_seconds=0))
     first, second = told(service), told(service)
 
@@ -69,17 +69,17 @@ def test_what_is_known_is_asked_again_when_it_is_old() -> None:
     assert second[0].json == {"status": "ok", "index": "mine"}
 
 
-def test_a_head_asks_no_part() -> None:
+def test_head_runs_no_check() -> None:
     part = Asked(errors.Unavailable())
-    (got,) = told(Service(health=health(part, 60)), method="HEAD")
+    (response,) = told(Service(health=health(part, 60)), method="HEAD")
 
-    assert (got.status, got.data, part.times) == (200, b"", 0)
+    assert (response.status, response.data, part.times) == (200, b"", 0)
 
 
-def test_a_part_that_breaks_is_told_without_its_words() -> None:
-    (got,) = told(Service(health=health(Asked(RuntimeError("a secret")), 60)))
+def test_exception_message_of_a_check_is_hidden() -> None:
+    (response,) = told(Service(health=health(Asked(RuntimeError("a secret")), 60)))
 
-    assert got.json["failing"] == {"index": errors.UNEXPECTED_MESSAGE}
+    assert response.json["failing"] == {"index": errors.UNEXPECTED_MESSAGE}
 
 
 def asked(server: Upstream, *plan: list[Step], **more: str) -> Got:
@@ -98,12 +98,12 @@ def asked(server: Upstream, *plan: list[Step], **more: str) -> Got:
     return asyncio.run(go())
 
 
-def test_a_model_is_asked_for_its_list_of_models(server: Upstream) -> None:
+def test_model_check_lists_models(server: Upstream) -> None:
     assert asked(server).json == OK
     assert [each.path for each in server.asked] == ["/v1/models"]
 
 
-def test_a_server_without_such_a_list_answers_all_the_same(server: Upstream) -> None:
+def test_model_check_passes_without_a_models_route(server: Upstream) -> None:
     assert asked(server, error(404)).json == OK
 
 
@@ -118,17 +118,17 @@ def test_a_server_without_such_a_list_answers_all_the_same(server: Upstream) -> 
     ],
     ids=["wrong key", "429", "500", "reset", "stall"],
 )
-def test_a_model_that_does_not_answer_is_told(
-    server: Upstream, plan: list[Step], sentence: str
-) -> None:
-    got = asked(server, plan)
+def test_failing_model_is_reported(server: Upstream, plan: list[Step], sentence: str) -> None:
+    response = asked(server, plan)
 
-    assert got.status == 200
-    assert got.json == {**OK, "status": "degraded", "failing": {"model": sentence}}
+    assert response.status == 200
+    assert response.json == {**OK, "status": "degraded", "failing": {"model": sentence}}
 
 
-def test_what_makes_vectors_is_asked_too(server: Upstream) -> None:
-    got = asked(server, *[error(401)] * 2, OPENAI_EMBEDDING_MODEL="e")
+def test_embedding_model_is_checked(server: Upstream) -> None:
+    response = asked(server, *[error(401)] * 2, OPENAI_EMBEDDING_MODEL="e")
 
-    assert got.json["vectors"] == "e"
-    assert got.json["failing"] == dict.fromkeys(("model", "vectors"), errors.Misconfigured.default)
+    assert response.json["vectors"] == "e"
+    assert response.json["failing"] == dict.fromkeys(
+        ("model", "vectors"), errors.Misconfigured.default
+    )

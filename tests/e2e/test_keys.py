@@ -47,10 +47,10 @@ def can_ask_for_keys() -> bool:
     """Whether there is a host that takes a key of ours; Core Tools' are not ours to set."""
     if "functions" not in HOSTS:
         return False
-    told = subprocess.run(
+    result = subprocess.run(
         [*command("functions"), "--help"], capture_output=True, text=True, timeout=60
     )
-    return all(option in told.stdout for option in OPTIONS if option.startswith("--"))
+    return all(option in result.stdout for option in OPTIONS if option.startswith("--"))
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +71,12 @@ def send(server: Server, route: str, query: str = "", **headers: str) -> httpx.R
         return client.request(method, path + query, json=body, headers=headers)
 
 
-def test_every_route_is_tried() -> None:
+def test_every_route_is_covered() -> None:
     assert CALLS.keys() == ROUTES.keys()
 
 
 @pytest.mark.parametrize("route", GUARDED)
-def test_without_a_key_or_with_a_wrong_one_nothing_is_answered(guarded: Server, route: str) -> None:
+def test_missing_or_wrong_key_is_a_401(guarded: Server, route: str) -> None:
     for answer in (
         send(guarded, route),
         send(guarded, route, **{"x-functions-key": "wrong"}),
@@ -86,7 +86,7 @@ def test_without_a_key_or_with_a_wrong_one_nothing_is_answered(guarded: Server, 
 
 
 @pytest.mark.parametrize("route", sorted(CALLS))
-def test_with_the_key_each_route_answers(guarded: Server, route: str) -> None:
+def test_route_answers_with_the_key(guarded: Server, route: str) -> None:
     for answer in (
         send(guarded, route, **{"x-functions-key": KEY}),
         send(guarded, route, query=f"?code={KEY}"),
@@ -96,12 +96,12 @@ def test_with_the_key_each_route_answers(guarded: Server, route: str) -> None:
 
 
 @pytest.mark.parametrize("route", sorted(OPEN))
-def test_what_needs_no_function_key_answers_without_one(guarded: Server, route: str) -> None:
+def test_anonymous_route_answers_without_a_key(guarded: Server, route: str) -> None:
     assert send(guarded, route).status_code == 200
     assert send(guarded, route, **{"x-functions-key": "wrong"}).status_code == 200
 
 
-def test_the_key_is_in_no_line_of_the_log(guarded: Server) -> None:
+def test_log_has_no_key(guarded: Server) -> None:
     send(guarded, "/chat", query=f"?code={KEY}", **{"x-functions-key": KEY})
 
     assert "POST /chat " in guarded.log

@@ -76,7 +76,7 @@ def parent(span: ReadableSpan) -> int | None:
 
 
 @pytest.mark.parametrize("route", ["/chat", "/chat/stream"])
-def test_an_answer_is_a_span_with_its_search_rewrite_and_answer_beneath_it(route: str) -> None:
+def test_request_span_has_search_rewrite_and_answer_children(route: str) -> None:
     spans = told_of(engine(), asking(route, HISTORY))
     root = spans.pop(f"POST {route}")
 
@@ -94,7 +94,7 @@ def test_an_answer_is_a_span_with_its_search_rewrite_and_answer_beneath_it(route
     assert events(spans["answer"]) == events(spans["rewrite"]) == ["accepted", "first token"]
 
 
-def test_a_request_s_span_says_what_its_line_says() -> None:
+def test_request_span_has_the_fields_of_the_log_line() -> None:
     root = facts(told_of(engine(), asking("/chat/stream"))["POST /chat/stream"])
     first = root.pop("chat.first_event_seconds")
 
@@ -122,7 +122,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize("route", ["/chat", "/chat/stream"])
 @pytest.mark.parametrize(("model", "retriever", "where"), REFUSALS)
-def test_a_refusal_is_the_error_of_the_part_that_refused(
+def test_error_is_set_on_the_failing_span(
     route: str, model: FakeModel | None, retriever: FakeRetriever | None, where: str
 ) -> None:
     spans = told_of(engine(model, retriever), asking(route))
@@ -143,7 +143,7 @@ BREAKS: Sequence[tuple[Sequence[Any], str]] = [
 
 
 @pytest.mark.parametrize(("script", "error"), BREAKS)
-def test_a_stream_that_breaks_is_the_answer_s_error(script: Sequence[Any], error: str) -> None:
+def test_broken_stream_is_an_error_of_the_answer_span(script: Sequence[Any], error: str) -> None:
     spans = told_of(engine(FakeModel(script)), asking("/chat/stream"))
     root = spans["POST /chat/stream"]
 
@@ -153,7 +153,7 @@ def test_a_stream_that_breaks_is_the_answer_s_error(script: Sequence[Any], error
     assert facts(root)["chat.outcome"] in (error, "ChatError")
 
 
-def test_a_client_that_leaves_ends_every_span_and_is_no_error() -> None:
+def test_disconnect_ends_every_span_without_error() -> None:
     async def act(service: Service) -> None:
         reply = await service.reply(call("/chat/stream", headers=JSON | SECRETS))
         assert reply.rest is not None
@@ -167,7 +167,7 @@ def test_a_client_that_leaves_ends_every_span_and_is_no_error() -> None:
     assert "error.type" not in {*facts(spans["POST /chat/stream"]), *facts(spans["answer"])}
 
 
-def test_a_client_that_leaves_before_the_response_ends_every_span() -> None:
+def test_disconnect_before_the_response_ends_every_span() -> None:
     async def gone() -> bool:
         return True
 
@@ -180,7 +180,7 @@ def test_a_client_that_leaves_before_the_response_ends_every_span() -> None:
     assert facts(spans["answer"])["chat.outcome"] == "broken off"
 
 
-def test_a_time_limit_ends_every_span() -> None:
+def test_deadline_ends_every_span() -> None:
     async def act(service: Service) -> None:
         short = replace(service, limits=Limits(request_seconds=1))
         await read(await short.reply(call("/chat/stream")))
@@ -191,7 +191,7 @@ def test_a_time_limit_ends_every_span() -> None:
     assert facts(spans["answer"])["chat.outcome"] == "broken off"
 
 
-def test_a_request_that_asks_nothing_has_no_span() -> None:
+def test_health_request_has_no_span() -> None:
     async def act(service: Service) -> None:
         await service.reply(replace(call("/health"), method="GET"))
 
@@ -199,7 +199,7 @@ def test_a_request_that_asks_nothing_has_no_span() -> None:
 
 
 @pytest.mark.parametrize("sampled", ["00", "01"])
-def test_the_caller_s_own_span_is_the_parent_and_its_flag_decides_nothing(sampled: str) -> None:
+def test_caller_span_is_the_parent_and_its_flag_is_ignored(sampled: str) -> None:
     above = f"00-{'a' * 31}1-{'b' * 15}2-{sampled}"
     root = told_of(engine(), asking("/chat", traceparent=above))["POST /chat"]
 
@@ -209,13 +209,13 @@ def test_the_caller_s_own_span_is_the_parent_and_its_flag_decides_nothing(sample
     assert f"{root.parent.span_id:016x}" == f"{'b' * 15}2"
 
 
-def test_a_share_of_the_requests_can_be_told_of() -> None:
+def test_ratio_samples_a_share_of_requests() -> None:
     assert told_of(engine(), asking("/chat"), ratio=0) == {}
 
 
 @pytest.mark.parametrize("flag", ["00", "01"])
 @pytest.mark.parametrize("trace", [f"{'a' * 16}{'0' * 15}1", "f" * 32])
-def test_which_requests_are_told_of_is_no_caller_s_choice(trace: str, flag: str) -> None:
+def test_sampling_ignores_the_trace_id_and_flag(trace: str, flag: str) -> None:
     above = f"00-{trace}-{'b' * 16}-{flag}"
 
     assert told_of(engine(), asking("/chat", traceparent=above), ratio=1e-12) == {}
@@ -230,14 +230,14 @@ def broken() -> None:
     raise RuntimeError("no connection string")
 
 
-def test_the_settings_name_the_exporter() -> None:
+def test_setting_selects_the_exporter() -> None:
     service = start({"INDEX_FILE": "samples", "TRACE_EXPORTER": f"{__name__}:Collected"})
 
     assert isinstance(service.tracer, OpenTelemetryTracer)
     service.tracer.provider.shutdown()
 
 
-def test_without_the_setting_there_is_nothing_to_end() -> None:
+def test_default_tracer_does_nothing() -> None:
     assert start({"INDEX_FILE": "samples"}).tracer is NOOP_TRACER
     assert NOOP_TRACER.start_request("x", {}) is NOOP_TRACER.start_child("y") is NOOP_TRACER
 
@@ -260,11 +260,11 @@ def test_without_the_setting_there_is_nothing_to_end() -> None:
         ),
     ],
 )
-def test_an_exporter_that_cannot_be_made_is_named(name: str, problem: str) -> None:
+def test_failing_exporter_is_a_problem_of_its_setting(name: str, problem: str) -> None:
     assert start({"INDEX_FILE": "samples", "TRACE_EXPORTER": name}).problems == (problem,)
 
 
-def test_spans_are_sent_from_a_server(kind: str, tmp_path: Path) -> None:
+def test_server_exports_spans(kind: str, tmp_path: Path) -> None:
     console = "opentelemetry.sdk.trace.export:ConsoleSpanExporter"
     settings = {**OBEYING, "TRACE_EXPORTER": console, "OTEL_BSP_SCHEDULE_DELAY": "10"}
     body = {"messages": [{"role": "user", "content": "say Zanzibar"}]}
@@ -298,7 +298,7 @@ logging.getLogger("other").info("not ours")
 """
 
 
-def test_in_the_worker_our_lines_take_their_own_way_each_once_and_in_one_piece() -> None:
+def test_worker_logs_each_line_once_to_its_output() -> None:
     done = subprocess.run(
         [sys.executable, "-c", WORKER],
         cwd=ROOT,
@@ -329,21 +329,19 @@ def lines(caplog: pytest.LogCaptureFixture, route: str, rag: Rag) -> list[str]:
 def patterns() -> list[re.Pattern[str]]:
     """The `parse` clauses of the docs as regular expressions: each name is a value."""
     page = (ROOT / "docs" / "operations.md").read_text("utf-8")
-    found = re.findall(r"\| parse kind=relaxed message with (.*)", page)
-    return [re.compile(kusto(clause)) for clause in found]
+    clauses = re.findall(r"\| parse kind=relaxed message with (.*)", page)
+    return [re.compile(kusto(clause)) for clause in clauses]
 
 
 def kusto(clause: str) -> str:
     """`"id=" id " "` as `id=(?P<id>.*?) `, with `.*` for `*`; the last value takes the rest."""
     parts = re.findall(r'"((?:[^"])*)"|(\*)|(\w+)(?::\w+)?', clause)
-    named = [text or (".*?" if star else f"(?P<{name}>.*?)") for text, star, name in parts]
-    return "".join(named) + "$"
+    groups = [text or (".*?" if star else f"(?P<{name}>.*?)") for text, star, name in parts]
+    return "".join(groups) + "$"
 
 
 @pytest.mark.parametrize("route", ["/chat", "/chat/stream"])
-def test_the_query_of_the_docs_reads_the_real_line(
-    route: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_docs_query_parses_the_log_line(route: str, caplog: pytest.LogCaptureFixture) -> None:
     (line,) = lines(caplog, route, engine())
     (pattern,) = patterns()
     read = pattern.match(f"INFO {line}")
@@ -365,28 +363,32 @@ def test_the_query_of_the_docs_reads_the_real_line(
     assert 0 <= float(values["first"]) <= float(values["total"]) < 20
 
 
-def test_the_query_reads_a_line_with_things_unknown_and_an_outcome_of_two_words(
+def test_docs_query_parses_unknown_values_and_long_outcomes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     rag = engine(FakeModel([errors.TooManyRequests()]))
     (line,) = lines(caplog, "/chat", rag)
     (pattern,) = patterns()
-    refused, left = pattern.match(line), pattern.match(f"{line.rpartition('=')[0]}=client gone")
+    unmatched, match = pattern.match(line), pattern.match(f"{line.rpartition('=')[0]}=client gone")
 
-    assert refused is not None
-    assert (refused["hits"], refused["first"], refused["outcome"]) == ("-", "-", "TooManyRequests")
-    assert left is not None
-    assert left["outcome"] == "client gone"
+    assert unmatched is not None
+    assert (unmatched["hits"], unmatched["first"], unmatched["outcome"]) == (
+        "-",
+        "-",
+        "TooManyRequests",
+    )
+    assert match is not None
+    assert match["outcome"] == "client gone"
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/operations.md"])
-def test_the_line_in_the_docs_has_the_form_of_a_real_one(page: str) -> None:
-    (shown,) = re.findall(r"```text\n(INFO request .*)\n", (ROOT / page).read_text("utf-8"))
+def test_docs_log_line_has_the_real_form(page: str) -> None:
+    (line,) = re.findall(r"```text\n(INFO request .*)\n", (ROOT / page).read_text("utf-8"))
     (pattern,) = patterns()
-    read = pattern.match(shown)
+    match = pattern.match(line)
 
-    assert read is not None
-    assert (read["route"], read["outcome"]) == ("/chat/stream", "ok")
+    assert match is not None
+    assert (match["route"], match["outcome"]) == ("/chat/stream", "ok")
 
 
 class Ingestion(HttpServer):
@@ -400,10 +402,10 @@ class Ingestion(HttpServer):
         return whole({"itemsReceived": count, "itemsAccepted": count, "errors": []})
 
 
-def test_application_insights_gets_the_spans_and_no_word(tmp_path: Path) -> None:
+def test_application_insights_gets_spans_without_text(tmp_path: Path) -> None:
     body = {"messages": [{"role": "user", "content": "say Zanzibar"}]}
-    with upstream(Ingestion()) as door:
-        where = f"InstrumentationKey={uuid.uuid4()};IngestionEndpoint={door.url}/"
+    with upstream(Ingestion()) as ingestion:
+        where = f"InstrumentationKey={uuid.uuid4()};IngestionEndpoint={ingestion.url}/"
         settings = {
             **OBEYING,
             "TRACE_EXPORTER": "azure-monitor",
@@ -416,14 +418,14 @@ def test_application_insights_gets_the_spans_and_no_word(tmp_path: Path) -> None
             client.post("/chat/stream", json=body)
         # what is left is sent at the end
 
-    sent = [item for asked in door.asked for item in asked.body]
-    spans = [it["data"] for it in sent if it["data"]["baseType"] == "RemoteDependencyData"]
-    told = {span["baseData"]["name"]: span["baseData"] for span in spans}
-    events = [it["data"]["baseData"]["message"] for it in sent if it["data"] not in spans]
-    root = told["POST /chat/stream"]["properties"]
-    assert {"POST /chat/stream", "search", "answer"} <= told.keys()
+    items = [item for asked in ingestion.asked for item in asked.body]
+    spans = [it["data"] for it in items if it["data"]["baseType"] == "RemoteDependencyData"]
+    by_name = {span["baseData"]["name"]: span["baseData"] for span in spans}
+    events = [it["data"]["baseData"]["message"] for it in items if it["data"] not in spans]
+    root = by_name["POST /chat/stream"]["properties"]
+    assert {"POST /chat/stream", "search", "answer"} <= by_name.keys()
     assert {"chat.outcome": "ok", "chat.status": "200", "chat.tokens": "49"}.items() <= root.items()
-    assert told["answer"]["properties"]["gen_ai.request.model"] == "obeying"
+    assert by_name["answer"]["properties"]["gen_ai.request.model"] == "obeying"
     assert sorted(events) == ["accepted", "first token"]
-    assert "Zanzibar" not in json.dumps(sent)
+    assert "Zanzibar" not in json.dumps(items)
     assert "Transmission" not in server.log

@@ -86,9 +86,7 @@ NAMES = [
 
 
 @needs_azurite
-def test_what_was_uploaded_is_read_by_its_very_name(
-    home: Home, account: str, tmp_path: Path
-) -> None:
+def test_uploaded_file_is_read_by_exact_name(home: Home, account: str, tmp_path: Path) -> None:
     async def work(uploads: Uploads, blobs: BlobFiles) -> None:
         await uploads.ensure()
         for name in NAMES:
@@ -104,7 +102,7 @@ def test_what_was_uploaded_is_read_by_its_very_name(
 
 
 @needs_azurite
-def test_a_large_file_goes_and_comes_in_parts(home: Home, account: str, tmp_path: Path) -> None:
+def test_large_file_is_transferred_in_chunks(home: Home, account: str, tmp_path: Path) -> None:
     data = os.urandom(5 * CHUNK_BYTES + 7)
     (tmp_path / "large.bin").write_bytes(data)
 
@@ -122,7 +120,7 @@ def test_a_large_file_goes_and_comes_in_parts(home: Home, account: str, tmp_path
 
 
 @needs_azurite
-def test_a_file_is_uploaded_where_it_has_changed(home: Home, account: str, tmp_path: Path) -> None:
+def test_only_changed_files_are_uploaded(home: Home, account: str, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
 
     async def work(uploads: Uploads, blobs: BlobFiles) -> None:
@@ -140,7 +138,7 @@ def test_a_file_is_uploaded_where_it_has_changed(home: Home, account: str, tmp_p
 
 
 @needs_azurite
-def test_what_was_removed_is_not_there(home: Home, account: str, tmp_path: Path) -> None:
+def test_removed_file_is_not_found(home: Home, account: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"")
 
     async def work(uploads: Uploads, blobs: BlobFiles) -> None:
@@ -155,7 +153,7 @@ def test_what_was_removed_is_not_there(home: Home, account: str, tmp_path: Path)
 
 
 @needs_azurite
-def test_pictures_are_kept_beside_their_passages(home: Home, account: str) -> None:
+def test_images_are_stored_by_passage_id(home: Home, account: str) -> None:
     async def work(uploads: Uploads, blobs: BlobFiles) -> None:
         await uploads.ensure()
         await uploads.put_picture("one-p1-1", PNG)
@@ -177,9 +175,7 @@ def test_pictures_are_kept_beside_their_passages(home: Home, account: str) -> No
 
 
 @needs_azurite
-def test_a_file_that_changes_while_it_is_read_ends_the_stream(
-    home: Home, account: str, tmp_path: Path
-) -> None:
+def test_changed_file_ends_the_stream(home: Home, account: str, tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
 
     async def work(uploads: Uploads, blobs: BlobFiles) -> None:
@@ -198,9 +194,7 @@ def test_a_file_that_changes_while_it_is_read_ends_the_stream(
 
 
 @needs_azurite
-def test_a_container_that_is_not_there_is_the_operator_s_affair(
-    home: Home, account: str, tmp_path: Path
-) -> None:
+def test_missing_container_is_misconfigured(home: Home, account: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"")
 
     async def work(uploads: Uploads, blobs: BlobFiles) -> None:
@@ -238,7 +232,7 @@ def stored(kind: str, home: Home, account: str) -> Iterator[Server]:
 
 
 @needs_azurite
-def test_the_app_serves_a_container_as_it_serves_a_folder(stored: Server) -> None:
+def test_container_is_served_like_a_folder(stored: Server) -> None:
     data = (SAMPLES / "plans" / "northwind_health_plus.pdf").read_bytes()
     path, size = "/content/plans/northwind_health_plus.pdf", len(data)
     with stored.client() as client:
@@ -258,11 +252,11 @@ def test_the_app_serves_a_container_as_it_serves_a_folder(stored: Server) -> Non
 
 @needs_azurite
 @pytest.mark.parametrize("path", ["company/roles.txt", "company/no.txt", "..%2Fpictures%2Fx", ""])
-def test_what_is_not_in_the_container_is_a_404(stored: Server, path: str) -> None:
+def test_missing_blob_is_a_404(stored: Server, path: str) -> None:
     with stored.client() as client:
-        got = client.get(f"/content/{path}")
+        response = client.get(f"/content/{path}")
 
-    assert (got.status_code, got.json()) == (404, {"error": "There is no such document."})
+    assert (response.status_code, response.json()) == (404, {"error": "There is no such document."})
 
 
 class Storage(Raw):
@@ -283,8 +277,8 @@ class Storage(Raw):
 
 def headed(status: int, headers: dict[str, str]) -> bytes:
     dates = {"ETag": '"0x1"', "Last-Modified": "Mon, 01 Jan 2001 00:00:00 GMT"}
-    named = {"x-ms-blob-type": "BlockBlob", **dates, **headers}
-    lines = [f"HTTP/1.1 {status} X", *(f"{key}: {value}" for key, value in named.items())]
+    all_headers = {"x-ms-blob-type": "BlockBlob", **dates, **headers}
+    lines = [f"HTTP/1.1 {status} X", *(f"{key}: {value}" for key, value in all_headers.items())]
     return "\r\n".join([*lines, "", ""]).encode()
 
 
@@ -294,8 +288,8 @@ def part(data: bytes, headers: dict[str, str]) -> list[Step]:
 
 def refused(status: int, code: str = "", **headers: str) -> list[Step]:
     """A refusal without a body: that of a HEAD has none."""
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return [headed(status, {"x-ms-error-code": code, "Content-Length": "0", **named})]
+    header_names = {name.replace("_", "-"): value for name, value in headers.items()}
+    return [headed(status, {"x-ms-error-code": code, "Content-Length": "0", **header_names})]
 
 
 @pytest.fixture(scope="module")
@@ -334,7 +328,7 @@ FAILURES: list[Any] = [
 
 @pytest.mark.parametrize("reading", [False, True])
 @pytest.mark.parametrize(("plan", "kind", "times"), FAILURES)
-def test_a_failure_is_one_of_ours_and_the_next_request_works(
+def test_storage_failures_are_mapped_and_the_next_request_works(
     home: Home,
     storage: Storage,
     plan: list[list[Step]],
@@ -351,18 +345,18 @@ def test_a_failure_is_one_of_ours_and_the_next_request_works(
             await (anext(file.read(10, 20)) if reading else blobs.open("a.txt"))
         except errors.ChatError as error:
             failed = error
-        asked = len(storage.asked) - before
+        requests = len(storage.asked) - before
 
         assert await content(blobs, "a.txt") == storage.data
-        return failed, asked
+        return failed, requests
 
     seconds = 2 if kind is errors.DeadlineExceeded else 30
-    failed, asked = using(home, storage.url, work, "documents", seconds)
+    failed, requests = using(home, storage.url, work, "documents", seconds)
 
-    assert (type(failed) if failed else None, asked) == (kind, times)
+    assert (type(failed) if failed else None, requests) == (kind, times)
 
 
-def test_a_long_wait_is_the_caller_s(home: Home, storage: Storage) -> None:
+def test_long_retry_after_is_passed_to_the_caller(home: Home, storage: Storage) -> None:
     async def work(_: Uploads, blobs: BlobFiles) -> None:
         storage.plan.append(refused(503, "ServerBusy", Retry_After="30"))
         with pytest.raises(errors.Unavailable) as failure:
@@ -381,9 +375,7 @@ BROKEN: list[Any] = [
 
 
 @pytest.mark.parametrize("answer", BROKEN)
-def test_a_part_that_breaks_off_is_never_taken_for_whole(
-    home: Home, storage: Storage, answer: list[Step]
-) -> None:
+def test_truncated_download_is_an_error(home: Home, storage: Storage, answer: list[Step]) -> None:
     async def work(_: Uploads, blobs: BlobFiles) -> None:
         file = await blobs.open("a.txt")
         storage.plan += [answer] * 3
@@ -394,9 +386,7 @@ def test_a_part_that_breaks_off_is_never_taken_for_whole(
     using(home, storage.url, work, "documents", 2)
 
 
-def test_ingestion_waits_as_long_as_it_is_asked_to(
-    home: Home, storage: Storage, tmp_path: Path
-) -> None:
+def test_ingestion_honors_retry_after(home: Home, storage: Storage, tmp_path: Path) -> None:
     async def work(uploads: Uploads, _: BlobFiles) -> None:
         storage.plan += [refused(503, "ServerBusy", **SOON)] * 4
         storage.plan += [refused(429, Retry_After="1"), refused(202)]
@@ -408,7 +398,7 @@ def test_ingestion_waits_as_long_as_it_is_asked_to(
     assert [asked.method for asked in storage.asked[before:]] == ["DELETE"] * 6
 
 
-def test_ingestion_without_its_role_is_told_which(home: Home, storage: Storage) -> None:
+def test_ingestion_names_the_missing_role(home: Home, storage: Storage) -> None:
     async def work(uploads: Uploads, _: BlobFiles) -> None:
         storage.plan.append(refused(403, "AuthorizationPermissionMismatch"))
         with pytest.raises(DocumentRejected, match="Storage Blob Data Contributor"):
@@ -417,10 +407,10 @@ def test_ingestion_without_its_role_is_told_which(home: Home, storage: Storage) 
     using(home, storage.url, work, "documents")
 
 
-def test_every_exception_of_the_sdk_is_one_of_ours() -> None:
+def test_every_exception_of_the_sdk_is_mapped() -> None:
     modules = [azure.core.exceptions, azure.storage.blob]
-    named = [each for module in modules for each in list(vars(module).values())]
-    kinds: set[Any] = {each for each in named if isinstance(each, type)}
+    values = [each for module in modules for each in list(vars(module).values())]
+    kinds: set[Any] = {each for each in values if isinstance(each, type)}
     sdk = {each for each in kinds if issubclass(each, azure.core.exceptions.AzureError)}
     assert azure.storage.blob.PartialBatchErrorException in sdk
     for each in sdk | {TimeoutError, TypeError, ValueError}:
@@ -433,17 +423,19 @@ def test_every_exception_of_the_sdk_is_one_of_ours() -> None:
 
 
 @pytest.mark.parametrize("name", ["ab", "Documents", "a--b", "-ab", "a/b", "a_b", "x" * 64])
-def test_a_container_that_cannot_be_is_named_by_its_setting(name: str) -> None:
-    said = "AZURE_STORAGE_CONTAINER must be 3 to 63 lower-case letters, digits and single hyphens"
+def test_invalid_container_name_is_named(name: str) -> None:
+    message = (
+        "AZURE_STORAGE_CONTAINER must be 3 to 63 lower-case letters, digits and single hyphens"
+    )
 
-    assert start({"AZURE_STORAGE_CONTAINER": name}).problems == (said,)
+    assert start({"AZURE_STORAGE_CONTAINER": name}).problems == (message,)
 
 
-def test_no_token_goes_to_storage_without_tls() -> None:
-    said = (
+def test_storage_endpoint_without_tls_is_rejected() -> None:
+    message = (
         "AZURE_STORAGE_ENDPOINT must be a URL such as https://host: no token goes out without TLS"
     )
 
     assert start({"AZURE_STORAGE_ENDPOINT": "http://mine.blob.core.windows.net"}).problems == (
-        said,
+        message,
     )

@@ -47,9 +47,7 @@ def failure(url: str, resolver: AbstractResolver | None = None) -> BaseException
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_refused_connection_has_its_address_and_nothing_else_of_the_url(
-    scheme: str, host: str
-) -> None:
+def test_refused_connection_is_described_with_address_only(scheme: str, host: str) -> None:
     url = f"{scheme}://{host}:{free_port()}"
     error = failure(url)
 
@@ -57,20 +55,20 @@ def test_a_refused_connection_has_its_address_and_nothing_else_of_the_url(
     assert not is_dropped(error)
 
 
-def test_an_address_of_ipv6_has_its_brackets() -> None:
+def test_ipv6_address_is_described_with_brackets() -> None:
     url = f"http://[::1]:{free_port()}"
 
     assert describe_cause(failure(url)).endswith(f": {url}")  # without IPv6 it is not refused
 
 
-def test_a_host_without_an_address_is_named() -> None:
+def test_unknown_host_is_described() -> None:
     error = failure("https://mine.search.example:443", NoHosts())
 
     assert describe_cause(error) == "host not found: https://mine.search.example:443"
     assert not is_dropped(error)
 
 
-def test_a_certificate_that_is_not_trusted_is_named() -> None:
+def test_untrusted_certificate_is_described() -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(tls)
     with upstream(tls=tls) as server:
@@ -84,7 +82,7 @@ CUT: list[Any] = [head(200), piece(b"half")]
 
 
 @pytest.mark.parametrize("end", [Exchange.reset, Exchange.rst])
-def test_a_connection_is_dropped_only_before_the_answer_begins(end: Step) -> None:
+def test_connection_is_dropped_only_before_the_response(end: Step) -> None:
     with upstream() as server:
         server.plan += [[end], [*CUT, end]]
         before, after = failure(server.url), failure(server.url)

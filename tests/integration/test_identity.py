@@ -55,19 +55,17 @@ def azure(model: Upstream, folder: Path, **more: str) -> dict[str, str]:
 def ask(server: Server, times: int = 1) -> httpx.Response:
     with server.client() as client:
         for _ in range(times):
-            got = client.post("/chat", json=QUESTION)
-    return got
+            response = client.post("/chat", json=QUESTION)
+    return response
 
 
-def test_a_laptop_signed_in_with_az_needs_one_token(
-    kind: str, model: Upstream, tmp_path: Path
-) -> None:
+def test_az_token_is_requested_once(kind: str, model: Upstream, tmp_path: Path) -> None:
     tool(tmp_path, "azd", None)
     calls = tool(tmp_path, "az", AZ)
     with serving(kind, tmp_path, azure(model, tmp_path)) as server:
-        got = ask(server, times=3)
+        response = ask(server, times=3)
 
-    assert got.status_code == 200
+    assert response.status_code == 200
     assert [sent.headers["authorization"] for sent in model.asked] == ["Bearer token-of-az"] * 3
     assert {sent.path for sent in model.asked} == {"/openai/v1/chat/completions"}
     assert {sent.body["model"] for sent in model.asked} == {"chat"}
@@ -75,7 +73,7 @@ def test_a_laptop_signed_in_with_az_needs_one_token(
     assert "https://cognitiveservices.azure.com" in calls.read_text()
 
 
-def test_azd_comes_before_az(model: Upstream, tmp_path: Path) -> None:
+def test_azd_precedes_az(model: Upstream, tmp_path: Path) -> None:
     tool(tmp_path, "azd", AZD)
     calls = tool(tmp_path, "az", AZ)
     with serving("dev", tmp_path, azure(model, tmp_path)) as server:
@@ -85,38 +83,36 @@ def test_azd_comes_before_az(model: Upstream, tmp_path: Path) -> None:
     assert not calls.exists()
 
 
-def test_an_azd_that_fails_does_not_hide_an_az_that_works(model: Upstream, tmp_path: Path) -> None:
+def test_az_is_tried_after_a_failing_azd(model: Upstream, tmp_path: Path) -> None:
     tool(tmp_path, "azd", None)
     script = tmp_path / "azd"
     script.write_text("#!/bin/sh\necho 'AADSTS70043: the refresh token has expired' >&2; exit 1\n")
     tool(tmp_path, "az", AZ)
     with serving("dev", tmp_path, azure(model, tmp_path)) as server:
-        got = ask(server)
+        response = ask(server)
 
-    assert got.status_code == 200
+    assert response.status_code == 200
     assert model.asked[0].headers["authorization"] == "Bearer token-of-az"
 
 
-def test_a_platform_whose_identity_cannot_be_reached_is_told(
-    model: Upstream, tmp_path: Path
-) -> None:
+def test_unreachable_identity_endpoint_is_misconfigured(model: Upstream, tmp_path: Path) -> None:
     more = {"IDENTITY_ENDPOINT": "http://127.0.0.1:9/token", "IDENTITY_HEADER": "h"}
     with serving("dev", tmp_path, azure(model, tmp_path, **more)) as server:
-        got = ask(server)
+        response = ask(server)
 
-    assert got.status_code == 503
+    assert response.status_code == 503
     assert "Misconfigured: identity: " in server.log
 
 
-def test_without_an_identity_the_error_says_what_to_do(model: Upstream, tmp_path: Path) -> None:
+def test_error_without_identity_names_the_commands(model: Upstream, tmp_path: Path) -> None:
     tool(tmp_path, "azd", None)
     tool(tmp_path, "az", None)
     with serving("dev", tmp_path, azure(model, tmp_path)) as server:
-        got = ask(server)
+        response = ask(server)
 
-    assert got.status_code == 503
-    assert "run `azd auth login` or `az login`" in got.json()["error"]
-    assert f"request id={got.headers['x-request-id']} Misconfigured: identity: " in server.log
+    assert response.status_code == 503
+    assert "run `azd auth login` or `az login`" in response.json()["error"]
+    assert f"request id={response.headers['x-request-id']} Misconfigured: identity: " in server.log
     assert model.asked == []
 
 
@@ -143,8 +139,8 @@ class Platform(BaseHTTPRequestHandler):
 @contextmanager
 def platform() -> Iterator[tuple[str, list[tuple[dict[str, list[str]], str]]]]:
     seen: list[tuple[dict[str, list[str]], str]] = []
-    made = type("Made", (Platform,), {"seen": seen})
-    with HTTPServer(("127.0.0.1", 0), made) as server:
+    handler = type("Made", (Platform,), {"seen": seen})
+    with HTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
@@ -155,23 +151,23 @@ def platform() -> Iterator[tuple[str, list[tuple[dict[str, list[str]], str]]]]:
 
 
 @pytest.mark.parametrize("client_id", ["", "11111111-2222-3333-4444-555555555555"])
-def test_in_the_cloud_the_platform_s_identity_is_asked_once(
+def test_managed_identity_token_is_requested_once(
     model: Upstream, tmp_path: Path, client_id: str
 ) -> None:
     with platform() as (address, seen):
         more = {"IDENTITY_ENDPOINT": address, "IDENTITY_HEADER": "h", "AZURE_CLIENT_ID": client_id}
         with serving("dev", tmp_path, azure(model, tmp_path, **more)) as server:
-            got = ask(server, times=3)
+            response = ask(server, times=3)
     ((query, header),) = seen
 
-    assert got.status_code == 200
+    assert response.status_code == 200
     assert model.asked[0].headers["authorization"] == "Bearer token-of-the-platform"
     assert header == "h"
     assert query["resource"] == ["https://cognitiveservices.azure.com"]
     assert query.get("client_id", [""]) == [client_id]
 
 
-def test_no_token_and_no_key_is_in_the_log(model: Upstream, tmp_path: Path) -> None:
+def test_log_has_no_token_and_no_key(model: Upstream, tmp_path: Path) -> None:
     tool(tmp_path, "azd", AZD)
     settings = {"OPENAI_BASE_URL": f"{model.url}/v1", "OPENAI_CHAT_MODEL": "m"}
     with serving("dev", tmp_path, azure(model, tmp_path)) as server:

@@ -146,9 +146,9 @@ def test_nothing_is_read_or_opened_at_import(name: str) -> None:
         if isinstance(node, ast.Call)
     ]
     busy = {"open", "read_text", "read_bytes", "connect", "getenv", "run", "start"}
-    found = [call for call in calls if call.rpartition(".")[2] in busy]
+    busy_calls = [call for call in calls if call.rpartition(".")[2] in busy]
 
-    assert found == (["start"] if name == "function_app" else [])
+    assert busy_calls == (["start"] if name == "function_app" else [])
 
 
 def test_without_settings_no_library_of_a_service_is_loaded() -> None:

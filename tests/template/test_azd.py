@@ -25,8 +25,8 @@ needs_infra = pytest.mark.skipif(not MAIN.exists(), reason="there is no infra/ma
 
 @pytest.fixture(scope="module")
 def azure() -> dict[str, Any]:
-    made: dict[str, Any] = yaml.safe_load((ROOT / "azure.yaml").read_text("utf-8"))
-    return made
+    document: dict[str, Any] = yaml.safe_load((ROOT / "azure.yaml").read_text("utf-8"))
+    return document
 
 
 def test_azure_yaml_has_these_keys_and_no_others(azure: dict[str, Any]) -> None:
@@ -46,14 +46,14 @@ def test_the_hook_is_there_with_requirements_that_azd_finds_before_the_app_s(
 ) -> None:
     script = ROOT / azure["hooks"]["postprovision"]["run"]
     # azd takes pyproject.toml before requirements.txt, and installs the project then.
-    found = [
+    requirements = [
         name for name in ("pyproject.toml", "requirements.txt") if (script.parent / name).exists()
     ]
     lines = (script.parent / "requirements.txt").read_text("utf-8").splitlines()
 
     assert script.suffix == ".py"
     assert script.is_file()
-    assert found == ["requirements.txt"]
+    assert requirements == ["requirements.txt"]
     for line in lines:
         if line.startswith("-r "):
             assert (script.parent / line.removeprefix("-r ")).is_file(), line
@@ -67,11 +67,11 @@ def test_azd_installs_beside_the_app_where_git_and_the_package_do_not_look() -> 
 
 def test_the_workflow_has_every_variable_of_the_pipeline(azure: dict[str, Any]) -> None:
     job = yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"]["deploy"]
-    given = {name for name, value in job["env"].items() if f"vars.{name} " in str(value)}
+    variables = {name for name, value in job["env"].items() if f"vars.{name} " in str(value)}
     always = {f"AZURE_{name}" for name in ("CLIENT_ID", "TENANT_ID", "SUBSCRIPTION_ID")}
 
     secret = {name for name, value in job["env"].items() if f"secrets.{name} " in str(value)}
-    assert given - always - OF_AZD == set(azure["pipeline"]["variables"])
+    assert variables - always - OF_AZD == set(azure["pipeline"]["variables"])
     assert secret == set(azure["pipeline"]["secrets"])
     assert job["env"]["AZURE_PRINCIPAL_TYPE"] == "ServicePrincipal"
 
@@ -81,8 +81,8 @@ def test_the_pipeline_may_set_every_parameter(azure: dict[str, Any]) -> None:
     values = json.loads(PARAMETERS.read_text("utf-8"))["parameters"].values()
     read = {name for one in values for name in re.findall(r"\$\{(\w+)", str(one["value"]))}
 
-    told = azure["pipeline"]
-    assert {*told["variables"], *told["secrets"]} == read - OF_AZD | {"AZURE_LOAD_SAMPLES"}
+    pipeline = azure["pipeline"]
+    assert {*pipeline["variables"], *pipeline["secrets"]} == read - OF_AZD | {"AZURE_LOAD_SAMPLES"}
 
 
 @needs_infra

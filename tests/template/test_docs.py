@@ -30,13 +30,15 @@ def test_the_first_command_stands_within_the_first_screen() -> None:
 
 
 def test_the_answer_in_the_readme_is_what_the_app_gives() -> None:
-    asked = re.search(r"-d '(.*?)'", README, re.DOTALL)
-    shown = re.search(r"```json\n(.*?)```", README, re.DOTALL)
-    assert asked is not None
-    assert shown is not None
-    got = ask(call("/chat/stream", asked[1].encode()), build(Settings(INDEX_FILE="samples"))).lines
-    first, *rest = shown[1].strip().split("\n")
-    known = [json.dumps(line, ensure_ascii=False, separators=(",", ":")) for line in got]
+    request = re.search(r"-d '(.*?)'", README, re.DOTALL)
+    expected = re.search(r"```json\n(.*?)```", README, re.DOTALL)
+    assert request is not None
+    assert expected is not None
+    response = ask(
+        call("/chat/stream", request[1].encode()), build(Settings(INDEX_FILE="samples"))
+    ).lines
+    first, *rest = expected[1].strip().split("\n")
+    known = [json.dumps(line, ensure_ascii=False, separators=(",", ":")) for line in response]
 
     start, _, _ = first.partition("...")
     assert known[0].startswith(start)
@@ -46,15 +48,15 @@ def test_the_answer_in_the_readme_is_what_the_app_gives() -> None:
 
 def test_every_override_has_its_row_in_the_readme() -> None:
     rows = re.findall(r"^\| (`.*?`) \|", README, re.MULTILINE)
-    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    names = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 
-    assert set(Overrides.model_fields) - set(INTERNAL_FIELDS) <= named
+    assert set(Overrides.model_fields) - set(INTERNAL_FIELDS) <= names
 
 
 def test_every_route_is_told_of() -> None:
-    told = README + (ROOT / "docs" / "protocols.md").read_text("utf-8")
+    docs = README + (ROOT / "docs" / "protocols.md").read_text("utf-8")
 
-    assert [route for route in ROUTES if f"{route}`" not in told] == []
+    assert [route for route in ROUTES if f"{route}`" not in docs] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))

@@ -74,8 +74,8 @@ class Cloud:
     def documents(self) -> dict[str, Any]:
         return self.search.indexes["docs"].docs
 
-    def listening(self, made: Server) -> AbstractContextManager[Any]:
-        return Azure(self.home, self.search, self.model, {}).listening(made)
+    def listening(self, server: Server) -> AbstractContextManager[Any]:
+        return Azure(self.home, self.search, self.model, {}).listening(server)
 
     def command(self, longest: float = 30) -> list[str]:
         return [sys.executable, "-c", QUICK.format(longest=longest)]
@@ -95,13 +95,13 @@ class Cloud:
         )
 
     def local(self) -> dict[str, Any]:
-        made: dict[str, Any] = json.loads((self.project / "local.settings.json").read_text())
-        return made
+        settings: dict[str, Any] = json.loads((self.project / "local.settings.json").read_text())
+        return settings
 
     def own(self, **values: str) -> None:
         """Somebody's own local.settings.json."""
-        made = {"IsEncrypted": False, "Values": values, "Host": {"CORS": "http://mine"}}
-        (self.project / "local.settings.json").write_text(json.dumps(made))
+        settings = {"IsEncrypted": False, "Values": values, "Host": {"CORS": "http://mine"}}
+        (self.project / "local.settings.json").write_text(json.dumps(settings))
 
 
 @pytest.fixture(scope="module")
@@ -169,8 +169,8 @@ class Shelf(Server):
     def next_steps(self, asked: Asked) -> list[Step]:
         if "comp=list" in asked.path:
             none = b"<EnumerationResults><Blobs/><NextMarker/></EnumerationResults>"
-            said = f"Content-Type: application/xml\r\nContent-Length: {len(none)}"
-            return [f"HTTP/1.1 200 X\r\n{said}\r\n\r\n".encode() + none]
+            message = f"Content-Type: application/xml\r\nContent-Length: {len(none)}"
+            return [f"HTTP/1.1 200 X\r\n{message}\r\n\r\n".encode() + none]
         if asked.method != "HEAD":
             return [b"HTTP/1.1 200 X\r\nContent-Length: 0\r\n\r\n"]
         if self.refusing:
@@ -230,13 +230,13 @@ def test_a_run_that_is_interrupted_is_gone_on_with(cloud: Cloud) -> None:
         time.sleep(0.001)
     cloud.search.plan += [[Exchange.stall]] * 50  # the service does not answer any more
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=PATIENCE)
+    _, message = process.communicate(timeout=PATIENCE)
     cloud.search.plan.clear()
     cloud.hook()
 
     assert process.returncode == 130
-    assert said.startswith("Stopped. Continue with `azd up`, ")
-    assert said.count("\n") == 1
+    assert message.startswith("Stopped. Continue with `azd up`, ")
+    assert message.count("\n") == 1
     assert cloud.documents == fresh
 
 
@@ -359,11 +359,11 @@ def test_make_run_on_the_laptop_then_answers_from_the_cloud(cloud: Cloud, tmp_pa
             server.client() as client,
         ):
             health = client.get("/health").json()
-            got = answered(server)
+            response = answered(server)
             plan = client.get("/content/plans/northwind_health_plus.pdf")
 
     assert (done.returncode, done.stderr) == (0, "")
     assert health["index"] == "Azure AI Search"
     assert (health["model"], health["files"]) == ("gpt-4o", "blobs")
-    assert got.status_code == 200, f"{got.text}\n{server.log}"
+    assert response.status_code == 200, f"{response.text}\n{server.log}"
     assert plan.content == (DOCUMENTS / "plans" / "northwind_health_plus.pdf").read_bytes()

@@ -85,8 +85,8 @@ CLOSABLE = {  # the modules of what useVnet closes, and the resource in each
 
 
 def roles(provider: str = "") -> dict[str, bicep.Block]:
-    made = bicep.blocks("resource", "modules/roles.bicep")
-    return {symbol: role for symbol, role in made.items() if role.source.startswith(provider)}
+    blocks = bicep.blocks("resource", "modules/roles.bicep")
+    return {symbol: role for symbol, role in blocks.items() if role.source.startswith(provider)}
 
 
 def app_settings() -> dict[str, str]:
@@ -97,7 +97,7 @@ def app_settings() -> dict[str, str]:
 
 
 def test_every_identity_has_the_roles_of_the_table_and_no_more() -> None:
-    given = [
+    assignments = [
         (
             role.value("principalId").removesuffix("PrincipalId"),
             role.value("scope"),
@@ -106,7 +106,7 @@ def test_every_identity_has_the_roles_of_the_table_and_no_more() -> None:
         for role in roles().values()
     ]
 
-    assert sorted(given) == sorted(ROLES)
+    assert sorted(assignments) == sorted(ROLES)
 
 
 def test_the_names_in_the_table_of_roles_stand_for_what_they_say() -> None:
@@ -162,19 +162,19 @@ def test_every_setting_that_is_set_is_read_by_the_app_or_by_the_platform() -> No
 def test_every_setting_has_its_place_in_the_docs_on_azure() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text("utf-8")
     rows = re.findall(r"(?m)^\| (set by|for a|optional)([^|]*)\| (.*) \|$", page)
-    listed = {kind + more.rstrip(): re.findall(r"`(\w+)`", names) for kind, more, names in rows}
+    documented = {kind + more.rstrip(): re.findall(r"`(\w+)`", names) for kind, more, names in rows}
     known = [str(field.alias) for field in Settings.model_fields.values()]
 
-    assert len(listed) == 4
-    assert sorted(chain(*listed.values())) == sorted(known)
-    assert set(listed["set by `azd up`"]) == app_settings().keys() - PLATFORM
+    assert len(documented) == 4
+    assert sorted(chain(*documented.values())) == sorted(known)
+    assert set(documented["set by `azd up`"]) == app_settings().keys() - PLATFORM
 
 
 def test_the_app_takes_the_settings_as_bicep_writes_them() -> None:
     literal = {"CALLERS": "keys", "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "", "MEMORY_DAYS": "90"}
-    made = dict.fromkeys(app_settings(), "documents")
-    endpoints = {name: "https://x.example.com/" for name in made if name.endswith("_ENDPOINT")}
-    settings = read_settings(made | endpoints | literal)
+    values = dict.fromkeys(app_settings(), "documents")
+    endpoints = {name: "https://x.example.com/" for name in values if name.endswith("_ENDPOINT")}
+    settings = read_settings(values | endpoints | literal)
 
     assert settings.callers == "keys"
     assert settings.search_ranking is None
@@ -219,9 +219,9 @@ def test_azd_offers_regions_with_quota_for_the_deployments_that_are_made() -> No
     chat, embedding, sku = (
         params[name].default for name in ("chatModel", "embeddingModel", "openAiSku")
     )
-    asked = re.findall(r"'OpenAI\.([^']+)'", params["openAiLocation"].decorators)
+    quotas = re.findall(r"'OpenAI\.([^']+)'", params["openAiLocation"].decorators)
 
-    assert asked == [
+    assert quotas == [
         f"{sku}.{chat},{params['chatCapacity'].default}",
         f"{sku}.{embedding},{params['embeddingCapacity'].default}",
     ]
@@ -246,16 +246,16 @@ def test_a_deployment_is_named_after_its_model_and_takes_what_the_parameters_say
 @pytest.mark.parametrize("file", bicep.FILES, ids=lambda file: str(file.name))
 def test_what_may_not_be_there_is_asked_only_where_it_is(file: Path) -> None:
     name = str(file.relative_to(bicep.INFRA))
-    made = bicep.blocks("module", name) | bicep.blocks("resource", name)
-    perhaps = {symbol: block.condition for symbol, block in made.items() if block.condition}
+    blocks = bicep.blocks("module", name) | bicep.blocks("resource", name)
+    perhaps = {symbol: block.condition for symbol, block in blocks.items() if block.condition}
 
     for symbol, condition in perhaps.items():
-        asked = re.findall(rf"(.*)(?<!/)\b{symbol}(!?\.\??)\w", bicep.text(name))
+        uses = re.findall(rf"(.*)(?<!/)\b{symbol}(!?\.\??)\w", bicep.text(name))
         there = rf"(^|\s){re.escape(condition)} \? (?!.* : )"
         careful = [
-            mark == ".?" or (mark == "!." and re.search(there, before)) for before, mark in asked
+            mark == ".?" or (mark == "!." and re.search(there, before)) for before, mark in uses
         ]
-        assert all(careful), asked
+        assert all(careful), uses
 
 
 def test_the_network_is_conditional_and_all_that_it_closes_is_reached_privately() -> None:
@@ -271,14 +271,14 @@ def test_the_network_is_conditional_and_all_that_it_closes_is_reached_privately(
 
 @pytest.mark.parametrize(("module", "symbol"), CLOSABLE.items())
 def test_what_is_closed_lets_named_addresses_in_and_takes_no_key(module: str, symbol: str) -> None:
-    made = bicep.blocks("resource", f"modules/{module}.bicep")[symbol]
-    shared = "allowSharedKeyAccess: false" in made.body
+    resource = bicep.blocks("resource", f"modules/{module}.bicep")[symbol]
+    shared = "allowSharedKeyAccess: false" in resource.body
 
-    assert made.value("publicNetworkAccess") == (
+    assert resource.value("publicNetworkAccess") == (
         "closed && empty(allowedIps) ? 'Disabled' : 'Enabled'"
     )
-    assert made.value("ipRules").startswith("[for ip in allowedIps: { ")
-    assert shared or made.value("disableLocalAuth") == "true"
+    assert resource.value("ipRules").startswith("[for ip in allowedIps: { ")
+    assert shared or resource.value("disableLocalAuth") == "true"
 
 
 def test_the_app_runs_the_python_that_the_project_names() -> None:
@@ -337,11 +337,11 @@ def test_the_app_is_its_identity_towards_everything_and_works_in_the_host_s_stor
 
 def test_sign_in_has_no_secret_and_takes_the_tokens_of_named_apps_alone() -> None:
     auth = bicep.blocks("resource", "modules/app.bicep")["auth"]
-    named = "{ allowedApplications: concat([authClientId], authAllowedClients) }"
+    allowed = "{ allowedApplications: concat([authClientId], authAllowedClients) }"
 
     assert auth.value("clientSecretSettingName") == "'OVERRIDE_USE_MI_FIC_ASSERTION_CLIENTID'"
     assert auth.value("requireAuthentication") == "true"
-    assert auth.value("defaultAuthorizationPolicy") == named
+    assert auth.value("defaultAuthorizationPolicy") == allowed
     assert auth.value("excludedPaths") == "['/health']"
 
 

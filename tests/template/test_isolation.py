@@ -17,7 +17,7 @@ from tests.support.servers import PATIENCE, ROOT
 # Servers, a service in this process, `make run`, `make index`, and a program of its own.
 TESTS = (
     "tests/e2e/test_servers.py::test_health_tells_the_parts_in_use",
-    "tests/e2e/test_health.py::test_a_model_is_asked_for_its_list_of_models",
+    "tests/e2e/test_health.py::test_model_check_lists_models",
     "tests/e2e/test_readme.py::test_the_command_blocks_run_one_after_the_other_as_they_stand",
     "tests/e2e/test_newcomer.py::test_the_azure_path_can_be_tried_without_azure",
 )

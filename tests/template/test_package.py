@@ -132,14 +132,14 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def installed(python: Path) -> set[str]:
     listing = [str(python), "-m", "pip", "list", "--format=json", "--disable-pip-version-check"]
-    listed = subprocess.run(listing, check=True, capture_output=True)
-    return {one["name"].lower() for one in json.loads(listed.stdout)}
+    result = subprocess.run(listing, check=True, capture_output=True)
+    return {one["name"].lower() for one in json.loads(result.stdout)}
 
 
 @needs_host
 def test_the_deployed_set_is_small_and_has_nothing_of_development(python: Path) -> None:
-    asked = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
-    site = Path(subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip())
+    command = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    site = Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
     files = [path for path in site.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     size = sum(path.stat().st_size for path in files if "pip" not in path.parts) / 1e6
     names = installed(python)
@@ -192,9 +192,11 @@ def answered(server: Server) -> httpx.Response:
 
 @pytest.mark.skipif(not MAIN.exists(), reason="there is no infra/main.bicep")
 def test_the_settings_that_it_is_tried_with_are_those_of_bicep() -> None:
-    said = re.search(r"^    settings: \{\n(.*?)^    \}", MAIN.read_text("utf-8"), re.DOTALL | re.M)
-    assert said is not None
-    names = re.findall(r"^      (\w+):", said[1], re.MULTILINE)
+    message = re.search(
+        r"^    settings: \{\n(.*?)^    \}", MAIN.read_text("utf-8"), re.DOTALL | re.M
+    )
+    assert message is not None
+    names = re.findall(r"^      (\w+):", message[1], re.MULTILINE)
 
     assert set(names) == BY_BICEP.keys()
 
@@ -214,10 +216,10 @@ def test_the_package_answers_where_it_is_unpacked(
     settings = {**deployed, "PATH": path, "VIRTUAL_ENV": str(python.parent.parent)}
     host = [str(python), *HOST[1:]] if Path(HOST[0]).name.startswith("python") else HOST
     with serving("functions", tmp_path, settings, app=unpacked, line=host) as server:
-        got = answered(server)
+        response = answered(server)
 
-    assert got.status_code == 200, f"{got.text}\n{server.log}"
-    assert "[plans/northwind_health_plus.pdf#page=" in got.json()["message"]["content"]
+    assert response.status_code == 200, f"{response.text}\n{server.log}"
+    assert "[plans/northwind_health_plus.pdf#page=" in response.json()["message"]["content"]
 
 
 def test_what_is_deployed_has_all_that_the_app_imports(
@@ -226,7 +228,7 @@ def test_what_is_deployed_has_all_that_the_app_imports(
     copied(ROOT, ["dev_server.py"], unpacked)
     line = [sys.executable, "dev_server.py"]
     with serving("dev", tmp_path, deployed, app=unpacked, line=line) as server:
-        got = answered(server)
+        response = answered(server)
 
-    assert got.status_code == 200, f"{got.text}\n{server.log}"
-    assert "[plans/northwind_health_plus.pdf#page=" in got.json()["message"]["content"]
+    assert response.status_code == 200, f"{response.text}\n{server.log}"
+    assert "[plans/northwind_health_plus.pdf#page=" in response.json()["message"]["content"]

@@ -68,9 +68,9 @@ def test_the_gallery_finds(item: str) -> None:
 
 @pytest.mark.parametrize("heading", HEADINGS)
 def test_the_gallery_finds_in_the_readme(heading: str) -> None:
-    found = re.findall("^## .*$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    headings = re.findall("^## .*$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
 
-    assert heading in found
+    assert heading in headings
 
 
 @pytest.mark.parametrize("criterion", WORDS)
@@ -83,15 +83,17 @@ def test_the_criteria_want_that(criterion: str) -> None:
 @pytest.mark.parametrize("page", ["SECURITY.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md"])
 def test_a_page_of_the_repository_leads_to_files_that_are_there(page: str) -> None:
     text = (ROOT / page).read_text("utf-8")
-    named = re.findall(r"\]\(([^)#]+)", text) + re.findall(r"`((?:tests|\.ci)/[\w./]+)`", text)
-    files = [name for name in named if not name.startswith("http")]
+    paths = re.findall(r"\]\(([^)#]+)", text) + re.findall(r"`((?:tests|\.ci)/[\w./]+)`", text)
+    files = [name for name in paths if not name.startswith("http")]
 
     assert [name for name in files if not (ROOT / name).exists()] == []
 
 
 def workflow(name: str) -> dict[str, Any]:
-    made: dict[str, Any] = yaml.safe_load((ROOT / ".github/workflows" / name).read_text("utf-8"))
-    return made
+    document: dict[str, Any] = yaml.safe_load(
+        (ROOT / ".github/workflows" / name).read_text("utf-8")
+    )
+    return document
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: str(path.stem))
@@ -105,15 +107,17 @@ def test_a_workflow_runs_nothing_that_can_change_behind_its_back(path: Path) -> 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: str(path.stem))
 def test_a_workflow_has_no_rights_but_those_that_its_job_needs(path: Path) -> None:
-    made = workflow(path.name)
+    document = workflow(path.name)
     rights = {
-        (name, right) for job in made["jobs"].values() for name, right in job["permissions"].items()
+        (name, right)
+        for job in document["jobs"].values()
+        for name, right in job["permissions"].items()
     }
     signs_in = {("id-token", "write")} if path.stem == "azure-dev" else set()
 
-    assert made["permissions"] == {}
+    assert document["permissions"] == {}
     assert rights == {("contents", "read")} | signs_in
-    assert all("timeout-minutes" in job for job in made["jobs"].values())
+    assert all("timeout-minutes" in job for job in document["jobs"].values())
 
 
 def test_the_tests_run_on_every_python_over_the_real_host() -> None:
@@ -157,10 +161,10 @@ def test_what_editors_read_is_plain_json(path: Path) -> None:
 
 
 def test_the_devcontainer_has_these_keys_and_makes_what_make_run_needs() -> None:
-    made = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf-8"))
+    document = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf-8"))
     version = (ROOT / ".python-version").read_text("utf-8").strip()
 
-    assert made.keys() == {
+    assert document.keys() == {
         "name",
         "image",
         "features",
@@ -170,23 +174,23 @@ def test_the_devcontainer_has_these_keys_and_makes_what_make_run_needs() -> None
         "customizations",
         "hostRequirements",
     }
-    assert f"python:{version}-" in made["image"]
-    assert made["postCreateCommand"] == "make .venv/.run"
-    assert made["forwardPorts"] == [7071]
+    assert f"python:{version}-" in document["image"]
+    assert document["postCreateCommand"] == "make .venv/.run"
+    assert document["forwardPorts"] == [7071]
 
 
 def test_an_editor_recommends_what_the_devcontainer_installs() -> None:
-    made = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf-8"))
+    document = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf-8"))
     recommended = json.loads((ROOT / ".vscode" / "extensions.json").read_text("utf-8"))
 
-    assert recommended["recommendations"] == made["customizations"]["vscode"]["extensions"]
+    assert recommended["recommendations"] == document["customizations"]["vscode"]["extensions"]
 
 
 def test_dependabot_looks_wherever_something_is_pinned() -> None:
-    made = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text("utf-8"))
+    document = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text("utf-8"))
     watched = {
         (update["package-ecosystem"], folder)
-        for update in made["updates"]
+        for update in document["updates"]
         for folder in update.get("directories", [update.get("directory")])
     }
 
@@ -198,7 +202,7 @@ def test_dependabot_looks_wherever_something_is_pinned() -> None:
         ("github-actions", "/"),
         ("devcontainers", "/"),
     }
-    assert all("cooldown" in update for update in made["updates"])
+    assert all("cooldown" in update for update in document["updates"])
 
 
 # A host like `func`: what it was told, a worker of its own that serves, and an end by Ctrl+C.
@@ -225,8 +229,8 @@ ENDS = {
 @pytest.mark.skipif(os.name == "nt", reason="Windows has another Ctrl+C")
 @pytest.mark.parametrize("kind", ENDS)
 def test_the_tests_start_and_end_a_host_like_func(kind: str, tmp_path: Path) -> None:
-    func, told = tmp_path / "func", tmp_path / "told"
-    func.write_text(FUNC.format(python=sys.executable, told=told, stop=ENDS[kind]))
+    func, log = tmp_path / "func", tmp_path / "told"
+    func.write_text(FUNC.format(python=sys.executable, told=log, stop=ENDS[kind]))
     func.chmod(func.stat().st_mode | stat.S_IXUSR)
     line = command("functions", {"FUNCTIONS_HOST": "func start"})
     settings = {"CHAT_MODEL": "demo", "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
@@ -235,6 +239,6 @@ def test_the_tests_start_and_end_a_host_like_func(kind: str, tmp_path: Path) -> 
     port = server.url.rpartition(":")[2]
 
     assert health.status_code == 200
-    assert told.read_text().splitlines() == [f"{app_copy()} start --port {port}", "stopped"]
+    assert log.read_text().splitlines() == [f"{app_copy()} start --port {port}", "stopped"]
     with pytest.raises(httpx.ConnectError), server.client() as client:
         client.get("/health")

@@ -133,8 +133,8 @@ needs_bash = pytest.mark.skipif(not shutil.which("bash"), reason="there is no ba
 def test_the_registration_trusts_the_app_s_identity_and_has_no_secret(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     done = machine.run()
-    (made,) = machine.asked("ad", "app", "federated-credential", "create")
-    trusted: dict[str, Any] = json.loads(made[made.index("--parameters") + 1])
+    (created,) = machine.asked("ad", "app", "federated-credential", "create")
+    trusted: dict[str, Any] = json.loads(created[created.index("--parameters") + 1])
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("Done. Now run: azd provision\n")
@@ -304,7 +304,7 @@ def made_by_hand(value: str) -> dict[str, Any]:
 
 @needs_bash
 @pytest.mark.parametrize(
-    ("value", "made"),
+    ("value", "created"),
     [
         ("Reader", ["Chat.Admin", "Chat.User"]),
         ("Chat.Admin", ["Chat.User"]),
@@ -312,7 +312,7 @@ def made_by_hand(value: str) -> dict[str, Any]:
     ],
 )
 def test_roles_that_somebody_made_stay_as_they_are(
-    value: str, made: list[str], tmp_path: Path
+    value: str, created: list[str], tmp_path: Path
 ) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     mine = made_by_hand(value)
@@ -323,7 +323,7 @@ def test_roles_that_somebody_made_stay_as_they_are(
 
     assert done.returncode == 0, done.stderr
     assert first == mine
-    assert [role["value"] for role in others] == made
+    assert [role["value"] for role in others] == created
     assert (assigned["appRoleId"] == mine["id"]) == (value == "Chat.User")
 
 
@@ -341,8 +341,8 @@ def test_roles_that_are_all_there_are_not_written_again(tmp_path: Path) -> None:
 def test_the_role_is_asked_for_without_what_may_not_be_written_back(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     machine.run()
-    asked = machine.asked("ad", "app", "show")[0]
-    fields = re.findall(r"(\w+): (\w+)", asked[asked.index("--query") + 1])
+    calls = machine.asked("ad", "app", "show")[0]
+    fields = re.findall(r"(\w+): (\w+)", calls[calls.index("--query") + 1])
 
     assert {name for name, _ in fields} == set(made_by_hand("x"))
     assert all(name == value for name, value in fields)
@@ -389,20 +389,20 @@ def test_apps_that_were_allowed_before_stay_allowed(tmp_path: Path) -> None:
 
 @needs_bash
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({}, "There is no app yet: run azd up first."),
         (PROVISIONED | {"AZURE_TENANT_ID": "tenant-2"}, "az login --tenant tenant-2"),
     ],
 )
 def test_where_it_cannot_work_it_says_what_to_do(
-    values: dict[str, str], said: str, tmp_path: Path
+    values: dict[str, str], message: str, tmp_path: Path
 ) -> None:
     machine = Machine(tmp_path, values)
     done = machine.run()
 
     assert done.returncode == 1
-    assert said in done.stderr
+    assert message in done.stderr
     assert machine.asked("ad") == []
 
 
@@ -432,14 +432,14 @@ def levels(**settings: str) -> dict[str, str]:
     ],
 )
 def test_every_route_but_health_and_the_door_asks_for_a_key(settings: dict[str, str]) -> None:
-    asked = levels(**settings)
-    door = [name for name in asked if name.startswith("door_")]  # which has a key of its own
+    calls = levels(**settings)
+    door = [name for name in calls if name.startswith("door_")]  # which has a key of its own
 
-    assert asked.pop("health") == "ANONYMOUS"
-    assert {asked.pop(name) for name in door} == {"ANONYMOUS"}
+    assert calls.pop("health") == "ANONYMOUS"
+    assert {calls.pop(name) for name in door} == {"ANONYMOUS"}
     assert len(door) == len(DOOR)
-    assert {asked.pop(name) for name in CHANGES} <= {"FUNCTION", "ADMIN"}
-    assert set(asked.values()) == {"FUNCTION"}
+    assert {calls.pop(name) for name in CHANGES} <= {"FUNCTION", "ADMIN"}
+    assert set(calls.values()) == {"FUNCTION"}
 
 
 def test_what_holds_for_all_is_changed_with_the_master_key_but_on_a_laptop() -> None:
@@ -447,9 +447,9 @@ def test_what_holds_for_all_is_changed_with_the_master_key_but_on_a_laptop() -> 
     anywhere = {"AZURE_FUNCTIONS_ENVIRONMENT": "", "CONTAINER_APP_NAME": "chat"}
     closed = (azure, anywhere, azure | {"CALLERS": "anyone"}, azure | {"DEFAULT_TOP": "x"})
     for settings in closed:
-        asked = levels(**settings)
-        assert {asked.pop(name) for name in CHANGES} == {"ADMIN"}
-        assert "ADMIN" not in asked.values()
+        calls = levels(**settings)
+        assert {calls.pop(name) for name in CHANGES} == {"ADMIN"}
+        assert "ADMIN" not in calls.values()
     signed_in = levels(**azure, CALLERS="signed-in", WEBSITE_AUTH_ENABLED="true")
     assert {signed_in[name] for name in CHANGES} == {"ANONYMOUS"}
     assert levels()["opensearch_search_pipeline_name_change"] == "FUNCTION"

@@ -48,10 +48,10 @@ def sent(receive: Any, send: Any, late: float = 0) -> int:
     return asyncio.run(go())
 
 
-def test_a_client_that_left_before_its_stream_began_leaves_nothing_open() -> None:
+def test_stream_is_closed_if_the_client_left_before_it_began() -> None:
     assert sent(gone, drop) == 0
     assert sent(gone, block) == 0
 
 
-def test_a_client_that_stops_reading_is_left_soon_after_the_time_limit() -> None:
+def test_stream_is_closed_after_the_deadline_if_the_client_stops_reading() -> None:
     assert sent(waits, block, late=Limits().request_seconds + function_app.GRACE_SECONDS) == 0

@@ -18,14 +18,14 @@ from tests.support import fakes
 from tests.support.calls import ask, call
 
 
-def test_an_empty_string_is_unset() -> None:
+def test_empty_string_is_unset() -> None:
     assert (
         read_settings({"CHAT_MODEL": "", "DEFAULT_TOP": "  ", "WEBSITE_AUTH_ENABLED": ""})
         == Settings()
     )
 
 
-def test_every_wrong_setting_is_named_at_once_and_no_value_is_repeated() -> None:
+def test_all_invalid_settings_are_named_without_values() -> None:
     wrong = {
         "DEFAULT_TOP": "secret",
         "DEFAULT_TEMPERATURE": "3",
@@ -48,7 +48,7 @@ def test_every_wrong_setting_is_named_at_once_and_no_value_is_repeated() -> None
 @pytest.mark.parametrize(
     "name", ["nonsense", "no.such:model", "tests.support.fakes:absent", "json:", ":x"]
 )
-def test_a_model_that_cannot_be_found_is_named_by_its_setting(name: str) -> None:
+def test_unknown_model_factory_is_a_problem_of_its_setting(name: str) -> None:
     service = start({"CHAT_MODEL": name})
 
     assert service.problems == (
@@ -57,13 +57,13 @@ def test_a_model_that_cannot_be_found_is_named_by_its_setting(name: str) -> None
     )
 
 
-def test_a_factory_that_fails_does_not_stop_the_app_from_loading() -> None:
+def test_app_loads_with_a_failing_factory() -> None:
     assert start({"CHAT_MODEL": "json:loads"}).problems == (
         "The app could not start; its log names the cause.",
     )
 
 
-def test_what_belongs_together_is_missed_by_its_name() -> None:
+def test_missing_half_of_a_pair_is_named() -> None:
     wrong = {
         "AZURE_OPENAI_CHAT_DEPLOYMENT": "gpt",
         "OPENAI_BASE_URL": "http://localhost:11434/v1",
@@ -94,31 +94,31 @@ NO_URLS = [
 
 
 @pytest.mark.parametrize("value", NO_URLS)
-def test_an_endpoint_that_is_no_url_is_named(value: str) -> None:
+def test_endpoint_that_is_not_a_url_is_named(value: str) -> None:
     wrong = {"OPENAI_BASE_URL": value, "OPENAI_CHAT_MODEL": "x"}
-    said = "OPENAI_BASE_URL must be a URL such as https://host, without a query"
+    message = "OPENAI_BASE_URL must be a URL such as https://host, without a query"
 
-    assert start(wrong).problems == (said,)
+    assert start(wrong).problems == (message,)
 
 
 @pytest.mark.parametrize("name", ["AZURE_OPENAI_ENDPOINT", "AZURE_SEARCH_ENDPOINT"])
-def test_no_identity_s_token_goes_out_without_tls(name: str) -> None:
-    said = f"{name} must be a URL such as https://host: no token goes out without TLS"
+def test_endpoint_without_tls_is_rejected_for_tokens(name: str) -> None:
+    message = f"{name} must be a URL such as https://host: no token goes out without TLS"
 
-    assert start({name: "http://mine.openai.azure.com"}).problems == (said,)
+    assert start({name: "http://mine.openai.azure.com"}).problems == (message,)
 
 
 @pytest.mark.parametrize("name", ["content", "Chat", "ask", "health", "admin", "_search", "_all"])
-def test_an_index_is_not_called_as_a_route_is(name: str) -> None:
+def test_index_named_like_a_route_is_rejected(name: str) -> None:
     search = {"AZURE_SEARCH_ENDPOINT": "https://mine.search.windows.net"}
-    said = "AZURE_SEARCH_INDEX must not be the first segment of another route, nor begin with _"
+    message = "AZURE_SEARCH_INDEX must not be the first segment of another route, nor begin with _"
 
-    assert start({**search, "AZURE_SEARCH_INDEX": name}).problems == (said,)
+    assert start({**search, "AZURE_SEARCH_INDEX": name}).problems == (message,)
     assert read_settings({**search, "AZURE_SEARCH_INDEX": "docs"}).search_index == "docs"
 
 
 @pytest.mark.parametrize("end", ["", "/", "/openai", "/openai/v1", "/openai/v1/"])
-def test_an_azure_endpoint_may_be_given_in_any_of_its_forms(end: str) -> None:
+def test_azure_endpoint_is_accepted_in_every_form(end: str) -> None:
     both = {"AZURE_OPENAI_ENDPOINT": f"https://x{end}", "AZURE_OPENAI_CHAT_DEPLOYMENT": "c"}
     engine = start(both).engine
 
@@ -126,25 +126,25 @@ def test_an_azure_endpoint_may_be_given_in_any_of_its_forms(end: str) -> None:
     assert str(engine.model.client.base_url) == "https://x/openai/v1/"  # type: ignore[attr-defined]
 
 
-def test_a_key_that_no_header_can_hold_is_named() -> None:
+def test_key_that_is_invalid_in_a_header_is_named() -> None:
     for key in ("k\u00e9", "a b", "a\nb"):
         assert start({"OPENAI_API_KEY": key}).problems == (
             "OPENAI_API_KEY must be one word of ASCII characters",
         )
 
 
-def test_a_key_does_not_show_in_the_settings() -> None:
+def test_repr_of_settings_has_no_key() -> None:
     assert "s3cret" not in repr(read_settings({"OPENAI_API_KEY": "s3cret"}))
 
 
 @pytest.mark.parametrize("key", ["k", "k" * 19])
-def test_a_short_key_of_callers_is_refused(key: str) -> None:
-    said = "CHAT_API_KEY must have 20 characters or more: `openssl rand -base64 30` makes one"
+def test_short_caller_key_is_rejected(key: str) -> None:
+    message = "CHAT_API_KEY must have 20 characters or more: `openssl rand -base64 30` makes one"
 
-    assert start({"CHAT_API_KEY": key}).problems == (said,)
+    assert start({"CHAT_API_KEY": key}).problems == (message,)
 
 
-def test_a_key_of_callers_of_20_characters_is_taken() -> None:
+def test_caller_key_of_20_characters_is_accepted() -> None:
     assert not start({"CHAT_API_KEY": "k" * 20}).problems
     assert not start({"CHAT_API_KEY": ""}).problems
 
@@ -152,19 +152,19 @@ def test_a_key_of_callers_of_20_characters_is_taken() -> None:
 @pytest.mark.parametrize(
     "scores", ["[0,1,2,3]", "[0,1,2,3,4,4]", "[2,1,2,3,4]", "[0,1,2,3,5]", "3"]
 )
-def test_the_scores_of_strictness_are_five_that_do_not_fall(scores: str) -> None:
+def test_strictness_scores_must_be_five_ascending_values(scores: str) -> None:
     (problem,) = start({"STRICTNESS_SCORES": scores}).problems
 
     assert problem.startswith("STRICTNESS_SCORES must be")
     assert not start({"STRICTNESS_SCORES": "[0, 0, 1, 2.5, 4]"}).problems
 
 
-def test_a_model_of_one_s_own_is_imported_by_its_name() -> None:
+def test_custom_model_is_imported_by_name() -> None:
     assert start({"CHAT_MODEL": "tests.support.fakes:obeying"}).health.names["model"] == "obeying"
 
 
 @pytest.mark.parametrize("name", ["nonsense", "no.such:retriever", "tests.support.fakes:absent"])
-def test_a_retriever_that_cannot_be_found_is_named_by_its_setting(name: str) -> None:
+def test_unknown_retriever_factory_is_a_problem_of_its_setting(name: str) -> None:
     assert start({"RETRIEVER": name}).problems == (
         "RETRIEVER must be a package.module:factory that can be imported",
     )
@@ -186,7 +186,7 @@ def not_a_retriever(_settings: Settings) -> object:
     ("factory", "missing"),
     [("without_search", "search"), ("not_a_retriever", "name, ready, search, readable")],
 )
-def test_what_a_retriever_lacks_is_named_at_start(factory: str, missing: str) -> None:
+def test_missing_members_of_a_retriever_are_named_at_start(factory: str, missing: str) -> None:
     assert start({"RETRIEVER": f"{__name__}:{factory}"}).problems == (
         f"RETRIEVER names a factory whose retriever has no {missing}",
     )
@@ -196,14 +196,14 @@ ROOT = Path(__file__).parent.parent.parent
 PLATFORM = {"FUNCTIONS_WORKER_RUNTIME", "AzureWebJobsStorage", "PYTHON_ENABLE_INIT_INDEXING"}
 
 
-def test_an_index_file_that_is_not_there_is_missed_with_the_way_to_make_it(tmp_path: Path) -> None:
-    said = "INDEX_FILE names a file that is not there: `make index DOCS=folder` makes it"
+def test_missing_index_file_is_named_with_the_command_to_create_it(tmp_path: Path) -> None:
+    message = "INDEX_FILE names a file that is not there: `make index DOCS=folder` makes it"
 
-    assert start({"INDEX_FILE": str(tmp_path / "none.db")}).problems == (said,)
+    assert start({"INDEX_FILE": str(tmp_path / "none.db")}).problems == (message,)
     assert start({"INDEX_FILE": ""}).problems == start({"INDEX_FILE": "samples"}).problems == ()
 
 
-def test_the_table_of_the_docs_names_every_setting_and_its_default() -> None:
+def test_docs_table_has_every_setting_and_default() -> None:
     text = (ROOT / "docs" / "configuration.md").read_text("utf-8")
     table = dict(re.findall(r"^\| `(\w+)` \|.*\| `(\S+)` \|$", text, re.MULTILINE))
     fields = Settings.model_fields.values()
@@ -214,7 +214,7 @@ def test_the_table_of_the_docs_names_every_setting_and_its_default() -> None:
     assert table == {str(f.alias): shown(f.default) for f in fields}
 
 
-def test_the_sample_of_local_settings_holds_settings_that_exist() -> None:
+def test_sample_of_local_settings_has_known_settings() -> None:
     sample = json.loads((ROOT / "local.settings.sample.json").read_text("utf-8"))
     known = {field.alias for field in Settings.model_fields.values()}
 
@@ -223,19 +223,19 @@ def test_the_sample_of_local_settings_holds_settings_that_exist() -> None:
     assert "*" not in sample["Host"]["CORS"]
 
 
-def test_the_model_in_the_docs_answers() -> None:
+def test_model_example_of_the_docs_works() -> None:
     text = (ROOT / "docs" / "configuration.md").read_text("utf-8")
     block = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     names: dict[str, Any] = {}
     exec(block[0], names)
     service = Service(fakes.engine(names["make"](Settings())))
-    got = ask(call("/chat"), service)
+    response = ask(call("/chat"), service)
 
-    assert got.json["message"]["content"].startswith("What is in Plus?\n\nSources:\n")
-    assert got.json["context"]["finish_reason"] == "stop"
+    assert response.json["message"]["content"].startswith("What is in Plus?\n\nSources:\n")
+    assert response.json["context"]["finish_reason"] == "stop"
 
 
-def test_the_retriever_in_the_docs_answers_before_any_other(
+def test_retriever_example_of_the_docs_takes_precedence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = (ROOT / "docs" / "configuration.md").read_text("utf-8")
@@ -245,8 +245,8 @@ def test_the_retriever_in_the_docs_answers_before_any_other(
     search = {"AZURE_SEARCH_ENDPOINT": "https://x", "AZURE_SEARCH_INDEX": "i"}
     service = start({"RETRIEVER": "my_search:make", "CHAT_MODEL": "demo", **search})
     body = {"messages": [{"role": "user", "content": "When has the library opened?"}]}
-    got = ask(call("/chat", body), service)
-    texts = got.json["context"]["data_points"]["text"]
+    response = ask(call("/chat", body), service)
+    texts = response.json["context"]["data_points"]["text"]
 
     assert service.health.names["index"] == "library"
     assert texts[0] == "opening.md: The library opens at nine."
@@ -258,7 +258,7 @@ AUTH_ENABLED = {"WEBSITE_AUTH_ENABLED": "true"}
 
 
 @pytest.mark.parametrize("more", [{}, {"CONTAINER_NAME": "x"}, {"CONTAINER_APP_NAME": "x"}])
-def test_sign_in_headers_are_not_trusted_where_anybody_could_send_them(
+def test_sign_in_outside_app_service_is_rejected(
     more: dict[str, str],
 ) -> None:
     with pytest.raises(SettingsError) as refused:
@@ -271,11 +271,11 @@ def test_sign_in_headers_are_not_trusted_where_anybody_could_send_them(
 
 
 @pytest.mark.parametrize("name", ["WEBSITE_INSTANCE_ID", "WEBSITE_POD_NAME", "WEBSITE_SITE_NAME"])
-def test_sign_in_headers_are_app_services_own_there(name: str) -> None:
+def test_sign_in_in_app_service_is_accepted(name: str) -> None:
     assert read_settings({**AUTH_ENABLED, name: "x"}).sign_in
 
 
-def test_a_laptop_is_where_something_says_so_and_the_platform_does_not() -> None:
+def test_on_laptop_needs_development_outside_azure() -> None:
     development = {"AZURE_FUNCTIONS_ENVIRONMENT": "Development"}
     platform = ("WEBSITE_INSTANCE_ID", "CONTAINER_NAME", "WEBSITE_POD_NAME", "WEBSITE_SITE_NAME")
 

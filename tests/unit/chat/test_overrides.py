@@ -63,36 +63,36 @@ def service() -> Service:
 
 
 def context(service: Service, **overrides: Any) -> Any:
-    got = ask(call("/chat", {**ASKED, "context": {"overrides": overrides}}), service)
-    assert got.status == 200
-    return got.json["context"]
+    response = ask(call("/chat", {**ASKED, "context": {"overrides": overrides}}), service)
+    assert response.status == 200
+    return response.json["context"]
 
 
-def notes(told: Any) -> list[str]:
-    return [note for step in told["thoughts"][4:] for note in step["description"]]
+def notes(context_json: Any) -> list[str]:
+    return [note for step in context_json["thoughts"][4:] for note in step["description"]]
 
 
-def test_every_override_is_in_one_of_the_two_tables() -> None:
+def test_tables_cover_every_override() -> None:
     assert INSTEAD.keys() | ACTING.keys() == Overrides.model_fields.keys() - set(INTERNAL_FIELDS)
     assert not INSTEAD.keys() & ACTING.keys()
 
 
 @pytest.mark.parametrize("name", INSTEAD)
-def test_what_cannot_be_done_here_is_named_by_a_thought(service: Service, name: str) -> None:
-    told = context(service, **{name: INSTEAD[name]})
+def test_unsupported_override_is_named_in_a_thought(service: Service, name: str) -> None:
+    context_json = context(service, **{name: INSTEAD[name]})
 
-    assert [step["title"] for step in told["thoughts"][4:]] == ["What was used instead"]
-    assert [note.split()[0] for note in notes(told)] == [name]
+    assert [step["title"] for step in context_json["thoughts"][4:]] == ["What was used instead"]
+    assert [note.split()[0] for note in notes(context_json)] == [name]
 
 
 @pytest.mark.parametrize("overrides", [ACTING, NOTHING])
-def test_what_is_done_and_what_asks_for_nothing_needs_no_thought(
+def test_supported_or_false_override_adds_no_thought(
     service: Service, overrides: dict[str, Any]
 ) -> None:
     assert notes(context(service, **overrides)) == []
 
 
-def test_an_unknown_vector_field_is_named_also_where_text_is_asked_for(service: Service) -> None:
+def test_unknown_vector_field_is_named_in_text_mode(service: Service) -> None:
     usual = context(service, retrieval_mode="text", vector_fields=["embedding"])
     unknown = context(service, retrieval_mode="text", vector_fields=["embedding", "foo"])
 
@@ -100,11 +100,11 @@ def test_an_unknown_vector_field_is_named_also_where_text_is_asked_for(service: 
     assert notes(unknown) == ["vector_fields was left out: this index has no field foo."]
 
 
-def categories(told: Any) -> set[str]:
-    return {hit["category"] for hit in told["thoughts"][2]["description"]}
+def categories(context_json: Any) -> set[str]:
+    return {hit["category"] for hit in context_json["thoughts"][2]["description"]}
 
 
-def test_the_search_s_overrides_act(service: Service) -> None:
+def test_search_overrides_take_effect(service: Service) -> None:
     everything = context(service, top=50)["thoughts"][2]["description"]
     best = everything[0]["score"]
 
@@ -115,15 +115,15 @@ def test_the_search_s_overrides_act(service: Service) -> None:
     assert len(context(service, top=50, minimum_search_score=best)["data_points"]["text"]) == 1
 
 
-def test_follow_up_questions_come_when_they_are_asked_for(service: Service) -> None:
-    asked = context(service, suggest_followup_questions=True)["followup_questions"]
+def test_followup_questions_on_request(service: Service) -> None:
+    questions = context(service, suggest_followup_questions=True)["followup_questions"]
 
-    assert len(asked) == 3
-    assert all(question.endswith("?") for question in asked)
+    assert len(questions) == 3
+    assert all(question.endswith("?") for question in questions)
     assert "followup_questions" not in context(service)
 
 
-def test_the_demo_model_says_that_it_cannot_see_an_image(service: Service) -> None:
+def test_demo_model_notes_that_images_are_unsupported(service: Service) -> None:
     png = b"\x89PNG\r\n\x1a\n"
     document = json.dumps(ASKED).encode()
     data = (
@@ -131,9 +131,9 @@ def test_the_demo_model_says_that_it_cannot_see_an_image(service: Service) -> No
         b'--b\r\nContent-Disposition: form-data; name="messages[0].files[0]"; filename="a.png"'
         b"\r\nContent-Type: image/png\r\n\r\n" + png + b"\r\n--b--\r\n"
     )
-    got = ask(
+    response = ask(
         call("/chat", data, headers={"content-type": "multipart/form-data; boundary=b"}), service
     )
 
-    assert got.status == 200
-    assert "cannot see" in notes(got.json["context"])[0]
+    assert response.status == 200
+    assert "cannot see" in notes(response.json["context"])[0]

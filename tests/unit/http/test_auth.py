@@ -30,11 +30,11 @@ ON, OFF, FREE = (
 
 def searched(access: AccessPolicy, headers: dict[str, str], **overrides: Any) -> tuple[int, Any]:
     search = FakeRetriever()
-    asked = {**QUESTION, "context": {"overrides": overrides}}
+    body = {**QUESTION, "context": {"overrides": overrides}}
     service = Service(engine(None, search), access)
-    got = ask(call("/chat", asked, headers=JSON | headers), service)
-    if got.status != 200:
-        return got.status, got.json["error"]
+    response = ask(call("/chat", body, headers=JSON | headers), service)
+    if response.status != 200:
+        return response.status, response.json["error"]
     user, _, used = search.told[0]
     return 200, (
         user.oid,
@@ -44,12 +44,12 @@ def searched(access: AccessPolicy, headers: dict[str, str], **overrides: Any) ->
     )
 
 
-def test_sign_in_off_means_nobody_whatever_the_headers_say() -> None:
+def test_headers_are_ignored_with_sign_in_off() -> None:
     assert searched(OFF, ANNA) == (200, (None, (), False, False))
     assert searched(OFF, {**ANNA, "authorization": "Bearer x"})[0] == 200
 
 
-def test_sign_in_on_filters_every_request_and_none_can_turn_it_off() -> None:
+def test_sign_in_forces_the_security_filters() -> None:
     anna = (200, ("anna", ("g1", "g2"), True, True))
 
     assert searched(ON, ANNA) == anna
@@ -57,27 +57,27 @@ def test_sign_in_on_filters_every_request_and_none_can_turn_it_off() -> None:
     assert searched(ON, ANNA, **off) == anna
 
 
-def test_a_setting_leaves_the_filters_to_the_request() -> None:
+def test_filters_are_optional_with_the_setting_off() -> None:
     assert searched(FREE, ANNA) == (200, ("anna", ("g1", "g2"), False, False))
-    asked = searched(FREE, ANNA, use_groups_security_filter=True)
-    assert asked == (200, ("anna", ("g1", "g2"), False, True))
+    result = searched(FREE, ANNA, use_groups_security_filter=True)
+    assert result == (200, ("anna", ("g1", "g2"), False, True))
 
 
-def test_nobody_signed_in_sees_what_is_public_and_may_ask_for_no_filter() -> None:
+def test_anonymous_search_is_unfiltered_and_a_filter_is_a_401() -> None:
     assert searched(ON, {}) == (200, (None, (), False, False))
     assert searched(ON, {}, use_oid_security_filter=True)[0] == 401
     assert searched(FREE, {}, use_groups_security_filter=True)[0] == 401
 
 
-def test_a_filter_without_sign_in_is_a_400_that_names_it() -> None:
-    status, said = searched(OFF, ANNA, use_groups_security_filter=True)
+def test_filter_with_sign_in_off_is_a_400() -> None:
+    status, message = searched(OFF, ANNA, use_groups_security_filter=True)
 
     assert status == 400
-    assert said.startswith("context.overrides.use_groups_security_filter: needs sign-in")
+    assert message.startswith("context.overrides.use_groups_security_filter: needs sign-in")
 
 
 @pytest.mark.parametrize("claim", ["hasgroups", "_claim_names"])
-def test_a_user_with_too_many_groups_for_a_token_has_none_and_the_log_says_so(
+def test_user_with_group_overage_has_no_groups_and_a_warning(
     claim: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     claims = {"claims": [{"typ": claim, "val": "true"}]}
@@ -91,16 +91,16 @@ def test_a_user_with_too_many_groups_for_a_token_has_none_and_the_log_says_so(
 @pytest.mark.parametrize(
     "principal", ["", "%%%", "bm9uc2Vuc2U=", "e30=", "eyJjbGFpbXMiOm51bGx9", "W10=", "MQ=="]
 )
-def test_a_principal_that_cannot_be_read_has_no_groups(principal: str) -> None:
+def test_malformed_principal_has_no_groups(principal: str) -> None:
     headers = {**ANNA, "x-ms-client-principal": principal}
 
     assert searched(ON, headers) == (200, ("anna", (), True, True))
 
 
-def test_results_show_no_ids_but_the_caller_s_own() -> None:
+def test_response_contains_only_ids_of_the_caller() -> None:
     passage = replace(STANDARD, oids=("anna", "bert"), groups=("g2", "g9"))
     service = Service(engine(None, FakeRetriever([passage])), ON)
-    got = ask(call("/chat", headers=JSON | ANNA), service)
-    hit = got.json["context"]["thoughts"][2]["description"][0]
+    response = ask(call("/chat", headers=JSON | ANNA), service)
+    hit = response.json["context"]["thoughts"][2]["description"][0]
 
     assert (hit["oids"], hit["groups"]) == (["anna"], ["g2"])

@@ -39,27 +39,27 @@ def sent(data: Any, model: FakeModel | None = None, **limits: Any) -> Got:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_image_reaches_the_model_by_its_first_bytes_wherever_the_form_is_cut(kind: str) -> None:
+def test_image_type_is_detected_for_every_chunk_boundary(kind: str) -> None:
     data = form(DOCUMENT, (FILE, KINDS[kind][:60]))
     for at in range(1, len(data), 7):
         model = FakeModel(max_prompt_tokens=200_000)
-        got = sent([data[:at], data[at:]], model)
+        response = sent([data[:at], data[at:]], model)
 
-        assert got.status == 200
+        assert response.status == 200
         assert model.told[0].messages[-1].images[0].startswith(f"data:{kind};base64,")
 
 
-def test_images_keep_their_message_and_their_order() -> None:
+def test_images_keep_message_and_order() -> None:
     messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     document = json.dumps({"messages": [*messages, *QUESTION["messages"]]}).encode()
     names = ["messages[2].files[1]", "messages[0].files[0]", "messages[2].files[0]"]
     images = [(f'form-data; name="{name}"', KINDS["image/gif"]) for name in names[:2]]
     model = FakeModel(max_prompt_tokens=200_000)
     parts = [*images, ("form-data; name=json", document), (f'form-data; name="{names[2]}"', PNG)]
-    got = sent(form(*parts), model)
+    response = sent(form(*parts), model)
     kinds = [[url[5:14] for url in message.images] for message in model.told[-1].messages]
 
-    assert got.status == 200
+    assert response.status == 200
     assert kinds == [[], ["image/gif"], [], ["image/png", "image/gif"]]
 
 
@@ -88,16 +88,16 @@ WRONG: list[tuple[bytes, int, str]] = [
 
 
 @pytest.mark.parametrize(("data", "status", "sentence"), WRONG)
-def test_a_wrong_form_is_refused_by_the_name_of_its_part(
+def test_invalid_form_is_rejected_with_the_part_name(
     data: bytes, status: int, sentence: str
 ) -> None:
-    got = sent(data, json_bytes=5000, form_bytes=20_000)
+    response = sent(data, json_bytes=5000, form_bytes=20_000)
 
-    assert got.status == status
-    assert got.json["error"].startswith(sentence)
+    assert response.status == status
+    assert response.json["error"].startswith(sentence)
 
 
-def test_a_form_of_many_images_is_read_and_one_of_too_many_is_told() -> None:
+def test_form_with_many_parts_is_read_and_with_too_many_rejected() -> None:
     def parts(number: int) -> list[tuple[str, bytes]]:
         names = (f'form-data; name="messages[0].files[{at}]"' for at in range(number))
         return [DOCUMENT, *((name, KINDS["image/gif"]) for name in names)]
@@ -106,28 +106,30 @@ def test_a_form_of_many_images_is_read_and_one_of_too_many_is_told() -> None:
     assert sent(form(*parts(250))).json["error"].startswith("The form has more than 200 parts")
 
 
-def test_two_parts_of_one_name_are_refused_and_none_is_lost() -> None:
-    got = sent(form(DOCUMENT, (FILE, PNG), (FILE, PNG)))
+def test_duplicate_part_names_are_rejected() -> None:
+    response = sent(form(DOCUMENT, (FILE, PNG), (FILE, PNG)))
 
-    assert got.json == {"error": "The form has two parts of the same name."}
-
-
-def test_a_form_without_a_boundary_is_a_400() -> None:
-    got = ask(call("/chat", form(DOCUMENT), headers={"content-type": "multipart/form-data"}))
-
-    assert got.status == 400
+    assert response.json == {"error": "The form has two parts of the same name."}
 
 
-def test_only_a_message_of_the_user_can_have_files() -> None:
+def test_form_without_boundary_is_a_400() -> None:
+    response = ask(call("/chat", form(DOCUMENT), headers={"content-type": "multipart/form-data"}))
+
+    assert response.status == 400
+
+
+def test_files_of_an_assistant_message_are_rejected() -> None:
     messages = [{"role": "assistant", "content": "b"}, *QUESTION["messages"]]
-    got = sent(
+    response = sent(
         form(("form-data; name=json", json.dumps({"messages": messages}).encode()), (FILE, PNG))
     )
 
-    assert got.json == {"error": "messages[0].files[0]: only a message of the user can have files"}
+    assert response.json == {
+        "error": "messages[0].files[0]: only a message of the user can have files"
+    }
 
 
-def test_the_query_of_a_request_is_kept_out_of_the_access_log() -> None:
+def test_query_string_is_removed_from_the_access_log() -> None:
     line = '%s - "%s %s HTTP/%s" %d'
     arguments = ("127.0.0.1:1", "POST", "/chat?code=s3cret&x=1", "1.1", 200)
     record = logging.LogRecord("uvicorn.access", 20, "", 1, line, arguments, None)
@@ -136,12 +138,12 @@ def test_the_query_of_a_request_is_kept_out_of_the_access_log() -> None:
     assert record.getMessage() == '127.0.0.1:1 - "POST /chat HTTP/1.1" 200'
 
 
-def test_a_body_of_more_lists_than_any_client_sends_is_a_400() -> None:
+def test_body_with_too_many_containers_is_a_400() -> None:
     most = {**QUESTION, "sessionState": [[]] * (MAX_CONTAINERS - 4)}
     more = {**QUESTION, "sessionState": [[]] * (MAX_CONTAINERS - 3)}
 
     assert ask(call("/chat", most)).status == 200
-    got = ask(call("/chat", more))
-    assert got.status == 400
+    response = ask(call("/chat", more))
+    assert response.status == 400
     limit = "250,000 lists and objects (brackets in strings count)"
-    assert got.json == {"error": f"The JSON body has more than {limit}."}
+    assert response.json == {"error": f"The JSON body has more than {limit}."}

@@ -38,7 +38,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("kind", TEXTS)
-def test_the_estimate_is_never_below_the_real_count(kind: str) -> None:
+def test_estimate_is_never_below_the_real_count(kind: str) -> None:
     text = TEXTS[kind]
 
     real = openai.o200k_base().count(text)
@@ -47,7 +47,7 @@ def test_the_estimate_is_never_below_the_real_count(kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["README.md", *(path.name for path in DOCUMENTS.rglob("*.[mt]*"))])
-def test_the_estimate_holds_for_our_own_texts_line_by_line(name: str) -> None:
+def test_estimate_is_not_below_for_any_line_of_our_texts(name: str) -> None:
     paths = (path for path in (ROOT / name, *DOCUMENTS.rglob(name)) if path.exists())
     lines = [line for path in paths for line in path.read_text("utf-8").splitlines()]
 
@@ -56,14 +56,14 @@ def test_the_estimate_holds_for_our_own_texts_line_by_line(name: str) -> None:
     assert under == []
 
 
-def test_plain_english_is_not_overcounted_beyond_three_times() -> None:
+def test_plain_english_is_overestimated_threefold_at_most() -> None:
     real = openai.o200k_base().count(TEXTS["English"])
 
     assert count_tokens(TEXTS["English"]) < 3 * real
 
 
 @pytest.mark.parametrize("alphabet", [ascii_lowercase, ascii_uppercase, ascii_letters + digits])
-def test_letters_by_chance_are_undercounted_by_a_third_at_most(alphabet: str) -> None:
+def test_random_letters_are_underestimated_by_a_third_at_most(alphabet: str) -> None:
     text = "".join(Random(1).choices(alphabet, k=600))
 
     real = openai.o200k_base().count(text)
@@ -71,15 +71,15 @@ def test_letters_by_chance_are_undercounted_by_a_third_at_most(alphabet: str) ->
     assert real <= 1.5 * count_tokens(text)
 
 
-def test_an_empty_text_has_no_tokens() -> None:
+def test_empty_text_has_no_tokens() -> None:
     assert count_tokens("") == 0
 
 
-def test_a_lone_surrogate_is_counted_too() -> None:
+def test_lone_surrogate_is_counted() -> None:
     assert count_tokens("\ud800") > 0
 
 
-def test_the_count_of_a_whole_is_at_most_the_sum_of_its_lines() -> None:
+def test_count_of_a_text_is_at_most_the_sum_of_its_lines() -> None:
     lines = TEXTS["code"].splitlines(keepends=True)
 
     total = sum(count_tokens(line) for line in lines)
@@ -87,7 +87,7 @@ def test_the_count_of_a_whole_is_at_most_the_sum_of_its_lines() -> None:
     assert count_tokens("".join(lines)) <= total
 
 
-def test_a_long_text_counts_as_its_parts_do() -> None:
+def test_count_of_a_long_text_is_the_sum_of_its_parts() -> None:
     part = "The premium is $55 a month. "
     number = 4 * SLICE_LENGTH // len(part)
 
