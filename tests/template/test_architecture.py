@@ -64,13 +64,13 @@ def ours(name: str) -> set[str]:
     return {module for module in imports(name) if module.startswith("shared")}
 
 
-def test_there_is_no_circle() -> None:
+def test_imports_have_no_cycle() -> None:
     graph = {name: ours(name) - {"shared", name} for name in FILES}
 
     assert len(list(TopologicalSorter(graph).static_order())) >= len(FILES)
 
 
-def test_the_bootstrap_imports_adapters_only_when_they_are_asked_for() -> None:
+def test_bootstrap_imports_adapters_lazily() -> None:
     makers = [name for name in APP if name.startswith("shared.bootstrap")]
     early = {module for name in makers for module in imports(name, top_only=True)}
 
@@ -78,7 +78,7 @@ def test_the_bootstrap_imports_adapters_only_when_they_are_asked_for() -> None:
 
 
 @pytest.mark.parametrize("name", APP)
-def test_libraries_of_services_stay_in_adapters(name: str) -> None:
+def test_sdks_are_imported_only_by_adapters(name: str) -> None:
     libraries = {module.partition(".")[0] for module in imports(name)}
     assert ("opentelemetry" in libraries) == (name == "shared.telemetry.open_telemetry")
     allowed = {"function_app": {"azure", "azurefunctions"}}.get(name, set())
@@ -89,7 +89,7 @@ def test_libraries_of_services_stay_in_adapters(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", APP)
-def test_only_the_function_app_sees_the_environment(name: str) -> None:
+def test_only_the_function_app_reads_the_environment(name: str) -> None:
     sees = bool(imports(name) & {"os", "dotenv"})
 
     assert sees == (name == "function_app")
@@ -130,14 +130,14 @@ SPEAK = (
 
 
 @pytest.mark.parametrize("name", [name for name in APP if not name.startswith(SPEAK)])
-def test_the_names_of_the_wire_stand_in_protocols_only(name: str) -> None:
+def test_wire_names_occur_only_in_protocols(name: str) -> None:
     texts = {node.value for node in ast.walk(tree(name)) if isinstance(node, ast.Constant)}
 
     assert not texts & WIRE_NAMES
 
 
 @pytest.mark.parametrize("name", APP)
-def test_nothing_is_read_or_opened_at_import(name: str) -> None:
+def test_import_has_no_side_effects(name: str) -> None:
     calls = [
         ast.unparse(node.func)
         for statement in tree(name).body
@@ -151,7 +151,7 @@ def test_nothing_is_read_or_opened_at_import(name: str) -> None:
     assert busy_calls == (["start"] if name == "function_app" else [])
 
 
-def test_without_settings_no_library_of_a_service_is_loaded() -> None:
+def test_default_settings_load_no_sdk() -> None:
     code = "import sys, function_app; print(*sorted(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env={}, capture_output=True, text=True, timeout=60

@@ -29,7 +29,7 @@ def azure() -> dict[str, Any]:
     return document
 
 
-def test_azure_yaml_has_these_keys_and_no_others(azure: dict[str, Any]) -> None:
+def test_azure_yaml_has_exactly_these_keys(azure: dict[str, Any]) -> None:
     assert azure | {"pipeline": {}} == {
         "name": "serverless-rag-chat",
         "metadata": {"template": "serverless-rag-chat-python@0.1.0"},
@@ -41,7 +41,7 @@ def test_azure_yaml_has_these_keys_and_no_others(azure: dict[str, Any]) -> None:
     assert azure["pipeline"].keys() == {"variables", "secrets"}
 
 
-def test_the_hook_is_there_with_requirements_that_azd_finds_before_the_app_s(
+def test_hook_has_its_own_requirements(
     azure: dict[str, Any],
 ) -> None:
     script = ROOT / azure["hooks"]["postprovision"]["run"]
@@ -59,13 +59,13 @@ def test_the_hook_is_there_with_requirements_that_azd_finds_before_the_app_s(
             assert (script.parent / line.removeprefix("-r ")).is_file(), line
 
 
-def test_azd_installs_beside_the_app_where_git_and_the_package_do_not_look() -> None:
+def test_hook_environment_is_ignored_by_git_and_the_package() -> None:
     for name in (".gitignore", ".funcignore"):
         lines = (ROOT / name).read_text("utf-8").split()
         assert {"*_env", "*_env/"} & set(lines), name
 
 
-def test_the_workflow_has_every_variable_of_the_pipeline(azure: dict[str, Any]) -> None:
+def test_workflow_has_every_pipeline_variable(azure: dict[str, Any]) -> None:
     job = yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"]["deploy"]
     variables = {name for name, value in job["env"].items() if f"vars.{name} " in str(value)}
     always = {f"AZURE_{name}" for name in ("CLIENT_ID", "TENANT_ID", "SUBSCRIPTION_ID")}
@@ -77,7 +77,7 @@ def test_the_workflow_has_every_variable_of_the_pipeline(azure: dict[str, Any]) 
 
 
 @needs_infra
-def test_the_pipeline_may_set_every_parameter(azure: dict[str, Any]) -> None:
+def test_pipeline_can_set_every_parameter(azure: dict[str, Any]) -> None:
     values = json.loads(PARAMETERS.read_text("utf-8"))["parameters"].values()
     read = {name for one in values for name in re.findall(r"\$\{(\w+)", str(one["value"]))}
 
@@ -86,20 +86,20 @@ def test_the_pipeline_may_set_every_parameter(azure: dict[str, Any]) -> None:
 
 
 @needs_infra
-def test_what_the_hook_reads_is_put_out_by_bicep() -> None:
+def test_bicep_outputs_what_the_hook_reads() -> None:
     outputs = set(re.findall(r"^output (\w+) ", MAIN.read_text("utf-8"), re.MULTILINE))
 
     assert set(AZD_OUTPUTS) <= outputs
 
 
-def test_what_the_hook_writes_for_the_laptop_is_read_by_the_app() -> None:
+def test_app_reads_the_settings_that_the_hook_writes() -> None:
     aliases = {field.alias for field in Settings.model_fields.values()}
 
     assert set(AZD_OUTPUTS) <= aliases
     assert set(REQUIRED_OUTPUTS) <= set(AZD_OUTPUTS)
 
 
-def test_the_host_gives_an_answer_more_time_than_the_app_does() -> None:
+def test_function_timeout_exceeds_the_answer_timeout() -> None:
     host = json.loads((ROOT / "host.json").read_text("utf-8"))
     hours, minutes, seconds = map(int, host["functionTimeout"].split(":"))
     (most,) = (
@@ -109,14 +109,14 @@ def test_the_host_gives_an_answer_more_time_than_the_app_does() -> None:
     assert hours * 3600 + minutes * 60 + seconds > most
 
 
-def test_telemetry_is_sampled_but_for_the_requests() -> None:
+def test_host_telemetry_is_sampled_except_requests() -> None:
     host = json.loads((ROOT / "host.json").read_text("utf-8"))
     sampling = host["logging"]["applicationInsights"]["samplingSettings"]
 
     assert sampling == {"isEnabled": True, "excludedTypes": "Request;Trace"}
 
 
-def test_the_sample_of_local_settings_needs_no_storage_and_no_key() -> None:
+def test_sample_of_local_settings_needs_no_storage_and_no_key() -> None:
     sample = json.loads((ROOT / "local.settings.sample.json").read_text("utf-8"))
 
     assert sample["IsEncrypted"] is False
@@ -125,7 +125,7 @@ def test_the_sample_of_local_settings_needs_no_storage_and_no_key() -> None:
     assert "*" not in sample["Host"]["CORS"]
 
 
-def test_the_workflow_and_the_devcontainer_install_the_same_azd(azure: dict[str, Any]) -> None:
+def test_workflow_and_devcontainer_install_the_same_azd(azure: dict[str, Any]) -> None:
     steps = yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"]["deploy"]["steps"]
     (setup,) = (step for step in steps if step.get("uses", "").startswith("Azure/setup-azd@"))
     container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf-8"))

@@ -13,7 +13,7 @@ from tests.support.isolation import app_copy
 
 
 @pytest.mark.parametrize("vectors", [0, 8])
-def test_the_benchmark_of_the_index_prints_a_table(vectors: int) -> None:
+def test_index_benchmark_prints_a_table(vectors: int) -> None:
     options = ["--passages", "120", "--questions", "30", "--vectors", str(vectors)]
     command = [sys.executable, "-m", "bench.index", *options]
     done = subprocess.run(command, cwd=app_copy(), capture_output=True, text=True, timeout=120)
@@ -23,7 +23,7 @@ def test_the_benchmark_of_the_index_prints_a_table(vectors: int) -> None:
     assert done.stderr == ""
 
 
-def test_the_benchmark_of_a_run_prints_its_figures() -> None:
+def test_run_benchmark_prints_its_figures() -> None:
     command = [sys.executable, "-m", "bench.ingest", "--files", "4"]
     done = subprocess.run(command, cwd=app_copy(), capture_output=True, text=True, timeout=240)
 
@@ -34,7 +34,7 @@ def test_the_benchmark_of_a_run_prints_its_figures() -> None:
     assert re.search(r"^[\d.]+ s of it are reading: -?[\d.]+ s beyond$", done.stdout, re.MULTILINE)
 
 
-def test_the_benchmark_of_memory_prints_a_table() -> None:
+def test_memory_benchmark_prints_a_table() -> None:
     command = [sys.executable, "-m", "bench.memory", "--conversations", "30", "--turns", "1"]
     done = subprocess.run(command, cwd=app_copy(), capture_output=True, text=True, timeout=120)
 
@@ -43,7 +43,7 @@ def test_the_benchmark_of_memory_prints_a_table() -> None:
     assert re.search(r"^page at 20 +[\d.]+ +[\d.]+$", done.stdout, re.MULTILINE)
 
 
-def test_the_benchmark_of_growth_prints_a_table() -> None:
+def test_growth_benchmark_prints_a_table() -> None:
     command = [sys.executable, "-m", "bench.growth", "--size", "10"]
     done = subprocess.run(command, cwd=app_copy(), capture_output=True, text=True, timeout=120)
 
@@ -53,7 +53,7 @@ def test_the_benchmark_of_growth_prints_a_table() -> None:
     assert done.stderr == ""
 
 
-def test_the_benchmark_of_growth_tells_a_square_from_a_line() -> None:
+def test_growth_benchmark_detects_quadratic_growth() -> None:
     assert ratio([1, 4, 16, 64, 256, 1024]) > MOST
     assert ratio([6000]) > MOST
     assert ratio([10, 19, 45, 85, 170, 350]) < MOST

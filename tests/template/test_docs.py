@@ -22,14 +22,14 @@ README = (ROOT / "README.md").read_text("utf-8")
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def test_the_first_command_stands_within_the_first_screen() -> None:
+def test_first_command_is_within_the_first_screen() -> None:
     fence = README.split("\n").index("```sh")
 
     assert fence < 25
     assert README.split("\n")[fence + 1] == "make run"
 
 
-def test_the_answer_in_the_readme_is_what_the_app_gives() -> None:
+def test_readme_answer_is_the_real_answer() -> None:
     request = re.search(r"-d '(.*?)'", README, re.DOTALL)
     expected = re.search(r"```json\n(.*?)```", README, re.DOTALL)
     assert request is not None
@@ -46,21 +46,21 @@ def test_the_answer_in_the_readme_is_what_the_app_gives() -> None:
     assert rest[-1] == known[-1]
 
 
-def test_every_override_has_its_row_in_the_readme() -> None:
+def test_readme_table_has_every_override() -> None:
     rows = re.findall(r"^\| (`.*?`) \|", README, re.MULTILINE)
     names = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 
     assert set(Overrides.model_fields) - set(INTERNAL_FIELDS) <= names
 
 
-def test_every_route_is_told_of() -> None:
+def test_docs_name_every_route() -> None:
     docs = README + (ROOT / "docs" / "protocols.md").read_text("utf-8")
 
     assert [route for route in ROUTES if f"{route}`" not in docs] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
-def test_a_link_leads_to_a_file_that_is_there(page: Path) -> None:
+def test_links_lead_to_existing_files(page: Path) -> None:
     links = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text("utf-8"))
     files = [link for link in links if not link.startswith("http")]
 
@@ -73,7 +73,7 @@ def anchor(heading: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
-def test_a_link_into_a_page_leads_to_a_heading_that_is_there(page: Path) -> None:
+def test_anchors_lead_to_existing_headings(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:]*)#([^)]*)\)", page.read_text("utf-8"))
     for file, name in links:
         text = (page.parent / file if file else page).read_text("utf-8")
@@ -82,14 +82,14 @@ def test_a_link_into_a_page_leads_to_a_heading_that_is_there(page: Path) -> None
         assert name in map(anchor, headings), f"{file}#{name}"
 
 
-def test_the_score_in_the_readme_is_what_the_command_counts() -> None:
+def test_readme_score_is_the_real_score() -> None:
     score = asyncio.run(measure())
     right = sum(map(score.right, score.asked))
 
     assert f"{right} of the {sum(score.asked.values())} questions" in README
 
 
-def test_the_readme_has_the_form_of_the_gallery() -> None:
+def test_readme_has_the_form_of_the_gallery() -> None:
     headings = re.findall(r"^## (.*)", README, re.MULTILINE)
     guidance = README.partition("\n## Guidance\n")[2].partition("\n## ")[0]
 
@@ -99,7 +99,7 @@ def test_the_readme_has_the_form_of_the_gallery() -> None:
     )
 
 
-def test_the_drawing_says_in_words_what_it_shows_and_knows_the_dark() -> None:
+def test_diagram_has_a_description_and_a_dark_mode() -> None:
     drawing = (ROOT / "docs" / "architecture.svg").read_text("utf-8")
     root = ElementTree.fromstring(drawing)
     words = {node.tag.rpartition("}")[2]: node.text or "" for node in root[:2]}
@@ -125,7 +125,7 @@ def first(text: str) -> float:
     return float(number)
 
 
-def test_the_table_of_costs_follows_from_its_prices() -> None:
+def test_cost_table_matches_its_prices() -> None:
     to_read, to_write = map(float, cells("`gpt-5.4-mini`, a million tokens")[0].split(", "))
     question = (2000 * to_read + 300 * to_write) / 1e6 * (1 + 0.5 / 3)
     seconds = 100_000 * 3 / 4 * 2 - 100_000  # of a GB, after the free grant

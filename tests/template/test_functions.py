@@ -16,7 +16,7 @@ for one in function_app.app.get_functions():
 """
 
 
-def test_the_functions_are_those_of_the_list() -> None:
+def test_functions_match_the_list() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PRINT],
         cwd=ROOT,

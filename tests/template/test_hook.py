@@ -131,7 +131,7 @@ def cloud(project: Path, tmp_path: Path) -> Iterator[Cloud]:
         yield Cloud(home, project, search, model, values)
 
 
-def test_the_first_run_fills_the_index_and_a_second_one_has_nothing_to_do(cloud: Cloud) -> None:
+def test_first_run_fills_the_index_and_second_run_changes_nothing(cloud: Cloud) -> None:
     first = cloud.hook()
     docs = dict(cloud.documents)
     second = cloud.hook()
@@ -145,7 +145,7 @@ def test_the_first_run_fills_the_index_and_a_second_one_has_nothing_to_do(cloud:
     assert cloud.documents == docs
 
 
-def test_roles_that_still_spread_are_waited_for_wherever_they_are_missed(cloud: Cloud) -> None:
+def test_hook_waits_for_role_assignments_of_every_service(cloud: Cloud) -> None:
     cloud.search.plan += [FORBIDDEN, FORBIDDEN]
     cloud.model.plan += [error(401), error(404)]  # a deployment of a minute ago, too
     done = cloud.hook()
@@ -183,7 +183,7 @@ class Shelf(Server):
         return [f"HTTP/1.1 200 X\r\n{told}\r\n\r\n".encode()]
 
 
-def test_a_file_that_storage_refuses_is_put_when_the_role_has_spread(cloud: Cloud) -> None:
+def test_rejected_upload_is_retried(cloud: Cloud) -> None:
     with cloud.listening(Shelf()) as shelf:
         done = cloud.hook(AZURE_STORAGE_ENDPOINT=shelf.url)
 
@@ -193,7 +193,7 @@ def test_a_file_that_storage_refuses_is_put_when_the_role_has_spread(cloud: Clou
     assert "2 unchanged, 0 removed, 0 skipped" in done.stdout
 
 
-def test_roles_that_never_come_end_it_with_what_to_do(cloud: Cloud) -> None:
+def test_missing_roles_end_with_instructions(cloud: Cloud) -> None:
     cloud.search.plan += [FORBIDDEN] * 200
     done = cloud.hook(longest=1)
 
@@ -203,7 +203,7 @@ def test_roles_that_never_come_end_it_with_what_to_do(cloud: Cloud) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_nobody_signed_in_is_not_waited_for(cloud: Cloud) -> None:
+def test_missing_sign_in_fails_at_once(cloud: Cloud) -> None:
     (cloud.home.folder / "az").unlink()
     done = cloud.hook()
 
@@ -212,7 +212,7 @@ def test_nobody_signed_in_is_not_waited_for(cloud: Cloud) -> None:
     assert "for now" not in done.stdout
 
 
-def test_a_run_that_is_interrupted_is_gone_on_with(cloud: Cloud) -> None:
+def test_interrupted_run_continues(cloud: Cloud) -> None:
     cloud.hook()
     fresh = dict(cloud.documents)
     cloud.search.indexes.clear()
@@ -244,7 +244,7 @@ def batches(asked: list[Asked]) -> list[Asked]:
     return [one for one in asked if "search.index" in one.path]
 
 
-def test_samples_are_not_put_beside_documents_of_one_s_own(cloud: Cloud) -> None:
+def test_samples_are_not_added_to_other_documents(cloud: Cloud) -> None:
     cloud.hook()
     docs = cloud.documents
     for key, doc in list(docs.items()):
@@ -258,7 +258,7 @@ def test_samples_are_not_put_beside_documents_of_one_s_own(cloud: Cloud) -> None
     assert docs == before
 
 
-def test_it_can_be_switched_off(cloud: Cloud) -> None:
+def test_hook_can_be_switched_off(cloud: Cloud) -> None:
     done = cloud.hook(AZURE_LOAD_SAMPLES="false", AZURE_LOCAL_SETTINGS="False")
 
     assert done.returncode == 0
@@ -267,7 +267,7 @@ def test_it_can_be_switched_off(cloud: Cloud) -> None:
     assert not (cloud.project / "local.settings.json").exists()
 
 
-def test_a_closed_network_is_not_waited_for_but_from_inside(cloud: Cloud) -> None:
+def test_private_network_is_skipped_except_from_inside(cloud: Cloud) -> None:
     outside = cloud.hook(AZURE_USE_VNET="true")
     at = len(cloud.search.asked)
     inside = cloud.hook(AZURE_USE_VNET="true", AZURE_LOAD_SAMPLES="true")
@@ -278,14 +278,14 @@ def test_a_closed_network_is_not_waited_for_but_from_inside(cloud: Cloud) -> Non
     assert "5 documents put" in inside.stdout
 
 
-def test_what_azd_does_not_know_is_named(cloud: Cloud) -> None:
+def test_missing_azd_outputs_are_named(cloud: Cloud) -> None:
     done = cloud.hook(AZURE_SEARCH_ENDPOINT="", AZURE_OPENAI_ENDPOINT="")
 
     assert done.returncode == 1
     assert "no AZURE_SEARCH_ENDPOINT, AZURE_OPENAI_ENDPOINT" in done.stderr
 
 
-def test_settings_of_the_laptop_change_nothing_in_the_cloud_s_index(cloud: Cloud) -> None:
+def test_local_settings_do_not_affect_the_index(cloud: Cloud) -> None:
     cloud.own(AZURE_SEARCH_INDEX="mine", AZURE_SEARCH_FIELDS='{"content": "chunk"}')
     done = cloud.hook(AZURE_SEARCH_VECTORIZER="true", IDENTITY_ENDPOINT="http://127.0.0.1:9")
 
@@ -294,7 +294,7 @@ def test_settings_of_the_laptop_change_nothing_in_the_cloud_s_index(cloud: Cloud
     assert cloud.search.indexes["docs"].definition["vectorSearch"]["vectorizers"] == []
 
 
-def test_the_file_that_azd_runs_is_the_one_that_is_tried_here(cloud: Cloud) -> None:
+def test_azd_runs_the_tested_file(cloud: Cloud) -> None:
     done = subprocess.run(
         [sys.executable, str(cloud.project / "scripts" / "postprovision.py")],
         cwd=cloud.project / "scripts",
@@ -307,7 +307,7 @@ def test_the_file_that_azd_runs_is_the_one_that_is_tried_here(cloud: Cloud) -> N
     assert "no sample documents are loaded" in done.stdout
 
 
-def test_values_of_one_s_own_stay_and_those_of_the_last_time_follow_azd(cloud: Cloud) -> None:
+def test_own_values_are_kept_and_written_ones_updated(cloud: Cloud) -> None:
     cloud.own(MEMORY_FILE="m.db", AZURE_OPENAI_CHAT_DEPLOYMENT="mine", AZURE_SEARCH_INDEX="")
     first = cloud.hook(AZURE_LOAD_SAMPLES="false")
     again = cloud.hook(
@@ -335,9 +335,7 @@ UNTOUCHED = {
 
 
 @pytest.mark.parametrize("kind", UNTOUCHED)
-def test_a_file_that_cannot_be_changed_is_left_alone_and_stops_nothing(
-    cloud: Cloud, kind: str
-) -> None:
+def test_unreadable_local_settings_do_not_stop_the_hook(cloud: Cloud, kind: str) -> None:
     path = cloud.project / "local.settings.json"
     path.write_text(UNTOUCHED[kind])
     done = cloud.hook(AZURE_LOAD_SAMPLES="false")
@@ -349,7 +347,7 @@ def test_a_file_that_cannot_be_changed_is_left_alone_and_stops_nothing(
 
 
 @needs_azurite
-def test_make_run_on_the_laptop_then_answers_from_the_cloud(cloud: Cloud, tmp_path: Path) -> None:
+def test_make_run_uses_azure_after_the_hook(cloud: Cloud, tmp_path: Path) -> None:
     with azurite(cloud.home) as storage:
         done = cloud.hook(AZURE_STORAGE_ENDPOINT=storage)
         bare = {"SSL_CERT_FILE": cloud.home.ca, "PATH": cloud.values["PATH"], "INDEX_FILE": ""}

@@ -96,7 +96,7 @@ def app_settings() -> dict[str, str]:
     return bicep.blocks("module", "main.bicep")["app"].object("settings") | {more[1]: more[2]}
 
 
-def test_every_identity_has_the_roles_of_the_table_and_no_more() -> None:
+def test_identities_have_exactly_the_roles_of_the_table() -> None:
     assignments = [
         (
             role.value("principalId").removesuffix("PrincipalId"),
@@ -109,7 +109,7 @@ def test_every_identity_has_the_roles_of_the_table_and_no_more() -> None:
     assert sorted(assignments) == sorted(ROLES)
 
 
-def test_the_names_in_the_table_of_roles_stand_for_what_they_say() -> None:
+def test_role_names_match_their_ids() -> None:
     main = bicep.blocks("module", "main.bicep")
 
     assert main["roles"].object("params") == WHO_AND_WHERE
@@ -126,7 +126,7 @@ def test_the_names_in_the_table_of_roles_stand_for_what_they_say() -> None:
     assert main["app"].value("identityId") == "identity.outputs.id"
 
 
-def test_a_role_is_named_after_whom_where_and_what_and_says_what_kind_of_whom() -> None:
+def test_role_assignment_names_are_unique_and_have_a_principal_type() -> None:
     for role in roles("Microsoft.Authorization/").values():
         who, where = role.value("principalId"), role.value("scope")
         what = role.value("roleDefinitionId").removesuffix(")").split(", ")[1]
@@ -137,7 +137,7 @@ def test_a_role_is_named_after_whom_where_and_what_and_says_what_kind_of_whom() 
         assert role.condition == ("" if who.startswith("app") else f"!empty({who})")
 
 
-def test_roles_are_given_in_one_file_and_nothing_hands_out_a_key() -> None:
+def test_roles_are_assigned_in_one_file_and_no_keys_are_used() -> None:
     texts = {file.name: bicep.text(str(file.relative_to(bicep.INFRA))) for file in bicep.FILES}
     giving = [name for name, text in texts.items() if re.search("(?i)roleAssignments@", text)]
 
@@ -153,13 +153,13 @@ def test_roles_are_given_in_one_file_and_nothing_hands_out_a_key() -> None:
     }
 
 
-def test_every_setting_that_is_set_is_read_by_the_app_or_by_the_platform() -> None:
+def test_every_deployed_setting_is_read() -> None:
     known = {field.alias for field in Settings.model_fields.values()}
 
     assert app_settings().keys() - known == PLATFORM
 
 
-def test_every_setting_has_its_place_in_the_docs_on_azure() -> None:
+def test_azure_docs_cover_every_setting() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text("utf-8")
     rows = re.findall(r"(?m)^\| (set by|for a|optional)([^|]*)\| (.*) \|$", page)
     documented = {kind + more.rstrip(): re.findall(r"`(\w+)`", names) for kind, more, names in rows}
@@ -170,7 +170,7 @@ def test_every_setting_has_its_place_in_the_docs_on_azure() -> None:
     assert set(documented["set by `azd up`"]) == app_settings().keys() - PLATFORM
 
 
-def test_the_app_takes_the_settings_as_bicep_writes_them() -> None:
+def test_app_accepts_the_settings_of_bicep() -> None:
     literal = {"CALLERS": "keys", "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "", "MEMORY_DAYS": "90"}
     values = dict.fromkeys(app_settings(), "documents")
     endpoints = {name: "https://x.example.com/" for name in values if name.endswith("_ENDPOINT")}
@@ -181,7 +181,7 @@ def test_the_app_takes_the_settings_as_bicep_writes_them() -> None:
     assert settings.storage_container == "documents"
 
 
-def test_the_outputs_are_those_that_others_rely_on_and_equal_the_settings_of_their_name() -> None:
+def test_outputs_equal_the_settings_of_the_same_name() -> None:
     outputs, settings = bicep.outputs("main.bicep"), app_settings()
 
     assert outputs.keys() == OUTPUTS | LAPTOP
@@ -197,7 +197,7 @@ def test_every_parameter_is_described(file: Path) -> None:
     assert [param for param, its in params.items() if not its.description] == []
 
 
-def test_azd_fills_every_parameter_by_a_default_that_is_bicep_s_own() -> None:
+def test_azd_defaults_equal_bicep_defaults() -> None:
     params, filled = bicep.params("main.bicep"), list(bicep.parameters_file())
 
     assert [name for name, _, _ in filled] == list(params)
@@ -205,7 +205,7 @@ def test_azd_fills_every_parameter_by_a_default_that_is_bicep_s_own() -> None:
         assert (default or "") == (params[name].default or ""), name
 
 
-def test_every_name_in_azd_s_environment_is_in_the_docs_with_its_default() -> None:
+def test_docs_list_every_azd_variable_with_its_default() -> None:
     page = (ROOT / "docs" / "deploy.md").read_text("utf-8")
     rows = dict(
         re.findall(r"(?m)^\| `(AZURE_\w+)` \|.*\| (?:`(\S+)`|azd asks|azd knows|none) \|$", page)
@@ -214,7 +214,7 @@ def test_every_name_in_azd_s_environment_is_in_the_docs_with_its_default() -> No
     assert rows == {name: default or "" for _, name, default in bicep.parameters_file()}
 
 
-def test_azd_offers_regions_with_quota_for_the_deployments_that_are_made() -> None:
+def test_regions_have_quota_for_the_deployments() -> None:
     params = bicep.params("main.bicep")
     chat, embedding, sku = (
         params[name].default for name in ("chatModel", "embeddingModel", "openAiSku")
@@ -229,7 +229,7 @@ def test_azd_offers_regions_with_quota_for_the_deployments_that_are_made() -> No
 
 
 @pytest.mark.parametrize("made", ["chat", "embedding"])
-def test_a_deployment_is_named_after_its_model_and_takes_what_the_parameters_say(made: str) -> None:
+def test_model_deployment_follows_its_parameters(made: str) -> None:
     deployment = bicep.blocks("resource", "modules/openai.bicep")[made]
     passed = bicep.blocks("module", "main.bicep")["openAi"].object("params")
 
@@ -244,7 +244,7 @@ def test_a_deployment_is_named_after_its_model_and_takes_what_the_parameters_say
 
 
 @pytest.mark.parametrize("file", bicep.FILES, ids=lambda file: str(file.name))
-def test_what_may_not_be_there_is_asked_only_where_it_is(file: Path) -> None:
+def test_conditional_resources_are_referenced_safely(file: Path) -> None:
     name = str(file.relative_to(bicep.INFRA))
     blocks = bicep.blocks("module", name) | bicep.blocks("resource", name)
     perhaps = {symbol: block.condition for symbol, block in blocks.items() if block.condition}
@@ -258,7 +258,7 @@ def test_what_may_not_be_there_is_asked_only_where_it_is(file: Path) -> None:
         assert all(careful), uses
 
 
-def test_the_network_is_conditional_and_all_that_it_closes_is_reached_privately() -> None:
+def test_every_closed_service_has_a_private_endpoint() -> None:
     main = bicep.blocks("module", "main.bicep")
     closed = {name for name, block in main.items() if "closed: useVnet" in block.body}
     reached = set(re.findall(r"resourceId: (\w+)!?\.outputs\.id", main["network"].body))
@@ -270,7 +270,7 @@ def test_the_network_is_conditional_and_all_that_it_closes_is_reached_privately(
 
 
 @pytest.mark.parametrize(("module", "symbol"), CLOSABLE.items())
-def test_what_is_closed_lets_named_addresses_in_and_takes_no_key(module: str, symbol: str) -> None:
+def test_closed_services_allow_listed_addresses_and_no_keys(module: str, symbol: str) -> None:
     resource = bicep.blocks("resource", f"modules/{module}.bicep")[symbol]
     shared = "allowSharedKeyAccess: false" in resource.body
 
@@ -281,7 +281,7 @@ def test_what_is_closed_lets_named_addresses_in_and_takes_no_key(module: str, sy
     assert shared or resource.value("disableLocalAuth") == "true"
 
 
-def test_the_app_runs_the_python_that_the_project_names() -> None:
+def test_bicep_and_project_name_the_same_python() -> None:
     version = (ROOT / ".python-version").read_text("utf-8").strip()
     app = bicep.blocks("resource", "modules/app.bicep")["site"]
 
@@ -290,7 +290,7 @@ def test_the_app_runs_the_python_that_the_project_names() -> None:
     assert int(bicep.params("main.bicep")["perInstanceConcurrency"].default or 0) >= 16
 
 
-def test_only_sign_in_or_an_express_wish_takes_the_keys_away() -> None:
+def test_keys_are_optional_only_with_sign_in_or_explicit_choice() -> None:
     params = bicep.params("main.bicep")
 
     assert app_settings()["CALLERS"] == "signIn ? 'signed-in' : openToAll ? 'anyone' : 'keys'"
@@ -299,7 +299,7 @@ def test_only_sign_in_or_an_express_wish_takes_the_keys_away() -> None:
     assert bicep.variables("main.bicep")["signIn"] == "!empty(authClientId)"
 
 
-def test_no_browser_origin_is_let_in_unnamed() -> None:
+def test_cors_has_no_wildcard() -> None:
     cors = bicep.blocks("module", "main.bicep")["app"].value("allowedOrigins")
 
     assert bicep.params("main.bicep")["allowedOrigins"].default == ""
@@ -309,7 +309,7 @@ def test_no_browser_origin_is_let_in_unnamed() -> None:
     )
 
 
-def test_a_key_of_clients_that_the_app_would_refuse_is_refused_before_it_is_deployed() -> None:
+def test_invalid_client_key_is_rejected_before_deployment() -> None:
     key = bicep.blocks("module", "main.bicep")["app"].value("chatApiKey")
     refused = f"!empty(chatApiKey) && length(chatApiKey) < {MIN_KEY_LENGTH} ? fail("
 
@@ -318,7 +318,7 @@ def test_a_key_of_clients_that_the_app_would_refuse_is_refused_before_it_is_depl
     assert key.endswith(" : chatApiKey")
 
 
-def test_the_app_is_its_identity_towards_everything_and_works_in_the_host_s_storage() -> None:
+def test_app_uses_its_identity_for_all_services() -> None:
     settings = app_settings()
     app = bicep.blocks("module", "main.bicep")["app"]
     client = "identity.outputs.clientId"
@@ -335,7 +335,7 @@ def test_the_app_is_its_identity_towards_everything_and_works_in_the_host_s_stor
     assert settings["AZURE_STORAGE_ENDPOINT"] == "documentStorage.outputs.endpoint"
 
 
-def test_sign_in_has_no_secret_and_takes_the_tokens_of_named_apps_alone() -> None:
+def test_sign_in_has_no_secret_and_accepts_only_listed_apps() -> None:
     auth = bicep.blocks("resource", "modules/app.bicep")["auth"]
     allowed = "{ allowedApplications: concat([authClientId], authAllowedClients) }"
 
@@ -345,7 +345,7 @@ def test_sign_in_has_no_secret_and_takes_the_tokens_of_named_apps_alone() -> Non
     assert auth.value("excludedPaths") == "['/health']"
 
 
-def test_what_must_be_there_first_is_made_first() -> None:
+def test_dependencies_are_created_first() -> None:
     assert bicep.blocks("module", "main.bicep")["app"].value("dependsOn") == "[roles]"
     openai = bicep.blocks("resource", "modules/openai.bicep")
     assert openai["embedding"].value("dependsOn") == "[chat]"
@@ -355,7 +355,7 @@ def test_what_must_be_there_first_is_made_first() -> None:
     assert bicep.text("modules/network.bicep").count("dependsOn: [links]") == 1
 
 
-def test_a_private_endpoint_is_found_by_the_name_that_azure_gives_its_zone() -> None:
+def test_private_endpoints_use_the_zone_names_of_azure() -> None:
     network = bicep.text("modules/network.bicep")
     zones = re.findall(r"(?m)^  (\w+): '(privatelink\.[^']+)'$", network)
     asked = bicep.blocks("module", "main.bicep")["network"].body
@@ -376,7 +376,7 @@ def test_a_private_endpoint_is_found_by_the_name_that_azure_gives_its_zone() -> 
     assert "{ serviceName: 'Microsoft.App/environments' }" in network
 
 
-def test_a_zone_is_made_for_each_kind_of_endpoint_that_is_asked_for_and_for_no_other() -> None:
+def test_each_endpoint_kind_has_one_dns_zone() -> None:
     network = bicep.text("modules/network.bicep")
     (kinds,) = re.findall(r"(?m)^  group: (.+)$", network)
     known = kinds.split(" | ")
@@ -389,7 +389,7 @@ def test_a_zone_is_made_for_each_kind_of_endpoint_that_is_asked_for_and_for_no_o
         assert f"\n  {group.strip(chr(39))}: 'privatelink." in network
 
 
-def test_memory_is_there_with_sign_in_alone_and_its_settings_are_empty_without() -> None:
+def test_memory_is_deployed_only_with_sign_in() -> None:
     main, params = bicep.blocks("module", "main.bicep"), bicep.params("main.bicep")
     settings = app_settings()
 
@@ -403,7 +403,7 @@ def test_memory_is_there_with_sign_in_alone_and_its_settings_are_empty_without()
     assert f"\n      memory ? [{endpoint}] : []\n" in main["network"].body
 
 
-def test_the_app_alone_reaches_conversations_and_nothing_else_in_their_account() -> None:
+def test_only_the_app_can_access_conversations() -> None:
     (role,) = roles("Microsoft.DocumentDB/").values()
     passed = bicep.blocks("module", "main.bicep")["cosmos"].object("params")
     text = bicep.text("modules/roles.bicep")
@@ -427,7 +427,7 @@ def test_the_app_alone_reaches_conversations_and_nothing_else_in_their_account()
     )
 
 
-def test_conversations_are_divided_by_owner_and_sorted_by_an_index_that_has_no_long_text() -> None:
+def test_conversations_are_partitioned_by_owner_and_indexed_without_text() -> None:
     container = bicep.blocks("resource", "modules/cosmos.bicep")["memory"]
 
     assert container.value("partitionKey") == "{ paths: ['/owner'], kind: 'Hash', version: 2 }"
@@ -445,7 +445,7 @@ def test_conversations_are_divided_by_owner_and_sorted_by_an_index_that_has_no_l
     )
 
 
-def test_conversations_cost_by_use_are_read_as_written_and_stay_in_their_region() -> None:
+def test_cosmos_account_is_serverless_consistent_and_regional() -> None:
     account = bicep.blocks("resource", "modules/cosmos.bicep")["account"]
 
     assert account.value("capabilities") == "[{ name: 'EnableServerless' }]"
@@ -455,7 +455,7 @@ def test_conversations_cost_by_use_are_read_as_written_and_stay_in_their_region(
     assert account.body.count("locationName: location,") == 1
 
 
-def test_a_conversation_s_days_fit_into_the_seconds_that_cosmos_db_counts() -> None:
+def test_maximum_retention_fits_into_a_cosmos_ttl() -> None:
     days = bicep.params("main.bicep")["memoryDays"]
     (least,) = re.findall(r"@minValue\((\d+)\)", days.decorators)
     (most,) = re.findall(r"@maxValue\((\d+)\)", days.decorators)

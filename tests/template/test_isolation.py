@@ -64,7 +64,7 @@ def hostile(tmp_path: Path) -> Path:
     return clone
 
 
-def test_make_test_passes_beside_hostile_settings(hostile: Path) -> None:
+def test_make_test_passes_with_hostile_settings(hostile: Path) -> None:
     command = [MAKE, "test", f"ARGS=--durations=5 {' '.join(TESTS)}"]
     done = subprocess.run(
         command,

@@ -45,7 +45,7 @@ def test_requirements_and_constraints_pin_the_same_versions(
         assert str(one.specifier) in specifiers, f"not in constraints.txt: {one}; run `make lock`"
 
 
-def test_azure_functions_has_no_pin_as_its_version_depends_on_the_python(
+def test_azure_functions_is_not_pinned(
     constraints: dict[str, set[str]],
 ) -> None:
     (line,) = (one for one in requirements("requirements.txt") if one.name == "azure-functions")
@@ -54,14 +54,14 @@ def test_azure_functions_has_no_pin_as_its_version_depends_on_the_python(
     assert {"azure-functions", "werkzeug"} & constraints.keys() == set()
 
 
-def test_an_installed_distribution_that_no_constraint_pins_is_named() -> None:
+def test_unpinned_distribution_is_named() -> None:
     pins = read_pins("# a comment\nhttpx2==2.1\nidna==3.20 ; python_version >= '3.12'\n")
     versions = {"httpx2": "2.1", "idna": "3.19", "six": "1.17", "azure-functions": "2", "pip": "1"}
 
     assert find_unpinned(versions, pins, {"azure-functions"}) == ["idna==3.19", "six==1.17"]
 
 
-def test_installed_names_are_compared_in_the_form_that_constraints_have() -> None:
+def test_installed_names_are_normalized() -> None:
     names = [one.name for one in requirements("constraints.txt")]
 
     assert canonical_name("Typing_Extensions") == "typing-extensions"

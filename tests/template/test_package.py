@@ -84,7 +84,7 @@ def messy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_what_azd_would_deploy_is_what_is_listed(messy: Path) -> None:
+def test_package_matches_the_list(messy: Path) -> None:
     assert packaged(messy) == LISTED.read_text("utf-8").splitlines()
 
 
@@ -96,14 +96,14 @@ def referenced_files(folder: Path, name: str) -> Iterator[str]:
         yield from referenced_files(folder, str((Path(name).parent / path).as_posix()))
 
 
-def test_the_package_holds_every_file_that_its_requirements_refer_to(messy: Path) -> None:
+def test_package_has_every_referenced_requirements_file(messy: Path) -> None:
     needed = set(referenced_files(messy, "requirements.txt"))
 
     assert needed == {"requirements.txt", "constraints.txt"}
     assert needed <= set(packaged(messy))
 
 
-def test_an_index_of_one_s_own_is_deployed_with_the_app(messy: Path) -> None:
+def test_own_index_is_in_the_package(messy: Path) -> None:
     (messy / "index.db").write_text("x")
     names = packaged(messy)
     (messy / "index.db").unlink()
@@ -111,7 +111,7 @@ def test_an_index_of_one_s_own_is_deployed_with_the_app(messy: Path) -> None:
     assert "index.db" in names
 
 
-def test_no_line_of_funcignore_takes_another_back() -> None:
+def test_funcignore_has_no_negation() -> None:
     lines = (ROOT / ".funcignore").read_text("utf-8").splitlines()
 
     assert [line for line in lines if line.startswith(("!", "/*"))] == []
@@ -137,7 +137,7 @@ def installed(python: Path) -> set[str]:
 
 
 @needs_host
-def test_the_deployed_set_is_small_and_has_nothing_of_development(python: Path) -> None:
+def test_deployed_distributions_are_few_and_without_development_tools(python: Path) -> None:
     command = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     site = Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
     files = [path for path in site.rglob("*") if path.is_file() and path.suffix != ".pyc"]
@@ -191,7 +191,7 @@ def answered(server: Server) -> httpx.Response:
 
 
 @pytest.mark.skipif(not MAIN.exists(), reason="there is no infra/main.bicep")
-def test_the_settings_that_it_is_tried_with_are_those_of_bicep() -> None:
+def test_tested_settings_are_those_of_bicep() -> None:
     message = re.search(
         r"^    settings: \{\n(.*?)^    \}", MAIN.read_text("utf-8"), re.DOTALL | re.M
     )
@@ -202,7 +202,7 @@ def test_the_settings_that_it_is_tried_with_are_those_of_bicep() -> None:
 
 
 @needs_host
-def test_the_package_answers_where_it_is_unpacked(
+def test_unpacked_package_answers(
     unpacked: Path, deployed: dict[str, str], python: Path, tmp_path: Path
 ) -> None:
     runtime = next(
@@ -222,7 +222,7 @@ def test_the_package_answers_where_it_is_unpacked(
     assert "[plans/northwind_health_plus.pdf#page=" in response.json()["message"]["content"]
 
 
-def test_what_is_deployed_has_all_that_the_app_imports(
+def test_deployed_distributions_cover_the_imports(
     unpacked: Path, deployed: dict[str, str], tmp_path: Path
 ) -> None:
     copied(ROOT, ["dev_server.py"], unpacked)

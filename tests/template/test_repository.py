@@ -62,26 +62,26 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
 @pytest.mark.parametrize("item", GALLERY)
-def test_the_gallery_finds(item: str) -> None:
+def test_gallery_requires(item: str) -> None:
     assert any((ROOT / place).exists() for place in GALLERY[item]), GALLERY[item]
 
 
 @pytest.mark.parametrize("heading", HEADINGS)
-def test_the_gallery_finds_in_the_readme(heading: str) -> None:
+def test_gallery_requires_in_the_readme(heading: str) -> None:
     headings = re.findall("^## .*$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
 
     assert heading in headings
 
 
 @pytest.mark.parametrize("criterion", WORDS)
-def test_the_criteria_want_that(criterion: str) -> None:
+def test_criteria_require(criterion: str) -> None:
     path, words = WORDS[criterion]
 
     assert re.search(words, (ROOT / path).read_text("utf-8"))
 
 
 @pytest.mark.parametrize("page", ["SECURITY.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md"])
-def test_a_page_of_the_repository_leads_to_files_that_are_there(page: str) -> None:
+def test_page_links_lead_to_existing_files(page: str) -> None:
     text = (ROOT / page).read_text("utf-8")
     paths = re.findall(r"\]\(([^)#]+)", text) + re.findall(r"`((?:tests|\.ci)/[\w./]+)`", text)
     files = [name for name in paths if not name.startswith("http")]
@@ -97,7 +97,7 @@ def workflow(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: str(path.stem))
-def test_a_workflow_runs_nothing_that_can_change_behind_its_back(path: Path) -> None:
+def test_workflow_actions_are_pinned(path: Path) -> None:
     text = path.read_text("utf-8")
     used = re.findall(r"uses: ([\w./-]+)@(\S+) # (\S+)$", text, re.MULTILINE)
 
@@ -106,7 +106,7 @@ def test_a_workflow_runs_nothing_that_can_change_behind_its_back(path: Path) -> 
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: str(path.stem))
-def test_a_workflow_has_no_rights_but_those_that_its_job_needs(path: Path) -> None:
+def test_workflow_permissions_are_minimal(path: Path) -> None:
     document = workflow(path.name)
     rights = {
         (name, right)
@@ -120,7 +120,7 @@ def test_a_workflow_has_no_rights_but_those_that_its_job_needs(path: Path) -> No
     assert all("timeout-minutes" in job for job in document["jobs"].values())
 
 
-def test_the_tests_run_on_every_python_over_the_real_host() -> None:
+def test_tests_run_on_every_python_and_the_real_host() -> None:
     tests = workflow("tests.yml")["jobs"]["tests"]
     (step,) = (one for one in tests["steps"] if one.get("name") == "Tests")
 
@@ -128,7 +128,7 @@ def test_the_tests_run_on_every_python_over_the_real_host() -> None:
     assert step["env"]["FUNCTIONS_HOST"] == "func start"
 
 
-def test_the_pipeline_provisions_and_deploys_with_no_secret_but_the_callers_own() -> None:
+def test_pipeline_deploys_without_stored_credentials() -> None:
     text = (ROOT / ".github/workflows/azure-dev.yml").read_text("utf-8")
     runs = [
         step["run"]
@@ -141,7 +141,7 @@ def test_the_pipeline_provisions_and_deploys_with_no_secret_but_the_callers_own(
     assert runs[1:] == ["azd provision --no-prompt", "azd deploy --no-prompt"]
 
 
-def test_a_variable_of_the_repository_names_the_environment_that_protects_the_deployment() -> None:
+def test_repository_variable_names_the_environment() -> None:
     job = workflow("azure-dev.yml")["jobs"]["deploy"]
     page = (ROOT / "docs" / "deploy.md").read_text("utf-8")
 
@@ -156,11 +156,11 @@ def test_a_variable_of_the_repository_names_the_environment_that_protects_the_de
     [*sorted((ROOT / ".vscode").glob("*.json")), ROOT / ".devcontainer" / "devcontainer.json"],
     ids=lambda path: str(path.name),
 )
-def test_what_editors_read_is_plain_json(path: Path) -> None:
+def test_editor_files_are_plain_json(path: Path) -> None:
     assert json.loads(path.read_text("utf-8"))
 
 
-def test_the_devcontainer_has_these_keys_and_makes_what_make_run_needs() -> None:
+def test_devcontainer_has_exactly_these_keys() -> None:
     document = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf-8"))
     version = (ROOT / ".python-version").read_text("utf-8").strip()
 
@@ -179,14 +179,14 @@ def test_the_devcontainer_has_these_keys_and_makes_what_make_run_needs() -> None
     assert document["forwardPorts"] == [7071]
 
 
-def test_an_editor_recommends_what_the_devcontainer_installs() -> None:
+def test_recommended_extensions_match_the_devcontainer() -> None:
     document = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf-8"))
     recommended = json.loads((ROOT / ".vscode" / "extensions.json").read_text("utf-8"))
 
     assert recommended["recommendations"] == document["customizations"]["vscode"]["extensions"]
 
 
-def test_dependabot_looks_wherever_something_is_pinned() -> None:
+def test_dependabot_covers_every_pinned_file() -> None:
     document = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text("utf-8"))
     watched = {
         (update["package-ecosystem"], folder)
@@ -228,7 +228,7 @@ ENDS = {
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has another Ctrl+C")
 @pytest.mark.parametrize("kind", ENDS)
-def test_the_tests_start_and_end_a_host_like_func(kind: str, tmp_path: Path) -> None:
+def test_tests_start_and_stop_a_host_like_func(kind: str, tmp_path: Path) -> None:
     func, log = tmp_path / "func", tmp_path / "told"
     func.write_text(FUNC.format(python=sys.executable, told=log, stop=ENDS[kind]))
     func.chmod(func.stat().st_mode | stat.S_IXUSR)

@@ -130,7 +130,7 @@ needs_bash = pytest.mark.skipif(not shutil.which("bash"), reason="there is no ba
 
 
 @needs_bash
-def test_the_registration_trusts_the_app_s_identity_and_has_no_secret(tmp_path: Path) -> None:
+def test_registration_trusts_the_identity_without_secret(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     done = machine.run()
     (created,) = machine.asked("ad", "app", "federated-credential", "create")
@@ -149,7 +149,7 @@ def test_the_registration_trusts_the_app_s_identity_and_has_no_secret(tmp_path: 
 
 
 @needs_bash
-def test_the_registration_says_what_the_app_s_sign_in_relies_on(tmp_path: Path) -> None:
+def test_registration_has_the_properties_that_sign_in_needs(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     machine.run()
     (body,) = (body for body in machine.bodies() if "api" in body)
@@ -163,7 +163,7 @@ def test_the_registration_says_what_the_app_s_sign_in_relies_on(tmp_path: Path) 
 
 
 @needs_bash
-def test_the_azure_cli_gets_a_token_only_where_an_option_allows_it(tmp_path: Path) -> None:
+def test_azure_cli_is_authorized_only_with_the_option(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED | {"AZURE_AUTH_ALLOWED_CLIENTS": "mine"})
     machine.run()
     (without,) = machine.field_values("api")
@@ -183,7 +183,7 @@ def test_the_azure_cli_gets_a_token_only_where_an_option_allows_it(tmp_path: Pat
 
 @needs_bash
 @pytest.mark.parametrize("others", ["", "mine,", "mine, ", "mine,his,"])
-def test_a_run_without_that_option_takes_the_azure_cli_away(others: str, tmp_path: Path) -> None:
+def test_run_without_the_option_removes_the_azure_cli(others: str, tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED | {"AZURE_AUTH_ALLOWED_CLIENTS": f"{others}{CLI}"})
     done = machine.run()
 
@@ -193,7 +193,7 @@ def test_a_run_without_that_option_takes_the_azure_cli_away(others: str, tmp_pat
 
 
 @needs_bash
-def test_only_who_is_assigned_may_sign_in_and_who_runs_the_script_is(tmp_path: Path) -> None:
+def test_assignment_is_required_and_the_runner_is_assigned(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     machine.run()
     again = machine.run()
@@ -210,7 +210,7 @@ def test_only_who_is_assigned_may_sign_in_and_who_runs_the_script_is(tmp_path: P
 
 
 @needs_bash
-def test_who_has_a_role_of_the_registration_needs_no_second_one(tmp_path: Path) -> None:
+def test_existing_assignment_is_not_repeated(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     mine = {"principalId": "me", "resourceId": "service-1", "appRoleId": "admin"}
     machine.by_hand("rest", "--body", json.dumps(mine))
@@ -220,7 +220,7 @@ def test_who_has_a_role_of_the_registration_needs_no_second_one(tmp_path: Path) 
 
 
 @needs_bash
-def test_everyone_may_sign_in_where_an_option_says_so_until_a_run_without_it(
+def test_option_opens_sign_in_to_everyone_until_the_next_run(
     tmp_path: Path,
 ) -> None:
     machine = Machine(tmp_path, PROVISIONED)
@@ -234,7 +234,7 @@ def test_everyone_may_sign_in_where_an_option_says_so_until_a_run_without_it(
 
 
 @needs_bash
-def test_a_program_that_runs_the_script_is_told_to_assign_people(tmp_path: Path) -> None:
+def test_service_principal_gets_a_hint_to_assign_users(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED, program=True)
     done = machine.run()
 
@@ -246,7 +246,7 @@ def test_a_program_that_runs_the_script_is_told_to_assign_people(tmp_path: Path)
 
 @needs_bash
 @pytest.mark.parametrize("words", [["--all"], ["--remove", "--everyone"], ["now"]])
-def test_options_that_it_does_not_have_change_nothing(words: list[str], tmp_path: Path) -> None:
+def test_unknown_options_change_nothing(words: list[str], tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED | {"AZURE_AUTH_CLIENT_ID": "client-1"})
     done = machine.run(*words)
 
@@ -257,7 +257,7 @@ def test_options_that_it_does_not_have_change_nothing(words: list[str], tmp_path
 
 
 @needs_bash
-def test_a_second_run_makes_nothing_twice(tmp_path: Path) -> None:
+def test_second_run_creates_nothing(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     machine.run()
     again = machine.run()
@@ -269,7 +269,7 @@ def test_a_second_run_makes_nothing_twice(tmp_path: Path) -> None:
 
 
 @needs_bash
-def test_the_registration_has_a_role_for_those_who_change_pipelines_and_gives_it_to_nobody(
+def test_registration_has_an_unassigned_admin_role(
     tmp_path: Path,
 ) -> None:
     machine = Machine(tmp_path, PROVISIONED)
@@ -311,9 +311,7 @@ def made_by_hand(value: str) -> dict[str, Any]:
         ("Chat.User", ["Chat.Admin"]),
     ],
 )
-def test_roles_that_somebody_made_stay_as_they_are(
-    value: str, created: list[str], tmp_path: Path
-) -> None:
+def test_existing_roles_are_kept(value: str, created: list[str], tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     mine = made_by_hand(value)
     machine.by_hand("rest", "--body", json.dumps({"appRoles": [mine]}))
@@ -328,7 +326,7 @@ def test_roles_that_somebody_made_stay_as_they_are(
 
 
 @needs_bash
-def test_roles_that_are_all_there_are_not_written_again(tmp_path: Path) -> None:
+def test_complete_roles_are_not_written_again(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     both = [made_by_hand("Chat.User"), made_by_hand("Chat.Admin") | {"id": "another"}]
     machine.by_hand("rest", "--body", json.dumps({"appRoles": both}))
@@ -338,7 +336,7 @@ def test_roles_that_are_all_there_are_not_written_again(tmp_path: Path) -> None:
 
 
 @needs_bash
-def test_the_role_is_asked_for_without_what_may_not_be_written_back(tmp_path: Path) -> None:
+def test_role_query_omits_read_only_properties(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     machine.run()
     calls = machine.asked("ad", "app", "show")[0]
@@ -349,7 +347,7 @@ def test_the_role_is_asked_for_without_what_may_not_be_written_back(tmp_path: Pa
 
 
 @needs_bash
-def test_the_registration_can_be_taken_away(tmp_path: Path) -> None:
+def test_registration_can_be_deleted(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     nothing = machine.run("--remove")
     machine.run()
@@ -364,9 +362,7 @@ def test_the_registration_can_be_taken_away(tmp_path: Path) -> None:
 
 @needs_bash
 @pytest.mark.parametrize("words", [["--remove"], []])
-def test_a_registration_that_somebody_deleted_is_no_dead_end(
-    tmp_path: Path, words: list[str]
-) -> None:
+def test_deleted_registration_is_created_again(tmp_path: Path, words: list[str]) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     machine.run()
     machine.delete()
@@ -379,7 +375,7 @@ def test_a_registration_that_somebody_deleted_is_no_dead_end(
 
 
 @needs_bash
-def test_apps_that_were_allowed_before_stay_allowed(tmp_path: Path) -> None:
+def test_allowed_apps_stay_allowed(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED | {"AZURE_AUTH_ALLOWED_CLIENTS": "mine"})
     machine.run("--allow-azure-cli")
     machine.run("--allow-azure-cli")
@@ -395,7 +391,7 @@ def test_apps_that_were_allowed_before_stay_allowed(tmp_path: Path) -> None:
         (PROVISIONED | {"AZURE_TENANT_ID": "tenant-2"}, "az login --tenant tenant-2"),
     ],
 )
-def test_where_it_cannot_work_it_says_what_to_do(
+def test_failure_message_names_the_fix(
     values: dict[str, str], message: str, tmp_path: Path
 ) -> None:
     machine = Machine(tmp_path, values)
@@ -431,7 +427,7 @@ def levels(**settings: str) -> dict[str, str]:
         {"CALLERS": "anyone", "DEFAULT_TOP": "x"},
     ],
 )
-def test_every_route_but_health_and_the_door_asks_for_a_key(settings: dict[str, str]) -> None:
+def test_every_route_except_health_and_openai_needs_a_key(settings: dict[str, str]) -> None:
     calls = levels(**settings)
     door = [name for name in calls if name.startswith("door_")]  # which has a key of its own
 
@@ -442,7 +438,7 @@ def test_every_route_but_health_and_the_door_asks_for_a_key(settings: dict[str, 
     assert set(calls.values()) == {"FUNCTION"}
 
 
-def test_what_holds_for_all_is_changed_with_the_master_key_but_on_a_laptop() -> None:
+def test_administrative_routes_need_the_master_key_except_on_a_laptop() -> None:
     azure = {"WEBSITE_SITE_NAME": "chat"}
     anywhere = {"AZURE_FUNCTIONS_ENVIRONMENT": "", "CONTAINER_APP_NAME": "chat"}
     closed = (azure, anywhere, azure | {"CALLERS": "anyone"}, azure | {"DEFAULT_TOP": "x"})
@@ -455,7 +451,7 @@ def test_what_holds_for_all_is_changed_with_the_master_key_but_on_a_laptop() -> 
     assert levels()["opensearch_search_pipeline_name_change"] == "FUNCTION"
 
 
-def test_no_route_asks_for_a_key_where_sign_in_does_or_anyone_may_call() -> None:
+def test_no_route_needs_a_key_with_sign_in_or_open_access() -> None:
     signed_in = levels(CALLERS="signed-in", **SIGN_IN)
 
     assert set(signed_in.values()) == {"ANONYMOUS"}
