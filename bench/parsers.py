@@ -16,8 +16,8 @@ from shared.http import json_encoding
 from shared.http.body import Body, parse_json, read_body
 from shared.http.call import Limits
 from shared.http.json_encoding import Json
-from shared.models.demo.question_resolution import asked
-from shared.models.demo.sentence_splitter import sentences
+from shared.models.demo.model import search_query
+from shared.models.demo.quotes import best_quotes, read_excerpt
 from shared.models.formats.openai import OPENAI
 from shared.models.openai.stream_decoder import StreamDecoder, events
 from shared.protocols.ai_chat.routes import negotiate
@@ -140,7 +140,9 @@ PARSERS: Mapping[str, Parser] = {
     "an answer": lambda deltas: asyncio.run(collect(play([*deltas, Done()]))),
     "count_tokens": count_tokens,
     "terms": lambda text: extract_terms(shorten_query(text)),
-    "the demo model": lambda text: (sentences([f"a.md: {text}"]), asked([text] * 20)),
+    "the demo model": lambda text: best_quotes(
+        text, search_query([text] * 20), [read_excerpt(f"a.md: {text}")]
+    ),
 }
 CHATS: Sequence[tuple[str, Input]] = (
     ("messages", lambda n: {"messages": HELLO * n}),

@@ -84,9 +84,19 @@ def test_anchors_lead_to_existing_headings(page: Path) -> None:
 
 def test_readme_score_is_the_real_score() -> None:
     score = asyncio.run(measure())
-    right = sum(map(score.right, score.asked))
+    answerable = ("plain", "leaning")
+    held, total, answered = (
+        sum(count[kind] for kind in answerable)
+        for count in (score.holding, score.all, score.answering)
+    )
+    unknown, useless = score.holding["unknown"], score.all["shares words"]
+    text = " ".join(README.split())
 
-    assert f"{right} of the {sum(score.asked.values())} questions" in README
+    assert f"{held} of the {total} questions in" in text
+    assert f"({score.all['leaning']} of them lean on the turn before)" in text
+    assert f"with the answer, {answered} of them the answer itself" in text
+    assert f"({unknown} of the {unknown + useless} questions there" in text
+    assert f"the other {useless} get quotes" in text
 
 
 def test_readme_has_the_form_of_the_gallery() -> None:

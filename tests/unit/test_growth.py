@@ -19,9 +19,8 @@ from shared.chat.messages import ToolCall
 from shared.ingest.document import Page
 from shared.ingest.readers.pdf import page_text
 from shared.ingest.splitting.passages import cuts
-from shared.models.demo.model import followups
-from shared.models.demo.question_resolution import asked
-from shared.models.demo.sentence_splitter import sentences
+from shared.models.demo.model import followups, search_query
+from shared.models.demo.quotes import best_quotes, read_excerpt
 from shared.models.formats.openai import OPENAI
 from shared.models.openai.stream_decoder import StreamDecoder, lines, whole
 from tests.support.fakes import play
@@ -96,33 +95,52 @@ def test_a_model_may_call_many_tools_without_an_index() -> None:
 WORDS = [f"Ab{'abcdefghij'[n % 10]}{n:x}".title() for n in range(8_000)]
 SOURCES = {
     "shortened words": "A. " * 30_000,
-    "headings that come again": " ".join((*WORDS, *reversed(WORDS))),
-    "tables": "|---|a" * 30_000,
-    "cells": "| " * 60_000 + "|" + "---|" * 30_000 + " a|" * 30_000,
+    "headings": f"{'a > B' * 30_000} {' '.join(WORDS)}",
+    "items": "- A" * 30_000,
+    "rules": "|---|a" * 30_000,
+    "a wide rule": "| " * 60_000 + "|" + "---|" * 30_000 + " a|" * 30_000,
+    "half a row": "|---|" * 100 + "| a" * 99 + "b" * 300_000,
+    "blanks": f"A.{' ' * 100_000}b{' ' * 100_000}",
 }
 
 
 @pytest.mark.parametrize("text", SOURCES.values(), ids=SOURCES)
-def test_a_source_of_any_form_is_cut_into_sentences(text: str) -> None:
+def test_a_source_of_any_form_is_read_and_quoted(text: str) -> None:
     with in_time():
-        found = sentences([f"a.md: {text}"])
+        quotes = best_quotes("the plan", "the plan", [read_excerpt(f"plan.md: {text}")])
 
-    assert found
+    assert list(quotes.values()) == ["plan.md"]
 
 
-def test_many_questions_may_each_leave_something_to_the_one_before() -> None:
+def test_many_passages_are_compared_with_many_words() -> None:
+    excerpts = [read_excerpt(f"a.md: Plan {number}. Car {number}.") for number in range(4_000)]
     with in_time():
-        got = asked(["What is covered?", *(f"and it b{number}?" for number in range(8_000))])
+        quotes = best_quotes("plan", f"car {' '.join(WORDS)}", excerpts)
 
-    assert got.text.startswith("it b7999")
+    assert len(quotes) == 4_000
 
 
-def test_many_topics_are_compared_with_many_questions() -> None:
-    found = sentences(["a.md: " + " ".join(f"X{number}: b?" for number in range(4_000))])
+def test_many_questions_may_each_lean_on_the_one_before() -> None:
     with in_time():
-        got = followups(found, [f"What is x{number}?" for number in range(4_000)])
+        query = search_query(["What is covered?", *(f"and it b{n}?" for n in range(8_000))])
 
-    assert got
+    assert query.startswith("and it b7999? b7998")
+
+
+def test_a_long_question_may_lean_on_another() -> None:
+    long = "and that it " * 20_000
+    with in_time():
+        query = search_query([long, f"{long}{'that ' * 20_000}{' ' * 100_000}x"])
+
+    assert query
+
+
+def test_many_headings_are_compared_with_many_questions() -> None:
+    excerpts = [read_excerpt(f"a.md: A > X{number} > B. C.") for number in range(2_000)]
+    with in_time():
+        questions = followups(excerpts, [f"What is x{number}?" for number in range(2_000)])
+
+    assert questions == []
 
 
 class FakePage:

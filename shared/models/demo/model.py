@@ -4,34 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from itertools import chain, islice
+from itertools import islice
 
 from shared.chat.events import Delta, Done, Usage
 from shared.chat.messages import Message
 from shared.models.base import ModelStream, Prompt
-from shared.models.demo.question_resolution import asked
-from shared.models.demo.sentence_ranking import quotes
-from shared.models.demo.sentence_splitter import Sentence, sentences
-from shared.text.stopwords import ENGLISH
-from shared.text.terms import extract_terms
+from shared.models.demo.quotes import Excerpt, best_quotes, read_excerpt
+from shared.text.stopwords import select_stopwords
+from shared.text.terms import content_terms, extract_terms
 from shared.text.tokens import count_tokens
 
-INTRODUCTION = "From the documents (the demo model only quotes):"
-UNKNOWN = "I don't know: the documents that were found do not answer this."
-FOLLOWUPS = 3
-MAX_EARLIER_QUESTIONS = 50  # questions, the newest, that are not proposed again
+HEADING = "The demo model does not answer, it only quotes. From the documents:"
+UNKNOWN = "I don't know: no passage was found that shares a word with the question."
+MAX_QUOTES = 3
+MAX_FOLLOWUPS = 3
+MAX_LINKED_QUESTIONS = 4  # each leaning on the one before it
 SOURCES = "\n\nSources:\n"
-WANTED = "double angle brackets"  # how a prompt asks for follow-up questions
+FOLLOWUP_MARKS = "double angle brackets"  # how a prompt asks for follow-up questions
 
-# How a search pipeline puts its question.
+# The messages of a search pipeline's prompt.
 RESULT = re.compile(r"SEARCH RESULT \d+: ")
-ASKS, ANSWERS = "QUESTION: ", "ANSWER:"
+QUESTION, ANSWERS = "QUESTION: ", "ANSWER:"
 
-_EXTENSION = re.compile(r"\.\w+$")
-_MOST_TOPIC_WORDS = 6
-_MOST_LABEL_WORDS = 3
+# The form of a question that leans on the one before it: "And in Health Plus?", "Is it free?"
+_LEANING = re.compile(
+    r"^\W*(?:and|or|but|also|then|so|what about|how about|what if|und|et|y)\b"
+    r"|\b(?:it|its|they|them|theirs?|these|those|ones|this|he|him|she|her)\b"
+    r"|^\W*(?:is|was|does|did|can|will|has) that\b|\bthat\W*$",
+    re.IGNORECASE,
+)
 
 
 class DemoModel:
@@ -60,113 +63,64 @@ class DemoModel:
 
 
 async def _stream(prompt: Prompt) -> ModelStream:
-    # In a thread: finding the sentences would hold up every other answer of this worker.
+    # In a thread: matching the sources would hold up every other answer of this worker.
     text = await asyncio.to_thread(reply, prompt.task, prompt.messages)
     for word in re.findall(r"\s*\S+", text):
         yield Delta(word)
         await asyncio.sleep(0)
-    told = sum(count_tokens(message.content) for message in prompt.messages)
-    yield Done(usage=Usage(told, count_tokens(text)), model=DemoModel.name)
+    prompt_tokens = sum(count_tokens(message.content) for message in prompt.messages)
+    yield Done(usage=Usage(prompt_tokens, count_tokens(text)), model=DemoModel.name)
 
 
 def reply(task: str, messages: Sequence[Message]) -> str:
     """The whole answer to a prompt's messages."""
-    before = messages[-2].content if len(messages) > 1 else ""
-    if messages[-1].content == ANSWERS and before.startswith(ASKS):
-        return of_results([message.content for message in messages if message.role == "user"])
-    questions, told = asked_about(messages)
+    questions, lines = read_prompt(messages)
+    query = search_query(questions)
     if task == "rewrite":
-        return " ".join(asked(questions).text.split())
-    found = sentences(told.split("\n") if told else ())
-    answer = quoted(quotes(asked(questions), found))
-    wanted = any(message.role == "system" and WANTED in message.content for message in messages)
-    return "\n".join((answer, *followups(found, questions))) if wanted else answer
+        return query
+    excerpts = [read_excerpt(line) for line in lines]
+    quotes = best_quotes(questions[-1], query, excerpts).items()
+    answer = [f"- {text} [{citation}]" for text, citation in islice(quotes, MAX_QUOTES)]
+    answer = [HEADING, *answer] if answer else [UNKNOWN]
+    if any(message.role == "system" and FOLLOWUP_MARKS in message.content for message in messages):
+        answer += followups(excerpts, questions)
+    return "\n".join(answer)
 
 
-def asked_about(messages: Sequence[Message]) -> tuple[list[str], str]:
-    """What the user asks, and the sources: they stand behind the question, or in the first message
-    where the messages are a client's own."""
-    questions = [message.content for message in messages if message.role == "user"]
-    before, marker, sources = (questions or [""])[-1].rpartition(SOURCES)
+def read_prompt(messages: Sequence[Message]) -> tuple[list[str], list[str]]:
+    """The user's questions, and the sources, a line each.
+
+    The sources stand behind the last question, or in the first message where the messages are a
+    client's own; in the prompt of a search pipeline they are messages.
+    """
+    texts = [message.content for message in messages if message.role == "user"] or [""]
+    if len(texts) > 1 and texts[-1] == ANSWERS and texts[-2].startswith(QUESTION):
+        results = [" ".join(text.split()) for text in texts if RESULT.match(text)]
+        earlier = [text for text in texts[:-2] if not RESULT.match(text)]
+        return [*earlier, texts[-2].removeprefix(QUESTION)], results
+    question, marker, sources = texts[-1].rpartition(SOURCES)
     if marker:
-        return [*questions[:-1], before], sources
-    first = messages[0]
-    return questions, first.content.rpartition(SOURCES)[2] if _tells(first) else ""
+        texts[-1] = question
+    elif messages[0].role == "system":
+        _, marker, sources = messages[0].content.rpartition(SOURCES)
+    return texts, sources.split("\n") if marker else []
 
 
-def _tells(first: Message) -> bool:
-    return first.role == "system" and SOURCES in first.content
+def search_query(questions: Sequence[str]) -> str:
+    """The last question; where it leans on the one before, with the telling words of that."""
+    *earlier, question = (" ".join(each.split()) for each in questions[-MAX_LINKED_QUESTIONS:])
+    if not earlier or (content_terms(question) and not _LEANING.search(question)):
+        return question
+    before = search_query(earlier)
+    stopwords = select_stopwords(extract_terms(before))
+    words = (word.strip(".,:;!?") for word in before.split())
+    telling = (word for word in words if not stopwords.issuperset(extract_terms(word)))
+    return " ".join((question, *telling))
 
 
-def of_results(told: Sequence[str]) -> str:
-    """The answer to a search pipeline's prompt: what it tells as a user, in order."""
-    results = [" ".join(text.split()) for text in told if RESULT.match(text)]
-    places = [place for place, text in enumerate(told) if RESULT.match(text)]
-    earlier = told[max(places, default=0) + 1 : -2]
-    questions = [*earlier, told[-2].removeprefix(ASKS)]
-    return quoted(quotes(asked(questions), sentences(results)))
-
-
-def quoted(chosen: Sequence[Sentence]) -> str:
-    """The answer that some sentences make, each with its citation."""
-    said = [f"{_unbracketed(sentence.text)} [{sentence.source}]" for sentence in chosen]
-    if not said:
-        return UNKNOWN
-    return f"{INTRODUCTION} {said[0]}" if len(said) == 1 else "\n- ".join((INTRODUCTION, *said))
-
-
-def _unbracketed(text: str) -> str:
-    """Brackets mark citations and questions; in a quotation they would be taken for one."""
-    return text.translate(str.maketrans("[]", "()")).replace("<<", "< <")
-
-
-def followups(found: Sequence[Sentence], questions: Sequence[str]) -> list[str]:
-    """Questions that the sources can answer and that have not been asked, in double brackets."""
-    before = [set(extract_terms(question)) for question in questions[-MAX_EARLIER_QUESTIONS:]]
-    new = (
-        question
-        for topic, question in _askable(found)
-        if not any(map(set(extract_terms(topic)).issubset, before))
-    )
-    return [f"<<{question}>>" for question in islice(dict.fromkeys(new), FOLLOWUPS)]
-
-
-def _askable(found: Sequence[Sentence]) -> Iterator[tuple[str, str]]:
-    """Topics and the questions about them: headings, then labels, then whole files."""
-    labels = ((label, held.source) for held in found if (label := _label(held.text)))
-    headings = ((held.heading.rpartition(" > ")[2], held.source) for held in found)
-    for topic, source in chain(headings, labels):
-        title = _title(source)
-        if _is_topic(topic) and not set(extract_terms(title)) <= set(extract_terms(topic)):
-            yield topic, f"What does {title} say about {_inside(topic)}?"
-    for form in ("What is {} about?", "What else is in {}?"):
-        for held in found:
-            yield (question := form.format(_title(held.source))), question
-
-
-def _label(text: str) -> str:
-    """What stands before the colon of `Eye exam: 1 a year`, where it is short."""
-    label, colon, _ = text.partition(":")
-    return label if colon and len(label.split()) <= _MOST_LABEL_WORDS else ""
-
-
-def _is_topic(text: str) -> bool:
-    words = text.split()
-    first = words[0].lower() if words else ""
-    return 0 < len(words) <= _MOST_TOPIC_WORDS and first not in ENGLISH | {"no", "not"}
-
-
-def _inside(topic: str) -> str:
-    """A heading as words inside a sentence: its first capital stays only with a name."""
-    first, *rest = topic.split()
-    name = len(first) > 1 and first.isupper()
-    if name or any(word[0].isupper() for word in rest):
-        return topic
-    return topic[0].lower() + topic[1:]
-
-
-def _title(source: str) -> str:
-    """`plans/health_plus.pdf#page=2` as a title: Health Plus."""
-    file = source.partition("#")[0].rpartition("/")[2]
-    words = re.split(r"[\W_]+", _EXTENSION.sub("", file))
-    return " ".join(word[0].upper() + word[1:] for word in words if word)
+def followups(excerpts: Sequence[Excerpt], questions: Sequence[str]) -> list[str]:
+    """Questions about headings that no question has named yet, in double brackets."""
+    earlier = [set(extract_terms(question)) for question in questions]
+    headings = dict.fromkeys(excerpt.headings[-1] for excerpt in excerpts if excerpt.headings)
+    new = (each for each in headings if not any(map(set(extract_terms(each)).issubset, earlier)))
+    return [f'<<Is there more about "{each}"?>>' for each in islice(new, MAX_FOLLOWUPS)]

@@ -17,9 +17,8 @@ from shared.chat.messages import Message
 from shared.chat.overrides import Overrides
 from shared.chat.request import ChatRequest
 from shared.models.base import Model, ModelStream, Prompt
-from shared.models.demo.model import DemoModel
-from shared.models.demo.question_resolution import leans
-from shared.models.demo.sentence_splitter import sentences
+from shared.models.demo.model import HEADING, MAX_QUOTES, UNKNOWN, DemoModel
+from shared.models.demo.quotes import read_excerpt
 from shared.models.router import Router
 from shared.rag.flow import Rag, answer
 from shared.rag.followups import extract_followups
@@ -28,10 +27,10 @@ from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from tests.support.fuzz import FUZZ
 
 MODEL: Model = DemoModel()
-CITED = re.compile(r"(\S.*?) \[([^\]]+)\]")
+QUOTE = re.compile(r"- (.*) \[([^\]]+)\]")
 
 HANDBOOK = (
-    "handbook.md: Handbook > Time off > Vacation Full-time employees receive 20 days of paid "
+    "handbook.md: Handbook > Time off > Vacation days All employees receive 20 days of paid "
     "vacation a year. Vacation requests are entered in the HR portal."
 )
 PLAN = (
@@ -39,10 +38,10 @@ PLAN = (
     "Plus covers transport by ambulance with a copay of $100. Plus covers visits to Dr. Smith."
 )
 TABLE = (
-    "table.md: Plans compared | Benefit | Plus | Basic | |---|---|---| | Eye exam | 1 a year | "
-    "not covered | | Hearing aids | up to $1,000 | not covered | All prices are for 2025."
+    "table.md: Plans compared | Benefit | Plus | Basic | |---|---|---| | Eye exam | 1 a year | | "
+    "| Hearing aids | up to $1,000 | not covered | All prices are for 2025."
 )
-LIST = "list.md: What to bring: - a passport - A bank card. - 2 photos"
+SOURCES = (HANDBOOK, PLAN, TABLE)
 
 ASKS = (SHARED_FOLDER / "rag" / "prompts" / "followups.txt").read_text("utf-8")
 
@@ -50,90 +49,160 @@ ASKS = (SHARED_FOLDER / "rag" / "prompts" / "followups.txt").read_text("utf-8")
 def prompt(question: str, *sources: str, system: str = "", earlier: tuple[str, ...] = ()) -> Prompt:
     """An answer's prompt, as the app makes it."""
     history = [
-        message for said in earlier for message in (Message("user", said), Message("assistant", ""))
+        message for text in earlier for message in (Message("user", text), Message("assistant", ""))
     ]
     last = Message("user", f"{question}\n\nSources:\n" + "\n".join(sources))
     return Prompt("answer", (Message("system", system), *history, last), 0.0)
 
 
-async def events(asked_for: Prompt) -> list[Event]:
-    async with MODEL.open(asked_for) as stream, aclosing(stream):
+async def events(request: Prompt) -> list[Event]:
+    async with MODEL.open(request) as stream, aclosing(stream):
         return [event async for event in stream]
 
 
-def reply(asked_for: Prompt) -> str:
-    given_events = asyncio.run(events(asked_for))
-    return "".join(event.content for event in given_events if isinstance(event, Delta))
+def reply(request: Prompt) -> str:
+    return "".join(
+        event.content for event in asyncio.run(events(request)) if isinstance(event, Delta)
+    )
+
+
+def quotes(text: str) -> list[tuple[str, str]]:
+    """The quotes of an answer with their citations."""
+    heading, *lines = text.split("\n")
+    assert heading == HEADING
+    matches = [QUOTE.fullmatch(line) for line in lines if not line.startswith("<<")]
+    return [(match[1], match[2]) for match in matches if match]
 
 
 def rewritten(question: str, *earlier: str) -> str:
-    history = [Message("user", said) for said in earlier]
+    history = [Message("user", text) for text in earlier]
     last = Message("user", question)
     return reply(Prompt("rewrite", (Message("system", "Rewrite."), *history, last), 0.0))
 
 
-def test_the_sentence_that_answers_is_quoted_with_its_source() -> None:
-    text = reply(prompt("What does an ambulance cost?", HANDBOOK, PLAN, TABLE))
+def test_the_best_sentence_of_each_passage_is_quoted_with_its_citation() -> None:
+    other = "other.md: Lunch is free. An ambulance stands at the door."
+    text = reply(prompt("What does an ambulance cost?", other, *SOURCES))
 
     assert "only quotes" in text
-    assert text.endswith(
-        "Plus covers transport by ambulance with a copay of $100. [plans/plus.pdf#page=2]"
-    )
-    assert "150" not in text and "vacation" not in text
-
-
-def test_a_row_of_a_table_is_quoted_with_the_names_of_its_columns() -> None:
-    text = reply(prompt("Are hearing aids covered?", HANDBOOK, TABLE))
-
-    assert "Hearing aids: Plus up to $1,000; Basic not covered. [table.md]" in text
-    assert "Eye exam" not in text
-
-
-def test_headings_list_items_rows_and_shortened_words_are_told_from_sentences() -> None:
-    split = [(held.heading, held.text) for held in sentences((HANDBOOK, PLAN, TABLE, LIST))]
-
-    assert split == [
-        (
-            "Handbook > Time off > Vacation",
-            "Full-time employees receive 20 days of paid vacation a year.",
-        ),
-        ("Handbook > Time off > Vacation", "Vacation requests are entered in the HR portal."),
-        ("Emergencies", "Plus covers emergency room visits with a copay of $150."),
-        ("Emergencies", "Plus covers transport by ambulance with a copay of $100."),
-        ("Emergencies", "Plus covers visits to Dr. Smith."),
-        ("Plans compared", "Eye exam: Plus 1 a year; Basic not covered."),
-        ("Plans compared", "Hearing aids: Plus up to $1,000; Basic not covered."),
-        ("Plans compared", "All prices are for 2025."),
-        ("", "What to bring:"),
-        ("", "a passport"),
-        ("", "A bank card."),
-        ("", "2 photos"),
+    assert quotes(text) == [
+        ("An ambulance stands at the door.", "other.md"),
+        ("Plus covers transport by ambulance with a copay of $100.", "plans/plus.pdf#page=2"),
     ]
+
+
+def test_the_rarest_word_of_a_question_decides() -> None:
+    text = "a.md: Plus covers care. Plus covers visits. Plus covers a room. Basic has dentures."
+
+    assert quotes(reply(prompt("Which plan has dentures, Plus?", text))) == [
+        ("Basic has dentures.", "a.md")
+    ]
+
+
+def test_at_most_three_passages_are_quoted_in_the_order_of_the_search() -> None:
+    sources = [f"{n}.md: Dental care number {n} is free. Dental care costs." for n in range(5)]
+    text = reply(prompt("Is dental care free?", *sources))
+
+    assert quotes(text) == [
+        (f"Dental care number {n} is free.", f"{n}.md") for n in range(MAX_QUOTES)
+    ]
+
+
+def test_a_row_of_a_table_is_quoted_as_it_stands_and_its_header_counts() -> None:
+    def answered(question: str) -> list[tuple[str, str]]:
+        return quotes(reply(prompt(question, TABLE)))
+
+    assert answered("Are hearing aids covered?") == [
+        ("| Hearing aids | up to $1,000 | not covered |", "table.md")
+    ]
+    assert answered("An eye exam in Basic?") == [("| Eye exam | 1 a year | |", "table.md")]
+    assert answered("How are the prices?") == [("All prices are for 2025.", "table.md")]
+
+
+PARTS = [
+    (
+        HANDBOOK,
+        [
+            "All employees receive 20 days of paid vacation a year.",
+            "Vacation requests are entered in the HR portal.",
+        ],
+    ),
+    (
+        PLAN,
+        [
+            "Emergencies Plus covers emergency room visits with a copay of $150.",
+            "Plus covers transport by ambulance with a copay of $100.",
+            "Plus covers visits to Dr. Smith.",
+        ],
+    ),
+    (
+        "a.md: What to bring: - A passport - A bank card. - 2 photos",
+        ["What to bring:", "A passport", "A bank card.", "2 photos"],
+    ),
+    (
+        "a.md: To start: 1. Open the lid. 2. Close the lid.",
+        ["To start: 1. Open the lid.", "2. Close the lid."],
+    ),
+    (
+        'a.md: We are open Monday - Friday, 8 a.m. to 5 p.m. on most days. "Sundays?" Never.',
+        ["We are open Monday - Friday, 8 a.m. to 5 p.m. on most days.", '"Sundays?"', "Never."],
+    ),
+    ("a.md: Values > 5 are errors. Part A is free.", ["Values > 5 are errors.", "Part A is free."]),
+    (
+        "a.md: Handbuch > Freie Tage Alle haben im Jahr 30 Tage Urlaub. Sie sind bezahlt.",
+        ["Freie Tage Alle haben im Jahr 30 Tage Urlaub.", "Sie sind bezahlt."],
+    ),
+    ("a.md: 员工每年有休假。病假需要证明。", ["员工每年有休假。", "病假需要证明。"]),
+    ("a.md: هل لدي إجازة؟ يجب تقديم الطلب.", ["هل لدي إجازة؟", "يجب تقديم الطلب."]),
+    (
+        "a.md: Отпуск длится 28 дней. Заявление подаётся.",
+        ["Отпуск длится 28 дней.", "Заявление подаётся."],
+    ),
+    ("", []),
+    ("a.md: ", []),
+]
+
+
+@pytest.mark.parametrize(("line", "parts"), PARTS)
+def test_sentences_items_and_rows_are_told_apart(line: str, parts: list[str]) -> None:
+    assert list(read_excerpt(line).parts) == parts
+
+
+@pytest.mark.parametrize(
+    ("question", "source", "quote"),
+    [
+        ("Wie viele Urlaubstage gibt es?", "Der Antrag. Ein Urlaubstag kostet nichts.", 1),
+        ("病假需要什么？", "员工每年有休假。病假需要证明。", 1),
+        ("كم يوما الإجازة؟", "يجب تقديم الطلب. إجازة الموظف ثلاثون يوما.", 1),
+        ("Сколько длится отпуск?", "Заявление подаётся. Отпуск длится 28 дней.", 1),
+    ],
+)
+def test_a_question_may_be_in_any_language(question: str, source: str, quote: int) -> None:
+    parts = list(read_excerpt(f"a.md: {source}").parts)
+
+    assert quotes(reply(prompt(question, f"a.md: {source}"))) == [(parts[quote], "a.md")]
 
 
 @pytest.mark.parametrize(
     ("question", "sources"),
     [
-        ("What is the capital of France?", (HANDBOOK, PLAN)),
+        ("What is the capital of France?", SOURCES),
         ("What does an ambulance cost?", ()),
         ("What does an ambulance cost?", ("", ":", ": ", "a.md", "a.md: ")),
         ("What does an ambulance cost?", (HANDBOOK,)),
+        ("Are there any of the same?", (HANDBOOK, "a.md: There are any of the same.")),
         ("?", (HANDBOOK,)),
         ("\U0001f600", (HANDBOOK,)),
-        ("Does Plus cover acupuncture?", (PLAN, TABLE)),
     ],
 )
-def test_what_the_sources_do_not_hold_is_not_known(question: str, sources: tuple[str, ...]) -> None:
-    text = reply(prompt(question, *sources))
-
-    assert "I don't know" in text
-    assert "[" not in text
+def test_what_shares_no_telling_word_is_not_known(question: str, sources: tuple[str, ...]) -> None:
+    assert reply(prompt(question, *sources)) == UNKNOWN
 
 
-def test_a_name_that_ends_with_a_letter_is_no_heading() -> None:
-    text = "a.md: Part A covers hospital stays. Part B covers doctors. Part A is free."
-
-    assert sentences([text])[0].text == "Part A covers hospital stays."
+def test_a_passage_that_shares_a_word_by_its_heading_alone_is_quoted() -> None:
+    assert quotes(reply(prompt("Is there time off?", HANDBOOK, PLAN))) == [
+        ("All employees receive 20 days of paid vacation a year.", "handbook.md")
+    ]
 
 
 def test_the_same_sentence_in_two_sources_is_quoted_once() -> None:
@@ -142,39 +211,58 @@ def test_the_same_sentence_in_two_sources_is_quoted_once() -> None:
     assert text.count("ambulance") == 1
 
 
-def test_at_most_four_sentences_are_quoted_one_on_a_line() -> None:
-    many = "many.md: " + " ".join(f"Dental care number {number} is free." for number in range(20))
-    text = reply(prompt("Is dental care free?", many))
-
-    assert len(CITED.findall(text)) == 4
-    assert text.count("\n- ") == 4
-
-
-def test_brackets_inside_a_quotation_are_no_citation_and_no_question() -> None:
-    odd = "odd.md: The ambulance [see note 1] costs <<$100>> each time."
-    text = reply(prompt("What does an ambulance cost?", odd))
-
-    assert re.findall(r"\[[^\]]*\]", text) == ["[odd.md]"]
-    assert "<<" not in text
-
-
 def test_words_that_a_question_says_about_sources_are_not_taken_for_them() -> None:
     text = reply(prompt("Really?\n\nSources:\nfake.md: The ambulance is free.", PLAN))
 
     assert "fake.md]" not in text
 
 
+def test_the_sources_may_stand_before_the_messages_of_a_client() -> None:
+    system = Message("system", f"Be brief.\n\nSources:\n{HANDBOOK}\n{PLAN}")
+    messages = (
+        system,
+        Message("user", "What does an ambulance cost?"),
+        Message("assistant", "Hm."),
+    )
+
+    assert [citation for _, citation in quotes(reply(Prompt("answer", messages, 0.0)))] == [
+        "plans/plus.pdf#page=2"
+    ]
+
+
+def test_instructions_without_sources_are_not_quoted() -> None:
+    messages = (Message("system", "Say what an ambulance is."), Message("user", "An ambulance?"))
+
+    assert reply(Prompt("answer", messages, 0.0)) == UNKNOWN
+
+
+def test_the_results_of_a_search_pipeline_are_cited_by_their_numbers() -> None:
+    texts = (
+        "Be brief.",
+        "SEARCH RESULT 1: Lunch is free.",
+        "SEARCH RESULT 2: Plus covers\n\nan ambulance. It is fast.",
+        "Is lunch free?",
+        "QUESTION: And an ambulance?",
+        "ANSWER:",
+    )
+    messages = tuple(Message("user", text) for text in texts)
+
+    assert quotes(reply(Prompt("answer", messages, 0.0))) == [
+        ("Plus covers an ambulance.", "SEARCH RESULT 2")
+    ]
+
+
 def test_the_answer_comes_word_by_word_and_ends_with_its_usage() -> None:
-    asked_for = prompt("What does an ambulance cost?", PLAN)
-    *words, done = asyncio.run(events(asked_for))
+    request = prompt("What does an ambulance cost?", PLAN)
+    *words, done = asyncio.run(events(request))
     text = "".join(word.content for word in words if isinstance(word, Delta))
-    told = sum(MODEL.count(message.content) for message in asked_for.messages)
+    tokens = sum(MODEL.count(message.content) for message in request.messages)
 
     assert [word for word in words if not isinstance(word, Delta)] == []
     assert all(len(word.content.split()) == 1 for word in words if isinstance(word, Delta))
     assert isinstance(done, Done) and done.usage
     assert (done.finish_reason, done.model) == ("stop", "demo")
-    assert (done.usage.prompt_tokens, done.usage.completion_tokens) == (told, MODEL.count(text))
+    assert (done.usage.prompt_tokens, done.usage.completion_tokens) == (tokens, MODEL.count(text))
 
 
 def test_leaving_early_closes_the_stream() -> None:
@@ -200,31 +288,22 @@ def test_a_stream_that_is_never_read_can_be_left() -> None:
     assert asyncio.run(left()) == "left"
 
 
-def test_followups_are_new_questions_that_the_sources_answer() -> None:
-    sources = (HANDBOOK, PLAN, TABLE)
-    text = reply(prompt("What does an ambulance cost?", *sources, system=ASKS))
-    lines = text.splitlines()[-3:]
-    questions = [line.removeprefix("<<").removesuffix(">>") for line in lines]
+def test_followups_ask_about_the_headings_that_were_found() -> None:
+    text = reply(prompt("What does an ambulance cost?", *SOURCES, system=ASKS))
 
-    assert [f"<<{question}>>" for question in questions] == lines
-    assert questions[:2] == [
-        "What does Handbook say about vacation?",
-        "What does Plus say about emergencies?",
-    ]
-    for question in questions:
-        assert "I don't know" not in reply(prompt(question, *sources))
+    assert text.splitlines()[-1] == '<<Is there more about "Vacation days"?>>'
+    assert text.count("<<") == 1
+    assert quotes(reply(prompt('Is there more about "Vacation days"?', *SOURCES)))
 
 
-def test_a_followup_that_was_asked_is_not_proposed_again() -> None:
-    earlier = ("What does Handbook say about vacation?",)
-    text = reply(prompt("What is an ambulance?", HANDBOOK, PLAN, system=ASKS, earlier=earlier))
+def test_a_heading_that_was_asked_about_is_not_proposed() -> None:
+    earlier = ("How many vacation days are there?",)
 
-    assert "about vacation?>>" not in text
-    assert text.count("<<") == 3
+    assert "<<" not in reply(prompt("An ambulance?", *SOURCES, system=ASKS, earlier=earlier))
 
 
 def test_there_are_no_followups_unless_the_instructions_ask_for_them() -> None:
-    assert "<<" not in reply(prompt("What does an ambulance cost?", HANDBOOK, PLAN))
+    assert "<<" not in reply(prompt("What does an ambulance cost?", *SOURCES))
 
 
 PRIMARY = "What is the copay for a primary care visit in Northwind Standard?"
@@ -233,88 +312,57 @@ PRIMARY = "What is the copay for a primary care visit in Northwind Standard?"
 @pytest.mark.parametrize(
     ("earlier", "question", "query"),
     [
-        ([], "What about dental?", "What about dental?"),
+        ([], "What about  dental?", "What about dental?"),
         (
             [PRIMARY],
             "And in Health Plus?",
-            "What is the copay for a primary care visit in Health Plus?",
-        ),
-        (
-            [PRIMARY],
-            "What about Health Plus?",
-            "What is the copay for a primary care visit in Health Plus?",
+            "And in Health Plus? copay primary care visit Northwind Standard",
         ),
         (
             [PRIMARY],
             "and for dental?",
-            "What is the copay for dental in Northwind Standard?",
+            "and for dental? copay primary care visit Northwind Standard",
         ),
         (
-            [PRIMARY],
-            "And an urgent care visit?",
-            "What is the copay for an urgent care visit in Northwind Standard?",
+            ["How high is the copay?", "And in Plus?"],
+            "what about Basic?",
+            "what about Basic? Plus high copay",
         ),
+        (["Are hearing aids covered?"], "how much is it?", "how much is it? hearing aids covered"),
         (
-            [PRIMARY, "And in Health Plus?"],
-            "And for a specialist visit?",
-            "What is the copay for a specialist visit in Health Plus?",
+            ["What is an eye exam?"],
+            "Is that covered in Basic?",
+            "Is that covered in Basic? eye exam",
         ),
-        (
-            ["What is the deductible of Health Plus?"],
-            "And for a family?",
-            "What is the deductible of Health Plus for a family?",
-        ),
-        (
-            ["Are hearing aids covered by Health Plus?"],
-            "how much is it?",
-            "how much is it hearing aids covered Health Plus",
-        ),
-        (
-            ["What is an eye exam in Health Plus?"],
-            "Is that covered in Northwind Standard?",
-            "Is that covered in Northwind Standard eye exam",
-        ),
-        (
-            [PRIMARY],
-            "What is the boiling point of mercury?",
-            "What is the boiling point of mercury?",
-        ),
-        ([PRIMARY, "Hello", "Is it?"], "How big is the moon?", "How big is the moon?"),
+        (["Are hearing aids covered?"], "Why?", "Why? hearing aids covered"),
+        (["Wie viele Urlaubstage gibt es?"], "Und für Teilzeit?", "Und für Teilzeit? Urlaubstage"),
+        (["Why?"], "How?", "How?"),
+        ([PRIMARY], "What is the boiling point?", "What is the boiling point?"),
+        ([PRIMARY], "Is a plan that is cheap in?", "Is a plan that is cheap in?"),
+        ([PRIMARY], "Android phones?", "Android phones?"),
         (["", "  "], "Is dental care free?", "Is dental care free?"),
     ],
 )
-def test_a_question_that_leans_on_the_turn_before_becomes_one_that_stands_alone(
+def test_a_question_that_leans_on_the_one_before_is_searched_for_with_its_words(
     earlier: list[str], question: str, query: str
 ) -> None:
     assert rewritten(question, *earlier) == query
 
 
-@pytest.mark.parametrize(
-    ("question", "does"),
-    [
-        ("And in Standard?", True),
-        ("what about children", True),
-        ("How much is it?", True),
-        ("Why?", True),
-        ("How often?", True),
-        ("hearing aids?", True),
-        ("Do they cover that?", True),
-        ("hearing aids", False),
-        ("What is in my plan that is not in standard?", False),
-        ("Android phones are covered in which plan?", False),
-        ("How many vacation days do I get?", False),
-    ],
-)
-def test_leaning_is_seen_by_the_form_of_the_question(question: str, does: bool) -> None:
-    assert leans(question) is does
+def test_a_leaning_question_does_not_get_the_answer_before_it_again() -> None:
+    first = "What does an emergency room visit cost in Plus?"
+    dental = "dental.md: Plus pays for visits. Plus pays for two dental cleanings."
+    text = reply(prompt("And for dental?", PLAN, dental, earlier=(first,)))
+
+    assert quotes(text) == [("Plus pays for two dental cleanings.", "dental.md")]
 
 
-def test_the_answer_to_a_leaning_question_is_the_answer_to_the_whole_one() -> None:
-    earlier = ("What is the copay for an emergency room visit in Plus?",)
-    text = reply(prompt("And for the ambulance?", HANDBOOK, PLAN, earlier=earlier))
+def test_a_leaning_question_whose_words_nothing_shares_is_answered_by_the_one_before() -> None:
+    text = reply(prompt("How much is it?", PLAN, earlier=("Is an ambulance covered?",)))
 
-    assert CITED.findall(text)[0][1] == "plans/plus.pdf#page=2"
-    assert "ambulance with a copay of $100" in text
+    assert quotes(text) == [
+        ("Plus covers transport by ambulance with a copay of $100.", "plans/plus.pdf#page=2")
+    ]
 
 
 @given(st.lists(st.text(), min_size=1, max_size=4))
@@ -323,24 +371,46 @@ def test_any_conversation_has_a_query_on_one_line(questions: list[str]) -> None:
     assert "\n" not in rewritten(*reversed(questions))
 
 
-@given(st.text(), st.lists(st.text(), max_size=4))
-@FUZZ
-def test_any_question_and_any_sources_have_an_answer(question: str, sources: list[str]) -> None:
-    lines = [" ".join(source.split()) for source in sources]
+WORDS = st.sampled_from(
+    [*"A a . ! 。 | |---| |---|---| - > 1. Plus plus the The [x] 病假 é".split(), "b: c"]
+)
 
-    assert reply(prompt(question, *lines, system=ASKS))
+
+@given(st.text() | st.just("plus"), st.lists(st.text() | st.lists(WORDS).map(" ".join), max_size=4))
+@FUZZ
+def test_every_quote_stands_in_its_source_character_by_character(
+    question: str, texts: list[str]
+) -> None:
+    sources = {f"{place}.md": " ".join(text.split()) for place, text in enumerate(texts)}
+    lines = [f"{name}: {text}" for name, text in sources.items()]
+    text = reply(prompt(question, *lines, system=ASKS))
+
+    if text.splitlines()[0] != UNKNOWN:
+        assert quotes(text)
+        assert all(quote in sources[citation] for quote, citation in quotes(text))
 
 
 def test_a_question_of_blanks_and_capitals_takes_no_time() -> None:
     before = process_time()
-    for filling in (" " * 16_000, "Ab " * 16_000, "- " * 16_000, "and for " * 8_000):
+    for filling in (
+        " " * 16_000,
+        "Ab " * 16_000,
+        "- " * 16_000,
+        "and for " * 8_000,
+        "that " * 8_000,
+    ):
         rewritten(f"and for x{filling}y", "What is covered for dental?")
         reply(prompt(f"What is {filling} covered?", PLAN))
 
     assert process_time() - before < 10  # it took minutes
 
 
-def flagship() -> Answer:
+QUESTION = "What is included in my Northwind Health Plus plan that is not in standard?"
+
+
+def asked(*questions: str) -> Answer:
+    """The answer to the last question of a conversation about the samples."""
+
     async def whole() -> Answer:
         with closing(
             SqliteRetriever(read_passages(SHARED_FOLDER / "data" / "samples.jsonl"))
@@ -351,19 +421,21 @@ def flagship() -> Answer:
                 read_prompts(SHARED_FOLDER / "rag" / "prompts"),
                 Overrides(),
             )
-            asked_too = Overrides(suggest_followup_questions=True)
-            question = "What is included in my Northwind Health Plus plan that is not in standard?"
-            request = ChatRequest((Message("user", question),), asked_too)
-            return await collect(extract_followups(answer(rag, request)))
+            followups = Overrides(suggest_followup_questions=True)
+            messages = tuple(Message("user", question) for question in questions)
+            return await collect(extract_followups(answer(rag, ChatRequest(messages, followups))))
 
     return asyncio.run(whole())
 
 
 def test_the_question_of_the_documents_is_answered_from_the_samples() -> None:
-    said = flagship()
-    quotations = CITED.findall(said.content)
+    first, then = asked(QUESTION), asked(QUESTION, "and for dental?")
 
-    assert quotations[0][1] == "plans/northwind_health_plus.pdf#page=2"
-    assert "emergency services, mental health and substance abuse coverage" in quotations[0][0]
-    assert {page for _, page in quotations} <= {s.sourcepage for s in said.context.sources}
-    assert said.done.followups and len(said.done.followups) == 3
+    assert quotes(first.content)[0][1] == "plans/northwind_health_plus.pdf#page=2"
+    assert "emergency services, mental health and substance abuse" in quotes(first.content)[0][0]
+    assert not set(quotes(first.content)) & set(quotes(then.content))
+    assert all("dental" in quote.lower() for quote, _ in quotes(then.content))
+    for said in (first, then):
+        pages = {source.sourcepage for source in said.context.sources}
+        assert {page for _, page in quotes(said.content)} <= pages
+    assert first.done.followups
