@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 from tqdm import tqdm
 
-from shared.bootstrap.build import SHARED_FOLDER
 from shared.ingest.cli import ENDING, documents, put, say
 from shared.ingest.report import summed_up
 from shared.ingest.setup import Options, made
 from shared.ingest.sources.scan import Listing
 from shared.ingest.targets.index_writer import DocumentRejected
-from shared.settings import Settings
+from shared.settings import SHARED_FOLDER, Settings
 
 SAMPLES = SHARED_FOLDER / "data" / "documents"
 # New role assignments and model deployments take minutes to take effect.

@@ -153,9 +153,9 @@ REQUIRED_PAIRS = (
 
 
 UNTRUSTED_SIGN_IN = (
-    "WEBSITE_AUTH_ENABLED is set, and the platform is not App Service: anybody could send its "
-    "sign-in headers. Remove it, or set TRUST_SIGN_IN_HEADERS to true where a proxy in front of "
-    "the app sets and strips them"
+    "WEBSITE_AUTH_ENABLED is set, and the platform is not App Service: any client could send its "
+    "sign-in headers. Remove it, or set TRUST_SIGN_IN_HEADERS to true if a proxy in front of the "
+    "app sets and strips them"
 )
 
 
@@ -341,7 +341,7 @@ def has_setting(settings: Settings, alias: str) -> bool:
 
 
 def first_setting(settings: Settings, aliases: Iterable[str]) -> str | None:
-    """The first of some settings that has a value, be it its default; None where none has."""
+    """Return the first setting with a value, including defaults; None without any."""
     values = settings.model_dump(by_alias=True)
     return next((alias for alias in aliases if values.get(alias)), None)
 

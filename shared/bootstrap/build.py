@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from shared import settings as configuration
@@ -26,16 +25,15 @@ from shared.rag.prompt import read_prompts
 from shared.retrieval.base import Retriever, missing_members
 from shared.retrieval.query_limits import LimitedRetriever
 from shared.retrieval.search_scope import SearchScope
-from shared.settings import Settings, SettingsError
+from shared.settings import SHARED_FOLDER, Settings, SettingsError
 from shared.telemetry.spans import NOOP_TRACER, Tracer
 
-SHARED_FOLDER = Path(__file__).parent.parent
 EXPORTERS = {"azure-monitor": "azure.monitor.opentelemetry.exporter:AzureMonitorTraceExporter"}
 SAMPLE_INDEX = "samples"  # value of INDEX_FILE for the sample documents
 
 UNRESTRICTED_INDEX = (
-    "AZURE_SEARCH_FIELDS names no field that says who may see what, and sign-in is on: set "
-    "AZURE_SEARCH_INDEX_PUBLIC to true where whoever may call may see every document"
+    "AZURE_SEARCH_FIELDS names no field with permissions, and sign-in is on: set "
+    "AZURE_SEARCH_INDEX_PUBLIC to true if every caller may see every document"
 )
 
 log = logging.getLogger("chat")
@@ -57,7 +55,7 @@ def start(environment: Mapping[str, str]) -> Service:
         return Service(problems=error.problems)
     except Exception as error:
         log.error("start failed", exc_info=error)
-        return Service(problems=("The app could not start; its log names the cause.",))
+        return Service(problems=("The app could not start: see its log.",))
 
 
 def build(settings: Settings) -> Service:
@@ -75,7 +73,7 @@ def build(settings: Settings) -> Service:
         ),
         api_key=ApiKeyPolicy(
             settings.chat_api_key.get_secret_value() if settings.chat_api_key else None,
-            open=settings.on_laptop,
+            allow_anonymous=settings.on_laptop,
         ),
         search_scope=_make_search_scope(settings),
         links=settings.link_base_url,
@@ -121,15 +119,15 @@ def _make_health(
 
 
 def _make_retriever(clients: Clients) -> Retriever:
-    """What searches. Raises SettingsError."""
-    name = configuration.first_setting(clients.settings, RETRIEVERS)
+    """Make the retriever of the settings. Raises SettingsError."""
+    name = configuration.first_setting(clients.settings, RETRIEVER_FACTORIES)
     if name is None:
-        raise SettingsError((f"{' or '.join(RETRIEVERS)} is required",))
-    return RETRIEVERS[name](clients)
+        raise SettingsError((f"{' or '.join(RETRIEVER_FACTORIES)} is required",))
+    return RETRIEVER_FACTORIES[name](clients)
 
 
 def _make_custom_retriever(clients: Clients) -> Retriever:
-    """The retriever that a factory of RETRIEVER makes. Raises SettingsError."""
+    """Make a retriever with the factory of RETRIEVER. Raises SettingsError."""
     name = clients.settings.retriever or ""
     retriever: Retriever = import_factory("RETRIEVER", name, ())(clients.settings)
     if missing := missing_members(retriever):
@@ -139,7 +137,7 @@ def _make_custom_retriever(clients: Clients) -> Retriever:
 
 
 def _make_sqlite_retriever(clients: Clients) -> Retriever:
-    """The embedded index: of the file where there is one, else of the samples."""
+    """Open the index file, or else index the samples. Raises SettingsError."""
     from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever, read_passages
 
     name = clients.settings.index_file
@@ -148,7 +146,7 @@ def _make_sqlite_retriever(clients: Clients) -> Retriever:
         model, embed = clients.embedding_model, clients.embed
         return SqliteRetriever.open(path, Embedding(model, embed) if model and embed else None)
     if name != SAMPLE_INDEX and configuration.has_setting(clients.settings, "INDEX_FILE"):
-        problem = "INDEX_FILE names a file that is not there: `make index DOCS=folder` makes it"
+        problem = "INDEX_FILE names a missing file: `make index DOCS=folder` creates it"
         raise SettingsError((problem,))
     return SqliteRetriever(read_passages(data / "samples.jsonl"), documents=data / "documents")
 
@@ -197,9 +195,9 @@ def _make_cross_origin_policy(settings: Settings) -> CrossOriginPolicy:
 def _make_memory(clients: Clients) -> Memory | None:
     """Make the store of conversations; None if they are not stored."""
     settings = clients.settings
-    name = configuration.first_setting(settings, MEMORIES)
+    name = configuration.first_setting(settings, MEMORY_FACTORIES)
     retention = Retention(settings.retention_seconds, settings.max_conversations)
-    return MEMORIES[name](clients, retention) if name else None
+    return MEMORY_FACTORIES[name](clients, retention) if name else None
 
 
 def _make_cosmos_memory(clients: Clients, retention: Retention) -> Memory:
@@ -239,8 +237,8 @@ def _make_tracer(settings: Settings) -> Tracer:
 
 def _make_files(clients: Clients, retriever: Retriever) -> Files | None:
     """Make the file store of citations; None without one. Raises SettingsError."""
-    name = configuration.first_setting(clients.settings, FILES)
-    return FILES[name](clients, retriever) if name else None
+    name = configuration.first_setting(clients.settings, FILES_FACTORIES)
+    return FILES_FACTORIES[name](clients, retriever) if name else None
 
 
 def _make_blob_files(clients: Clients, _retriever: Retriever | None = None) -> Any:
@@ -270,17 +268,17 @@ def _make_indexed_files(_clients: Clients, retriever: Retriever) -> Files | None
     return IndexFolderFiles(lambda: retriever.documents)
 
 
-# The adapters of each seam: the first one whose setting has a value is made.
-RETRIEVERS: Mapping[str, Callable[[Clients], Retriever]] = {
+# The adapters, by setting: the first setting with a value selects the adapter.
+RETRIEVER_FACTORIES: Mapping[str, Callable[[Clients], Retriever]] = {
     "RETRIEVER": _make_custom_retriever,
     "AZURE_SEARCH_ENDPOINT": _make_azure_search_retriever,
     "INDEX_FILE": _make_sqlite_retriever,
 }
-MEMORIES: Mapping[str, Callable[[Clients, Retention], Memory]] = {
+MEMORY_FACTORIES: Mapping[str, Callable[[Clients, Retention], Memory]] = {
     "AZURE_COSMOS_ENDPOINT": _make_cosmos_memory,
     "MEMORY_FILE": _make_sqlite_memory,
 }
-FILES: Mapping[str, Callable[[Clients, Retriever], Files | None]] = {
+FILES_FACTORIES: Mapping[str, Callable[[Clients, Retriever], Files | None]] = {
     "AZURE_STORAGE_ENDPOINT": _make_blob_files,
     "DOCUMENTS_PATH": _make_folder_files,
     "INDEX_FILE": _make_indexed_files,

@@ -18,9 +18,9 @@ class Clients:
     `batch` clients serve a run over many documents, and may wait for minutes.
     """
 
-    def __init__(self, settings: Settings, patient: bool = False) -> None:
-        self.settings, self.batch = settings, patient
-        self.others: list[Any] = []  # made elsewhere, closed here
+    def __init__(self, settings: Settings, batch: bool = False) -> None:
+        self.settings, self.batch = settings, batch
+        self.others: list[Any] = []  # clients of providers, closed by this class
 
     @cached_property
     def identity(self) -> Any:
@@ -91,7 +91,7 @@ class Clients:
         await ready(self._embedding_client, "/models", name, "do its key or its roles hold?")
 
     async def close(self, identity: bool = True) -> None:
-        """Close all clients, and the shared `identity` if wanted."""
+        """Close all clients, and the shared `identity` on request."""
         for client in self.others:
             await client.close()
         for name in ("azure_openai", "openai", *(("identity",) if identity else ())):

@@ -11,7 +11,7 @@ MAX_PATH_LENGTH = 1024
 # Delimiters of a citation `[path#page=3]`, of its link, and of the line `path: text` in a prompt,
 # including all line separators.
 _RESERVED = re.compile(r"[\[\]#%?:\\\x00-\x1f\x7f-\x9f\u2028\u2029]")
-# The characters that break a citation even where the path is not ours to encode.
+# The characters that break a citation, also in page names of foreign indexes.
 _UNSAFE = re.compile(r"[\[\]\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _ENCODED = re.compile(r"%(?:5B|5D|23|25|3F|3A|5C|[01][0-9A-F]|7F)|%C2%[89][0-9A-F]|%E2%80%A[89]")
 

@@ -114,9 +114,9 @@ class Delta:
 class Done:
     """The last event. `followups` is None if not requested.
 
-    `warnings` are messages about failures beside the answer. `fingerprint` and the two filter
-    results are the model's, if it sent them. `conversation` is the id of a new conversation that an
-    answer without streaming has started.
+    `warnings` are messages about failures that did not prevent the answer. `fingerprint` and the
+    two filter results are the model's, if it sent them. `conversation` is the id of a new
+    conversation that an answer without streaming has started.
     """
 
     finish_reason: str = "stop"

@@ -1,4 +1,4 @@
-"""The app's own key, for clients that send no header of the platform's."""
+"""Checks the app's own key, for clients that cannot send the platform's."""
 
 from __future__ import annotations
 
@@ -9,37 +9,36 @@ from dataclasses import dataclass
 from shared.chat.errors import Unauthorized
 from shared.http.auth import AccessPolicy
 
-CLOSED = (
-    "This needs the key of this app, as api-key or as Authorization: Bearer. Whoever runs it sets "
-    "CHAT_API_KEY."
+MISSING_KEY_MESSAGE = (
+    "This route needs the key of this app (CHAT_API_KEY), as api-key or as Authorization: Bearer."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ApiKeyPolicy:
-    """Who may call the routes that are open to the platform.
+    """The access to routes for which the platform requires no key.
 
-    `open`: on a laptop, where neither a key nor a sign-in is set up, anyone may.
+    `allow_anonymous`: on a laptop, without a key and without sign-in, everyone has access.
     """
 
     key: str | None = None
-    open: bool = True
+    allow_anonymous: bool = True
 
     def check(self, access: AccessPolicy, headers: Mapping[str, str]) -> None:
-        """Raise Unauthorized for a call without the key or a sign-in."""
-        if self.key is None and self.open and not access.sign_in:
+        """Raise Unauthorized without the key or a signed-in user."""
+        if self.key is None and self.allow_anonymous and not access.sign_in:
             return
         if access.get_user(headers).is_signed_in or self._has_key(headers):
             return
-        raise Unauthorized(CLOSED)
+        raise Unauthorized(MISSING_KEY_MESSAGE)
 
     def _has_key(self, headers: Mapping[str, str]) -> bool:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         bearer = token.strip() if scheme.lower() == "bearer" else ""
-        # each in constant time, and always both
-        sent = (headers.get("api-key", ""), bearer)
-        return any([self.key is not None and _is_same(key, self.key) for key in sent])
+        # Both are compared, in constant time.
+        candidates = (headers.get("api-key", ""), bearer)
+        return any([self.key is not None and _is_equal(value, self.key) for value in candidates])
 
 
-def _is_same(sent: str, key: str) -> bool:
-    return hmac.compare_digest(sent.encode(errors="replace"), key.encode())
+def _is_equal(value: str, key: str) -> bool:
+    return hmac.compare_digest(value.encode(errors="replace"), key.encode())

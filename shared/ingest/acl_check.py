@@ -62,7 +62,7 @@ async def _restricted_files(
     settings: Settings, folder: Path, options: Options, say: Say
 ) -> set[str]:
     check_fields(settings)
-    clients = Clients(settings, patient=True)
+    clients = Clients(settings, batch=True)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
         target: IndexWriter

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shared import settings as configuration
-from shared.bootstrap.build import SAMPLE_INDEX, SHARED_FOLDER
+from shared.bootstrap.build import SAMPLE_INDEX
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.model_factory import make_chat_model
 from shared.chat.errors import ChatError
@@ -20,7 +20,7 @@ from shared.ingest.enrich import Describer, Enrich
 from shared.ingest.targets.index_writer import IndexWriter
 from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
 from shared.retrieval.sqlite.schema import IndexMeta
-from shared.settings import Settings, SettingsError
+from shared.settings import SHARED_FOLDER, Settings, SettingsError
 
 if TYPE_CHECKING:
     from shared.ingest.targets.azure_search.index_definition import Shape
@@ -69,7 +69,7 @@ async def made(
         raise SettingsError(("--embedding-model needs --indexer or AZURE_SEARCH_VECTORIZER",))
     check_fields(settings)
     words = (SHARED_FOLDER / "rag" / "prompts" / "describe.txt").read_text("utf-8").strip()
-    clients = Clients(settings, patient=True)
+    clients = Clients(settings, batch=True)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
         enrich = enrichment(clients, words)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import function_app
 from shared.app.service import Service
-from shared.bootstrap.build import SHARED_FOLDER, build, start
+from shared.bootstrap.build import build, start
 from shared.chat.citation_paths import decode_path, encode_path
 from shared.chat.errors import ChatError, DeadlineExceeded, Misconfigured, NotFound, Unavailable
 from shared.chat.events import Source
@@ -29,7 +29,7 @@ from shared.ingest.document import Page
 from shared.ingest.splitting.passages import passages
 from shared.protocols.content.paths import candidates
 from shared.retrieval.sqlite.retriever import SqliteRetriever
-from shared.settings import read_settings
+from shared.settings import SHARED_FOLDER, read_settings
 from tests.integration.test_azure_search import signed
 from tests.support.calls import Got, ask, call
 from tests.support.fakes import FakeRetriever, engine

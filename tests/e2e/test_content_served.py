@@ -15,8 +15,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from shared.bootstrap.build import SHARED_FOLDER
 from shared.chat.citation_paths import encode_path
+from shared.settings import SHARED_FOLDER
 from tests.e2e.test_content import link
 from tests.integration.test_ingest_cli import ingested
 from tests.support.servers import PATIENCE, Server, serving

@@ -547,7 +547,7 @@ def test_who_comes_by_the_key_alone_is_nobody() -> None:
     access = AccessPolicy(sign_in=True, single_user=False)
     service = replace(
         Service(engine(FakeModel(), search), access),
-        api_key=ApiKeyPolicy(CHAT_KEY, open=False),
+        api_key=ApiKeyPolicy(CHAT_KEY, allow_anonymous=False),
     )
     chat(HELLO, service, headers={**JSON, "api-key": CHAT_KEY})
     chat(HELLO, service, headers={**ANNA, "api-key": CHAT_KEY})

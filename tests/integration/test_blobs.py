@@ -15,7 +15,7 @@ import azure.storage.blob
 import pytest
 
 from shared.azure.error_mapping import map_errors
-from shared.bootstrap.build import SHARED_FOLDER, start
+from shared.bootstrap.build import start
 from shared.chat import errors
 from shared.files.blobs import (
     CHUNK_BYTES,
@@ -27,6 +27,7 @@ from shared.files.blobs import (
 from shared.files.media_types import guess_media_type as media_type
 from shared.ingest.targets.blob_upload import Uploads, make_uploads
 from shared.ingest.targets.index_writer import DocumentRejected
+from shared.settings import SHARED_FOLDER
 from tests.support.azurite import Home, SignedIn, needs_azurite
 from tests.support.servers import Server, serving
 from tests.support.upstream import Asked, Exchange, Step, upstream

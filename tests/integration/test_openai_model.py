@@ -403,7 +403,7 @@ def test_a_patient_client_waits_as_long_as_it_is_asked_to(
     server: Upstream, wait: str | None
 ) -> None:
     async def go() -> int:
-        clients = Clients(read_settings(settings(server, OPENAI_EMBEDDING_MODEL="e")), patient=True)
+        clients = Clients(read_settings(settings(server, OPENAI_EMBEDDING_MODEL="e")), batch=True)
         assert clients.embed is not None
         try:
             async with asyncio.timeout(PATIENCE):

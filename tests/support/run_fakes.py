@@ -19,12 +19,12 @@ from pathlib import Path
 
 import trustme
 
-from shared.bootstrap.build import SHARED_FOLDER
 from shared.chat.messages import Message
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
 from shared.models.demo.model import ANSWERS, reply
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
+from shared.settings import SHARED_FOLDER
 from tests.integration.test_identity import AZ, tool
 from tests.support.fake_cosmos import CONTAINER, DATABASE, cosmos
 from tests.support.fake_search import FIELDS, Search

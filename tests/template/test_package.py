@@ -18,8 +18,8 @@ import httpx
 import pytest
 import trustme
 
-from shared.bootstrap.build import SHARED_FOLDER
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
+from shared.settings import SHARED_FOLDER
 from tests.integration.test_identity import AZ, tool
 from tests.support.isolation import system_trust
 from tests.support.packaging import LISTED, cloned, copied, packaged

@@ -59,7 +59,7 @@ def test_unknown_model_factory_is_a_problem_of_its_setting(name: str) -> None:
 
 def test_app_loads_with_a_failing_factory() -> None:
     assert start({"CHAT_MODEL": "json:loads"}).problems == (
-        "The app could not start; its log names the cause.",
+        "The app could not start: see its log.",
     )
 
 
@@ -197,7 +197,7 @@ PLATFORM = {"FUNCTIONS_WORKER_RUNTIME", "AzureWebJobsStorage", "PYTHON_ENABLE_IN
 
 
 def test_missing_index_file_is_named_with_the_command_to_create_it(tmp_path: Path) -> None:
-    message = "INDEX_FILE names a file that is not there: `make index DOCS=folder` makes it"
+    message = "INDEX_FILE names a missing file: `make index DOCS=folder` creates it"
 
     assert start({"INDEX_FILE": str(tmp_path / "none.db")}).problems == (message,)
     assert start({"INDEX_FILE": ""}).problems == start({"INDEX_FILE": "samples"}).problems == ()

@@ -62,7 +62,7 @@ async def indexed(
     check_fields(settings)
     endpoint, index, storage, *_ = configuration.require_settings(settings, *NEEDED)
     await check_index(settings, folder, options, public_by_default(found, Acl()), say)
-    clients = Clients(settings, patient=True)
+    clients = Clients(settings, batch=True)
     patience = RetryPolicy(roles=options.roles, say=say)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.bootstrap.build import SHARED_FOLDER
 from shared.chat.events import Answer, Delta, Done, Event, collect
 from shared.chat.messages import Message
 from shared.chat.overrides import Overrides
@@ -24,6 +23,7 @@ from shared.rag.flow import Rag, answer
 from shared.rag.followups import extract_followups
 from shared.rag.prompt import read_prompts
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
+from shared.settings import SHARED_FOLDER
 from tests.support.fuzz import FUZZ
 
 MODEL: Model = DemoModel()

@@ -14,7 +14,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.bootstrap.build import SHARED_FOLDER
 from shared.chat.events import Answer, collect
 from shared.chat.messages import Message
 from shared.chat.overrides import Overrides
@@ -24,6 +23,7 @@ from shared.models.router import Router
 from shared.rag.flow import Rag, answer
 from shared.rag.prompt import read_prompts
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
+from shared.settings import SHARED_FOLDER
 from tests.support.servers import ROOT
 
 QUESTIONS = ROOT / "tests" / "support" / "questions.jsonl"

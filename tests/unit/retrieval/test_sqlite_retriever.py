@@ -17,7 +17,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.bootstrap.build import SHARED_FOLDER
 from shared.chat.errors import Unavailable
 from shared.chat.events import Source
 from shared.chat.overrides import Overrides
@@ -26,6 +25,7 @@ from shared.retrieval.base import SearchResult
 from shared.retrieval.sqlite.connections import build_in_memory
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from shared.retrieval.sqlite.search import MAX_RANKED, SearchQuery, text_search
+from shared.settings import SHARED_FOLDER
 from shared.text.terms import MAX_TERMS, extract_terms, fts_queries, join_fts_queries
 from tests.support.fuzz import FUZZ
 
