@@ -25,37 +25,68 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
+class DataSource:
+    """The data source of a request, as far as the deployment must check it.
+
+    `strictness` ranges from 1 (accepts weak matches) to 5. `filter` is the client's OData.
+    """
+
+    endpoint: str
+    index: str
+    strictness: int
+    filter: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """How to search. `data_source` is where, if the request says so. Not `in_scope`: the model may
+    know more than the sources."""
+
+    data_source: DataSource | None = None
+    in_scope: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationOptions:
+    """What goes to the model beside the messages.
+
+    `tools` are offered to it, each as OpenAI's chat completions describe a tool. `parameters` are
+    for a model that takes them, by the names of its client's protocol.
+    """
+
+    tools: tuple[Mapping[str, Any], ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestMetadata:
+    """Who sent a request, its id, when it was read (Unix seconds), and what links to documents
+    begin with."""
+
+    user: User = User()
+    id: str = ""
+    created: int = 0
+    links: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What was asked, whatever protocol it came by. The last words of the user are the question.
+    """A request, whatever protocol it came by. The last words of the user are the question.
 
     An earlier message without content is an answer that was broken off: it is kept in its place
-    and counts for nothing. `state` is any JSON value; it goes back unchanged. `created` is in
-    Unix seconds.
-
-    `tools` are offered to the model, each as OpenAI's chat completions describe a tool. `options`
-    are for a model that takes them, by the names of its client's protocol. `remote` is the remote
-    provider to ask where one is asked: its name, or a description of one. `verbatim`: the messages
-    are the model's as they are, behind our instructions. Without `retrieval` nothing is searched.
-    `data_source` is where it asks to search. Not `in_scope`: the model may know more than the
-    sources. `notes` are sentences about what was left out by now. `links` is what links to
-    documents begin with.
+    and counts for nothing. `state` is any JSON value; it goes back unchanged. Without `search`
+    nothing is searched. `remote` is the remote provider to ask where one is asked: its name, or a
+    description of one. `notes` are sentences about what was left out by now.
     """
 
     messages: tuple[Message, ...]
     overrides: Overrides = UNSET
     state: Any = None
-    user: User = User()
-    id: str = ""
-    created: int = 0
-    tools: tuple[Mapping[str, Any], ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
+    search: SearchOptions | None = SearchOptions()
+    generation: GenerationOptions = GenerationOptions()
     remote: str | Mapping[str, Any] | None = None
-    verbatim: bool = False
-    retrieval: bool = True
-    data_source: DataSource | None = None
-    in_scope: bool = True
     notes: tuple[str, ...] = ()
-    links: str = ""
+    metadata: RequestMetadata = RequestMetadata()
 
     @property
     def question_index(self) -> int:
@@ -82,16 +113,3 @@ class ChatRequest:
     def instructions(self) -> tuple[str, ...]:
         """The client's own instructions: its `system` messages, in order."""
         return tuple(m.content for m in self.messages if m.role == "system" and m.content.strip())
-
-
-@dataclass(frozen=True, slots=True)
-class DataSource:
-    """The data source of a request, as far as the deployment must check it.
-
-    `strictness` ranges from 1 (accepts weak matches) to 5. `filter` is the client's OData.
-    """
-
-    endpoint: str
-    index: str
-    strictness: int
-    filter: str | None = None

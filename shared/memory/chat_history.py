@@ -80,7 +80,7 @@ class ChatHistory:
         try:
             made = await self.memory.conversations.create(self.owner, name)
         except ChatError as failure:
-            _log(asked.id, failure)
+            _log(asked.metadata.id, failure)
             return replace(context, not_stored_reason=_not_stored_reason(failure))
         return replace(context, conversation=made.id)
 
@@ -90,7 +90,7 @@ class ChatHistory:
         if conversation is None:
             return (context.not_stored_reason if text.strip() else EMPTY,)
         said = _said(asked, context, text)
-        _, warning = await stored(self.memory, self.owner, conversation, said, asked.id)
+        _, warning = await stored(self.memory, self.owner, conversation, said, asked.metadata.id)
         return (warning,) if warning else ()
 
 

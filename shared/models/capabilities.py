@@ -62,6 +62,6 @@ def drop_message_images(said: Message) -> Message:
 def wanted(request: ChatRequest) -> list[str]:
     """What a request asks of the model beside an answer, by the names of `Model.limits`."""
     names = [name for name in ("temperature", "seed") if request.overrides.is_requested(name)]
-    names += [name for name in request.options if name not in ("images", "streaming")]
+    names += [name for name in request.generation.parameters if name not in ("images", "streaming")]
     images = any(message.images for message in request.messages)
     return ["images", *names] if images else names

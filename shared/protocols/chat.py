@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shared.chat.events import Answer, Events, collect
-from shared.chat.request import ChatRequest
+from shared.chat.request import ChatRequest, RequestMetadata
 from shared.http.body import Body, read_body
 from shared.http.call import Reply, cancel_on_disconnect
 from shared.http.json_encoding import Json, negotiate_media_type
@@ -18,6 +18,7 @@ from shared.protocols.exchange import ErrorFormat, Exchange
 from shared.protocols.streams import Stream
 from shared.rag import filters
 from shared.rag.filters import FilterContext
+from shared.rag.prompt import COMPOSED, PromptBuilder
 
 LARGE = 256 * 1024  # bytes
 USAGE = (
@@ -39,6 +40,7 @@ class ChatProtocol(ErrorFormat):
     streams: Callable[[str, Any], bool]
     answer: Callable[[ChatRequest, Answer], Json]
     stream: Stream
+    prompt_builder: PromptBuilder = COMPOSED
 
 
 def streams_by_body(_route: str, body: Any) -> bool:
@@ -63,11 +65,8 @@ async def read_request(exchange: Exchange, protocol: ChatProtocol, body: Body) -
     user = access.get_user(exchange.call.headers)
     return replace(
         read,
-        user=user,
         overrides=access.apply_filters(user, read.overrides),
-        id=exchange.call.id,
-        created=int(time.time()),
-        links=exchange.app.links,
+        metadata=RequestMetadata(user, exchange.call.id, int(time.time()), exchange.app.links),
     )
 
 
@@ -84,7 +83,8 @@ async def respond(
     context = FilterContext(
         request, exchange.record, deadline, model_deadline, history, protocol_filters
     )
-    events = filters.answer(exchange.engine, context)
+    engine = replace(exchange.engine, prompt_builder=protocol.prompt_builder)
+    events = filters.answer(engine, context)
     if not protocol.streams(call.route, exchange.body):
         whole = await cancel_on_disconnect(collect(events), call.is_disconnected)
         return exchange.json_reply(protocol.answer(request, whole))

@@ -17,8 +17,8 @@ from shared.models.base import Model, ModelStream, Prompt
 from shared.models.capabilities import drop_images, fit_to_model, unseeing
 from shared.models.fallback import SelectedModel
 from shared.models.router import ModelSelection, Router
-from shared.rag import passthrough_prompt as verbatim
 from shared.rag import prompt as prompts
+from shared.rag.prompt import COMPOSED, PromptBuilder
 from shared.retrieval.base import Retriever, SearchResult, shorten_query
 
 LONGEST_QUERY = 1000  # characters; a model that rewrites a question into more has lost the thread
@@ -43,6 +43,7 @@ class Rag:
     defaults: Overrides
     client_prompts: bool = False
     rewrite_seconds: float = 30
+    prompt_builder: PromptBuilder = COMPOSED
 
     @property
     def model(self) -> Model:
@@ -58,10 +59,10 @@ async def answer(rag: Rag, asked: ChatRequest) -> Events:
     """
     choice = rag.models.choice(model_selection(asked))
     query, found = asked.question, NOTHING
-    if asked.retrieval:
+    if asked.search:
         query, used = await query_or_question(rag, asked, choice)
         query = shorten_query(query)
-        found = await rag.retriever.search(asked.user, query, used)
+        found = await rag.retriever.search(asked.metadata.user, query, used)
         found = replace(found, notes=(*unseeing(asked, choice.model), *found.notes))
     async with AsyncExitStack() as stack:
         opened = await choice.run_with_fallback(partial(start_answer, rag, asked, found, stack))
@@ -73,7 +74,7 @@ async def answer(rag: Rag, asked: ChatRequest) -> Events:
 def model_selection(asked: ChatRequest) -> ModelSelection:
     """What a request says of who shall answer it."""
     overrides = asked.overrides
-    return ModelSelection(overrides.hybrid_policy, overrides.model, asked.remote, asked.id)
+    return ModelSelection(overrides.hybrid_policy, overrides.model, asked.remote, asked.metadata.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ async def start_answer(
     used = request.overrides.with_defaults(rag.defaults)
     if "images" in model.limits:
         found = replace(found, sources=drop_images(found.sources))
-    build = verbatim.for_answer if request.verbatim else prompts.for_answer
+    build = rag.prompt_builder.build
     # In a thread: counting megabytes would hold up every other answer of this worker.
     asking = await asyncio.to_thread(build, request, used, rag.prompts, model, found.sources)
     events = await accepted(model, asking.prompt, stack)
@@ -157,7 +158,7 @@ async def query_or_question(
             raise
         failure = error
     why, said = type(failure).__name__, failure.cause or failure.message
-    log.warning("request id=%s rewrite %s: %s", asked.id, why, said)
+    log.warning("request id=%s rewrite %s: %s", asked.metadata.id, why, said)
     choice.notes.append(NOT_REWRITTEN.format(why=why))
     request, _ = fit_to_model(asked, choice.model, rag.client_prompts)
     return request.question, request.overrides.with_defaults(rag.defaults)
@@ -171,8 +172,7 @@ async def search_query(rag: Rag, asked: ChatRequest, model: Model) -> tuple[str,
     """
     request, _ = fit_to_model(asked, model, rag.client_prompts)
     used = request.overrides.with_defaults(rag.defaults)
-    check = verbatim.check if request.verbatim else prompts.check
-    await asyncio.to_thread(check, request, used, rag.prompts, model)
+    await asyncio.to_thread(rag.prompt_builder.check, request, used, rag.prompts, model)
     if not request.history:
         return request.question, used
     prompt = await asyncio.to_thread(prompts.for_rewrite, request, rag.prompts, model)
@@ -192,7 +192,7 @@ def thoughts(
     return (
         Step("Original user query", request.question),
         Step("Generated search query", query, found.props),
-        Step("Results", tuple(own(source, request.user) for source in found.sources)),
+        Step("Results", tuple(own(source, request.metadata.user) for source in found.sources)),
         Step("Prompt", prompt.messages, {"model": model}),
     )
 

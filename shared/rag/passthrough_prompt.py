@@ -11,7 +11,7 @@ from shared.chat.overrides import Overrides
 from shared.chat.request import ChatRequest
 from shared.models.base import Model
 from shared.rag import prompt as prompts
-from shared.rag.prompt import BuiltPrompt, Prompts
+from shared.rag.prompt import BuiltPrompt, PromptBuilder, Prompts
 
 
 def check(request: ChatRequest, _overrides: Overrides, words: Prompts, model: Model) -> None:
@@ -51,9 +51,9 @@ def _without(number: int, messages: Iterable[Message]) -> Iterator[Message]:
 
 def _in_front(request: ChatRequest, words: Prompts, lines: Iterable[str]) -> tuple[Message, ...]:
     """Our message. Without retrieval there is none: ours are about the sources."""
-    if not request.retrieval:
+    if request.search is None:
         return ()
-    told = words.answer if request.in_scope else words.beyond
+    told = words.answer if request.search.in_scope else words.beyond
     return (prompts.with_sources(Message("system", told), lines),)
 
 
@@ -65,6 +65,9 @@ def _fixed(request: ChatRequest) -> list[Message]:
 
 def _room(request: ChatRequest, system: Iterable[Message], model: Model) -> int:
     """The tokens beside what must be there, the tools that are offered among it."""
-    form = request.options.get("response_format")
-    offered = [Message("system", json.dumps(it)) for it in (*request.tools, form) if it]
+    form = request.generation.parameters.get("response_format")
+    offered = [Message("system", json.dumps(it)) for it in (*request.generation.tools, form) if it]
     return prompts.room_for((*system, *_fixed(request), *offered), model)
+
+
+PASSTHROUGH = PromptBuilder(check, for_answer)

@@ -133,6 +133,15 @@ class BuiltPrompt:
     images: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class PromptBuilder:
+    """One way to build the prompt for an answer; `check` raises TooLong before anything is
+    searched."""
+
+    check: Callable[[ChatRequest, Overrides, Prompts, Model], None]
+    build: Callable[[ChatRequest, Overrides, Prompts, Model, tuple[Source, ...]], BuiltPrompt]
+
+
 def for_answer(
     request: ChatRequest,
     overrides: Overrides,
@@ -160,7 +169,8 @@ def for_answer(
 def asking(request: ChatRequest, messages: tuple[Message, ...], overrides: Overrides) -> Prompt:
     """The prompt for an answer that these messages make, with what the request asks beside it."""
     temperature, seed = overrides.temperature or 0.0, overrides.seed
-    return Prompt("answer", messages, temperature, seed, request.tools, request.options)
+    generation = request.generation
+    return Prompt("answer", messages, temperature, seed, generation.tools, generation.parameters)
 
 
 def images_of(seen: Mapping[int, Source]) -> list[str]:
@@ -200,3 +210,6 @@ def for_rewrite(request: ChatRequest, words: Prompts, model: Model) -> Prompt:
     )
     history = newest(said, room_for((system, question), model), model)
     return Prompt("rewrite", (system, *history, question), temperature=0.0)
+
+
+COMPOSED = PromptBuilder(check, for_answer)

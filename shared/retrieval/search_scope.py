@@ -40,7 +40,7 @@ class SearchScope:
 
     def applied(self, asked: ChatRequest) -> ChatRequest:
         """The request with what its data source asks of the search. Raises BadRequest."""
-        source, overrides = asked.data_source, asked.overrides
+        source = asked.search.data_source if asked.search else None
         if source is None:
             return asked
         if self.endpoint is None:
@@ -50,9 +50,9 @@ class SearchScope:
         if source.index != self.index:
             raise BadRequest(OTHER.format("AZURE_SEARCH_INDEX"), field="index_name")
         changes: dict[str, object] = {"filter": self._narrowing(source.filter)}
-        if overrides.semantic_ranker:
+        if asked.overrides.semantic_ranker:
             changes["minimum_reranker_score"] = self.scores[source.strictness - 1]
-        return replace(asked, overrides=overrides.model_copy(update=changes))
+        return replace(asked, overrides=asked.overrides.model_copy(update=changes))
 
     def _narrowing(self, condition: str | None) -> str | None:
         if condition is None:

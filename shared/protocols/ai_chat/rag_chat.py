@@ -69,8 +69,8 @@ def _choice(key: str, value: Json, finish_reason: str | None, **more: Json) -> J
 
 def _envelope(asked: ChatRequest, model: str | None, choice: Json, kind: str) -> Json:
     return {
-        "id": asked.id,
-        "created": asked.created,
+        "id": asked.metadata.id,
+        "created": asked.metadata.created,
         "model": model,
         "object": kind,
         "choices": [choice],

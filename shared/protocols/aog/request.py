@@ -23,7 +23,7 @@ from shared.chat.content_parts import (
 from shared.chat.errors import BadRequest
 from shared.chat.messages import Message
 from shared.chat.overrides import ModelName, Overrides, Policy, WholeNumber
-from shared.chat.request import ChatRequest
+from shared.chat.request import ChatRequest, GenerationOptions, SearchOptions
 from shared.chat.validation_messages import describe_errors
 from shared.http.body import Body
 from shared.protocols import tool_calls as tools
@@ -124,11 +124,9 @@ def parse(body: Body) -> ChatRequest:
             hybrid_policy=policy,
             model=frame.model or None,
         ),
-        tools=tuple(given.get("tools") or ()),
-        options=options,
+        search=None if frame.retrieval is False else SearchOptions(),
+        generation=GenerationOptions(tuple(given.get("tools") or ()), options),
         remote=_remote(given.get("remote_service_provider")),
-        verbatim=True,
-        retrieval=frame.retrieval is not False,
     )
 
 

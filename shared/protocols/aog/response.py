@@ -28,6 +28,7 @@ from shared.protocols.aog import request
 from shared.protocols.aog.request import BadPolicy
 from shared.protocols.chat import ChatProtocol, streams_by_body
 from shared.protocols.streams import LateError, end_with_error, pace
+from shared.rag.passthrough_prompt import PASSTHROUGH
 
 NAME = "chat"  # the one service
 PAUSE = 0.002  # seconds: its clients take what comes at once for one event
@@ -151,9 +152,9 @@ def stream(asked: ChatRequest, events: Events, error: LateError) -> ByteStream:
 
 
 def _frame(asked: ChatRequest, model: str | None, message: Json, finished: bool = False) -> Json:
-    created = datetime.fromtimestamp(asked.created, UTC).isoformat().replace("+00:00", "Z")
+    created = datetime.fromtimestamp(asked.metadata.created, UTC).isoformat().replace("+00:00", "Z")
     return {
-        "id": asked.id,
+        "id": asked.metadata.id,
         "model": model,
         "created_at": created,
         "message": message,
@@ -163,7 +164,7 @@ def _frame(asked: ChatRequest, model: str | None, message: Json, finished: bool 
 
 def _added(asked: ChatRequest, extra: Extra) -> Json:
     """What the provider adds, but for what would be taken for ours."""
-    ours = (*OURS, "context") if asked.retrieval else OURS
+    ours = (*OURS, "context") if asked.search else OURS
     return {key: value for key, value in extra.items() if key not in ours}
 
 
@@ -173,7 +174,7 @@ def _reason(done: Done) -> Json:
 
 
 def _context(asked: ChatRequest, context: Context) -> Json:
-    return {"context": context_json.start_of_context(context)} if asked.retrieval else {}
+    return {"context": context_json.start_of_context(context)} if asked.search else {}
 
 
 def services(policy: str, local: str, remote: str) -> Json:
@@ -206,6 +207,7 @@ CHAT = ChatProtocol(
     streams=streams_by_body,
     answer=answer,
     stream=stream,
+    prompt_builder=PASSTHROUGH,
     error=error,
     status=status,
 )

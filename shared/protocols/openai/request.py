@@ -13,7 +13,7 @@ from shared.chat.content_parts import NOT_JSON_SAFE, check_image_url, is_json_sa
 from shared.chat.errors import BadRequest
 from shared.chat.messages import Message, Role
 from shared.chat.overrides import ModelName, Overrides, WholeNumber
-from shared.chat.request import ChatRequest
+from shared.chat.request import ChatRequest, GenerationOptions, SearchOptions
 from shared.chat.validation_messages import describe_error
 from shared.http.body import Body
 from shared.http.json_encoding import Json
@@ -136,10 +136,8 @@ def parse(body: Body) -> ChatRequest:
     asked = ChatRequest(
         answering,
         overrides,
-        tools=tuple(given.get("tools") or ()),
         state={"include_usage": usage, "include_contexts": CONTEXTS},
-        options=_options(frame, given),
-        verbatim=True,
+        generation=GenerationOptions(tuple(given.get("tools") or ()), _options(frame, given)),
         notes=() if len(answering) == len(messages) else (ANSWER_NOTHING,),
     )
     return _searching(asked, frame.data_sources[0]) if frame.data_sources else asked
@@ -153,8 +151,7 @@ def _searching(asked: ChatRequest, source: AzureSearchSource) -> ChatRequest:
         messages=(*source.instructions, *asked.messages),
         overrides=asked.overrides.model_copy(update=source.overrides),
         state={**asked.state, "include_contexts": given.include_contexts},
-        data_source=source.source,
-        in_scope=given.in_scope,
+        search=SearchOptions(source.source, given.in_scope),
     )
 
 

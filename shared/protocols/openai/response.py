@@ -36,6 +36,7 @@ from shared.protocols import context_json, tool_calls
 from shared.protocols.chat import ChatProtocol, streams_by_body
 from shared.protocols.openai import data_sources, request
 from shared.protocols.streams import LateError, end_with_error
+from shared.rag.passthrough_prompt import PASSTHROUGH
 from shared.text.tokens import count_tokens
 
 # OpenAI's names for our failures, their type and their code; the first that fits.
@@ -161,9 +162,9 @@ def trailer(asked: ChatRequest, given: Answer) -> list[bytes]:
 
 def _envelope(asked: ChatRequest, known: Context, kind: str, choices: list[Json]) -> Json:
     return {
-        "id": f"chatcmpl-{asked.id}",
+        "id": f"chatcmpl-{asked.metadata.id}",
         "object": kind,
-        "created": asked.created,
+        "created": asked.metadata.created,
         "model": known.model,
         "choices": choices,
     }
@@ -175,14 +176,14 @@ def context(asked: ChatRequest, known: Context) -> Json:
     wanted = asked.state["include_contexts"]
     told: Json = {}
     if "citations" in wanted:
-        told["citations"] = [_citation(asked.links, source) for source in known.sources]
+        told["citations"] = [_citation(asked.metadata.links, source) for source in known.sources]
     if "intent" in wanted:
         told["intent"] = json.dumps(queries, ensure_ascii=False)
     if "all_retrieved_documents" in wanted:
         found: list[tuple[Source, str | None]] = [(source, None) for source in known.sources]
         found += [(each.source, each.reason) for each in known.excluded]
         told["all_retrieved_documents"] = [
-            _citation(asked.links, source) | _retrieved(source, reason, queries)
+            _citation(asked.metadata.links, source) | _retrieved(source, reason, queries)
             for source, reason in found
         ]
     return told
@@ -252,6 +253,7 @@ CHAT = ChatProtocol(
     streams=streams_by_body,
     answer=answer,
     stream=stream,
+    prompt_builder=PASSTHROUGH,
     error=error,
     status=status,
     headers=headers,
