@@ -1,4 +1,4 @@
-"""The answer that a pipeline makes of the hits of a search, as the document tells a model."""
+"""The answer that a pipeline makes of the hits of a search, with the prompt of the document."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from shared.memory.chat_history import stored, turns
 from shared.models.base import Model, Prompt
 from shared.models.fallback import SelectedModel
 from shared.models.router import ModelSelection
+from shared.protocols.exchange import Exchange
 from shared.protocols.opensearch import search_json as wire
-from shared.protocols.opensearch.request_context import RequestContext
+from shared.protocols.opensearch.handler import get_memory
 from shared.protocols.opensearch.search_json import RAG, Pipeline, Question
 from shared.rag import prompt as prompts
 from shared.rag.flow import accepted
@@ -33,12 +34,12 @@ class ConversationState:
 
     owner: str
     id: str
-    before: tuple[Interaction, ...]
+    interactions: tuple[Interaction, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PipelinePrompt:
-    """What the model is told, and which contexts are in it."""
+    """The messages for the model, and which contexts are in them."""
 
     messages: tuple[Message, ...]
     instructions: str
@@ -46,100 +47,97 @@ class PipelinePrompt:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
-    """What there is to tell a model."""
+class _PromptInput:
+    """What a prompt is built of."""
 
     pipeline: Pipeline
     question: Question
-    texts: Sequence[str]
-    before: Sequence[Interaction]
+    contexts: Sequence[str]
+    interactions: Sequence[Interaction]
 
 
-async def generated(
-    asked: RequestContext,
+async def generate(
+    exchange: Exchange,
     pipeline: Pipeline,
     question: Question,
     sources: tuple[Source, ...],
-    talk: ConversationState | None,
+    conversation: ConversationState | None,
 ) -> Json:
     """The answer, stored when it is whole; or why there is none."""
-    texts = wire.contexts(sources[: question.contexts], pipeline.context_field_list)
-    before = talk.before if talk else ()
+    contexts = wire.contexts(sources[: question.contexts], pipeline.context_field_list)
+    interactions = conversation.interactions if conversation else ()
+    parts = _PromptInput(pipeline, question, contexts, interactions)
     try:
-        told, said = await _said(
-            asked, question.seconds, _Asking(pipeline, question, texts, before)
-        )
+        prompt, text = await _ask(exchange, parts)
     except ChatError as failure:
-        asked.record.record_failure(failure)
+        exchange.record.record_failure(failure)
         return wire.failed(failure.message)
-    kept: tuple[str | None, str | None] = (None, None)
-    if talk is not None:
-        whole = _interaction(question, told, said)
-        memory = asked.store.kept
-        kept = await stored(memory, talk.owner, talk.id, whole, asked.call.id)
-    return wire.generated(said, question.names, *kept)
+    result: tuple[str | None, str | None] = (None, None)
+    if conversation is not None:
+        turn, memory = _turn(question, prompt, text), get_memory(exchange)
+        result = await stored(memory, conversation.owner, conversation.id, turn, exchange.call.id)
+    return wire.generated(text, question.names, *result)
 
 
-def _told(model: Model, told: _Asking) -> PipelinePrompt:
+def _build_prompt(model: Model, parts: _PromptInput) -> PipelinePrompt:
     """The messages, in the order of the document: what does not fit is left out, as in a chat."""
-    pipeline, texts = told.pipeline, told.texts
+    pipeline, contexts = parts.pipeline, parts.contexts
     system = [Message("system", pipeline.system_prompt)] if pipeline.system_prompt else []
     user = [Message("user", pipeline.user_instructions)] if pipeline.user_instructions else []
-    asking = (Message("user", f"QUESTION: {told.question.text}"), Message("user", "ANSWER:"))
-    room = prompts.room_for((*system, *user, *asking), model)
-    results = _fitting(texts, room, model)
+    question = (Message("user", f"QUESTION: {parts.question.text}"), Message("user", "ANSWER:"))
+    room = prompts.room_for((*system, *user, *question), model)
+    results = _fitting(contexts, room, model)
     room -= prompts.cost(results, model.count)
-    history = prompts.newest(turns(told.before), room, model)
-    messages = (*system, *user, *results, *history, *asking)
+    history = prompts.newest(turns(parts.interactions), room, model)
+    messages = (*system, *user, *results, *history, *question)
     instructions = "\n".join(message.content for message in (*system, *user))
-    return PipelinePrompt(messages, instructions, tuple(texts[: len(results)]))
+    return PipelinePrompt(messages, instructions, tuple(contexts[: len(results)]))
 
 
-def _fitting(texts: Sequence[str], room: int, model: Model) -> list[Message]:
+def _fitting(contexts: Sequence[str], room: int, model: Model) -> list[Message]:
     """The first results that fit into `room` tokens together."""
-    kept: list[Message] = []
-    for number, text in enumerate(texts, 1):
+    fitting: list[Message] = []
+    for number, text in enumerate(contexts, 1):
         result = Message("user", f"SEARCH RESULT {number}: {text}")
         room -= prompts.cost([result], model.count)
         if room < 0:
             break
-        kept.append(result)
-    return kept
+        fitting.append(result)
+    return fitting
 
 
-async def _said(
-    asked: RequestContext, seconds: float, asking: _Asking
-) -> tuple[PipelinePrompt, str]:
-    """What a model was told, and its whole answer. Raises ChatErrors."""
+async def _ask(exchange: Exchange, parts: _PromptInput) -> tuple[PipelinePrompt, str]:
+    """The prompt that a model accepted, and its whole answer. Raises ChatErrors."""
     # A request that ends in a 504 would be repeated: there must be time to say what went wrong.
-    left = asked.deadline - asyncio.get_running_loop().time() - asked.store.kept_back
-    seconds = min(seconds, max(LEAST_SECONDS, left))
-    engine = asked.store.engine
+    left = exchange.deadline - asyncio.get_running_loop().time()
+    left -= exchange.app.limits.storage_seconds
+    seconds = min(parts.question.seconds, max(LEAST_SECONDS, left))
     try:
         async with asyncio.timeout(seconds), AsyncExitStack() as stack:
-            opening = partial(_opened, asking, engine.defaults.temperature or 0.0, stack)
-            told, events = await _chosen(asked, seconds).run_with_fallback(opening)
-            return told, (await collect(asked.record.observe(events))).content
+            temperature = exchange.engine.defaults.temperature or 0.0
+            opening = partial(_open, parts, temperature, stack)
+            prompt, events = await _select_model(exchange, seconds).run_with_fallback(opening)
+            return prompt, (await collect(exchange.record.observe(events))).content
     except TimeoutError:
         raise DeadlineExceeded(f"The model did not answer within {seconds:.3g} seconds.") from None
 
 
-def _chosen(asked: RequestContext, seconds: float) -> SelectedModel:
+def _select_model(exchange: Exchange, seconds: float) -> SelectedModel:
     """The models to ask, the first of which leaves the other half of the time."""
-    choice = asked.store.engine.models.choice(ModelSelection(request=asked.call.id))
-    if choice.fallback is not None:
-        limit = min(choice.fallback.seconds, seconds / 2)
-        choice.fallback = replace(choice.fallback, seconds=limit)
-    return choice
+    selected = exchange.engine.models.choice(ModelSelection(request=exchange.call.id))
+    if selected.fallback is not None:
+        limit = min(selected.fallback.seconds, seconds / 2)
+        selected.fallback = replace(selected.fallback, seconds=limit)
+    return selected
 
 
-async def _opened(
-    asking: _Asking, temperature: float, stack: AsyncExitStack, model: Model
+async def _open(
+    parts: _PromptInput, temperature: float, stack: AsyncExitStack, model: Model
 ) -> tuple[PipelinePrompt, Events]:
-    told = await asyncio.to_thread(_told, model, asking)
-    return told, await accepted(model, Prompt("answer", told.messages, temperature), stack)
+    prompt = await asyncio.to_thread(_build_prompt, model, parts)
+    return prompt, await accepted(model, Prompt("answer", prompt.messages, temperature), stack)
 
 
-def _interaction(question: Question, told: PipelinePrompt, said: str) -> Turn:
-    contexts = json.dumps(told.contexts, ensure_ascii=False)
-    return Turn(question.text, told.instructions, said, RAG, contexts)
+def _turn(question: Question, prompt: PipelinePrompt, text: str) -> Turn:
+    contexts = json.dumps(prompt.contexts, ensure_ascii=False)
+    return Turn(question.text, prompt.instructions, text, RAG, contexts)

@@ -1,83 +1,84 @@
-"""The memory API: conversations and what was said in them, in the names of both ages."""
+"""The memory API: conversations and their interactions, in the names of both versions."""
 
 from __future__ import annotations
 
 from shared.chat.errors import Unsupported
 from shared.http.json_encoding import Json
+from shared.protocols.exchange import Exchange
 from shared.protocols.opensearch import memory_json as wire
+from shared.protocols.opensearch.handler import owner_and_memory
 from shared.protocols.opensearch.memory_json import MemoryNames
-from shared.protocols.opensearch.request_context import RequestContext
 
 
-async def begin(names: MemoryNames, asked: RequestContext) -> Json:
-    """Begin a conversation."""
-    owner, memory = asked.mine
-    return wire.begun(names, await memory.conversations.create(owner, wire.name(asked.body)))
+async def create(names: MemoryNames, exchange: Exchange) -> Json:
+    """Create a conversation."""
+    owner, memory = owner_and_memory(exchange)
+    return wire.created(names, await memory.conversations.create(owner, wire.name(exchange.body)))
 
 
-async def conversations(names: MemoryNames, asked: RequestContext) -> Json:
+async def conversations(names: MemoryNames, exchange: Exchange) -> Json:
     """A page of the conversations, the newest first."""
-    owner, memory = asked.mine
-    page = wire.page(asked.call.query)
+    owner, memory = owner_and_memory(exchange)
+    page = wire.page(exchange.call.query)
     found = await memory.conversations.list(owner, page)
     return wire.listed(names.conversations, [wire.conversation(names, it) for it in found], page)
 
 
-async def conversation(names: MemoryNames, asked: RequestContext) -> Json:
+async def conversation(names: MemoryNames, exchange: Exchange) -> Json:
     """One conversation."""
-    owner, memory = asked.mine
-    return wire.conversation(names, await memory.conversations.get(owner, asked.call.path))
+    owner, memory = owner_and_memory(exchange)
+    return wire.conversation(names, await memory.conversations.get(owner, exchange.call.path))
 
 
-async def rename(_names: MemoryNames, asked: RequestContext) -> Json:
+async def rename(_names: MemoryNames, exchange: Exchange) -> Json:
     """Give a conversation another name."""
-    owner, memory = asked.mine
-    await memory.conversations.rename(owner, asked.call.path, wire.new_name(asked.body))
-    return wire.renamed(asked.call.path)
+    owner, memory = owner_and_memory(exchange)
+    await memory.conversations.rename(owner, exchange.call.path, wire.new_name(exchange.body))
+    return wire.renamed(exchange.call.path)
 
 
-async def delete(_names: MemoryNames, asked: RequestContext) -> Json:
-    """Remove a conversation with all that was said in it."""
-    owner, memory = asked.mine
-    await memory.conversations.delete(owner, asked.call.path)
+async def delete(_names: MemoryNames, exchange: Exchange) -> Json:
+    """Delete a conversation with its interactions."""
+    owner, memory = owner_and_memory(exchange)
+    await memory.conversations.delete(owner, exchange.call.path)
     return wire.SUCCESS
 
 
-async def add(names: MemoryNames, asked: RequestContext) -> Json:
-    """Put something at the end of a conversation."""
-    owner, memory = asked.mine
-    said = wire.said(names, asked.body)
-    return wire.added(names, await memory.interactions.add(owner, asked.call.path, said))
+async def add(names: MemoryNames, exchange: Exchange) -> Json:
+    """Add an interaction to a conversation."""
+    owner, memory = owner_and_memory(exchange)
+    turn = wire.turn(names, exchange.body)
+    return wire.added(names, await memory.interactions.add(owner, exchange.call.path, turn))
 
 
-async def interactions(names: MemoryNames, asked: RequestContext) -> Json:
-    """A page of what was said in a conversation."""
-    owner, memory = asked.mine
-    page, of = wire.page(asked.call.query), asked.call.path
-    found = await memory.interactions.list(owner, of, page, names.newest_first)
+async def interactions(names: MemoryNames, exchange: Exchange) -> Json:
+    """A page of the interactions of a conversation."""
+    owner, memory = owner_and_memory(exchange)
+    page, conversation = wire.page(exchange.call.query), exchange.call.path
+    found = await memory.interactions.list(owner, conversation, page, names.newest_first)
     return wire.listed(names.interactions, [wire.interaction(names, it) for it in found], page)
 
 
-async def interaction(names: MemoryNames, asked: RequestContext) -> Json:
-    """One thing that was said."""
-    owner, memory = asked.mine
-    return wire.interaction(names, await memory.interactions.get(owner, asked.call.path))
+async def interaction(names: MemoryNames, exchange: Exchange) -> Json:
+    """One interaction."""
+    owner, memory = owner_and_memory(exchange)
+    return wire.interaction(names, await memory.interactions.get(owner, exchange.call.path))
 
 
-async def annotate(_names: MemoryNames, asked: RequestContext) -> Json:
-    """Replace the additional information of something that was said."""
-    owner, memory = asked.mine
-    await memory.interactions.annotate(owner, asked.call.path, wire.annotation(asked.body))
-    return wire.annotated(asked.call.path)
+async def annotate(_names: MemoryNames, exchange: Exchange) -> Json:
+    """Replace the additional information of an interaction."""
+    owner, memory = owner_and_memory(exchange)
+    await memory.interactions.annotate(owner, exchange.call.path, wire.annotation(exchange.body))
+    return wire.annotated(exchange.call.path)
 
 
-async def search(_names: MemoryNames, asked: RequestContext) -> Json:
+async def search(_names: MemoryNames, _exchange: Exchange) -> Json:
     """Conversations are listed, not searched."""
     raise Unsupported(
         "Conversations and messages cannot be searched here: list them, the newest first."
     )
 
 
-async def traces(_names: MemoryNames, asked: RequestContext) -> Json:
-    """Nothing is answered in several steps that would be stored."""
+async def traces(_names: MemoryNames, _exchange: Exchange) -> Json:
+    """There are no traces: no answer is made in several stored steps."""
     raise Unsupported("There are no traces here: a message is all that is stored of an answer.")

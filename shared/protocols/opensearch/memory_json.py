@@ -98,7 +98,7 @@ def page(query: Mapping[str, str]) -> PageRequest:
 
 
 def name(body: Any) -> str:
-    """The name of a conversation that is to begin: empty without one. Raises BadRequest."""
+    """The name of a new conversation: empty without one. Raises BadRequest."""
     return read(MemoryBody, body).name or ""
 
 
@@ -110,8 +110,8 @@ def new_name(body: Any) -> str:
     return given
 
 
-def said(names: MemoryNames, body: Any) -> Turn:
-    """What was said. Raises BadRequest, also where nothing was."""
+def turn(names: MemoryNames, body: Any) -> Turn:
+    """The turn of an interaction. Raises BadRequest, also for an empty one."""
     given = read(LaterBody if names.objects else MemoryBody, body)
     texts = {field: getattr(given, field) or "" for field in _FIELDS}
     whole = Turn(**texts | {"additional_info": _text(given.additional_info)})
@@ -156,8 +156,8 @@ def _containers(text: str) -> int:
     return text.count("[") + text.count("{")
 
 
-def begun(names: MemoryNames, conversation: Conversation) -> Json:
-    """A conversation that was begun."""
+def created(names: MemoryNames, conversation: Conversation) -> Json:
+    """A conversation that was created."""
     return {names.conversation: conversation.id}
 
 

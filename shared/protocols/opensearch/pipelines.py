@@ -8,9 +8,10 @@ from typing import Any
 
 from shared.chat.errors import BadRequest, NotFound, Unsupported
 from shared.http.json_encoding import Json
+from shared.protocols.exchange import Exchange
 from shared.protocols.opensearch import search_json as wire
+from shared.protocols.opensearch.handler import get_memory
 from shared.protocols.opensearch.memory_json import ACKNOWLEDGED
-from shared.protocols.opensearch.request_context import RequestContext, SearchService
 from shared.protocols.opensearch.search_json import Pipeline
 
 DEFAULT = "default"
@@ -25,64 +26,76 @@ CONFIGURED = (
 )
 
 
-async def defined(store: SearchService, name: str) -> Json:
+async def find_pipeline(exchange: Exchange, name: str) -> Pipeline:
+    """The pipeline of a name. Raises NotFound."""
+    return wire.pipeline(await _find_definition(exchange, name))
+
+
+async def _find_definition(exchange: Exchange, name: str) -> Json:
     """The definition of a name: a stored one before the one that the settings make.
 
     Raises NotFound.
     """
-    found = await store.memory.pipelines.get(name) if store.memory else None
-    if found is not None:
-        return dict(found)
+    memory = exchange.app.memory
+    stored = await memory.pipelines.get(name) if memory else None
+    if stored is not None:
+        return dict(stored)
     if name == DEFAULT:
-        return wire.definition(store.default)
+        return _default_definition(exchange)
     raise _missing(name)
 
 
-async def named(store: SearchService, name: str) -> Pipeline:
-    """The pipeline of a name. Raises NotFound."""
-    return wire.pipeline(await defined(store, name))
+def _default_definition(exchange: Exchange) -> Json:
+    """The definition that the settings make."""
+    processor = Pipeline(
+        description="The answer to the question, made from the settings of the deployment.",
+        model_id=exchange.engine.model.name,
+        context_field_list=["text"],
+        system_prompt=exchange.engine.prompts.pipeline,
+    )
+    return wire.definition(processor)
 
 
-async def put(asked: RequestContext) -> Json:
+async def put(exchange: Exchange) -> Json:
     """Store a pipeline."""
-    store, name = asked.store, _writable(asked)
-    processor = wire.pipeline(asked.body)
-    check_model(store, processor.model_id, "model_id")
+    name = _check_writable(exchange)
+    processor = wire.pipeline(exchange.body)
+    check_model(exchange, processor.model_id, "model_id")
     if not NAME.fullmatch(name):
         raise BadRequest(
             "the name of a pipeline has 1 to 100 letters, digits, dots, hyphens and underscores, "
             "and does not begin with a dot or an underscore"
         )
-    await store.kept.pipelines.put(name, wire.definition(processor))
+    await get_memory(exchange).pipelines.put(name, wire.definition(processor))
     return ACKNOWLEDGED
 
 
-async def get(asked: RequestContext) -> Json:
+async def get(exchange: Exchange) -> Json:
     """One pipeline, by its name."""
-    name = asked.call.path
-    return {name: await defined(asked.store, name)}
+    name = exchange.call.path
+    return {name: await _find_definition(exchange, name)}
 
 
-async def every(asked: RequestContext) -> Json:
+async def every(exchange: Exchange) -> Json:
     """Every pipeline."""
-    store = asked.store
-    stored = await store.memory.pipelines.all() if store.memory else {}
-    return {DEFAULT: wire.definition(store.default), **stored}
+    memory = exchange.app.memory
+    stored = await memory.pipelines.all() if memory else {}
+    return {DEFAULT: _default_definition(exchange), **stored}
 
 
-async def delete(asked: RequestContext) -> Json:
-    """Remove a pipeline; the one that the settings make comes to light again."""
-    name = _writable(asked)
-    if not await asked.store.kept.pipelines.delete(name):
+async def delete(exchange: Exchange) -> Json:
+    """Delete a stored pipeline; a default one is then the one that the settings make."""
+    name = _check_writable(exchange)
+    if not await get_memory(exchange).pipelines.delete(name):
         raise _missing(name)
     return ACKNOWLEDGED
 
 
-async def settings(asked: RequestContext) -> Json:
+async def settings(exchange: Exchange) -> Json:
     """Turn on what is always on."""
-    asked.store.access.check_admin(asked.call.headers)
+    exchange.app.access.check_admin(exchange.call.headers)
     told: dict[str, Json] = {"persistent": {}, "transient": {}}
-    for scope, given in asked.body.items():
+    for scope, given in exchange.body.items():
         if scope not in told or not isinstance(given, dict):
             raise BadRequest(f"{scope[:100]}: must be `persistent` or `transient`, an object")
         for name, value in flat(given):
@@ -96,7 +109,7 @@ async def settings(asked: RequestContext) -> Json:
 
 
 def flat(given: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Settings by their whole names, however they were nested."""
+    """Settings by their full names, however they were nested."""
     for name, value in given.items():
         whole = f"{prefix}{name}"
         if isinstance(value, dict) and value and len(whole) <= LONGEST_SETTING:
@@ -105,22 +118,22 @@ def flat(given: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield whole, value
 
 
-async def models(_asked: RequestContext) -> Json:
-    """Models are made elsewhere."""
+async def models(_exchange: Exchange) -> Json:
+    """Models are configured in the settings."""
     raise Unsupported(CONFIGURED)
 
 
-def check_model(store: SearchService, name: str, field: str) -> None:
+def check_model(exchange: Exchange, name: str, field: str) -> None:
     """Raise BadRequest where a model is none of those that are configured."""
-    configured = store.engine.model.name
+    configured = exchange.engine.model.name
     if name != configured:
         raise BadRequest(f"is not configured here: the model is {configured}", field=field)
 
 
-def _writable(asked: RequestContext) -> str:
+def _check_writable(exchange: Exchange) -> str:
     """The name of the pipeline that is to be changed. Raises Unauthorized, Forbidden."""
-    asked.store.access.check_admin(asked.call.headers)
-    return asked.call.path
+    exchange.app.access.check_admin(exchange.call.headers)
+    return exchange.call.path
 
 
 def _missing(name: str) -> NotFound:

@@ -1,4 +1,4 @@
-"""The routes of OpenSearch's conversational search: one table for both ages."""
+"""The routes of OpenSearch's conversational search: one table for both versions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,8 @@ from shared.http.json_encoding import Json
 from shared.protocols.exchange import Exchange
 from shared.protocols.opensearch import memory, pipelines
 from shared.protocols.opensearch.errors import ERROR_FORMAT
+from shared.protocols.opensearch.handler import JsonHandler
 from shared.protocols.opensearch.memory_json import NEW, OLD, MemoryNames
-from shared.protocols.opensearch.request_context import (
-    Handler,
-    RequestContext,
-    SearchService,
-    alive,
-)
 from shared.protocols.opensearch.search import search
 from shared.protocols.route import Route, function_name
 
@@ -27,25 +22,32 @@ ML = "/_plugins/_ml"
 MEMORY = f"{ML}/memory"
 
 
-InAnAge = Callable[[MemoryNames, RequestContext], Awaitable[Json]]
+VersionedHandler = Callable[[MemoryNames, Exchange], Awaitable[Json]]
 
 
-def _of(names: MemoryNames, **methods: InAnAge) -> dict[str, Handler]:
+def _handlers(names: MemoryNames, **methods: VersionedHandler) -> dict[str, JsonHandler]:
     return {method: partial(handler, names) for method, handler in methods.items()}
 
 
-HANDLERS: Mapping[str, Mapping[str, Handler]] = {
-    f"{MEMORY}/conversation": _of(OLD, POST=memory.begin, GET=memory.conversations),
-    f"{MEMORY}/conversation/{{id}}": _of(
+async def alive(_exchange: Exchange) -> Json:
+    """For a client that asks whether there is a server."""
+    return {}
+
+
+HANDLERS: Mapping[str, Mapping[str, JsonHandler]] = {
+    f"{MEMORY}/conversation": _handlers(OLD, POST=memory.create, GET=memory.conversations),
+    f"{MEMORY}/conversation/{{id}}": _handlers(
         OLD, POST=memory.add, GET=memory.interactions, DELETE=memory.delete
     ),
-    MEMORY: _of(NEW, POST=memory.begin, GET=memory.conversations),
-    f"{MEMORY}/{{id}}": _of(NEW, GET=memory.conversation, PUT=memory.rename, DELETE=memory.delete),
-    f"{MEMORY}/{{id}}/messages": _of(NEW, POST=memory.add, GET=memory.interactions),
-    f"{MEMORY}/message/{{id}}": _of(NEW, GET=memory.interaction, PUT=memory.annotate),
-    f"{MEMORY}/message/{{id}}/traces": _of(NEW, GET=memory.traces),
-    f"{MEMORY}/_search": _of(NEW, GET=memory.search, POST=memory.search),
-    f"{MEMORY}/{{id}}/_search": _of(NEW, GET=memory.search, POST=memory.search),
+    MEMORY: _handlers(NEW, POST=memory.create, GET=memory.conversations),
+    f"{MEMORY}/{{id}}": _handlers(
+        NEW, GET=memory.conversation, PUT=memory.rename, DELETE=memory.delete
+    ),
+    f"{MEMORY}/{{id}}/messages": _handlers(NEW, POST=memory.add, GET=memory.interactions),
+    f"{MEMORY}/message/{{id}}": _handlers(NEW, GET=memory.interaction, PUT=memory.annotate),
+    f"{MEMORY}/message/{{id}}/traces": _handlers(NEW, GET=memory.traces),
+    f"{MEMORY}/_search": _handlers(NEW, GET=memory.search, POST=memory.search),
+    f"{MEMORY}/{{id}}/_search": _handlers(NEW, GET=memory.search, POST=memory.search),
     "/_search/pipeline": {"GET": pipelines.every},
     "/_search/pipeline/{name}": {
         "GET": pipelines.get,
@@ -63,7 +65,7 @@ HANDLERS: Mapping[str, Mapping[str, Handler]] = {
 ADMINISTRATIVE = ("/_search/pipeline/{name}", "/_cluster/settings")
 
 
-async def reply(handlers: Mapping[str, Handler], exchange: Exchange) -> Reply:
+async def reply(handlers: Mapping[str, JsonHandler], exchange: Exchange) -> Reply:
     """Answer a call by the handler of its method."""
     exchange.trace()
     exchange.identify(ERROR_FORMAT)
@@ -71,23 +73,19 @@ async def reply(handlers: Mapping[str, Handler], exchange: Exchange) -> Reply:
     return await cancel_on_disconnect(answer, exchange.call.is_disconnected)
 
 
-async def _answer(handler: Handler, exchange: Exchange) -> Reply:
-    app, call, deadline = exchange.app, exchange.call, exchange.deadline
-    store = SearchService(
-        exchange.engine, app.access, app.memory, app.index, app.limits.storage_seconds
-    )
-    body = await read_optional_json(call, app.limits, deadline)
-    if not isinstance(body, dict):
+async def _answer(handler: JsonHandler, exchange: Exchange) -> Reply:
+    limits, deadline = exchange.app.limits, exchange.deadline
+    exchange.body = await read_optional_json(exchange.call, limits, deadline)
+    if not isinstance(exchange.body, dict):
         raise BadRequest("The body must be a JSON object.")
     try:
         async with asyncio.timeout_at(deadline):
-            context = RequestContext(store, call, body, deadline, exchange.record)
-            return exchange.json_reply(await handler(context))
+            return exchange.json_reply(await handler(exchange))
     except TimeoutError:
         raise DeadlineExceeded from None
 
 
-def _route(path: str, handlers: Mapping[str, Handler]) -> Route:
+def _route(path: str, handlers: Mapping[str, JsonHandler]) -> Route:
     return Route(
         path=path,
         methods=tuple(handlers),
