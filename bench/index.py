@@ -32,7 +32,7 @@ async def build(index: Path, passages: int, dimensions: int) -> float:
     from shared.retrieval.sqlite.schema import IndexMeta
 
     target = SqliteIndexWriter(index, IndexMeta(None, MODEL if dimensions else None, dimensions))
-    await target.known()
+    await target.fingerprints()
     seconds = 0.0
     for document in documents(passages, dimensions):
         start = perf_counter()

@@ -12,7 +12,7 @@ from pathlib import Path
 from scripts.local_settings import AZD_OUTPUTS, write_local_settings
 from scripts.samples import WaitPolicy, load_samples
 from shared import settings as configuration
-from shared.ingest.cli import ENDING, say, sentence
+from shared.ingest.cli import HANDLED_ERRORS, error_message, print_lines
 from shared.settings import Settings
 from shared.telemetry.access_log import quiet_libraries
 
@@ -51,8 +51,8 @@ def main(environment: Mapping[str, str] = os.environ, wait_policy: WaitPolicy | 
     quiet_libraries()
     try:
         asyncio.run(run(environment, wait_policy or WaitPolicy()))
-    except ENDING as error:
-        print_errors([sentence(error), FAILED_MESSAGE])
+    except HANDLED_ERRORS as error:
+        print_errors([error_message(error), FAILED_MESSAGE])
         return 1
     except KeyboardInterrupt:
         print_errors([STOPPED_MESSAGE])
@@ -61,14 +61,14 @@ def main(environment: Mapping[str, str] = os.environ, wait_policy: WaitPolicy | 
 
 
 async def run(environment: Mapping[str, str], wait_policy: WaitPolicy) -> None:
-    """Run the steps. Raises the errors of ENDING."""
+    """Run the steps. Raises the errors of HANDLED_ERRORS."""
     settings = read_azd_settings(environment)
     if not is_off(environment, "AZURE_LOCAL_SETTINGS"):
-        say(write_local_settings(ROOT, environment))
+        print_lines(write_local_settings(ROOT, environment))
     if is_off(environment, "AZURE_LOAD_SAMPLES"):
-        return say([NO_SAMPLES_MESSAGE])
+        return print_lines([NO_SAMPLES_MESSAGE])
     if is_private_network(environment) and not is_on(environment, "AZURE_LOAD_SAMPLES"):
-        return say([PRIVATE_NETWORK_MESSAGE])
+        return print_lines([PRIVATE_NETWORK_MESSAGE])
     await load_samples(settings, wait_policy)
 
 

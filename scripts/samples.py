@@ -10,9 +10,14 @@ from dataclasses import dataclass
 
 from tqdm import tqdm
 
-from shared.ingest.cli import ENDING, documents, put, say
-from shared.ingest.report import summed_up
-from shared.ingest.setup import Options, made
+from shared.ingest.cli import (
+    HANDLED_ERRORS,
+    format_summary,
+    index_documents,
+    list_documents,
+    print_lines,
+)
+from shared.ingest.setup import IngestOptions, build_setup
 from shared.ingest.sources.scan import Listing
 from shared.ingest.targets.index_writer import DocumentRejected
 from shared.settings import SHARED_FOLDER, Settings
@@ -39,7 +44,7 @@ class WaitPolicy:
 
 
 async def load_samples(settings: Settings, wait_policy: WaitPolicy) -> None:
-    """Create the index and upload the samples. Raises the errors of ENDING.
+    """Create the index and upload the samples. Raises the errors of HANDLED_ERRORS.
 
     Complete documents are not uploaded again, so a retry continues where the last attempt ended.
     """
@@ -47,12 +52,14 @@ async def load_samples(settings: Settings, wait_policy: WaitPolicy) -> None:
     while True:
         try:
             return await try_load(settings)
-        except ENDING as error:
+        except HANDLED_ERRORS as error:
             left = start + wait_policy.max_seconds - time.monotonic()
             status = transient_status(error)
             if status is None or left < wait_policy.pause:
                 raise
-        say([WAITING_MESSAGE.format(status=status, pause=wait_policy.pause, left=left / 60)])
+        print_lines(
+            [WAITING_MESSAGE.format(status=status, pause=wait_policy.pause, left=left / 60)]
+        )
         await asyncio.sleep(wait_policy.pause)
 
 
@@ -73,21 +80,21 @@ class UploadForbidden(DocumentRejected):
 
 
 async def try_load(settings: Settings) -> None:
-    """Make one attempt. Raises the errors of ENDING."""
+    """Make one attempt. Raises the errors of HANDLED_ERRORS."""
     start = time.monotonic()
-    listing, rules = documents(SAMPLES)
-    parts = await made(settings, SAMPLES, Options(), bool(rules.rules), tqdm.write)
+    listing, rules = list_documents(SAMPLES)
+    parts = await build_setup(settings, SAMPLES, IngestOptions(), bool(rules.rules), tqdm.write)
     try:
-        if has_other_documents(await parts.target.known(), listing):
-            return say([OTHER_DOCUMENTS_MESSAGE.format(index=settings.search_index)])
-        say([f"{len(listing.files)} sample documents -> {parts.told}"])
-        summary = await put(Options(), parts, listing, rules)
+        if has_other_documents(await parts.writer.fingerprints(), listing):
+            return print_lines([OTHER_DOCUMENTS_MESSAGE.format(index=settings.search_index)])
+        print_lines([f"{len(listing.files)} sample documents -> {parts.description}"])
+        summary = await index_documents(IngestOptions(), parts, listing, rules)
     finally:
         await parts.close()
     for _, reason in summary.skipped:
         if re.search(r"status 40[13]\b", reason):
             raise UploadForbidden(reason)
-    say(summed_up(summary, time.monotonic() - start))
+    print_lines(format_summary(summary, time.monotonic() - start))
 
 
 def has_other_documents(indexed: Mapping[str, str], samples: Listing) -> bool:

@@ -1,21 +1,21 @@
-"""`python -m shared.ingest FOLDER`: the command, or what it lacks."""
+"""Runs the command line: `python -m shared.ingest FOLDER`."""
 
 from __future__ import annotations
 
 import sys
 
-LACKS = (
-    "{name} is not installed. What reads documents: "
+MISSING_DEPENDENCY = (
+    "{name} is not installed. Install the dependencies of ingestion: "
     "{python} -m pip install -r requirements.txt -r requirements-ingest.txt"
 )
 
 
 def main() -> int:
-    """The exit status."""
+    """Run the command, or name the missing dependency. Returns the exit status."""
     try:
         from shared.ingest.cli import main as run
     except ModuleNotFoundError as missing:
-        print(LACKS.format(name=missing.name, python=sys.executable), file=sys.stderr)
+        print(MISSING_DEPENDENCY.format(name=missing.name, python=sys.executable), file=sys.stderr)
         return 1
     return run()
 

@@ -9,8 +9,14 @@ from pathlib import Path
 from unicodedata import normalize
 
 from shared.bootstrap.clients import Clients
-from shared.ingest.setup import Options, Say, check_fields, embedded, searched
-from shared.ingest.sources.acl import NAME, Acl, AclError, matches
+from shared.ingest.setup import (
+    IngestOptions,
+    Notify,
+    build_azure_search_writer,
+    build_sqlite_writer,
+    check_search_fields,
+)
+from shared.ingest.sources.acl import ACL_FILE, Acl, AclError, path_matches
 from shared.ingest.sources.scan import Listing
 from shared.ingest.targets.index_writer import IndexWriter
 from shared.settings import Settings
@@ -28,8 +34,8 @@ CONTRADICTION = (
 
 def check_no_rules(folder: Path) -> None:
     """Raise AclError where a folder has rules: --no-rules says that it has none."""
-    if os.path.lexists(folder / NAME):
-        raise AclError(CONTRADICTION.format(rules=NAME))
+    if os.path.lexists(folder / ACL_FILE):
+        raise AclError(CONTRADICTION.format(rules=ACL_FILE))
 
 
 def public_by_default(found: Listing, rules: Acl) -> set[str]:
@@ -41,11 +47,11 @@ def public_by_default(found: Listing, rules: Acl) -> set[str]:
     if any(who.oids or who.groups for _, who in rules.rules):
         return set()
     names = (normalize("NFC", file.name) for file in found.files)
-    return {name for name in names if not any(matches(path, name) for path, _ in rules.rules)}
+    return {name for name in names if not any(path_matches(path, name) for path, _ in rules.rules)}
 
 
-async def check_index(
-    settings: Settings, folder: Path, options: Options, names: Set[str], say: Say
+async def check_restricted_files(
+    settings: Settings, folder: Path, options: IngestOptions, names: Set[str], say: Notify
 ) -> None:
     """Raise AclError where the index restricts files of `names`, unless options allow it.
 
@@ -55,20 +61,20 @@ async def check_index(
         return
     restricted = await _restricted_files(settings, folder, options, say)
     if files := sorted(names & restricted):
-        raise AclError(MISSING_RULES.format(rules=NAME, number=len(files), name=files[0]))
+        raise AclError(MISSING_RULES.format(rules=ACL_FILE, number=len(files), name=files[0]))
 
 
 async def _restricted_files(
-    settings: Settings, folder: Path, options: Options, say: Say
+    settings: Settings, folder: Path, options: IngestOptions, say: Notify
 ) -> set[str]:
-    check_fields(settings)
+    check_search_fields(settings)
     clients = Clients(settings, batch=True)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
         target: IndexWriter
         if settings.search_endpoint:
-            target = searched(clients, 0, options, False, say)
+            target = build_azure_search_writer(clients, 0, options, False, say)
         else:
-            target = embedded(clients, folder, 0)
+            target = build_sqlite_writer(clients, folder, 0)
         stack.push_async_callback(target.close)
         return {normalize("NFC", name) for name in await target.restricted_files()}

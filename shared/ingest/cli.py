@@ -1,6 +1,6 @@
-"""Puts the documents of a folder into the index: `python -m shared.ingest FOLDER [--prune]`.
+"""Indexes the documents of a folder: `python -m shared.ingest FOLDER [--prune]`.
 
-The settings say which index: the embedded one, or Azure AI Search where its endpoint is set.
+The settings choose the index: Azure AI Search where its endpoint is set, else the embedded one.
 """
 
 from __future__ import annotations
@@ -12,39 +12,50 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
 from shared import settings as configuration
 from shared.chat.errors import ChatError
-from shared.ingest.acl_check import check_index, check_no_rules, public_by_default
+from shared.ingest.acl_check import check_no_rules, check_restricted_files, public_by_default
 from shared.ingest.document import MEGABYTE
-from shared.ingest.pipeline import Run, Summary
-from shared.ingest.report import of_service, safe, summed_up
-from shared.ingest.sandbox.process import CannotStart, SandboxLimits, SandboxReader
-from shared.ingest.setup import IngestSetup, Options, made
+from shared.ingest.pipeline import IngestPipeline, IngestSummary
+from shared.ingest.sandbox.process import SandboxLimits, SandboxReader, SandboxStartError
+from shared.ingest.setup import IngestOptions, IngestSetup, build_setup
 from shared.ingest.sources import acl
-from shared.ingest.sources.scan import Listing, listing
+from shared.ingest.sources.scan import Listing, list_folder
 from shared.ingest.targets.index_writer import DocumentRejected
 from shared.settings import Settings, SettingsError
 from shared.telemetry.access_log import quiet_libraries
 
+if TYPE_CHECKING:  # these import the Azure SDKs
+    from shared.ingest.indexer.indexer import IndexerResult
+    from shared.ingest.indexer.run import UploadResult
+
 ROOT = Path(__file__).parent.parent.parent
-STOPPED = "Stopped. What is in the index stays there; run it again to go on."
+INTERRUPTED = "Stopped. The index keeps what it has; run the command again to continue."
 
 
 class UsageError(Exception):
-    """What is wrong with the command."""
+    """The command cannot run with these arguments or settings files; the message says why."""
 
 
-# What ends a run, each with a sentence.
-ENDING = (UsageError, acl.AclError, SettingsError, ChatError, DocumentRejected, CannotStart)
+# The errors that end a run with a message and without a traceback.
+HANDLED_ERRORS = (
+    UsageError,
+    acl.AclError,
+    SettingsError,
+    ChatError,
+    DocumentRejected,
+    SandboxStartError,
+)
 
 
-def environment() -> Mapping[str, str]:
-    """The settings as the app has them: the environment wins over local.settings.json."""
+def read_environment() -> Mapping[str, str]:
+    """Read the settings as the app does: the environment overrides local.settings.json."""
     path = ROOT / "local.settings.json"
     try:
         local = json.loads(path.read_text("utf-8-sig")) if path.exists() else {}
@@ -54,11 +65,11 @@ def environment() -> Mapping[str, str]:
     return {name: str(value) for name, value in values.items()} | dict(os.environ)
 
 
-def asked(arguments: list[str] | None) -> tuple[Path, Options]:
-    """Read the command line."""
+def parse_arguments(arguments: list[str] | None) -> tuple[Path, IngestOptions]:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m shared.ingest", description=__doc__)
     add = parser.add_argument
-    add("folder", type=Path, help="the documents, in folders as you like")
+    add("folder", type=Path, help="the folder of documents; subfolders are included")
     add("--prune", action="store_true", help="remove what is no longer in the folder")
     add("--no-rules", action="store_true", help="make public what a removed acl.yaml restricted")
     add("--largest", type=int, default=32, metavar="MB", help="skip larger files (32)")
@@ -66,87 +77,144 @@ def asked(arguments: list[str] | None) -> tuple[Path, Options]:
     add = azure.add_argument
     add("--indexer", action="store_true", help="let the service read the files by itself")
     add("--storage", metavar="ID", help="the storage account's /subscriptions/... (--indexer)")
-    add("--embedding-model", metavar="NAME", help="the model, where its deployment's is another")
-    add("--roles", type=float, default=0, metavar="SECONDS", help="wait for new roles to act (0)")
-    given = vars(parser.parse_args(arguments))
-    if given["indexer"] and not (given["storage"] or "").startswith("/subscriptions/"):
+    add("--embedding-model", metavar="NAME", help="the model, if not named like its deployment")
+    add("--roles", type=float, default=0, metavar="SECONDS", help="retry refusals so long (0)")
+    values = parser.parse_args(arguments)
+    if values.indexer and not (values.storage or "").startswith("/subscriptions/"):
         parser.error("--indexer needs --storage /subscriptions/.../storageAccounts/NAME")
-    if given["largest"] < 1:
+    if values.largest < 1:
         parser.error("--largest must be 1 or more")
-    if given["storage"] and not given["indexer"]:
+    if values.storage and not values.indexer:
         parser.error("--storage is for --indexer alone")
-    return given.pop("folder").expanduser(), Options(**given)
+    return values.folder.expanduser(), _to_options(values)
 
 
-async def run(folder: Path, options: Options, settings: Settings) -> None:
-    """Do it, and say what was done. Raises what ENDING names."""
-    begun = time.monotonic()
+def _to_options(values: argparse.Namespace) -> IngestOptions:
+    return IngestOptions(
+        prune=values.prune,
+        no_rules=values.no_rules,
+        indexer=values.indexer,
+        max_megabytes=values.largest,
+        embedding_model=values.embedding_model,
+        storage_id=values.storage,
+        role_wait=values.roles,
+    )
+
+
+async def run(folder: Path, options: IngestOptions, settings: Settings) -> None:
+    """Index a folder and print a summary. Raises HANDLED_ERRORS."""
+    start = time.monotonic()
     if options.no_rules:
         check_no_rules(folder)
-    found, rules = documents(folder)
+    listing, rules = list_documents(folder)
     if options.indexer:
-        from shared.ingest.indexer.run import indexed
+        from shared.ingest.indexer.run import index_folder
 
-        done = await indexed(settings, folder, found, options, tqdm.write)
-        say(of_service(*done, time.monotonic() - begun))
+        results = await index_folder(settings, folder, listing, options, tqdm.write)
+        print_lines(format_indexer_summary(*results, time.monotonic() - start))
         return
-    await check_index(settings, folder, options, public_by_default(found, rules), tqdm.write)
-    parts = await made(settings, folder, options, bool(rules.rules), tqdm.write)
+    public = public_by_default(listing, rules)
+    await check_restricted_files(settings, folder, options, public, tqdm.write)
+    setup = await build_setup(settings, folder, options, bool(rules.rules), tqdm.write)
     try:
-        say([f"{len(found.files)} documents in {folder} -> {parts.told}"])
-        summary = await put(options, parts, found, rules)
+        print_lines([f"{len(listing.files)} documents in {folder} -> {setup.description}"])
+        summary = await index_documents(options, setup, listing, rules)
     finally:
-        await parts.close()
-    say(summed_up(summary, time.monotonic() - begun))
+        await setup.close()
+    print_lines(format_summary(summary, time.monotonic() - start))
 
 
-def say(lines: Iterable[str]) -> None:
-    """Print some lines now."""
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines and flush after each."""
     for line in lines:
         print(line, flush=True)
 
 
-def documents(folder: Path) -> tuple[Listing, acl.Acl]:
-    """What is in the folder, and who may see it. Raises Wrong, AclError."""
+def list_documents(folder: Path) -> tuple[Listing, acl.Acl]:
+    """List the documents of a folder and read its access rules. Raises UsageError, AclError."""
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder that can be read.")
-    found = listing(folder)
-    if not found.files:  # also a folder that is not mounted: nothing is pruned for it
+    listing = list_folder(folder)
+    if not listing.files:  # The folder may not be mounted: --prune must not empty the index.
         raise UsageError(f"{folder} has no documents.")
-    return found, acl.read(folder, [file.name for file in found.files], found.rules)
+    names = [file.name for file in listing.files]
+    return listing, acl.read_acl(folder, names, listing.acl_files)
 
 
-async def put(options: Options, parts: IngestSetup, found: Listing, rules: acl.Acl) -> Summary:
-    """Bring the index up to the folder, with a bar."""
-    limits = SandboxLimits(largest=options.largest * MEGABYTE)
-    with tqdm(total=len(found.files), unit="file", disable=None, leave=False) as bar:
+async def index_documents(
+    options: IngestOptions, setup: IngestSetup, listing: Listing, rules: acl.Acl
+) -> IngestSummary:
+    """Run the pipeline with a progress bar."""
+    limits = SandboxLimits(max_bytes=options.max_megabytes * MEGABYTE)
+    with tqdm(total=len(listing.files), unit="file", disable=None, leave=False) as bar:
 
-        def step(name: str) -> None:
-            bar.set_postfix_str(safe(name)[-40:], refresh=False)
+        def update_bar(name: str) -> None:
+            bar.set_postfix_str(escape_unprintable(name)[-40:], refresh=False)
             bar.update()
 
         async with SandboxReader(limits) as reader:
-            going = Run(reader, parts.target, parts.enrich, options.prune, step)
-            return await going.over(found, rules)
+            pipeline = IngestPipeline(
+                reader, setup.writer, setup.enricher, options.prune, update_bar
+            )
+            return await pipeline.run(listing, rules)
 
 
-def sentence(ending: Exception) -> str:
-    """What ended a run, for whoever runs it: with what an app tells its log alone."""
-    cause = getattr(ending, "cause", None)
-    return f"{ending} ({cause})" if cause else str(ending)
+def format_summary(summary: IngestSummary, seconds: float) -> Iterator[str]:
+    """Format the result of a run: totals, then each skipped file with the reason."""
+    yield (
+        f"{summary.indexed} documents put ({summary.passages} passages), "
+        f"{summary.unchanged} unchanged, {summary.removed} removed, "
+        f"{len(summary.skipped)} skipped, in {seconds:.1f} s."
+    )
+    if summary.stale:
+        yield f"{summary.stale} more are in the index and not in the folder: --prune removes them."
+    yield from format_file_list("Skipped", summary.skipped)
+
+
+def format_indexer_summary(
+    uploads: UploadResult, result: IndexerResult, seconds: float
+) -> Iterator[str]:
+    """Format the result of an indexer run: totals, then files with errors or warnings."""
+    totals = f"{uploads.uploaded} files uploaded, {uploads.removed} removed"
+    yield f"{totals}, in {seconds:.1f} s in all."
+    yield f"The indexer took {result.indexed} files, and did not take {len(result.failed)}."
+    yield "Its passages have no page numbers: a citation opens a PDF at its beginning."
+    yield from format_file_list("Not uploaded", uploads.rejected)
+    yield from format_file_list("Not taken", ((file.name, file.reason) for file in result.failed))
+    warnings = ((file.name, file.reason) for file in result.warnings)
+    yield from format_file_list("Taken with a warning", warnings)
+
+
+def format_file_list(title: str, files: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Format a title and a line for each file; nothing when there are no files."""
+    lines = [f"  {escape_unprintable(name)}: {reason}" for name, reason in sorted(files)]
+    yield from [f"{title}:", *lines] if lines else ()
+
+
+def escape_unprintable(name: str) -> str:
+    """Escape what a terminal cannot show: control characters, and those outside its encoding."""
+    escaped = "".join(char if char.isprintable() else repr(char)[1:-1] for char in name)
+    encoding = sys.stdout.encoding or "utf-8"
+    return escaped.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def error_message(error: Exception) -> str:
+    """The message for the operator, with the cause that the app only writes to its log."""
+    cause = getattr(error, "cause", None)
+    return f"{error} ({cause})" if cause else str(error)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The exit status: 0 also where files were skipped, 1 where the run was broken off."""
+    """Run the command. Returns 0 (also when files were skipped), 1 on an error, 130 on Ctrl+C."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     quiet_libraries()
-    folder, options = asked(arguments)
+    folder, options = parse_arguments(arguments)
     try:
-        asyncio.run(run(folder, options, configuration.read_settings(environment())))
-    except ENDING as ending:
-        print(sentence(ending), file=sys.stderr)
+        asyncio.run(run(folder, options, configuration.read_settings(read_environment())))
+    except HANDLED_ERRORS as error:
+        print(error_message(error), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(STOPPED, file=sys.stderr)
+        print(INTERRUPTED, file=sys.stderr)
         return 130
     return 0

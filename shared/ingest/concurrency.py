@@ -1,40 +1,68 @@
-"""Work that is done side by side: the next file is read while this one is put."""
+"""Runs coroutines concurrently: all at once, as a bounded prefetch, or from a worker pool."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
+
+MAX_CONCURRENT_REQUESTS = 4
 
 T = TypeVar("T")
 
 
-async def together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of `works`, done side by side. Where one raises, the others are cancelled."""
-    tasks = [asyncio.create_task(work) for work in works]
+async def run_concurrently(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Run all coroutines and return their results. When one raises, the others are cancelled."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:
         return await asyncio.gather(*tasks)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await _cancel(tasks)
 
 
-async def ahead(works: Iterable[Coroutine[Any, Any, T]], most: int) -> AsyncGenerator[T, None]:
-    """The results of `works` in their order, at most `most` of them begun and not yet taken.
+async def prefetch(
+    coroutines: Iterable[Coroutine[Any, Any, T]], limit: int
+) -> AsyncGenerator[T, None]:
+    """Yield the results in order, with at most `limit` coroutines started and not yet consumed.
 
-    What is begun is cancelled when the caller stops, or when one raises.
+    Started ones are cancelled when the caller stops or when one raises.
     """
-    begun: deque[asyncio.Task[T]] = deque()
+    tasks: deque[asyncio.Task[T]] = deque()
     try:
-        for work in works:
-            begun.append(asyncio.create_task(work))
-            if len(begun) == most:
-                yield await begun.popleft()
-        while begun:
-            yield await begun.popleft()
+        for coroutine in coroutines:
+            tasks.append(asyncio.create_task(coroutine))
+            if len(tasks) == limit:
+                yield await tasks.popleft()
+        while tasks:
+            yield await tasks.popleft()
     finally:
-        for task in begun:
-            task.cancel()
-        await asyncio.gather(*begun, return_exceptions=True)
+        await _cancel(tasks)
+
+
+async def for_each_concurrently(
+    function: Callable[[T], Awaitable[None]], items: Iterable[T]
+) -> None:
+    """Call `function` with each item, `MAX_CONCURRENT_REQUESTS` at a time.
+
+    Items are taken from the iterable only when a call can start. Raises the first error.
+    """
+    iterator = iter(items)
+
+    async def work() -> None:
+        for item in iterator:
+            await function(item)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(MAX_CONCURRENT_REQUESTS):
+                group.create_task(work())
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from failures
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[T]]) -> None:
+    pending = list(tasks)
+    for task in pending:
+        task.cancel()
+    await asyncio.gather(*pending, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""What reading a file gives: its pages, with their text and pictures, or the reason why not."""
+"""The result of reading a file: pages with text and images, or an error with the reason."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 MEGABYTE = 2**20
 
-LARGEST = 32 * MEGABYTE
-"""The most bytes of a file, unless a run says otherwise."""
+MAX_FILE_BYTES = 32 * MEGABYTE
+"""The default limit of a file's size."""
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
@@ -17,7 +17,7 @@ _SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class PageImage:
-    """A picture, small enough for a model: PNG or JPEG. `name` is what its file calls it."""
+    """An image, PNG or JPEG, within the size limits of a model. `name` is its name in the file."""
 
     data: bytes
     name: str = ""
@@ -30,32 +30,32 @@ class Page:
     text: str
     number: int | None = None
     markdown: bool = False
-    pictures: tuple[PageImage, ...] = ()
+    images: tuple[PageImage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a file holds: pages that are not empty, and the category that it gives itself."""
+    """The non-empty pages of a file, and the category that its front matter names."""
 
     pages: tuple[Page, ...]
     category: str | None = None
 
 
 class UnreadableDocument(Exception):
-    """A file gave nothing to find; the message is a sentence without the file's name."""
+    """A file yields no content; the message is a sentence without the file's name."""
 
 
-def too_large(largest: int) -> str:
-    """The reason for a file of more than `largest` bytes."""
-    return f"It is larger than {largest / MEGABYTE:g} MB."
+def too_large_message(max_bytes: int) -> str:
+    """The reason for skipping a file of more than `max_bytes` bytes."""
+    return f"It is larger than {max_bytes / MEGABYTE:g} MB."
 
 
-def filled(pages: Iterable[Page]) -> tuple[Page, ...]:
-    """The pages that hold anything, their text in characters that every store takes."""
-    clean = (replace(page, text=cleaned(page.text)) for page in pages)
-    return tuple(page for page in clean if page.text.strip() or page.pictures)
+def non_empty_pages(pages: Iterable[Page]) -> tuple[Page, ...]:
+    """Clean the text of all pages and drop those without text and images."""
+    clean = (replace(page, text=replace_invalid_characters(page.text)) for page in pages)
+    return tuple(page for page in clean if page.text.strip() or page.images)
 
 
-def cleaned(text: str) -> str:
-    """`text` without control characters and halves of characters."""
+def replace_invalid_characters(text: str) -> str:
+    """Replace control characters with spaces, and lone surrogates with U+FFFD."""
     return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", _CONTROLS.sub(" ", text))

@@ -1,4 +1,4 @@
-"""What do models add to passages? A description of each picture, a vector of each text."""
+"""Adds model output to passages: descriptions of images and embedding vectors."""
 
 from __future__ import annotations
 
@@ -10,68 +10,69 @@ from shared.chat.errors import BadRequest
 from shared.chat.events import collect
 from shared.chat.image_types import to_data_url
 from shared.chat.messages import Message
-from shared.ingest.concurrency import together
-from shared.ingest.splitting.passages import Passage, described
+from shared.ingest.concurrency import MAX_CONCURRENT_REQUESTS, run_concurrently
+from shared.ingest.splitting.passages import Passage, with_description
 from shared.models.base import Model, Prompt
 from shared.rag.flow import checked
 from shared.retrieval.base import Embed
 
 Vectors = tuple[Sequence[float], ...]
 
-BATCH = 64  # texts of one request: about 20,000 tokens, where the services take 300,000
-AT_ONCE = 4  # requests
+BATCH_SIZE = 64  # texts per request: about 20,000 tokens, where the services accept 300,000
 
 
 @dataclass(frozen=True, slots=True)
-class Describer:
-    """A model that sees, and the words that ask it what a picture shows."""
+class ImageDescriber:
+    """Describes images with a model that accepts them. `prompt` is the system message."""
 
     model: Model
-    words: str
+    prompt: str
 
     async def __call__(self, passage: Passage) -> Passage:
-        """The passage with what the model sees; as it was where the model refuses the picture."""
-        shown = to_data_url(passage.image or b"") or ""
-        asked = (Message("system", self.words), Message("user", passage.content, (shown,)))
+        """Add the model's description to the passage; unchanged where the model rejects it."""
+        url = to_data_url(passage.image or b"") or ""
+        messages = (Message("system", self.prompt), Message("user", passage.content, (url,)))
         try:
-            async with self.model.open(Prompt("answer", asked, temperature=0.0)) as stream:
+            async with self.model.open(Prompt("answer", messages, temperature=0.0)) as stream:
                 answer = await collect(checked(stream))
         except BadRequest:
             return passage
-        return described(passage, answer.content) if answer.content.strip() else passage
+        return with_description(passage, answer.content) if answer.content.strip() else passage
 
 
 @dataclass(frozen=True, slots=True)
-class Enrich:
-    """What is added: by `embed`, by `describe`, None where there is no such model.
+class Enricher:
+    """Adds vectors by `embed` and descriptions by `describe`; None where there is no such model.
 
-    `made_with` names the models: with others the passages are other ones.
+    `fingerprint` identifies the models and the prompt: files are indexed again when it changes.
     """
 
     embed: Embed | None = None
-    describe: Describer | None = None
-    made_with: str = ""
-    _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    describe: ImageDescriber | None = None
+    fingerprint: str = ""
+    _semaphore: asyncio.Semaphore = field(
+        default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
+    )
 
-    async def passages(
-        self, given: tuple[Passage, ...]
+    async def enrich(
+        self, passages: tuple[Passage, ...]
     ) -> tuple[tuple[Passage, ...], Vectors | None]:
-        """The passages, their pictures described, and a vector for each. Raises ChatError."""
-        made = tuple(await together(self._described(passage) for passage in given))
+        """Return the passages with images described, and a vector for each. Raises ChatError."""
+        enriched = tuple(await run_concurrently(self._describe_image(one) for one in passages))
         if self.embed is None:
-            return made, None
-        texts = [passage.content for passage in made]
-        parts = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
-        vectors = await together(self._embedded(part) for part in parts)
-        return made, tuple(vector for part in vectors for vector in part)
+            return enriched, None
+        texts = [passage.content for passage in enriched]
+        batches = [texts[start : start + BATCH_SIZE] for start in range(0, len(texts), BATCH_SIZE)]
+        vectors = await run_concurrently(self._embed_batch(batch) for batch in batches)
+        return enriched, tuple(vector for batch in vectors for vector in batch)
 
-    async def _described(self, passage: Passage) -> Passage:
+    async def _describe_image(self, passage: Passage) -> Passage:
         if passage.image is None or self.describe is None:
             return passage
-        async with self._turns:
+        async with self._semaphore:
             return await self.describe(passage)
 
-    async def _embedded(self, texts: list[str]) -> list[list[float]]:
+    async def _embed_batch(self, texts: list[str]) -> list[list[float]]:
         assert self.embed is not None
-        async with self._turns:
+        async with self._semaphore:
             return await self.embed(texts)

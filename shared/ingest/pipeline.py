@@ -1,4 +1,4 @@
-"""How do the documents of a folder get into an index? Read, described, embedded, put: each once."""
+"""Brings an index up to date with a folder: reads, splits, enriches and writes changed files."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Protocol
 
 from shared.chat.errors import BadRequest
-from shared.ingest.concurrency import ahead
-from shared.ingest.document import UnreadableDocument, too_large
-from shared.ingest.enrich import Enrich
+from shared.ingest.concurrency import prefetch
+from shared.ingest.document import UnreadableDocument, too_large_message
+from shared.ingest.enrich import Enricher
 from shared.ingest.sandbox.process import FilePassages
 from shared.ingest.sources import acl
-from shared.ingest.sources.scan import Listing, SourceFile, fingerprint
-from shared.ingest.splitting.passages import VERSION
+from shared.ingest.sources.scan import Listing, SourceFile, compute_fingerprint
+from shared.ingest.splitting.passages import SPLITTER_VERSION
 from shared.ingest.targets.index_writer import (
     Document,
     DocumentRejected,
@@ -24,75 +24,79 @@ from shared.ingest.targets.index_writer import (
     IndexWriter,
 )
 
-AHEAD = 3  # files that are read and embedded while another one is put
+PREFETCH_FILES = 3  # files that are read and embedded while another one is written
 
-# A document to put, nothing where the index has it, or the reason why there is none.
-Result = Document | str | None
+# A document to write, None where the index is up to date, or the reason for skipping the file.
+FileResult = Document | str | None
 
 
 class PassageReader(Protocol):
-    """Reads a file of at most `largest` bytes, and splits it."""
+    """Reads a file of at most `max_bytes` bytes and splits it into passages."""
 
     @property
-    def largest(self) -> int:
-        """The most bytes of a file."""
+    def max_bytes(self) -> int:
+        """The limit of a file's size."""
         ...
 
-    async def passages(self, path: Path, name: str) -> FilePassages:
-        """The passages of the file at `path`. Raises Unreadable."""
+    async def read_passages(self, path: Path, name: str) -> FilePassages:
+        """Read the passages of the file at `path`. Raises UnreadableDocument."""
         ...
 
 
 @dataclass(slots=True)
-class Summary:
-    """What a run did: numbers of files and passages, and each file that gave none, with why."""
+class IngestSummary:
+    """The totals of a run, and each skipped file with the reason.
 
-    put: int = 0
+    `stale` counts the files that are in the index, not in the folder, and were not removed.
+    """
+
+    indexed: int = 0
     unchanged: int = 0
     removed: int = 0
-    gone: int = 0
+    stale: int = 0
     passages: int = 0
     skipped: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One run over a folder. `prune`: what is no longer in the folder is removed from the index.
+class IngestPipeline:
+    """Indexes a folder. `prune` removes files from the index that are no longer in the folder.
 
-    `step` is called after each file, with its name. `version` is that of reading and splitting.
+    `on_file` is called with the name of each processed file. `version` is the version of reading
+    and splitting: files are indexed again when it changes.
     """
 
     reader: PassageReader
-    target: IndexWriter
-    enrich: Enrich
+    writer: IndexWriter
+    enricher: Enricher
     prune: bool = False
-    step: Callable[[str], None] = lambda _: None
-    version: int = VERSION
+    on_file: Callable[[str], None] = lambda _: None
+    version: int = SPLITTER_VERSION
 
-    async def over(self, found: Listing, rules: acl.Acl) -> Summary:
-        """Bring the index up to a folder. Raises Unusable, and ChatError where a model fails.
+    async def run(self, listing: Listing, rules: acl.Acl) -> IngestSummary:
+        """Update the index. Raises IndexUnavailable, and ChatError where a model fails.
 
-        A run that breaks off can be repeated: what is whole in the index is not read again.
+        An interrupted run can be repeated: files that are complete in the index are not read again.
         """
-        known = await self.target.known()
-        files, summary = found.files, Summary(skipped=list(found.skipped))
-        works = (self._work(file, rules, known.get(file.name)) for file in files)
-        async with aclosing(ahead(works, AHEAD)) as done:
-            async for file, result in done:
-                await self._take(summary, file, result, file.name in known)
-                self.step(file.name)
-        there = {file.name for file in files}
-        gone = (name for name in known if name not in there and not found.hides(name))
-        await self._tidy(summary, gone, rules)
-        await self.target.finish()
+        indexed = await self.writer.fingerprints()
+        files, summary = listing.files, IngestSummary(skipped=list(listing.skipped))
+        results = (self._process(file, rules, indexed.get(file.name)) for file in files)
+        async with aclosing(prefetch(results, PREFETCH_FILES)) as prefetched:
+            async for file, result in prefetched:
+                await self._apply(summary, file, result, file.name in indexed)
+                self.on_file(file.name)
+        names = {file.name for file in files}
+        stale = (name for name in indexed if name not in names and not listing.may_contain(name))
+        await self._remove_stale(summary, stale, rules)
+        await self.writer.finish()
         return summary
 
-    async def _work(
-        self, file: SourceFile, rules: acl.Acl, known: str | None
-    ) -> tuple[SourceFile, Result]:
-        """What becomes of one file, before the index is touched."""
+    async def _process(
+        self, file: SourceFile, rules: acl.Acl, indexed: str | None
+    ) -> tuple[SourceFile, FileResult]:
+        """Build one file's document without changing the index; errors become reasons."""
         try:
-            return file, await self._made(file, rules, known)
+            return file, await self._build_document(file, rules, indexed)
         except UnreadableDocument as error:
             return file, str(error)
         except BadRequest as error:
@@ -100,21 +104,29 @@ class Run:
         except OSError as error:
             return file, f"It cannot be opened: {error.strerror}."
 
-    async def _made(self, file: SourceFile, rules: acl.Acl, known: str | None) -> Document | None:
-        """A file's document; None where the index has it. Raises Unreadable, ChatError, OSError."""
-        who = rules.of(file.name)
-        if file.path.stat().st_size > self.reader.largest:  # not even its fingerprint is taken
-            raise UnreadableDocument(too_large(self.reader.largest))
-        made_of = (str(self.version), self.enrich.made_with, *who.oids, "", *who.groups)
-        mark = await asyncio.to_thread(fingerprint, file, *made_of)
-        if mark == known:
-            return None
-        read = await self.reader.passages(file.path, file.name)
-        own = (replace(each, oids=who.oids, groups=who.groups) for each in read.passages)
-        passages, vectors = await self.enrich.passages(tuple(own))
-        return Document(file.name, mark, passages, vectors)
+    async def _build_document(
+        self, file: SourceFile, rules: acl.Acl, indexed: str | None
+    ) -> Document | None:
+        """Build a file's document; None where the index has the same fingerprint.
 
-    async def _take(self, summary: Summary, file: SourceFile, result: Result, known: bool) -> None:
+        Raises UnreadableDocument, ChatError, OSError.
+        """
+        access = rules.readers_of(file.name)
+        if file.path.stat().st_size > self.reader.max_bytes:  # before it is read to be hashed
+            raise UnreadableDocument(too_large_message(self.reader.max_bytes))
+        inputs = (str(self.version), self.enricher.fingerprint, *access.oids, "", *access.groups)
+        fingerprint = await asyncio.to_thread(compute_fingerprint, file, *inputs)
+        if fingerprint == indexed:
+            return None
+        content = await self.reader.read_passages(file.path, file.name)
+        passages, vectors = await self.enricher.enrich(
+            tuple(replace(one, oids=access.oids, groups=access.groups) for one in content.passages)
+        )
+        return Document(file.name, fingerprint, passages, vectors)
+
+    async def _apply(
+        self, summary: IngestSummary, file: SourceFile, result: FileResult, is_indexed: bool
+    ) -> None:
         if result is None:
             summary.unchanged += 1
             return
@@ -122,41 +134,45 @@ class Run:
         if reason is None:
             return
         summary.skipped.append((file.name, reason))
-        # What it said before is not what the file says now, or not for the same people.
-        if known and (reason := await self._removed(file.name)):
+        # The indexed passages may be outdated, or restricted to other people than now.
+        if is_indexed and (reason := await self._remove(file.name)):
             summary.skipped.append((file.name, reason))
 
-    async def _put(self, summary: Summary, file: SourceFile, document: Document) -> str | None:
-        """Put a file; the reason why it was not."""
+    async def _put(
+        self, summary: IngestSummary, file: SourceFile, document: Document
+    ) -> str | None:
+        """Write a file; returns the reason where the index rejects it."""
         try:
-            await self.target.put(document, file.path)
+            await self.writer.put(document, file.path)
         except IndexUnavailable:
             raise
-        except DocumentRejected as refused:
-            return str(refused)
-        summary.put += 1
+        except DocumentRejected as error:
+            return str(error)
+        summary.indexed += 1
         summary.passages += len(document.passages)
         return None
 
-    async def _removed(self, name: str) -> str | None:
-        """Remove a file; the reason why it was not."""
+    async def _remove(self, name: str) -> str | None:
+        """Remove a file; returns the reason where the index rejects it."""
         try:
-            await self.target.remove(name)
+            await self.writer.remove(name)
         except IndexUnavailable:
             raise
-        except DocumentRejected as refused:
-            return str(refused)
+        except DocumentRejected as error:
+            return str(error)
         return None
 
-    async def _tidy(self, summary: Summary, gone: Iterable[str], rules: acl.Acl) -> None:
-        """Remove what is gone, where that is asked for, and in any case where there are rules.
+    async def _remove_stale(
+        self, summary: IngestSummary, names: Iterable[str], rules: acl.Acl
+    ) -> None:
+        """Remove files that left the folder, with `prune` or where the folder has rules.
 
-        It may have gone to where only some may see it.
+        With rules, a file may have been moved to where only some people may see it.
         """
-        for name in sorted(gone):
+        for name in sorted(names):
             if not self.prune and not rules.rules:
-                summary.gone += 1
-            elif reason := await self._removed(name):
+                summary.stale += 1
+            elif reason := await self._remove(name):
                 summary.skipped.append((name, reason))
             else:
                 summary.removed += 1

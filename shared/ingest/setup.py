@@ -16,50 +16,50 @@ from shared.bootstrap.build import SAMPLE_INDEX
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.model_factory import make_chat_model
 from shared.chat.errors import ChatError
-from shared.ingest.enrich import Describer, Enrich
+from shared.ingest.enrich import Enricher, ImageDescriber
 from shared.ingest.targets.index_writer import IndexWriter
 from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
 from shared.retrieval.sqlite.schema import IndexMeta
 from shared.settings import SHARED_FOLDER, Settings, SettingsError
 
 if TYPE_CHECKING:
-    from shared.ingest.targets.azure_search.index_definition import Shape
+    from shared.ingest.targets.azure_search.index_definition import IndexSpec
 
-Say = Callable[[str], None]
+Notify = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """What a command says beside the settings.
+class IngestOptions:
+    """The options of the command line.
 
-    `prune`: what is no longer in the folder goes. `no_rules`: the folder has no acl.yaml on
-    purpose, and files that the index restricts become public. `largest` is in megabytes.
-    `embedding_model` is the model behind the embedding deployment, where its name is another;
-    `storage` the storage account's resource id; `roles` the seconds that a refusal is waited out,
-    while roles spread.
+    `prune` removes what is no longer in the folder. `no_rules` confirms that the folder has no
+    acl.yaml on purpose: files that the index restricts become public. `max_megabytes` limits a
+    file's size. `embedding_model` is the model of the embedding deployment, where the names differ.
+    `storage_id` is the storage account's resource id. `role_wait` is for how many seconds refusals
+    are retried, as new role assignments take minutes to act.
     """
 
     prune: bool = False
     no_rules: bool = False
     indexer: bool = False
-    largest: int = 32
+    max_megabytes: int = 32
     embedding_model: str | None = None
-    storage: str | None = None
-    roles: float = 0
+    storage_id: str | None = None
+    role_wait: float = 0
 
 
 @dataclass(frozen=True, slots=True)
 class IngestSetup:
-    """What a run works with; `told` is what it tells of them before it begins."""
+    """What a run works with; `description` is what it tells of them before it begins."""
 
-    target: IndexWriter
-    enrich: Enrich
-    told: str
+    writer: IndexWriter
+    enricher: Enricher
+    description: str
     close: Callable[[], Awaitable[None]]
 
 
-async def made(
-    settings: Settings, folder: Path, options: Options, restricted: bool, say: Say
+async def build_setup(
+    settings: Settings, folder: Path, options: IngestOptions, restricted: bool, say: Notify
 ) -> IngestSetup:
     """The index and the models that the settings ask for. Raises SettingsError, ChatError.
 
@@ -67,19 +67,19 @@ async def made(
     """
     if options.embedding_model and not settings.search_vectorizer:
         raise SettingsError(("--embedding-model needs --indexer or AZURE_SEARCH_VECTORIZER",))
-    check_fields(settings)
+    check_search_fields(settings)
     words = (SHARED_FOLDER / "rag" / "prompts" / "describe.txt").read_text("utf-8").strip()
     clients = Clients(settings, batch=True)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
-        enrich = enrichment(clients, words)
-        dimensions = await dimensions_of(settings)
+        enrich = build_enricher(clients, words)
+        dimensions = await get_embedding_dimensions(settings)
         if settings.search_endpoint:
-            target = searched(clients, dimensions, options, restricted, say)
+            target = build_azure_search_writer(clients, dimensions, options, restricted, say)
             told = f"Azure AI Search, index {settings.search_index}"
         else:
-            target, told = embedded(clients, folder, dimensions), settings.index_file
-            tell_of_another(SHARED_FOLDER.parent / told, folder, options.prune, say)
+            target, told = build_sqlite_writer(clients, folder, dimensions), settings.index_file
+            warn_about_other_folder(SHARED_FOLDER.parent / told, folder, options.prune, say)
         stack.push_async_callback(target.close)
         told += f", vectors by {clients.embedding_model}" if dimensions else ", by words alone"
         if enrich.describe:
@@ -88,21 +88,21 @@ async def made(
     return IngestSetup(target, enrich, told, close)
 
 
-def enrichment(clients: Clients, words: str) -> Enrich:
+def build_enricher(clients: Clients, words: str) -> Enricher:
     """What models add: vectors, and descriptions, asked by `words`, where the chat's model sees."""
     model = make_chat_model(clients)
-    describe = Describer(model, words) if model and "images" not in model.limits else None
+    describe = ImageDescriber(model, words) if model and "images" not in model.limits else None
     names = (clients.embedding_model or "", describe.model.name if describe else "")
-    made_with = (*names, *_asked(describe), *_places(clients.settings))
-    return Enrich(clients.embed, describe, made_with="\0".join(made_with))
+    made_with = (*names, *_prompt_hash(describe), *_storage_location(clients.settings))
+    return Enricher(clients.embed, describe, fingerprint="\0".join(made_with))
 
 
-def _asked(describe: Describer | None) -> tuple[str, ...]:
+def _prompt_hash(describe: ImageDescriber | None) -> tuple[str, ...]:
     """By which words pictures are described: with others the descriptions are other ones."""
-    return (sha256(describe.words.encode()).hexdigest(),) if describe else ()
+    return (sha256(describe.prompt.encode()).hexdigest(),) if describe else ()
 
 
-def _places(settings: Settings) -> tuple[str, ...]:
+def _storage_location(settings: Settings) -> tuple[str, ...]:
     """Where passages and files go in Azure: what lies elsewhere has to be put again."""
     if settings.search_endpoint is None:
         return ()
@@ -111,7 +111,7 @@ def _places(settings: Settings) -> tuple[str, ...]:
     return (fields, storage, settings.storage_container) if storage else (fields,)
 
 
-async def dimensions_of(settings: Settings) -> int:
+async def get_embedding_dimensions(settings: Settings) -> int:
     """How many numbers a vector has; 0 without an embedding model. Raises SettingsError, ChatError.
 
     By clients that do not wait: what is set up wrong is told at once.
@@ -133,7 +133,7 @@ async def dimensions_of(settings: Settings) -> int:
         await clients.close(identity=False)
 
 
-def embedded(clients: Clients, folder: Path, dimensions: int) -> IndexWriter:
+def build_sqlite_writer(clients: Clients, folder: Path, dimensions: int) -> IndexWriter:
     """The index in a file beside the app. Raises SettingsError."""
     if clients.settings.index_file == SAMPLE_INDEX:
         raise SettingsError(("INDEX_FILE must name a file to write: it says `samples`",))
@@ -142,7 +142,7 @@ def embedded(clients: Clients, folder: Path, dimensions: int) -> IndexWriter:
     return SqliteIndexWriter(index, IndexMeta(folder.resolve(), model, dimensions))
 
 
-def tell_of_another(index: Path, folder: Path, prune: bool, say: Say) -> None:
+def warn_about_other_folder(index: Path, folder: Path, prune: bool, say: Notify) -> None:
     """Say so where an index holds another folder's documents: their files cannot be opened."""
     from shared.retrieval.sqlite.retriever import SqliteRetriever
 
@@ -155,8 +155,8 @@ def tell_of_another(index: Path, folder: Path, prune: bool, say: Say) -> None:
             say("files cannot be opened any more. --prune takes it out.")
 
 
-def searched(
-    clients: Clients, dimensions: int, options: Options, restricted: bool, say: Say
+def build_azure_search_writer(
+    clients: Clients, dimensions: int, options: IngestOptions, restricted: bool, say: Notify
 ) -> IndexWriter:
     """The index in Azure AI Search, its files in Blob storage where that is set."""
     from shared.ingest.targets.azure_search.retry import RetryPolicy
@@ -167,19 +167,19 @@ def searched(
     names = ("AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX")
     endpoint, index = configuration.require_settings(settings, *names)
     search = make_clients(endpoint, index, clients.identity)
-    wanted = shape(settings, dimensions, options)
+    wanted = build_index_spec(settings, dimensions, options)
     fill = partial(AzureSearchWriter, search, wanted, restricted=restricted)
-    patience = RetryPolicy(roles=options.roles, say=say)
+    patience = RetryPolicy(role_wait=options.role_wait, notify=say)
     if settings.storage_endpoint is None:
         return fill(patience)
-    from shared.ingest.targets.blob_upload import make_uploads
+    from shared.ingest.targets.blob_upload import make_uploader
     from shared.ingest.targets.indexed_files import IndexedFiles
 
-    files = make_uploads(settings.storage_endpoint, settings.storage_container, clients.identity)
-    return IndexedFiles(fill(patience, files.put_picture), files)
+    files = make_uploader(settings.storage_endpoint, settings.storage_container, clients.identity)
+    return IndexedFiles(fill(patience, files.put_image), files)
 
 
-def check_fields(settings: Settings) -> None:
+def check_search_fields(settings: Settings) -> None:
     """Raise SettingsError where the settings are those of an index that is not ours to write."""
     from shared.retrieval.azure_search.field_mapping import IndexFields
 
@@ -192,9 +192,9 @@ def check_fields(settings: Settings) -> None:
         )
 
 
-def shape(settings: Settings, dimensions: int, options: Options) -> Shape:
+def build_index_spec(settings: Settings, dimensions: int, options: IngestOptions) -> IndexSpec:
     """What the index in Azure AI Search is like."""
-    from shared.ingest.targets.azure_search.index_definition import Shape, Vectorizer
+    from shared.ingest.targets.azure_search.index_definition import IndexSpec, Vectorizer
     from shared.retrieval.azure_search.field_mapping import IndexFields
 
     endpoint, deployment = settings.azure_openai_endpoint, settings.azure_openai_embedding
@@ -203,4 +203,4 @@ def shape(settings: Settings, dimensions: int, options: Options) -> Shape:
         vectorizer = Vectorizer(endpoint, deployment, options.embedding_model or deployment)
     (index,) = configuration.require_settings(settings, "AZURE_SEARCH_INDEX")
     fields = IndexFields(**(settings.search_fields or {}))
-    return Shape(index, fields, dimensions or None, vectorizer)
+    return IndexSpec(index, fields, dimensions or None, vectorizer)

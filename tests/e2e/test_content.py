@@ -26,7 +26,7 @@ from shared.files.media_types import disposition_headers
 from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
 from shared.ingest.document import Page
-from shared.ingest.splitting.passages import passages
+from shared.ingest.splitting.passages import split_document
 from shared.protocols.content.paths import candidates
 from shared.retrieval.sqlite.retriever import SqliteRetriever
 from shared.settings import SHARED_FOLDER, read_settings
@@ -316,7 +316,7 @@ def test_name_survives_encoding_and_decoding(name: str) -> None:
 
 @given(st.text(min_size=1).filter(lambda name: "\n" not in name))
 def test_encoding_matches_the_index(name: str) -> None:
-    (passage,) = passages(name, [Page("words")])
+    (passage,) = split_document(name, [Page("words")])
 
     assert encode_path(name) == passage.sourcefile
 

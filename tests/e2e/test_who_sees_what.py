@@ -14,11 +14,11 @@ import httpx
 import pytest
 import trustme
 
-from shared.ingest.enrich import Enrich
-from shared.ingest.pipeline import Run
+from shared.ingest.enrich import Enricher
+from shared.ingest.pipeline import IngestPipeline
 from shared.ingest.sandbox.process import SandboxReader
 from shared.ingest.sources import acl
-from shared.ingest.sources.scan import listing
+from shared.ingest.sources.scan import list_folder
 from tests.integration.test_azure_search import signed
 from tests.integration.test_identity import AZ, tool
 from tests.integration.test_ingest_cli import BY_WORDS, ingested
@@ -126,12 +126,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def filled(home: Path) -> list[dict[str, Any]]:
     """What a run over the documents puts into Azure AI Search."""
-    found = listing(home / "files")
-    rules = acl.read(home / "files", [file.name for file in found.files], found.rules)
+    found = list_folder(home / "files")
+    rules = acl.read_acl(home / "files", [file.name for file in found.files], found.acl_files)
 
     async def fill(target: Any) -> None:
         async with SandboxReader() as reader:
-            await Run(reader, target, Enrich()).over(found, rules)
+            await IngestPipeline(reader, target, Enricher()).run(found, rules)
 
     with service() as running:
         in_azure(running, fill, shape=BY_WORDS)

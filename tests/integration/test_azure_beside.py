@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from shared.ingest.document import Page
-from shared.ingest.splitting.passages import passages
+from shared.ingest.splitting.passages import split_document
 from shared.ingest.targets.azure_search.writer import AzureSearchWriter
 from shared.ingest.targets.index_writer import Document, IndexUnavailable
 from tests.support.fake_service import Service
@@ -18,7 +18,7 @@ A = document("a.md")
 
 def split(name: str) -> Document:
     """A file with the ids that it really has."""
-    made = tuple(passages(name, [Page(f"{name} has a text.", 1), Page("And another.", 2)]))
+    made = tuple(split_document(name, [Page(f"{name} has a text.", 1), Page("And another.", 2)]))
     return Document(name, "print", made, ((1.0, 0.0),) * len(made))
 
 
@@ -37,7 +37,7 @@ def holds(running: Service) -> set[str]:
 
 def test_what_something_else_made_of_a_file_goes_when_the_file_is_put() -> None:
     with service() as running:
-        run(running, AzureSearchWriter.known)
+        run(running, AzureSearchWriter.fingerprints)
         beside(running, "a.md")
         run(running, partial(fill, folder={"a.md": A}))
 
@@ -73,7 +73,7 @@ def test_a_folder_with_rules_is_put_again_into_its_own_index() -> None:
 def test_what_a_broken_run_left_is_ones_own() -> None:
     folder = {"a.md": split("a.md")}
     with service() as running:
-        run(running, AzureSearchWriter.known, restricted=True)
+        run(running, AzureSearchWriter.fingerprints, restricted=True)
         running.cut_at, running.cut = len(running.asked) + 4, "after"
         with pytest.raises(IndexUnavailable, match="did not answer"):
             run(running, partial(fill, folder=folder), restricted=True)

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from shared.azure.identity import NO_IDENTITY_MESSAGE
 from shared.chat.citation_paths import decode_path, encode_path
-from shared.ingest.targets.azure_search.batches import MOST_ACTIONS, MOST_BYTES
-from shared.ingest.targets.azure_search.documents import AT_ONCE
-from shared.ingest.targets.azure_search.index_definition import Shape, Vectorizer
-from shared.ingest.targets.azure_search.retry import meaning
+from shared.ingest.concurrency import MAX_CONCURRENT_REQUESTS
+from shared.ingest.targets.azure_search.batches import MAX_ACTIONS, MAX_BYTES
+from shared.ingest.targets.azure_search.index_definition import IndexSpec, Vectorizer
+from shared.ingest.targets.azure_search.retry import map_failure
 from shared.ingest.targets.azure_search.writer import AzureSearchWriter
 from shared.ingest.targets.index_writer import (
     UNFINISHED,
@@ -68,7 +68,11 @@ def definition(index: Index) -> dict[str, str]:
 def test_an_index_is_made_that_can_be_searched_filtered_and_ranked() -> None:
     maker = Vectorizer("https://mine.openai.azure.com", "embedding", "text-embedding-3-small")
     with service() as running:
-        run(running, AzureSearchWriter.known, shape=Shape("docs", IndexFields(), 1536, maker))
+        run(
+            running,
+            AzureSearchWriter.fingerprints,
+            shape=IndexSpec("docs", IndexFields(), 1536, maker),
+        )
         index = running.indexes["docs"]
     vectors = index.definition["vectorSearch"]
     (ranking,) = index.definition["semantic"]["configurations"]
@@ -114,9 +118,9 @@ def test_an_index_is_made_that_can_be_searched_filtered_and_ranked() -> None:
 def test_an_index_without_an_embedding_model_gains_vectors_when_there_is_one() -> None:
     texts = Document("a.md", "1", A.passages)
     with service() as running:
-        run(running, partial(fill, folder={"a.md": texts}), shape=Shape("docs", IndexFields()))
+        run(running, partial(fill, folder={"a.md": texts}), shape=IndexSpec("docs", IndexFields()))
         run(running, partial(fill, folder={"a.md": A}))
-        run(running, partial(fill, folder={"a.md": texts}), shape=Shape("docs", IndexFields()))
+        run(running, partial(fill, folder={"a.md": texts}), shape=IndexSpec("docs", IndexFields()))
 
     assert "dimensions" in running.indexes["docs"].field("embedding")
     assert [doc["embedding"] for doc in docs(running).values()] == [None] * 3
@@ -144,11 +148,11 @@ def test_an_index_that_is_there_keeps_what_is_not_ours() -> None:
 
 def test_an_index_with_other_vectors_is_left_alone_and_the_sentence_says_what_to_do() -> None:
     with service() as running:
-        run(running, AzureSearchWriter.known)
+        run(running, AzureSearchWriter.fingerprints)
         with pytest.raises(
             IndexUnavailable, match=r"vectors of 2 numbers.* makes 3: name another index"
         ):
-            run(running, AzureSearchWriter.known, shape=Shape("docs", IndexFields(), 3))
+            run(running, AzureSearchWriter.fingerprints, shape=IndexSpec("docs", IndexFields(), 3))
 
 
 def test_an_index_whose_field_cannot_be_filtered_is_left_alone() -> None:
@@ -159,11 +163,11 @@ def test_an_index_whose_field_cannot_be_filtered_is_left_alone() -> None:
         with pytest.raises(
             IndexUnavailable, match="The field id of the index docs is not searchable"
         ):
-            run(running, AzureSearchWriter.known)
+            run(running, AzureSearchWriter.fingerprints)
 
 
 def test_fields_have_the_names_that_the_settings_give() -> None:
-    shape = Shape("docs", IndexFields(id="key", content="chunk", oids="users"), 2)
+    shape = IndexSpec("docs", IndexFields(id="key", content="chunk", oids="users"), 2)
     with service() as running:
         run(running, partial(fill, folder={"a.md": A}), shape=shape)
     (first, *_) = docs(running).values()
@@ -210,7 +214,7 @@ def test_pictures_are_kept_under_the_id_of_their_passage_and_few_at_a_time() -> 
 
     assert seen == dict.fromkeys(docs(running), b"PNG")
     assert {doc["image"] for doc in docs(running).values()} == set(seen)
-    assert 1 < most <= AT_ONCE
+    assert 1 < most <= MAX_CONCURRENT_REQUESTS
 
 
 def test_a_run_over_a_folder_that_is_unchanged_writes_nothing() -> None:
@@ -228,7 +232,7 @@ def test_a_name_comes_back_from_the_index_as_it_was_given(name: str) -> None:
     odd = Document(name, "print", (inside,))
     with service() as running:
         run(running, partial(fill, folder={name: odd}))
-        known = run(running, AzureSearchWriter.known)
+        known = run(running, AzureSearchWriter.fingerprints)
         run(running, partial(fill, folder=EMPTY))
 
     assert known == {name: "print"}
@@ -238,12 +242,12 @@ def test_a_name_comes_back_from_the_index_as_it_was_given(name: str) -> None:
 
 def test_many_files_are_listed_page_by_page() -> None:
     with service() as running:
-        run(running, AzureSearchWriter.known)
+        run(running, AzureSearchWriter.fingerprints)
         empty = dict.fromkeys(definition(running.indexes["docs"]))
         for n in range(2500):
             row = {"id": f"k{n}", "sourcefile": f"{n}.md", "fingerprint": f"print {n}"}
             docs(running)[f"k{n}"] = empty | row
-        known = run(running, AzureSearchWriter.known)
+        known = run(running, AzureSearchWriter.fingerprints)
 
     assert known == {f"{n}.md": f"print {n}" for n in range(2500)}
 
@@ -376,7 +380,7 @@ def test_what_a_broken_run_left_is_known_as_unfinished() -> None:
         running.cut_at = len(running.asked) + 5
         assert not broken(running, {"a.md": CHANGED})
 
-        assert run(running, AzureSearchWriter.known) == {"a.md": UNFINISHED}
+        assert run(running, AzureSearchWriter.fingerprints) == {"a.md": UNFINISHED}
 
 
 def test_a_file_of_40000_passages_goes_in_batches_and_few_at_a_time() -> None:
@@ -388,8 +392,8 @@ def test_a_file_of_40000_passages_goes_in_batches_and_few_at_a_time() -> None:
     assert len(docs(running)) == 40_000
     first, *batches, last = sizes  # of which several are on their way at once
     assert (first, last) == (1, 1)
-    assert sorted(batches) == [999, *[MOST_ACTIONS] * 39]
-    assert running.connections <= AT_ONCE
+    assert sorted(batches) == [999, *[MAX_ACTIONS] * 39]
+    assert running.connections <= MAX_CONCURRENT_REQUESTS
 
 
 # The transport's advice for a server: it would hold up other work. A run has none.
@@ -402,7 +406,7 @@ def test_large_passages_go_in_requests_that_the_service_takes() -> None:
     lengths = [int(one.headers.get("content-length", 0)) for one in running.asked]
 
     assert len(docs(running)) == len(ids.split())
-    assert MOST_BYTES / 2 < max(lengths) < MOST_BYTES * 1.1
+    assert MAX_BYTES / 2 < max(lengths) < MAX_BYTES * 1.1
 
 
 def test_waits_are_as_long_as_the_service_asks() -> None:
@@ -439,7 +443,7 @@ FAILURES: list[Any] = [
 async def known_and_goodbye(target: AzureSearchWriter) -> None:
     """A connection that was given up says so to its peer, which takes a moment over TLS."""
     try:
-        await target.known()
+        await target.fingerprints()
     finally:
         await asyncio.sleep(0.2)
 
@@ -450,7 +454,7 @@ def test_a_failure_that_lasts_is_a_sentence_and_the_next_run_works(
 ) -> None:
     with service(plan=list(plan)) as running:
         with pytest.raises(DocumentRejected, match=words) as failed:
-            run(running, known_and_goodbye, Heard().patience(tries=3, seconds=0.5))
+            run(running, known_and_goodbye, Heard().patience(max_attempts=3, timeout=0.5))
         asked = len(running.asked)
         run(running, partial(fill, folder={"a.md": A}))
 
@@ -463,17 +467,19 @@ def test_a_failure_that_lasts_is_a_sentence_and_the_next_run_works(
 def test_roles_that_spread_slowly_are_waited_for_and_told() -> None:
     heard = Heard()
     with service(plan=[error(403)] * 4) as running:
-        run(running, AzureSearchWriter.known, heard.patience(tries=2, roles=60))
+        run(running, AzureSearchWriter.fingerprints, heard.patience(max_attempts=2, role_wait=60))
 
     assert heard.waits == [15] * 4
     assert heard.said[0] == "Azure AI Search: status 403; trying again in 15 s."
     with service(plan=[error(403)] * 5) as running, pytest.raises(IndexUnavailable, match="roles"):
-        run(running, AzureSearchWriter.known, heard.patience(roles=60))
+        run(running, AzureSearchWriter.fingerprints, heard.patience(role_wait=60))
 
 
 def test_without_a_sign_in_nothing_is_asked() -> None:
     with service() as running, pytest.raises(IndexUnavailable) as failed:
-        run(running, AzureSearchWriter.known, Heard().patience(roles=60), signed_in=False)
+        run(
+            running, AzureSearchWriter.fingerprints, Heard().patience(role_wait=60), signed_in=False
+        )
 
     assert str(failed.value) == NO_IDENTITY_MESSAGE
     assert running.asked == []
@@ -481,7 +487,7 @@ def test_without_a_sign_in_nothing_is_asked() -> None:
 
 def test_passages_that_the_service_was_too_busy_for_are_sent_again_alone() -> None:
     with service() as running:
-        run(running, AzureSearchWriter.known)
+        run(running, AzureSearchWriter.fingerprints)
         running.indexes["docs"].refusing = {"a-md-p0-2": [503, 429], "a-md-p0-3": [422]}
         run(running, partial(fill, folder={"a.md": A}), Heard().patience())
     sent = [one.body["value"] for one in running.asked if "search.index" in one.path]
@@ -492,13 +498,13 @@ def test_passages_that_the_service_was_too_busy_for_are_sent_again_alone() -> No
 
 def test_a_passage_that_is_refused_is_named_and_its_file_is_put_again_by_the_next_run() -> None:
     with service() as running:
-        run(running, AzureSearchWriter.known)
+        run(running, AzureSearchWriter.fingerprints)
         running.indexes["docs"].refusing = {"a-md-p0-3": [400]}
         with pytest.raises(
             DocumentRejected, match=r"1 of 2 passages: a-md-p0-3 with status 400"
         ) as failed:
             run(running, partial(fill, folder={"a.md": A}))
-        known = run(running, AzureSearchWriter.known)
+        known = run(running, AzureSearchWriter.fingerprints)
         run(running, partial(fill, folder={"a.md": A}))
 
     assert "\n" not in str(failed.value)
@@ -508,7 +514,7 @@ def test_a_passage_that_is_refused_is_named_and_its_file_is_put_again_by_the_nex
 
 def test_a_passage_that_no_request_can_hold_is_a_sentence() -> None:
     async def too_large(target: AzureSearchWriter) -> None:
-        await target.known()
+        await target.fingerprints()
         running.plan.append(error(413))
         await target.put(PLAN, NOWHERE)
 
@@ -520,7 +526,7 @@ def test_a_file_with_two_marks_is_put_again() -> None:
     with service() as running:
         run(running, partial(fill, folder={"a.md": CHANGED}))
         docs(running)["left"] = docs(running)["a-md-p0-2"] | {"id": "left", "fingerprint": "older"}
-        known = run(running, AzureSearchWriter.known)
+        known = run(running, AzureSearchWriter.fingerprints)
         run(running, partial(fill, folder={"a.md": CHANGED}))
 
     assert known == {"a.md": UNFINISHED}
@@ -529,7 +535,7 @@ def test_a_file_with_two_marks_is_put_again() -> None:
 
 def test_removing_a_file_twice_is_removing_it_once() -> None:
     async def twice(target: AzureSearchWriter) -> None:
-        await target.known()
+        await target.fingerprints()
         await target.put(A, NOWHERE)
         await target.put(PLAN, NOWHERE)
         await target.remove("a.md")
@@ -551,4 +557,4 @@ def test_every_exception_of_the_sdk_means_a_sentence() -> None:
         if issubclass(kind, azure.core.exceptions.HttpResponseError):
             raised.error = raised.response = raised.status_code = None
 
-        assert str(meaning(raised)).endswith((".", "?", "`"))
+        assert str(map_failure(raised)).endswith((".", "?", "`"))

@@ -25,7 +25,7 @@ from shared.files.blobs import (
     map_status,
 )
 from shared.files.media_types import guess_media_type as media_type
-from shared.ingest.targets.blob_upload import Uploads, make_uploads
+from shared.ingest.targets.blob_upload import BlobUploader, make_uploader
 from shared.ingest.targets.index_writer import DocumentRejected
 from shared.settings import SHARED_FOLDER
 from tests.support.azurite import Home, SignedIn, needs_azurite
@@ -41,7 +41,7 @@ PNG = b"\x89PNG\r\n\x1a\n..."
 def using(
     home: Home,
     url: str,
-    work: Callable[[Uploads, BlobFiles], Awaitable[T]],
+    work: Callable[[BlobUploader, BlobFiles], Awaitable[T]],
     container: str,
     seconds: float = 30,
 ) -> T:
@@ -49,7 +49,7 @@ def using(
 
     async def go() -> T:
         how: dict[str, Any] = {"connection_verify": home.ca}
-        uploads = make_uploads(url, container, SignedIn(), **how)
+        uploads = make_uploader(url, container, SignedIn(), **how)
         blobs = BlobFiles(make_container_client(url, container, SignedIn(), **how), seconds)
         async with aclosing(Closing(uploads, blobs)):
             return await work(uploads, blobs)
@@ -60,7 +60,7 @@ def using(
 class Closing:
     """What is closed together."""
 
-    def __init__(self, uploads: Uploads, blobs: BlobFiles) -> None:
+    def __init__(self, uploads: BlobUploader, blobs: BlobFiles) -> None:
         self.both = (uploads.container, blobs.container)
 
     async def aclose(self) -> None:
@@ -88,8 +88,8 @@ NAMES = [
 
 @needs_azurite
 def test_uploaded_file_is_read_by_exact_name(home: Home, account: str, tmp_path: Path) -> None:
-    async def work(uploads: Uploads, blobs: BlobFiles) -> None:
-        await uploads.ensure()
+    async def work(uploads: BlobUploader, blobs: BlobFiles) -> None:
+        await uploads.ensure_container()
         for name in NAMES:
             (tmp_path / "file").write_text(name, "utf-8")
             await uploads.put(name, tmp_path / "file", "text/plain")
@@ -107,8 +107,8 @@ def test_large_file_is_transferred_in_chunks(home: Home, account: str, tmp_path:
     data = os.urandom(5 * CHUNK_BYTES + 7)
     (tmp_path / "large.bin").write_bytes(data)
 
-    async def work(uploads: Uploads, blobs: BlobFiles) -> list[bytes]:
-        await uploads.ensure()
+    async def work(uploads: BlobUploader, blobs: BlobFiles) -> list[bytes]:
+        await uploads.ensure_container()
         await uploads.put("large.bin", tmp_path / "large.bin", "x/y")
         file = await blobs.open("large.bin")
         assert file.size == len(data)
@@ -124,9 +124,9 @@ def test_large_file_is_transferred_in_chunks(home: Home, account: str, tmp_path:
 def test_only_changed_files_are_uploaded(home: Home, account: str, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
 
-    async def work(uploads: Uploads, blobs: BlobFiles) -> None:
-        await uploads.ensure()
-        await uploads.ensure()
+    async def work(uploads: BlobUploader, blobs: BlobFiles) -> None:
+        await uploads.ensure_container()
+        await uploads.ensure_container()
         done = []
         for text, kind in [("one", "a/b"), ("one", "a/b"), ("two", "a/b"), ("two", "a/c")]:
             path.write_text(text)
@@ -142,8 +142,8 @@ def test_only_changed_files_are_uploaded(home: Home, account: str, tmp_path: Pat
 def test_removed_file_is_not_found(home: Home, account: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"")
 
-    async def work(uploads: Uploads, blobs: BlobFiles) -> None:
-        await uploads.ensure()
+    async def work(uploads: BlobUploader, blobs: BlobFiles) -> None:
+        await uploads.ensure_container()
         await uploads.put("a.txt", tmp_path / "a.txt", "text/plain")
         for _ in range(2):
             await uploads.remove("a.txt")
@@ -155,16 +155,16 @@ def test_removed_file_is_not_found(home: Home, account: str, tmp_path: Path) -> 
 
 @needs_azurite
 def test_images_are_stored_by_passage_id(home: Home, account: str) -> None:
-    async def work(uploads: Uploads, blobs: BlobFiles) -> None:
-        await uploads.ensure()
-        await uploads.put_picture("one-p1-1", PNG)
-        await uploads.put_picture("one-p2-1", b"\xff\xd8\xff..")
-        await uploads.put_picture("two-p1-1", PNG)
-        await uploads.put_picture("text", b"no picture")
-        await uploads.put_picture("empty", b"")
-        await uploads.put_picture("large", PNG + bytes(MAX_IMAGE_BYTES))
+    async def work(uploads: BlobUploader, blobs: BlobFiles) -> None:
+        await uploads.ensure_container()
+        await uploads.put_image("one-p1-1", PNG)
+        await uploads.put_image("one-p2-1", b"\xff\xd8\xff..")
+        await uploads.put_image("two-p1-1", PNG)
+        await uploads.put_image("text", b"no picture")
+        await uploads.put_image("empty", b"")
+        await uploads.put_image("large", PNG + bytes(MAX_IMAGE_BYTES))
         first, second = await blobs.read_image("one-p1-1"), await blobs.read_image("one-p2-1")
-        await uploads.remove_pictures("one-")
+        await uploads.remove_images("one-")
         names = ["one-p1-1", "one-p2-1", "text", "empty", "large", "no", "../files/x", "", "a/b"]
 
         assert (first or "").startswith("data:image/png;base64,iVBOR")
@@ -179,8 +179,8 @@ def test_images_are_stored_by_passage_id(home: Home, account: str) -> None:
 def test_changed_file_ends_the_stream(home: Home, account: str, tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
 
-    async def work(uploads: Uploads, blobs: BlobFiles) -> None:
-        await uploads.ensure()
+    async def work(uploads: BlobUploader, blobs: BlobFiles) -> None:
+        await uploads.ensure_container()
         for byte in (b"a", b"b"):
             path.write_bytes(byte * 2 * CHUNK_BYTES)
             await uploads.put("a.bin", path, "x/y")
@@ -198,7 +198,7 @@ def test_changed_file_ends_the_stream(home: Home, account: str, tmp_path: Path) 
 def test_missing_container_is_misconfigured(home: Home, account: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"")
 
-    async def work(uploads: Uploads, blobs: BlobFiles) -> None:
+    async def work(uploads: BlobUploader, blobs: BlobFiles) -> None:
         for asking in (blobs.open("a.txt"), blobs.read_image("a")):
             with pytest.raises(errors.Misconfigured) as failure:
                 await asking
@@ -215,8 +215,8 @@ def test_missing_container_is_misconfigured(home: Home, account: str, tmp_path: 
 def stored(kind: str, home: Home, account: str) -> Iterator[Server]:
     """The app over Azurite, with the sample documents in its container."""
 
-    async def fill(uploads: Uploads, _: BlobFiles) -> None:
-        await uploads.ensure()
+    async def fill(uploads: BlobUploader, _: BlobFiles) -> None:
+        await uploads.ensure_container()
         for path in SAMPLES.rglob("*.*"):
             name = path.relative_to(SAMPLES).as_posix()
             if name != "company/roles.txt":
@@ -337,7 +337,7 @@ def test_storage_failures_are_mapped_and_the_next_request_works(
     times: int,
     reading: bool,
 ) -> None:
-    async def work(_: Uploads, blobs: BlobFiles) -> tuple[Any, int]:
+    async def work(_: BlobUploader, blobs: BlobFiles) -> tuple[Any, int]:
         file = await blobs.open("a.txt")
         before = len(storage.asked)
         storage.plan += plan
@@ -358,7 +358,7 @@ def test_storage_failures_are_mapped_and_the_next_request_works(
 
 
 def test_long_retry_after_is_passed_to_the_caller(home: Home, storage: Storage) -> None:
-    async def work(_: Uploads, blobs: BlobFiles) -> None:
+    async def work(_: BlobUploader, blobs: BlobFiles) -> None:
         storage.plan.append(refused(503, "ServerBusy", Retry_After="30"))
         with pytest.raises(errors.Unavailable) as failure:
             await blobs.open("a.txt")
@@ -377,7 +377,7 @@ BROKEN: list[Any] = [
 
 @pytest.mark.parametrize("answer", BROKEN)
 def test_truncated_download_is_an_error(home: Home, storage: Storage, answer: list[Step]) -> None:
-    async def work(_: Uploads, blobs: BlobFiles) -> None:
+    async def work(_: BlobUploader, blobs: BlobFiles) -> None:
         file = await blobs.open("a.txt")
         storage.plan += [answer] * 3
         with pytest.raises((errors.Unavailable, errors.DeadlineExceeded)):
@@ -388,7 +388,7 @@ def test_truncated_download_is_an_error(home: Home, storage: Storage, answer: li
 
 
 def test_ingestion_honors_retry_after(home: Home, storage: Storage, tmp_path: Path) -> None:
-    async def work(uploads: Uploads, _: BlobFiles) -> None:
+    async def work(uploads: BlobUploader, _: BlobFiles) -> None:
         storage.plan += [refused(503, "ServerBusy", **SOON)] * 4
         storage.plan += [refused(429, Retry_After="1"), refused(202)]
         await uploads.remove("a.txt")
@@ -400,7 +400,7 @@ def test_ingestion_honors_retry_after(home: Home, storage: Storage, tmp_path: Pa
 
 
 def test_ingestion_names_the_missing_role(home: Home, storage: Storage) -> None:
-    async def work(uploads: Uploads, _: BlobFiles) -> None:
+    async def work(uploads: BlobUploader, _: BlobFiles) -> None:
         storage.plan.append(refused(403, "AuthorizationPermissionMismatch"))
         with pytest.raises(DocumentRejected, match="Storage Blob Data Contributor"):
             await uploads.remove("a.txt")

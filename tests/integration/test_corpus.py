@@ -12,7 +12,7 @@ from rs_bpe.bpe import openai
 
 from shared.ingest.document import UnreadableDocument
 from shared.ingest.sandbox.process import FilePassages, SandboxLimits, SandboxReader
-from shared.ingest.splitting.passages import LIMIT
+from shared.ingest.splitting.passages import MAX_TOKENS
 from shared.text.tokens import count_tokens
 from tests.support.corpus import Corpus, make
 
@@ -33,10 +33,10 @@ async def read_all(corpus: Corpus) -> Outcome:
     names = [known.name for known in corpus.readable] + list(corpus.broken)
     start = time.monotonic()
     # Less memory and time than a run gives: no file of the corpus may need more.
-    async with SandboxReader(SandboxLimits(seconds=30, memory=800 * 2**20)) as reader:
+    async with SandboxReader(SandboxLimits(timeout=30, max_memory=800 * 2**20)) as reader:
         for name in names:
             try:
-                found[name] = await reader.passages(corpus.folder / name, name)
+                found[name] = await reader.read_passages(corpus.folder / name, name)
             except UnreadableDocument as error:
                 reasons[name] = str(error)
     return Outcome(corpus, found, reasons, time.monotonic() - start)
@@ -75,7 +75,7 @@ def test_no_passage_is_over_the_limit_and_no_estimate_below_the_real_count(
     contents = [passage.content for file in outcome.found.values() for passage in file.passages]
     tokenizer = openai.o200k_base()
 
-    assert max(map(count_tokens, contents)) <= LIMIT
+    assert max(map(count_tokens, contents)) <= MAX_TOKENS
     assert [text for text in contents if tokenizer.count(text) > count_tokens(text)] == []
 
 
@@ -88,7 +88,7 @@ def test_ids_are_unique_over_the_folder(outcome: Outcome) -> None:
 def test_a_file_gives_the_same_passages_whatever_was_read_before_it(outcome: Outcome) -> None:
     async def alone(name: str) -> FilePassages:
         async with SandboxReader() as reader:
-            return await reader.passages(outcome.corpus.folder / name, name)
+            return await reader.read_passages(outcome.corpus.folder / name, name)
 
     last = outcome.corpus.readable[-1].name
 

@@ -11,9 +11,9 @@ import pytest
 
 from shared.files.blobs import FILES_PREFIX, IMAGES_PREFIX
 from shared.ingest.document import Page, PageImage
-from shared.ingest.splitting.passages import passages
+from shared.ingest.splitting.passages import split_document
 from shared.ingest.targets.azure_search.writer import AzureSearchWriter
-from shared.ingest.targets.blob_upload import make_uploads
+from shared.ingest.targets.blob_upload import make_uploader
 from shared.ingest.targets.index_writer import UNFINISHED, Document, DocumentRejected
 from shared.ingest.targets.indexed_files import IndexedFiles
 from tests.support.azurite import Home, SignedIn, needs_azurite
@@ -33,8 +33,8 @@ def doing(home: Home, account: str, request: pytest.FixtureRequest) -> Callable[
     def do(running: Service, work: Work) -> list[str]:
         async def over(index: AzureSearchWriter) -> list[str]:
             how = {"connection_verify": home.ca}
-            files = make_uploads(account, container, SignedIn(), **how)
-            index.store = files.put_picture
+            files = make_uploader(account, container, SignedIn(), **how)
+            index.store_image = files.put_image
             try:
                 await work(IndexedFiles(index, files))
                 return [name async for name in files.container.list_blob_names()]
@@ -50,7 +50,7 @@ def doing(home: Home, account: str, request: pytest.FixtureRequest) -> Callable[
 def shown(version: str, pictures: int) -> Document:
     """A file with pictures, as it is split."""
     found = tuple(PageImage(b"\x89PNG" + version.encode()) for _ in range(pictures))
-    made = tuple(passages("a.pdf", [Page(f"Version {version}.", 1, pictures=found)]))
+    made = tuple(split_document("a.pdf", [Page(f"Version {version}.", 1, images=found)]))
     return Document("a.pdf", version, made, ((1.0, 0.0),) * len(made))
 
 
@@ -59,7 +59,7 @@ def filling(path: Path, folder: Mapping[str, Document]) -> Work:
     path.write_text("x")
 
     async def work(target: IndexedFiles) -> None:
-        known = await target.known()
+        known = await target.fingerprints()
         for document in folder.values():
             if known.get(document.name) != document.fingerprint:
                 await target.put(document, path)
@@ -123,12 +123,12 @@ def test_a_file_that_the_index_does_not_know_is_unfinished(
     found = dict[str, str]()
 
     async def left(target: IndexedFiles) -> None:
-        await target.known()
+        await target.fingerprints()
         (tmp_path / "b").write_text("x")
         await target.files.put("b.md", tmp_path / "b", "text/plain")
 
     async def known(target: IndexedFiles) -> None:
-        found.update(await target.known())
+        found.update(await target.fingerprints())
 
     with service() as running:
         doing(running, filling(tmp_path / "a", {"a.pdf": shown("1", 1)}))

@@ -10,10 +10,16 @@ from urllib.parse import unquote
 
 import pytest
 
-from shared.ingest.indexer.definitions import Plan
-from shared.ingest.indexer.indexer import FileFailure, Outcome, fill, refuse_acl, set_up
-from shared.ingest.indexer.run import metadata
-from shared.ingest.targets.azure_search.index_definition import Shape, Vectorizer
+from shared.ingest.indexer.definitions import IndexerPlan
+from shared.ingest.indexer.indexer import (
+    FileFailure,
+    IndexerResult,
+    create_indexer,
+    refuse_acl,
+    run_indexer,
+)
+from shared.ingest.indexer.run import blob_metadata
+from shared.ingest.targets.azure_search.index_definition import IndexSpec, Vectorizer
 from shared.ingest.targets.azure_search.retry import RetryPolicy
 from shared.ingest.targets.azure_search.search_clients import SearchClients
 from shared.ingest.targets.index_writer import DocumentRejected, IndexUnavailable
@@ -27,7 +33,7 @@ Result = TypeVar("Result")
 
 MAKER = Vectorizer("https://mine.openai.azure.com", "embedding", "text-embedding-3-small")
 STORAGE = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Storage/storageAccounts/mine"
-PLAN = Plan(Shape("docs", IndexFields(), 1536, MAKER), STORAGE, "documents")
+PLAN = IndexerPlan(IndexSpec("docs", IndexFields(), 1536, MAKER), STORAGE, "documents")
 FOLDER = "https://mine.blob.core.windows.net/documents/files"
 
 
@@ -42,13 +48,15 @@ def over(service: IndexerService, work: Callable[[SearchClients], Awaitable[Resu
         return asyncio.run(connect())
 
 
-def filled(service: IndexerService, heard: Heard, plan: Plan = PLAN, **more: Any) -> Outcome:
-    return over(service, lambda clients: fill(clients, plan, heard.patience(), **more))
+def filled(
+    service: IndexerService, heard: Heard, plan: IndexerPlan = PLAN, **more: Any
+) -> IndexerResult:
+    return over(service, lambda clients: run_indexer(clients, plan, heard.patience(), **more))
 
 
-def made(plan: Plan) -> IndexerService:
+def made(plan: IndexerPlan) -> IndexerService:
     service = IndexerService()
-    over(service, lambda clients: set_up(clients, plan, RetryPolicy(tries=1)))
+    over(service, lambda clients: create_indexer(clients, plan, RetryPolicy(max_attempts=1)))
     return service
 
 
@@ -109,7 +117,7 @@ def test_the_indexer_goes_on_past_a_file_that_it_cannot_read() -> None:
 
 
 def test_without_an_embedding_model_the_passages_have_no_vectors() -> None:
-    service = made(Plan(Shape("docs", IndexFields()), STORAGE, "documents"))
+    service = made(IndexerPlan(IndexSpec("docs", IndexFields()), STORAGE, "documents"))
 
     assert len(service.skillsets["docs-passages"]["skills"]) == 1
     assert "embedding" not in mappings(service)
@@ -117,7 +125,7 @@ def test_without_an_embedding_model_the_passages_have_no_vectors() -> None:
 
 def test_a_model_whose_vectors_have_one_size_is_not_told_which() -> None:
     maker = Vectorizer(MAKER.endpoint, "ada", "text-embedding-ada-002")
-    service = made(Plan(Shape("docs", IndexFields(), 1536, maker), STORAGE, "documents"))
+    service = made(IndexerPlan(IndexSpec("docs", IndexFields(), 1536, maker), STORAGE, "documents"))
 
     assert "dimensions" not in service.skillsets["docs-passages"]["skills"][1]
 
@@ -125,7 +133,7 @@ def test_a_model_whose_vectors_have_one_size_is_not_told_which() -> None:
 def test_setting_it_up_twice_is_setting_it_up_once() -> None:
     service = made(PLAN)
     before = (service.sources.copy(), service.skillsets.copy(), service.indexers.copy())
-    over(service, lambda clients: set_up(clients, PLAN, RetryPolicy(tries=1)))
+    over(service, lambda clients: create_indexer(clients, PLAN, RetryPolicy(max_attempts=1)))
 
     assert (service.sources, service.skillsets, service.indexers) == before
 
@@ -136,7 +144,7 @@ def test_an_index_with_another_kind_of_key_is_refused_in_a_sentence() -> None:
     fields = [key | {"searchable": True, "analyzer": "simple"}]
     service.indexes["docs"].update({"name": "docs", "fields": fields})
     with pytest.raises(IndexUnavailable, match=r"analyzer keyword.*AZURE_SEARCH_INDEX"):
-        over(service, lambda clients: set_up(clients, PLAN, RetryPolicy(tries=1)))
+        over(service, lambda clients: create_indexer(clients, PLAN, RetryPolicy(max_attempts=1)))
 
 
 def test_a_run_is_followed_to_its_end_and_its_files_are_named() -> None:
@@ -155,7 +163,7 @@ def test_a_run_is_followed_to_its_end_and_its_files_are_named() -> None:
     )
     outcome = filled(service, heard)
 
-    assert outcome == Outcome(
+    assert outcome == IndexerResult(
         8, (FileFailure("b/ü.pdf", "it is encrypted"),), (FileFailure("long.txt", "cut"),)
     )
     assert heard.said == [
@@ -170,14 +178,14 @@ def test_the_end_of_an_earlier_run_is_not_taken_for_this_one() -> None:
     service = made(PLAN)
     service.runs = [ended(1, 5), ended(1, 5), ended(2, 0, status="inProgress"), ended(2, 7)]
 
-    assert filled(service, Heard()).done == 7
+    assert filled(service, Heard()).indexed == 7
 
 
 def test_an_indexer_that_is_at_work_is_followed() -> None:
     service = made(PLAN)
     service.busy, service.runs = True, [ended(1, 2, status="inProgress"), ended(1, 4)]
 
-    assert filled(service, Heard()).done == 4
+    assert filled(service, Heard()).indexed == 4
 
 
 def test_a_run_that_fails_is_a_sentence() -> None:
@@ -200,7 +208,7 @@ def test_a_service_that_is_busy_is_waited_for() -> None:
     heard = Heard()
     service = IndexerService(plan=[error(503, {"Retry-After": "9"})] * 2, runs=[ended(1, 1)])
 
-    assert filled(service, heard).done == 1
+    assert filled(service, heard).indexed == 1
     assert heard.waits[:2] == [9, 9]
 
 
@@ -213,11 +221,11 @@ def test_a_folder_whose_documents_are_not_for_everyone_is_refused(tmp_path: Path
 
 
 def test_what_a_blob_is_told_is_ascii_and_comes_back_as_the_passages_names() -> None:
-    told = metadata("pläne/a #1.pdf")
+    told = blob_metadata("pläne/a #1.pdf")
 
     assert all(value.isascii() and " " not in value for value in told.values())
     assert {key: unquote(value) for key, value in told.items()} == {
         "sourcefile": "pläne/a %231.pdf",
         "category": "pläne",
     }
-    assert metadata("a.md") == {"sourcefile": "a.md"}
+    assert blob_metadata("a.md") == {"sourcefile": "a.md"}

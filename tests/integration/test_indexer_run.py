@@ -10,10 +10,10 @@ from typing import TypeVar
 import pytest
 
 from shared.ingest.document import MEGABYTE
-from shared.ingest.indexer.run import UploadResult, upload
-from shared.ingest.setup import Options
-from shared.ingest.sources.scan import listing
-from shared.ingest.targets.blob_upload import Uploads, make_uploads
+from shared.ingest.indexer.run import UploadResult, upload_files
+from shared.ingest.setup import IngestOptions
+from shared.ingest.sources.scan import list_folder
+from shared.ingest.targets.blob_upload import BlobUploader, make_uploader
 from shared.ingest.targets.index_writer import DocumentRejected
 from tests.integration.test_ingest_cli import ingested, write
 from tests.support.azurite import SignedIn, azurite, make_home, needs_azurite
@@ -47,18 +47,20 @@ def test_a_model_that_nothing_would_ask_is_refused_at_once(tmp_path: Path) -> No
 
 @needs_azurite
 def test_an_indexer_is_not_let_loose_on_files_of_elsewhere(tmp_path: Path) -> None:
-    async def work(uploads: Uploads) -> tuple[list[str], UploadResult, list[str]]:
+    async def work(uploads: BlobUploader) -> tuple[list[str], UploadResult, list[str]]:
         write(tmp_path, "docs/board.md", "Salaries.")
-        await upload(uploads, listing(tmp_path / "docs"), Options(), print)
+        await upload_files(uploads, list_folder(tmp_path / "docs"), IngestOptions(), print)
         (tmp_path / "docs/board.md").unlink()
         write(tmp_path, "docs/a.md", "Apples.")
         with pytest.raises(
             DocumentRejected, match=r"1 files .* such as board.md.*--prune removes them"
         ):
-            await upload(uploads, listing(tmp_path / "docs"), Options(), print)
-        before = await uploads.names()
-        pruned = await upload(uploads, listing(tmp_path / "docs"), Options(prune=True), print)
-        return before, pruned, await uploads.names()
+            await upload_files(uploads, list_folder(tmp_path / "docs"), IngestOptions(), print)
+        before = await uploads.list_names()
+        pruned = await upload_files(
+            uploads, list_folder(tmp_path / "docs"), IngestOptions(prune=True), print
+        )
+        return before, pruned, await uploads.list_names()
 
     before, pruned, after = over_azurite(tmp_path, work)
 
@@ -69,13 +71,17 @@ def test_an_indexer_is_not_let_loose_on_files_of_elsewhere(tmp_path: Path) -> No
 
 @needs_azurite
 def test_a_file_that_became_too_large_is_named_and_taken_away(tmp_path: Path) -> None:
-    async def work(uploads: Uploads) -> tuple[UploadResult, list[str]]:
+    async def work(uploads: BlobUploader) -> tuple[UploadResult, list[str]]:
         for name in ("a.md", "b.md"):
             write(tmp_path, f"docs/{name}", "Apples.")
-        await upload(uploads, listing(tmp_path / "docs"), Options(largest=1), print)
+        await upload_files(
+            uploads, list_folder(tmp_path / "docs"), IngestOptions(max_megabytes=1), print
+        )
         write(tmp_path, "docs/a.md", "x" * (MEGABYTE + 1))
-        done = await upload(uploads, listing(tmp_path / "docs"), Options(largest=1), print)
-        return done, await uploads.names()
+        done = await upload_files(
+            uploads, list_folder(tmp_path / "docs"), IngestOptions(max_megabytes=1), print
+        )
+        return done, await uploads.list_names()
 
     done, names = over_azurite(tmp_path, work)
 
@@ -83,12 +89,12 @@ def test_a_file_that_became_too_large_is_named_and_taken_away(tmp_path: Path) ->
     assert names == ["b.md"]
 
 
-def over_azurite(folder: Path, work: Callable[[Uploads], Awaitable[Result]]) -> Result:
+def over_azurite(folder: Path, work: Callable[[BlobUploader], Awaitable[Result]]) -> Result:
     """Do something with an empty container."""
     home = make_home(folder)
 
     async def go(url: str) -> Result:
-        files = make_uploads(url, "documents", SignedIn(), connection_verify=home.ca)
+        files = make_uploader(url, "documents", SignedIn(), connection_verify=home.ca)
         try:
             return await work(files)
         finally:

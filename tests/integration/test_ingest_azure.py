@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from shared.ingest.targets.blob_upload import make_uploads
+from shared.ingest.targets.blob_upload import make_uploader
 from tests.integration.test_ingest_cli import Seeing, ingested, talking, write
 from tests.support import sample_files as making
 from tests.support.azurite import Home, SignedIn, azurite, make_home, needs_azurite
@@ -189,9 +189,9 @@ def test_a_folder_that_lost_its_rules_uploads_nothing(azure: Azure, folder: Path
 async def uploaded(azure: Azure) -> set[str]:
     """The files in the container `lost`."""
     url = azure.settings["AZURE_STORAGE_ENDPOINT"]
-    files = make_uploads(url, "lost", SignedIn(), connection_verify=azure.home.ca)
+    files = make_uploader(url, "lost", SignedIn(), connection_verify=azure.home.ca)
     try:
-        return set(await files.names())
+        return set(await files.list_names())
     finally:
         await files.close()
         await asyncio.sleep(0.1)  # aiohttp closes TLS a little after it has said so

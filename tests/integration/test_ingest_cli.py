@@ -20,13 +20,13 @@ import pytest
 from shared.chat.events import Source
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
-from shared.ingest.enrich import Enrich
-from shared.ingest.pipeline import Run
+from shared.ingest.enrich import Enricher
+from shared.ingest.pipeline import IngestPipeline
 from shared.ingest.sandbox.process import SandboxReader
 from shared.ingest.sources import acl
-from shared.ingest.sources.scan import listing
-from shared.ingest.targets.azure_search.index_definition import Shape
-from shared.ingest.targets.sqlite.writer import COMMIT_AFTER
+from shared.ingest.sources.scan import list_folder
+from shared.ingest.targets.azure_search.index_definition import IndexSpec
+from shared.ingest.targets.sqlite.writer import COMMIT_PASSAGES
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.sqlite.connections import file_identity
 from shared.retrieval.sqlite.retriever import SqliteRetriever
@@ -37,7 +37,7 @@ from tests.support.isolation import app_copy
 from tests.support.servers import SAMPLES, serving
 from tests.support.upstream import Asked, Step, Upstream, answer, streaming, upstream
 
-BY_WORDS = Shape("docs", IndexFields())
+BY_WORDS = IndexSpec("docs", IndexFields())
 ROWS = """
 SELECT id, content, sourcepage, sourcefile, category, oids, groups
 FROM passage JOIN body USING (key) JOIN file ON file.key = passage.file ORDER BY id
@@ -148,7 +148,7 @@ def test_without_what_reads_documents_the_command_says_what_to_install(folder: P
     )
 
     assert done.returncode == 1
-    assert done.stderr.startswith("tqdm is not installed. What reads documents: ")
+    assert done.stderr.startswith("tqdm is not installed. Install the dependencies of ingestion: ")
     assert "Traceback" not in done.stderr
 
 
@@ -245,7 +245,7 @@ def killed_after(folder: Path, index: Path, files: int) -> int:
 
 
 def test_a_run_that_is_killed_is_gone_on_with(tmp_path: Path, index: Path) -> None:
-    docs, files, each = tmp_path / "docs", 30, COMMIT_AFTER // 8
+    docs, files, each = tmp_path / "docs", 30, COMMIT_PASSAGES // 8
     for number in range(files):
         parts = [f"# Part {part}\n\nIt costs {number} dollars." for part in range(each)]
         write(docs, f"{number}.md", "\n\n".join(parts))
@@ -279,7 +279,7 @@ def test_a_run_that_is_stopped_by_ctrl_c_says_so(tmp_path: Path, index: Path) ->
     _, said = process.communicate(timeout=PATIENCE)
 
     assert process.returncode == 130
-    assert said == "Stopped. What is in the index stays there; run it again to go on.\n"
+    assert said == "Stopped. The index keeps what it has; run the command again to continue.\n"
 
 
 class Seeing(Upstream):
@@ -370,12 +370,12 @@ def test_both_indexes_hold_the_same_passages(tmp_path: Path, index: Path) -> Non
     known = corpus.make(tmp_path / "docs")
     write(known.folder, "acl.yaml", "plans/**: {groups: [board], oids: [anna]}")
     ingested(str(known.folder), INDEX_FILE=str(index))
-    files = listing(known.folder)
-    rules = acl.read(known.folder, [file.name for file in files.files], files.rules)
+    files = list_folder(known.folder)
+    rules = acl.read_acl(known.folder, [file.name for file in files.files], files.acl_files)
 
     async def fill(target: Any) -> None:
         async with SandboxReader() as reader:
-            await Run(reader, target, Enrich()).over(files, rules)
+            await IngestPipeline(reader, target, Enricher()).run(files, rules)
 
     with service() as running:
         in_azure(running, fill, shape=BY_WORDS)

@@ -14,7 +14,12 @@ from pathlib import Path
 import pytest
 
 from shared.ingest.document import UnreadableDocument
-from shared.ingest.sandbox.process import PASSED, CannotStart, SandboxLimits, SandboxReader
+from shared.ingest.sandbox.process import (
+    INHERITED_VARIABLES,
+    SandboxLimits,
+    SandboxReader,
+    SandboxStartError,
+)
 from tests.support import sample_files as making
 
 ROOT = Path(__file__).parent.parent.parent
@@ -67,17 +72,17 @@ def good(folder: Path) -> Path:
 
 async def reason(reader: SandboxReader, path: Path) -> str:
     with pytest.raises(UnreadableDocument) as caught:
-        await reader.passages(path, path.name)
+        await reader.read_passages(path, path.name)
     return str(caught.value)
 
 
 async def contents(reader: SandboxReader, path: Path) -> list[str]:
-    return [passage.content for passage in (await reader.passages(path, path.name)).passages]
+    return [passage.content for passage in (await reader.read_passages(path, path.name)).passages]
 
 
 def test_a_file_that_takes_too_long_is_named_and_the_next_one_is_read(tmp_path: Path) -> None:
     async def read() -> tuple[str, list[str]]:
-        async with SandboxReader(SandboxLimits(seconds=2)) as reader:
+        async with SandboxReader(SandboxLimits(timeout=2)) as reader:
             return await reason(reader, endless(tmp_path)), await contents(reader, good(tmp_path))
 
     assert asyncio.run(read()) == ("It took more than 2 seconds.", ["It can be read."])
@@ -91,7 +96,7 @@ def test_a_file_that_takes_too_much_memory_is_named_and_the_next_one_is_read(
     large.write_text("[" + "{}," * 9_000_000 + "{}]")
 
     async def read() -> tuple[str, list[str]]:
-        async with SandboxReader(SandboxLimits(memory=600 * 2**20)) as reader:
+        async with SandboxReader(SandboxLimits(max_memory=600 * 2**20)) as reader:
             return await reason(reader, large), await contents(reader, good(tmp_path))
 
     assert asyncio.run(read()) == ("It took too much memory.", ["It can be read."])
@@ -155,7 +160,7 @@ def test_a_run_that_is_cancelled_in_the_middle_of_a_file_can_read_the_next(tmp_p
 
 def test_the_loop_goes_on_while_a_file_is_read(tmp_path: Path) -> None:
     async def read() -> int:
-        async with SandboxReader(SandboxLimits(seconds=2)) as reader:
+        async with SandboxReader(SandboxLimits(timeout=2)) as reader:
             reading = asyncio.create_task(reason(reader, endless(tmp_path)))
             turns = 0
             while not reading.done():
@@ -210,7 +215,12 @@ def test_the_child_sees_no_key_of_the_run(tmp_path: Path) -> None:
 
     names = {entry.partition(b"=")[0] for entry in asyncio.run(environment()).split(b"\0")}
 
-    assert names <= {*(name.encode() for name in PASSED), b"PYTHONPATH", b"PYTHONUTF8", b""}
+    assert names <= {
+        *(name.encode() for name in INHERITED_VARIABLES),
+        b"PYTHONPATH",
+        b"PYTHONUTF8",
+        b"",
+    }
 
 
 def test_a_file_that_is_not_there_has_a_reason(tmp_path: Path) -> None:
@@ -235,8 +245,8 @@ def test_a_name_that_is_no_text_has_a_reason(tmp_path: Path) -> None:
 @LINUX
 def test_a_child_that_cannot_start_is_the_fault_of_no_file(tmp_path: Path) -> None:
     async def read() -> None:
-        async with SandboxReader(SandboxLimits(memory=2**20)) as reader:
-            await reader.passages(good(tmp_path), "good.txt")
+        async with SandboxReader(SandboxLimits(max_memory=2**20)) as reader:
+            await reader.read_passages(good(tmp_path), "good.txt")
 
-    with pytest.raises(CannotStart, match="does not start"):
+    with pytest.raises(SandboxStartError, match="does not start"):
         asyncio.run(read())

@@ -150,7 +150,7 @@ def test_a_second_run_at_the_same_time_says_so_and_stops(tmp_path: Path) -> None
     async def two() -> None:
         first = SqliteIndexWriter(tmp_path / "index.db", MODEL)
         try:
-            await first.known()
+            await first.fingerprints()
             await fill(tmp_path / "index.db", {})
         finally:
             await first.close()
@@ -247,7 +247,7 @@ def test_an_index_with_other_vectors_is_made_anew_and_answers_until_then(
     async def begun() -> tuple[dict[str, str], int]:
         target = SqliteIndexWriter(tmp_path / "index.db", other)
         try:
-            known = dict(await target.known())
+            known = dict(await target.fingerprints())
             await target.put(Document("b.md", "1", ()), Path("b.md"))
             return known, len(content(tmp_path / "index.db")["file"])
         finally:

@@ -19,17 +19,17 @@ from azure.core.exceptions import ClientAuthenticationError
 from azure.core.pipeline.transport import AioHttpTransport
 
 from shared.ingest.splitting.passages import Passage
-from shared.ingest.targets.azure_search.index_definition import Shape
+from shared.ingest.targets.azure_search.index_definition import IndexSpec
 from shared.ingest.targets.azure_search.retry import RetryPolicy
 from shared.ingest.targets.azure_search.search_clients import SearchClients, make_clients
-from shared.ingest.targets.azure_search.writer import AzureSearchWriter, Store
+from shared.ingest.targets.azure_search.writer import AzureSearchWriter, StoreImage
 from shared.ingest.targets.index_writer import Document
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from tests.support.fake_service import Service
 from tests.support.upstream import Server, upstream
 
 Result = TypeVar("Result")
-SHAPE = Shape("docs", IndexFields(), dimensions=2)
+SHAPE = IndexSpec("docs", IndexFields(), dimensions=2)
 NOWHERE = Path("never-read")
 
 
@@ -59,7 +59,7 @@ class Heard:
     said: list[str] = field(default_factory=list)
 
     def patience(self, **more: Any) -> RetryPolicy:
-        return RetryPolicy(**{"say": self.said.append, "sleep": self.sleep, **more})
+        return RetryPolicy(**{"notify": self.said.append, "sleep": self.sleep, **more})
 
     async def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
@@ -93,8 +93,8 @@ def run(
     running: Service,
     work: Callable[[AzureSearchWriter], Awaitable[Result]],
     patience: RetryPolicy | None = None,
-    shape: Shape = SHAPE,
-    store: Store | None = None,
+    shape: IndexSpec = SHAPE,
+    store: StoreImage | None = None,
     signed_in: bool = True,
     restricted: bool = False,
 ) -> Result:
@@ -102,7 +102,7 @@ def run(
 
     async def with_target() -> Result:
         async with connected(running, signed_in) as clients:
-            waits = patience or RetryPolicy(tries=1)
+            waits = patience or RetryPolicy(max_attempts=1)
             target = AzureSearchWriter(clients, shape, waits, store, restricted=restricted)
             try:
                 return await work(target)
@@ -131,7 +131,7 @@ def document(name: str, version: str = "1", ids: str = "p0-1 p0-2 p0-3", **more:
 
 async def fill(target: AzureSearchWriter, folder: Mapping[str, Document]) -> None:
     """A run as the command makes it: what is new or changed is put, what is gone removed."""
-    known = await target.known()
+    known = await target.fingerprints()
     for name in sorted(known.keys() - folder.keys()):
         await target.remove(name)
     for name, made in folder.items():

@@ -47,7 +47,7 @@ async def fill(index: Path, wanted: Folder, meta: IndexMeta = MODEL) -> None:
     """Do what a run does: put what is new or changed, remove what is gone."""
     target = SqliteIndexWriter(index, meta, COMMIT_AFTER)
     try:
-        known = await target.known()
+        known = await target.fingerprints()
         for name, version in wanted.items():
             made = document(name, version)
             if known.get(name) != made.fingerprint:

@@ -18,7 +18,7 @@ from shared.chat.events import Delta, Done, collect
 from shared.chat.messages import ToolCall
 from shared.ingest.document import Page
 from shared.ingest.readers.pdf import page_text
-from shared.ingest.splitting.passages import cuts
+from shared.ingest.splitting.passages import page_spans
 from shared.models.demo.model import followups, search_query
 from shared.models.demo.quotes import best_quotes, read_excerpt
 from shared.models.formats.openai import OPENAI
@@ -167,6 +167,6 @@ def test_a_page_of_a_pdf_may_have_many_lines() -> None:
 def test_many_headings_may_stand_below_a_long_one() -> None:
     text = f"# {'x ' * 15_000}\n" + "## a\n" * 4_000
     with in_time():
-        got = list(cuts(Page(text, markdown=True)))
+        got = list(page_spans(Page(text, markdown=True)))
 
     assert got[-1].end == len(text)

@@ -25,62 +25,70 @@ from azure.search.documents.indexes.models import (
     SplitSkill,
 )
 
-from shared.ingest.targets.azure_search.index_definition import PARENT, Shape, Vectorizer
+from shared.ingest.targets.azure_search.index_definition import PARENT, IndexSpec, Vectorizer
 
-PAGE_LENGTH, OVERLAP = 2000, 200  # characters: about the 350 tokens of our own passages, and more
-PAGE = "/document/pages/*"
-PICTURES = ".png,.jpg,.jpeg,.gif,.webp,.bmp,.tif,.tiff"  # they hold no text
-FIXED = "text-embedding-ada-002"  # a model whose vectors have one size, and that takes no other
+PAGE_LENGTH, OVERLAP_LENGTH = (
+    2000,
+    200,
+)  # characters: about the 350 tokens of our own passages, and more
+PAGE_PATH = "/document/pages/*"
+EXCLUDED_EXTENSIONS = ".png,.jpg,.jpeg,.gif,.webp,.bmp,.tif,.tiff"  # they hold no text
+FIXED_SIZE_MODEL = (
+    "text-embedding-ada-002"  # a model whose vectors have one size, and that takes no other
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class IndexerPlan:
     """The index to fill, and the files: those below `folder` in a container of a storage account.
 
-    `storage` is the account's resource id, `/subscriptions/...`: the search service reads it by its
-    own identity.
+    `storage_id` is the account's resource id, `/subscriptions/...`: the search service reads the
+    container with its own identity.
     """
 
-    shape: Shape
-    storage: str
+    index_spec: IndexSpec
+    storage_id: str
     container: str
     folder: str = "files/"
 
     @property
-    def source(self) -> str:
+    def data_source_name(self) -> str:
         """The name of the data source."""
-        return f"{self.shape.index}-files"
+        return f"{self.index_spec.index}-files"
 
     @property
-    def skills(self) -> str:
+    def skillset_name(self) -> str:
         """The name of the skillset."""
-        return f"{self.shape.index}-passages"
+        return f"{self.index_spec.index}-passages"
 
     @property
-    def indexer(self) -> str:
+    def indexer_name(self) -> str:
         """The name of the indexer."""
-        return f"{self.shape.index}-indexer"
+        return f"{self.index_spec.index}-indexer"
 
 
-def data_source(plan: Plan) -> SearchIndexerDataSourceConnection:
+def build_data_source(plan: IndexerPlan) -> SearchIndexerDataSourceConnection:
     """Where the files lie. One that was deleted is noticed while the account still keeps it."""
     return SearchIndexerDataSourceConnection(
-        name=plan.source,
+        name=plan.data_source_name,
         type="azureblob",
-        credentials=DataSourceCredentials(connection_string=f"ResourceId={plan.storage};"),
+        credentials=DataSourceCredentials(connection_string=f"ResourceId={plan.storage_id};"),
         container=SearchIndexerDataContainer(name=plan.container, query=plan.folder),
         data_deletion_detection_policy=NativeBlobSoftDeleteDeletionDetectionPolicy(),
     )
 
 
-def skillset(plan: Plan) -> SearchIndexerSkillset:
+def build_skillset(plan: IndexerPlan) -> SearchIndexerSkillset:
     """What is done with each file: passages, their vectors, and no document for the file itself."""
-    maker = plan.shape.vectorizer
+    maker = plan.index_spec.vectorizer
     return SearchIndexerSkillset(
-        name=plan.skills,
-        skills=[_splitting(), *((_embedding(maker, plan.shape.dimensions),) if maker else ())],
+        name=plan.skillset_name,
+        skills=[
+            _split_skill(),
+            *((_embedding_skill(maker, plan.index_spec.dimensions),) if maker else ()),
+        ],
         index_projection=SearchIndexerIndexProjection(
-            selectors=[_projected(plan.shape)],
+            selectors=[_projection(plan.index_spec)],
             parameters=SearchIndexerIndexProjectionsParameters(
                 projection_mode="skipIndexingParentDocuments"
             ),
@@ -88,74 +96,74 @@ def skillset(plan: Plan) -> SearchIndexerSkillset:
     )
 
 
-def _splitting() -> SearchIndexerSkill:
+def _split_skill() -> SearchIndexerSkill:
     return SplitSkill(
         name="split",
         context="/document",
         text_split_mode="pages",
         maximum_page_length=PAGE_LENGTH,
-        page_overlap_length=OVERLAP,
+        page_overlap_length=OVERLAP_LENGTH,
         inputs=[InputFieldMappingEntry(name="text", source="/document/content")],
         outputs=[OutputFieldMappingEntry(name="textItems", target_name="pages")],
     )
 
 
-def _embedding(maker: Vectorizer, dimensions: int | None) -> SearchIndexerSkill:
+def _embedding_skill(maker: Vectorizer, dimensions: int | None) -> SearchIndexerSkill:
     return AzureOpenAIEmbeddingSkill(
         name="embed",
-        context=PAGE,
+        context=PAGE_PATH,
         resource_url=maker.endpoint,
         deployment_name=maker.deployment,
         model_name=maker.model,
-        dimensions=None if maker.model == FIXED else dimensions,
-        inputs=[InputFieldMappingEntry(name="text", source=PAGE)],
+        dimensions=None if maker.model == FIXED_SIZE_MODEL else dimensions,
+        inputs=[InputFieldMappingEntry(name="text", source=PAGE_PATH)],
         outputs=[OutputFieldMappingEntry(name="embedding", target_name="vector")],
     )
 
 
-def _projected(shape: Shape) -> SearchIndexerIndexProjectionSelector:
+def _projection(shape: IndexSpec) -> SearchIndexerIndexProjectionSelector:
     """Which field a passage has from where. There are no page numbers: a page is the file."""
     names = shape.fields
     sources = {
-        names.content: PAGE,
+        names.content: PAGE_PATH,
         names.sourcepage: f"/document/{names.sourcefile}",
         names.sourcefile: f"/document/{names.sourcefile}",
         names.category: f"/document/{names.category}",
-        **({names.embedding: f"{PAGE}/vector"} if shape.vectorizer else {}),
+        **({names.embedding: f"{PAGE_PATH}/vector"} if shape.vectorizer else {}),
     }
     return SearchIndexerIndexProjectionSelector(
         target_index_name=shape.index,
         parent_key_field_name=PARENT,
-        source_context=PAGE,
+        source_context=PAGE_PATH,
         mappings=[InputFieldMappingEntry(name=n, source=s) for n, s in sources.items()],
     )
 
 
-def indexer(plan: Plan) -> SearchIndexer:
+def build_indexer(plan: IndexerPlan) -> SearchIndexer:
     """What does it, and which files it leaves out without stopping."""
     return SearchIndexer(
-        name=plan.indexer,
-        data_source_name=plan.source,
-        skillset_name=plan.skills,
-        target_index_name=plan.shape.index,
+        name=plan.indexer_name,
+        data_source_name=plan.data_source_name,
+        skillset_name=plan.skillset_name,
+        target_index_name=plan.index_spec.index,
         parameters=IndexingParameters(
             max_failed_items=-1,
             max_failed_items_per_batch=-1,
             configuration=IndexingParametersConfiguration(
                 data_to_extract="contentAndMetadata",
                 image_action="none",
-                excluded_file_name_extensions=PICTURES,
+                excluded_file_name_extensions=EXCLUDED_EXTENSIONS,
                 fail_on_unsupported_content_type=False,
                 fail_on_unprocessable_document=False,
             ),
         ),
-        field_mappings=_mappings(plan),
+        field_mappings=_field_mappings(plan),
     )
 
 
-def _mappings(plan: Plan) -> list[FieldMapping]:
+def _field_mappings(plan: IndexerPlan) -> list[FieldMapping]:
     """The names that the blobs' metadata give; they are percent-encoded there, to be ASCII."""
-    names = plan.shape.fields
+    names = plan.index_spec.fields
     decoded = FieldMappingFunction(name="urlDecode")
     return [
         FieldMapping(

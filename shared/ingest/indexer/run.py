@@ -14,26 +14,32 @@ from shared import settings as configuration
 from shared.bootstrap.clients import Clients
 from shared.chat.citation_paths import encode_path
 from shared.files.media_types import guess_media_type
-from shared.ingest.acl_check import check_index, public_by_default
-from shared.ingest.document import MEGABYTE, too_large
-from shared.ingest.indexer.definitions import Plan
-from shared.ingest.indexer.indexer import Outcome, fill, refuse_acl
-from shared.ingest.setup import Options, Say, check_fields, dimensions_of, shape
+from shared.ingest.acl_check import check_restricted_files, public_by_default
+from shared.ingest.document import MEGABYTE, too_large_message
+from shared.ingest.indexer.definitions import IndexerPlan
+from shared.ingest.indexer.indexer import IndexerResult, refuse_acl, run_indexer
+from shared.ingest.setup import (
+    IngestOptions,
+    Notify,
+    build_index_spec,
+    check_search_fields,
+    get_embedding_dimensions,
+)
 from shared.ingest.sources.acl import Acl
 from shared.ingest.sources.scan import Listing, SourceFile
 from shared.ingest.targets.azure_search.retry import RetryPolicy
 from shared.ingest.targets.azure_search.search_clients import make_clients
-from shared.ingest.targets.blob_upload import Uploads, make_uploads
+from shared.ingest.targets.blob_upload import BlobUploader, make_uploader
 from shared.ingest.targets.index_writer import DocumentRejected
 from shared.settings import Settings
 
-LEFT = (
+UNKNOWN_FILES = (
     "The container has {number} files that are not in the folder, such as {name}: the indexer "
     "would make passages of them that everyone finds. --prune removes them."
 )
 
 # What the service needs beside the folder.
-NEEDED = (
+REQUIRED_SETTINGS = (
     "AZURE_SEARCH_ENDPOINT",
     "AZURE_SEARCH_INDEX",
     "AZURE_STORAGE_ENDPOINT",
@@ -46,53 +52,57 @@ NEEDED = (
 class UploadResult:
     """What became of the files on their way: how many were new, how many removed, which refused."""
 
-    new: int
+    uploaded: int
     removed: int
-    refused: tuple[tuple[str, str], ...]
+    rejected: tuple[tuple[str, str], ...]
 
 
-async def indexed(
-    settings: Settings, folder: Path, found: Listing, options: Options, say: Say
-) -> tuple[UploadResult, Outcome]:
+async def index_folder(
+    settings: Settings, folder: Path, found: Listing, options: IngestOptions, say: Notify
+) -> tuple[UploadResult, IndexerResult]:
     """Upload a folder's files, set the indexer up, and follow it.
 
     Raises Refused, SettingsError, and AclError where the index restricts one of the files.
     """
     refuse_acl(folder)
-    check_fields(settings)
-    endpoint, index, storage, *_ = configuration.require_settings(settings, *NEEDED)
-    await check_index(settings, folder, options, public_by_default(found, Acl()), say)
+    check_search_fields(settings)
+    endpoint, index, storage, *_ = configuration.require_settings(settings, *REQUIRED_SETTINGS)
+    await check_restricted_files(settings, folder, options, public_by_default(found, Acl()), say)
     clients = Clients(settings, batch=True)
-    patience = RetryPolicy(roles=options.roles, say=say)
+    patience = RetryPolicy(role_wait=options.role_wait, notify=say)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
-        files = make_uploads(storage, settings.storage_container, clients.identity)
+        files = make_uploader(storage, settings.storage_container, clients.identity)
         stack.push_async_callback(files.close)
         search = make_clients(endpoint, index, clients.identity)
         stack.push_async_callback(search.close)
-        dimensions = await dimensions_of(settings)
-        made = shape(settings.model_copy(update={"search_vectorizer": True}), dimensions, options)
-        plan = Plan(made, options.storage or "", settings.storage_container)
-        uploaded = await upload(files, found, options, say)
-        filled = await fill(search, plan, patience)
+        dimensions = await get_embedding_dimensions(settings)
+        made = build_index_spec(
+            settings.model_copy(update={"search_vectorizer": True}), dimensions, options
+        )
+        plan = IndexerPlan(made, options.storage_id or "", settings.storage_container)
+        uploaded = await upload_files(files, found, options, say)
+        filled = await run_indexer(search, plan, patience)
     return uploaded, filled
 
 
-async def upload(files: Uploads, found: Listing, options: Options, say: Say) -> UploadResult:
+async def upload_files(
+    files: BlobUploader, found: Listing, options: IngestOptions, say: Notify
+) -> UploadResult:
     """Bring the container up to the folder. A file that it does not take is skipped.
 
     Raises Refused, before anything is uploaded, where the container has files of elsewhere.
     """
-    await files.ensure()
-    gone = sorted(set(await files.names()) - {file.name for file in found.files})
+    await files.ensure_container()
+    gone = sorted(set(await files.list_names()) - {file.name for file in found.files})
     if gone and not options.prune:
-        raise DocumentRejected(LEFT.format(number=len(gone), name=gone[0]))
+        raise DocumentRejected(UNKNOWN_FILES.format(number=len(gone), name=gone[0]))
     for name in gone:
         await files.remove(name)
     new, refused = 0, []
     for number, file in enumerate(found.files, 1):
         try:
-            new += await _put(files, file, options.largest * MEGABYTE)
+            new += await _upload_file(files, file, options.max_megabytes * MEGABYTE)
         except DocumentRejected as failure:
             refused.append((file.name, str(failure)))
         if number % 100 == 0:
@@ -100,7 +110,7 @@ async def upload(files: Uploads, found: Listing, options: Options, say: Say) -> 
     return UploadResult(new, len(gone), tuple(refused))
 
 
-async def _put(files: Uploads, file: SourceFile, largest: int) -> bool:
+async def _upload_file(files: BlobUploader, file: SourceFile, largest: int) -> bool:
     """Upload a file; whether that was needed. One that is too large is taken away."""
     try:
         size = file.path.stat().st_size
@@ -108,11 +118,13 @@ async def _put(files: Uploads, file: SourceFile, largest: int) -> bool:
         raise DocumentRejected(f"It cannot be opened: {error.strerror}.") from error
     if size > largest:
         await files.remove(file.name)
-        raise DocumentRejected(too_large(largest))
-    return await files.put(file.name, file.path, guess_media_type(file.name), metadata(file.name))
+        raise DocumentRejected(too_large_message(largest))
+    return await files.put(
+        file.name, file.path, guess_media_type(file.name), blob_metadata(file.name)
+    )
 
 
-def metadata(name: str) -> dict[str, str]:
+def blob_metadata(name: str) -> dict[str, str]:
     """What a file's blob must be told for an indexer to know its passages' names; in ASCII."""
     folder, slash, _ = name.partition("/")
     said = {"sourcefile": encode_path(name), "category": folder if slash else ""}

@@ -8,22 +8,22 @@ from typing import Any
 import mammoth
 
 from shared.ingest.document import Content, Page
-from shared.ingest.readers.html import as_markdown
-from shared.ingest.readers.office import opened
+from shared.ingest.readers.html import html_to_markdown
+from shared.ingest.readers.office import open_office_file
 
 _STYLES = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fresh"
 
 
-def word(path: Path) -> Content:
+def read_docx(path: Path) -> Content:
     """The text of a DOCX with its headings, lists, tables and notes."""
-    with opened(path) as file:
+    with open_office_file(path) as file:
         # What is not given here comes into the text as base64.
         made = mammoth.convert_to_html(
-            file, convert_image=mammoth.images.img_element(_nothing), style_map=_STYLES
+            file, convert_image=mammoth.images.img_element(_no_attributes), style_map=_STYLES
         )
-    return Content((Page(as_markdown(made.value), markdown=True),))
+    return Content((Page(html_to_markdown(made.value), markdown=True),))
 
 
-def _nothing(image: Any) -> dict[str, str]:
+def _no_attributes(image: Any) -> dict[str, str]:
     """The attributes of an image, beyond the words that stand for it."""
     return {}

@@ -13,9 +13,9 @@ from bs4.dammit import EncodingDetector
 from bs4.element import NavigableString, PageElement, PreformattedString
 
 from shared.ingest.document import Content, Page
-from shared.ingest.readers.plain_text import decoded, marked
-from shared.ingest.readers.table_spans import grid
-from shared.ingest.readers.tables import table
+from shared.ingest.readers.plain_text import bom_encoding, decode_text
+from shared.ingest.readers.table_spans import expand_spans
+from shared.ingest.readers.tables import markdown_table
 
 _NOISE = "script style nav noscript template iframe object svg canvas button select head".split()
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
@@ -29,22 +29,22 @@ _DECLARATION_BYTES = 2**16  # of which BeautifulSoup searches 5 % with a regex o
 _BLANKS = re.compile(r"[^\S\n\N{NO-BREAK SPACE}]+")
 
 
-def page(path: Path) -> Content:
+def read_html(path: Path) -> Content:
     """A page of the web, in the characters that it declares, else UTF-8 or Windows' own."""
-    return Content((Page(as_markdown(_decoded(path.read_bytes())), markdown=True),))
+    return Content((Page(html_to_markdown(_decode(path.read_bytes())), markdown=True),))
 
 
-def _decoded(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     named = EncodingDetector.find_declared_encoding(data[:_DECLARATION_BYTES], is_html=True) or ""
     # Whoever can read the declaration knows that the page is not in UTF-16.
-    declared = "" if marked(data) or named.lower().startswith(("utf-16", "utf-32")) else named
+    declared = "" if bom_encoding(data) or named.lower().startswith(("utf-16", "utf-32")) else named
     try:
-        return data.decode(declared) if declared else decoded(data)
+        return data.decode(declared) if declared else decode_text(data)
     except (LookupError, ValueError):  # It declares what it is not, or what nobody knows.
-        return decoded(data)
+        return decode_text(data)
 
 
-def as_markdown(html: str) -> str:
+def html_to_markdown(html: str) -> str:
     """The text of HTML as Markdown."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # It wonders about XHTML, and texts like a file's name.
@@ -67,14 +67,14 @@ def _title(soup: BeautifulSoup) -> tuple[str, ...]:
 
     It does too where one holds the other, as in "Leave policy - Contoso Intranet".
     """
-    named = _flat(soup.title.get_text()) if soup.title else ""
-    headings = (_flat(tag.get_text()) for tag in soup.find_all("h1"))
+    named = _collapse_spaces(soup.title.get_text()) if soup.title else ""
+    headings = (_collapse_spaces(tag.get_text()) for tag in soup.find_all("h1"))
     first = next(filter(None, headings), "")
-    same = first and (_holds(named, first) or _holds(first, named))
+    same = first and (_contains_words(named, first) or _contains_words(first, named))
     return (f"# {named}",) if named and not same else ()
 
 
-def _holds(text: str, words: str) -> bool:
+def _contains_words(text: str, words: str) -> bool:
     """Whether whole words stand in a text, in capitals or not."""
     pattern = rf"(?<!\w){re.escape(words.casefold())}(?!\w)"
     return re.search(pattern, text.casefold()) is not None
@@ -82,15 +82,15 @@ def _holds(text: str, words: str) -> bool:
 
 def _blocks(parent: Tag) -> Iterator[str]:
     """The Markdown blocks of an element; what stands between its blocks is a paragraph."""
-    for is_block, children in groupby(parent.children, key=_holds_block):
+    for is_block, children in groupby(parent.children, key=_is_block):
         if is_block:
             for child in children:
                 yield from _block(child)
-        elif text := _tidy("".join(map(_inline, children))):
+        elif text := _collapse_lines("".join(map(_inline, children))):
             yield text
 
 
-def _holds_block(node: PageElement) -> bool:
+def _is_block(node: PageElement) -> bool:
     if not isinstance(node, Tag):
         return False
     return node.name in _BLOCKS or node.find(list(_BLOCKS)) is not None
@@ -100,24 +100,24 @@ def _block(node: PageElement) -> Iterator[str]:
     if not isinstance(node, Tag):
         return
     if node.name in _HEADINGS:
-        text = _flat(_inline(node))
+        text = _collapse_spaces(_inline(node))
         yield from ((f"{_HEADINGS[node.name]} {text}",) if text else ())
     elif node.name == "pre":
-        yield _fenced(node.get_text())
+        yield _code_block(node.get_text())
     elif node.name in ("ul", "ol", "menu"):
-        yield "\n".join(_items(node))
+        yield "\n".join(_list_items(node))
     elif node.name == "table" and node.find("table") is None:
         yield from _table(node)
     else:
         yield from _blocks(node)
 
 
-def _fenced(text: str) -> str:
+def _code_block(text: str) -> str:
     fence = "~~~" if "```" in text else "```"
     return f"{fence}\n{text.strip(chr(10))}\n{fence}"
 
 
-def _items(parent: Tag) -> Iterator[str]:
+def _list_items(parent: Tag) -> Iterator[str]:
     """A list's lines; what belongs to an item is indented under it."""
     number = 0
     for child in parent.children:
@@ -132,13 +132,15 @@ def _items(parent: Tag) -> Iterator[str]:
 
 def _table(node: Tag) -> Iterator[str]:
     """A table below its caption. One of a single column only places what is in it."""
-    rows = grid(node, lambda cell: " ".join(_flat(text) for text in _blocks(cell)))
+    rows = expand_spans(
+        node, lambda cell: " ".join(_collapse_spaces(text) for text in _blocks(cell))
+    )
     if max(map(len, rows), default=0) < 2:
         yield from _blocks(node)
         return
     if node.caption:
-        yield _flat(_inline(node.caption))
-    yield from filter(None, (table(rows),))
+        yield _collapse_spaces(_inline(node.caption))
+    yield from filter(None, (markdown_table(rows),))
 
 
 def _inline(node: PageElement) -> str:
@@ -154,10 +156,10 @@ def _inline(node: PageElement) -> str:
     return "".join(map(_inline, node.children))
 
 
-def _tidy(text: str) -> str:
-    lines: Iterable[str] = (_flat(line) for line in text.split("\n"))
+def _collapse_lines(text: str) -> str:
+    lines: Iterable[str] = (_collapse_spaces(line) for line in text.split("\n"))
     return "\n".join(line for line in lines if line)
 
 
-def _flat(text: str) -> str:
+def _collapse_spaces(text: str) -> str:
     return _BLANKS.sub(" ", text.replace("\n", " ")).strip()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from shared.ingest.document import Content, Page, UnreadableDocument
-from shared.ingest.readers.plain_text import decoded
+from shared.ingest.readers.plain_text import decode_text
 
 
 class _Object(tuple[tuple[str, Any], ...]):
@@ -20,29 +20,31 @@ class _Object(tuple[tuple[str, Any], ...]):
     __slots__ = ()
 
 
-def records(path: Path) -> Content:
+def read_json(path: Path) -> Content:
     """A file of one JSON value, or of one in each line."""
-    text = decoded(path.read_bytes())
+    text = decode_text(path.read_bytes())
     try:
-        said = "\n\n".join(_paragraphs(_loaded(text)))
+        said = "\n\n".join(_paragraphs(_load(text)))
     except RecursionError as error:
         raise UnreadableDocument("It is JSON that is nested too deeply.") from error
     return Content((Page(said),))
 
 
-def _loaded(text: str) -> Any:
+def _load(text: str) -> Any:
     try:
-        return _parsed(text)
+        return _parse(text)
     except json.JSONDecodeError as error:
         rows = [line for line in text.splitlines() if line.strip()]
         if len(rows) < 2 or error.msg != "Extra data":
             raise _invalid(error.lineno) from error
-    return [_row(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    return [
+        _load_line(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()
+    ]
 
 
-def _row(number: int, line: str) -> Any:
+def _load_line(number: int, line: str) -> Any:
     try:
-        return _parsed(line)
+        return _parse(line)
     except json.JSONDecodeError as error:
         raise _invalid(number) from error
 
@@ -51,7 +53,7 @@ def _invalid(line: int) -> UnreadableDocument:
     return UnreadableDocument(f"It is not valid JSON (line {line}).")
 
 
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     # Numbers stay as they are written: 1.10 is not 1.1 to a person who looks for it.
     return json.loads(text, object_pairs_hook=_Object, parse_int=str, parse_float=str)
 
@@ -72,12 +74,12 @@ def _lines(path: str, value: Any) -> Iterator[str]:
         for number, member in enumerate(value):
             yield from _lines(f"{path}[{number}]", member)
     else:
-        yield f"{path}: {_said(value)}" if path else _said(value)
+        yield f"{path}: {_format_value(value)}" if path else _format_value(value)
 
 
-def _said(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        return ", ".join(map(_said, value))
+        return ", ".join(map(_format_value, value))
     return json.dumps(value) if value is None or isinstance(value, bool) else ""

@@ -10,31 +10,33 @@ from zipfile import BadZipFile, ZipFile
 
 from shared.ingest.document import MEGABYTE, UnreadableDocument
 
-UNPACKED = 64 * MEGABYTE
+MAX_UNPACKED_BYTES = 64 * MEGABYTE
 """The most bytes of all parts of an Office file together."""
 
 # The part that makes an archive this kind of file.
-_PARTS = {"word/": "docx", "ppt/": "pptx", "xl/": "xlsx"}
+_FOLDER_TYPES = {"word/": "docx", "ppt/": "pptx", "xl/": "xlsx"}
 _DOCTYPE = tuple("<!DOCTYPE".encode(encoding) for encoding in ("ascii", "utf-16-le", "utf-16-be"))
 
 
-def kind_of_zip(path: Path) -> str:
+def detect_zip_type(path: Path) -> str:
     """`docx`, `pptx` or `xlsx`; `zip` for any other archive. Raises Unreadable."""
-    with _archive(path) as archive:
+    with _open_archive(path) as archive:
         names = archive.namelist()
     if "[Content_Types].xml" not in names:
         return "zip"
-    found = (kind for part, kind in _PARTS.items() if any(n.startswith(part) for n in names))
+    found = (kind for part, kind in _FOLDER_TYPES.items() if any(n.startswith(part) for n in names))
     return next(found, "zip")
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
+def open_office_file(path: Path) -> Iterator[IO[bytes]]:
     """An Office file, open for its library. Raises Unreadable for one that is a trap."""
-    with _archive(path) as archive:
-        if sum(part.file_size for part in archive.infolist()) > UNPACKED:
-            raise UnreadableDocument(f"It unpacks to more than {UNPACKED // MEGABYTE} MB.")
-        if any(_declares(archive, name) for name in archive.namelist()):
+    with _open_archive(path) as archive:
+        if sum(part.file_size for part in archive.infolist()) > MAX_UNPACKED_BYTES:
+            raise UnreadableDocument(
+                f"It unpacks to more than {MAX_UNPACKED_BYTES // MEGABYTE} MB."
+            )
+        if any(_has_doctype(archive, name) for name in archive.namelist()):
             raise UnreadableDocument(
                 "It is damaged: it declares entities, which no Office file does."
             )
@@ -42,7 +44,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         yield file
 
 
-def _declares(archive: ZipFile, name: str) -> bool:
+def _has_doctype(archive: ZipFile, name: str) -> bool:
     """Whether a part has a document type: entities that unfold to gigabytes hide there."""
     if not name.lower().endswith((".xml", ".rels", ".vml")):
         return False
@@ -51,7 +53,7 @@ def _declares(archive: ZipFile, name: str) -> bool:
 
 
 @contextmanager
-def _archive(path: Path) -> Iterator[ZipFile]:
+def _open_archive(path: Path) -> Iterator[ZipFile]:
     try:
         with ZipFile(path) as archive:
             yield archive

@@ -13,7 +13,7 @@ from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedErr
 
 from shared.ingest.document import Content, Page, UnreadableDocument
 from shared.ingest.readers.image_files import ImageCollector
-from shared.ingest.readers.pdf_images import Drawn, pictures
+from shared.ingest.readers.pdf_images import XObjectNames, extract_images
 
 # A line further below the last one than this many times its own height begins a paragraph.
 _PARAGRAPH_GAP = 1.6
@@ -22,7 +22,7 @@ _LEADER = re.compile(r"(?:\.\s*){5,}")
 _HYPHEN = re.compile(r"\w-$")
 
 # A damaged PDF makes pypdf stumble in more ways than its own errors name.
-_DAMAGE = (
+_DAMAGE_ERRORS = (
     PyPdfError,
     DependencyError,
     ArithmeticError,
@@ -42,45 +42,45 @@ class _Line:
     y: float
 
 
-def pdf(path: Path) -> Content:
+def read_pdf(path: Path) -> Content:
     """The pages of a PDF. One that opens without a password is read, whatever it forbids."""
-    with _translated():
+    with _map_errors():
         gallery = ImageCollector()
         pages = enumerate(PdfReader(path).pages, 1)
-        return Content(tuple(_page(number, page, gallery) for number, page in pages))
+        return Content(tuple(_read_page(number, page, gallery) for number, page in pages))
 
 
-def _page(number: int, page: PageObject, gallery: ImageCollector) -> Page:
-    drawn: Drawn = set()
+def _read_page(number: int, page: PageObject, gallery: ImageCollector) -> Page:
+    drawn: XObjectNames = set()
     text = page_text(page, drawn)
-    return Page(text, number, pictures=tuple(pictures(page, drawn, gallery)))
+    return Page(text, number, images=tuple(extract_images(page, drawn, gallery)))
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _map_errors() -> Iterator[None]:
     try:
         yield
     except FileNotDecryptedError as error:
         raise UnreadableDocument("It is encrypted: it opens with a password only.") from error
     except LimitReachedError as error:
         raise UnreadableDocument("It unpacks to more than any page needs.") from error
-    except _DAMAGE as error:
+    except _DAMAGE_ERRORS as error:
         raise UnreadableDocument("It is damaged.") from error
 
 
-def page_text(page: PageObject, drawn: Drawn | None = None) -> str:
+def page_text(page: PageObject, drawn: XObjectNames | None = None) -> str:
     """The text of a PDF page: a line for each heading and each paragraph.
 
     The names of what the page draws besides are added to `drawn`.
     """
     text, last = "", None
     for line in _lines(page, drawn if drawn is not None else set()):
-        text += _joint(last, line) + line.text
+        text += _separator(last, line) + line.text
         last = line
     return text
 
 
-def _joint(last: _Line | None, line: _Line) -> str:
+def _separator(last: _Line | None, line: _Line) -> str:
     """What stands between two lines. Within a paragraph a sentence is not cut by a line's end."""
     if last is None:
         return ""
@@ -91,7 +91,7 @@ def _joint(last: _Line | None, line: _Line) -> str:
     return "" if _HYPHEN.search(last.text[-2:]) else " "
 
 
-def _lines(page: PageObject, drawn: Drawn) -> tuple[_Line, ...]:
+def _lines(page: PageObject, drawn: XObjectNames) -> tuple[_Line, ...]:
     pieces: list[_Line] = []
 
     def visit(
@@ -107,10 +107,10 @@ def _lines(page: PageObject, drawn: Drawn) -> tuple[_Line, ...]:
             drawn.add(str(operands[0]))
 
     page.extract_text(visitor_text=visit, visitor_operand_before=note)
-    return tuple(_whole_lines(pieces))
+    return tuple(_join_lines(pieces))
 
 
-def _whole_lines(pieces: Iterable[_Line]) -> Iterable[_Line]:
+def _join_lines(pieces: Iterable[_Line]) -> Iterable[_Line]:
     """Join pieces to lines; the first piece that is not blank gives a line its size and place."""
     text, first = "", None
     for piece in pieces:
@@ -119,11 +119,11 @@ def _whole_lines(pieces: Iterable[_Line]) -> Iterable[_Line]:
         first = first or (piece if head.strip() else None)
         for part in rest:
             if first and text.strip():
-                yield _Line(_flat(text), first.size, first.y)
+                yield _Line(_collapse_spaces(text), first.size, first.y)
             text, first = part, piece if part.strip() else None
     if first and text.strip():
-        yield _Line(_flat(text), first.size, first.y)
+        yield _Line(_collapse_spaces(text), first.size, first.y)
 
 
-def _flat(text: str) -> str:
+def _collapse_spaces(text: str) -> str:
     return " ".join(_LEADER.sub(" ... ", text).split())

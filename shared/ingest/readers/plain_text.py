@@ -11,7 +11,7 @@ import yaml
 from shared.ingest.document import Content, Page
 
 # The longer ones first: UTF-32's begins with UTF-16's.
-_MARKS = (
+_BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
@@ -21,17 +21,17 @@ _MARKS = (
 _FRONT_MATTER = re.compile(
     r"---[ \t]*\n(.{0,60000}?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE
 )
-_HEAD = 65536
+_HEAD_BYTES = 65536
 
 
-def marked(data: bytes) -> str | None:
+def bom_encoding(data: bytes) -> str | None:
     """The encoding that a byte order mark names."""
-    return next((encoding for mark, encoding in _MARKS if data.startswith(mark)), None)
+    return next((encoding for mark, encoding in _BYTE_ORDER_MARKS if data.startswith(mark)), None)
 
 
-def decoded(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     """The text of a file: by its byte order mark, else UTF-8, else as Western Windows wrote it."""
-    if encoding := marked(data):
+    if encoding := bom_encoding(data):
         return data.decode(encoding, "replace").removeprefix("\ufeff")
     try:
         return data.decode("utf-8")
@@ -41,23 +41,23 @@ def decoded(data: bytes) -> str:
 
 def is_text(data: bytes) -> bool:
     """Whether the beginning of a file is text: next to no control characters, no NUL."""
-    if marked(data):
+    if bom_encoding(data):
         return True
-    head = data[:_HEAD]
+    head = data[:_HEAD_BYTES]
     controls = len(head) - len(head.translate(None, bytes((*range(8), *range(14, 27), 127))))
     return b"\0" not in head and controls * 100 <= len(head)
 
 
-def plain(path: Path) -> Content:
+def read_text(path: Path) -> Content:
     """A text without any form."""
-    return Content((Page(decoded(path.read_bytes())),))
+    return Content((Page(decode_text(path.read_bytes())),))
 
 
-def markdown(path: Path) -> Content:
+def read_markdown(path: Path) -> Content:
     """A text with headings and tables; what stands before it between `---` is about the file."""
-    text = decoded(path.read_bytes()).replace("\r\n", "\n")
+    text = decode_text(path.read_bytes()).replace("\r\n", "\n")
     found = _FRONT_MATTER.match(text)
-    about = _about(found[1]) if found else None
+    about = _parse_front_matter(found[1]) if found else None
     if found is None or about is None:
         return Content((Page(text, markdown=True),))
     category = about.get("category")
@@ -65,7 +65,7 @@ def markdown(path: Path) -> Content:
     return Content((Page(text[found.end() :], markdown=True),), named or None)
 
 
-def _about(front: str) -> dict[object, object] | None:
+def _parse_front_matter(front: str) -> dict[object, object] | None:
     """The front matter, or None where it is only text between two rules."""
     try:
         about = yaml.safe_load(front)

@@ -9,13 +9,13 @@ from typing import Any
 from pptx import Presentation
 
 from shared.ingest.document import Content, Page
-from shared.ingest.readers.office import opened
-from shared.ingest.readers.tables import table
+from shared.ingest.readers.office import open_office_file
+from shared.ingest.readers.tables import markdown_table
 
 
-def slides(path: Path) -> Content:
+def read_pptx(path: Path) -> Content:
     """All slides in their order, hidden ones too."""
-    with opened(path) as file:
+    with open_office_file(path) as file:
         shown = Presentation(file).slides
         texts = (_slide(number, slide) for number, slide in enumerate(shown, 1))
         return Content((Page("\n\n".join(filter(None, texts)), markdown=True),))
@@ -37,7 +37,7 @@ def _texts(shapes: Iterable[Any]) -> Iterator[str]:
         if hasattr(shape, "shapes"):
             yield from _texts(shape.shapes)
         elif getattr(shape, "has_table", False):
-            yield table([[cell.text for cell in row.cells] for row in shape.table.rows])
+            yield markdown_table([[cell.text for cell in row.cells] for row in shape.table.rows])
         elif shape.has_text_frame and (text := _lines(shape.text_frame)):
             yield text
 

@@ -12,18 +12,18 @@ from typing import Any
 from openpyxl import load_workbook
 
 from shared.ingest.document import Content, Page
-from shared.ingest.readers.office import opened
-from shared.ingest.readers.plain_text import decoded
-from shared.ingest.readers.tables import blocks
+from shared.ingest.readers.office import open_office_file
+from shared.ingest.readers.plain_text import decode_text
+from shared.ingest.readers.tables import markdown_blocks
 
-_SNIFFED = 65536
+_SNIFF_CHARACTERS = 65536
 # A cell of a CSV may be this long: as much as any file that is read.
-_CELL = 2**31 - 1
+_MAX_CELL = 2**31 - 1
 
 
-def workbook(path: Path) -> Content:
+def read_xlsx(path: Path) -> Content:
     """All sheets of an XLSX, hidden ones too; of a formula the value it had when it was saved."""
-    with opened(path) as file:
+    with open_office_file(path) as file:
         book = load_workbook(file, read_only=True, data_only=True, keep_links=False)
         sections = (section for sheet in book.worksheets for section in _section(sheet))
         return Content((Page("\n\n".join(sections), markdown=True),))
@@ -37,10 +37,10 @@ def _section(sheet: Any) -> Iterator[str]:
 
 def _tables(sheet: Any) -> Iterator[str]:
     sheet.reset_dimensions()  # Some programs write a size that hides most of the cells.
-    return blocks([_text(cell) for cell in row] for row in sheet.iter_rows())
+    return markdown_blocks([_cell_text(cell) for cell in row] for row in sheet.iter_rows())
 
 
-def _text(cell: Any) -> str:
+def _cell_text(cell: Any) -> str:
     """What a cell shows, for the kinds of values whose bare form would mislead."""
     value = cell.value
     if isinstance(value, datetime):
@@ -53,15 +53,15 @@ def _text(cell: Any) -> str:
     return f"{value * 100:.10g}%" if percent else f"{value:.15g}"
 
 
-def separated(path: Path) -> Content:
+def read_csv(path: Path) -> Content:
     """A CSV; what parts its columns is found by its first rows."""
-    text = decoded(path.read_bytes())
-    return Content((Page("\n\n".join(blocks(_rows(text))), markdown=True),))
+    text = decode_text(path.read_bytes())
+    return Content((Page("\n\n".join(markdown_blocks(_rows(text))), markdown=True),))
 
 
 def _rows(text: str) -> Iterable[list[str]]:
-    csv.field_size_limit(_CELL)
-    rows = csv.reader(StringIO(text, newline=""), delimiter=_delimiter(text[:_SNIFFED]))
+    csv.field_size_limit(_MAX_CELL)
+    rows = csv.reader(StringIO(text, newline=""), delimiter=_delimiter(text[:_SNIFF_CHARACTERS]))
     return (row for row in rows if any(cell.strip() for cell in row))
 
 

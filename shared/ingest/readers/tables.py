@@ -11,10 +11,10 @@ Row = Sequence[str]
 _NUMBER = re.compile(r"[^\w]*\d[\d.,:%/\-\s]*[^\w]*$")
 
 
-def table(rows: Sequence[Row]) -> str:
+def markdown_table(rows: Sequence[Row]) -> str:
     """Rows as a Markdown table; the first is its header. Columns without any text are left out."""
     width = max(map(len, rows), default=0)
-    padded = [[_cell(text) for text in (*row, *[""] * (width - len(row)))] for row in rows]
+    padded = [[_escape_cell(text) for text in (*row, *[""] * (width - len(row)))] for row in rows]
     kept = [column for column in range(width) if any(row[column] for row in padded)]
     if not kept:
         return ""
@@ -22,11 +22,11 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join((lines[0], "|" + "---|" * len(kept), *lines[1:]))
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")
 
 
-def blocks(rows: Iterable[Row]) -> Iterator[str]:
+def markdown_blocks(rows: Iterable[Row]) -> Iterator[str]:
     """The tables of a sheet, and the lines of text beside them, each as Markdown.
 
     Empty rows part them. What follows a gap without a header of its own goes on under the last.
@@ -43,7 +43,7 @@ def blocks(rows: Iterable[Row]) -> Iterator[str]:
             lines.insert(0, header)
         if lines:
             header = lines[0]
-            yield table(lines)
+            yield markdown_table(lines)
 
 
 def _lines_above(rows: Sequence[Row]) -> int:
@@ -52,16 +52,16 @@ def _lines_above(rows: Sequence[Row]) -> int:
     return first if first is not None else len(rows) == 1
 
 
-def _filled(row: Row) -> list[str]:
+def _non_empty(row: Row) -> list[str]:
     return [text for text in row if text.strip()]
 
 
 def _is_line(row: Row) -> bool:
-    return len(_filled(row)) == 1
+    return len(_non_empty(row)) == 1
 
 
 def _line(row: Row) -> str:
-    return " ".join(_filled(row)[0].split())
+    return " ".join(_non_empty(row)[0].split())
 
 
 def _is_header(row: Row) -> bool:

@@ -6,10 +6,10 @@ from pydantic import BaseModel, ConfigDict
 
 from shared.ingest.splitting.passages import Passage
 
-LARGEST_REPLY = 128 * 2**20
+MAX_REPLY_BYTES = 128 * 2**20
 """The most bytes of a reply: what one file's passages may take."""
 
-SIZE = 8
+LENGTH_BYTES = 8
 """The bytes before each frame: its length."""
 
 
@@ -20,25 +20,25 @@ class ReadRequest(BaseModel):
 
     path: str
     name: str
-    largest: int
-    seconds: float
+    max_bytes: int
+    timeout: float
 
 
 class ReadReply(BaseModel):
     """The passages of a file, or the reason why there are none.
 
-    `spent` says that the process has met a limit and is not to be used again.
+    `must_restart` says that the process has met a limit and is not to be used again.
     """
 
     model_config = ConfigDict(frozen=True, ser_json_bytes="base64", val_json_bytes="base64")
 
     passages: tuple[Passage, ...] = ()
     category: str | None = None
-    reason: str | None = None
-    spent: bool = False
+    error: str | None = None
+    must_restart: bool = False
 
 
-def frame(message: ReadRequest | ReadReply) -> bytes:
+def encode_frame(message: ReadRequest | ReadReply) -> bytes:
     """A message as it goes over the pipe."""
     data = message.model_dump_json().encode("utf-8")
-    return len(data).to_bytes(SIZE, "big") + data
+    return len(data).to_bytes(LENGTH_BYTES, "big") + data

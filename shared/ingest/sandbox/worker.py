@@ -16,49 +16,57 @@ from threading import Thread
 from typing import IO
 
 from shared.ingest.document import MEGABYTE, UnreadableDocument
-from shared.ingest.readers.file_reader import read
-from shared.ingest.sandbox.ipc import LARGEST_REPLY, SIZE, ReadReply, ReadRequest, frame
-from shared.ingest.splitting.passages import passages
+from shared.ingest.readers.file_reader import read_file
+from shared.ingest.sandbox.ipc import (
+    LENGTH_BYTES,
+    MAX_REPLY_BYTES,
+    ReadReply,
+    ReadRequest,
+    encode_frame,
+)
+from shared.ingest.splitting.passages import split_document
 
-_GRACE = 5.0  # seconds after a file's time in which the other process would have ended this one
+_GRACE_SECONDS = (
+    5.0  # seconds after a file's time in which the other process would have ended this one
+)
 
 
-def answer(request: ReadRequest) -> ReadReply:
+def handle_request(request: ReadRequest) -> ReadReply:
     """Read and split one file."""
     try:
-        content = read(Path(request.path), request.largest)
-        found = tuple(passages(request.name, content.pages, content.category))
+        content = read_file(Path(request.path), request.max_bytes)
+        found = tuple(split_document(request.name, content.pages, content.category))
         return ReadReply(passages=found, category=content.category)
     except UnreadableDocument as error:
-        return ReadReply(reason=str(error))
+        return ReadReply(error=str(error))
     except MemoryError:
-        return ReadReply(reason="It took too much memory.", spent=True)
+        return ReadReply(error="It took too much memory.", must_restart=True)
 
 
-def _framed(reply: ReadReply) -> bytes:
-    data = frame(reply)
-    if len(data) <= LARGEST_REPLY:
+def _encode_reply(reply: ReadReply) -> bytes:
+    data = encode_frame(reply)
+    if len(data) <= MAX_REPLY_BYTES:
         return data
-    return frame(
-        ReadReply(reason=f"It gives more than {LARGEST_REPLY // MEGABYTE} MB of passages.")
+    return encode_frame(
+        ReadReply(error=f"It gives more than {MAX_REPLY_BYTES // MEGABYTE} MB of passages.")
     )
 
 
-def serve(requests: SimpleQueue[ReadRequest], replies: IO[bytes]) -> None:
+def serve_requests(requests: SimpleQueue[ReadRequest], replies: IO[bytes]) -> None:
     """Say that it is there, then answer one request after the other, forever."""
-    replies.write(frame(ReadReply()))
+    replies.write(encode_frame(ReadReply()))
     replies.flush()
     while True:
         request = requests.get()
         # Even if a library neither ends nor lets other threads run, and nobody is left to kill it.
-        faulthandler.dump_traceback_later(request.seconds + _GRACE, exit=True)
-        replies.write(_framed(answer(request)))
+        faulthandler.dump_traceback_later(request.timeout + _GRACE_SECONDS, exit=True)
+        replies.write(_encode_reply(handle_request(request)))
         replies.flush()
         faulthandler.cancel_dump_traceback_later()
 
 
-def _listen(pipe: IO[bytes], requests: SimpleQueue[ReadRequest]) -> None:
-    while size := pipe.read(SIZE):
+def _receive_requests(pipe: IO[bytes], requests: SimpleQueue[ReadRequest]) -> None:
+    while size := pipe.read(LENGTH_BYTES):
         requests.put(ReadRequest.model_validate_json(pipe.read(int.from_bytes(size, "big"))))
     os._exit(0)  # In the middle of a file, too.
 
@@ -74,7 +82,7 @@ def _limit_memory(most: int) -> None:
             resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
 
 
-def _own_pipe() -> IO[bytes]:
+def _take_over_stdout() -> IO[bytes]:
     """The pipe to answer by, which nothing else here writes to."""
     pipe = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -85,10 +93,10 @@ def main(most: int) -> None:
     """Serve whoever has the other ends of the pipes, with `most` bytes of memory."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the other process to obey.
     requests: SimpleQueue[ReadRequest] = SimpleQueue()
-    replies = _own_pipe()
+    replies = _take_over_stdout()
     _limit_memory(most)
-    Thread(target=_listen, args=(sys.stdin.buffer, requests), daemon=True).start()
-    serve(requests, replies)
+    Thread(target=_receive_requests, args=(sys.stdin.buffer, requests), daemon=True).start()
+    serve_requests(requests, replies)
 
 
 if __name__ == "__main__":

@@ -18,9 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from shared.chat.validation_messages import describe_error
 
-NAME = "acl.yaml"
+ACL_FILE = "acl.yaml"
 # What may be meant: acl.yml, acl.yaml.txt (as some editors name it), acl (1).yaml, acls.yaml ...
-LOOKS_LIKE = re.compile(
+ACL_FILE_LOOKALIKE = re.compile(
     r"\.?acls?(?: ?\(\d+\))?(?:\.(?:ya?ml|json|txt|bak|old|orig))*[ ~]*", re.IGNORECASE
 )
 
@@ -63,19 +63,23 @@ class Acl:
 
     rules: tuple[tuple[str, DocumentReaders], ...] = ()
 
-    def of(self, name: str) -> DocumentReaders:
+    def readers_of(self, name: str) -> DocumentReaders:
         """Who may see the file `name`, its path from the folder: "the deepest match holds"."""
         plain = normalize("NFC", name)
-        return next((who for path, who in self.rules if matches(path, plain)), DocumentReaders())
+        return next(
+            (who for path, who in self.rules if path_matches(path, plain)), DocumentReaders()
+        )
 
 
-def matches(pattern: str, name: str) -> bool:
+def path_matches(pattern: str, name: str) -> bool:
     """Whether a path fits a pattern: `*` stays inside a folder, `**` goes through them."""
-    parts = (PARTS.get(part, re.escape(part)) for part in re.split(r"(\*\*/|\*\*|\*)", pattern))
+    parts = (
+        _WILDCARDS.get(part, re.escape(part)) for part in re.split(r"(\*\*/|\*\*|\*)", pattern)
+    )
     return re.fullmatch("".join(parts), name, re.DOTALL) is not None
 
 
-PARTS = {"**/": r"(?:.*/)?", "**": ".*", "*": "[^/]*"}
+_WILDCARDS = {"**/": r"(?:.*/)?", "**": ".*", "*": "[^/]*"}
 
 
 def _depth(pattern: str) -> tuple[int, bool, int]:
@@ -84,63 +88,67 @@ def _depth(pattern: str) -> tuple[int, bool, int]:
     return literal.count("/"), "*" not in pattern, len(literal)
 
 
-def read(folder: Path, names: Iterable[str], meant: Iterable[str] = ()) -> Acl:
+def read_acl(folder: Path, names: Iterable[str], meant: Iterable[str] = ()) -> Acl:
     """The rules of `folder`, whose documents are `names`. No file, no rules. Raises AclError.
 
     `meant` are the files in it that may be meant to hold rules.
     """
     known = tuple(normalize("NFC", name) for name in names)
-    _check_places(folder, meant)
-    if not os.path.lexists(folder / NAME):
+    _check_locations(folder, meant)
+    if not os.path.lexists(folder / ACL_FILE):
         return Acl()
-    if not (folder / NAME).is_file():  # such as a link into a share that is not mounted
-        raise AclError(f"{NAME} is no file that can be read.")
-    given = _parsed(folder / NAME)
+    if not (folder / ACL_FILE).is_file():  # such as a link into a share that is not mounted
+        raise AclError(f"{ACL_FILE} is no file that can be read.")
+    given = _parse(folder / ACL_FILE)
     for pattern in given:
-        if not any(matches(pattern, name) for name in known):
-            raise AclError(f"{NAME}: {pattern} fits none of the documents.")
+        if not any(path_matches(pattern, name) for name in known):
+            raise AclError(f"{ACL_FILE}: {pattern} fits none of the documents.")
     return Acl(tuple(sorted(given.items(), key=lambda rule: _depth(rule[0]), reverse=True)))
 
 
-def _check_places(folder: Path, meant: Iterable[str]) -> None:
+def _check_locations(folder: Path, meant: Iterable[str]) -> None:
     """Rules are read at one place. At another, or under another name, they would not hold."""
     for name in meant:
-        if name != NAME:
-            raise AclError(f"{name} would not be obeyed: the rules belong into {NAME} at the top.")
-    above = next((up for up in folder.resolve().parents if (up / NAME).is_file()), None)
+        if name != ACL_FILE:
+            raise AclError(
+                f"{name} would not be obeyed: the rules belong into {ACL_FILE} at the top."
+            )
+    above = next((up for up in folder.resolve().parents if (up / ACL_FILE).is_file()), None)
     if above is not None:
-        said = f"{above / NAME} has rules for this folder too: give {above} instead."
+        said = f"{above / ACL_FILE} has rules for this folder too: give {above} instead."
         raise AclError(said)
 
 
-def _parsed(path: Path) -> Mapping[str, DocumentReaders]:
+def _parse(path: Path) -> Mapping[str, DocumentReaders]:
     try:
         rules = yaml.load(path.read_text("utf-8-sig"), _Loader)
         entries = TypeAdapter(dict[str, _Entry]).validate_python(rules, strict=True)
     except ValidationError as failure:
-        raise AclError(f"{NAME}: {_named(failure)}.") from None
+        raise AclError(f"{ACL_FILE}: {_describe_failure(failure)}.") from None
     except OSError as error:
-        raise AclError(f"{NAME} cannot be read: {error.strerror}.") from None
+        raise AclError(f"{ACL_FILE} cannot be read: {error.strerror}.") from None
     except RecursionError:
-        raise AclError(f"{NAME} cannot be read: it goes too deep.") from None
+        raise AclError(f"{ACL_FILE} cannot be read: it goes too deep.") from None
     except (ValueError, yaml.YAMLError) as error:
-        raise AclError(f"{NAME} cannot be read: {' '.join(str(error).split())}.") from None
-    return {normalize("NFC", _path(path)): _readers(path, entries[path]) for path in entries}
+        raise AclError(f"{ACL_FILE} cannot be read: {' '.join(str(error).split())}.") from None
+    return {
+        normalize("NFC", _check_pattern(path)): _to_readers(path, entries[path]) for path in entries
+    }
 
 
-def _named(failure: ValidationError) -> str:
+def _describe_failure(failure: ValidationError) -> str:
     error = failure.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(part) for part in error["loc"])
     return f"{place}: {describe_error(error)}" if place else "must map paths to groups and oids"
 
 
-def _path(pattern: str) -> str:
+def _check_pattern(pattern: str) -> str:
     if pattern.startswith(("/", "./")) or "\\" in pattern or pattern.endswith("/"):
-        raise AclError(f"{NAME}: {pattern}: write paths from here, such as board/** or a/b.md.")
+        raise AclError(f"{ACL_FILE}: {pattern}: write paths from here, such as board/** or a/b.md.")
     return pattern
 
 
-def _readers(pattern: str, entry: _Entry) -> DocumentReaders:
+def _to_readers(pattern: str, entry: _Entry) -> DocumentReaders:
     if entry.oids is None and entry.groups is None:
-        raise AclError(f"{NAME}: {pattern}: needs groups or oids; empty lists make it public.")
+        raise AclError(f"{ACL_FILE}: {pattern}: needs groups or oids; empty lists make it public.")
     return DocumentReaders(tuple(entry.oids or ()), tuple(entry.groups or ()))

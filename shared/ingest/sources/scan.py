@@ -22,33 +22,32 @@ class SourceFile:
 
 @dataclass(slots=True)
 class Listing:
-    """What lies in a folder: its documents by name, and what was skipped with the reason.
+    """The documents of a folder sorted by name, and the skipped files with the reason.
 
-    Hidden files (.DS_Store) are passed over in silence. `rules` are the files that may be meant to
-    say who sees what.
+    Hidden files (.DS_Store) are ignored. `acl_files` are the files that look like access rules.
     """
 
     files: list[SourceFile] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
-    rules: list[str] = field(default_factory=list)
+    acl_files: list[str] = field(default_factory=list)
 
-    def hides(self, name: str) -> bool:
+    def may_contain(self, name: str) -> bool:
         """Whether a document may be there all the same, in a folder that cannot be looked into."""
         parts = name.split("/")
         above = {"/".join(parts[:depth]) for depth in range(1, len(parts))} | {"."}
         return any(place in above for place, _ in self.skipped)
 
 
-def listing(folder: Path) -> Listing:
+def list_folder(folder: Path) -> Listing:
     """List `folder` and all folders in it. No link is followed."""
     found = Listing()
     for path in sorted(_walk(folder, found), key=lambda path: path.as_posix()):
         name = path.relative_to(folder).as_posix()
-        if acl.LOOKS_LIKE.fullmatch(path.name):
-            found.rules.append(name)
+        if acl.ACL_FILE_LOOKALIKE.fullmatch(path.name):
+            found.acl_files.append(name)
         elif path.name.startswith("."):
             continue
-        elif reason := _unfit(path):
+        elif reason := _skip_reason(path):
             found.skipped.append((name, reason))
         else:
             found.files.append(SourceFile(name, path))
@@ -72,7 +71,7 @@ def _walk(top: Path, found: Listing) -> Iterator[Path]:
                 folders.append(folder / entry.name)
 
 
-def _unfit(path: Path) -> str | None:
+def _skip_reason(path: Path) -> str | None:
     """Why a file is not read; None where it may be.
 
     No link is followed: where it leads, other people may read than where it stands.
@@ -86,7 +85,7 @@ def _unfit(path: Path) -> str | None:
     return None if stat.S_ISREG(kind) else "It is no regular file."
 
 
-def fingerprint(file: SourceFile, *made_of: str) -> str:
+def compute_fingerprint(file: SourceFile, *made_of: str) -> str:
     """What changes with a file's content, and with whatever else its passages are made of.
 
     Raises OSError.

@@ -9,35 +9,35 @@ from dataclasses import dataclass, replace
 from shared.text.tokens import count_tokens
 
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
-_LONGEST = 1000  # characters of a heading that are looked at: more fill any passage
+_MAX_HEADING = 1000  # characters of a heading that are looked at: more fill any passage
 _FENCE = re.compile(r" {0,3}(```|~~~)")
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The text under one heading; `path` names that heading last, the ones above it first.
+    """The text under one heading; `path` holds the headings above it, outermost first.
 
-    It lies at `start` to `end` of the page, its heading's line included; `body` is where its own
-    text begins. Headings before it that have no text are part of it too: `before` are the paths of
-    those that its own does not name.
+    `start` and `end` are offsets in the page, the heading's line included; `body` is where the
+    section's own text begins. Preceding headings without text belong to it: `empty_headings` are
+    the paths of those that are not part of `path`.
     """
 
     path: tuple[str, ...]
     start: int
     body: int
     end: int
-    before: tuple[tuple[str, ...], ...] = ()
+    empty_headings: tuple[tuple[str, ...], ...] = ()
 
 
-def sections(text: str, limit: int) -> Iterator[Section]:
+def split_sections(text: str, limit: int) -> Iterator[Section]:
     """The sections that need passages: one without text joins the next, whose lead names it.
 
     `limit` is the most tokens of a passage: what would fill half of it is not joined.
     """
     held: Section | None = None
-    for found in _sections(text):
-        joined = _joined(held, found) if held else found
-        if held and not _leads(joined, limit):
+    for found in _all_sections(text):
+        joined = _join(held, found) if held else found
+        if held and not _heading_fits(joined, limit):
             yield held
             joined = found
         held = None if text[found.body : found.end].strip() else joined
@@ -45,17 +45,17 @@ def sections(text: str, limit: int) -> Iterator[Section]:
     yield from (held,) if held else ()
 
 
-def lead(section: Section, limit: int) -> str:
+def heading_lines(section: Section, limit: int) -> str:
     """The heading path, without its outer headings where it would fill half of a passage.
 
     Each heading before it that has no text has a line above.
     """
-    while section.path and not _leads(section, limit):
+    while section.path and not _heading_fits(section, limit):
         section = replace(section, path=section.path[1:])
-    return _said(section)
+    return _format_headings(section)
 
 
-def _sections(text: str) -> Iterator[Section]:
+def _all_sections(text: str) -> Iterator[Section]:
     path: tuple[tuple[int, str], ...] = ()
     start = body = place = 0
     fenced = False
@@ -72,20 +72,20 @@ def _sections(text: str) -> Iterator[Section]:
 
 def _title(text: str) -> str:
     """A heading's words, without the marks that may close it: `## Dental ##`."""
-    title = text.strip()[:_LONGEST]
+    title = text.strip()[:_MAX_HEADING]
     bare = title.rstrip("#")
     return bare.rstrip() if bare[-1:] in ("", " ", "\t") else title
 
 
-def _joined(held: Section, following: Section) -> Section:
+def _join(held: Section, following: Section) -> Section:
     named = following.path[:-1][: len(held.path)] == held.path
-    before = held.before if named else (*held.before, held.path)
-    return replace(following, start=held.start, before=before)
+    before = held.empty_headings if named else (*held.empty_headings, held.path)
+    return replace(following, start=held.start, empty_headings=before)
 
 
-def _leads(section: Section, limit: int) -> bool:
-    return count_tokens(_said(section)) <= limit // 2
+def _heading_fits(section: Section, limit: int) -> bool:
+    return count_tokens(_format_headings(section)) <= limit // 2
 
 
-def _said(section: Section) -> str:
-    return "\n".join(" > ".join(path) for path in (*section.before, section.path))
+def _format_headings(section: Section) -> str:
+    return "\n".join(" > ".join(path) for path in (*section.empty_headings, section.path))

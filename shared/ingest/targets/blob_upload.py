@@ -30,38 +30,44 @@ from shared.files.blobs import (
 )
 from shared.ingest.targets.index_writer import DocumentRejected
 
-BLOCK = 1024 * 1024  # bytes that are sent, and held, at once; aiohttp warns of more
-SECONDS = 600  # for one file, all waits included
+BLOCK_BYTES = 1024 * 1024  # bytes that are sent, and held, at once; aiohttp warns of more
+TIMEOUT_SECONDS = 600  # for one file, all waits included
 
 _ROLE = "Storage Blob Data Contributor"
-NOTHING: Mapping[str, str] = {}
-_MARK = "sha256"  # the metadata that tells whether a file has changed
+NO_METADATA: Mapping[str, str] = {}
+_HASH_KEY = "sha256"  # the metadata that tells whether a file has changed
 
 
-class LongWaits(StorageRetryAdapter):
+class UploadRetryPolicy(StorageRetryAdapter):
     """What fails for a moment is tried again; a Retry-After is obeyed."""
 
 
-def make_uploads(endpoint: str, container: str, credential: Any, **options: Any) -> Uploads:
+def make_uploader(endpoint: str, container: str, credential: Any, **options: Any) -> BlobUploader:
     """What fills a container. `options` are the SDK's own."""
-    waits = LongWaits(retry_total=6, retry_status=6, retry_backoff_max=30)
-    settings = {"retry_policy": waits, "max_single_put_size": BLOCK, "max_block_size": BLOCK}
-    return Uploads(make_container_client(endpoint, container, credential, **(settings | options)))
+    waits = UploadRetryPolicy(retry_total=6, retry_status=6, retry_backoff_max=30)
+    settings = {
+        "retry_policy": waits,
+        "max_single_put_size": BLOCK_BYTES,
+        "max_block_size": BLOCK_BYTES,
+    }
+    return BlobUploader(
+        make_container_client(endpoint, container, credential, **(settings | options))
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Uploads:
+class BlobUploader:
     """Puts and removes files and pictures. Everything raises Refused, and may be repeated."""
 
     container: ContainerClient
 
-    async def ensure(self) -> None:
+    async def ensure_container(self) -> None:
         """Make the container where there is none."""
-        async with _refused():
+        async with _map_errors():
             if not await self.container.exists():
-                await self._create()
+                await self._create_container()
 
-    async def _create(self) -> None:
+    async def _create_container(self) -> None:
         try:
             await self.container.create_container()
         except ResourceExistsError as error:
@@ -69,37 +75,37 @@ class Uploads:
                 raise  # one of that name is being removed
 
     async def put(
-        self, name: str, path: Path, media_type: str, more: Mapping[str, str] = NOTHING
+        self, name: str, path: Path, media_type: str, more: Mapping[str, str] = NO_METADATA
     ) -> bool:
         """Upload the file at `path` as `name`, with `more` metadata; whether that was needed."""
-        async with _refused():
-            told = {**more, _MARK: await asyncio.to_thread(_mark, path)}
-            there = await self._there(FILES_PREFIX + name)
-            if there and there.metadata == told and _type(there) == media_type:
+        async with _map_errors():
+            told = {**more, _HASH_KEY: await asyncio.to_thread(_hash_file, path)}
+            there = await self._get_properties(FILES_PREFIX + name)
+            if there and there.metadata == told and _content_type(there) == media_type:
                 return False
             with path.open("rb") as data:
                 await self._upload(FILES_PREFIX + name, data, media_type, metadata=told)
         return True
 
-    async def names(self) -> list[str]:
+    async def list_names(self) -> list[str]:
         """The names of all files."""
-        async with _refused():
+        async with _map_errors():
             listed = self.container.list_blob_names(name_starts_with=FILES_PREFIX)
             return [name.removeprefix(FILES_PREFIX) async for name in listed]
 
-    async def put_picture(self, passage: str, data: bytes) -> None:
+    async def put_image(self, passage: str, data: bytes) -> None:
         """Upload the picture of the passage of that id."""
-        async with _refused():
+        async with _map_errors():
             await self._upload(IMAGES_PREFIX + passage, data, "application/octet-stream")
 
     async def remove(self, name: str) -> None:
         """Remove a file; nothing where it is not there."""
-        async with _refused():
+        async with _map_errors():
             await self._delete(FILES_PREFIX + name)
 
-    async def remove_pictures(self, prefix: str, keep: Collection[str] = ()) -> None:
+    async def remove_images(self, prefix: str, keep: Collection[str] = ()) -> None:
         """Remove the pictures of all passages whose ids begin so, but of those in `keep`."""
-        async with _refused():
+        async with _map_errors():
             async for name in self.container.list_blob_names(
                 name_starts_with=IMAGES_PREFIX + prefix
             ):
@@ -110,7 +116,7 @@ class Uploads:
         """Close the connections."""
         await self.container.close()
 
-    async def _there(self, name: str) -> BlobProperties | None:
+    async def _get_properties(self, name: str) -> BlobProperties | None:
         try:
             return await self.container.get_blob_client(name).get_blob_properties()
         except ResourceNotFoundError:
@@ -129,21 +135,21 @@ class Uploads:
                 raise
 
 
-def _mark(path: Path) -> str:
+def _hash_file(path: Path) -> str:
     with path.open("rb") as data:
         return file_digest(data, "sha256").hexdigest()
 
 
-def _type(there: BlobProperties) -> str | None:
+def _content_type(there: BlobProperties) -> str | None:
     return there.content_settings.content_type
 
 
 @asynccontextmanager
-async def _refused() -> AsyncIterator[None]:
+async def _map_errors() -> AsyncIterator[None]:
     """Whatever went wrong, as a sentence for who runs it."""
     try:
         with map_errors("storage", partial(map_status, role=_ROLE)):
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 yield
     except OSError as error:
         raise DocumentRejected(

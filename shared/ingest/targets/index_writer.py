@@ -36,10 +36,10 @@ class IndexUnavailable(DocumentRejected):
 
 
 class IndexWriter(Protocol):
-    """An index that documents are put into. One run uses it, one call at a time.
+    """An index that documents are written to. One run uses it, with one call at a time.
 
-    A run that ends in the middle leaves an index that answers, and `known` tells the next run
-    which files are whole.
+    An interrupted run leaves an index that answers; `fingerprints` tells the next run which files
+    are complete.
     """
 
     @property
@@ -47,7 +47,7 @@ class IndexWriter(Protocol):
         """What the summary calls it."""
         ...
 
-    async def known(self) -> Mapping[str, str]:
+    async def fingerprints(self) -> Mapping[str, str]:
         """The fingerprint of each file that it holds anything of, by the file's name."""
         ...
 

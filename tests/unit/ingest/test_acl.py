@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.ingest.sources.acl import LOOKS_LIKE, AclError, DocumentReaders, read
+from shared.ingest.sources.acl import ACL_FILE_LOOKALIKE, AclError, DocumentReaders, read_acl
 
 BOARD, ANNA = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
 RULES = f"""
@@ -20,7 +20,7 @@ NAMES = ("a.md", "board/agenda.md", "board/plan.md", "board/2026/plan.md", "peop
 
 def who(folder: Path, rules: str, name: str, *names: str) -> DocumentReaders:
     (folder / "acl.yaml").write_text(rules, "utf-8")
-    return read(folder, (*NAMES, *names)).of(name)
+    return read_acl(folder, (*NAMES, *names)).readers_of(name)
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,10 @@ def test_a_star_stays_in_its_folder_and_two_go_through(
     tmp_path: Path, pattern: str, fits: set[str]
 ) -> None:
     (tmp_path / "acl.yaml").write_text(f'"{pattern}": {{oids: [me]}}')
-    acl = read(tmp_path, NAMES)
+    acl = read_acl(tmp_path, NAMES)
     names = ("a.md", "board/plan.md", "board/2026/plan.md")
 
-    assert {name for name in names if acl.of(name).oids} == fits
+    assert {name for name in names if acl.readers_of(name).oids} == fits
 
 
 def test_a_name_is_found_however_its_accents_are_written(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_name_is_found_however_its_accents_are_written(tmp_path: Path) -> None
 
 
 def test_without_rules_everything_is_public(tmp_path: Path) -> None:
-    assert read(tmp_path, NAMES).of("board/plan.md") == DocumentReaders()
+    assert read_acl(tmp_path, NAMES).readers_of("board/plan.md") == DocumentReaders()
 
 
 MISTAKES = {
@@ -130,18 +130,18 @@ OTHER_PLACES = [
 
 @pytest.mark.parametrize("name", ["aclu.md", "miracle.yaml", "acl-surgery.pdf", "ACL reform.md"])
 def test_a_document_is_not_taken_for_rules(name: str) -> None:
-    assert LOOKS_LIKE.fullmatch(name) is None
+    assert ACL_FILE_LOOKALIKE.fullmatch(name) is None
 
 
 @pytest.mark.parametrize("name", OTHER_PLACES)
 def test_what_may_be_meant_for_rules_is_known(name: str) -> None:
-    assert LOOKS_LIKE.fullmatch(name.rpartition("/")[2])
+    assert ACL_FILE_LOOKALIKE.fullmatch(name.rpartition("/")[2])
 
 
 @pytest.mark.parametrize("name", OTHER_PLACES)
 def test_rules_at_another_place_stop_the_run_too(tmp_path: Path, name: str) -> None:
     with pytest.raises(AclError, match="would not be obeyed"):
-        read(tmp_path, NAMES, ["acl.yaml", name])
+        read_acl(tmp_path, NAMES, ["acl.yaml", name])
 
 
 def test_rules_above_the_folder_stop_the_run_too(tmp_path: Path) -> None:
@@ -149,23 +149,23 @@ def test_rules_above_the_folder_stop_the_run_too(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
 
     with pytest.raises(AclError, match="has rules for this folder too"):
-        read(tmp_path / "docs", NAMES)
+        read_acl(tmp_path / "docs", NAMES)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
 def test_rules_that_are_no_file_stop_the_run_too(tmp_path: Path) -> None:
     (tmp_path / "acl.yaml").symlink_to(tmp_path / "not-mounted" / "acl.yaml")
     with pytest.raises(AclError, match="is no file that can be read"):
-        read(tmp_path, NAMES)
+        read_acl(tmp_path, NAMES)
     (tmp_path / "acl.yaml").unlink()
     (tmp_path / "acl.yaml").mkdir()
 
     with pytest.raises(AclError, match="is no file that can be read"):
-        read(tmp_path, NAMES)
+        read_acl(tmp_path, NAMES)
 
 
 def test_rules_that_are_no_utf_8_stop_the_run_too(tmp_path: Path) -> None:
     (tmp_path / "acl.yaml").write_bytes(b"a.md: {groups: [\xff]}")
 
     with pytest.raises(AclError, match="cannot be read"):
-        read(tmp_path, NAMES)
+        read_acl(tmp_path, NAMES)

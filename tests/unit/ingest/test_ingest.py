@@ -8,15 +8,15 @@ import pytest
 from pypdf import PdfReader
 
 from shared.ingest.document import Page
-from shared.ingest.readers.file_reader import read
-from shared.ingest.samples import DATA, documents, file_passages, main, remake
-from shared.ingest.splitting.boundaries import pieces
-from shared.ingest.splitting.passages import LIMIT, Passage, passages, split
+from shared.ingest.readers.file_reader import read_file
+from shared.ingest.samples import DATA, list_files, main, read_passages, write_samples
+from shared.ingest.splitting.boundaries import split_text
+from shared.ingest.splitting.passages import MAX_TOKENS, Passage, page_texts, split_document
 from shared.text.tokens import count_tokens
 from tests.support.servers import ROOT
 
 DOCUMENTS = DATA / "documents"
-FILES = tuple(path.relative_to(DOCUMENTS).as_posix() for path in documents(DOCUMENTS))
+FILES = tuple(path.relative_to(DOCUMENTS).as_posix() for path in list_files(DOCUMENTS))
 PDF = "plans/northwind_health_plus.pdf"
 
 ROWS = "".join(f"| Benefit {number} | ${number} copay | not covered |\n" for number in range(60))
@@ -39,7 +39,7 @@ TEXTS = {
 
 
 def sample(name: str) -> tuple[Passage, ...]:
-    return file_passages(DOCUMENTS, DOCUMENTS / name)
+    return read_passages(DOCUMENTS, DOCUMENTS / name)
 
 
 def words(text: str) -> list[str]:
@@ -52,7 +52,7 @@ def letters_in_order(needle: str, hay: str) -> bool:
 
 
 def test_remaking_the_samples_gives_exactly_the_committed_file(tmp_path: Path) -> None:
-    remake(DOCUMENTS, tmp_path / "samples.jsonl")
+    write_samples(DOCUMENTS, tmp_path / "samples.jsonl")
 
     committed = (DATA / "samples.jsonl").read_bytes()
 
@@ -69,7 +69,7 @@ def test_a_line_has_the_keys_of_a_passage_in_their_order() -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_word_of_a_document_is_in_its_passages_in_order(name: str) -> None:
-    text = "\n".join(page.text for page in read(DOCUMENTS / name).pages)
+    text = "\n".join(page.text for page in read_file(DOCUMENTS / name).pages)
     found = iter(words("\n".join(passage.content for passage in sample(name))))
 
     lost = [word for word in words(text) if word not in found]
@@ -79,31 +79,31 @@ def test_every_word_of_a_document_is_in_its_passages_in_order(name: str) -> None
 
 @pytest.mark.parametrize("kind", TEXTS)
 def test_no_letter_of_an_odd_text_is_lost(kind: str) -> None:
-    parts = tuple(split(Page(TEXTS[kind], markdown=True)))
+    parts = tuple(page_texts(Page(TEXTS[kind], markdown=True)))
 
     assert letters_in_order(TEXTS[kind], "".join(parts))
 
 
 @pytest.mark.parametrize("kind", TEXTS)
 def test_no_passage_of_an_odd_text_is_over_the_limit(kind: str) -> None:
-    sizes = [count_tokens(part) for part in split(Page(TEXTS[kind], markdown=True))]
+    sizes = [count_tokens(part) for part in page_texts(Page(TEXTS[kind], markdown=True))]
 
     assert min(sizes) > 0
-    assert max(sizes) <= LIMIT
+    assert max(sizes) <= MAX_TOKENS
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_no_sample_passage_is_over_the_limit(name: str) -> None:
-    assert max(count_tokens(passage.content) for passage in sample(name)) <= LIMIT
+    assert max(count_tokens(passage.content) for passage in sample(name)) <= MAX_TOKENS
 
 
 @pytest.mark.parametrize("kind", TEXTS)
 def test_pieces_joined_are_the_text(kind: str) -> None:
-    assert "".join(pieces(TEXTS[kind], 40)) == TEXTS[kind]
+    assert "".join(split_text(TEXTS[kind], 40)) == TEXTS[kind]
 
 
 def test_a_text_is_never_cut_inside_a_word() -> None:
-    parts = tuple(split(Page("deductible " * 300)))
+    parts = tuple(page_texts(Page("deductible " * 300)))
 
     assert len(parts) > 1
     assert set(words(" ".join(parts))) == {"deductible"}
@@ -120,32 +120,32 @@ def test_a_passage_carries_the_headings_above_it() -> None:
 def test_a_heading_path_ends_where_a_higher_heading_begins() -> None:
     text = "# A\n\n## B\n\none\n\n### C\n\ntwo\n\n## D\n\nthree"
 
-    parts = list(split(Page(text, markdown=True)))
+    parts = list(page_texts(Page(text, markdown=True)))
 
     assert parts == ["A > B\n\none", "A > B > C\n\ntwo", "A > D\n\nthree"]
 
 
 def test_every_part_of_a_long_section_carries_its_headings() -> None:
-    parts = tuple(split(Page(TEXTS["a long paragraph"], markdown=True)))
+    parts = tuple(page_texts(Page(TEXTS["a long paragraph"], markdown=True)))
 
     assert len(parts) > 1
     assert all(part.startswith("Plans > Costs\n\n") for part in parts)
 
 
 def test_a_heading_without_text_is_a_passage_only_where_nothing_follows() -> None:
-    parts = list(split(Page(TEXTS["headings with nothing under them"], markdown=True)))
+    parts = list(page_texts(Page(TEXTS["headings with nothing under them"], markdown=True)))
 
     assert parts == ["Title > Empty\nTitle > Full\n\nText.", "Last"]
 
 
 def test_a_comment_in_code_is_no_heading() -> None:
-    parts = list(split(Page(TEXTS["code that looks like a heading"], markdown=True)))
+    parts = list(page_texts(Page(TEXTS["code that looks like a heading"], markdown=True)))
 
     assert parts == ["Title\n\n```sh\n# not a heading\nls\n```\n\nText."]
 
 
 def test_every_part_of_a_long_table_repeats_its_header() -> None:
-    parts = [part for part in split(Page(TEXTS["a long table"], markdown=True)) if "$" in part]
+    parts = [part for part in page_texts(Page(TEXTS["a long table"], markdown=True)) if "$" in part]
 
     assert len(parts) > 1
     assert all(part.count("| Benefit | Plus | Standard |\n|---|:-:|---|") == 1 for part in parts)
@@ -155,7 +155,7 @@ def test_a_table_that_fits_stays_whole() -> None:
     table = "".join(TABLE.splitlines(keepends=True)[:10])
     text = f"# Plans\n\n{'An introduction of some length. ' * 15}\n\n{table}\n"
 
-    parts = tuple(split(Page(text, markdown=True)))
+    parts = tuple(page_texts(Page(text, markdown=True)))
 
     assert len(parts) == 2
     assert table.strip() in parts[1]
@@ -201,13 +201,13 @@ def test_a_text_without_pages_is_cited_by_its_path() -> None:
 def test_the_category_is_the_top_folder() -> None:
     names = ("plans/deep/a.md", "a.md")
 
-    found = [passage.category for name in names for passage in passages(name, [Page("text")])]
+    found = [passage.category for name in names for passage in split_document(name, [Page("text")])]
 
     assert found == ["plans", ""]
 
 
 def test_brackets_in_a_name_are_encoded_in_the_citation() -> None:
-    [found] = passages("plans/[old] 100% #1.pdf", [Page("text", 3)])
+    [found] = split_document("plans/[old] 100% #1.pdf", [Page("text", 3)])
 
     assert found.sourcefile == "plans/%5Bold%5D 100%25 %231.pdf"
     assert found.sourcepage == "plans/%5Bold%5D 100%25 %231.pdf#page=3"
@@ -215,7 +215,7 @@ def test_brackets_in_a_name_are_encoded_in_the_citation() -> None:
 
 def test_ids_are_unique_and_hold_only_plain_characters() -> None:
     names = ("a/b.md", "a-b.md", "a b.md", "ü.md", "ä.md", "_index.md", "index.md", "__")
-    odd = [passage.id for name in names for passage in passages(name, [Page(LONG, 1)])]
+    odd = [passage.id for name in names for passage in split_document(name, [Page(LONG, 1)])]
 
     ids = odd + [passage.id for name in FILES for passage in sample(name)]
 
@@ -224,7 +224,7 @@ def test_ids_are_unique_and_hold_only_plain_characters() -> None:
 
 
 def test_an_id_stays_the_same_from_run_to_run() -> None:
-    [found] = passages("plans/a.pdf", [Page("text", 3)])
+    [found] = split_document("plans/a.pdf", [Page("text", 3)])
 
     assert found.id == "plans-a-pdf-9863c0fa-p3-1"
 
@@ -234,7 +234,7 @@ def test_files_come_in_the_order_of_their_paths_without_hidden_ones(tmp_path: Pa
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("text")
 
-    names = [path.relative_to(tmp_path).as_posix() for path in documents(tmp_path)]
+    names = [path.relative_to(tmp_path).as_posix() for path in list_files(tmp_path)]
 
     assert names == ["a-b.txt", "a/z.txt", "b.txt"]
 
@@ -242,7 +242,7 @@ def test_files_come_in_the_order_of_their_paths_without_hidden_ones(tmp_path: Pa
 def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
     (tmp_path / "a.TXT").write_bytes("\ufeffGrüße".encode())
 
-    assert read(tmp_path / "a.TXT").pages == (Page("Grüße"),)
+    assert read_file(tmp_path / "a.TXT").pages == (Page("Grüße"),)
 
 
 def test_the_command_ends_with_one_sentence_and_writes_nothing(

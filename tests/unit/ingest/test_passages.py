@@ -11,8 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.ingest.document import Page, PageImage, UnreadableDocument
-from shared.ingest.splitting.boundaries import OVERLAP
-from shared.ingest.splitting.passages import LIMIT, PassageSpan, cuts, described, passages, split
+from shared.ingest.splitting.boundaries import OVERLAP_RATIO
+from shared.ingest.splitting.passages import (
+    MAX_TOKENS,
+    PassageSpan,
+    page_spans,
+    page_texts,
+    split_document,
+    with_description,
+)
 from shared.text.tokens import count_tokens
 from tests.support.fuzz import EXAMPLES
 
@@ -62,7 +69,7 @@ def is_within_word(text: str, place: int) -> bool:
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(PAGES)
 def test_nothing_but_white_space_lies_in_no_passage(page: Page) -> None:
-    found = list(cuts(page))
+    found = list(page_spans(page))
 
     assert uncovered(page, found) == ""
     assert all(0 <= cut.start < cut.end <= len(page.text) for cut in found)
@@ -71,7 +78,7 @@ def test_nothing_but_white_space_lies_in_no_passage(page: Page) -> None:
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(PAGES)
 def test_a_passage_holds_the_words_of_its_place_in_their_order(page: Page) -> None:
-    for cut in cuts(page):
+    for cut in page_spans(page):
         rest = iter(re.findall(r"\w", cut.content))
         place = page.text[cut.start : cut.end]
 
@@ -81,27 +88,29 @@ def test_a_passage_holds_the_words_of_its_place_in_their_order(page: Page) -> No
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(PAGES)
 def test_no_passage_is_empty_or_over_the_limit(page: Page) -> None:
-    sizes = [count_tokens(content) for content in split(page)]
+    sizes = [count_tokens(content) for content in page_texts(page)]
 
-    assert all(0 < size <= LIMIT for size in sizes)
+    assert all(0 < size <= MAX_TOKENS for size in sizes)
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(PAGES)
 def test_no_word_is_cut(page: Page) -> None:
-    places = {place for cut in cuts(page) for place in (cut.start, cut.end)}
+    places = {place for cut in page_spans(page) for place in (cut.start, cut.end)}
     longest = max(map(count_tokens, page.text.split()), default=0)
 
-    assert longest > LIMIT // 2 or not any(is_within_word(page.text, place) for place in places)
+    assert longest > MAX_TOKENS // 2 or not any(
+        is_within_word(page.text, place) for place in places
+    )
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(PAGES)
 def test_what_is_said_again_is_short(page: Page) -> None:
-    found = list(cuts(page))
+    found = list(page_spans(page))
     again = [page.text[after.start : before.end] for before, after in pairwise(found)]
 
-    assert all(count_tokens(text) <= OVERLAP * LIMIT for text in again)
+    assert all(count_tokens(text) <= OVERLAP_RATIO * MAX_TOKENS for text in again)
 
 
 LONG = {
@@ -117,16 +126,16 @@ LONG = {
 def test_a_megabyte_of_any_text_is_split_whole_and_in_time(kind: str, markdown: bool) -> None:
     page = Page(LONG[kind], markdown=markdown)
     began = time.monotonic()
-    found = list(cuts(page))
+    found = list(page_spans(page))
 
     assert time.monotonic() - began < 30  # a few seconds; it was minutes for a line
     assert uncovered(page, found) == ""
-    assert max(count_tokens(cut.content) for cut in found) <= LIMIT
+    assert max(count_tokens(cut.content) for cut in found) <= MAX_TOKENS
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_very_long_text_is_cut_between_sentences_too(language: str) -> None:
-    parts = list(split(Page(LANGUAGES[language] * 900)))
+    parts = list(page_texts(Page(LANGUAGES[language] * 900)))
 
     assert all(part[-1] in ".。।؟" for part in parts)
 
@@ -135,7 +144,7 @@ def test_a_very_long_text_is_cut_between_sentences_too(language: str) -> None:
 def test_the_next_passage_begins_with_the_last_sentences_of_the_one_before(language: str) -> None:
     text = LANGUAGES[language] * 40
 
-    first, second, *_ = split(Page(text))
+    first, second, *_ = page_texts(Page(text))
 
     again = max((n for n in range(1, 200) if first.endswith(second[:n].rstrip())), default=0)
     assert again >= 15
@@ -144,7 +153,7 @@ def test_the_next_passage_begins_with_the_last_sentences_of_the_one_before(langu
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_long_text_is_cut_between_sentences(language: str) -> None:
-    parts = list(split(Page(LANGUAGES[language] * 40)))
+    parts = list(page_texts(Page(LANGUAGES[language] * 40)))
 
     assert len(parts) > 2
     assert all(part[-1] in ".。।؟" for part in parts)
@@ -154,7 +163,7 @@ def test_a_table_is_not_repeated_beyond_its_header() -> None:
     rows = "".join(f"| Row {number}. | It costs ${number}. |\n" for number in range(90))
     text = f"# Costs\n\n| A | B |\n|---|---|\n{rows}\nAfter it. Another sentence.\n"
 
-    parts = list(split(Page(text, markdown=True)))
+    parts = list(page_texts(Page(text, markdown=True)))
 
     assert len(parts) > 2
     for number in range(90):
@@ -166,7 +175,7 @@ def test_a_heading_within_a_page_stays_with_the_text_below_it(markdown: bool) ->
     said = "A sentence of some words stands here. " * 31
     text = "\n\n".join(f"Heading {number}\n{said}" for number in range(5))
 
-    parts = list(split(Page(text, markdown=markdown)))
+    parts = list(page_texts(Page(text, markdown=markdown)))
 
     for number in range(5):
         [holder] = [part for part in parts if f"Heading {number}" in part]
@@ -177,7 +186,7 @@ def test_a_table_stays_with_the_line_that_announces_it() -> None:
     rows = "".join(f"| Row {number} | It costs ${number} |\n" for number in range(90))
     text = f"# Costs\n\nWhat each row costs:\n\n| A | B |\n|---|---|\n{rows}"
 
-    first, *_ = split(Page(text, markdown=True))
+    first, *_ = page_texts(Page(text, markdown=True))
 
     assert first.startswith("Costs\n\nWhat each row costs:\n\n| A | B |\n|---|---|\n| Row 0 |")
 
@@ -187,7 +196,7 @@ def test_a_table_below_a_long_text_begins_with_its_header() -> None:
     said = "A sentence of some words stands here. " * 18
     text = f"{said}\n\nWhat it costs.\n\n| A | B |\n|---|---|\n{rows}"
 
-    *_, table = split(Page(text, markdown=True))
+    *_, table = page_texts(Page(text, markdown=True))
 
     assert table.startswith("| A | B |")
 
@@ -202,13 +211,13 @@ def test_a_table_below_a_long_text_begins_with_its_header() -> None:
     ],
 )
 def test_a_heading_without_text_leads_what_follows(text: str, contents: list[str]) -> None:
-    assert list(split(Page(text, markdown=True))) == contents
+    assert list(page_texts(Page(text, markdown=True))) == contents
 
 
 def test_many_headings_without_text_are_few_passages() -> None:
     text = "".join(f"## Chapter {number}\n" for number in range(300))
 
-    parts = list(split(Page(text, markdown=True)))
+    parts = list(page_texts(Page(text, markdown=True)))
 
     assert len(parts) < 30
     assert all(f"Chapter {number}" in "\n".join(parts) for number in range(300))
@@ -216,9 +225,9 @@ def test_many_headings_without_text_are_few_passages() -> None:
 
 def test_a_picture_is_a_passage_beside_its_page() -> None:
     text = "Evacuation\n\nFigure 1: Ways out of the tower.\n\nUse the stairs."
-    page = Page(text, 3, pictures=(PageImage(b"one"), PageImage(b"two")))
+    page = Page(text, 3, images=(PageImage(b"one"), PageImage(b"two")))
 
-    said, first, second = passages("plans/fire-drill.pdf", [page])
+    said, first, second = split_document("plans/fire-drill.pdf", [page])
 
     assert said.image is None
     assert (first.image, second.image) == (b"one", b"two")
@@ -233,33 +242,33 @@ def test_a_picture_is_a_passage_beside_its_page() -> None:
 
 
 def test_a_picture_file_is_described_by_its_name_and_folder() -> None:
-    [found] = passages("board/org-chart_2024.png", [Page("", pictures=(PageImage(b"x"),))])
+    [found] = split_document("board/org-chart_2024.png", [Page("", images=(PageImage(b"x"),))])
 
     assert found.content == "Picture: board org chart 2024 (board/org-chart_2024.png)"
     assert found.sourcepage == "board/org-chart_2024.png"
 
 
 def test_a_description_takes_the_place_of_what_was_around_the_picture() -> None:
-    [found] = passages("board/chart.png", [Page("", pictures=(PageImage(b"x"),))])
+    [found] = split_document("board/chart.png", [Page("", images=(PageImage(b"x"),))])
 
-    seen = described(found, " Three boxes. ")
+    seen = with_description(found, " Three boxes. ")
 
     assert seen.content == "Picture: board chart (board/chart.png)\n\nThree boxes."
     assert (seen.id, seen.image) == (found.id, b"x")
-    assert count_tokens(described(found, "word " * 900).content) <= LIMIT
+    assert count_tokens(with_description(found, "word " * 900).content) <= MAX_TOKENS
 
 
 def test_a_path_that_nobody_could_open_is_refused() -> None:
-    assert len(list(passages("a/" * 510 + "a.md", [Page("text")]))) == 1
+    assert len(list(split_document("a/" * 510 + "a.md", [Page("text")]))) == 1
     with pytest.raises(UnreadableDocument, match=r"^Its path is too long to be cited\.$"):
-        list(passages("a/" * 511 + "a.md", [Page("text")]))
+        list(split_document("a/" * 511 + "a.md", [Page("text")]))
     with pytest.raises(
         UnreadableDocument, match=r"^Its path has a line break: no link would open it\.$"
     ):
-        list(passages("a\nSources: b.md", [Page("text")]))
+        list(split_document("a\nSources: b.md", [Page("text")]))
 
 
 def test_a_category_that_a_file_gives_itself_is_its_own() -> None:
-    [found] = passages("plans/a.md", [Page("text")], "people")
+    [found] = split_document("plans/a.md", [Page("text")], "people")
 
     assert found.category == "people"

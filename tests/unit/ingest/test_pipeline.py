@@ -13,13 +13,13 @@ import pytest
 
 from shared.chat.errors import BadRequest, ContentFiltered, Unavailable
 from shared.chat.events import Delta, Done
-from shared.ingest.concurrency import ahead, together
-from shared.ingest.enrich import BATCH, Describer, Enrich
-from shared.ingest.pipeline import AHEAD, Run, Summary
+from shared.ingest.concurrency import prefetch, run_concurrently
+from shared.ingest.enrich import BATCH_SIZE, Enricher, ImageDescriber
+from shared.ingest.pipeline import PREFETCH_FILES, IngestPipeline, IngestSummary
 from shared.ingest.sources import acl
-from shared.ingest.sources.scan import listing
-from shared.ingest.splitting.passages import VERSION, Passage
-from tests.support.fake_target import FakeReader, FakeTarget
+from shared.ingest.sources.scan import list_folder
+from shared.ingest.splitting.passages import SPLITTER_VERSION, Passage
+from tests.support.fake_index_writer import FakeIndexWriter, FakePassageReader
 from tests.support.fakes import FakeModel
 
 FILES = {"a.md": "Apples.", "plans/b.md": "Bananas.", "plans/c.txt": "Cherries."}
@@ -40,121 +40,123 @@ def write(folder: Path, name: str, text: str) -> None:
 
 def ran(
     folder: Path,
-    target: FakeTarget,
+    target: FakeIndexWriter,
     prune: bool = False,
-    enrich: Enrich | None = None,
-    reader: FakeReader | None = None,
-    version: int = VERSION,
-) -> Summary:
-    async def go() -> Summary:
-        found = listing(folder)
-        rules = acl.read(folder, [file.name for file in found.files], found.rules)
-        run = Run(reader or FakeReader(), target, enrich or Enrich(), prune, version=version)
-        return await run.over(found, rules)
+    enrich: Enricher | None = None,
+    reader: FakePassageReader | None = None,
+    version: int = SPLITTER_VERSION,
+) -> IngestSummary:
+    async def go() -> IngestSummary:
+        found = list_folder(folder)
+        rules = acl.read_acl(folder, [file.name for file in found.files], found.acl_files)
+        run = IngestPipeline(
+            reader or FakePassageReader(), target, enrich or Enricher(), prune, version=version
+        )
+        return await run.run(found, rules)
 
     return asyncio.run(go())
 
 
 def test_a_folder_is_put_whole_and_in_order(folder: Path) -> None:
-    target = FakeTarget()
+    target = FakeIndexWriter()
     summary = ran(folder, target)
 
-    assert summary == Summary(put=3, passages=3)
-    assert target.puts == ["a.md", "plans/b.md", "plans/c.txt"]
-    assert target.held["plans/b.md"].passages[0].category == "plans"
-    assert target.finished == 1
+    assert summary == IngestSummary(indexed=3, passages=3)
+    assert target.put_names == ["a.md", "plans/b.md", "plans/c.txt"]
+    assert target.documents["plans/b.md"].passages[0].category == "plans"
+    assert target.finish_calls == 1
 
 
 def test_a_second_run_reads_and_changes_nothing(folder: Path) -> None:
-    target, reader = FakeTarget(), FakeReader()
+    target, reader = FakeIndexWriter(), FakePassageReader()
     ran(folder, target)
     os.utime(folder / "a.md", (1, 1))  # touched, not changed
     summary = ran(folder, target, reader=reader)
 
-    assert summary == Summary(unchanged=3)
-    assert reader.names == []
-    assert len(target.puts) == 3
+    assert summary == IngestSummary(unchanged=3)
+    assert reader.read_names == []
+    assert len(target.put_names) == 3
 
 
 def test_only_what_has_changed_is_put_again(folder: Path) -> None:
-    target = FakeTarget()
+    target = FakeIndexWriter()
     ran(folder, target)
     write(folder, "a.md", "Apricots.")
     write(folder, "d.md", "Dates.")
     summary = ran(folder, target)
 
-    assert (summary.put, summary.unchanged) == (2, 2)
-    assert target.held["a.md"].passages[0].content == "Apricots."
+    assert (summary.indexed, summary.unchanged) == (2, 2)
+    assert target.documents["a.md"].passages[0].content == "Apricots."
 
 
 def test_what_is_gone_stays_until_it_is_pruned(folder: Path) -> None:
-    target = FakeTarget()
+    target = FakeIndexWriter()
     ran(folder, target)
     (folder / "a.md").unlink()
     kept, pruned = ran(folder, target), ran(folder, target, prune=True)
 
-    assert (kept.gone, kept.removed) == (1, 0)
-    assert (pruned.gone, pruned.removed) == (0, 1)
-    assert target.held.keys() == {"plans/b.md", "plans/c.txt"}
+    assert (kept.stale, kept.removed) == (1, 0)
+    assert (pruned.stale, pruned.removed) == (0, 1)
+    assert target.documents.keys() == {"plans/b.md", "plans/c.txt"}
 
 
 def test_a_file_that_cannot_be_read_is_named_and_does_not_stop_the_rest(folder: Path) -> None:
-    target = FakeTarget()
+    target = FakeIndexWriter()
     write(folder, "a.md", "broken")
     summary = ran(folder, target)
 
     assert summary.skipped == [("a.md", "It is damaged.")]
-    assert summary.put == 2
+    assert summary.indexed == 2
 
 
 def test_what_a_file_said_before_it_broke_is_not_cited_any_more(folder: Path) -> None:
-    target = FakeTarget()
+    target = FakeIndexWriter()
     ran(folder, target)
     write(folder, "a.md", "broken")
     ran(folder, target)
 
-    assert "a.md" not in target.held
+    assert "a.md" not in target.documents
 
 
 def test_a_file_that_the_index_refuses_is_named_and_tried_again(folder: Path) -> None:
-    target = FakeTarget({"a.md": "It is too much."})
+    target = FakeIndexWriter({"a.md": "It is too much."})
     first, second = ran(folder, target), ran(folder, target)
 
     assert first.skipped == second.skipped == [("a.md", "It is too much.")]
-    assert (first.put, second.unchanged) == (2, 2)
+    assert (first.indexed, second.unchanged) == (2, 2)
 
 
 def test_a_file_that_the_index_refuses_is_not_found_as_it_was_before(folder: Path) -> None:
-    target = FakeTarget()
+    target = FakeIndexWriter()
     ran(folder, target)
     write(folder, "acl.yaml", "plans/**: {groups: [board]}")
-    target.takes_none = True
+    target.rejects_all = True
     summary = ran(folder, target)
 
     assert summary.skipped[0] == ("plans/b.md", "It takes no more.")
-    assert target.held.keys() == {"a.md"}
+    assert target.documents.keys() == {"a.md"}
 
 
 def test_where_there_are_rules_what_is_gone_does_not_wait_to_be_pruned(folder: Path) -> None:
-    target = FakeTarget()
+    target = FakeIndexWriter()
     ran(folder, target)
     (folder / "plans/b.md").unlink()
     (folder / "a.md").unlink()
     write(folder, "acl.yaml", "plans/**: {groups: [board]}")
     summary = ran(folder, target)
 
-    assert (summary.removed, summary.gone) == (2, 0)
-    assert target.held.keys() == {"plans/c.txt"}
+    assert (summary.removed, summary.stale) == (2, 0)
+    assert target.documents.keys() == {"plans/c.txt"}
 
 
 def test_a_file_that_is_too_large_is_not_read_at_all(folder: Path) -> None:
     (folder / "film.pdf").touch()
     os.truncate(folder / "film.pdf", 2**33)  # a hole: it takes no room
-    reader = FakeReader(largest=2 * 2**20)
-    summary = ran(folder, FakeTarget(), reader=reader)
+    reader = FakePassageReader(max_bytes=2 * 2**20)
+    summary = ran(folder, FakeIndexWriter(), reader=reader)
 
     assert summary.skipped == [("film.pdf", "It is larger than 2 MB.")]
-    assert "film.pdf" not in reader.names
+    assert "film.pdf" not in reader.read_names
 
 
 def test_a_document_that_a_model_refuses_is_named_and_does_not_stop_the_rest(
@@ -165,18 +167,18 @@ def test_a_document_that_a_model_refuses_is_named_and_does_not_stop_the_rest(
             raise BadRequest("No bananas.")
         return await numbers(texts)
 
-    target = FakeTarget()
-    summary = ran(folder, target, enrich=Enrich(refusing))
+    target = FakeIndexWriter()
+    summary = ran(folder, target, enrich=Enricher(refusing))
 
     assert summary.skipped == [("plans/b.md", "A model does not take it: No bananas.")]
-    assert summary.put == 2
+    assert summary.indexed == 2
 
 
 def test_another_way_of_reading_puts_everything_again(folder: Path) -> None:
-    target = FakeTarget()
+    target = FakeIndexWriter()
     ran(folder, target)
 
-    assert ran(folder, target, version=VERSION + 1).put == 3
+    assert ran(folder, target, version=SPLITTER_VERSION + 1).indexed == 3
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="this system has shorter paths")
@@ -186,13 +188,13 @@ def test_a_folder_may_be_deep(folder: Path) -> None:
         deep = deep / "d"
         deep.mkdir()
     (deep / "a.md").write_text("Deep.")
-    summary = ran(folder, FakeTarget())
+    summary = ran(folder, FakeIndexWriter())
     (deep / "a.md").unlink()
     while deep != folder:  # what clears up after the tests does not go so deep
         deep.rmdir()
         deep = deep.parent
 
-    assert summary.put == 3
+    assert summary.indexed == 3
     assert [reason for _, reason in summary.skipped] == ["Its path is too long to be cited."]
 
 
@@ -200,7 +202,7 @@ def test_a_folder_may_be_deep(folder: Path) -> None:
     sys.platform == "win32" or os.geteuid() == 0, reason="who runs this may read everything"
 )
 def test_what_cannot_be_looked_into_is_named_and_not_pruned(folder: Path) -> None:
-    target = FakeTarget()
+    target = FakeIndexWriter()
     ran(folder, target)
     (folder / "plans").chmod(0)
     try:
@@ -209,54 +211,54 @@ def test_what_cannot_be_looked_into_is_named_and_not_pruned(folder: Path) -> Non
         (folder / "plans").chmod(0o755)
 
     assert summary.skipped == [("plans", "Permission denied.")]
-    assert target.held.keys() == FILES.keys()
+    assert target.documents.keys() == FILES.keys()
 
 
 def test_what_is_skipped_is_not_taken_for_gone(folder: Path) -> None:
-    target = FakeTarget()
+    target = FakeIndexWriter()
     ran(folder, target)
-    found = listing(folder)
+    found = list_folder(folder)
     found.files = [file for file in found.files if not file.name.startswith("plans/")]
     found.skipped = [("plans", "Permission denied.")]
-    run = Run(FakeReader(), target, Enrich(), prune=True)
-    summary = asyncio.run(run.over(found, acl.Acl()))
+    run = IngestPipeline(FakePassageReader(), target, Enricher(), prune=True)
+    summary = asyncio.run(run.run(found, acl.Acl()))
 
     assert summary.removed == 0
-    assert target.held.keys() == FILES.keys()
+    assert target.documents.keys() == FILES.keys()
 
 
 def test_new_rules_put_a_file_again_with_its_readers(folder: Path) -> None:
-    target = FakeTarget()
+    target = FakeIndexWriter()
     ran(folder, target)
     write(folder, "acl.yaml", "plans/**: {oids: [anna], groups: [board]}")
     summary = ran(folder, target)
-    (passage,) = target.held["plans/b.md"].passages
+    (passage,) = target.documents["plans/b.md"].passages
 
-    assert (summary.put, summary.unchanged) == (2, 1)
+    assert (summary.indexed, summary.unchanged) == (2, 1)
     assert (passage.oids, passage.groups) == (("anna",), ("board",))
-    assert "acl.yaml" not in target.held
+    assert "acl.yaml" not in target.documents
 
 
 def test_another_embedding_model_puts_everything_again(folder: Path) -> None:
-    target = FakeTarget()
-    ran(folder, target, enrich=Enrich(made_with="one"))
+    target = FakeIndexWriter()
+    ran(folder, target, enrich=Enricher(fingerprint="one"))
 
-    assert ran(folder, target, enrich=Enrich(made_with="another")).put == 3
-    assert ran(folder, target, enrich=Enrich(made_with="another")).unchanged == 3
+    assert ran(folder, target, enrich=Enricher(fingerprint="another")).indexed == 3
+    assert ran(folder, target, enrich=Enricher(fingerprint="another")).unchanged == 3
 
 
 async def numbers(texts: Sequence[str]) -> list[list[float]]:
-    assert len(texts) <= BATCH
+    assert len(texts) <= BATCH_SIZE
     return [[float(len(text))] for text in texts]
 
 
 def test_each_passage_has_its_own_vector_however_many_there_are(folder: Path) -> None:
-    target = FakeTarget()
-    write(folder, "long.md", "\n\n".join(f"{'word ' * 200}{i}." for i in range(3 * BATCH)))
-    ran(folder, target, enrich=Enrich(numbers))
-    document = target.held["long.md"]
+    target = FakeIndexWriter()
+    write(folder, "long.md", "\n\n".join(f"{'word ' * 200}{i}." for i in range(3 * BATCH_SIZE)))
+    ran(folder, target, enrich=Enricher(numbers))
+    document = target.documents["long.md"]
 
-    assert len(document.passages) > 2 * BATCH
+    assert len(document.passages) > 2 * BATCH_SIZE
     assert document.vectors == tuple([float(len(each.content))] for each in document.passages)
 
 
@@ -266,22 +268,22 @@ def test_an_outage_breaks_the_run_off_and_what_was_put_is_not_lost(folder: Path)
             raise Unavailable
         return await numbers(texts)
 
-    target = FakeTarget()
+    target = FakeIndexWriter()
     with pytest.raises(Unavailable):
-        ran(folder, target, enrich=Enrich(failing))
-    summary = ran(folder, target, enrich=Enrich(numbers))
+        ran(folder, target, enrich=Enricher(failing))
+    summary = ran(folder, target, enrich=Enricher(numbers))
 
-    assert (summary.put, summary.unchanged) == (1, 2)
+    assert (summary.indexed, summary.unchanged) == (1, 2)
 
 
 def test_only_a_few_files_are_held_at_once_however_many_there_are(folder: Path) -> None:
     for number in range(40):
         write(folder, f"many/{number}.md", f"Number {number}.")
-    reader, target = FakeReader(), FakeTarget()
+    reader, target = FakePassageReader(), FakeIndexWriter()
     ran(folder, target, reader=reader)
 
-    assert reader.most <= AHEAD
-    assert len(target.held) == 43
+    assert reader.max_concurrent <= PREFETCH_FILES
+    assert len(target.documents) == 43
 
 
 def test_links_are_named_and_none_is_followed(folder: Path) -> None:
@@ -291,26 +293,26 @@ def test_links_are_named_and_none_is_followed(folder: Path) -> None:
     links["again"] = folder / "plans"
     for name, place in links.items():
         (folder / name).symlink_to(place)
-    target = FakeTarget()
+    target = FakeIndexWriter()
     summary = ran(folder, target)
 
     assert summary.skipped == [(name, "It is a link.") for name in sorted(links)]
-    assert target.held.keys() == FILES.keys()
+    assert target.documents.keys() == FILES.keys()
 
 
 def test_hidden_files_and_folders_are_passed_over(folder: Path) -> None:
     write(folder, ".DS_Store", "x")
     write(folder, ".git/config", "x")
-    target = FakeTarget()
+    target = FakeIndexWriter()
 
-    assert ran(folder, target) == Summary(put=3, passages=3)
+    assert ran(folder, target) == IngestSummary(indexed=3, passages=3)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes in folders")
 def test_a_pipe_in_the_folder_does_not_hold_the_run(folder: Path) -> None:
     os.mkfifo(folder / "pipe.md")
 
-    assert ran(folder, FakeTarget()).skipped == [("pipe.md", "It is no regular file.")]
+    assert ran(folder, FakeIndexWriter()).skipped == [("pipe.md", "It is no regular file.")]
 
 
 def picture(name: str = "a.png") -> Passage:
@@ -319,8 +321,8 @@ def picture(name: str = "a.png") -> Passage:
 
 def seen(model: FakeModel) -> Passage:
     async def go() -> Passage:
-        enrich = Enrich(describe=Describer(model, "Describe it."))
-        passages, _ = await enrich.passages((picture(),))
+        enrich = Enricher(describe=ImageDescriber(model, "Describe it."))
+        passages, _ = await enrich.enrich((picture(),))
         return passages[0]
 
     return asyncio.run(go())
@@ -354,7 +356,7 @@ def test_what_is_done_side_by_side_ends_with_the_first_failure() -> None:
             ended.append(number)
 
     with pytest.raises(ValueError):
-        asyncio.run(together(work(number) for number in range(4)))
+        asyncio.run(run_concurrently(work(number) for number in range(4)))
     assert sorted(ended) == [0, 1, 2, 3]
 
 
@@ -375,7 +377,7 @@ def test_what_was_begun_ahead_ends_with_the_caller() -> None:
             return number
 
     async def go() -> int:
-        works = ahead((work(number) for number in range(10)), 3)
+        works = prefetch((work(number) for number in range(10)), 3)
         first = await anext(works)
         await works.aclose()
         return first

@@ -10,17 +10,17 @@ import pytest
 from PIL import Image
 
 from shared.ingest.document import Content, UnreadableDocument
-from shared.ingest.readers.file_reader import KINDS, read
-from shared.ingest.readers.html import as_markdown
-from shared.ingest.readers.image_files import BYTES, MOST, SIDE
-from shared.ingest.readers.tables import blocks, table
+from shared.ingest.readers.file_reader import FILE_TYPES, read_file
+from shared.ingest.readers.html import html_to_markdown
+from shared.ingest.readers.image_files import MAX_BYTES, MAX_IMAGES, MAX_SIDE
+from shared.ingest.readers.tables import markdown_blocks, markdown_table
 from tests.support import sample_files as making
 
 
 def content(folder: Path, name: str, data: bytes | str) -> Content:
     path = folder / name
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return read(path)
+    return read_file(path)
 
 
 def text(folder: Path, name: str, data: bytes | str) -> str:
@@ -73,7 +73,7 @@ y</pre><div hidden>secret</div><dl><dt>Term<dd>Meaning</dl><img alt="A chart" sr
 
 
 def test_the_form_of_a_page_becomes_markdown() -> None:
-    assert as_markdown(PAGE).split("\n\n") == [
+    assert html_to_markdown(PAGE).split("\n\n") == [
         "# Plans",
         "## Dental care",
         "Text in a line\nand the next",
@@ -89,13 +89,13 @@ def test_the_form_of_a_page_becomes_markdown() -> None:
 def test_cells_that_span_are_repeated_downwards_and_left_empty_sideways() -> None:
     rows = "<tr><th>A<th>B|C<th>D<tr><td rowspan=2>r<td colspan=2>wide<tr><td>1<td>2"
 
-    made = as_markdown(f"<table><caption>Costs</caption>{rows}</table>")
+    made = html_to_markdown(f"<table><caption>Costs</caption>{rows}</table>")
 
     assert made == ("Costs\n\n| A | B\\|C | D |\n|---|---|---|\n| r | wide |  |\n| r | 1 | 2 |")
 
 
 def test_a_span_of_a_billion_columns_means_none_of_it() -> None:
-    made = as_markdown(
+    made = html_to_markdown(
         "<table><tr><th>A<th>B<tr><td colspan=999999999 rowspan=9999999999>x</table>"
     )
 
@@ -104,7 +104,7 @@ def test_a_span_of_a_billion_columns_means_none_of_it() -> None:
 
 
 def test_a_table_that_only_places_text_is_none() -> None:
-    made = as_markdown("<table><tr><td><h1>Plans</h1><p>One</p><ul><li>a</ul></table>")
+    made = html_to_markdown("<table><tr><td><h1>Plans</h1><p>One</p><ul><li>a</ul></table>")
 
     assert made == "# Plans\n\nOne\n\n- a"
 
@@ -120,19 +120,21 @@ def test_a_table_that_only_places_text_is_none() -> None:
     ],
 )
 def test_a_title_is_left_out_where_the_first_heading_says_it(title: str, kept: bool) -> None:
-    made = as_markdown(f"<title>{title}</title><h1><img></h1><h1>Leave policy</h1><p>Text")
+    made = html_to_markdown(f"<title>{title}</title><h1><img></h1><h1>Leave policy</h1><p>Text")
 
     assert made.startswith(f"# {title}\n\n# Leave" if kept else "# Leave policy\n\nText")
 
 
 def test_a_page_of_xhtml_is_read() -> None:
-    made = as_markdown('<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><p>a</p>')
+    made = html_to_markdown(
+        '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><p>a</p>'
+    )
 
     assert made == "a"
 
 
 def test_a_page_nested_without_end_keeps_its_words() -> None:
-    made = as_markdown("<div>" * 20_000 + "deep" + "</div>" * 20_000 + "<p>after</p>")
+    made = html_to_markdown("<div>" * 20_000 + "deep" + "</div>" * 20_000 + "<p>after</p>")
 
     assert made.split() == ["deep", "after"]
 
@@ -194,7 +196,7 @@ def test_a_sheet_and_a_slide_without_anything_are_left_out(tmp_path: Path) -> No
 def test_rows_below_a_gap_stand_under_the_last_header() -> None:
     rows = [["Item", "Price"], ["Desk", "12"], [], ["Chair", "7"], [], ["Name", "City"], ["A", "B"]]
 
-    assert list(blocks(rows)) == [
+    assert list(markdown_blocks(rows)) == [
         "| Item | Price |\n|---|---|\n| Desk | 12 |",
         "| Item | Price |\n|---|---|\n| Chair | 7 |",
         "| Name | City |\n|---|---|\n| A | B |",
@@ -202,7 +204,7 @@ def test_rows_below_a_gap_stand_under_the_last_header() -> None:
 
 
 def test_a_cell_cannot_break_its_table() -> None:
-    made = table([["a|b", "two\nlines"], ["\\", ""], ["1", "2", "3"]])
+    made = markdown_table([["a|b", "two\nlines"], ["\\", ""], ["1", "2", "3"]])
 
     assert made == "| a\\|b | two lines |  |\n|---|---|---|\n| \\\\ |  |  |\n| 1 | 2 | 3 |"
 
@@ -265,8 +267,8 @@ def test_json_nested_without_end_is_refused(tmp_path: Path) -> None:
 
 def picture_of(found: Content) -> Image.Image:
     [page] = found.pages
-    [picture] = page.pictures
-    assert len(picture.data) <= BYTES
+    [picture] = page.images
+    assert len(picture.data) <= MAX_BYTES
     return Image.open(BytesIO(picture.data))
 
 
@@ -274,7 +276,7 @@ def picture_of(found: Content) -> Image.Image:
 def test_a_large_picture_is_made_small(tmp_path: Path, form: str) -> None:
     shown = picture_of(content(tmp_path, "a.png", making.picture(form, (3000, 1500))))
 
-    assert shown.size == (SIDE, SIDE // 2)
+    assert shown.size == (MAX_SIDE, MAX_SIDE // 2)
     assert shown.format in ("PNG", "JPEG")
 
 
@@ -282,7 +284,7 @@ def test_a_picture_of_noise_is_small_enough_too(tmp_path: Path) -> None:
     buffer = BytesIO()
     Image.effect_noise((1400, 1400), 90).save(buffer, "PNG")
 
-    assert picture_of(content(tmp_path, "a.png", buffer.getvalue())).size == (SIDE, SIDE)
+    assert picture_of(content(tmp_path, "a.png", buffer.getvalue())).size == (MAX_SIDE, MAX_SIDE)
 
 
 def test_what_is_transparent_is_white_and_what_was_turned_stands_upright(tmp_path: Path) -> None:
@@ -336,7 +338,7 @@ def test_a_picture_on_many_pages_is_taken_once(tmp_path: Path) -> None:
 
     found = content(tmp_path, "a.pdf", making.pdf(pages, making.picture("JPEG"), (300, 200)))
 
-    assert [len(page.pictures) for page in found.pages] == [1, 0, 0]
+    assert [len(page.images) for page in found.pages] == [1, 0, 0]
 
 
 def test_a_picture_that_no_page_draws_and_one_too_small_are_left_out(tmp_path: Path) -> None:
@@ -346,7 +348,7 @@ def test_a_picture_that_no_page_draws_and_one_too_small_are_left_out(tmp_path: P
 
     for data in (undrawn, tiny):
         [page] = content(tmp_path, "a.pdf", data).pages
-        assert page.pictures == ()
+        assert page.images == ()
 
 
 def test_a_picture_of_one_colour_says_nothing(tmp_path: Path) -> None:
@@ -354,7 +356,7 @@ def test_a_picture_of_one_colour_says_nothing(tmp_path: Path) -> None:
     Image.new("RGB", (300, 200), "navy").save(buffer, "JPEG")
     data = making.pdf([making.lines("One") + DRAW], buffer.getvalue(), (300, 200))
 
-    assert [page.pictures for page in content(tmp_path, "a.pdf", data).pages] == [()]
+    assert [page.images for page in content(tmp_path, "a.pdf", data).pages] == [()]
 
 
 def test_the_dots_of_a_table_of_contents_are_few(tmp_path: Path) -> None:
@@ -369,23 +371,23 @@ def test_a_broken_picture_costs_no_text(tmp_path: Path, broken: bytes) -> None:
 
     [page] = content(tmp_path, "a.pdf", data).pages
 
-    assert (page.text, page.pictures) == ("The text", ())
+    assert (page.text, page.images) == ("The text", ())
 
 
 def test_a_scan_whose_pages_are_pictures_is_read_as_those(tmp_path: Path) -> None:
     found = content(tmp_path, "a.pdf", making.pdf([DRAW], making.picture("JPEG"), (300, 200)))
 
     [page] = found.pages
-    assert (page.number, page.text, len(page.pictures)) == (1, "", 1)
+    assert (page.number, page.text, len(page.images)) == (1, "", 1)
 
 
 def test_a_document_gives_a_bounded_number_of_pictures(tmp_path: Path) -> None:
-    found = content(tmp_path, "a.pdf", making.many_pictures(MOST + 5))
+    found = content(tmp_path, "a.pdf", making.many_pictures(MAX_IMAGES + 5))
 
-    assert sum(len(page.pictures) for page in found.pages) == MOST
+    assert sum(len(page.images) for page in found.pages) == MAX_IMAGES
 
 
-@pytest.mark.parametrize("suffix", KINDS)
+@pytest.mark.parametrize("suffix", FILE_TYPES)
 def test_a_program_under_any_name_is_refused(tmp_path: Path, suffix: str) -> None:
     program = b"\x7fELF\2\1\1\0" + bytes(range(256)) * 20
 
@@ -401,4 +403,4 @@ def test_the_largest_file_is_a_choice(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("text" * 2**18)
 
     with pytest.raises(UnreadableDocument, match=r"^It is larger than 0\.5 MB\.$"):
-        read(tmp_path / "a.txt", 2**19)
+        read_file(tmp_path / "a.txt", 2**19)

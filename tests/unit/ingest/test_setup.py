@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 
 from shared.bootstrap.clients import Clients
-from shared.ingest.setup import enrichment
+from shared.ingest.setup import build_enricher
 from shared.settings import read_settings
 
 SEEING = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_CHAT_MODEL": "gpt-4o"}
@@ -17,7 +17,7 @@ def made_with(settings: Mapping[str, str], words: str = "What is it?") -> str:
     async def made() -> str:
         clients = Clients(read_settings(settings))
         try:
-            return enrichment(clients, words).made_with
+            return build_enricher(clients, words).fingerprint
         finally:
             await clients.close()
 

@@ -14,8 +14,8 @@ from shared.retrieval.azure_search.field_mapping import IndexFields
 
 Action = dict[str, Any]
 
-MOST_ACTIONS = 1000  # the service's own limit
-MOST_BYTES = 8 * 1024 * 1024  # half of the service's: what is around the actions counts too
+MAX_ACTIONS = 1000  # the service's own limit
+MAX_BYTES = 8 * 1024 * 1024  # half of the service's: what is around the actions counts too
 ACTION = "@search.action"
 
 
@@ -23,11 +23,11 @@ ACTION = "@search.action"
 class IndexFeatures:
     """What there is beside the texts: a store of pictures, a field for vectors."""
 
-    pictures: bool = False
+    images: bool = False
     vectors: bool = False
 
 
-def uploads(document: Document, fields: IndexFields, has: IndexFeatures) -> Iterator[Action]:
+def upload_actions(document: Document, fields: IndexFields, has: IndexFeatures) -> Iterator[Action]:
     """What puts each passage of a file, in order.
 
     Every field of ours is named, also where it is empty: nothing of an older passage with the same
@@ -36,12 +36,12 @@ def uploads(document: Document, fields: IndexFields, has: IndexFeatures) -> Iter
     vectors: Sequence[Sequence[float] | None]
     vectors = document.vectors or (None,) * len(document.passages)
     for passage, vector in zip(document.passages, vectors, strict=True):
-        row = _row(passage, fields, has.pictures)
+        row = _upload_action(passage, fields, has.images)
         made = None if vector is None else list(vector)
         yield row | {fields.embedding: made} if has.vectors else row
 
 
-def _row(passage: Passage, fields: IndexFields, pictures: bool) -> Action:
+def _upload_action(passage: Passage, fields: IndexFields, pictures: bool) -> Action:
     return {
         ACTION: "mergeOrUpload",
         fields.id: passage.id,
@@ -56,23 +56,23 @@ def _row(passage: Passage, fields: IndexFields, pictures: bool) -> Action:
     }
 
 
-def marked(key: str, fingerprint: str, fields: IndexFields) -> Action:
+def fingerprint_action(key: str, fingerprint: str, fields: IndexFields) -> Action:
     """What sets the mark of a passage that is there; it never makes one."""
     return {ACTION: "merge", fields.id: key, FINGERPRINT: fingerprint}
 
 
-def deleted(key: str, fields: IndexFields) -> Action:
+def delete_action(key: str, fields: IndexFields) -> Action:
     """What deletes a passage; one that is not there is no failure."""
     return {ACTION: "delete", fields.id: key}
 
 
-def batches(actions: Iterable[Action]) -> Iterator[list[Action]]:
+def split_batches(actions: Iterable[Action]) -> Iterator[list[Action]]:
     """Actions in batches that fit into a request; one that does not fit alone goes alone."""
     batch: list[Action] = []
     size = 0
     for action in actions:
         more = len(json.dumps(action)) + 2  # as the SDK writes it: in ASCII, with separators
-        if batch and (len(batch) == MOST_ACTIONS or size + more > MOST_BYTES):
+        if batch and (len(batch) == MAX_ACTIONS or size + more > MAX_BYTES):
             yield batch
             batch, size = [], 0
         batch.append(action)

@@ -25,14 +25,14 @@ from azure.search.documents.indexes.models import (
 from shared.retrieval.azure_search.field_mapping import IndexFields
 
 FINGERPRINT, PARENT = "fingerprint", "parent"  # what the chat never asks for
-RANKING = "default"  # the semantic configuration
-TEXT, TEXTS, VECTOR = "Edm.String", "Collection(Edm.String)", "Collection(Edm.Single)"
+SEMANTIC_CONFIGURATION = "default"  # the semantic configuration
+STRING, STRINGS, VECTOR = "Edm.String", "Collection(Edm.String)", "Collection(Edm.Single)"
 # Splits every script at Unicode's word borders (Chinese into characters), folds case, stems
 # nothing: right for documents in several languages, and wrong for none.
-WORDS = "standard.lucene"
-NAMES = "simple"  # splits a path at whatever is no letter
-TRAITS = ("key", "searchable", "filterable", "sortable", "facetable")
-WHOLE = "keyword"  # what index projections want of a key
+TEXT_ANALYZER = "standard.lucene"
+PATH_ANALYZER = "simple"  # splits a path at whatever is no letter
+FIELD_ATTRIBUTES = ("key", "searchable", "filterable", "sortable", "facetable")
+KEY_ANALYZER = "keyword"  # what index projections want of a key
 PROFILE, ALGORITHM, COMPRESSION, VECTORIZER = "vectors", "hnsw", "int8", "openai"
 
 
@@ -46,7 +46,7 @@ class Vectorizer:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class IndexSpec:
     """An index's name, its fields' names, and its vectors' `dimensions`: None without vectors."""
 
     index: str
@@ -55,41 +55,41 @@ class Shape:
     vectorizer: Vectorizer | None = None
 
 
-def wanted(shape: Shape) -> SearchIndex:
+def build_index(shape: IndexSpec) -> SearchIndex:
     """The index as we would make it."""
     return SearchIndex(
         name=shape.index,
         fields=[*_plain_fields(shape.fields), *_vector_fields(shape)],
-        semantic_search=SemanticSearch(configurations=[_ranking(shape.fields)]),
+        semantic_search=SemanticSearch(configurations=[_semantic_configuration(shape.fields)]),
         vector_search=_vector_search(shape) if shape.dimensions else None,
     )
 
 
 def _plain_fields(names: IndexFields) -> list[SearchField]:
     return [
-        _field(names.id, TEXT, "key searchable filterable sortable", WHOLE),
-        _field(names.content, TEXT, "searchable", WORDS),
-        _field(names.sourcepage, TEXT),
+        _field(names.id, STRING, "key searchable filterable sortable", KEY_ANALYZER),
+        _field(names.content, STRING, "searchable", TEXT_ANALYZER),
+        _field(names.sourcepage, STRING),
         # Searchable, as a file's name says what it is about; the ranker's title must be, too.
-        _field(names.sourcefile, TEXT, "searchable filterable", NAMES),
-        _field(names.category, TEXT, "filterable facetable"),
-        _field(names.oids, TEXTS, "filterable"),
-        _field(names.groups, TEXTS, "filterable"),
-        _field(names.image, TEXT),
-        _field(FINGERPRINT, TEXT, "filterable"),
-        _field(PARENT, TEXT, "filterable"),
+        _field(names.sourcefile, STRING, "searchable filterable", PATH_ANALYZER),
+        _field(names.category, STRING, "filterable facetable"),
+        _field(names.oids, STRINGS, "filterable"),
+        _field(names.groups, STRINGS, "filterable"),
+        _field(names.image, STRING),
+        _field(FINGERPRINT, STRING, "filterable"),
+        _field(PARENT, STRING, "filterable"),
     ]
 
 
 def _field(name: str, kind: str, traits: str = "", analyzer: str | None = None) -> SearchField:
     """A field that can do what `traits` say and no more: the service's defaults are generous."""
-    can = {trait: trait in traits.split() for trait in TRAITS}
+    can = {trait: trait in traits.split() for trait in FIELD_ATTRIBUTES}
     field = SearchField(name=name, type=kind, retrievable=True, **can)
     field.analyzer_name = analyzer
     return field
 
 
-def _vector_fields(shape: Shape) -> list[SearchField]:
+def _vector_fields(shape: IndexSpec) -> list[SearchField]:
     if shape.dimensions is None:
         return []
     # Stored, though it is never given back: else a merge of other fields would lose it.
@@ -106,7 +106,7 @@ def _vector_fields(shape: Shape) -> list[SearchField]:
     ]
 
 
-def _vector_search(shape: Shape) -> VectorSearch:
+def _vector_search(shape: IndexSpec) -> VectorSearch:
     maker = shape.vectorizer
     return VectorSearch(
         algorithms=[
@@ -147,9 +147,9 @@ def _vectorizer(maker: Vectorizer) -> AzureOpenAIVectorizer:
     )
 
 
-def _ranking(names: IndexFields) -> SemanticConfiguration:
+def _semantic_configuration(names: IndexFields) -> SemanticConfiguration:
     return SemanticConfiguration(
-        name=RANKING,
+        name=SEMANTIC_CONFIGURATION,
         prioritized_fields=SemanticPrioritizedFields(
             title_field=SemanticField(field_name=names.sourcefile),
             content_fields=[SemanticField(field_name=names.content)],

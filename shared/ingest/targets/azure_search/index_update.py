@@ -14,13 +14,18 @@ from azure.search.documents.indexes.models import (
     VectorSearch,
 )
 
-from shared.ingest.targets.azure_search.index_definition import PROFILE, VECTORIZER, Shape, wanted
+from shared.ingest.targets.azure_search.index_definition import (
+    PROFILE,
+    VECTORIZER,
+    IndexSpec,
+    build_index,
+)
 from shared.ingest.targets.azure_search.retry import RetryPolicy
 from shared.ingest.targets.index_writer import IndexUnavailable
 
 OTHER_INDEX = "name another index in AZURE_SEARCH_INDEX, or delete this one"
 # Without these a field cannot be used as we do.
-NEEDED = ("key", "searchable", "filterable", "sortable")
+REQUIRED_ATTRIBUTES = ("key", "searchable", "filterable", "sortable")
 VECTOR_PARTS = (
     ("algorithms", "name"),
     ("compressions", "compression_name"),
@@ -30,32 +35,32 @@ VECTOR_PARTS = (
 
 
 async def create_or_update(
-    client: SearchIndexClient, shape: Shape, patience: RetryPolicy
+    client: SearchIndexClient, shape: IndexSpec, patience: RetryPolicy
 ) -> tuple[SearchIndex, bool]:
     """The index as it is in the end, and whether it is new. Raises Refused."""
-    ours = wanted(shape)
-    there = await patience.call_with_retry(partial(_there, client, shape.index))
-    index = ours if there is None else grown(there, ours)
+    ours = build_index(shape)
+    there = await patience.call_with_retry(partial(_get_index, client, shape.index))
+    index = ours if there is None else merge_index(there, ours)
     if index is not None:
         await patience.call_with_retry(partial(client.create_or_update_index, index))
     return index or there or ours, there is None
 
 
 async def existing_fields(
-    client: SearchIndexClient, shape: Shape, patience: RetryPolicy
+    client: SearchIndexClient, shape: IndexSpec, patience: RetryPolicy
 ) -> frozenset[str]:
     """The names of the index's fields; none where there is no index. Changes nothing.
 
     Raises Refused, also where a field does not fit.
     """
-    there = await patience.call_with_retry(partial(_there, client, shape.index))
+    there = await patience.call_with_retry(partial(_get_index, client, shape.index))
     if there is None:
         return frozenset()
-    _check_fit(there, wanted(shape))
+    _check_fields(there, build_index(shape))
     return frozenset(field.name for field in there.fields)
 
 
-async def _there(client: SearchIndexClient, name: str) -> SearchIndex | None:
+async def _get_index(client: SearchIndexClient, name: str) -> SearchIndex | None:
     try:
         there = await client.get_index(name)
     except ResourceNotFoundError:
@@ -63,15 +68,15 @@ async def _there(client: SearchIndexClient, name: str) -> SearchIndex | None:
     return there if list(there.fields) else None
 
 
-def grown(there: SearchIndex, ours: SearchIndex) -> SearchIndex | None:
+def merge_index(there: SearchIndex, ours: SearchIndex) -> SearchIndex | None:
     """The index that is there with what it lacks of ours; None where it lacks nothing.
 
     Whatever it has stays: the service changes no field. Raises Unusable where one does not fit.
     """
-    _check_fit(there, ours)
+    _check_fields(there, ours)
     names = {field.name for field in there.fields}
     missing = [field for field in ours.fields if field.name not in names]
-    more = _more_rankings(there, ours) | _more_vectors(there, ours)
+    more = _add_semantic_search(there, ours) | _add_vector_search(there, ours)
     if not missing and not more:
         return None
     there.fields = [*there.fields, *missing]
@@ -80,15 +85,15 @@ def grown(there: SearchIndex, ours: SearchIndex) -> SearchIndex | None:
     return there
 
 
-def _check_fit(there: SearchIndex, ours: SearchIndex) -> None:
+def _check_fields(there: SearchIndex, ours: SearchIndex) -> None:
     """Raise Unusable where a field of the index that is there does not fit."""
     fields = {field.name: field for field in there.fields}
     for field in ours.fields:
         if field.name in fields:
-            _fits(there.name, fields[field.name], field)
+            _check_field(there.name, fields[field.name], field)
 
 
-def _fits(index: str, there: SearchField, ours: SearchField) -> None:
+def _check_field(index: str, there: SearchField, ours: SearchField) -> None:
     size = ours.vector_search_dimensions
     if size and there.vector_search_dimensions and there.vector_search_dimensions != size:
         raise IndexUnavailable(
@@ -97,7 +102,9 @@ def _fits(index: str, there: SearchField, ours: SearchField) -> None:
         )
     if there.type != ours.type:
         wrong = f"has the type {there.type} and not {ours.type}"
-    elif lacking := next((n for n in NEEDED if getattr(ours, n) and not getattr(there, n)), None):
+    elif lacking := next(
+        (n for n in REQUIRED_ATTRIBUTES if getattr(ours, n) and not getattr(there, n)), None
+    ):
         wrong = f"is not {lacking}"
     else:
         return
@@ -107,24 +114,24 @@ def _fits(index: str, there: SearchField, ours: SearchField) -> None:
     )
 
 
-def _more_rankings(there: SearchIndex, ours: SearchIndex) -> dict[str, Any]:
+def _add_semantic_search(there: SearchIndex, ours: SearchIndex) -> dict[str, Any]:
     """Our semantic configuration, beside those that are there."""
     has, adds = there.semantic_search or SemanticSearch(), ours.semantic_search or SemanticSearch()
-    added = _added(has, adds, "configurations", "name")
+    added = _add_missing(has, adds, "configurations", "name")
     return {"semantic_search": has} if added else {}
 
 
-def _more_vectors(there: SearchIndex, ours: SearchIndex) -> dict[str, Any]:
+def _add_vector_search(there: SearchIndex, ours: SearchIndex) -> dict[str, Any]:
     """What our vector field needs, where it is the one in use; other profiles stay as they are."""
     used = {field.vector_search_profile_name for field in there.fields} - {None}
     if ours.vector_search is None or (used and PROFILE not in used):
         return {}
     has = there.vector_search or VectorSearch()
-    added = [_added(has, ours.vector_search, part, key) for part, key in VECTOR_PARTS]
-    return {"vector_search": has} if any([*added, _vectorized(has, ours.vector_search)]) else {}
+    added = [_add_missing(has, ours.vector_search, part, key) for part, key in VECTOR_PARTS]
+    return {"vector_search": has} if any([*added, _set_vectorizer(has, ours.vector_search)]) else {}
 
 
-def _added(has: Any, adds: Any, part: str, key: str) -> bool:
+def _add_missing(has: Any, adds: Any, part: str, key: str) -> bool:
     """Add to a list of `has` what `adds` has there by other names; whether there was any."""
     old = list(getattr(has, part) or ())
     names = {getattr(one, key) for one in old}
@@ -133,7 +140,7 @@ def _added(has: Any, adds: Any, part: str, key: str) -> bool:
     return bool(new)
 
 
-def _vectorized(has: VectorSearch, adds: VectorSearch) -> bool:
+def _set_vectorizer(has: VectorSearch, adds: VectorSearch) -> bool:
     """Let our profile use our vectorizer where it has none; whether it gained one."""
     bare = [one for one in has.profiles or () if one.name == PROFILE and not one.vectorizer_name]
     if not bare or not adds.vectorizers:

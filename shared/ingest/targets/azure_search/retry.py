@@ -18,15 +18,15 @@ from shared.azure import retry_after
 from shared.azure.identity import NO_IDENTITY_MESSAGE
 from shared.ingest.targets.index_writer import DocumentRejected, IndexUnavailable
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 
-ROLE_SECONDS = 15  # between two tries, while a role spreads
-BACKOFF_SECONDS = 60  # the longest wait that the service did not ask for
-PASSING = (408, 409, 429, 500, 502, 503, 504)
+ROLE_RETRY_SECONDS = 15  # between two tries, while a role spreads
+MAX_BACKOFF_SECONDS = 60  # the longest wait that the service did not ask for
+TRANSIENT_STATUSES = (408, 409, 429, 500, 502, 503, 504)
 # What a 200 that is no answer comes out of the SDK as.
-UNREADABLE = (AttributeError, LookupError, TypeError, ValueError)
+MALFORMED_RESPONSE_ERRORS = (AttributeError, LookupError, TypeError, ValueError)
 
-ROLES = (
+ACCESS_DENIED = (
     "Azure AI Search refuses whoever runs this ({status}). On the service they need the roles "
     "Search Index Data Contributor (documents) and Search Service Contributor (the index), and "
     "it must allow access by roles; roles that were given just now take some minutes to act. "
@@ -34,68 +34,73 @@ ROLES = (
 )
 NOT_FOUND = "Azure AI Search has no such index: is AZURE_SEARCH_ENDPOINT right?"
 BUSY = "Azure AI Search is too busy ({status}), also after waiting. Run it again later."
-SILENT = "Azure AI Search did not answer ({what}), also after trying again. Run it again later."
-WRONG = "Azure AI Search did not accept the request ({status}, code {code!r:.80})."
+NO_RESPONSE = (
+    "Azure AI Search did not answer ({what}), also after trying again. Run it again later."
+)
+REQUEST_REJECTED = "Azure AI Search did not accept the request ({status}, code {code!r:.80})."
 
 
 class PartialFailure(AzureError):
     """Some documents of a batch were not taken, for a reason that passes."""
 
 
-def _nobody(_said: str) -> None:
+def _ignore(_said: str) -> None:
     """Where nobody listens."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long is tried: `tries` of a call, `longest` seconds of a wait that the service asks for.
+    """Retries calls to Azure AI Search.
 
-    `seconds` are a try's own, the upload of a batch included. `roles` are the seconds that a
-    refusal (401, 403) is waited out: a role that was given just now takes minutes to act. `say`
-    is told of each wait.
+    `max_attempts` limits the attempts of a call, `max_wait` the seconds of a Retry-After that is
+    obeyed, `timeout` the seconds of one attempt, the upload of a batch included. Refusals (401,
+    403) are retried for `role_wait` seconds, as new role assignments take minutes to act. `notify`
+    gets a message before each wait.
     """
 
-    tries: int = 8
-    longest: float = 300
-    seconds: float = 180
-    roles: float = 0
-    say: Callable[[str], None] = _nobody
+    max_attempts: int = 8
+    max_wait: float = 300
+    timeout: float = 180
+    role_wait: float = 0
+    notify: Callable[[str], None] = _ignore
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
-    async def call_with_retry(self, call: Callable[[], Awaitable[Result]]) -> Result:
+    async def call_with_retry(self, call: Callable[[], Awaitable[T]]) -> T:
         """The result of `call`, which is tried again while that may help. Raises Refused.
 
         The one place where the exceptions of the SDK become ours.
         """
         for tried in count(1):
             try:
-                async with asyncio.timeout(self.seconds):
+                async with asyncio.timeout(self.timeout):
                     return await call()
             except (AzureError, TimeoutError) as failure:
                 pause = self._pause(failure, tried)
                 if pause is None:
-                    raise meaning(failure) from failure
-                self.say(f"Azure AI Search: {_told(failure)}; trying again in {pause:.0f} s.")
+                    raise map_failure(failure) from failure
+                self.notify(
+                    f"Azure AI Search: {_describe(failure)}; trying again in {pause:.0f} s."
+                )
                 await self.sleep(pause)
-            except UNREADABLE as failure:
-                raise meaning(failure) from failure
+            except MALFORMED_RESPONSE_ERRORS as failure:
+                raise map_failure(failure) from failure
         raise AssertionError("count() does not end")
 
     def _pause(self, failure: Exception, tried: int) -> float | None:
         """Seconds until the next try; None where there is none."""
-        status = status_of(failure)
+        status = get_status(failure)
         if status in (401, 403):
-            return ROLE_SECONDS if tried * ROLE_SECONDS <= self.roles else None
-        lasting = status is not None and status not in PASSING
-        if lasting or isinstance(failure, ClientAuthenticationError) or tried >= self.tries:
+            return ROLE_RETRY_SECONDS if tried * ROLE_RETRY_SECONDS <= self.role_wait else None
+        lasting = status is not None and status not in TRANSIENT_STATUSES
+        if lasting or isinstance(failure, ClientAuthenticationError) or tried >= self.max_attempts:
             return None
         asked = retry_after.retry_after_seconds(_headers(failure))
         if asked is not None:
-            return asked if asked <= self.longest else None
-        return min(2.0 ** (tried - 1), BACKOFF_SECONDS) * random.uniform(0.7, 1.0)
+            return asked if asked <= self.max_wait else None
+        return min(2.0 ** (tried - 1), MAX_BACKOFF_SECONDS) * random.uniform(0.7, 1.0)
 
 
-def status_of(failure: Exception) -> int | None:
+def get_status(failure: Exception) -> int | None:
     """The status of a refusal; None for a failure on the way, and for an answer that was cut."""
     status = failure.status_code if isinstance(failure, HttpResponseError) else None
     if status is None and isinstance(failure, ClientAuthenticationError) and failure.response:
@@ -107,24 +112,24 @@ def _headers(failure: Exception) -> Mapping[str, str]:
     return getattr(getattr(failure, "response", None), "headers", None) or {}
 
 
-def _told(failure: Exception) -> str:
-    status = status_of(failure)
+def _describe(failure: Exception) -> str:
+    status = get_status(failure)
     return f"status {status}" if status else type(failure).__name__
 
 
-def meaning(failure: Exception) -> DocumentRejected:
+def map_failure(failure: Exception) -> DocumentRejected:
     """What a failure means to whoever runs this. Never the service's own words."""
-    status = status_of(failure)
+    status = get_status(failure)
     if isinstance(failure, ClientAuthenticationError) and status is None:
         return IndexUnavailable(NO_IDENTITY_MESSAGE)
     match status:
         case None:
-            return IndexUnavailable(SILENT.format(what=_told(failure)))
+            return IndexUnavailable(NO_RESPONSE.format(what=_describe(failure)))
         case 401 | 403:
-            return IndexUnavailable(ROLES.format(status=status))
+            return IndexUnavailable(ACCESS_DENIED.format(status=status))
         case 404:
             return IndexUnavailable(NOT_FOUND)
-        case _ if status in PASSING:
+        case _ if status in TRANSIENT_STATUSES:
             return IndexUnavailable(BUSY.format(status=status))
         case 413:
             return DocumentRejected(
@@ -132,4 +137,4 @@ def meaning(failure: Exception) -> DocumentRejected:
             )
         case _:
             code = getattr(getattr(failure, "error", None), "code", None)
-            return DocumentRejected(WRONG.format(status=status, code=code))
+            return DocumentRejected(REQUEST_REJECTED.format(status=status, code=code))

@@ -14,31 +14,31 @@ from shared.retrieval.sqlite import schema
 from shared.retrieval.sqlite.schema import IndexMeta, UnknownFormat
 
 CACHE_KIB = 65536  # of the database, while it is written
-WAIT = 10.0  # seconds for whoever looks into a file while it is written
+LOCK_WAIT_SECONDS = 10.0  # seconds for whoever looks into a file while it is written
 # How FTS5 writes the words down: so many bytes at a time, and only the end of the run brings
 # them together, unless one that never ends has written them down very often.
-WRITES = {"hashsize": 16 * 1024 * 1024, "automerge": 0, "crisismerge": 100}
+FTS_OPTIONS = {"hashsize": 16 * 1024 * 1024, "automerge": 0, "crisismerge": 100}
 
 
 class StagingFile:
-    """The part beside the index at `path`, with the lock that lets one run alone fill it.
+    """The staging file `<index>.part` beside the index at `path`, and the lock of its only writer.
 
-    It has its name only when it can be gone on with: SQLite takes back what a run that was killed
-    had not committed. All methods but `close` need `take` first. They raise OSError, sqlite3.Error.
+    It gets its name when it is a valid index; SQLite rolls back what a killed run had not
+    committed. All methods but `close` require `acquire`, and raise OSError, sqlite3.Error.
     """
 
     def __init__(self, path: Path, wanted: IndexMeta) -> None:
-        self.index = path
-        self._wanted = wanted
-        self._path = _beside(path, "part")
+        self.index_path = path
+        self._expected_meta = wanted
+        self._path = _sibling(path, "part")
         self._lock: sqlite3.Connection | None = None
-        self._sound: dict[Path, IndexMeta | None] = {}
+        self._meta_cache: dict[Path, IndexMeta | None] = {}
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Be the only run, until `close` or this process' end. Raises Unusable."""
         if self._lock is None:
-            _check_ours(self.index)
-            self._lock = _locked(self.index)
+            _check_is_index(self.index_path)
+            self._lock = _acquire_lock(self.index_path)
 
     def close(self) -> None:
         """Let another run begin."""
@@ -46,74 +46,76 @@ class StagingFile:
             self._lock.close()
         self._lock = None
 
-    def begun(self) -> Path | None:
+    def usable_staging(self) -> Path | None:
         """The part, where there is one that can be gone on with."""
-        return self._fitting(self._path)
+        return self._if_compatible(self._path)
 
-    def finished(self) -> Path | None:
+    def usable_index(self) -> Path | None:
         """The index, where there is one that can be gone on with."""
-        return self._fitting(self.index)
+        return self._if_compatible(self.index_path)
 
-    def is_as_wanted(self) -> bool:
+    def is_up_to_date(self) -> bool:
         """Whether the index says of itself what it should, and no part waits to replace it."""
-        return not self.begun() and self._meta(self.index) == self._wanted
+        return not self.usable_staging() and self._meta(self.index_path) == self._expected_meta
 
     def restricted_files(self) -> set[str]:
         """The files that the part or the index restricts, also where it would be made anew."""
         found: set[str] = set()
-        for path in filter(Path.exists, (self._path, self.index)):
+        for path in filter(Path.exists, (self._path, self.index_path)):
             with closing(_connect(path)) as connection:
-                found |= _restricted_files(connection)
+                found |= _read_restricted_files(connection)
         return found
 
     def open(self) -> sqlite3.Connection:
         """A connection that writes to the part, which is made where there is none."""
-        if not self.begun():
-            self._begin()
+        if not self.usable_staging():
+            self._create()
         connection = _connect(self._path)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-        connection.executemany("INSERT INTO words (words, rank) VALUES (?, ?)", WRITES.items())
+        connection.executemany("INSERT INTO words (words, rank) VALUES (?, ?)", FTS_OPTIONS.items())
         return connection
 
-    def replace(self) -> None:
+    def replace_index(self) -> None:
         """Let the part take the index's place. Nothing may have it open. Raises Unusable."""
-        if self._checked(self._path) is None:
+        if self._read_valid_meta(self._path) is None:
             self._path.unlink()
             raise IndexUnavailable(f"{self._path.name} was damaged and is removed: run this again.")
-        _write_through(self._path, os.O_RDWR)
+        _fsync(self._path, os.O_RDWR)
         try:
-            os.replace(self._path, self.index)
+            os.replace(self._path, self.index_path)
         except PermissionError as error:  # Windows replaces no file that is open
             said = "is in use: stop the app, and run this again"
-            raise IndexUnavailable(f"{self.index.name} {said} (it goes on from here).") from error
+            raise IndexUnavailable(
+                f"{self.index_path.name} {said} (it goes on from here)."
+            ) from error
         with suppress(OSError):  # Windows opens no folder
-            _write_through(self.index.parent, os.O_RDONLY)
-        self._sound.clear()
+            _fsync(self.index_path.parent, os.O_RDONLY)
+        self._meta_cache.clear()
 
-    def _begin(self) -> None:
-        new = _beside(self.index, "new")
-        for old in (new, _journal(new), self._path, _journal(self._path)):
+    def _create(self) -> None:
+        new = _sibling(self.index_path, "new")
+        for old in (new, _journal_path(new), self._path, _journal_path(self._path)):
             old.unlink(missing_ok=True)
-        if self.finished():
-            shutil.copyfile(self.index, new)
+        if self.usable_index():
+            shutil.copyfile(self.index_path, new)
         else:
             with closing(sqlite3.connect(new)) as connection:
-                schema.create_tables(connection, self._wanted)
+                schema.create_tables(connection, self._expected_meta)
         os.replace(new, self._path)
-        self._sound[self._path] = self._wanted
+        self._meta_cache[self._path] = self._expected_meta
 
-    def _fitting(self, path: Path) -> Path | None:
+    def _if_compatible(self, path: Path) -> Path | None:
         found = self._meta(path)
-        wanted = (self._wanted.model, self._wanted.dimensions)
+        wanted = (self._expected_meta.model, self._expected_meta.dimensions)
         return path if found and (found.model, found.dimensions) == wanted else None
 
     def _meta(self, path: Path) -> IndexMeta | None:
-        if path not in self._sound:
-            self._sound[path] = self._checked(path)
-        return self._sound[path]
+        if path not in self._meta_cache:
+            self._meta_cache[path] = self._read_valid_meta(path)
+        return self._meta_cache[path]
 
-    def _checked(self, path: Path) -> IndexMeta | None:
+    def _read_valid_meta(self, path: Path) -> IndexMeta | None:
         """What a file says of itself; None where it is none of ours, or damaged."""
         if not path.exists():
             return None
@@ -126,7 +128,7 @@ class StagingFile:
             return None
 
 
-def _restricted_files(connection: sqlite3.Connection) -> set[str]:
+def _read_restricted_files(connection: sqlite3.Connection) -> set[str]:
     try:
         return schema.restricted_files(connection)
     except sqlite3.OperationalError:  # such as a lock: what the file restricts stays unknown
@@ -146,16 +148,16 @@ def map_errors(index: Path) -> Iterator[None]:
         raise IndexUnavailable(f"{index.name} cannot be written: {error.strerror}.") from error
 
 
-def _check_ours(index: Path) -> None:
-    """Raise Unusable where the file at `index` is somebody else's, which a run would replace."""
+def _check_is_index(index: Path) -> None:
+    """Raise IndexUnavailable where `index` is another kind of file, which must not be replaced."""
     if index.exists() and index.stat().st_size and not schema.is_index_file(index):
         said = "is no index of this app: name another INDEX_FILE, or remove it."
         raise IndexUnavailable(f"{index.name} {said}")
 
 
-def _locked(index: Path) -> sqlite3.Connection:
+def _acquire_lock(index: Path) -> sqlite3.Connection:
     """A lock that every system releases when the process ends, however it ends: SQLite's own."""
-    lock = _connect(_beside(index, "lock"), "rwc", 0)
+    lock = _connect(_sibling(index, "lock"), "rwc", 0)
     try:
         lock.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:
@@ -167,21 +169,21 @@ def _locked(index: Path) -> sqlite3.Connection:
     return lock
 
 
-def _connect(path: Path, mode: str = "rw", wait: float = WAIT) -> sqlite3.Connection:
+def _connect(path: Path, mode: str = "rw", wait: float = LOCK_WAIT_SECONDS) -> sqlite3.Connection:
     address = f"{path.absolute().as_uri()}?mode={mode}"
     # each call comes from a thread of its own, one at a time
     return sqlite3.connect(address, uri=True, timeout=wait, check_same_thread=False)
 
 
-def _beside(index: Path, kind: str) -> Path:
+def _sibling(index: Path, kind: str) -> Path:
     return index.with_name(f"{index.name}.{kind}")
 
 
-def _journal(database: Path) -> Path:
+def _journal_path(database: Path) -> Path:
     return database.with_name(f"{database.name}-journal")
 
 
-def _write_through(path: Path, how: int) -> None:
+def _fsync(path: Path, how: int) -> None:
     """Have the system write down what it keeps of a file or a folder, opened as `how` says."""
     descriptor = os.open(path, how)
     try:

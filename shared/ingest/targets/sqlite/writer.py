@@ -20,8 +20,8 @@ from shared.retrieval.sqlite.vectors import quantize
 
 T = TypeVar("T")
 
-COMMIT_AFTER = 4000  # passages: what a crash may cost, against the time that a commit takes
-ROOM = 4  # where more than one page in so many is empty, the file is written anew
+COMMIT_PASSAGES = 4000  # passages: what a crash may cost, against the time that a commit takes
+VACUUM_DIVISOR = 4  # where more than one page in so many is empty, the file is written anew
 
 
 class SqliteIndexWriter:
@@ -35,65 +35,65 @@ class SqliteIndexWriter:
 
     name = "embedded index"
 
-    def __init__(self, index: Path, meta: IndexMeta, commit_after: int = COMMIT_AFTER) -> None:
-        self._part, self._meta, self._commit_after = StagingFile(index, meta), meta, commit_after
-        self._writing: sqlite3.Connection | None = None
+    def __init__(self, index: Path, meta: IndexMeta, commit_after: int = COMMIT_PASSAGES) -> None:
+        self._staging, self._meta, self._commit_after = StagingFile(index, meta), meta, commit_after
+        self._connection: sqlite3.Connection | None = None
         self._uncommitted = 0
-        self._turn = Lock()
+        self._lock = Lock()
 
-    async def known(self) -> Mapping[str, str]:
+    async def fingerprints(self) -> Mapping[str, str]:
         """The fingerprint of each file that it holds, by the file's name."""
-        return await self._in_turn(self._known)
+        return await self._run_in_thread(self._fingerprints)
 
     async def restricted_files(self) -> Set[str]:
         """The files with passages that only some users may see, whatever made their vectors."""
-        return await self._in_turn(self._restricted_files)
+        return await self._run_in_thread(self._restricted_files)
 
     async def put(self, document: Document, path: Path) -> None:
         """Replace all that it holds of a file. Raises Refused."""
-        await self._in_turn(partial(self._put, document))
+        await self._run_in_thread(partial(self._put, document))
 
     async def remove(self, name: str) -> None:
         """Forget a file."""
-        await self._in_turn(partial(self._remove, name))
+        await self._run_in_thread(partial(self._remove, name))
 
     async def finish(self) -> None:
         """Let the index answer with what was put and removed; without a change, leave it alone."""
-        await self._in_turn(self._finish)
+        await self._run_in_thread(self._finish)
 
     async def close(self) -> None:
         """Let another run begin. What was not finished stays for it."""
-        await self._in_turn(self._close)
+        await self._run_in_thread(self._close)
 
-    async def _in_turn(self, work: Callable[[], T]) -> T:
-        return await asyncio.to_thread(self._alone, work)
+    async def _run_in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.to_thread(self._run_locked, work)
 
-    def _alone(self, work: Callable[[], T]) -> T:
+    def _run_locked(self, work: Callable[[], T]) -> T:
         # A run that is cancelled closes while the thread of its last `put` goes on: no half a file.
-        with self._turn, map_errors(self._part.index):
+        with self._lock, map_errors(self._staging.index_path):
             return work()
 
-    def _known(self) -> Mapping[str, str]:
-        self._part.take()
-        if self._writing is not None:
-            return _fingerprints(self._writing)
-        place = self._part.begun() or self._part.finished()
+    def _fingerprints(self) -> Mapping[str, str]:
+        self._staging.acquire()
+        if self._connection is not None:
+            return _read_fingerprints(self._connection)
+        place = self._staging.usable_staging() or self._staging.usable_index()
         if place is None:
             return {}
         with closing(connect(place)) as connection:
-            return _fingerprints(connection)
+            return _read_fingerprints(connection)
 
     def _restricted_files(self) -> Set[str]:
-        self._part.take()
-        return self._part.restricted_files()
+        self._staging.acquire()
+        return self._staging.restricted_files()
 
     def _put(self, document: Document) -> None:
-        self._check(document)
-        with self._change(len(document.passages)) as writing:
+        self._check_document(document)
+        with self._transaction(len(document.passages)) as writing:
             schema.remove_file(writing, document.name)
             _insert(writing, document)
 
-    def _check(self, document: Document) -> None:
+    def _check_document(self, document: Document) -> None:
         wanted, vectors = self._meta.dimensions, document.vectors or ()
         if any(len(vector) != wanted for vector in vectors):
             raise DocumentRejected(
@@ -108,11 +108,11 @@ class SqliteIndexWriter:
             raise DocumentRejected("Its name or its text is no Unicode.") from error
 
     def _remove(self, name: str) -> None:
-        with self._change(1) as writing:
+        with self._transaction(1) as writing:
             schema.remove_file(writing, name)
 
     @contextmanager
-    def _change(self, passages: int) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, passages: int) -> Iterator[sqlite3.Connection]:
         """Where a file's passages are changed: all of them, or none where anything fails."""
         writing = self._open()
         try:
@@ -126,35 +126,35 @@ class SqliteIndexWriter:
             self._uncommitted = 0
 
     def _open(self) -> sqlite3.Connection:
-        if self._writing is None:
-            self._part.take()
-            self._writing = self._part.open()
-        return self._writing
+        if self._connection is None:
+            self._staging.acquire()
+            self._connection = self._staging.open()
+        return self._connection
 
     def _finish(self) -> None:
-        self._part.take()
-        if self._writing is None and self._part.is_as_wanted():
+        self._staging.acquire()
+        if self._connection is None and self._staging.is_up_to_date():
             return
         writing = self._open()
         schema.write_meta(writing, self._meta)
         writing.commit()
-        _tidy(writing)
-        self._stop_writing()
-        self._part.replace()
+        _optimize(writing)
+        self._close_connection()
+        self._staging.replace_index()
 
     def _close(self) -> None:
-        if self._writing is not None:
-            self._writing.commit()
-        self._stop_writing()
-        self._part.close()
+        if self._connection is not None:
+            self._connection.commit()
+        self._close_connection()
+        self._staging.close()
 
-    def _stop_writing(self) -> None:
-        if self._writing is not None:
-            self._writing.close()
-        self._writing, self._uncommitted = None, 0
+    def _close_connection(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection, self._uncommitted = None, 0
 
 
-def _fingerprints(connection: sqlite3.Connection) -> Mapping[str, str]:
+def _read_fingerprints(connection: sqlite3.Connection) -> Mapping[str, str]:
     return dict(connection.execute("SELECT name, fingerprint FROM file"))
 
 
@@ -173,11 +173,11 @@ def _insert(writing: sqlite3.Connection, document: Document) -> None:
         writing.executemany("INSERT INTO vector VALUES (?, ?, ?)", rows)
 
 
-def _tidy(writing: sqlite3.Connection) -> None:
+def _optimize(writing: sqlite3.Connection) -> None:
     """Bring the words of all files together, and give back room that nothing uses."""
     writing.execute("INSERT INTO words (words) VALUES ('optimize')")
     writing.commit()
     (pages,) = writing.execute("PRAGMA page_count").fetchone()
     (empty,) = writing.execute("PRAGMA freelist_count").fetchone()
-    if empty * ROOM > pages:
+    if empty * VACUUM_DIVISOR > pages:
         writing.execute("VACUUM")
