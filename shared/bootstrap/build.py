@@ -201,13 +201,13 @@ def _make_memory(clients: Clients) -> Memory | None:
 
 
 def _make_cosmos_memory(clients: Clients, retention: Retention) -> Memory:
-    from shared.memory.cosmos.client import Place
+    from shared.memory.cosmos.client import ContainerLocation
     from shared.memory.cosmos.store import open_cosmos
 
     settings = clients.settings
     (endpoint,) = configuration.require_settings(settings, "AZURE_COSMOS_ENDPOINT")
-    place = Place(endpoint, settings.cosmos_database, settings.cosmos_container)
-    return open_cosmos(place, clients.identity, retention, settings.memory_seconds)
+    location = ContainerLocation(endpoint, settings.cosmos_database, settings.cosmos_container)
+    return open_cosmos(location, clients.identity, retention, settings.memory_seconds)
 
 
 def _make_sqlite_memory(clients: Clients, retention: Retention) -> Memory:

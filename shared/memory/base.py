@@ -32,7 +32,7 @@ class Retention:
     has at most. None is without a limit."""
 
     seconds: float | None = None
-    conversations: int | None = None
+    max_conversations: int | None = None
 
 
 UNLIMITED = Retention()
@@ -169,14 +169,14 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
+class GeneratedId:
     """The id of something new, and its time. Ids sort as the times do."""
 
     id: str
     created: str
 
 
-class Stamps:
+class IdGenerator:
     """Ids and times, chosen before a store is asked, so that a write can be sent twice.
 
     Each is later than the one before, whatever the clock does.
@@ -185,16 +185,16 @@ class Stamps:
     def __init__(self, now: Clock = time.time) -> None:
         self._now, self._last, self._turn = now, datetime.min.replace(tzinfo=UTC), Lock()
 
-    def next(self) -> Stamp:
+    def next(self) -> GeneratedId:
         """The next one."""
         with self._turn:
             moment = max(datetime.fromtimestamp(self._now(), UTC), self._last + MICROSECOND)
             self._last = moment
         microseconds = (moment - datetime.fromtimestamp(0, UTC)) // MICROSECOND
-        return Stamp(f"{microseconds:014x}{secrets.token_hex(5)}", iso(moment))
+        return GeneratedId(f"{microseconds:014x}{secrets.token_hex(5)}", to_iso(moment))
 
 
-def iso(moment: datetime) -> str:
+def to_iso(moment: datetime) -> str:
     """ISO 8601 in UTC, always with microseconds: such times sort as texts."""
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
@@ -208,11 +208,11 @@ class TooManyConversations(BadRequest):
         )
 
 
-def no_conversation(conversation: str) -> NotFound:
+def conversation_not_found(conversation: str) -> NotFound:
     """The failure for one that is missing, or another's."""
     return NotFound(f"Conversation [{conversation}] not found")
 
 
-def no_interaction(interaction: str) -> NotFound:
+def interaction_not_found(interaction: str) -> NotFound:
     """The failure for one that is missing, or another's."""
     return NotFound(f"Interaction [{interaction}] not found")

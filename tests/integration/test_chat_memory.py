@@ -18,7 +18,7 @@ from shared.chat.messages import Message
 from shared.chat.request import ChatRequest
 from shared.http.auth import AccessPolicy
 from shared.memory.base import Conversation, Interaction, Memory, PageRequest, Turn
-from shared.memory.chat_history import EMPTY, NOT_BEGUN, NOT_STORED, ChatHistory
+from shared.memory.chat_history import EMPTY_ANSWER, NOT_CREATED, NOT_STORED, ChatHistory
 from shared.rag import flow
 from tests.support.calls import ANNA, JSON, Got, ask, call, read
 from tests.support.fakes import (
@@ -267,7 +267,7 @@ def test_an_empty_answer_is_not_stored_and_says_so(
     conversation, service = begin(memory), Service(engine(FakeModel([Done()])), memory=memory)
     got = ask(asked(route, key, more, {"conversation_id": conversation}), service)
 
-    assert warnings(got) == [EMPTY]
+    assert warnings(got) == [EMPTY_ANSWER]
     assert kept(memory)[0][1] == []
 
 
@@ -380,7 +380,7 @@ def test_a_memory_that_fails_costs_no_answer_and_says_so(
     second = ask(asked(route, key, more, state), unbegun)
 
     assert warnings(first) == [NOT_STORED]
-    assert warnings(second) == [NOT_BEGUN]
+    assert warnings(second) == [NOT_CREATED]
     assert state_of(second, key) == state
     ((conversation, said),) = kept(memory)
     assert state_of(first, key)["conversation_id"] == conversation.id

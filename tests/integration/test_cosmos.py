@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 from shared.chat import errors
 from shared.memory.base import Memory, PageRequest, TooManyConversations, Turn
-from shared.memory.cosmos.client import Change, map_errors
-from shared.memory.cosmos.items import ALL
+from shared.memory.cosmos.client import BatchOperation, map_errors
+from shared.memory.cosmos.items import SELECT_ALL
 from tests.support import azurite
 from tests.support.fake_cosmos import RESET, STALL, Cosmos, Item, answered, cosmos, failed, opened
 from tests.support.upstream import Exchange, Step, head, piece
@@ -909,10 +909,10 @@ WORKING: list[tuple[str, Callable[[ContainerProxy], Awaitable[Any]]]] = [
     ("read", lambda box: box.read_item(C, "user:anna")),
     ("delete", lambda box: box.delete_item(C, "user:anna")),
     ("patch", lambda box: box.patch_item(C, "user:anna", [put("/name", "new")])),
-    ("query", lambda box: rows(box, ALL, partition_key="user:anna")),
+    ("query", lambda box: rows(box, SELECT_ALL, partition_key="user:anna")),
 ]
 REFUSED: list[tuple[str, Callable[[ContainerProxy], Awaitable[Any]]]] = [
-    ("over partitions", lambda box: rows(box, ALL)),
+    ("over partitions", lambda box: rows(box, SELECT_ALL)),
     ("another query", lambda box: rows(box, "SELECT * FROM c", partition_key="user:anna")),
     ("no time to live", lambda box: box.upsert_item(conversation(ttl=0))),
     ("a time to live in parts", lambda box: box.upsert_item(conversation(ttl=1.5))),
@@ -929,7 +929,7 @@ def put(path: str, value: Any) -> dict[str, Any]:
     return {"op": "set", "path": path, "value": value}
 
 
-def made(id: str) -> list[Change]:
+def made(id: str) -> list[BatchOperation]:
     return [("create", (conversation(id),))]
 
 
@@ -967,7 +967,12 @@ def test_the_fake_refuses_what_the_service_would(
 
 
 def test_the_fake_does_a_batch_wholly_or_not_at_all(fake: Cosmos) -> None:
-    changes: list[Change] = [("delete", (C,)), *made("n"), ("read", ("missing",)), *made("m")]
+    changes: list[BatchOperation] = [
+        ("delete", (C,)),
+        *made("n"),
+        ("read", ("missing",)),
+        *made("m"),
+    ]
     with pytest.raises(azure.cosmos.exceptions.CosmosBatchOperationError) as caught:
         asked_of(fake, lambda box: box.execute_item_batch(changes, "user:anna"))
     statuses = [each["statusCode"] for each in caught.value.operation_responses]

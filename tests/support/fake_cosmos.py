@@ -22,7 +22,7 @@ import trustme
 from azure.core.credentials_async import AsyncTokenCredential
 
 from shared.memory.base import Clock, Memory, Retention
-from shared.memory.cosmos.client import Place
+from shared.memory.cosmos.client import ContainerLocation
 from shared.memory.cosmos.store import open_cosmos
 from tests.support.azurite import SignedIn
 from tests.support.upstream import Asked, Exchange, Server, Step, head, piece, upstream
@@ -384,7 +384,7 @@ async def opened(
     most: int | None = None,
 ) -> AsyncIterator[Memory]:
     """The memory over it, by the real SDK; its clock is the account's unless told otherwise."""
-    place = Place(fake.url, DATABASE, CONTAINER)
+    place = ContainerLocation(fake.url, DATABASE, CONTAINER)
     retention = Retention(keep, most)
     memory = open_cosmos(place, credential or SignedIn(), retention, seconds, now or fake.now)
     try:

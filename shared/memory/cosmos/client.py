@@ -27,19 +27,19 @@ from shared.azure import error_mapping, retry_after
 from shared.chat.errors import Misconfigured, TooLarge, TooManyRequests, Unavailable
 
 CONNECT_SECONDS = 5
-LATE = "The memory took too long to answer. Ask again."
-NOT_YET = 1002  # the substatus of a 404 that will pass
-DONE, MISSING, THERE = 200, 404, 409
-PASSING = (408, 410, 449, 500, 503)
-PAUSE = 0.1  # seconds, before another try after one of these
+TIMEOUT_MESSAGE = "The memory took too long to answer. Ask again."
+READ_SESSION_NOT_AVAILABLE = 1002  # the substatus of a 404 that will pass
+OK, NOT_FOUND, CONFLICT = 200, 404, 409
+TRANSIENT_STATUSES = (408, 410, 449, 500, 503)
+RETRY_DELAY = 0.1  # seconds, before another try after one of these
 
 Item = dict[str, Any]
-Change = tuple[str, tuple[Any, ...]]
+BatchOperation = tuple[str, tuple[Any, ...]]
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ContainerLocation:
     """Where the items lie. The container's partition key is `/owner`."""
 
     endpoint: str
@@ -63,7 +63,7 @@ def make_client(endpoint: str, credential: AsyncTokenCredential) -> CosmosClient
 
 def map_errors() -> AbstractContextManager[None]:
     """The one place where the exceptions of the SDK become ours."""
-    return error_mapping.map_errors("cosmos", map_status, LATE)
+    return error_mapping.map_errors("cosmos", map_status, TIMEOUT_MESSAGE)
 
 
 def map_status(error: HttpResponseError) -> Exception:
@@ -71,11 +71,11 @@ def map_status(error: HttpResponseError) -> Exception:
     cause = f"cosmos: status {error.status_code}, substatus {getattr(error, 'sub_status', None)}"
     match error.status_code:
         case 429:
-            return TooManyRequests(retry_after=_asked(error), cause=cause)
+            return TooManyRequests(retry_after=_retry_after(error), cause=cause)
         case 401 | 403:
             hint = "does the app's identity have the role Cosmos DB Built-in Data Contributor?"
             return Misconfigured(cause=f"{cause}: {hint}")
-        case 404 if getattr(error, "sub_status", None) != NOT_YET:
+        case 404 if getattr(error, "sub_status", None) != READ_SESSION_NOT_AVAILABLE:
             return Misconfigured(cause=f"{cause}: are the database and its container there?")
         case 400:
             hint = "does the container have its partition key and its composite index?"
@@ -83,7 +83,7 @@ def map_status(error: HttpResponseError) -> Exception:
         case 413:
             return TooLarge()
         case _:
-            return Unavailable(retry_after=_asked(error), cause=cause)
+            return Unavailable(retry_after=_retry_after(error), cause=cause)
 
 
 async def call_with_retry(call: Callable[[], Awaitable[T]]) -> T:
@@ -91,26 +91,26 @@ async def call_with_retry(call: Callable[[], Awaitable[T]]) -> T:
     try:
         return await call()
     except AzureError as error:
-        wait = _wait(error)
+        wait = _retry_delay(error)
         if wait is None:
             raise
     await asyncio.sleep(wait)
     return await call()
 
 
-def _wait(error: AzureError) -> float | None:
+def _retry_delay(error: AzureError) -> float | None:
     """After how many seconds another try is worth it; None where it is not."""
     if isinstance(error, ServiceRequestError | ServiceResponseError | DecodeError):
         return 0.0
-    status, asked = getattr(error, "status_code", None), _asked(error)
+    status, asked = getattr(error, "status_code", None), _retry_after(error)
     if asked is not None and asked > retry_after.MAX_WAIT_SECONDS:
         return None
     if status == 429:
         return asked
-    return asked or PAUSE if status in PASSING else None
+    return asked or RETRY_DELAY if status in TRANSIENT_STATUSES else None
 
 
-def _asked(error: AzureError) -> float | None:
+def _retry_after(error: AzureError) -> float | None:
     headers: Mapping[str, str] = getattr(error, "headers", None) or {}
     said = headers.get("x-ms-retry-after-ms")
     return (
@@ -118,24 +118,24 @@ def _asked(error: AzureError) -> float | None:
     )
 
 
-class Items:
+class CosmosContainer:
     """The items of one container, each in a partition."""
 
-    def __init__(self, client: CosmosClient, place: Place, seconds: float) -> None:
-        """`seconds` is the limit of `asking`."""
-        self._client, self._seconds, self._known = client, seconds, False
+    def __init__(self, client: CosmosClient, place: ContainerLocation, seconds: float) -> None:
+        """`seconds` is the limit of `operation`."""
+        self._client, self._seconds, self._exists = client, seconds, False
         self._container = client.get_database_client(place.database).get_container_client(
             place.container
         )
 
     @asynccontextmanager
-    async def asking(self) -> AsyncIterator[None]:
+    async def operation(self) -> AsyncIterator[None]:
         """All that one operation asks: within the time limit, its failures ChatErrors."""
         with map_errors():
             async with asyncio.timeout(self._seconds):
-                if not self._known:  # else its 404 would look like that of an item
+                if not self._exists:  # else its 404 would look like that of an item
                     await call_with_retry(self._container.read)
-                    self._known = True
+                    self._exists = True
                 yield
 
     async def read(self, partition: str, id: str) -> Item | None:
@@ -149,46 +149,46 @@ class Items:
 
     async def create(self, partition: str, item: Item) -> None:
         """Store a new one."""
-        if await self.batch(partition, [("create", (item,))]) == THERE:
-            await self.confirm(partition, item)
+        if await self.batch(partition, [("create", (item,))]) == CONFLICT:
+            await self.check_created(partition, item)
 
-    async def confirm(self, partition: str, item: Item) -> None:
+    async def check_created(self, partition: str, item: Item) -> None:
         """See that what is there under its id is this one, sent before. Raises Unavailable."""
         there = await self.read(partition, item["id"]) or {}
         if any(there.get(key) != value for key, value in item.items()):
             raise Unavailable(cause="cosmos: another item has the id of a new one")
 
-    async def put(self, item: Item) -> None:
+    async def upsert(self, item: Item) -> None:
         """Store one, in the place of another."""
         await call_with_retry(lambda: self._container.upsert_item(item))
 
-    async def set(self, partition: str, id: str, values: Mapping[str, Any]) -> bool:
+    async def patch(self, partition: str, id: str, values: Mapping[str, Any]) -> bool:
         """Give some of its properties other values; whether it is there."""
-        return await self.batch(partition, [setting(id, values)]) == DONE
+        return await self.batch(partition, [patch_operation(id, values)]) == OK
 
     async def delete(self, partition: str, id: str) -> bool:
         """Remove one; whether it was there."""
-        return await self.batch(partition, [("delete", (id,))]) == DONE
+        return await self.batch(partition, [("delete", (id,))]) == OK
 
-    async def batch(self, partition: str, changes: Sequence[Change]) -> int:
+    async def batch(self, partition: str, changes: Sequence[BatchOperation]) -> int:
         """All of the changes, or none: DONE, or MISSING or THERE for what one of them met."""
         try:
             await call_with_retry(lambda: self._container.execute_item_batch(changes, partition))
         except CosmosBatchOperationError as error:
-            if error.status_code not in (MISSING, THERE):
+            if error.status_code not in (NOT_FOUND, CONFLICT):
                 raise
             return int(error.status_code)
-        return DONE
+        return OK
 
-    async def select(self, partition: str, query: str, **values: Any) -> list[Item]:
+    async def query(self, partition: str, query: str, **values: Any) -> list[Item]:
         """What a query finds in the partition; `values` are those of its parameters."""
-        return [dict(row) for row in await self._rows(partition, query, values)]
+        return [dict(row) for row in await self._query_rows(partition, query, values)]
 
     async def count(self, partition: str, query: str, **values: Any) -> int:
         """What a query counts in the partition: each page of its answer counts a part."""
-        return sum(await self._rows(partition, query, values))
+        return sum(await self._query_rows(partition, query, values))
 
-    async def _rows(self, partition: str, query: str, values: Mapping[str, Any]) -> list[Any]:
+    async def _query_rows(self, partition: str, query: str, values: Mapping[str, Any]) -> list[Any]:
         parameters = [{"name": f"@{name}", "value": value} for name, value in values.items()]
 
         async def found() -> list[Any]:
@@ -204,6 +204,6 @@ class Items:
         await self._client.close()
 
 
-def setting(id: str, values: Mapping[str, Any]) -> Change:
+def patch_operation(id: str, values: Mapping[str, Any]) -> BatchOperation:
     """The change that gives some properties of an item other values."""
     return "patch", (id, [{"op": "set", "path": f"/{k}", "value": v} for k, v in values.items()])

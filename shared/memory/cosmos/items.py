@@ -11,77 +11,86 @@ from math import ceil, floor
 from shared.memory.base import (
     Clock,
     Conversation,
+    IdGenerator,
     Interaction,
     PageRequest,
     Retention,
-    Stamps,
     TooManyConversations,
     Turn,
-    no_conversation,
-    no_interaction,
+    conversation_not_found,
+    interaction_not_found,
 )
-from shared.memory.cosmos.client import Change, Item, Items
+from shared.memory.cosmos.client import BatchOperation, CosmosContainer, Item
 
 CONVERSATION, DELETED, PIPELINE = "", "deleted", "pipeline"
-PIPELINES = "app:pipelines"
-ID = re.compile(r"[0-9A-Za-z]{1,64}")  # those of Stamps: no other is sent, nor that of a mark
-LISTED = (
+PIPELINES_PARTITION = "app:pipelines"
+ID_PATTERN = re.compile(
+    r"[0-9A-Za-z]{1,64}"
+)  # those of Stamps: no other is sent, nor that of a mark
+SELECT_PAGE = (
     "SELECT * FROM c WHERE c.conversation = @conversation "
     "ORDER BY c.conversation {0}, c.sort {0} OFFSET @start LIMIT @size"
 )
-NEWEST, OLDEST = LISTED.format("DESC"), LISTED.format("ASC")
-IDS = "SELECT c.id FROM c WHERE c.conversation = @conversation"
+NEWEST_FIRST, OLDEST_FIRST = SELECT_PAGE.format("DESC"), SELECT_PAGE.format("ASC")
+SELECT_IDS = "SELECT c.id FROM c WHERE c.conversation = @conversation"
 # Both are indexed, the partition key and what is asked for: no item is loaded to be counted.
-COUNT = "SELECT VALUE COUNT(1) FROM c WHERE c.conversation = @conversation"
-ALL = "SELECT * FROM c WHERE c.conversation = @conversation"
+SELECT_COUNT = "SELECT VALUE COUNT(1) FROM c WHERE c.conversation = @conversation"
+SELECT_ALL = "SELECT * FROM c WHERE c.conversation = @conversation"
 
 
 @dataclass(frozen=True, slots=True)
 class CosmosRepository:
     """The items of owners, and how long they are kept."""
 
-    items: Items
-    stamps: Stamps
+    container: CosmosContainer
+    ids: IdGenerator
     retention: Retention
     now: Clock
 
-    async def conversation(self, owner: str, id: str) -> Item:
+    async def read_conversation(self, owner: str, id: str) -> Item:
         """The item of a conversation. Raises NotFound."""
-        item = await self._live(owner, id)
+        item = await self._read_unexpired(owner, id)
         if item is None or item["conversation"] != CONVERSATION:
-            raise no_conversation(id)
+            raise conversation_not_found(id)
         return item
 
-    async def interaction(self, owner: str, id: str) -> Item:
+    async def read_interaction(self, owner: str, id: str) -> Item:
         """The item of an interaction, be there its conversation or not. Raises NotFound."""
-        item = await self._live(owner, id)
+        item = await self._read_unexpired(owner, id)
         if item is None or item["conversation"] == CONVERSATION:
-            raise no_interaction(id)
+            raise interaction_not_found(id)
         return item
 
-    async def page(
+    async def query_page(
         self, query: str, owner: str, conversation: str, page: PageRequest
     ) -> list[Item]:
         """A part of the items of a conversation, or of those that are conversations."""
         at = {"start": page.start, "size": page.size}
-        found = await self.items.select(of(owner), query, conversation=conversation, **at)
-        return [item for item in found if self.lives(item)]
+        found = await self.container.query(
+            owner_partition(owner), query, conversation=conversation, **at
+        )
+        return [item for item in found if self.is_unexpired(item)]
 
     async def check_limit(self, owner: str) -> None:
         """Raise TooManyConversations where an owner has as many as the limit allows."""
-        limit = self.retention.conversations
+        limit = self.retention.max_conversations
         if limit is None:
             return
-        if await self.items.count(of(owner), COUNT, conversation=CONVERSATION) >= limit:
+        if (
+            await self.container.count(
+                owner_partition(owner), SELECT_COUNT, conversation=CONVERSATION
+            )
+            >= limit
+        ):
             raise TooManyConversations(limit)
 
-    def begins(self, created: str) -> Item:
+    def initial_expiry(self, created: str) -> Item:
         """What tells the end of what begins now."""
         if self.retention.seconds is None:
             return {}
-        return self.until(datetime.fromisoformat(created).timestamp() + self.retention.seconds)
+        return self.expiry(datetime.fromisoformat(created).timestamp() + self.retention.seconds)
 
-    def until(self, expires: float | None) -> Item:
+    def expiry(self, expires: float | None) -> Item:
         """What tells the end of an item that is written now; nothing for one that has none.
 
         The service counts `ttl` from the last change, in whole seconds of its own clock: it
@@ -91,41 +100,45 @@ class CosmosRepository:
             return {}
         return {"expires": expires, "ttl": max(1, ceil(expires) - floor(self.now()))}
 
-    async def _live(self, owner: str, id: str) -> Item | None:
-        item = await self.items.read(of(owner), id) if ID.fullmatch(id) else None
-        return item if item is not None and self.lives(item) else None
+    async def _read_unexpired(self, owner: str, id: str) -> Item | None:
+        item = (
+            await self.container.read(owner_partition(owner), id)
+            if ID_PATTERN.fullmatch(id)
+            else None
+        )
+        return item if item is not None and self.is_unexpired(item) else None
 
-    def lives(self, item: Item) -> bool:
+    def is_unexpired(self, item: Item) -> bool:
         """Whether its time is not over."""
         return "expires" not in item or float(item["expires"]) > self.now()
 
 
-def of(owner: str) -> str:
+def owner_partition(owner: str) -> str:
     """The partition of an owner."""
     return f"user:{owner}"
 
 
-def named(name: str) -> str:
+def pipeline_id(name: str) -> str:
     """The id of a pipeline: a name may be any text, an id may not."""
     return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def new(owner: str, conversation: str, id: str) -> Item:
+def new_item(owner: str, conversation: str, id: str) -> Item:
     """What every item of an owner has."""
-    return {"id": id, "owner": of(owner), "conversation": conversation, "sort": id}
+    return {"id": id, "owner": owner_partition(owner), "conversation": conversation, "sort": id}
 
 
-def removal(id: str) -> Change:
+def delete_operation(id: str) -> BatchOperation:
     """The change that removes an item."""
     return "delete", (id,)
 
 
-def as_conversation(item: Item) -> Conversation:
+def to_conversation(item: Item) -> Conversation:
     """A conversation, from its item."""
     return Conversation(item["id"], item["name"], item["created"])
 
 
-def as_interaction(item: Item) -> Interaction:
+def to_interaction(item: Item) -> Interaction:
     """An interaction, from its item."""
     said = Turn(**{field.name: item[field.name] for field in fields(Turn)})
     return Interaction(item["id"], item["conversation"], item["created"], said)

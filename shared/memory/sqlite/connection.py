@@ -19,11 +19,18 @@ from shared.memory.base import Clock
 
 T = TypeVar("T")
 
-MARK = int.from_bytes(b"ragm", "big")  # SQLite's application id: what tells our files from others
-VERSION = 1  # of the tables
+APPLICATION_ID = int.from_bytes(
+    b"ragm", "big"
+)  # SQLite's application id: what tells our files from others
+SCHEMA_VERSION = 1  # of the tables
 BUSY_SECONDS = 5.0  # to wait for another worker, while the file is opened
 # What may pass: another worker writes, or there is no room.
-PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+TRANSIENT_ERRORS = (
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+)
 
 # What is deleted is overwritten: a conversation is somebody's own.
 SETUP = "PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;"
@@ -43,8 +50,8 @@ CREATE TABLE IF NOT EXISTS interaction (
 );
 CREATE INDEX IF NOT EXISTS interaction_of ON interaction (conversation, id);
 CREATE TABLE IF NOT EXISTS pipeline (name TEXT PRIMARY KEY, definition TEXT NOT NULL);
-PRAGMA application_id = {MARK};
-PRAGMA user_version = {VERSION};
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {SCHEMA_VERSION};
 COMMIT;
 """
 
@@ -71,16 +78,18 @@ class MemoryFile:
         None where the time is up before it could begin, or where the caller has given up.
         """
         until, gone = time.monotonic() + self.seconds, Event()
-        call = partial(self._alone, work, until, gone)
+        call = partial(self._run_in_thread, work, until, gone)
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, call)
         except asyncio.CancelledError:
             gone.set()
             raise
 
-    def _alone(self, work: Callable[[sqlite3.Connection], T], until: float, gone: Event) -> T:
+    def _run_in_thread(
+        self, work: Callable[[sqlite3.Connection], T], until: float, gone: Event
+    ) -> T:
         with map_errors():
-            connection = self._opened()
+            connection = self._connect()
             left = until - time.monotonic()
             if left <= 0:
                 raise Unavailable(cause="memory: the file is busy")
@@ -91,33 +100,33 @@ class MemoryFile:
                     raise Unavailable(cause="memory: the caller has gone")  # takes it back
             return done
 
-    def _opened(self) -> sqlite3.Connection:
-        if self._connection is not None and _which(self.path) != self._file:
-            self._shut()  # somebody has removed the file, or put another in its place
+    def _connect(self) -> sqlite3.Connection:
+        if self._connection is not None and _file_identity(self.path) != self._file:
+            self._disconnect()  # somebody has removed the file, or put another in its place
         if self._connection is None:
             self._connection = connect(self.path)
-            self._file = _which(self.path)
+            self._file = _file_identity(self.path)
         return self._connection
 
-    async def forget(self) -> None:
+    async def checkpoint(self) -> None:
         """Let go of what was deleted: until then it stands in the log beside the file.
 
         Where somebody is reading, nothing is waited for: that would hold up every other worker.
         """
-        await self.run(_emptied)
+        await self.run(_checkpoint)
 
     async def close(self) -> None:
         """Close the file, once."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._shut)
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._disconnect)
         self._thread.shutdown()
 
-    def _shut(self) -> None:
+    def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
         self._connection = None
 
 
-def _which(path: Path) -> tuple[int, int] | None:
+def _file_identity(path: Path) -> tuple[int, int] | None:
     """What tells the file at a path from every other; None where there is none."""
     try:
         known = path.stat()
@@ -126,7 +135,7 @@ def _which(path: Path) -> tuple[int, int] | None:
     return known.st_dev, known.st_ino
 
 
-def _emptied(connection: sqlite3.Connection) -> None:
+def _checkpoint(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA busy_timeout = 0")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
@@ -142,9 +151,9 @@ def connect(path: Path) -> sqlite3.Connection:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         (mark,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if tables and (mark, version) != (MARK, VERSION):
+        if tables and (mark, version) != (APPLICATION_ID, SCHEMA_VERSION):
             raise ForeignFile
-        _set_up(connection)
+        _configure(connection)
         if not tables:
             connection.executescript(SCHEMA)
     except BaseException:
@@ -153,7 +162,7 @@ def connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _set_up(connection: sqlite3.Connection) -> None:
+def _configure(connection: sqlite3.Connection) -> None:
     """Set what holds for a connection. For the log alone SQLite does not wait by itself."""
     until = time.monotonic() + BUSY_SECONDS
     while True:
@@ -174,7 +183,7 @@ def map_errors() -> Iterator[None]:
     except ChatError:
         raise
     except (sqlite3.Error, ForeignFile, OSError) as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in PASSING:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in TRANSIENT_ERRORS:
             raise Unavailable(cause=f"memory: {error}") from error
         reason = getattr(error, "strerror", None) or "it is no file of ours that can be written"
         cause = f"MEMORY_FILE: {type(error).__name__}: {reason}."

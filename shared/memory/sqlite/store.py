@@ -17,23 +17,23 @@ from shared.memory.base import (
     Clock,
     Conversation,
     Definition,
+    IdGenerator,
     Interaction,
     Memory,
     PageRequest,
     Retention,
-    Stamps,
     TooManyConversations,
     Turn,
-    no_conversation,
-    no_interaction,
+    conversation_not_found,
+    interaction_not_found,
 )
 from shared.memory.sqlite.connection import MemoryFile
 
-SWEPT = 100  # conversations past their time that go with each new one
-INTERACTION = """i.id, i.conversation, i.created,
+EXPIRED_BATCH_SIZE = 100  # conversations past their time that go with each new one
+INTERACTION_COLUMNS = """i.id, i.conversation, i.created,
     i.input, i.prompt_template, i.response, i.origin, i.additional_info"""
 # Of an owner, and not past its time.
-LIVING = "c.owner = ? AND (c.expires IS NULL OR c.expires > ?)"
+UNEXPIRED = "c.owner = ? AND (c.expires IS NULL OR c.expires > ?)"
 
 
 def open_memory(
@@ -43,13 +43,13 @@ def open_memory(
     now: Clock = time.time,
 ) -> Memory:
     """The memory in a file, which is made when it is first needed, for `seconds` a call."""
-    file, stamps = MemoryFile(path, now, seconds), Stamps(now)
+    file, stamps = MemoryFile(path, now, seconds), IdGenerator(now)
     return Memory(
         name="SQLite",
         conversations=SqliteConversations(file, stamps, retention),
         interactions=SqliteInteractions(file, stamps),
         pipelines=SqlitePipelines(file),
-        ready=partial(file.run, _counted),
+        ready=partial(file.run, _check_table),
         close=file.close,
     )
 
@@ -59,13 +59,13 @@ class SqliteConversations:
     """The seam's Conversations."""
 
     file: MemoryFile
-    stamps: Stamps
+    ids: IdGenerator
     retention: Retention
 
     async def create(self, owner: str, name: str) -> Conversation:
         """Begin one, and remove some that are past their time."""
-        stamp, now = self.stamps.next(), self.file.now()
-        keep, limit = self.retention.seconds, self.retention.conversations
+        stamp, now = self.ids.next(), self.file.now()
+        keep, limit = self.retention.seconds, self.retention.max_conversations
         until = None if keep is None else now + keep
 
         def work(connection: sqlite3.Connection) -> int:
@@ -75,21 +75,25 @@ class SqliteConversations:
             row = (stamp.id, owner, name, stamp.created, until)
             connection.execute("INSERT INTO conversation VALUES (?, ?, ?, ?, ?)", row)
             old = "SELECT id FROM conversation WHERE expires <= ? LIMIT ?"
-            gone = connection.execute(f"DELETE FROM conversation WHERE id IN ({old})", (now, SWEPT))
+            gone = connection.execute(
+                f"DELETE FROM conversation WHERE id IN ({old})", (now, EXPIRED_BATCH_SIZE)
+            )
             return gone.rowcount
 
         if await self.file.run(work):
-            await self._forget()
+            await self._checkpoint()
         return Conversation(stamp.id, name, stamp.created)
 
     async def get(self, owner: str, conversation: str) -> Conversation:
         """The one with that id. Raises NotFound."""
-        return await self.file.run(partial(_conversation, owner, self.file.now(), conversation))
+        return await self.file.run(
+            partial(_read_conversation, owner, self.file.now(), conversation)
+        )
 
     async def list(self, owner: str, page: PageRequest) -> tuple[Conversation, ...]:
         """A part of the owner's, the newest first."""
         wanted = (owner, self.file.now(), page.size, page.start)
-        query = f"""SELECT c.id, c.name, c.created FROM conversation c WHERE {LIVING}
+        query = f"""SELECT c.id, c.name, c.created FROM conversation c WHERE {UNEXPIRED}
             ORDER BY c.id DESC LIMIT ? OFFSET ?"""
         rows = await self.file.run(lambda connection: connection.execute(query, wanted).fetchall())
         return tuple(Conversation(*row) for row in rows)
@@ -99,7 +103,7 @@ class SqliteConversations:
         now = self.file.now()
 
         def work(connection: sqlite3.Connection) -> None:
-            _conversation(owner, now, conversation, connection)
+            _read_conversation(owner, now, conversation, connection)
             row = (name, conversation)
             connection.execute("UPDATE conversation SET name = ? WHERE id = ?", row)
 
@@ -110,16 +114,16 @@ class SqliteConversations:
         now = self.file.now()
 
         def work(connection: sqlite3.Connection) -> None:
-            _conversation(owner, now, conversation, connection)
+            _read_conversation(owner, now, conversation, connection)
             connection.execute("DELETE FROM conversation WHERE id = ?", (conversation,))
 
         await self.file.run(work)
-        await self._forget()
+        await self._checkpoint()
 
-    async def _forget(self) -> None:
+    async def _checkpoint(self) -> None:
         """What is done is done: where the file is busy the next deletion sees to it."""
         with suppress(ChatError):
-            await self.file.forget()
+            await self.file.checkpoint()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,16 +131,16 @@ class SqliteInteractions:
     """The seam's Interactions."""
 
     file: MemoryFile
-    stamps: Stamps
+    ids: IdGenerator
 
     async def add(self, owner: str, conversation: str, said: Turn) -> Interaction:
         """Put one at the end of a conversation. Raises NotFound where there is none."""
-        stamp, now = self.stamps.next(), self.file.now()
+        stamp, now = self.ids.next(), self.file.now()
         row = (stamp.id, owner, conversation, stamp.created, *astuple(said))
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute("BEGIN IMMEDIATE")  # nobody deletes the conversation meanwhile
-            _conversation(owner, now, conversation, connection)
+            _read_conversation(owner, now, conversation, connection)
             connection.execute("INSERT INTO interaction VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
         await self.file.run(work)
@@ -144,20 +148,20 @@ class SqliteInteractions:
 
     async def get(self, owner: str, interaction: str) -> Interaction:
         """The one with that id. Raises NotFound."""
-        return await self.file.run(partial(_interaction, owner, self.file.now(), interaction))
+        return await self.file.run(partial(_read_interaction, owner, self.file.now(), interaction))
 
     async def list(
         self, owner: str, conversation: str, page: PageRequest, newest_first: bool = True
     ) -> tuple[Interaction, ...]:
         """A part of a conversation. Raises NotFound."""
         order, now = ("DESC" if newest_first else "ASC"), self.file.now()
-        query = f"""SELECT {INTERACTION} FROM interaction i WHERE i.conversation = ?
+        query = f"""SELECT {INTERACTION_COLUMNS} FROM interaction i WHERE i.conversation = ?
             ORDER BY i.id {order} LIMIT ? OFFSET ?"""
 
         def work(connection: sqlite3.Connection) -> tuple[Interaction, ...]:
-            _conversation(owner, now, conversation, connection)
+            _read_conversation(owner, now, conversation, connection)
             rows = connection.execute(query, (conversation, page.size, page.start))
-            return tuple(map(_made, rows))
+            return tuple(map(_to_interaction, rows))
 
         return await self.file.run(work)
 
@@ -166,7 +170,7 @@ class SqliteInteractions:
         now, row = self.file.now(), (additional_info, interaction)
 
         def work(connection: sqlite3.Connection) -> None:
-            _interaction(owner, now, interaction, connection)
+            _read_interaction(owner, now, interaction, connection)
             connection.execute("UPDATE interaction SET additional_info = ? WHERE id = ?", row)
 
         await self.file.run(work)
@@ -203,38 +207,38 @@ class SqlitePipelines:
         return gone.rowcount > 0
 
 
-def _counted(connection: sqlite3.Connection) -> None:
+def _check_table(connection: sqlite3.Connection) -> None:
     connection.execute("SELECT 1 FROM conversation LIMIT 1")
 
 
 def _is_full(owner: str, now: float, limit: int, connection: sqlite3.Connection) -> bool:
     """Whether an owner has as many conversations as the limit allows."""
-    living = f"SELECT 1 FROM conversation c WHERE {LIVING} LIMIT ?"
+    living = f"SELECT 1 FROM conversation c WHERE {UNEXPIRED} LIMIT ?"
     query = f"SELECT count(*) FROM ({living})"
     (there,) = connection.execute(query, (owner, now, limit)).fetchone()
     return bool(there >= limit)
 
 
-def _conversation(
+def _read_conversation(
     owner: str, now: float, conversation: str, connection: sqlite3.Connection
 ) -> Conversation:
-    query = f"SELECT c.id, c.name, c.created FROM conversation c WHERE {LIVING} AND c.id = ?"
+    query = f"SELECT c.id, c.name, c.created FROM conversation c WHERE {UNEXPIRED} AND c.id = ?"
     row = connection.execute(query, (owner, now, conversation)).fetchone()
     if row is None:
-        raise no_conversation(conversation)
+        raise conversation_not_found(conversation)
     return Conversation(*row)
 
 
-def _interaction(
+def _read_interaction(
     owner: str, now: float, interaction: str, connection: sqlite3.Connection
 ) -> Interaction:
-    query = f"""SELECT {INTERACTION} FROM interaction i JOIN conversation c ON c.id = i.conversation
-        WHERE {LIVING} AND i.id = ?"""
+    query = f"""SELECT {INTERACTION_COLUMNS} FROM interaction i JOIN conversation c ON c.id = i.conversation
+        WHERE {UNEXPIRED} AND i.id = ?"""
     row = connection.execute(query, (owner, now, interaction)).fetchone()
     if row is None:
-        raise no_interaction(interaction)
-    return _made(row)
+        raise interaction_not_found(interaction)
+    return _to_interaction(row)
 
 
-def _made(row: tuple[str, ...]) -> Interaction:
+def _to_interaction(row: tuple[str, ...]) -> Interaction:
     return Interaction(row[0], row[1], row[2], Turn(*row[3:]))

@@ -14,7 +14,7 @@ from shared.chat.events import Events, Source, collect
 from shared.chat.messages import Message
 from shared.http.json_encoding import Json
 from shared.memory.base import Interaction, Turn
-from shared.memory.chat_history import stored, turns
+from shared.memory.chat_history import store_turn, to_messages
 from shared.models.base import Model, Prompt
 from shared.models.fallback import SelectedModel
 from shared.models.router import ModelSelection
@@ -75,7 +75,9 @@ async def generate(
     result: tuple[str | None, str | None] = (None, None)
     if conversation is not None:
         turn, memory = _turn(question, prompt, text), get_memory(exchange)
-        result = await stored(memory, conversation.owner, conversation.id, turn, exchange.call.id)
+        result = await store_turn(
+            memory, conversation.owner, conversation.id, turn, exchange.call.id
+        )
     return wire.generated(text, question.names, *result)
 
 
@@ -88,7 +90,7 @@ def _build_prompt(model: Model, parts: _PromptInput) -> PipelinePrompt:
     room = prompts.room_for((*system, *user, *question), model)
     results = _fitting(contexts, room, model)
     room -= prompts.cost(results, model.count)
-    history = prompts.newest(turns(parts.interactions), room, model)
+    history = prompts.newest(to_messages(parts.interactions), room, model)
     messages = (*system, *user, *results, *history, *question)
     instructions = "\n".join(message.content for message in (*system, *user))
     return PipelinePrompt(messages, instructions, tuple(contexts[: len(results)]))
