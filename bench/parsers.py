@@ -19,7 +19,7 @@ from shared.http.json_encoding import Json
 from shared.models.demo.model import search_query
 from shared.models.demo.quotes import best_quotes, read_excerpt
 from shared.models.formats.openai import OPENAI
-from shared.models.openai.stream_decoder import StreamDecoder, events
+from shared.models.openai.stream_decoder import StreamDecoder, sse_data
 from shared.protocols.ai_chat.routes import negotiate
 from shared.protocols.aog.response import CHAT as AOG
 from shared.protocols.openai.response import CHAT as OPENAI_CHAT
@@ -114,8 +114,8 @@ def count_calls(chunks: Iterable[bytes]) -> int:
 
     async def read() -> int:
         reading = StreamDecoder(OPENAI, "m")
-        async for line in events(pieces()):
-            reading.take(line)
+        async for line in sse_data(pieces()):
+            reading.decode(line)
         return len(reading.calls)
 
     return asyncio.run(read())

@@ -53,7 +53,7 @@ async def measure(transport: str, url: str, authority: Path) -> float:
     trusted = ssl.create_default_context(cafile=str(authority))
     http = TRANSPORTS[transport](verify=trusted)
     async with AsyncOpenAI(base_url=f"{url}/v1", api_key="none", http_client=http) as client:
-        traits = ModelConfig("m", max_prompt_tokens=1000, asked="m")
+        traits = ModelConfig("m", max_prompt_tokens=1000, server_model="m")
         model = HttpModel(client, f"{url}/v1/chat/completions", OPENAI, traits)
 
         async def ask() -> None:

@@ -109,9 +109,9 @@ def _make_health(
     checks |= {
         kind: HealthCheck(part.name, part.ready) for kind, part in parts.items() if part is not None
     }
-    for other in models.others:
+    for other in models.other_providers:
         checks[f"model of {other.name}"] = HealthCheck(
-            other.model(None).name, other.model(None).ready
+            other.get_model(None).name, other.get_model(None).ready
         )
     if name := clients.embedding_model:
         checks["vectors"] = HealthCheck(name, clients.check_embedding)

@@ -85,10 +85,10 @@ class Clients:
 
     async def check_embedding(self) -> None:
         """Check that the embedding model is available, without an inference. Raises ChatErrors."""
-        from shared.models.openai.client import ready
+        from shared.models.openai.client import check_ready
 
         name = self.embedding_model or ""
-        await ready(self._embedding_client, "/models", name, "do its key or its roles hold?")
+        await check_ready(self._embedding_client, "/models", name, "do its key or its roles hold?")
 
     async def close(self, identity: bool = True) -> None:
         """Close all clients, and the shared `identity` on request."""

@@ -13,7 +13,7 @@ def make_model_config(settings: Settings, name: str, **more: Any) -> Any:
 
     common = {
         "max_prompt_tokens": settings.prompt_tokens,
-        "answer_tokens": settings.answer_tokens,
+        "max_answer_tokens": settings.answer_tokens,
         "accept_seconds": settings.accept_seconds,
         "first_seconds": settings.first_seconds,
         "gap_seconds": settings.gap_seconds,

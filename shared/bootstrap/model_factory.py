@@ -60,25 +60,27 @@ def _make_http_provider(
     clients: Clients, client: Any, base: str, model: str, row: tuple[str, Side, str]
 ) -> Provider:
     """Make a provider with the one model that the settings name."""
-    from shared.models.formats.openai import OPENAI, known_of, limits
+    from shared.models.formats.openai import OPENAI, known_capabilities, model_limits
     from shared.models.openai.http_model import HttpModel
 
     settings, (provider, side, hint) = clients.settings, row
-    reasoning, vision = known_of(model)
+    reasoning, vision = known_capabilities(model)
     config = make_model_config(
         settings,
         model,
-        asked=model,
+        server_model=model,
         reasoning=reasoning if settings.reasoning is None else settings.reasoning,
-        seeing=vision if settings.vision is None else settings.vision,
-        effort=settings.reasoning_effort,
+        supports_images=vision if settings.vision is None else settings.vision,
+        reasoning_effort=settings.reasoning_effort,
         hint=hint,
     )
     url = base.rstrip("/") + CHAT_PATH
     has_key = provider == "azure-openai" or settings.openai_api_key is not None
     fields = {"service_source": side, "url": url, "auth_type": "apikey" if has_key else "none"}
     card = _provider_card(provider, "openai", model, settings.prompt_tokens, **fields)
-    return _single_model_provider(HttpModel(client, url, OPENAI, config, limits(config)), card)
+    return _single_model_provider(
+        HttpModel(client, url, OPENAI, config, model_limits(config)), card
+    )
 
 
 def _provider_card(name: str, flavor: str, model: str, tokens: int, **more: Any) -> dict[str, Any]:
@@ -104,7 +106,7 @@ def _provider_card(name: str, flavor: str, model: str, tokens: int, **more: Any)
 
 def _single_model_provider(model: Model, card: Mapping[str, Any]) -> Provider:
     name, side = card["provider_name"], card["service_source"]
-    return Provider(name, side, lambda _: model, models=(model.name,), card=card)
+    return Provider(name, side, lambda _: model, models=(model.name,), metadata=card)
 
 
 # The values of CHAT_MODEL. Any other is `package.module:factory`, a function Settings -> Model.
@@ -130,7 +132,7 @@ def make_router(clients: Clients) -> Router:
     return Router(
         providers,
         settings.policy,
-        inline=make_request_model_factory(clients),
+        request_providers=make_request_model_factory(clients),
         seconds=seconds,
     )
 
@@ -138,7 +140,7 @@ def make_router(clients: Clients) -> Router:
 def make_chat_model(clients: Clients) -> Model | None:
     """Make the first model outside of MODEL_PROVIDERS: its abilities are known."""
     providers = _make_configured_providers(clients)
-    return providers[0].model(None) if providers else None
+    return providers[0].get_model(None) if providers else None
 
 
 def _make_configured_providers(clients: Clients) -> list[Provider]:

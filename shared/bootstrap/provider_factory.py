@@ -11,8 +11,8 @@ from shared.bootstrap.model_config import make_model_config
 from shared.models.base import Model
 from shared.models.providers.metadata import ProviderMetadata
 from shared.models.providers.provider_list import IDENTITY
-from shared.models.providers.redaction import card
-from shared.models.router import Inline, Provider, no_inline
+from shared.models.providers.redaction import redact_provider
+from shared.models.router import Provider, RequestProviderFactory, reject_request_provider
 from shared.settings import Settings
 
 
@@ -28,9 +28,9 @@ def make_provider(clients: Clients, metadata: ProviderMetadata) -> Provider:
         metadata.service_source,
         partial(_make_model, clients.settings, client, metadata),
         models=tuple(metadata.models),
-        selects=metadata.allow_to_select_model,
+        allows_selection=metadata.allow_to_select_model,
         available=metadata.status == 1,
-        card=card(metadata, clients.settings.prompt_tokens),
+        metadata=redact_provider(metadata, clients.settings.prompt_tokens),
     )
 
 
@@ -38,7 +38,7 @@ def _make_model(
     settings: Settings, client: Any, metadata: ProviderMetadata, name: str | None
 ) -> Model:
     """Make a model of a described provider; without `name` the provider chooses it."""
-    from shared.models.formats.openai import known_of, limits
+    from shared.models.formats.openai import known_capabilities, model_limits
     from shared.models.formats.registry import FLAVORS
     from shared.models.openai.http_model import HttpModel
 
@@ -47,37 +47,40 @@ def _make_model(
     config = make_model_config(
         settings,
         name or metadata.provider_name,
-        asked=name,
+        server_model=name,
         max_prompt_tokens=metadata.properties.max_input_tokens or settings.prompt_tokens,
-        reasoning=metadata.flavor == "openai" and known_of(name or "")[0],
-        seeing=True,  # unknown; if not, its server responds with an error
-        effort=settings.reasoning_effort,
+        reasoning=metadata.flavor == "openai" and known_capabilities(name or "")[0],
+        supports_images=True,  # unknown; if not, its server responds with an error
+        reasoning_effort=settings.reasoning_effort,
         accept_seconds=seconds,
-        streams=streams,
-        more=metadata.extra_json_body,
+        supports_streaming=streams,
+        extra_body=metadata.extra_json_body,
         hint="is the description of its provider in MODEL_PROVIDERS, or in the request, right?",
     )
-    return HttpModel(client, metadata.url, FLAVORS[metadata.flavor], config, limits(config))
+    return HttpModel(client, metadata.url, FLAVORS[metadata.flavor], config, model_limits(config))
 
 
-def make_request_model_factory(clients: Clients) -> Inline:
+def make_request_model_factory(clients: Clients) -> RequestProviderFactory:
     """Make the factory of models whose provider a request describes.
 
     Without an allow-list of hosts it rejects every request.
     """
     hosts = clients.settings.request_provider_hosts
     if not hosts:
-        return no_inline
-    from shared.models.providers.request_provider import RequestProviderModel, described
+        return reject_request_provider
+    from shared.models.providers.request_provider import (
+        RequestProviderModel,
+        parse_request_provider,
+    )
 
     def make(description: Mapping[str, Any], name: str | None) -> Model:
-        provider = described(description, hosts)
+        provider = parse_request_provider(description, hosts)
         default = provider.models[0] if provider.models else None
         selected = name if name and provider.allow_to_select_model else default
         model = _make_model(clients.settings, None, provider, selected)
         return RequestProviderModel(
-            client=partial(_make_client, clients, provider, trusted=False),
-            served=partial(_make_model_with_client, clients.settings, provider, selected),
+            make_client=partial(_make_client, clients, provider, trusted=False),
+            make_model=partial(_make_model_with_client, clients.settings, provider, selected),
             name=model.name,
             max_prompt_tokens=model.max_prompt_tokens,
             limits=model.limits,

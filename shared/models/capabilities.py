@@ -15,7 +15,7 @@ def fit_to_model(
     request: ChatRequest, model: Model, client_prompts: bool
 ) -> tuple[ChatRequest, tuple[str, ...]]:
     """The request without what a model cannot do here, and a sentence for each such thing."""
-    notes = [model.limits[name] for name in wanted(request) if name in model.limits]
+    notes = [model.limits[name] for name in requested_capabilities(request) if name in model.limits]
     if request.overrides.is_requested("prompt_template") and not client_prompts:
         overrides = request.overrides.model_copy(update={"prompt_template": None})
         request = replace(request, overrides=overrides)
@@ -40,10 +40,10 @@ def without_images(request: ChatRequest, model: Model) -> tuple[ChatRequest, lis
         drop_message_images(said) if said.images else said for said in request.messages
     )
     overrides = request.overrides.model_copy(update={"use_gpt4v": None})
-    return replace(request, messages=messages, overrides=overrides), unseeing(request, model)
+    return replace(request, messages=messages, overrides=overrides), image_notes(request, model)
 
 
-def unseeing(request: ChatRequest, model: Model) -> list[str]:
+def image_notes(request: ChatRequest, model: Model) -> list[str]:
     """A sentence where the images of passages are asked for and the model does not see."""
     if not request.overrides.includes_images or "images" not in model.limits:
         return []
@@ -59,7 +59,7 @@ def drop_message_images(said: Message) -> Message:
     return replace(said, images=(), raw=given)
 
 
-def wanted(request: ChatRequest) -> list[str]:
+def requested_capabilities(request: ChatRequest) -> list[str]:
     """What a request asks of the model beside an answer, by the names of `Model.limits`."""
     names = [name for name in ("temperature", "seed") if request.overrides.is_requested(name)]
     names += [name for name in request.generation.parameters if name not in ("images", "streaming")]

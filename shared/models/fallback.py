@@ -1,4 +1,4 @@
-"""The models of one request: which is asked, and which instead where that one does not answer."""
+"""The model of one request, and its fallback until the first token."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ log = logging.getLogger("chat")
 
 @dataclass(frozen=True, slots=True)
 class FallbackOptions:
-    """What a model is replaced by until its first token.
+    """The fallback model, and when it replaces the first one.
 
-    `seconds` is how long the first may take to that. `failed` and `answered` are told how it fared.
-    `names` are those of the two providers. The log says of the `request` of that id what was done.
+    The first model has `seconds` to its first token. `on_failure` and `on_answer` are called with
+    its result. `provider_names` are those of both models, for the log line and the note.
     """
 
     model: Model
     seconds: float
-    failed: Callable[[ChatError], None]
-    answered: Callable[[], None]
-    names: tuple[str, str]
-    request: str = ""
+    on_failure: Callable[[ChatError], None]
+    on_answer: Callable[[], None]
+    provider_names: tuple[str, str]
+    request_id: str = ""
 
 
 @dataclass(slots=True)
 class SelectedModel:
-    """The model to ask, and what there is instead. `notes` say in sentences what was used."""
+    """The model of a request and its fallback. `notes` are sentences on which model was used."""
 
     model: Model
     fallback: FallbackOptions | None = None
     notes: list[str] = field(default_factory=list)
 
     async def run_with_fallback(self, attempt: Callable[[Model], Awaitable[T]]) -> T:
-        """What comes of an attempt with the model; where it fails, of one with the other.
+        """Call `attempt` with the model and, if it fails, with the fallback.
 
-        A question that a content filter flags is not handed on. Raises ChatErrors.
+        A question that a content filter flags is not sent to the fallback. Raises ChatErrors.
         """
-        other = self.fallback
-        if other is None:
+        options = self.fallback
+        if options is None:
             return await attempt(self.model)
         try:
-            return await attempt(FirstTokenModel(self.model, other))
+            return await attempt(FirstTokenModel(self.model, options))
         except ContentFiltered:
             raise
         except ChatError as failure:
@@ -60,45 +60,50 @@ class SelectedModel:
             return await attempt(self.model)
 
     def fall_back(self, failure: ChatError) -> None:
-        """Use the other model from now on, where there is one; `failure` is the first one's."""
-        other = self.fallback
-        if other is None:
+        """Replace the model by its fallback, if it has one, because of `failure`."""
+        options = self.fallback
+        if options is None:
             return
-        other.failed(failure)
-        why, said = type(failure).__name__, failure.cause or failure.message
-        first, second = other.names
+        options.on_failure(failure)
+        name, cause = type(failure).__name__, failure.cause or failure.message
+        first, second = options.provider_names
         log.warning(
-            "request id=%s model of %s %s: %s; %s is asked", other.request, first, why, said, second
+            "request id=%s model of %s %s: %s; %s is asked",
+            options.request_id,
+            first,
+            name,
+            cause,
+            second,
         )
-        self.model, self.fallback = other.model, None
-        self.notes.append(f"{second} was asked instead of {first} ({why}).")
+        self.model, self.fallback = options.model, None
+        self.notes.append(f"{second} was asked instead of {first} ({name}).")
 
 
 @dataclass(frozen=True)
 class FirstTokenModel(ModelProxy):
-    """A model that counts as having accepted a prompt with its first token."""
+    """A model whose `open` is entered with its first event, so that a late failure is one of it."""
 
-    other: FallbackOptions
+    options: FallbackOptions
 
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
-        """As the model does; entered when the first event is there, in the time that it has."""
+        """Open the model; entered with its first event. Raises DeadlineExceeded, ChatErrors."""
         async with AsyncExitStack() as stack:
-            first, stream = await self._begun(prompt, stack)
-            self.other.answered()
-            yield await stack.enter_async_context(aclosing(_resumed(first, stream)))
+            first, stream = await self._open_to_first_event(prompt, stack)
+            self.options.on_answer()
+            yield await stack.enter_async_context(aclosing(_prepend(first, stream)))
 
-    async def _begun(
+    async def _open_to_first_event(
         self, prompt: Prompt, stack: AsyncExitStack
     ) -> tuple[Delta | Done, ModelStream]:
         try:
-            # One whose answer comes in one piece has the time for all of it.
-            seconds = None if "streaming" in self.limits else self.other.seconds
+            # A model without streaming has no limit here: its first event is the whole answer.
+            seconds = None if "streaming" in self.limits else self.options.seconds
             async with asyncio.timeout(seconds) as limit:
                 stream = await stack.enter_async_context(self.model.open(prompt))
                 first = await anext(stream, None)
         except TimeoutError:
-            if not limit.expired():  # somebody else's
+            if not limit.expired():  # the timeout of a caller
                 raise
             raise DeadlineExceeded(cause="no first token in time") from None
         if first is None:
@@ -106,7 +111,7 @@ class FirstTokenModel(ModelProxy):
         return first, stream
 
 
-async def _resumed(first: Delta | Done, rest: ModelStream) -> ModelStream:
+async def _prepend(first: Delta | Done, rest: ModelStream) -> ModelStream:
     async with aclosing(rest):
         yield first
         async for event in rest:

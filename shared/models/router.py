@@ -1,4 +1,4 @@
-"""Which of the models answers? The policy, what the request asks for, and what is down by now."""
+"""Selects the model of a request by policy, by the request's options and by recent failures."""
 
 from __future__ import annotations
 
@@ -24,55 +24,55 @@ from shared.models.base import Model
 from shared.models.fallback import FallbackOptions, SelectedModel
 
 Side = Literal["local", "remote"]
-Inline = Callable[[Mapping[str, Any], str | None], Model]
-"""Makes the model of a provider that a request describes, and of a name. Raises ChatErrors."""
+RequestProviderFactory = Callable[[Mapping[str, Any], str | None], Model]
+"""Makes a model by a request's description of its provider and its name. Raises ChatErrors."""
 
-DOWN_SECONDS = 30.0  # for which a local model that failed is not waited for again
-LONGEST_DOWN = 300.0  # however long its server asks us to wait
-# What is worth not waiting for again. A refusal is soon there, and may be the request's own fault.
-DOWN = (DeadlineExceeded, TooManyRequests, Unavailable)
-INLINE = "remote_service_provider"  # what a provider is called that a request describes
+DOWN_SECONDS = 30.0  # for which a local model is not called after a failure
+MAX_DOWN_SECONDS = 300.0  # even if its server asks for a longer wait
+# Failures after which a model is not called. Others are quick, or the request's own fault.
+DOWN_ERRORS = (DeadlineExceeded, TooManyRequests, Unavailable)
+REQUEST_PROVIDER = "remote_service_provider"  # what a provider is called that a request describes
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
     """A provider of models, local or remote.
 
-    `models` are its models' names, the first of which is its default: none where it has any that
-    is asked for. `selects`: whether a request may choose among them. `made` gives the model of a
-    name, of the provider's own choice for None. `card` is what is told of it.
+    `models` are the names of its models, the default first; empty if it has a model of any name.
+    `allows_selection` is whether a request may select one. `make_model` takes the name of a model,
+    or None for the server's default. `metadata` is the provider's public description.
     """
 
     name: str
     side: Side
-    made: Callable[[str | None], Model]
+    make_model: Callable[[str | None], Model]
     models: tuple[str, ...] = ()
-    selects: bool = True
+    allows_selection: bool = True
     available: bool = True
-    card: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
-    def has(self, model: str | None) -> bool:
-        """Whether it can answer a request that names this model, or none."""
-        return model is None or not self.selects or not self.models or model in self.models
+    def has_model(self, model: str | None) -> bool:
+        """Whether it can answer a request for this model; None is any model."""
+        return model is None or not self.allows_selection or not self.models or model in self.models
 
-    def model(self, name: str | None) -> Model:
-        """Its model of that name; its default one where it lets nobody choose."""
+    def get_model(self, name: str | None) -> Model:
+        """Return the model of that name, or the default one if it allows no selection."""
         default = self.models[0] if self.models else None
-        return self.made(name if name and self.selects else default)
+        return self.make_model(name if name and self.allows_selection else default)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSelection:
-    """What a request asks for: None leaves it to the deployment. `request` is its id."""
+    """The options of a request that select a model; None leaves one to the deployment."""
 
     policy: Policy | None = None
     model: str | None = None
     remote: str | Mapping[str, Any] | None = None
-    request: str = ""
+    request_id: str = ""
 
 
-def no_inline(_described: Mapping[str, Any], _model: str | None) -> Model:
-    """What a deployment without an allow-list says to a provider that a request describes."""
+def reject_request_provider(_provider: Mapping[str, Any], _model: str | None) -> Model:
+    """Raise Forbidden: without an allow-list no request may describe a provider."""
     raise Forbidden(
         "remote_service_provider: this deployment calls no provider that a request describes "
         "(INLINE_PROVIDER_HOSTS)."
@@ -80,137 +80,160 @@ def no_inline(_described: Mapping[str, Any], _model: str | None) -> Model:
 
 
 class Router:
-    """The models of a deployment, and the choice among them."""
+    """The providers of a deployment; selects the models of a request."""
 
     def __init__(
         self,
         providers: Sequence[Provider],
         policy: Policy = "default",
-        inline: Inline = no_inline,
+        request_providers: RequestProviderFactory = reject_request_provider,
         seconds: float = 20,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`seconds`: how long a local model may take where a remote one could answer instead."""
+        """Set the providers. A local model with a remote fallback has `seconds` to its first token.
+
+        `request_providers` makes the models of providers that requests describe.
+        """
         self.providers, self.policy = tuple(providers), policy
-        self._inline, self._seconds, self._now = inline, seconds, now
-        self._down: dict[str, float] = {}  # until when, by the provider's name
+        self._make_request_model, self._seconds, self._now = request_providers, seconds, now
+        self._down_until: dict[str, float] = {}  # by the provider's name
 
     @classmethod
-    def of(cls, model: Model) -> Router:
-        """The choice among one."""
-        return cls((Provider(model.name, "local", lambda _: model, (model.name,), selects=False),))
+    def for_model(cls, model: Model) -> Router:
+        """Return a router with one model."""
+        return cls(
+            (Provider(model.name, "local", lambda _: model, (model.name,), allows_selection=False),)
+        )
 
     @property
     def default(self) -> Model:
-        """The model that answers where a request says nothing and all is well. Raises NoProvider.
+        """The model of a request without options. Raises NoProvider.
 
-        Where the policy allows none of those that there are, it is any of them.
+        If the policy allows none of the providers, it is that of any provider.
         """
-        if not (there := self._in_order()):
+        if not (available := self._available_in_order()):
             raise NoProvider
-        return there[0].model(None)
+        return available[0].get_model(None)
 
     @property
-    def others(self) -> Sequence[Provider]:
-        """The other providers that are available."""
-        return self._in_order()[1:]
+    def other_providers(self) -> Sequence[Provider]:
+        """The available providers but that of `default`."""
+        return self._available_in_order()[1:]
 
-    def _in_order(self) -> list[Provider]:
+    def _available_in_order(self) -> list[Provider]:
         sides: tuple[Side, Side] = ("local", "remote")
         order = sides[::-1] if self.policy == "always_remote" else sides
-        return [one for side in order for one in self._available(side)]
+        return [provider for side in order for provider in self._available(side)]
 
-    def first(self, side: Side) -> str:
-        """The name of a side's default provider; empty where the side has none."""
-        there = [one for one in self.providers if one.side == side]
-        return next((one.name for one in [*self._available(side), *there]), "")
+    def default_provider_name(self, side: Side) -> str:
+        """Return the name of a side's default provider; empty if the side has none."""
+        providers = [provider for provider in self.providers if provider.side == side]
+        return next((provider.name for provider in [*self._available(side), *providers]), "")
 
-    def choice(self, wish: ModelSelection) -> SelectedModel:
-        """The models to ask. Raises NoProvider, NoSuchProvider, NoSuchModel, Forbidden,
-        BadRequest."""
-        policy = wish.policy or self.policy
+    def select(self, selection: ModelSelection) -> SelectedModel:
+        """Select the model of a request and its fallback.
+
+        Raises NoProvider, NoSuchProvider, NoSuchModel, Forbidden, BadRequest.
+        """
+        policy = selection.policy or self.policy
         if policy == "always_remote":
-            return SelectedModel(self._remote(wish)[1])
+            return SelectedModel(self._select_remote(selection)[1])
         if policy == "always_local":
-            return SelectedModel(self._picked("local", wish.model).model(wish.model))
+            return SelectedModel(
+                self._select_provider("local", selection.model).get_model(selection.model)
+            )
         try:
-            local = self._picked("local", wish.model)
-        except (NoProvider, NoSuchModel) as none:
-            return SelectedModel(self._remote_or(wish, none)[1])
+            local = self._select_provider("local", selection.model)
+        except (NoProvider, NoSuchModel) as error:
+            return SelectedModel(self._select_remote_instead(selection, error)[1])
         try:
-            far, other = self._remote(wish)
-        except ChatError:  # there is nobody to fall back on: it is not looked at
-            return SelectedModel(local.model(wish.model))
+            remote_name, remote = self._select_remote(selection)
+        except ChatError:  # no fallback is available: the local model is used even if it is down
+            return SelectedModel(local.get_model(selection.model))
         if self._is_down(local):
-            note = f"{far} was asked: {local.name} did not answer a short while ago."
-            return SelectedModel(other, notes=[note])
+            note = f"{remote_name} was asked: {local.name} did not answer a short while ago."
+            return SelectedModel(remote, notes=[note])
         return SelectedModel(
-            local.model(wish.model),
+            local.get_model(selection.model),
             FallbackOptions(
-                other,
+                remote,
                 self._seconds,
-                failed=partial(self._failed, local),
-                answered=partial(self._answered, local),
-                names=(local.name, far),
-                request=wish.request,
+                on_failure=partial(self._record_failure, local),
+                on_answer=partial(self._record_answer, local),
+                provider_names=(local.name, remote_name),
+                request_id=selection.request_id,
             ),
         )
 
     def _available(self, side: Side) -> list[Provider]:
-        return [one for one in self.providers if one.side == side and one.available]
+        return [item for item in self.providers if item.side == side and item.available]
 
-    def _picks(self, side: Side, model: str | None) -> list[Provider]:
-        """The providers of a side that can answer; the default one first where it can."""
-        return [one for one in self._available(side) if one.has(model)]
+    def _candidates(self, side: Side, model: str | None) -> list[Provider]:
+        """The available providers of a side that have a model, in the order of the list."""
+        return [provider for provider in self._available(side) if provider.has_model(model)]
 
-    def _picked(self, side: Side, model: str | None) -> Provider:
+    def _select_provider(self, side: Side, model: str | None) -> Provider:
         if not self._available(side):
             raise NoProvider(f"No {side} provider is available.")
-        return next(iter(self._picks(side, model)), None) or _missing(model)
+        return next(iter(self._candidates(side, model)), None) or _raise_no_such_model(model)
 
-    def _remote(self, wish: ModelSelection) -> tuple[str, Model]:
-        """The remote model that is asked for, and the name of its provider."""
-        if isinstance(wish.remote, Mapping):
-            return INLINE, self._inline(wish.remote, wish.model)
-        chosen = self._picked("remote", wish.model) if wish.remote is None else self._named(wish)
-        return chosen.name, chosen.model(wish.model)
+    def _select_remote(self, selection: ModelSelection) -> tuple[str, Model]:
+        """The name of the remote provider for a request, and its model."""
+        if isinstance(selection.remote, Mapping):
+            return REQUEST_PROVIDER, self._make_request_model(selection.remote, selection.model)
+        if selection.remote is None:
+            provider = self._select_provider("remote", selection.model)
+        else:
+            provider = self._select_by_name(selection)
+        return provider.name, provider.get_model(selection.model)
 
-    def _named(self, wish: ModelSelection) -> Provider:
-        named = [it for it in self.providers if (it.side, it.name) == ("remote", wish.remote)]
-        if not named:
-            raise NoSuchProvider(f"There is no remote provider {wish.remote!r:.100}.")
-        if not named[0].available:
-            raise NoProvider(f"The remote provider {named[0].name} is not available.")
-        return named[0] if named[0].has(wish.model) else _missing(wish.model)
+    def _select_by_name(self, selection: ModelSelection) -> Provider:
+        remotes = {item.name: item for item in self.providers if item.side == "remote"}
+        provider = remotes.get(str(selection.remote))
+        if provider is None:
+            raise NoSuchProvider(f"There is no remote provider {selection.remote!r:.100}.")
+        if not provider.available:
+            raise NoProvider(f"The remote provider {provider.name} is not available.")
+        return (
+            provider
+            if provider.has_model(selection.model)
+            else _raise_no_such_model(selection.model)
+        )
 
-    def _remote_or(self, wish: ModelSelection, none: NoProvider | NoSuchModel) -> tuple[str, Model]:
+    def _select_remote_instead(
+        self, selection: ModelSelection, local_error: NoProvider | NoSuchModel
+    ) -> tuple[str, Model]:
         try:
-            return self._remote(wish)
-        except NoProvider as neither:
-            if isinstance(none, NoSuchModel):
-                raise none from None
-            raise (neither if wish.remote else NoProvider()) from None
+            return self._select_remote(selection)
+        except NoProvider as remote_error:
+            if isinstance(local_error, NoSuchModel):
+                raise local_error from None
+            raise (remote_error if selection.remote else NoProvider()) from None
 
     def _is_down(self, local: Provider) -> bool:
-        """Whether it failed a short while ago. Whoever comes first after that tries it again, and
-        nobody else waits meanwhile."""
-        until, now = self._down.get(local.name), self._now()
+        """Whether a provider failed recently.
+
+        After that time one request tries it; for the others it is down until that one is answered.
+        """
+        until, now = self._down_until.get(local.name), self._now()
         if until is None:
             return False
         if now >= until:
-            self._down[local.name] = now + max(self._seconds, DOWN_SECONDS)
+            self._down_until[local.name] = now + max(self._seconds, DOWN_SECONDS)
         return now < until
 
-    def _failed(self, local: Provider, failure: ChatError) -> None:
+    def _record_failure(self, local: Provider, failure: ChatError) -> None:
         if isinstance(failure, BadRequest) and failure.upstream_status is not None:
-            self._answered(local)  # it is there, and does not take the question
-        if isinstance(failure, DOWN):
+            self._record_answer(local)  # the server responded: it is not down
+        if isinstance(failure, DOWN_ERRORS):
             wait = getattr(failure, "retry_after", None) or DOWN_SECONDS
-            self._down[local.name] = self._now() + min(max(wait, DOWN_SECONDS), LONGEST_DOWN)
+            self._down_until[local.name] = self._now() + min(
+                max(wait, DOWN_SECONDS), MAX_DOWN_SECONDS
+            )
 
-    def _answered(self, local: Provider) -> None:
-        self._down.pop(local.name, None)
+    def _record_answer(self, local: Provider) -> None:
+        self._down_until.pop(local.name, None)
 
 
-def _missing(model: str | None) -> Provider:
+def _raise_no_such_model(model: str | None) -> Provider:
     raise NoSuchModel(f"There is no model {model!r:.100}.")

@@ -14,7 +14,7 @@ from shared.chat.events import Context, Done, Events, ExcludedSource, Source, St
 from shared.chat.overrides import Overrides
 from shared.chat.request import ChatRequest, User
 from shared.models.base import Model, ModelStream, Prompt
-from shared.models.capabilities import drop_images, fit_to_model, unseeing
+from shared.models.capabilities import drop_images, fit_to_model, image_notes
 from shared.models.fallback import SelectedModel
 from shared.models.router import ModelSelection, Router
 from shared.rag import prompt as prompts
@@ -57,13 +57,13 @@ async def answer(rag: Rag, asked: ChatRequest) -> Events:
     Everything that can be refused is refused before the Context. A failure is an exception, one
     of the ChatErrors where the caller can know why.
     """
-    choice = rag.models.choice(model_selection(asked))
+    choice = rag.models.select(model_selection(asked))
     query, found = asked.question, NOTHING
     if asked.search:
         query, used = await query_or_question(rag, asked, choice)
         query = shorten_query(query)
         found = await rag.retriever.search(asked.metadata.user, query, used)
-        found = replace(found, notes=(*unseeing(asked, choice.model), *found.notes))
+        found = replace(found, notes=(*image_notes(asked, choice.model), *found.notes))
     async with AsyncExitStack() as stack:
         opened = await choice.run_with_fallback(partial(start_answer, rag, asked, found, stack))
         yield begun(asked, query, opened, choice.notes)

@@ -79,9 +79,9 @@ class TracedRouter(Router):
         """As the router does."""
         return TracedModel(self.router.default, self.parent)
 
-    def choice(self, wish: ModelSelection) -> SelectedModel:
+    def select(self, selection: ModelSelection) -> SelectedModel:
         """As the router does."""
-        made = self.router.choice(wish)
+        made = self.router.select(selection)
         other = made.fallback
         if other is not None:
             other = replace(other, model=TracedModel(other.model, self.parent))

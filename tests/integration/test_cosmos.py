@@ -941,7 +941,7 @@ async def rows(box: ContainerProxy, query: str, **how: Any) -> list[Any]:
 def asked_of(fake: Cosmos, work: Callable[[ContainerProxy], Awaitable[Any]]) -> None:
     async def go(memory: Memory) -> None:
         await memory.ready()
-        await work(memory.pipelines.items._container)  # type: ignore[attr-defined]
+        await work(memory.pipelines.container._container)  # type: ignore[attr-defined]
 
     told(filled(fake), go)
 

@@ -10,8 +10,8 @@ import ollama
 import pytest
 from ollama._types import ChatRequest
 
-from shared.models.formats.base import merged
-from shared.models.formats.ollama import arguments
+from shared.models.formats.base import merge_json
+from shared.models.formats.ollama import parse_arguments
 from tests.support.calls import QUESTION, call
 from tests.support.gateways import (
     DATA,
@@ -175,7 +175,7 @@ def test_each_of_ollama_s_calls_has_its_own_place_and_id() -> None:
     ],
 )
 def test_arguments_become_the_object_that_ollama_wants(given: Any, expected: Any) -> None:
-    assert arguments(given) == expected
+    assert parse_arguments(given) == expected
 
 
 def user(content: Any, **more: Any) -> Any:
@@ -427,12 +427,14 @@ def test_what_a_server_adds_takes_no_place_of_ours_and_must_be_json() -> None:
 def test_bodies_are_merged_object_by_object() -> None:
     body = {"options": {"seed": 1, "stop": ["a"]}, "model": "m"}
 
-    assert merged(body, {"options": {"seed": 2, "num_ctx": 8}, "x": {"y": 1}}) == {
+    assert merge_json(body, {"options": {"seed": 2, "num_ctx": 8}, "x": {"y": 1}}) == {
         "options": {"seed": 2, "stop": ["a"], "num_ctx": 8},
         "model": "m",
         "x": {"y": 1},
     }
-    assert merged(body, {"model": None, "options": {"seed": None}}) == {"options": {"stop": ["a"]}}
+    assert merge_json(body, {"model": None, "options": {"seed": None}}) == {
+        "options": {"stop": ["a"]}
+    }
     assert body == {"options": {"seed": 1, "stop": ["a"]}, "model": "m"}
 
 

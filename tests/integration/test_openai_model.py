@@ -19,7 +19,7 @@ from shared.chat import errors
 from shared.chat.events import Answer, collect
 from shared.chat.messages import Message, ToolCall
 from shared.models.base import Prompt
-from shared.models.formats.openai import known_of
+from shared.models.formats.openai import known_capabilities
 from shared.models.openai.client import embed, make_client, map_errors
 from shared.rag.flow import checked
 from shared.settings import read_settings
@@ -593,7 +593,7 @@ KINDS = {
 
 @pytest.mark.parametrize("name", KINDS)
 def test_what_is_known_of_a_model_by_its_name(name: str) -> None:
-    assert known_of(name) == KINDS[name]
+    assert known_capabilities(name) == KINDS[name]
 
 
 def test_an_end_by_length_or_without_a_usage_is_an_end(server: Upstream) -> None:

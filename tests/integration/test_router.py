@@ -504,14 +504,14 @@ def test_a_named_model_is_looked_for_in_every_provider_that_may_answer() -> None
     )
 
     def chosen(model: str | None, **more: Any) -> str:
-        return router.choice(ModelSelection(model=model, **more)).model.name
+        return router.select(ModelSelection(model=model, **more)).model.name
 
     assert chosen(None) == "a/small"
     assert chosen("other") == "b/other"
     assert chosen("large") == "c/large"
     assert chosen("small", policy="always_remote") == "c/small"
-    assert router.choice(ModelSelection(model="other")).fallback is None
-    assert router.choice(ModelSelection(model="small")).fallback is not None
+    assert router.select(ModelSelection(model="other")).fallback is None
+    assert router.select(ModelSelection(model="small")).fallback is not None
     with pytest.raises(errors.NoSuchModel):
         chosen("dear")
     with pytest.raises(errors.NoSuchModel):
@@ -523,9 +523,11 @@ def test_a_named_model_is_looked_for_in_every_provider_that_may_answer() -> None
 
 
 def test_a_provider_without_a_list_has_every_model_that_is_asked_for() -> None:
-    router = Router([provider("a", "local"), provider("b", "remote", models=("m",), selects=False)])
+    router = Router(
+        [provider("a", "local"), provider("b", "remote", models=("m",), allows_selection=False)]
+    )
 
-    assert router.choice(ModelSelection(model="any")).model.name == "a/any"
-    assert router.choice(ModelSelection()).model.name == "a/None"
-    far = router.choice(ModelSelection(policy="always_remote", model="any"))
+    assert router.select(ModelSelection(model="any")).model.name == "a/any"
+    assert router.select(ModelSelection()).model.name == "a/None"
+    far = router.select(ModelSelection(policy="always_remote", model="any"))
     assert far.model.name == "b/m"

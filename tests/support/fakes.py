@@ -163,7 +163,7 @@ def engine(
 ) -> Rag:
     """A Rag over fakes."""
     defaults = Overrides(top=3, temperature=0.3)
-    models = Router.of(model or FakeModel())
+    models = Router.for_model(model or FakeModel())
     return Rag(retriever or FakeRetriever(), models, WORDS, defaults, client_prompts)
 
 

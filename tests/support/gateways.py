@@ -244,7 +244,7 @@ async def closed(service: Service) -> None:
     """Close the clients of its models."""
     assert service.engine is not None
     for provider in service.engine.models.providers:
-        client = getattr(provider.model(None), "client", None)
+        client = getattr(provider.get_model(None), "client", None)
         if client is not None:
             await client.close()
 

@@ -22,7 +22,7 @@ from shared.ingest.splitting.passages import page_spans
 from shared.models.demo.model import followups, search_query
 from shared.models.demo.quotes import best_quotes, read_excerpt
 from shared.models.formats.openai import OPENAI
-from shared.models.openai.stream_decoder import StreamDecoder, lines, whole
+from shared.models.openai.stream_decoder import StreamDecoder, read_body, split_lines
 from tests.support.fakes import play
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ async def all_of(stream: AsyncGenerator[T, None]) -> list[T]:
 def test_a_line_of_a_model_s_stream_may_come_in_many_chunks() -> None:
     chunks = [b"x" * 40] * 100_000
     with in_time():
-        got = asyncio.run(all_of(lines(stream_of([*chunks, b"\ny", b"", b"\n"]))))
+        got = asyncio.run(all_of(split_lines(stream_of([*chunks, b"\ny", b"", b"\n"]))))
 
     assert got == [b"".join(chunks), b"y", b""]
 
@@ -56,7 +56,7 @@ def test_a_line_of_a_model_s_stream_may_come_in_many_chunks() -> None:
 def test_a_model_s_whole_answer_may_come_in_many_chunks() -> None:
     chunks = [b"x" * 20] * 200_000
     with in_time():
-        got = asyncio.run(all_of(whole(stream_of(chunks))))
+        got = asyncio.run(all_of(read_body(stream_of(chunks))))
 
     assert got == [b"".join(chunks)]
 
@@ -87,7 +87,7 @@ def test_a_model_may_call_many_tools_without_an_index() -> None:
     called = b'{"choices":[{"delta":{"tool_calls":[{"id":"%d","function":{"name":"f"}}]}}]}'
     with in_time():
         for number in range(30_000):
-            reading.take(called % number)
+            reading.decode(called % number)
 
     assert list(reading.calls) == list(range(30_000))
 

@@ -232,7 +232,8 @@ def _read_conversation(
 def _read_interaction(
     owner: str, now: float, interaction: str, connection: sqlite3.Connection
 ) -> Interaction:
-    query = f"""SELECT {INTERACTION_COLUMNS} FROM interaction i JOIN conversation c ON c.id = i.conversation
+    query = f"""SELECT {INTERACTION_COLUMNS}
+        FROM interaction i JOIN conversation c ON c.id = i.conversation
         WHERE {UNEXPIRED} AND i.id = ?"""
     row = connection.execute(query, (owner, now, interaction)).fetchone()
     if row is None:

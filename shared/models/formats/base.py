@@ -1,5 +1,7 @@
-"""How are models of other servers spoken to? Pure functions: a prompt in, a body out; an object of
-an answer in, what it says out."""
+"""The request and response format of a model's server, as pure functions.
+
+One maps a prompt to a request body, the other an object of a response to a DecodedChunk.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,10 @@ from shared.models.base import Prompt
 
 RequestBody = dict[str, Any]
 
-UNPLACED = -1  # the index of a call whose server does not say which it is
+NO_INDEX = -1  # the index of a tool call whose server sends none
 
-# What a model's service says in an error's `code`, in a refusal and in mid-stream alike.
-CODES: Mapping[str, type[ChatError]] = {
+# By the `code` of an error, in an error response and within a stream.
+ERROR_CODES: Mapping[str, type[ChatError]] = {
     "content_filter": ContentFiltered,
     "context_length_exceeded": TooLong,
     "rate_limit_exceeded": TooManyRequests,
@@ -29,40 +31,37 @@ CODES: Mapping[str, type[ChatError]] = {
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """What a model is and takes. `seconds`: to accept, to the first token, between tokens.
+    """The name, capabilities and limits of a model.
 
-    `name` is what answers call it, `asked` the name that its server knows: None where that server
-    has one of its own. `answer_tokens` is the most that it may write, None for its own limit.
-    `effort` is a reasoning model's `reasoning_effort`. `streams`: whether it can answer in pieces.
-    `more` goes into every request. `hint` is what to look at where it refuses us, for the log.
+    Responses have `name`; `server_model` is the name in requests, None for the server's default.
+    `max_answer_tokens` None leaves the limit to the server. `extra_body` is merged into every
+    request. Seconds limit the time to response headers (`accept`), to the first token (`first`) and
+    between tokens (`gap`). `hint` is added to the log line of an authentication error.
     """
 
     name: str
     max_prompt_tokens: int
-    asked: str | None = None
+    server_model: str | None = None
     reasoning: bool = False
-    seeing: bool = False
-    answer_tokens: int | None = None
-    effort: str | None = None
+    supports_images: bool = False
+    max_answer_tokens: int | None = None
+    reasoning_effort: str | None = None
     accept_seconds: float = 60
     first_seconds: float = 60
     gap_seconds: float = 30
-    streams: bool = True
-    more: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    supports_streaming: bool = True
+    extra_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
     hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedChunk:
-    """What one object of an answer says: a part of it, its end, or something beside it.
-
-    `ended`: nothing comes behind it.
-    """
+    """The content of one object of a response. `is_last` is whether the response ends with it."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
-    reason: str | None = None
-    ended: bool = False
+    finish_reason: str | None = None
+    is_last: bool = False
     model: str | None = None
     usage: Usage | None = None
     fingerprint: str | None = None
@@ -74,66 +73,68 @@ class DecodedChunk:
 
 @dataclass(frozen=True, slots=True)
 class ModelFormat:
-    """One way to speak to a model's server.
+    """The functions of one request and response format.
 
-    `body` may raise BadRequest for what its server does not take; `heard` raises the error that an
-    object tells, and ValueError, TypeError, AttributeError or LookupError where it is none of an
-    answer. `framing` is that of a stream. `called` is how an answer ends that calls tools, for a
-    server that says of such an answer that it just stopped. `ready` is
-    the address that tells whether the server is there; None where none does.
+    `build_body` raises BadRequest for a prompt that the format cannot express. `decode` raises the
+    ChatError in an object; ValueError, TypeError, AttributeError or LookupError for an invalid one.
+    `framing` is that of a stream. `tool_calls_reason` replaces the finish reason `stop` of an
+    answer with tool calls. `ready_url` returns the URL of a health check; None if there is none.
     """
 
     name: str
-    body: Callable[[ModelConfig, Prompt], RequestBody]
-    heard: Callable[[Mapping[str, Any]], DecodedChunk]
+    build_body: Callable[[ModelConfig, Prompt], RequestBody]
+    decode: Callable[[Mapping[str, Any]], DecodedChunk]
     framing: Literal["sse", "ndjson"] = "sse"
-    called: str | None = None
-    ready: Callable[[str], str | None] = lambda _: None
+    tool_calls_reason: str | None = None
+    ready_url: Callable[[str], str | None] = lambda _: None
 
 
-def merged(body: RequestBody, more: Mapping[str, Any]) -> RequestBody:
-    """A body with more in it: objects are joined, null takes out, anything else is replaced."""
-    joined = {key: value for key, value in body.items() if more.get(key, value) is not None}
+def merge_json(body: RequestBody, more: Mapping[str, Any]) -> RequestBody:
+    """Merge JSON objects: nested objects are merged, null removes, other values replace."""
+    merged = {key: value for key, value in body.items() if more.get(key, value) is not None}
     for key, value in more.items():
-        inner = joined.get(key)
+        inner = merged.get(key)
         if isinstance(value, Mapping):
-            joined[key] = merged(inner if isinstance(inner, dict) else {}, value)
+            merged[key] = merge_json(inner if isinstance(inner, dict) else {}, value)
         elif value is not None:
-            joined[key] = value
-    return joined
+            merged[key] = value
+    return merged
 
 
-def extra_fields(given: Mapping[str, Any], *known: str) -> Extra:
-    """What an object says beside what is known of it; null says nothing, and what JSON cannot
-    hold (1e400, read as infinity) cannot be passed on."""
+def extra_fields(obj: Mapping[str, Any], *known: str) -> Extra:
+    """Return the other fields of an object.
+
+    Without null, and without values that JSON cannot express: 1e400 is read as infinity.
+    """
     return {
         key: value
-        for key, value in given.items()
+        for key, value in obj.items()
         if key not in known and value is not None and is_json_safe(value)
     }
 
 
-def failure(error: Any) -> ChatError:
-    """The error in an event, or in a refusal, by its code. Its text is for nobody but the log."""
+def to_error(error: Any) -> ChatError:
+    """Map the error in an event to a ChatError by its code."""
     code = str(error.get("code") if isinstance(error, Mapping) else "")
     cause = f"the model's stream ended with an error, code {code!r:.80}"
-    return CODES.get(code, Unavailable)(cause=cause)
+    return ERROR_CODES.get(code, Unavailable)(cause=cause)
 
 
-def calls(parts: Any) -> tuple[ToolCall, ...]:
-    """Parts of calls; a server that sends a call whole may leave out its index."""
-    return tuple(_call(part) for part in parts or ())
+def decode_tool_calls(parts: Any) -> tuple[ToolCall, ...]:
+    """Decode the parts of tool calls. A server that sends whole calls may omit their indexes."""
+    return tuple(_decode_tool_call(part) for part in parts or ())
 
 
-def _call(part: Mapping[str, Any]) -> ToolCall:
-    index, called = part.get("index"), part.get("function") or {}
-    given = called.get("arguments")
-    text = given if isinstance(given, str) else json.dumps(given, allow_nan=False)
-    place = index if isinstance(index, int) else UNPLACED
-    name = called.get("name") or None
-    return ToolCall(place, part.get("id") or None, name, "" if given is None else text)
+def _decode_tool_call(part: Mapping[str, Any]) -> ToolCall:
+    index, function = part.get("index"), part.get("function") or {}
+    arguments = function.get("arguments")
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, allow_nan=False)
+    index = index if isinstance(index, int) else NO_INDEX
+    name = function.get("name") or None
+    return ToolCall(index, part.get("id") or None, name, "" if arguments is None else text)
 
 
-def usage(sent: Any, made: Any) -> Usage | None:
-    """Tokens, where a server tells both."""
-    return Usage(sent, made) if isinstance(sent, int) and isinstance(made, int) else None
+def to_usage(prompt: Any, completion: Any) -> Usage | None:
+    """Return the numbers of tokens, if the server reports both."""
+    both = isinstance(prompt, int) and isinstance(completion, int)
+    return Usage(prompt, completion) if both else None

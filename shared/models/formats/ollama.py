@@ -18,19 +18,19 @@ from shared.models.formats.base import (
     ModelConfig,
     ModelFormat,
     RequestBody,
-    calls,
+    decode_tool_calls,
     extra_fields,
-    usage,
+    to_usage,
 )
-from shared.models.formats.openai import FRAME, most_tokens
-from shared.models.formats.openai import message as plain
+from shared.models.formats.openai import MESSAGE_FIELDS, max_answer_tokens
+from shared.models.formats.openai import build_message as plain
 
 # Ollama's names for what a client may ask.
 OPTIONS = {"top_p": "top_p", "stop": "stop"}
-TAKES = ("keep_alive", "think", "format")
+SUPPORTED_FIELDS = ("keep_alive", "think", "format")
 
 
-def body(traits: ModelConfig, prompt: Prompt) -> RequestBody:
+def build_body(traits: ModelConfig, prompt: Prompt) -> RequestBody:
     """The body of a request. Raises BadRequest for an image that is not in it."""
     options: RequestBody = {"temperature": prompt.temperature}
     options |= {ours: prompt.options[k] for k, ours in OPTIONS.items() if k in prompt.options}
@@ -38,26 +38,26 @@ def body(traits: ModelConfig, prompt: Prompt) -> RequestBody:
         options["stop"] = [options["stop"]]
     if prompt.seed is not None:
         options["seed"] = prompt.seed
-    if most := most_tokens(traits, prompt):
+    if most := max_answer_tokens(traits, prompt):
         options["num_predict"] = most
     asked: RequestBody = {
-        "messages": [_message(said) for said in prompt.messages],
+        "messages": [_build_message(said) for said in prompt.messages],
         "options": options,
     }
-    if traits.asked is not None:
-        asked["model"] = traits.asked
+    if traits.server_model is not None:
+        asked["model"] = traits.server_model
     if prompt.tools:
         asked["tools"] = list(prompt.tools)
-    asked["stream"] = traits.streams
-    return asked | {key: prompt.options[key] for key in TAKES if key in prompt.options}
+    asked["stream"] = traits.supports_streaming
+    return asked | {key: prompt.options[key] for key in SUPPORTED_FIELDS if key in prompt.options}
 
 
-def _message(said: Message) -> RequestBody:
+def _build_message(said: Message) -> RequestBody:
     given = plain(said) if said.raw is None else said.raw
     parts = list(iterate_parts(given))
-    kept = {key: given[key] for key in FRAME if given.get(key) not in (None, [])}
+    kept = {key: given[key] for key in MESSAGE_FIELDS if given.get(key) not in (None, [])}
     if called := given.get("tool_calls"):
-        kept["tool_calls"] = [_called(call) for call in called]
+        kept["tool_calls"] = [_build_tool_call(call) for call in called]
     if given.get("content") is not None or parts:
         kept["content"] = "\n".join(text for part in parts if (text := part_text(part)))
     if images := list(_images(parts)):
@@ -79,13 +79,13 @@ def _images(parts: list[Any]) -> Iterator[str]:
         yield data[1]
 
 
-def _called(call: Mapping[str, Any]) -> RequestBody:
+def _build_tool_call(call: Mapping[str, Any]) -> RequestBody:
     function = call["function"]
-    written = {"name": function["name"], "arguments": arguments(function.get("arguments"))}
+    written = {"name": function["name"], "arguments": parse_arguments(function.get("arguments"))}
     return {"id": call["id"], "type": "function", "function": written}
 
 
-def arguments(given: str | None) -> RequestBody:
+def parse_arguments(given: str | None) -> RequestBody:
     """A call's arguments as the object that Ollama wants; what is none stands inside of one."""
     if not (given or "").strip():
         return {}
@@ -96,31 +96,38 @@ def arguments(given: str | None) -> RequestBody:
     return read if isinstance(read, dict) and is_json_safe(read) else {"arguments": given}
 
 
-def heard(line: Mapping[str, Any]) -> DecodedChunk:
+def decode(line: Mapping[str, Any]) -> DecodedChunk:
     """What a line says, or a whole answer."""
     if line.get("error"):
         raise Unavailable(cause="the model's stream ended with an error")
     said, done = line.get("message") or {}, bool(line.get("done"))
-    made = [{**call, "id": call.get("id") or f"call_{uuid4().hex}"} for call in _calls(said)]
+    made = [{**call, "id": call.get("id") or f"call_{uuid4().hex}"} for call in _tool_calls(said)]
     return DecodedChunk(
         text=said.get("content") or "",
-        calls=calls(made),
-        reason=(line.get("done_reason") or "stop") if done else None,
-        ended=done,
+        calls=decode_tool_calls(made),
+        finish_reason=(line.get("done_reason") or "stop") if done else None,
+        is_last=done,
         model=line.get("model"),
-        usage=usage(line.get("prompt_eval_count"), line.get("eval_count")),
+        usage=to_usage(line.get("prompt_eval_count"), line.get("eval_count")),
         extra=extra_fields(line, "model", "created_at", "message", "done", "done_reason"),
         message_extra=extra_fields(said, "role", "content", "tool_calls"),
     )
 
 
-def _calls(said: Mapping[str, Any]) -> list[Any]:
+def _tool_calls(said: Mapping[str, Any]) -> list[Any]:
     return said.get("tool_calls") or []
 
 
-def ready(url: str) -> str | None:
+def ready_url(url: str) -> str | None:
     """Where the list of models is."""
     return url.removesuffix("/chat") + "/tags" if url.endswith("/api/chat") else None
 
 
-OLLAMA = ModelFormat("ollama", body, heard, framing="ndjson", called="tool_calls", ready=ready)
+OLLAMA = ModelFormat(
+    "ollama",
+    build_body,
+    decode,
+    framing="ndjson",
+    tool_calls_reason="tool_calls",
+    ready_url=ready_url,
+)

@@ -14,21 +14,21 @@ from shared.models.formats.base import (
     ModelConfig,
     ModelFormat,
     RequestBody,
-    calls,
+    decode_tool_calls,
     extra_fields,
-    failure,
-    usage,
+    to_error,
+    to_usage,
 )
 
 # What is known of models by their names. A deployment may have any name: settings say otherwise.
-REASONING = re.compile(r"(?:^|/)(?:o\d(?![a-z\d])|gpt-5(?!\d))(?!.*chat)", re.I)
-SEEING = re.compile(
+REASONING_MODELS = re.compile(r"(?:^|/)(?:o\d(?![a-z\d])|gpt-5(?!\d))(?!.*chat)", re.I)
+VISION_MODELS = re.compile(
     r"(?:^|/)(?:o[13](?!-mini|-preview)(?![a-z\d])|o4-mini|gpt-5(?!\d)|gpt-4o|gpt-4\.1)"
     r"|vision|llava|-vl\b",
     re.I,
 )
 # What a client may ask of such a model beside an answer, temperature and seed.
-TAKES = (
+SUPPORTED_OPTIONS = (
     "top_p",
     "stop",
     "tool_choice",
@@ -38,37 +38,37 @@ TAKES = (
     "presence_penalty",
     "reasoning_effort",
 )
-NOT_FOR_REASONING = ("top_p", "stop", "frequency_penalty", "presence_penalty")
-DETAILS = ("auto", "low", "high")  # of an image
-FRAME = ("role", "name", "tool_calls", "tool_call_id")  # of a message, beside its content
+UNSUPPORTED_BY_REASONING = ("top_p", "stop", "frequency_penalty", "presence_penalty")
+IMAGE_DETAILS = ("auto", "low", "high")  # of an image
+MESSAGE_FIELDS = ("role", "name", "tool_calls", "tool_call_id")  # of a message, beside its content
 
 
-def known_of(name: str) -> tuple[bool, bool]:
+def known_capabilities(name: str) -> tuple[bool, bool]:
     """What is known of a model by its name alone: whether it reasons, whether it sees."""
-    return bool(REASONING.search(name)), bool(SEEING.search(name))
+    return bool(REASONING_MODELS.search(name)), bool(VISION_MODELS.search(name))
 
 
-def limits(traits: ModelConfig) -> Mapping[str, str]:
+def model_limits(traits: ModelConfig) -> Mapping[str, str]:
     """What a model cannot do, in sentences."""
     name, found = traits.name, {}
-    if not traits.seeing:
+    if not traits.supports_images:
         found["images"] = (
             f"The images were left out: {name} is not known to see them (CHAT_MODEL_VISION)."
         )
-    if not traits.streams:
+    if not traits.supports_streaming:
         found["streaming"] = f"{name} gives its answer in one piece."
     if traits.reasoning:
-        for option in ("temperature", *NOT_FOR_REASONING):
+        for option in ("temperature", *UNSUPPORTED_BY_REASONING):
             found[option] = f"{option} was left out: {name} is a reasoning model, without one."
     return found
 
 
-def body(traits: ModelConfig, prompt: Prompt) -> RequestBody:
+def build_body(traits: ModelConfig, prompt: Prompt) -> RequestBody:
     """The body of a request, with the parameters that this kind of model takes."""
-    asked: RequestBody = {"messages": [message(said) for said in prompt.messages]}
-    if traits.asked is not None:
-        asked["model"] = traits.asked
-    if traits.streams:
+    asked: RequestBody = {"messages": [build_message(said) for said in prompt.messages]}
+    if traits.server_model is not None:
+        asked["model"] = traits.server_model
+    if traits.supports_streaming:
         asked |= {"stream": True, "stream_options": {"include_usage": True}}
     if prompt.seed is not None:
         asked["seed"] = prompt.seed
@@ -76,24 +76,26 @@ def body(traits: ModelConfig, prompt: Prompt) -> RequestBody:
         asked["tools"] = list(prompt.tools)
     if not traits.reasoning:
         asked["temperature"] = prompt.temperature
-    elif traits.effort:
-        asked["reasoning_effort"] = traits.effort
-    if most := most_tokens(traits, prompt):
+    elif traits.reasoning_effort:
+        asked["reasoning_effort"] = traits.reasoning_effort
+    if most := max_answer_tokens(traits, prompt):
         asked["max_completion_tokens" if traits.reasoning else "max_tokens"] = most
-    refused = NOT_FOR_REASONING if traits.reasoning else ()
-    return asked | {k: prompt.options[k] for k in TAKES if k in prompt.options and k not in refused}
+    refused = UNSUPPORTED_BY_REASONING if traits.reasoning else ()
+    return asked | {
+        k: prompt.options[k] for k in SUPPORTED_OPTIONS if k in prompt.options and k not in refused
+    }
 
 
-def most_tokens(traits: ModelConfig, prompt: Prompt) -> int | None:
+def max_answer_tokens(traits: ModelConfig, prompt: Prompt) -> int | None:
     """How long the answer may be: as the client asks, within what the deployment allows."""
-    wanted = [it for it in (prompt.options.get("max_tokens"), traits.answer_tokens) if it]
+    wanted = [it for it in (prompt.options.get("max_tokens"), traits.max_answer_tokens) if it]
     return min(wanted, default=None)
 
 
-def message(said: Message) -> RequestBody:
+def build_message(said: Message) -> RequestBody:
     """A message in OpenAI's form: one that has it goes out as it was given."""
     if said.raw is not None:
-        return _rewritten(said.raw)
+        return _clean_message(said.raw)
     if said.tool_calls:
         made = [tool_call_json(call) for call in said.tool_calls]
         return {"role": said.role, "content": said.content or None, "tool_calls": made}
@@ -106,14 +108,14 @@ def message(said: Message) -> RequestBody:
     return {"role": said.role, "content": [*text, *images]}
 
 
-def _rewritten(given: Mapping[str, Any]) -> RequestBody:
-    kept = {key: given[key] for key in FRAME if given.get(key) not in (None, [])}
+def _clean_message(given: Mapping[str, Any]) -> RequestBody:
+    kept = {key: given[key] for key in MESSAGE_FIELDS if given.get(key) not in (None, [])}
     if "tool_calls" in kept:
-        kept["tool_calls"] = [_call(call) for call in kept["tool_calls"]]
+        kept["tool_calls"] = [_clean_tool_call(call) for call in kept["tool_calls"]]
     content, images = given.get("content"), given.get("images")
     if isinstance(content, str) and not images:
         return {**kept, "content": content}
-    parts = [_part(part) for part in iterate_parts(given)]
+    parts = [_clean_part(part) for part in iterate_parts(given)]
     if not parts:
         return kept
     texts = [part["text"] for part in parts if part["type"] == "text"]
@@ -123,7 +125,7 @@ def _rewritten(given: Mapping[str, Any]) -> RequestBody:
     return {**kept, "content": some or ""}
 
 
-def _call(call: Mapping[str, Any]) -> RequestBody:
+def _clean_tool_call(call: Mapping[str, Any]) -> RequestBody:
     """A call without keys that nobody reads; arguments, which AOG lets a call lack, are added."""
     function = call["function"]
     arguments = function.get("arguments")
@@ -131,20 +133,20 @@ def _call(call: Mapping[str, Any]) -> RequestBody:
     return tool_call_json(ToolCall(0, call["id"], function["name"], arguments))
 
 
-def _part(part: Any) -> RequestBody:
+def _clean_part(part: Any) -> RequestBody:
     """A part without keys that nobody reads: some servers fetch an address that stands in one."""
     url = part_image_url(part)
     if url is None:
         return {"type": "text", "text": part_text(part)}
     detail = part["image_url"].get("detail") if part["type"] == "image_url" else None
-    known = {"detail": detail} if detail in DETAILS else {}
+    known = {"detail": detail} if detail in IMAGE_DETAILS else {}
     return {"type": "image_url", "image_url": {"url": url, **known}}
 
 
-def heard(chunk: Mapping[str, Any]) -> DecodedChunk:
+def decode(chunk: Mapping[str, Any]) -> DecodedChunk:
     """What a chunk of a stream says, or a whole answer."""
     if chunk.get("error"):
-        raise failure(chunk["error"])
+        raise to_error(chunk["error"])
     # Azure sends chunks without choices: filter results before, usage after the text.
     choice = next(iter(chunk.get("choices") or ()), None) or {}
     said = choice.get("delta") or choice.get("message") or {}
@@ -153,10 +155,10 @@ def heard(chunk: Mapping[str, Any]) -> DecodedChunk:
     reason = choice.get("finish_reason")
     return DecodedChunk(
         text=_text(said.get("content")) or _text(said.get("refusal")),
-        calls=calls(said.get("tool_calls")),
-        reason=reason if isinstance(reason, str) and reason else None,
+        calls=decode_tool_calls(said.get("tool_calls")),
+        finish_reason=reason if isinstance(reason, str) and reason else None,
         model=chunk.get("model"),
-        usage=usage(told.get("prompt_tokens"), told.get("completion_tokens")),
+        usage=to_usage(told.get("prompt_tokens"), told.get("completion_tokens")),
         fingerprint=chunk.get("system_fingerprint"),
         answer_filter=choice.get("content_filter_results"),
         prompt_filter=chunk.get("prompt_filter_results"),
@@ -175,7 +177,7 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def ready(url: str) -> str | None:
+def ready_url(url: str) -> str | None:
     """Where the list of models is: beside the usual address of a chat."""
     address, mark, query = url.partition("?")
     if not address.endswith("/chat/completions") or "/deployments/" in address:
@@ -183,4 +185,4 @@ def ready(url: str) -> str | None:
     return address.removesuffix("/chat/completions") + "/models" + mark + query
 
 
-OPENAI = ModelFormat("openai", body, heard, ready=ready)
+OPENAI = ModelFormat("openai", build_body, decode, ready_url=ready_url)

@@ -28,14 +28,14 @@ from shared.chat.errors import (
     TooManyRequests,
     Unavailable,
 )
-from shared.models.formats.base import CODES
+from shared.models.formats.base import ERROR_CODES
 
-Key = Callable[[], Awaitable[str]]
+GetKey = Callable[[], Awaitable[str]]
 
-RETRIES, PATIENT_RETRIES = 1, 8
+MAX_RETRIES, BATCH_MAX_RETRIES = 1, 8
 CONNECT_SECONDS = 5.0
 # What we send of our own accord: where one is refused, the question is not at fault.
-PARAMETERS = (
+OWN_PARAMETERS = (
     "model",
     "stream",
     "stream_options",
@@ -46,8 +46,8 @@ PARAMETERS = (
     "reasoning_effort",
 )
 # What a refusal may name to the client, who may have sent it.
-NAMED = (
-    *PARAMETERS,
+REPORTED_PARAMETERS = (
+    *OWN_PARAMETERS,
     "top_p",
     "stop",
     "tools",
@@ -58,8 +58,12 @@ NAMED = (
     "presence_penalty",
 )
 USER_AGENT = "serverless-rag-chat"
-RAW = "x-stainless-raw-response"  # by which the SDK knows that we read the stream ourselves
-UNREAD: Any = {"headers": {RAW: "stream"}}  # the options of a request whose answer is not read yet
+RAW_RESPONSE_HEADER = (
+    "x-stainless-raw-response"  # by which the SDK knows that we read the stream ourselves
+)
+STREAM_OPTIONS: Any = {
+    "headers": {RAW_RESPONSE_HEADER: "stream"}
+}  # the options of a request whose answer is not read yet
 # A model on this machine is not asked by way of a proxy.
 LOOPBACK = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 
@@ -83,7 +87,7 @@ class DropRetryClient(DefaultAioHttpClient):
 
 def make_client(
     base_url: str,
-    key: Key | None,
+    key: GetKey | None,
     patient: bool = False,
     headers: Mapping[str, str] | None = None,
 ) -> AsyncOpenAI:
@@ -106,11 +110,11 @@ def make_client(
         organization="",
         project="",
         webhook_secret="",
-        max_retries=PATIENT_RETRIES if patient else RETRIES,
+        max_retries=BATCH_MAX_RETRIES if patient else MAX_RETRIES,
         http_client=(DefaultAioHttpClient if patient else DropRetryClient)(
             event_hooks={
                 "request": [only_ours],
-                "response": [] if patient else [_no_long_waits],
+                "response": [] if patient else [_limit_retry_wait],
             },
             follow_redirects=False,
             mounts=dict.fromkeys(LOOPBACK),
@@ -121,7 +125,9 @@ def make_client(
 
 def _headers(sent: httpx2.Request, length: int, more: Mapping[str, str]) -> httpx2.Headers:
     """Headers of ours alone: the SDK takes others, and other values, from the environment."""
-    raw = {RAW: "stream"} if sent.headers.get(RAW) == "stream" else {}
+    raw = (
+        {RAW_RESPONSE_HEADER: "stream"} if sent.headers.get(RAW_RESPONSE_HEADER) == "stream" else {}
+    )
     ours = {
         "host": sent.url.netloc.decode(),
         "accept": "text/event-stream, application/x-ndjson, application/json",
@@ -133,7 +139,7 @@ def _headers(sent: httpx2.Request, length: int, more: Mapping[str, str]) -> http
     return httpx2.Headers({**raw, **ours, **more})
 
 
-async def _no_long_waits(received: httpx2.Response) -> None:
+async def _limit_retry_wait(received: httpx2.Response) -> None:
     """The SDK would wait up to two minutes: what is longer than ours, it shall not try again.
 
     The wait is written where the SDK looks first: it reads other headers than `waits.asked` does.
@@ -145,7 +151,7 @@ async def _no_long_waits(received: httpx2.Response) -> None:
         received.headers["retry-after-ms"] = str(round(wait * 1000))
 
 
-async def ready(client: AsyncOpenAI, url: str, name: str, hint: str) -> None:
+async def check_ready(client: AsyncOpenAI, url: str, name: str, hint: str) -> None:
     """Ask for the list of models, once. A server without such a list answers all the same.
 
     That a deployment exists only a question tells. Raises ChatErrors.
@@ -197,14 +203,14 @@ def map_status(error: APIStatusError, name: str, hint: str) -> ChatError:
     # in their quotes: a line end in them would be a line of the log
     said = f"code {error.code!r:.80}, param {error.param!r:.80}"
     cause = f"{name}: status {error.status_code}, {said}"
-    failure = _kind(error, cause, hint)
+    failure = _map_kind(error, cause, hint)
     failure.upstream_status = error.status_code
-    failure.upstream_param = error.param if error.param in NAMED else None
+    failure.upstream_param = error.param if error.param in REPORTED_PARAMETERS else None
     return failure
 
 
-def _kind(error: APIStatusError, cause: str, hint: str) -> ChatError:
-    if error.status_code == 400 and (kind := CODES.get(error.code or "")):
+def _map_kind(error: APIStatusError, cause: str, hint: str) -> ChatError:
+    if error.status_code == 400 and (kind := ERROR_CODES.get(error.code or "")):
         return kind(cause=cause)
     match error.status_code:
         case 429:
@@ -214,7 +220,7 @@ def _kind(error: APIStatusError, cause: str, hint: str) -> ChatError:
             return Misconfigured(cause=f"{cause}: {hint}")
         case 404:
             return Misconfigured(cause=f"{cause}: there is no such deployment, model or endpoint")
-        case 400 | 422 if error.param in PARAMETERS:  # one that this model does not take
+        case 400 | 422 if error.param in OWN_PARAMETERS:  # one that this model does not take
             return Misconfigured(cause=cause)
         case 400 | 413 | 422:
             return BadRequest("The model did not accept the question.", cause=cause)

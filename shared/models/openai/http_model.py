@@ -13,13 +13,13 @@ from openai import AsyncOpenAI
 
 from shared.chat.errors import ChatError, Misconfigured
 from shared.models.base import ModelStream, Prompt
-from shared.models.formats.base import ModelConfig, ModelFormat, merged
-from shared.models.openai.client import UNREAD, map_errors, ready
-from shared.models.openai.stream_decoder import FRAMINGS, Pieces, StreamDecoder, whole
+from shared.models.formats.base import ModelConfig, ModelFormat, merge_json
+from shared.models.openai.client import STREAM_OPTIONS, check_ready, map_errors
+from shared.models.openai.stream_decoder import FRAMINGS, ByteStream, StreamDecoder, read_body
 from shared.text.tokens import count_tokens
 
 DRAIN_SECONDS = 0.5
-KINDS = {"sse": "text/event-stream", "ndjson": "application/x-ndjson"}
+CONTENT_TYPES = {"sse": "text/event-stream", "ndjson": "application/x-ndjson"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +28,19 @@ class HttpModel:
 
     client: AsyncOpenAI
     url: str
-    flavor: ModelFormat
-    traits: ModelConfig
+    format: ModelFormat
+    config: ModelConfig
     limits: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """The model's, or the deployment's."""
-        return self.traits.name
+        return self.config.name
 
     @property
     def max_prompt_tokens(self) -> int:
         """The budget for a prompt."""
-        return self.traits.max_prompt_tokens
+        return self.config.max_prompt_tokens
 
     def count(self, text: str) -> int:
         """How many tokens `text` is, rather too high than too low."""
@@ -48,28 +48,32 @@ class HttpModel:
 
     async def ready(self) -> None:
         """Ask its server for what it has. Raises ChatErrors."""
-        if address := self.flavor.ready(self.url):
-            await ready(self.client, address, self.traits.name, self.traits.hint)
+        if address := self.format.ready_url(self.url):
+            await check_ready(self.client, address, self.config.name, self.config.hint)
 
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
         """Ask; entered when the response's headers are there. Raises ChatErrors."""
-        body = merged(self.flavor.body(self.traits, prompt), self.traits.more)
+        body = merge_json(self.format.build_body(self.config, prompt), self.config.extra_body)
         async with AsyncExitStack() as stack:
-            with map_errors(self.traits.name, self.traits.hint):
-                async with asyncio.timeout(self.traits.accept_seconds):
-                    response = await self._posted(body)
+            with map_errors(self.config.name, self.config.hint):
+                async with asyncio.timeout(self.config.accept_seconds):
+                    response = await self._post(body)
                     stack.push_async_callback(response.aclose)
-            self._check_kind(response)
+            self._check_content_type(response)
             yield await stack.enter_async_context(aclosing(self._events(response)))
 
-    async def _posted(self, body: Mapping[str, Any]) -> httpx2.Response:
+    async def _post(self, body: Mapping[str, Any]) -> httpx2.Response:
         post = self.client.post
-        return await post(self.url, cast_to=httpx2.Response, body=body, options=UNREAD)
+        return await post(self.url, cast_to=httpx2.Response, body=body, options=STREAM_OPTIONS)
 
-    def _check_kind(self, response: httpx2.Response) -> None:
+    def _check_content_type(self, response: httpx2.Response) -> None:
         """Raises Misconfigured for a 200 that is no answer, as of a web page at a wrong address."""
-        wanted = KINDS[self.flavor.framing] if self.traits.streams else "application/json"
+        wanted = (
+            CONTENT_TYPES[self.format.framing]
+            if self.config.supports_streaming
+            else "application/json"
+        )
         kind = response.headers.get("content-type", "none")
         if not kind.lower().startswith(wanted):
             status = response.status_code
@@ -77,37 +81,39 @@ class HttpModel:
             raise Misconfigured(cause=cause)
 
     async def _events(self, response: httpx2.Response) -> ModelStream:
-        reading = StreamDecoder(self.flavor, self.traits.name)
-        framing = FRAMINGS[self.flavor.framing] if self.traits.streams else whole
-        due = asyncio.get_running_loop().time() + self.traits.first_seconds
+        reading = StreamDecoder(self.format, self.config.name)
+        framing = FRAMINGS[self.format.framing] if self.config.supports_streaming else read_body
+        due = asyncio.get_running_loop().time() + self.config.first_seconds
         async with aclosing(framing(response.aiter_bytes())) as lines:
-            while (line := await self._next(lines, due, reading)) is not None:
-                if delta := reading.take(line):
+            while (line := await self._next_object(lines, due, reading)) is not None:
+                if delta := reading.decode(line):
                     yield delta
-                    due = asyncio.get_running_loop().time() + self.traits.gap_seconds
+                    due = asyncio.get_running_loop().time() + self.config.gap_seconds
             # A whole answer is one, whether it says so or not.
-            reading.ended |= reading.spoken and not self.traits.streams
+            reading.has_ended |= reading.has_content and not self.config.supports_streaming
             try:
                 yield reading.done()
             finally:
-                await _drained(lines)
+                await _drain(lines)
 
-    async def _next(self, lines: Pieces, due: float, reading: StreamDecoder) -> bytes | None:
+    async def _next_object(
+        self, lines: ByteStream, due: float, reading: StreamDecoder
+    ) -> bytes | None:
         """The next object, or None at the end. Raises ChatErrors."""
-        if reading.ended:
+        if reading.has_ended:
             return None
         try:
-            with map_errors(self.traits.name, self.traits.hint):
+            with map_errors(self.config.name, self.config.hint):
                 # A limit for each wait: none may span a yield.
                 async with asyncio.timeout_at(due):
                     return await anext(lines, None)
         except ChatError:
-            if reading.reason is None:
+            if reading.finish_reason is None:
                 raise
             return None  # the answer was whole: what is lost is what stands behind it
 
 
-async def _drained(lines: Pieces) -> None:
+async def _drain(lines: ByteStream) -> None:
     """Read to the end of the response: only then is its connection used again."""
     with suppress(TimeoutError, httpx2.HTTPError, ChatError):
         async with asyncio.timeout(DRAIN_SECONDS):

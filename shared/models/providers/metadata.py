@@ -36,16 +36,16 @@ URL = re.compile(
 )
 HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 # Which the transport sets, or which would turn one request into another.
-NO_HEADERS = re.compile(
+FORBIDDEN_HEADERS = re.compile(
     r"host|content-.*|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect"
     r"|accept.*|proxy-.*|x-stainless-.*",
     re.I,
 )
-NO_FIELDS = {"messages", "stream"}  # which are the request's own
-SHOWN = 3  # mistakes of one entry that are told; the rest show when these are mended
+FORBIDDEN_FIELDS = {"messages", "stream"}  # which are the request's own
+MAX_ERRORS = 3  # mistakes of one entry that are told; the rest show when these are mended
 
 
-def _object(value: Any) -> Any:
+def _parse_object(value: Any) -> Any:
     """An object, or one as a JSON string."""
     if not isinstance(value, str):
         return value
@@ -55,43 +55,43 @@ def _object(value: Any) -> Any:
         raise ValueError("must be an object, or one as a JSON string") from None
 
 
-def _url(value: str) -> str:
+def _check_url(value: str) -> str:
     found = URL.fullmatch(value)
     if not found or int((found[3] or ":1")[1:]) not in range(1, 65536):
         raise ValueError("must be a URL such as https://host/v1/chat/completions")
     return value
 
 
-def _headers(headers: dict[str, str]) -> dict[str, str]:
+def _check_headers(headers: dict[str, str]) -> dict[str, str]:
     for name, value in headers.items():
-        if not HEADER.fullmatch(name) or NO_HEADERS.fullmatch(name):
+        if not HEADER.fullmatch(name) or FORBIDDEN_HEADERS.fullmatch(name):
             raise ValueError(f"must not set {name!r:.60}")
         if not re.fullmatch(r"[\x20-\x7e]*", value):
             raise ValueError(f"has a value that is no text of ASCII characters: {name:.60}")
     return headers
 
 
-def _fields(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    if taken := sorted(NO_FIELDS & body.keys()):
+def _check_fields(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if taken := sorted(FORBIDDEN_FIELDS & body.keys()):
         raise ValueError(f"must not set {taken[0]}, which is the request's own")
     if not is_json_safe(body):
         raise ValueError(NOT_JSON_SAFE)
     return body
 
 
-def _flag(value: Any) -> Any:
+def _check_flag(value: Any) -> Any:
     if isinstance(value, bool):  # which would be taken for 0 or 1
         raise ValueError("must be one of 0 or 1")
     return value
 
 
-def _printable(value: str) -> str:
+def _check_printable(value: str) -> str:
     if not value.isprintable():
         raise ValueError("must be a text on one line")
     return value
 
 
-Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_printable)]
 
 
 class Properties(BaseModel):
@@ -114,22 +114,22 @@ class ProviderMetadata(BaseModel):
     service_source: Literal["local", "remote"] = "local"
     desc: str = ""
     method: Literal["POST"] = "POST"
-    url: Annotated[str, AfterValidator(_url)]
+    url: Annotated[str, AfterValidator(_check_url)]
     flavor: Literal["openai", "ollama", "aog"]
     properties: Properties = Properties()
     auth_type: Literal["none", "apikey"] = "none"
-    auth_key: Annotated[dict[str, SecretStr], BeforeValidator(_object)] = {}
+    auth_key: Annotated[dict[str, SecretStr], BeforeValidator(_parse_object)] = {}
     # Their values may be secrets by now: they stand in no repr.
-    extra_headers: Annotated[dict[str, str], BeforeValidator(_object), AfterValidator(_headers)] = (
-        Field(default={}, repr=False)
-    )
-    extra_json_body: Annotated[
-        dict[str, JsonValue], BeforeValidator(_object), AfterValidator(_fields)
+    extra_headers: Annotated[
+        dict[str, str], BeforeValidator(_parse_object), AfterValidator(_check_headers)
     ] = Field(default={}, repr=False)
-    status: Annotated[Literal[0, 1], BeforeValidator(_flag)] = 0
+    extra_json_body: Annotated[
+        dict[str, JsonValue], BeforeValidator(_parse_object), AfterValidator(_check_fields)
+    ] = Field(default={}, repr=False)
+    status: Annotated[Literal[0, 1], BeforeValidator(_check_flag)] = 0
     models: Annotated[list[Name], Field(fail_fast=True, max_length=1000)] = []
     allow_to_select_model: bool = True
-    _listed: ProviderMetadata | None = PrivateAttr(default=None)
+    _unresolved: ProviderMetadata | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
     @classmethod
@@ -150,14 +150,14 @@ class ProviderMetadata(BaseModel):
         return self
 
     @property
-    def as_listed(self) -> ProviderMetadata:
+    def unresolved(self) -> ProviderMetadata:
         """The provider as it stands in its list, where secrets are references."""
-        return self._listed or self
+        return self._unresolved or self
 
-    def filled(self, **fields: Any) -> ProviderMetadata:
+    def with_secrets(self, **fields: Any) -> ProviderMetadata:
         """The provider with what its references stand for."""
         made = self.model_copy(update=fields)
-        made._listed = self
+        made._unresolved = self
         return made
 
     @property
@@ -166,9 +166,9 @@ class ProviderMetadata(BaseModel):
         return self.auth_key.get("apikey")
 
 
-def wrong(failure: ValidationError) -> Iterator[str]:
+def describe_errors(failure: ValidationError) -> Iterator[str]:
     """What is wrong with a provider: `.field: must be ...` for each mistake, no value told."""
-    for error in failure.errors(include_url=False, include_input=False)[:SHOWN]:
+    for error in failure.errors(include_url=False, include_input=False)[:MAX_ERRORS]:
         path = "".join(
             f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"]
         )

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr, ValidationError
 from pydantic_core import from_json
 
-from shared.models.providers.metadata import REFERENCE, ProviderMetadata, wrong
+from shared.models.providers.metadata import REFERENCE, ProviderMetadata, describe_errors
 
 IDENTITY = "${identity}"  # in the place of a key: a token of the app's own identity
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -26,16 +26,16 @@ def read_list(
     A secret in it is `${NAME}`, a variable of the environment. Raises ValueError, whose arguments
     say what is wrong: each begins with the entry at fault, or with a verb.
     """
-    entries = _entries(given, root)
+    entries = _load_entries(given, root)
     problems: list[str] = []
     providers: list[ProviderMetadata] = []
     for place, entry in enumerate(entries):
         try:
-            providers.append(_resolved(ProviderMetadata.model_validate(entry), environment))
+            providers.append(_resolve_secrets(ProviderMetadata.model_validate(entry), environment))
         except ValidationError as failure:
-            problems += [f"{_place(place, entry)}{told}" for told in wrong(failure)]
+            problems += [f"{_entry_label(place, entry)}{told}" for told in describe_errors(failure)]
         except ValueError as failure:
-            problems.append(f"{_place(place, entry)}{failure}")
+            problems.append(f"{_entry_label(place, entry)}{failure}")
     names = Counter(one.provider_name for one in providers)
     problems += [f"has two providers of the name {name}" for name in names if names[name] > 1]
     if problems:
@@ -43,25 +43,25 @@ def read_list(
     return tuple(providers)
 
 
-def _place(place: int, entry: Any) -> str:
+def _entry_label(place: int, entry: Any) -> str:
     name = entry.get("provider_name") if isinstance(entry, Mapping) else None
     return f"[{place}]" + (f" ({name})" if isinstance(name, str) else "")
 
 
-def _entries(given: str, root: Path) -> list[Any]:
+def _load_entries(given: str, root: Path) -> list[Any]:
     if given.startswith(("[", "{")):
         try:
             entries: Any = from_json(given)
         except ValueError:
             raise ValueError("must be JSON, or the path of a file") from None
     else:
-        entries = _of_file(root / given)
+        entries = _read_file(root / given)
     if not isinstance(entries, list) or not entries:
         raise ValueError("must be a list of providers")
     return entries
 
 
-def _of_file(path: Path) -> Any:
+def _read_file(path: Path) -> Any:
     import yaml  # which also reads JSON; loaded only where there is such a file
 
     try:
@@ -74,7 +74,9 @@ def _of_file(path: Path) -> Any:
         raise ValueError(f"names a file that is no YAML or JSON{where}") from None
 
 
-def _resolved(provider: ProviderMetadata, environment: Mapping[str, str]) -> ProviderMetadata:
+def _resolve_secrets(
+    provider: ProviderMetadata, environment: Mapping[str, str]
+) -> ProviderMetadata:
     """The provider with its secrets. Raises ValueError for one that is there in the clear."""
     keys = {}
     for name, secret in provider.auth_key.items():
@@ -83,7 +85,7 @@ def _resolved(provider: ProviderMetadata, environment: Mapping[str, str]) -> Pro
             _check_trusted(provider.url)
             keys[name] = secret
         elif REFERENCE.fullmatch(value):
-            key = _filled(f".auth_key.{name}", value, environment)
+            key = _resolve_text(f".auth_key.{name}", value, environment)
             if " " in key:
                 raise ValueError(f".auth_key.{name}: must be one word")
             keys[name] = SecretStr(key)
@@ -94,24 +96,26 @@ def _resolved(provider: ProviderMetadata, environment: Mapping[str, str]) -> Pro
             )
     more = {
         "auth_key": keys,
-        "extra_headers": _filled_in(".extra_headers", provider.extra_headers, environment),
-        "extra_json_body": _filled_in(".extra_json_body", provider.extra_json_body, environment),
+        "extra_headers": _resolve_value(".extra_headers", provider.extra_headers, environment),
+        "extra_json_body": _resolve_value(
+            ".extra_json_body", provider.extra_json_body, environment
+        ),
     }
-    return provider.filled(**more)
+    return provider.with_secrets(**more)
 
 
-def _filled_in(path: str, value: Any, environment: Mapping[str, str]) -> Any:
+def _resolve_value(path: str, value: Any, environment: Mapping[str, str]) -> Any:
     """The same JSON, with what its references stand for."""
     if isinstance(value, str):
-        return _filled(path, value, environment)
+        return _resolve_text(path, value, environment)
     if isinstance(value, Mapping):
-        return {k: _filled_in(f"{path}.{k}", v, environment) for k, v in value.items()}
+        return {k: _resolve_value(f"{path}.{k}", v, environment) for k, v in value.items()}
     if isinstance(value, list):
-        return [_filled_in(path, each, environment) for each in value]
+        return [_resolve_value(path, each, environment) for each in value]
     return value
 
 
-def _filled(path: str, value: str, environment: Mapping[str, str]) -> str:
+def _resolve_text(path: str, value: str, environment: Mapping[str, str]) -> str:
     def of(found: re.Match[str]) -> str:
         secret = environment.get(found[1], "").strip()
         if not secret:

@@ -14,12 +14,12 @@ from pydantic import ValidationError
 from shared.chat.errors import BadRequest, Forbidden, NoProvider
 from shared.models.base import ModelStream, Prompt
 from shared.models.openai.http_model import HttpModel
-from shared.models.providers.metadata import ProviderMetadata, wrong
+from shared.models.providers.metadata import ProviderMetadata, describe_errors
 
 FIELD = "remote_service_provider"
 
 
-def described(given: Mapping[str, Any], hosts: frozenset[str]) -> ProviderMetadata:
+def parse_request_provider(given: Mapping[str, Any], hosts: frozenset[str]) -> ProviderMetadata:
     """The provider that a request describes.
 
     `hosts` are those that may be called: `host`, or `host:port` where the port is not 443. Raises
@@ -29,7 +29,7 @@ def described(given: Mapping[str, Any], hosts: frozenset[str]) -> ProviderMetada
     try:
         provider = ProviderMetadata.model_validate(named)
     except ValidationError as failure:
-        told = "; ".join(f"{FIELD}{mistake}" for mistake in wrong(failure))
+        told = "; ".join(f"{FIELD}{mistake}" for mistake in describe_errors(failure))
         raise BadRequest(told) from None
     _check_host(provider.url, hosts)
     _check_values(provider)
@@ -62,8 +62,8 @@ def _check_values(provider: ProviderMetadata) -> None:
 class RequestProviderModel:
     """A Model whose client lives as long as one answer: nothing of it is left for another."""
 
-    client: Callable[[], AsyncOpenAI]
-    served: Callable[[AsyncOpenAI], HttpModel]
+    make_client: Callable[[], AsyncOpenAI]
+    make_model: Callable[[AsyncOpenAI], HttpModel]
     name: str
     max_prompt_tokens: int
     limits: Mapping[str, str]
@@ -75,5 +75,5 @@ class RequestProviderModel:
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
         """Ask; entered when the response's headers are there. Raises ChatErrors."""
-        async with self.client() as client, self.served(client).open(prompt) as stream:
+        async with self.make_client() as client, self.make_model(client).open(prompt) as stream:
             yield stream

@@ -31,7 +31,11 @@ async def services(exchange: Exchange) -> Reply:
     models = exchange.engine.models
     exchange.identify(aog.CHAT)
     return exchange.json_reply(
-        aog.services(models.policy, models.first("local"), models.first("remote"))
+        aog.services(
+            models.policy,
+            models.default_provider_name("local"),
+            models.default_provider_name("remote"),
+        )
     )
 
 
@@ -39,7 +43,7 @@ async def providers(exchange: Exchange) -> Reply:
     """The providers of the services."""
     models = exchange.engine.models
     exchange.identify(aog.CHAT)
-    return exchange.json_reply(aog.service_providers(one.card for one in models.providers))
+    return exchange.json_reply(aog.service_providers(one.metadata for one in models.providers))
 
 
 async def other(_exchange: Exchange) -> Reply:

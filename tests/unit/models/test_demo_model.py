@@ -417,7 +417,7 @@ def asked(*questions: str) -> Answer:
         ) as index:
             rag = Rag(
                 index,
-                Router.of(MODEL),
+                Router.for_model(MODEL),
                 read_prompts(SHARED_FOLDER / "rag" / "prompts"),
                 Overrides(),
             )

@@ -96,7 +96,7 @@ async def measure() -> Score:
     with closing(SqliteRetriever(read_passages(SHARED_FOLDER / "data" / "samples.jsonl"))) as index:
         rag = Rag(
             index,
-            Router.of(DemoModel()),
+            Router.for_model(DemoModel()),
             read_prompts(SHARED_FOLDER / "rag" / "prompts"),
             Overrides(top=3),
         )
