@@ -30,10 +30,10 @@ other_core_tools = Core Tools may listen on every network interface, unless they
 	4.x (\`$(FUNC) --version\` says: $$version): serving with dev_server.py instead.
 
 .DEFAULT_GOAL := help
-.PHONY: help run index run-fakes test check samples lock
+.PHONY: help run index run-fakes test test-removal check samples lock
 
 help: ## say what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 run: $(VENV)/.run local.settings.json ## start the app on http://localhost:7071 (or PORT=...)
 	@version=none; \
@@ -58,6 +58,9 @@ run-fakes: $(VENV)/.dev ## start it over fakes of Azure's search, models and dat
 
 test: $(VENV)/.dev ## run the tests (more options: ARGS=...)
 	@$(BIN)/python -m pytest $(ARGS)
+
+test-removal: $(VENV)/.dev ## check what is left when a part is deleted (docs/customize.md)
+	@REMOVAL=full $(BIN)/python -m pytest tests/template/test_removal.py $(ARGS)
 
 check: $(VENV)/.dev ## lint, format and types
 	$(BIN)/python -m ruff check

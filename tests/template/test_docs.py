@@ -120,6 +120,17 @@ def test_diagram_has_a_description_and_a_dark_mode() -> None:
     assert "docs/architecture.svg" in README
 
 
+def test_the_page_on_the_architecture_names_every_folder_and_nothing_that_is_gone() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    folders = {path.name for path in (ROOT / "shared").iterdir() if path.is_dir()}
+    code = "".join(path.read_text("utf-8") for path in (ROOT / "shared").rglob("*.py"))
+    names = re.findall(r"`([A-Za-z_]+)(?:\.([a-z_]+))?`", page.partition("## One request")[2])
+    parts = {part for first, second in names if second != "py" for part in (first, second)}
+
+    assert folders - {"__pycache__"} <= set(re.findall(r"^\| \[`(\w+)/`\]", page, re.MULTILINE))
+    assert [part for part in parts if not re.search(rf"\b{part}\b", code)] == []
+
+
 COST = (ROOT / "docs" / "cost.md").read_text("utf-8")
 
 
