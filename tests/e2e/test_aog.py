@@ -793,7 +793,7 @@ def test_numbers_that_json_cannot_hold_are_refused_wherever_they_are() -> None:
         {"messages": [user("x") | {"unheard_of": "BIG"}]},
     ):
         raw = json.dumps({**HELLO, **more}).replace('"BIG"', "1e400").encode()
-        refused(Desk()(raw), 40003, 400, "range of numbers")
+        refused(Desk()(raw), 40003, 400, "out of range")
 
 
 def test_words_in_brackets_of_an_opensearch_prompt_do_no_harm_to_the_demo_model() -> None:

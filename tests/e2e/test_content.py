@@ -1,4 +1,4 @@
-"""The files behind citations: who may open which, what a browser is told, parts, and no way out."""
+"""The content route: permissions, response headers, ranges, path traversal."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from tests.integration.test_azure_search import signed
 from tests.support.calls import Got, ask, call
 from tests.support.fakes import FakeRetriever, engine
 from tests.support.servers import SAMPLES
-from tests.unit.test_function_app import SCOPE, block, drop, gone
+from tests.unit.test_function_app import SCOPE, block, drop, receive_disconnect
 
 TEXT = bytes(range(48, 58)) * 10  # a hundred digits
-ABSENT = {"error": "There is no such document."}
+NOT_FOUND = {"error": "There is no such document."}
 
 
 def source(name: str, oids: tuple[str, ...] = (), groups: tuple[str, ...] = ()) -> Source:
@@ -47,7 +47,7 @@ def source(name: str, oids: tuple[str, ...] = (), groups: tuple[str, ...] = ()) 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Documents, and beside them what is nobody's affair."""
+    """A folder of documents, with private files beside it."""
     (tmp_path / "secret.txt").write_bytes(b"secret")
     documents = tmp_path / "documents"
     (documents / "sub").mkdir(parents=True)
@@ -57,8 +57,8 @@ def folder(tmp_path: Path) -> Path:
     return documents
 
 
-def serving(folder: Path, *names: str) -> Service:
-    """The files of a folder, those names known to the index."""
+def make_service(folder: Path, *names: str) -> Service:
+    """A service with the files of a folder; the index has these names."""
     return Service(
         engine(retriever=FakeRetriever([*map(source, names)])), files=FolderFiles(folder)
     )
@@ -71,15 +71,15 @@ def get(
     return ask(request, service)
 
 
-def refused(response: Got) -> bool:
+def is_not_found(response: Got) -> bool:
     return (response.status, response.media_type) == (
         404,
         "application/json",
-    ) and response.json == ABSENT
+    ) and response.json == NOT_FOUND
 
 
 def test_file_response_has_the_headers_of_browsers(folder: Path) -> None:
-    response = get(serving(folder, "a.txt"), "a.txt")
+    response = get(make_service(folder, "a.txt"), "a.txt")
 
     assert (response.status, response.data, response.media_type) == (
         200,
@@ -123,7 +123,7 @@ def test_active_content_is_downloaded_and_sandboxed(
     folder: Path, name: str, kind: str, inline: bool
 ) -> None:
     (folder / name).write_bytes(b"<script>alert(1)</script>")
-    response = get(serving(folder, name), name)
+    response = get(make_service(folder, name), name)
 
     assert response.media_type == kind
     assert response.headers["X-Content-Type-Options"] == "nosniff"
@@ -144,7 +144,7 @@ ENCODINGS = {
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_charset_is_utf_8_only_for_utf_8(folder: Path, encoding: str, method: str) -> None:
     (folder / "a.txt").write_bytes(("x" + "ä" * 100_000).encode(encoding))
-    service = serving(folder, "a.txt")
+    service = make_service(folder, "a.txt")
     whole, part = get(service, "a.txt", method=method), get(service, "a.txt", {"range": "bytes=8-"})
 
     assert {whole.media_type, part.media_type} == {f"text/plain{ENCODINGS[encoding]}"}
@@ -184,7 +184,7 @@ PARTS = [
 def test_one_range_is_partial_and_several_are_the_whole_file(
     folder: Path, range_header: str, status: int, place: str | None
 ) -> None:
-    response = get(serving(folder, "a.txt"), "a.txt", {"range": range_header})
+    response = get(make_service(folder, "a.txt"), "a.txt", {"range": range_header})
 
     assert response.status == status
     if status == 416:
@@ -202,7 +202,7 @@ def test_one_range_is_partial_and_several_are_the_whole_file(
 
 
 def test_range_of_an_empty_file_is_a_416(folder: Path) -> None:
-    service = serving(folder, "empty.txt")
+    service = make_service(folder, "empty.txt")
     whole, part = get(service, "empty.txt"), get(service, "empty.txt", {"range": "bytes=0-"})
 
     assert (whole.status, whole.data, whole.headers["Content-Length"]) == (200, b"", "0")
@@ -210,7 +210,7 @@ def test_range_of_an_empty_file_is_a_416(folder: Path) -> None:
 
 
 def test_range_is_honored_only_with_a_matching_if_range(folder: Path) -> None:
-    service = serving(folder, "a.txt")
+    service = make_service(folder, "a.txt")
     known = get(service, "a.txt").headers
     holding = {known["ETag"]: 206, known["Last-Modified"]: 206}
     others = {'"other"': 200, f"W/{known['ETag']}": 200, "Mon, 01 Jan 2001 00:00:00 GMT": 200}
@@ -223,7 +223,7 @@ def test_range_is_honored_only_with_a_matching_if_range(folder: Path) -> None:
 
 
 def test_matching_validators_are_a_304(folder: Path) -> None:
-    service = serving(folder, "a.txt")
+    service = make_service(folder, "a.txt")
     known = get(service, "a.txt").headers
     tag, date, before = known["ETag"], known["Last-Modified"], "Mon, 01 Jan 2001 00:00:00 GMT"
     cases: list[tuple[dict[str, str], int]] = [
@@ -248,7 +248,7 @@ def test_matching_validators_are_a_304(folder: Path) -> None:
 
 
 def test_changed_file_has_another_etag(folder: Path) -> None:
-    service = serving(folder, "a.txt")
+    service = make_service(folder, "a.txt")
     before = get(service, "a.txt").headers["ETag"]
     (folder / "a.txt").write_bytes(TEXT + b"more")
 
@@ -256,7 +256,7 @@ def test_changed_file_has_another_etag(folder: Path) -> None:
 
 
 def test_head_has_the_headers_of_get(folder: Path) -> None:
-    service = serving(folder, "a.txt")
+    service = make_service(folder, "a.txt")
     whole, head = get(service, "a.txt"), get(service, "a.txt", {"range": "bytes=0-1"}, "HEAD")
 
     assert (head.status, head.data) == (200, b"")
@@ -275,14 +275,14 @@ def test_unusual_conditions_are_handled(
     documents.mkdir(exist_ok=True)
     (documents / "a.txt").write_bytes(TEXT)
 
-    assert get(serving(documents, "a.txt"), "a.txt", headers).status in (200, 206, 304, 416)
+    assert get(make_service(documents, "a.txt"), "a.txt", headers).status in (200, 206, 304, 416)
 
 
 NAMES = [
     *("a.txt", "a b.txt", "100%.txt", "c#.txt", "[1].txt", "%23.txt", "a%2Fb.txt", "漢/ü.txt"),
     *("why?.txt", "Q: how.txt", "%3F.txt"),
 ]
-# What Windows lets no file be called.
+# Not allowed in file names of Windows.
 if os.name == "posix":
     NAMES += [
         "back\\slash.txt",
@@ -299,10 +299,10 @@ else:
 def test_citation_link_opens_its_file_encoded_once_or_twice(folder: Path, name: str) -> None:
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text(name, "utf-8")
-    service = serving(folder, name)
+    service = make_service(folder, name)
 
-    assert get(service, name).data.decode() == name  # what decoding the citation gives
-    assert get(service, encode_path(name)).data.decode() == name  # what a second encoding leaves
+    assert get(service, name).data.decode() == name  # a client that decodes the citation
+    assert get(service, encode_path(name)).data.decode() == name  # encoded again
 
 
 @given(st.text(alphabet=st.one_of(st.characters(codec="utf-8"), st.sampled_from("%?:2835CAE"))))
@@ -321,7 +321,7 @@ def test_encoding_matches_the_index(name: str) -> None:
     assert encode_path(name) == passage.sourcefile
 
 
-OUTSIDE = [
+OUTSIDE_PATHS = [
     "../secret.txt",
     "sub/../../secret.txt",
     "sub/../a.txt",
@@ -358,19 +358,19 @@ OUTSIDE = [
 ]
 
 
-class Believing(FakeRetriever):
-    """An index that knows every name."""
+class EveryNameRetriever(FakeRetriever):
+    """An index that has every name."""
 
     async def readable(self, *_: object) -> bool:
         return True
 
 
-@pytest.mark.parametrize("path", OUTSIDE)
+@pytest.mark.parametrize("path", OUTSIDE_PATHS)
 def test_path_traversal_is_a_404(folder: Path, path: str) -> None:
-    service = Service(engine(retriever=Believing()), files=FolderFiles(folder))
+    service = Service(engine(retriever=EveryNameRetriever()), files=FolderFiles(folder))
 
-    assert refused(get(service, path))
-    assert refused(get(service, path, method="GET", headers={"range": "bytes=0-1"}))
+    assert is_not_found(get(service, path))
+    assert is_not_found(get(service, path, method="GET", headers={"range": "bytes=0-1"}))
 
 
 OTHERS = [
@@ -385,14 +385,14 @@ OTHERS = [
 @pytest.mark.parametrize("other", OTHERS)
 def test_another_spelling_is_a_404(folder: Path, other: str) -> None:
     (folder / "gr\u00fcn.txt").touch()
-    service = serving(folder, "gr\u00fcn.txt")
+    service = make_service(folder, "gr\u00fcn.txt")
 
-    assert refused(get(service, other))
+    assert is_not_found(get(service, other))
     assert get(service, "gr\u00fcn.txt").status == 200
 
 
 def test_candidates_are_inside_the_folder() -> None:
-    tried = [named.name for path in OUTSIDE for named in candidates(path)]
+    tried = [named.name for path in OUTSIDE_PATHS for named in candidates(path)]
 
     assert [name for name in tried if ".." in name.split("/") or name.startswith("/")] == []
 
@@ -414,30 +414,30 @@ def test_links_in_the_folder_are_not_followed(
     link(folder / "in.txt", "a.txt")
     link(folder / "side", "sub")
     names = ["out.txt", "up/secret.txt", "loop.txt", "broken.txt", "in.txt", "side/b.pdf"]
-    service = serving(folder, *names, "sub/b.pdf")
+    service = make_service(folder, *names, "sub/b.pdf")
 
-    assert [name for name in names if not refused(get(service, name))] == []
+    assert [name for name in names if not is_not_found(get(service, name))] == []
     assert get(service, "sub/b.pdf").status == 200
 
 
 def test_root_folder_may_be_a_link(folder: Path) -> None:
     link(folder.parent / "linked", folder)
 
-    assert get(serving(folder.parent / "linked", "a.txt"), "a.txt").data == TEXT
+    assert get(make_service(folder.parent / "linked", "a.txt"), "a.txt").data == TEXT
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_special_file_is_a_404(folder: Path) -> None:
     os.mkfifo(folder / "pipe.txt")
 
-    assert refused(get(serving(folder, "pipe.txt"), "pipe.txt"))
+    assert is_not_found(get(make_service(folder, "pipe.txt"), "pipe.txt"))
 
 
 USERS = {"nobody": {}, "anna": signed("oid-a", []), "bert": signed("oid-b", ["g2"])}
 
 
-class Watched:
-    """A folder that remembers what was opened."""
+class RecordingFiles:
+    """A file store that records opened names."""
 
     name = "watched"
 
@@ -469,7 +469,7 @@ def test_document_is_served_only_to_users_who_can_search_it(
 ) -> None:
     (folder / name).write_bytes(TEXT)
     index = SqliteRetriever(known for known, _ in READERS.values())
-    files = Watched(folder)
+    files = RecordingFiles(folder)
     service = Service(replace(engine(), retriever=index), AccessPolicy(sign_in=True), files=files)
     conditions = [{}, {"if-none-match": "*"}, {"range": "bytes=0-1"}, {"range": "bytes=900-"}]
     response = [get(service, name, USERS[user] | more) for more in conditions]
@@ -478,8 +478,8 @@ def test_document_is_served_only_to_users_who_can_search_it(
     if user in READERS[name][1]:
         assert [each.status for each in response] == [200, 304, 206, 416]
     else:
-        assert all(map(refused, response))
-        assert files.opened == []  # nothing of it is told, not even by the time that it takes
+        assert all(map(is_not_found, response))
+        assert files.opened == []  # not opened, so response times reveal nothing
 
 
 def test_sign_in_headers_are_ignored_with_sign_in_off(folder: Path) -> None:
@@ -488,11 +488,11 @@ def test_sign_in_headers_are_ignored_with_sign_in_off(folder: Path) -> None:
     response = get(service, "a.txt", signed("oid-a", []))
     index.close()
 
-    assert refused(response)
+    assert is_not_found(response)
 
 
 def test_failing_index_opens_no_file(folder: Path) -> None:
-    files = Watched(folder)
+    files = RecordingFiles(folder)
     failing = FakeRetriever(error=Unavailable(retry_after=7))
     response = get(Service(engine(retriever=failing), files=files), "a.txt")
 
@@ -501,7 +501,7 @@ def test_failing_index_opens_no_file(folder: Path) -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_write_methods_are_a_405(folder: Path, method: str) -> None:
-    response = get(serving(folder, "a.txt"), "a.txt", method=method)
+    response = get(make_service(folder, "a.txt"), "a.txt", method=method)
 
     assert (response.status, response.headers["Allow"]) == (405, "GET, HEAD")
     assert (folder / "a.txt").read_bytes() == TEXT
@@ -516,14 +516,14 @@ def test_deployment_without_documents_is_a_501() -> None:
     )
 
 
-def opened(folder: Path, name: str) -> File:
+def open_file(folder: Path, name: str) -> File:
     return asyncio.run(FolderFiles(folder).open(name))
 
 
 def test_large_file_is_closed_between_chunks(folder: Path) -> None:
     data = os.urandom(3 * CHUNK_BYTES + 5)
     (folder / "large.bin").write_bytes(data)
-    file = opened(folder, "large.bin")
+    file = open_file(folder, "large.bin")
 
     async def go() -> list[bytes]:
         async with aclosing(file.read(7, file.size)) as pieces:
@@ -545,7 +545,7 @@ def test_large_file_is_closed_between_chunks(folder: Path) -> None:
 def test_changed_file_ends_the_stream(folder: Path, change: str) -> None:
     path = folder / "large.bin"
     path.write_bytes(b"a" * 3 * CHUNK_BYTES)
-    file = opened(folder, "large.bin")
+    file = open_file(folder, "large.bin")
 
     async def go() -> None:
         async with aclosing(file.read(0, file.size)) as pieces:
@@ -560,8 +560,8 @@ def test_changed_file_ends_the_stream(folder: Path, change: str) -> None:
         asyncio.run(go())
 
 
-class Stalling:
-    """A store that gives `pieces` of a file of ten bytes, and then nothing more."""
+class StallingFiles:
+    """A store that stalls after some chunks of a file of ten bytes."""
 
     name = "stalling"
 
@@ -585,15 +585,15 @@ class Stalling:
             self.closed = True
 
 
-def stalling(pieces: int, seconds: float) -> tuple[Service, Stalling]:
-    files = Stalling(pieces)
+def make_stalling_service(pieces: int, seconds: float) -> tuple[Service, StallingFiles]:
+    files = StallingFiles(pieces)
     index = engine(retriever=FakeRetriever([source("a.pdf")]))
     return Service(index, limits=Limits(request_seconds=seconds), files=files), files
 
 
 @pytest.mark.parametrize("pieces", [-1, 0])
 def test_stalled_store_is_a_504(pieces: int) -> None:
-    service, files = stalling(pieces, 0.5)
+    service, files = make_stalling_service(pieces, 0.5)
     response = get(service, "a.pdf")
 
     assert response.status == 504
@@ -601,18 +601,18 @@ def test_stalled_store_is_a_504(pieces: int) -> None:
 
 
 def test_store_that_stalls_in_the_stream_truncates_it() -> None:
-    service, files = stalling(3, 0.5)
+    service, files = make_stalling_service(3, 0.5)
     with pytest.raises(DeadlineExceeded):
         get(service, "a.pdf")
 
     assert files.closed
 
 
-def leaving(receive: Any, send: Any) -> bool:
-    """Whether a file is closed when its response has been sent, or could not be."""
+def is_closed_after(receive: Any, send: Any) -> bool:
+    """Send a response; return whether its file is closed."""
 
     async def go() -> bool:
-        service, files = stalling(3, 60)
+        service, files = make_stalling_service(3, 60)
         request = replace(call("/content/{path}", b""), method="GET", path="a.pdf")
         reply = await service.reply(request)
         assert (reply.status, reply.body, files.closed) == (200, b"x", False)
@@ -623,15 +623,15 @@ def leaving(receive: Any, send: Any) -> bool:
 
 
 def test_disconnect_closes_the_file() -> None:
-    assert leaving(gone, drop)
-    assert leaving(gone, block)
+    assert is_closed_after(receive_disconnect, drop)
+    assert is_closed_after(receive_disconnect, block)
 
 
 @pytest.mark.skipif(not hasattr(os, "seteuid"), reason="this system has no such users")
 def test_unreadable_file_is_misconfigured(folder: Path) -> None:
     (folder / "a.txt").chmod(0)
     user = os.geteuid()
-    os.seteuid(user or 65534)  # root may read all
+    os.seteuid(user or 65534)  # root can read all files
     try:
         with pytest.raises(Misconfigured) as failure:
             asyncio.run(read_all(FolderFiles(folder), "a.txt"))
@@ -649,7 +649,7 @@ async def read_all(files: FolderFiles, name: str) -> bytes:
 def test_errors_contain_no_local_path(folder: Path) -> None:
     for name in ("no.txt", "sub", "x" * 300, "a.txt/b"):
         with pytest.raises(ChatError) as failure:
-            opened(folder, name)
+            open_file(folder, name)
 
         assert str(folder) not in f"{failure.value} {failure.value.cause}"
 
@@ -670,7 +670,7 @@ def test_documents_path_sets_the_folder(folder: Path) -> None:
 
     assert isinstance(own.files, FolderFiles)
     assert own.files.root == folder
-    assert start({"DOCUMENTS_PATH": "shared/data"}).problems == ()  # from the app's own folder
+    assert start({"DOCUMENTS_PATH": "shared/data"}).problems == ()  # relative to the app's folder
     assert start({"DOCUMENTS_PATH": str(folder / "no")}).problems == (
         "DOCUMENTS_PATH must be a folder that exists",
     )

@@ -1,4 +1,4 @@
-"""The files behind citations over real HTTP: every way to write a path, and clients that leave."""
+"""The content route over real HTTP: raw paths, and disconnecting clients."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.support.servers import PATIENCE, Server, serving
 
 MIB = 1024 * 1024
 SAMPLE = "plans/northwind_health_plus.pdf"
-LARGE = os.urandom(64 * 1024) * 16 * 64  # 64 MiB: more than any buffer on the way takes
+LARGE = os.urandom(64 * 1024) * 16 * 64  # 64 MiB: more than all buffers on the way
 
 
 @dataclass(frozen=True)
-class Raw:
-    """An answer to a request whose path is sent as it is written."""
+class RawResponse:
+    """The response to a request with a raw path."""
 
     status: int
     headers: dict[str, str]
@@ -36,7 +36,7 @@ class Raw:
 
 
 @contextmanager
-def connected(server: Server) -> Iterator[HTTPConnection]:
+def connect(server: Server) -> Iterator[HTTPConnection]:
     url = httpx.URL(server.url)
     connection = HTTPConnection(url.host, url.port or 80, timeout=PATIENCE)
     try:
@@ -45,13 +45,13 @@ def connected(server: Server) -> Iterator[HTTPConnection]:
         connection.close()
 
 
-def get(server: Server, path: str, method: str = "GET", **headers: str) -> Raw:
-    with connected(server) as connection:
-        response = sent(connection, path, method, **headers)
-        return Raw(response.status, dict(response.getheaders()), response.read())
+def get(server: Server, path: str, method: str = "GET", **headers: str) -> RawResponse:
+    with connect(server) as connection:
+        response = send(connection, path, method, **headers)
+        return RawResponse(response.status, dict(response.getheaders()), response.read())
 
 
-def sent(
+def send(
     connection: HTTPConnection, path: str, method: str = "GET", **headers: str
 ) -> HTTPResponse:
     header_names = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -61,7 +61,7 @@ def sent(
 
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with files that the index knows, and what it knows of and must not be opened."""
+    """A folder with indexed files, some of which must not be served."""
     beside = tmp_path_factory.mktemp("content")
     (beside / "secret.txt").write_bytes(b"secret")
     folder = beside / "documents"
@@ -74,8 +74,8 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def own(kind: str, documents: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The app with that folder."""
+def app(kind: str, documents: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The app with the folder of `documents`."""
     settings = {"DOCUMENTS_PATH": str(documents)}
     with serving(kind, tmp_path_factory.mktemp("log"), settings) as running:
         yield running
@@ -154,16 +154,16 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: path[:40] or "nothing")
-def test_inaccessible_file_is_the_same_404(own: Server, documents: Path, path: str) -> None:
-    response = get(own, path)
+def test_inaccessible_file_is_the_same_404(app: Server, documents: Path, path: str) -> None:
+    response = get(app, path)
 
     assert (response.status, response.headers["content-type"]) == (404, "application/json")
     assert json.loads(response.data) == {"error": "There is no such document."}
 
 
 @pytest.mark.parametrize("path", ["../secret.txt", "company/../../secret.txt", "%2e%2e/secret.txt"])
-def test_dot_segments_do_not_leave_the_folder(own: Server, path: str) -> None:
-    response = get(own, path)
+def test_dot_segments_do_not_leave_the_folder(app: Server, path: str) -> None:
+    response = get(app, path)
 
     assert response.status == 404
     assert b"secret" not in response.data
@@ -197,43 +197,43 @@ def until_logged(server: Server, words: str) -> bool:
     return words in server.log
 
 
-def begun(connection: HTTPConnection) -> tuple[HTTPResponse, str]:
-    """A large file whose first bytes have come; its line of the log begins so."""
-    response = sent(connection, "company/roles.txt")
+def begin_download(connection: HTTPConnection) -> tuple[HTTPResponse, str]:
+    """Read the first bytes of a large file; return the start of its log line, too."""
+    response = send(connection, "company/roles.txt")
     assert response.status == 200
     assert response.read(MIB) == LARGE[:MIB]
     return response, f"request id={response.headers['x-request-id']} GET /content/"
 
 
-def test_large_file_is_complete(own: Server) -> None:
-    assert get(own, "company/roles.txt").data == LARGE
+def test_large_file_is_complete(app: Server) -> None:
+    assert get(app, "company/roles.txt").data == LARGE
 
 
-def test_disconnect_ends_reading(own: Server) -> None:
-    with connected(own) as connection:
-        response, line = begun(connection)
+def test_disconnect_ends_reading(app: Server) -> None:
+    with connect(app) as connection:
+        response, line = begin_download(connection)
         response.close()
 
-    assert until_logged(own, line)
-    (written,) = [each for each in own.log.split("\n") if line in each]
+    assert until_logged(app, line)
+    (written,) = [each for each in app.log.split("\n") if line in each]
     assert written.endswith("outcome=client gone")
 
 
-def test_file_changed_in_transfer_is_truncated(kind: str, own: Server, documents: Path) -> None:
+def test_file_changed_in_transfer_is_truncated(kind: str, app: Server, documents: Path) -> None:
     file = documents / "company" / "roles.txt"
-    with connected(own) as connection:
-        response, line = begun(connection)
+    with connect(app) as connection:
+        response, line = begin_download(connection)
         os.utime(file, (1, 1))
         with pytest.raises((HTTPException, ConnectionError)):
             response.read()
     file.write_bytes(LARGE)
 
-    assert until_logged(own, f"{line}{{path}} dialect=- status=200")
-    assert kind != "dev" or "Traceback" not in own.log  # a host may say more about the cut
+    assert until_logged(app, f"{line}{{path}} dialect=- status=200")
+    assert kind != "dev" or "Traceback" not in app.log  # other hosts may log the truncation
 
 
-def test_log_contains_no_document_name(own: Server) -> None:
-    get(own, "company/very-private.txt")
+def test_log_contains_no_document_name(app: Server) -> None:
+    get(app, "company/very-private.txt")
 
-    assert "very-private" not in own.log
-    assert "roles.txt" not in own.log
+    assert "very-private" not in app.log
+    assert "roles.txt" not in app.log

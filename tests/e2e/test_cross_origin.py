@@ -1,4 +1,4 @@
-"""A page of another site can do nothing with an app on a laptop, by whatever name it calls."""
+"""Cross-site requests and DNS rebinding against an app on a laptop."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ QUESTION = {"messages": [{"role": "user", "content": "say hello"}]}
 CROSS_SITE = {"sec-fetch-site": "cross-site"}
 
 
-def sent(
+def call_models(
     headers: Mapping[str, str], method: str = "GET", settings: Mapping[str, str] = LAPTOP
 ) -> Got:
-    """What an app with these settings answers to a call of /v1/models."""
+    """Call /v1/models of an app with these settings."""
     service = build(read_settings({**SAMPLES, **settings}))
     return ask(call("/v1/models", b"", JSON | dict(headers), method=method), service)
 
@@ -46,8 +46,8 @@ def sent(
     ],
 )
 def test_local_origin_is_allowed(origin: str) -> None:
-    assert sent({"origin": origin}).status == 200
-    assert sent({"origin": origin, **CROSS_SITE}).status == 200
+    assert call_models({"origin": origin}).status == 200
+    assert call_models({"origin": origin, **CROSS_SITE}).status == 200
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,9 @@ def test_local_origin_is_allowed(origin: str) -> None:
 )
 def test_foreign_origin_is_rejected(origin: str) -> None:
     for method in ("GET", "HEAD", "POST"):
-        response = sent({"origin": origin}, method)
+        response = call_models({"origin": origin}, method)
         assert response.status == 403
-    assert "ALLOWED_ORIGINS" in sent({"origin": origin}).json["error"]["message"]
+    assert "ALLOWED_ORIGINS" in call_models({"origin": origin}).json["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -89,23 +89,23 @@ def test_foreign_origin_is_rejected(origin: str) -> None:
 def test_cross_site_request_without_origin_must_be_a_navigation(
     method: str, mode: str, status: int
 ) -> None:
-    assert sent({**CROSS_SITE, "sec-fetch-mode": mode}, method).status == status
+    assert call_models({**CROSS_SITE, "sec-fetch-mode": mode}, method).status == status
     same = {"sec-fetch-site": "same-origin", "sec-fetch-mode": mode}
-    assert sent(same, method).status != 403
+    assert call_models(same, method).status != 403
 
 
 def test_request_without_browser_headers_is_allowed() -> None:
-    assert sent({}).status == 200
+    assert call_models({}).status == 200
 
 
 def test_allowed_origins_are_accepted() -> None:
     settings = {**LAPTOP, "ALLOWED_ORIGINS": "https://chat.example.com/, http://other:8080"}
 
-    assert sent({"origin": "https://CHAT.example.com"}, settings=settings).status == 200
-    assert sent({"origin": "http://other:8080"}, settings=settings).status == 200
-    assert sent({"origin": "http://other"}, settings=settings).status == 403
-    assert sent({"origin": "http://chat.example.com"}, settings=settings).status == 403
-    assert sent({"origin": EVIL}, settings={**LAPTOP, "ALLOWED_ORIGINS": "*"}).status == 200
+    assert call_models({"origin": "https://CHAT.example.com"}, settings=settings).status == 200
+    assert call_models({"origin": "http://other:8080"}, settings=settings).status == 200
+    assert call_models({"origin": "http://other"}, settings=settings).status == 403
+    assert call_models({"origin": "http://chat.example.com"}, settings=settings).status == 403
+    assert call_models({"origin": EVIL}, settings={**LAPTOP, "ALLOWED_ORIGINS": "*"}).status == 200
 
 
 @pytest.mark.parametrize("value", ["chat.example.com", "https://a/b", "https://a b", "https://u@a"])
@@ -118,16 +118,16 @@ def test_forwarded_codespace_origins_are_allowed() -> None:
     settings = {**LAPTOP, **CODESPACE}
     other = FORWARDED.replace("fluffy", "silly")
 
-    assert sent({"origin": f"https://{FORWARDED}"}, settings=settings).status == 200
-    assert sent({"origin": f"https://{other}"}, settings=settings).status == 403
-    assert sent({"origin": f"https://x.{FORWARDED}"}, settings=settings).status == 403
+    assert call_models({"origin": f"https://{FORWARDED}"}, settings=settings).status == 200
+    assert call_models({"origin": f"https://{other}"}, settings=settings).status == 403
+    assert call_models({"origin": f"https://x.{FORWARDED}"}, settings=settings).status == 403
 
 
 def test_policy_is_off_in_azure() -> None:
     settings = {"WEBSITE_SITE_NAME": "chat", "CHAT_API_KEY": "a-key-of-20-characters"}
     headers = {"origin": EVIL, "api-key": "a-key-of-20-characters"}
 
-    assert sent(headers, settings=settings).status == 200
+    assert call_models(headers, settings=settings).status == 200
 
 
 @pytest.fixture(scope="module")
@@ -165,8 +165,8 @@ def test_local_page_gets_an_answer(laptop: httpx.Client) -> None:
 
 
 @pytest.fixture(scope="module")
-def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The dev server, which answers to another name, too."""
+def dev_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A dev server with an additional host name."""
     settings = {**OBEYING, **CODESPACE, "ALLOWED_HOSTS": "Box.example, other.example:8080"}
     with serving("dev", tmp_path_factory.mktemp("dev"), settings) as running:
         yield running
@@ -193,8 +193,8 @@ def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         ("", 403),
     ],
 )
-def test_dev_server_rejects_unknown_hosts(dev: Server, host: str, status: int) -> None:
-    with dev.client() as client:
+def test_dev_server_rejects_unknown_hosts(dev_server: Server, host: str, status: int) -> None:
+    with dev_server.client() as client:
         answer = client.get("/_search?q=dental", headers={"host": host})
 
     assert answer.status_code == status

@@ -1,4 +1,4 @@
-"""Do the parts in use answer? What `/health` tells, and how often it asks."""
+"""Health checks: their results in `/health`, and their frequency."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ GET = replace(call("/health"), method="GET")
 OK = {"status": "ok", "model": "m", "index": "embedded", "files": "folder"}
 
 
-class Asked:
-    """A part that fails as it is told, and counts how often it is asked."""
+class FakeComponent:
+    """A component with given failures that counts its checks."""
 
     def __init__(self, *failures: Exception | None) -> None:
         self.failures, self.times = list(failures), 0
@@ -35,11 +35,11 @@ class Asked:
             raise failure
 
 
-def health(part: Asked, cache_seconds: float) -> Health:
+def make_health(part: FakeComponent, cache_seconds: float) -> Health:
     return Health({"index": HealthCheck("mine", part.ready)}, cache_seconds)
 
 
-def told(service: Service, times: int = 1, method: str = "GET") -> list[Got]:
+def get_health(service: Service, times: int = 1, method: str = "GET") -> list[Got]:
     async def go() -> list[Got]:
         asking = (service.reply(replace(GET, method=method)) for _ in range(times))
         return [await read(reply) for reply in await asyncio.gather(*asking)]
@@ -54,36 +54,40 @@ def server() -> Iterator[Upstream]:
 
 
 def test_concurrent_requests_share_one_check() -> None:
-    part = Asked()
-    answers = told(Service(health=health(part, 60)), times=20)
+    part = FakeComponent()
+    answers = get_health(Service(health=make_health(part, 60)), times=20)
 
     assert {response.data for response in answers} == {b'{"status":"ok","index":"mine"}'}
     assert part.times == 1
 
 
 def test_expired_result_is_checked_again() -> None:
-    service = Service(health=health(Asked(errors.Unavailable(), None), cache_seconds=0))
-    first, second = told(service), told(service)
+    service = Service(
+        health=make_health(FakeComponent(errors.Unavailable(), None), cache_seconds=0)
+    )
+    first, second = get_health(service), get_health(service)
 
     assert first[0].json["status"] == "degraded"
     assert second[0].json == {"status": "ok", "index": "mine"}
 
 
 def test_head_runs_no_check() -> None:
-    part = Asked(errors.Unavailable())
-    (response,) = told(Service(health=health(part, 60)), method="HEAD")
+    part = FakeComponent(errors.Unavailable())
+    (response,) = get_health(Service(health=make_health(part, 60)), method="HEAD")
 
     assert (response.status, response.data, part.times) == (200, b"", 0)
 
 
 def test_exception_message_of_a_check_is_hidden() -> None:
-    (response,) = told(Service(health=health(Asked(RuntimeError("a secret")), 60)))
+    (response,) = get_health(
+        Service(health=make_health(FakeComponent(RuntimeError("a secret")), 60))
+    )
 
     assert response.json["failing"] == {"index": errors.UNEXPECTED_MESSAGE}
 
 
-def asked(server: Upstream, *plan: list[Step], **more: str) -> Got:
-    server.plan += plan * 2  # a GET that is cut off is sent again
+def check_model(server: Upstream, *plan: list[Step], **more: str) -> Got:
+    server.plan += plan * 2  # a GET on a dropped connection is retried
     model = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_CHAT_MODEL": "m"}
     settings = {**SAMPLES, **model, **more}
 
@@ -99,12 +103,12 @@ def asked(server: Upstream, *plan: list[Step], **more: str) -> Got:
 
 
 def test_model_check_lists_models(server: Upstream) -> None:
-    assert asked(server).json == OK
+    assert check_model(server).json == OK
     assert [each.path for each in server.asked] == ["/v1/models"]
 
 
 def test_model_check_passes_without_a_models_route(server: Upstream) -> None:
-    assert asked(server, error(404)).json == OK
+    assert check_model(server, error(404)).json == OK
 
 
 @pytest.mark.parametrize(
@@ -119,14 +123,14 @@ def test_model_check_passes_without_a_models_route(server: Upstream) -> None:
     ids=["wrong key", "429", "500", "reset", "stall"],
 )
 def test_failing_model_is_reported(server: Upstream, plan: list[Step], sentence: str) -> None:
-    response = asked(server, plan)
+    response = check_model(server, plan)
 
     assert response.status == 200
     assert response.json == {**OK, "status": "degraded", "failing": {"model": sentence}}
 
 
 def test_embedding_model_is_checked(server: Upstream) -> None:
-    response = asked(server, *[error(401)] * 2, OPENAI_EMBEDDING_MODEL="e")
+    response = check_model(server, *[error(401)] * 2, OPENAI_EMBEDDING_MODEL="e")
 
     assert response.json["vectors"] == "e"
     assert response.json["failing"] == dict.fromkeys(

@@ -1,4 +1,4 @@
-"""Function keys, which the platform asks for: each route with, without and with a wrong one."""
+"""Function keys: every route with a key, without, and with a wrong one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEY = "the-k3y"
 OPTIONS = ("--enable-auth", "--key", KEY)
 CITED = "/content/plans/northwind_health_plus.pdf"
 ASKED = {"messages": [{"role": "user", "content": "say yes"}]}
-# Every route as it is called; a POST has the question for its body.
+# A request for every route; a POST has the question as its body.
 CALLS = {
     "/chat": ("POST", "/chat"),
     "/chat/stream": ("POST", "/chat/stream"),
@@ -38,13 +38,13 @@ CALLS = {
         for route, methods in OPENSEARCH.items()
     },
 }
-# To whoever asks whether the app runs; and to OpenAI's clients, who have a key of their own.
+# Health checks, and routes of OpenAI's clients, which have a key of the app.
 OPEN = {"/health", *CHATS, *LISTS, *ONES}
 GUARDED = sorted(CALLS.keys() - OPEN)
 
 
-def can_ask_for_keys() -> bool:
-    """Whether there is a host that takes a key of ours; Core Tools' are not ours to set."""
+def host_supports_keys() -> bool:
+    """Whether a host with configurable keys is available; Core Tools is not."""
     if "functions" not in HOSTS:
         return False
     result = subprocess.run(
@@ -54,9 +54,9 @@ def can_ask_for_keys() -> bool:
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The app under a host that asks for keys."""
-    if not can_ask_for_keys():
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The app on a host that requires keys."""
+    if not host_supports_keys():
         pytest.skip("FUNCTIONS_HOST names no host that can be given a key")
     folder = tmp_path_factory.mktemp("keys")
     line = [*command("functions"), *OPTIONS]
@@ -76,33 +76,33 @@ def test_every_route_is_covered() -> None:
 
 
 @pytest.mark.parametrize("route", GUARDED)
-def test_missing_or_wrong_key_is_a_401(guarded: Server, route: str) -> None:
+def test_missing_or_wrong_key_is_a_401(host: Server, route: str) -> None:
     for answer in (
-        send(guarded, route),
-        send(guarded, route, **{"x-functions-key": "wrong"}),
-        send(guarded, route, query="?code=wrong"),
+        send(host, route),
+        send(host, route, **{"x-functions-key": "wrong"}),
+        send(host, route, query="?code=wrong"),
     ):
         assert (answer.status_code, answer.content) == (401, b"")
 
 
 @pytest.mark.parametrize("route", sorted(CALLS))
-def test_route_answers_with_the_key(guarded: Server, route: str) -> None:
+def test_route_answers_with_the_key(host: Server, route: str) -> None:
     for answer in (
-        send(guarded, route, **{"x-functions-key": KEY}),
-        send(guarded, route, query=f"?code={KEY}"),
+        send(host, route, **{"x-functions-key": KEY}),
+        send(host, route, query=f"?code={KEY}"),
     ):
         assert answer.status_code == 200 or route in OPENSEARCH or route == "/aog/{*path}"
-        assert "x-request-id" in answer.headers  # it is the app that answers, whatever it says
+        assert "x-request-id" in answer.headers  # any response of the app
 
 
 @pytest.mark.parametrize("route", sorted(OPEN))
-def test_anonymous_route_answers_without_a_key(guarded: Server, route: str) -> None:
-    assert send(guarded, route).status_code == 200
-    assert send(guarded, route, **{"x-functions-key": "wrong"}).status_code == 200
+def test_anonymous_route_answers_without_a_key(host: Server, route: str) -> None:
+    assert send(host, route).status_code == 200
+    assert send(host, route, **{"x-functions-key": "wrong"}).status_code == 200
 
 
-def test_log_has_no_key(guarded: Server) -> None:
-    send(guarded, "/chat", query=f"?code={KEY}", **{"x-functions-key": KEY})
+def test_log_has_no_key(host: Server) -> None:
+    send(host, "/chat", query=f"?code={KEY}", **{"x-functions-key": KEY})
 
-    assert "POST /chat " in guarded.log
-    assert KEY not in guarded.log
+    assert "POST /chat " in host.log
+    assert KEY not in host.log

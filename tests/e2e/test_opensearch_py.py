@@ -19,7 +19,7 @@ from opensearchpy import (
     TransportError,
 )
 
-from tests.integration.test_identity import AZ, tool
+from tests.integration.test_identity import AZ, write_cli
 from tests.support.fake_cosmos import Cosmos, cosmos
 from tests.support.servers import OBEYING, ROOT, SIGN_IN, Server, serving
 
@@ -217,8 +217,8 @@ def stored(
 ) -> Iterator[Server]:
     """The app over Cosmos DB, where people sign in, with an identity that a tool gives."""
     folder = tmp_path_factory.mktemp("stored")
-    tool(folder, "az", AZ)
-    tool(folder, "azd", None)
+    write_cli(folder, "az", AZ)
+    write_cli(folder, "azd", None)
     settings = {
         "AZURE_COSMOS_ENDPOINT": account.url,
         "MEMORY_DAYS": "30",

@@ -1,4 +1,4 @@
-"""What an operator sees of a request: its line in the log, its spans; never a word, never a key."""
+"""The log line and the spans of a request, without text or keys."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ HISTORY = {
         {"role": "user", "content": "And the Zanzibar office?"},
     ]
 }
-# What was asked, found, rewritten, told or answered, and the keys: no span may have a word of it.
+# Text of the conversation and keys, which no span may contain.
 WORDS = re.compile("Plus|dental|Dental|Crowns|crowns|Zanzibar|k3y|plans/|inside")
 Spans = dict[str, ReadableSpan]
 
 
-def told_of(rag: Rag, act: Callable[[Service], Any], ratio: float = 1) -> Spans:
-    """The spans of what is done with a service over fakes, by name; all of them have ended."""
+def record_spans(rag: Rag, act: Callable[[Service], Any], ratio: float = 1) -> Spans:
+    """Run `act` with a service over fakes; return its spans by name, all of them ended."""
     exporter = InMemorySpanExporter()
     tracing = OpenTelemetryTracer(exporter, ratio)
     asyncio.run(act(Service(rag, tracer=tracing, limits=Limits(request_seconds=20))))
@@ -56,14 +56,14 @@ def told_of(rag: Rag, act: Callable[[Service], Any], ratio: float = 1) -> Spans:
     return {span.name: span for span in spans}
 
 
-def asking(route: str, body: Any = QUESTION, **headers: str) -> Callable[[Service], Any]:
+def post(route: str, body: Any = QUESTION, **headers: str) -> Callable[[Service], Any]:
     async def act(service: Service) -> None:
         await read(await service.reply(call(route, body, JSON | SECRETS | headers)))
 
     return act
 
 
-def facts(span: ReadableSpan) -> dict[str, Any]:
+def attributes(span: ReadableSpan) -> dict[str, Any]:
     return dict(span.attributes or {})
 
 
@@ -77,14 +77,14 @@ def parent(span: ReadableSpan) -> int | None:
 
 @pytest.mark.parametrize("route", ["/chat", "/chat/stream"])
 def test_request_span_has_search_rewrite_and_answer_children(route: str) -> None:
-    spans = told_of(engine(), asking(route, HISTORY))
+    spans = record_spans(engine(), post(route, HISTORY))
     root = spans.pop(f"POST {route}")
 
     assert set(spans) == {"rewrite", "search", "answer"}
     assert root.context is not None
     assert {parent(span) for span in spans.values()} == {root.context.span_id}
-    assert facts(spans["search"]) == {"chat.index": "fake", "chat.hits": 2}
-    assert facts(spans["answer"]) == {
+    assert attributes(spans["search"]) == {"chat.index": "fake", "chat.hits": 2}
+    assert attributes(spans["answer"]) == {
         "gen_ai.operation.name": "chat",
         "gen_ai.request.model": "fake",
         "gen_ai.response.finish_reason": "stop",
@@ -95,7 +95,7 @@ def test_request_span_has_search_rewrite_and_answer_children(route: str) -> None
 
 
 def test_request_span_has_the_fields_of_the_log_line() -> None:
-    root = facts(told_of(engine(), asking("/chat/stream"))["POST /chat/stream"])
+    root = attributes(record_spans(engine(), post("/chat/stream"))["POST /chat/stream"])
     first = root.pop("chat.first_event_seconds")
 
     assert 0 <= first < 20
@@ -125,32 +125,35 @@ REFUSALS = [
 def test_error_is_set_on_the_failing_span(
     route: str, model: FakeModel | None, retriever: FakeRetriever | None, where: str
 ) -> None:
-    spans = told_of(engine(model, retriever), asking(route))
+    spans = record_spans(engine(model, retriever), post(route))
     root = spans[f"POST {route}"]
 
     assert not spans[where].status.is_ok
     assert "first token" not in events(spans[where])
-    assert facts(spans[where])["error.type"] in (facts(root)["chat.outcome"], "RuntimeError")
-    assert facts(root)["chat.status"] in (429, 500, 503)
+    assert attributes(spans[where])["error.type"] in (
+        attributes(root)["chat.outcome"],
+        "RuntimeError",
+    )
+    assert attributes(root)["chat.status"] in (429, 500, 503)
 
 
 BREAKS: Sequence[tuple[Sequence[Any], str]] = [
     ((Delta("x"), errors.Unavailable()), "Unavailable"),
     ((Delta("x"), RuntimeError("inside")), "RuntimeError"),
-    ((Delta("x"),), "Unavailable"),  # it just ends
+    ((Delta("x"),), "Unavailable"),  # a stream without end event
     ((Delta("x"), Done("content_filter")), "ContentFiltered"),
 ]
 
 
 @pytest.mark.parametrize(("script", "error"), BREAKS)
 def test_broken_stream_is_an_error_of_the_answer_span(script: Sequence[Any], error: str) -> None:
-    spans = told_of(engine(FakeModel(script)), asking("/chat/stream"))
+    spans = record_spans(engine(FakeModel(script)), post("/chat/stream"))
     root = spans["POST /chat/stream"]
 
-    assert facts(spans["answer"])["error.type"] == error
+    assert attributes(spans["answer"])["error.type"] == error
     assert events(spans["answer"]) == ["accepted", "first token"]
-    assert facts(root)["chat.status"] == 200
-    assert facts(root)["chat.outcome"] in (error, "ChatError")
+    assert attributes(root)["chat.status"] == 200
+    assert attributes(root)["chat.outcome"] in (error, "ChatError")
 
 
 def test_disconnect_ends_every_span_without_error() -> None:
@@ -160,11 +163,14 @@ def test_disconnect_ends_every_span_without_error() -> None:
         await anext(reply.rest)
         await reply.rest.aclose()
 
-    spans = told_of(engine(FakeModel([Delta("x"), asyncio.Event()])), act)
+    spans = record_spans(engine(FakeModel([Delta("x"), asyncio.Event()])), act)
 
-    assert facts(spans["POST /chat/stream"])["chat.outcome"] == "client gone"
-    assert facts(spans["answer"])["chat.outcome"] == "broken off"
-    assert "error.type" not in {*facts(spans["POST /chat/stream"]), *facts(spans["answer"])}
+    assert attributes(spans["POST /chat/stream"])["chat.outcome"] == "client gone"
+    assert attributes(spans["answer"])["chat.outcome"] == "broken off"
+    assert "error.type" not in {
+        *attributes(spans["POST /chat/stream"]),
+        *attributes(spans["answer"]),
+    }
 
 
 def test_disconnect_before_the_response_ends_every_span() -> None:
@@ -174,10 +180,10 @@ def test_disconnect_before_the_response_ends_every_span() -> None:
     async def act(service: Service) -> None:
         await service.reply(call("/chat", gone=gone))
 
-    spans = told_of(engine(FakeModel([asyncio.Event()])), act)
+    spans = record_spans(engine(FakeModel([asyncio.Event()])), act)
 
-    assert facts(spans["POST /chat"])["chat.outcome"] == "client gone"
-    assert facts(spans["answer"])["chat.outcome"] == "broken off"
+    assert attributes(spans["POST /chat"])["chat.outcome"] == "client gone"
+    assert attributes(spans["answer"])["chat.outcome"] == "broken off"
 
 
 def test_deadline_ends_every_span() -> None:
@@ -185,23 +191,23 @@ def test_deadline_ends_every_span() -> None:
         short = replace(service, limits=Limits(request_seconds=1))
         await read(await short.reply(call("/chat/stream")))
 
-    spans = told_of(engine(FakeModel([Delta("x"), asyncio.Event()])), act)
+    spans = record_spans(engine(FakeModel([Delta("x"), asyncio.Event()])), act)
 
-    assert facts(spans["POST /chat/stream"])["chat.outcome"] == "DeadlineExceeded"
-    assert facts(spans["answer"])["chat.outcome"] == "broken off"
+    assert attributes(spans["POST /chat/stream"])["chat.outcome"] == "DeadlineExceeded"
+    assert attributes(spans["answer"])["chat.outcome"] == "broken off"
 
 
 def test_health_request_has_no_span() -> None:
     async def act(service: Service) -> None:
         await service.reply(replace(call("/health"), method="GET"))
 
-    assert told_of(engine(), act) == {}
+    assert record_spans(engine(), act) == {}
 
 
 @pytest.mark.parametrize("sampled", ["00", "01"])
 def test_caller_span_is_the_parent_and_its_flag_is_ignored(sampled: str) -> None:
     above = f"00-{'a' * 31}1-{'b' * 15}2-{sampled}"
-    root = told_of(engine(), asking("/chat", traceparent=above))["POST /chat"]
+    root = record_spans(engine(), post("/chat", traceparent=above))["POST /chat"]
 
     assert root.context is not None
     assert f"{root.context.trace_id:032x}" == f"{'a' * 31}1"
@@ -210,7 +216,7 @@ def test_caller_span_is_the_parent_and_its_flag_is_ignored(sampled: str) -> None
 
 
 def test_ratio_samples_a_share_of_requests() -> None:
-    assert told_of(engine(), asking("/chat"), ratio=0) == {}
+    assert record_spans(engine(), post("/chat"), ratio=0) == {}
 
 
 @pytest.mark.parametrize("flag", ["00", "01"])
@@ -218,15 +224,15 @@ def test_ratio_samples_a_share_of_requests() -> None:
 def test_sampling_ignores_the_trace_id_and_flag(trace: str, flag: str) -> None:
     above = f"00-{trace}-{'b' * 16}-{flag}"
 
-    assert told_of(engine(), asking("/chat", traceparent=above), ratio=1e-12) == {}
-    assert told_of(engine(), asking("/chat", traceparent=above)).keys() >= {"search", "answer"}
+    assert record_spans(engine(), post("/chat", traceparent=above), ratio=1e-12) == {}
+    assert record_spans(engine(), post("/chat", traceparent=above)).keys() >= {"search", "answer"}
 
 
-class Collected(InMemorySpanExporter):
-    """What `TRACE_EXPORTER` names here."""
+class CollectingExporter(InMemorySpanExporter):
+    """The exporter of TRACE_EXPORTER."""
 
 
-def broken() -> None:
+def broken_exporter() -> None:
     raise RuntimeError("no connection string")
 
 
@@ -255,7 +261,7 @@ def test_default_tracer_does_nothing() -> None:
             "TRACE_EXPORTER names an exporter that cannot be created: see the log",
         ),
         (
-            "azure-monitor",  # it wants APPLICATIONINSIGHTS_CONNECTION_STRING
+            "azure-monitor",  # requires APPLICATIONINSIGHTS_CONNECTION_STRING
             "TRACE_EXPORTER names an exporter that cannot be created: see the log",
         ),
     ],
@@ -279,7 +285,7 @@ def test_server_exports_spans(kind: str, tmp_path: Path) -> None:
     assert "Zanzibar" not in server.log
 
 
-# The worker's: it hands lines over to the host, which drops those outside of an invocation.
+# As in the worker: the host drops records outside of an invocation.
 WORKER = """
 import asyncio, logging
 class AsyncLoggingHandler(logging.Handler):
@@ -322,19 +328,19 @@ def test_worker_logs_each_line_once_to_its_output() -> None:
 
 def lines(caplog: pytest.LogCaptureFixture, route: str, rag: Rag) -> list[str]:
     caplog.set_level(logging.INFO, "chat")
-    asyncio.run(asking(route)(Service(rag)))
+    asyncio.run(post(route)(Service(rag)))
     return [message for message in caplog.messages if " dialect=" in message]
 
 
 def patterns() -> list[re.Pattern[str]]:
-    """The `parse` clauses of the docs as regular expressions: each name is a value."""
+    """Convert the `parse` clauses of the docs to regular expressions with named groups."""
     page = (ROOT / "docs" / "operations.md").read_text("utf-8")
     clauses = re.findall(r"\| parse kind=relaxed message with (.*)", page)
-    return [re.compile(kusto(clause)) for clause in clauses]
+    return [re.compile(to_regex(clause)) for clause in clauses]
 
 
-def kusto(clause: str) -> str:
-    """`"id=" id " "` as `id=(?P<id>.*?) `, with `.*` for `*`; the last value takes the rest."""
+def to_regex(clause: str) -> str:
+    """Convert `"id=" id " "` to `id=(?P<id>.*?) `, `*` to `.*`; the last group takes the rest."""
     parts = re.findall(r'"((?:[^"])*)"|(\*)|(\w+)(?::\w+)?', clause)
     groups = [text or (".*?" if star else f"(?P<{name}>.*?)") for text, star, name in parts]
     return "".join(groups) + "$"
@@ -392,7 +398,7 @@ def test_docs_log_line_has_the_real_form(page: str) -> None:
 
 
 class Ingestion(HttpServer):
-    """Application Insights' door: takes everything."""
+    """A fake ingestion endpoint of Application Insights."""
 
     def refusal(self, asked: Asked) -> list[Step] | None:
         return None
@@ -410,13 +416,13 @@ def test_application_insights_gets_spans_without_text(tmp_path: Path) -> None:
             **OBEYING,
             "TRACE_EXPORTER": "azure-monitor",
             "APPLICATIONINSIGHTS_CONNECTION_STRING": where,
-            # Counts of its own, to the real service and to this one.
+            # The exporter's own statistics.
             "APPLICATIONINSIGHTS_STATSBEAT_DISABLED_ALL": "true",
             "APPLICATIONINSIGHTS_SDKSTATS_DISABLED": "true",
         }
         with serving("dev", tmp_path, settings) as server, server.client() as client:
             client.post("/chat/stream", json=body)
-        # what is left is sent at the end
+        # flushed at the end
 
     items = [item for asked in ingestion.asked for item in asked.body]
     spans = [it["data"] for it in items if it["data"]["baseType"] == "RemoteDependencyData"]

@@ -20,7 +20,7 @@ from shared.ingest.sandbox.process import SandboxReader
 from shared.ingest.sources import acl
 from shared.ingest.sources.scan import list_folder
 from tests.integration.test_azure_search import signed
-from tests.integration.test_identity import AZ, tool
+from tests.integration.test_identity import AZ, write_cli
 from tests.integration.test_ingest_cli import BY_WORDS, ingested
 from tests.support.fake_search import Search
 from tests.support.filling import run as in_azure
@@ -118,8 +118,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     authority.cert_pem.write_to_path(str(folder / "ca.pem"))
     issued = authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem
     issued.write_to_path(str(folder / "server.pem"))
-    tool(folder, "az", AZ)
-    tool(folder, "azd", None)
+    write_cli(folder, "az", AZ)
+    write_cli(folder, "azd", None)
     return folder
 
 

@@ -20,7 +20,7 @@ from azure.core.credentials import AccessToken
 
 from shared.chat import errors
 from shared.retrieval.azure_search.client import RankerUnavailable, make_client, map_errors
-from tests.integration.test_identity import AZ, REFUSES, tool
+from tests.integration.test_identity import AZ, ERROR_TEXTS, write_cli
 from tests.support.azurite import SignedIn
 from tests.support.fake_search import FIELDS, Search, document
 from tests.support.servers import OBEYING, SIGN_IN, Server, free_port, serving
@@ -54,8 +54,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(
         str(folder / "server.pem")
     )
-    tool(folder, "az", AZ)
-    tool(folder, "azd", None)
+    write_cli(folder, "az", AZ)
+    write_cli(folder, "azd", None)
     return folder
 
 
@@ -486,8 +486,8 @@ def test_an_answer_makes_one_search_one_embedding_one_chat_call_and_one_log_line
 
 
 def test_an_error_without_an_identity_says_az_login(home: Path, tmp_path: Path) -> None:
-    for name in REFUSES:
-        tool(tmp_path, name, None)
+    for name in ERROR_TEXTS:
+        write_cli(tmp_path, name, None)
     with app(home, PATH=f"{tmp_path}{os.pathsep}/bin") as (search, _, client):
         response = ask(client)
 

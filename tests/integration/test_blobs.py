@@ -1,4 +1,4 @@
-"""Files in Blob storage, over the real SDK: Azurite for what works, a raw server for what fails."""
+"""Files in Blob storage, with the real SDK: over Azurite, and over a server that fails."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ SAMPLES = SHARED_FOLDER / "data" / "documents"
 PNG = b"\x89PNG\r\n\x1a\n..."
 
 
-def using(
+def run_with(
     home: Home,
     url: str,
     work: Callable[[BlobUploader, BlobFiles], Awaitable[T]],
     container: str,
     seconds: float = 30,
 ) -> T:
-    """Do something with a container, as ingestion and as the app."""
+    """Run `work` with the clients of ingestion and of the app."""
 
     async def go() -> T:
         how: dict[str, Any] = {"connection_verify": home.ca}
@@ -58,7 +58,7 @@ def using(
 
 
 class Closing:
-    """What is closed together."""
+    """Closes both clients."""
 
     def __init__(self, uploads: BlobUploader, blobs: BlobFiles) -> None:
         self.both = (uploads.container, blobs.container)
@@ -66,7 +66,7 @@ class Closing:
     async def aclose(self) -> None:
         for each in self.both:
             await each.close()
-        await asyncio.sleep(0.1)  # aiohttp closes TLS a little after it has said so
+        await asyncio.sleep(0.1)  # aiohttp closes TLS connections asynchronously
 
 
 async def content(blobs: BlobFiles, name: str) -> bytes:
@@ -99,7 +99,7 @@ def test_uploaded_file_is_read_by_exact_name(home: Home, account: str, tmp_path:
         with pytest.raises(errors.NotFound):
             await blobs.open("A.txt")
 
-    using(home, account, work, "names")
+    run_with(home, account, work, "names")
 
 
 @needs_azurite
@@ -114,7 +114,7 @@ def test_large_file_is_transferred_in_chunks(home: Home, account: str, tmp_path:
         assert file.size == len(data)
         return [part async for part in file.read(3, file.size - 2)]
 
-    parts = using(home, account, work, "large")
+    parts = run_with(home, account, work, "large")
 
     assert b"".join(parts) == data[3:-2]
     assert max(map(len, parts)) == CHUNK_BYTES
@@ -135,7 +135,7 @@ def test_only_changed_files_are_uploaded(home: Home, account: str, tmp_path: Pat
         assert done == [True, False, True, True]
         assert await content(blobs, "a.txt") == b"two"
 
-    using(home, account, work, "changes")
+    run_with(home, account, work, "changes")
 
 
 @needs_azurite
@@ -150,7 +150,7 @@ def test_removed_file_is_not_found(home: Home, account: str, tmp_path: Path) -> 
             with pytest.raises(errors.NotFound):
                 await blobs.open("a.txt")
 
-    using(home, account, work, "removed")
+    run_with(home, account, work, "removed")
 
 
 @needs_azurite
@@ -172,7 +172,7 @@ def test_images_are_stored_by_passage_id(home: Home, account: str) -> None:
         assert [await blobs.read_image(name) for name in names] == [None] * len(names)
         assert await blobs.read_image("two-p1-1") == first
 
-    using(home, account, work, "pictures")
+    run_with(home, account, work, "pictures")
 
 
 @needs_azurite
@@ -191,7 +191,7 @@ def test_changed_file_ends_the_stream(home: Home, account: str, tmp_path: Path) 
         with pytest.raises(errors.Unavailable):
             await anext(parts)
 
-    using(home, account, work, "changing")
+    run_with(home, account, work, "changing")
 
 
 @needs_azurite
@@ -208,12 +208,12 @@ def test_missing_container_is_misconfigured(home: Home, account: str, tmp_path: 
         with pytest.raises(DocumentRejected, match="cannot be read: No such file"):
             await uploads.put("a.txt", tmp_path / "b.txt", "text/plain")
 
-    using(home, account, work, "missing")
+    run_with(home, account, work, "missing")
 
 
 @pytest.fixture(scope="module")
-def stored(kind: str, home: Home, account: str) -> Iterator[Server]:
-    """The app over Azurite, with the sample documents in its container."""
+def server(kind: str, home: Home, account: str) -> Iterator[Server]:
+    """The app with the sample documents in Azurite."""
 
     async def fill(uploads: BlobUploader, _: BlobFiles) -> None:
         await uploads.ensure_container()
@@ -222,7 +222,7 @@ def stored(kind: str, home: Home, account: str) -> Iterator[Server]:
             if name != "company/roles.txt":
                 await uploads.put(name, path, media_type(name))
 
-    using(home, account, fill, "documents")
+    run_with(home, account, fill, "documents")
     settings = {
         "AZURE_STORAGE_ENDPOINT": account,
         "SSL_CERT_FILE": home.ca,
@@ -233,10 +233,10 @@ def stored(kind: str, home: Home, account: str) -> Iterator[Server]:
 
 
 @needs_azurite
-def test_container_is_served_like_a_folder(stored: Server) -> None:
+def test_container_is_served_like_a_folder(server: Server) -> None:
     data = (SAMPLES / "plans" / "northwind_health_plus.pdf").read_bytes()
     path, size = "/content/plans/northwind_health_plus.pdf", len(data)
-    with stored.client() as client:
+    with server.client() as client:
         assert client.get("/health").json()["files"] == "blobs"
         whole, head = client.get(path), client.head(path)
         part = client.get(path, headers={"range": f"bytes=10-{size + 99}"})
@@ -253,44 +253,46 @@ def test_container_is_served_like_a_folder(stored: Server) -> None:
 
 @needs_azurite
 @pytest.mark.parametrize("path", ["company/roles.txt", "company/no.txt", "..%2Fpictures%2Fx", ""])
-def test_missing_blob_is_a_404(stored: Server, path: str) -> None:
-    with stored.client() as client:
+def test_missing_blob_is_a_404(server: Server, path: str) -> None:
+    with server.client() as client:
         response = client.get(f"/content/{path}")
 
     assert (response.status_code, response.json()) == (404, {"error": "There is no such document."})
 
 
 class Storage(Raw):
-    """One blob of a hundred digits."""
+    """A server with one blob of a hundred digits."""
 
     data = bytes(range(48, 58)) * 10
 
     def refusal(self, asked: Asked) -> list[Step] | None:
         authorized = asked.headers["authorization"].startswith("Bearer ")
-        return None if authorized else refused(401, "NoAuthenticationInformation")
+        return None if authorized else make_error(401, "NoAuthenticationInformation")
 
     def answer(self, asked: Asked) -> list[Step]:
         if asked.method == "HEAD":
-            return [headed(200, {"Content-Length": "100"})]
+            return [make_head(200, {"Content-Length": "100"})]
         first, last = map(int, asked.headers["x-ms-range"].removeprefix("bytes=").split("-"))
-        return part(self.data[first : last + 1], {"Content-Range": f"bytes {first}-{last}/100"})
+        return make_range(
+            self.data[first : last + 1], {"Content-Range": f"bytes {first}-{last}/100"}
+        )
 
 
-def headed(status: int, headers: dict[str, str]) -> bytes:
+def make_head(status: int, headers: dict[str, str]) -> bytes:
     dates = {"ETag": '"0x1"', "Last-Modified": "Mon, 01 Jan 2001 00:00:00 GMT"}
     all_headers = {"x-ms-blob-type": "BlockBlob", **dates, **headers}
     lines = [f"HTTP/1.1 {status} X", *(f"{key}: {value}" for key, value in all_headers.items())]
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-def part(data: bytes, headers: dict[str, str]) -> list[Step]:
-    return [headed(206, {"Content-Length": str(len(data)), **headers}), data]
+def make_range(data: bytes, headers: dict[str, str]) -> list[Step]:
+    return [make_head(206, {"Content-Length": str(len(data)), **headers}), data]
 
 
-def refused(status: int, code: str = "", **headers: str) -> list[Step]:
-    """A refusal without a body: that of a HEAD has none."""
+def make_error(status: int, code: str = "", **headers: str) -> list[Step]:
+    """Make an error response without a body, as for HEAD."""
     header_names = {name.replace("_", "-"): value for name, value in headers.items()}
-    return [headed(status, {"x-ms-error-code": code, "Content-Length": "0", **header_names})]
+    return [make_head(status, {"x-ms-error-code": code, "Content-Length": "0", **header_names})]
 
 
 @pytest.fixture(scope="module")
@@ -303,24 +305,30 @@ def storage(home: Home) -> Iterator[Storage]:
 
 WAIT = {"Retry_After": "0"}
 SOON, LATE = {"x_ms_retry_after_ms": "1"}, {"x_ms_retry_after_ms": "20000"}
-CUT: list[Step] = [headed(206, {"Content-Length": "9"}), b"123", Exchange.reset]
+CUT: list[Step] = [make_head(206, {"Content-Length": "9"}), b"123", Exchange.reset]
 FAILURES: list[Any] = [
-    pytest.param([refused(503, "ServerBusy")], None, 2, id="503 without Retry-After, once"),
-    pytest.param([refused(503, "ServerBusy", **LATE)], errors.Unavailable, 1, id="503, long wait"),
-    pytest.param([refused(502)] * 2, errors.Unavailable, 2, id="502 twice"),
-    pytest.param([refused(503, "ServerBusy", **WAIT)] * 2, errors.Unavailable, 2, id="503 twice"),
-    pytest.param([refused(503, "ServerBusy", **WAIT)], None, 2, id="503 once"),
-    pytest.param([refused(500, "InternalError")], errors.Unavailable, 1, id="500"),
-    pytest.param([refused(429)], errors.TooManyRequests, 1, id="429"),
-    pytest.param([refused(429, **WAIT)], None, 2, id="429 once"),
-    pytest.param([refused(401, "InvalidAuthenticationInfo")], errors.Misconfigured, 1, id="401"),
-    pytest.param([refused(403, "AuthorizationFailure")], errors.Misconfigured, 1, id="403"),
-    pytest.param([refused(404, "BlobNotFound")], errors.NotFound, 1, id="404"),
-    pytest.param([refused(404, "ContainerNotFound")], errors.Misconfigured, 1, id="no container"),
-    pytest.param([refused(409, "BlobArchived")], errors.Unavailable, 1, id="409"),
-    pytest.param([refused(412, "ConditionNotMet")], errors.Unavailable, 1, id="412"),
-    pytest.param([refused(400, "InvalidHeaderValue")], errors.Unavailable, 1, id="400"),
-    # aiohttp tries a connection again that has just been in use, and was closed meanwhile
+    pytest.param([make_error(503, "ServerBusy")], None, 2, id="503 without Retry-After, once"),
+    pytest.param(
+        [make_error(503, "ServerBusy", **LATE)], errors.Unavailable, 1, id="503, long wait"
+    ),
+    pytest.param([make_error(502)] * 2, errors.Unavailable, 2, id="502 twice"),
+    pytest.param(
+        [make_error(503, "ServerBusy", **WAIT)] * 2, errors.Unavailable, 2, id="503 twice"
+    ),
+    pytest.param([make_error(503, "ServerBusy", **WAIT)], None, 2, id="503 once"),
+    pytest.param([make_error(500, "InternalError")], errors.Unavailable, 1, id="500"),
+    pytest.param([make_error(429)], errors.TooManyRequests, 1, id="429"),
+    pytest.param([make_error(429, **WAIT)], None, 2, id="429 once"),
+    pytest.param([make_error(401, "InvalidAuthenticationInfo")], errors.Misconfigured, 1, id="401"),
+    pytest.param([make_error(403, "AuthorizationFailure")], errors.Misconfigured, 1, id="403"),
+    pytest.param([make_error(404, "BlobNotFound")], errors.NotFound, 1, id="404"),
+    pytest.param(
+        [make_error(404, "ContainerNotFound")], errors.Misconfigured, 1, id="no container"
+    ),
+    pytest.param([make_error(409, "BlobArchived")], errors.Unavailable, 1, id="409"),
+    pytest.param([make_error(412, "ConditionNotMet")], errors.Unavailable, 1, id="412"),
+    pytest.param([make_error(400, "InvalidHeaderValue")], errors.Unavailable, 1, id="400"),
+    # aiohttp retries on a pooled connection that was closed meanwhile
     pytest.param([[Exchange.reset]] * 2, errors.Unavailable, 2, id="reset"),
     pytest.param([[b"garbage\r\n\r\n"]], errors.Unavailable, 1, id="garbage"),
     pytest.param([[Exchange.stall]], errors.DeadlineExceeded, 1, id="stall"),
@@ -352,26 +360,26 @@ def test_storage_failures_are_mapped_and_the_next_request_works(
         return failed, requests
 
     seconds = 2 if kind is errors.DeadlineExceeded else 30
-    failed, requests = using(home, storage.url, work, "documents", seconds)
+    failed, requests = run_with(home, storage.url, work, "documents", seconds)
 
     assert (type(failed) if failed else None, requests) == (kind, times)
 
 
 def test_long_retry_after_is_passed_to_the_caller(home: Home, storage: Storage) -> None:
     async def work(_: BlobUploader, blobs: BlobFiles) -> None:
-        storage.plan.append(refused(503, "ServerBusy", Retry_After="30"))
+        storage.plan.append(make_error(503, "ServerBusy", Retry_After="30"))
         with pytest.raises(errors.Unavailable) as failure:
             await blobs.open("a.txt")
 
         assert failure.value.headers == {"Retry-After": "30"}
 
-    using(home, storage.url, work, "documents")
+    run_with(home, storage.url, work, "documents")
 
 
 BROKEN: list[Any] = [
     pytest.param(CUT, id="cut in the middle"),
-    pytest.param([headed(206, {"Content-Length": "3"}), b"123"], id="without its range"),
-    pytest.param([headed(206, {"Content-Length": "9"}), b"1", Exchange.stall], id="stall"),
+    pytest.param([make_head(206, {"Content-Length": "3"}), b"123"], id="without its range"),
+    pytest.param([make_head(206, {"Content-Length": "9"}), b"1", Exchange.stall], id="stall"),
 ]
 
 
@@ -384,28 +392,28 @@ def test_truncated_download_is_an_error(home: Home, storage: Storage, answer: li
             await anext(file.read(0, 9))
         storage.plan.clear()
 
-    using(home, storage.url, work, "documents", 2)
+    run_with(home, storage.url, work, "documents", 2)
 
 
 def test_ingestion_honors_retry_after(home: Home, storage: Storage, tmp_path: Path) -> None:
     async def work(uploads: BlobUploader, _: BlobFiles) -> None:
-        storage.plan += [refused(503, "ServerBusy", **SOON)] * 4
-        storage.plan += [refused(429, Retry_After="1"), refused(202)]
+        storage.plan += [make_error(503, "ServerBusy", **SOON)] * 4
+        storage.plan += [make_error(429, Retry_After="1"), make_error(202)]
         await uploads.remove("a.txt")
 
     before = len(storage.asked)
-    using(home, storage.url, work, "documents")
+    run_with(home, storage.url, work, "documents")
 
     assert [asked.method for asked in storage.asked[before:]] == ["DELETE"] * 6
 
 
 def test_ingestion_names_the_missing_role(home: Home, storage: Storage) -> None:
     async def work(uploads: BlobUploader, _: BlobFiles) -> None:
-        storage.plan.append(refused(403, "AuthorizationPermissionMismatch"))
+        storage.plan.append(make_error(403, "AuthorizationPermissionMismatch"))
         with pytest.raises(DocumentRejected, match="Storage Blob Data Contributor"):
             await uploads.remove("a.txt")
 
-    using(home, storage.url, work, "documents")
+    run_with(home, storage.url, work, "documents")
 
 
 def test_every_exception_of_the_sdk_is_mapped() -> None:

@@ -1,4 +1,4 @@
-"""A connection that fails: its name in the log, and whether a retry is worth it."""
+"""Failed connections: their description in the log, and whether to retry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECRETS = "/path?key=k3y"
 
 
 class NoHosts(AbstractResolver):
-    """A name service that knows no host."""
+    """A resolver that finds no host."""
 
     async def resolve(self, *_: Any, **_more: Any) -> list[ResolveResult]:
         raise OSError(None, "DNS lookup failed")
@@ -28,8 +28,8 @@ class NoHosts(AbstractResolver):
         pass
 
 
-def failure(url: str, resolver: AbstractResolver | None = None) -> BaseException:
-    """How a POST fails, as an SDK raises it: caused by aiohttp's exception."""
+def post_error(url: str, resolver: AbstractResolver | None = None) -> BaseException:
+    """Return the error of a failing POST, as an SDK raises it: caused by aiohttp's exception."""
 
     async def go() -> BaseException:
         connector = aiohttp.TCPConnector(resolver=resolver)
@@ -49,7 +49,7 @@ def failure(url: str, resolver: AbstractResolver | None = None) -> BaseException
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_refused_connection_is_described_with_address_only(scheme: str, host: str) -> None:
     url = f"{scheme}://{host}:{free_port()}"
-    error = failure(url)
+    error = post_error(url)
 
     assert describe_cause(error) == f"connection refused: {url}"
     assert not is_dropped(error)
@@ -58,11 +58,11 @@ def test_refused_connection_is_described_with_address_only(scheme: str, host: st
 def test_ipv6_address_is_described_with_brackets() -> None:
     url = f"http://[::1]:{free_port()}"
 
-    assert describe_cause(failure(url)).endswith(f": {url}")  # without IPv6 it is not refused
+    assert describe_cause(post_error(url)).endswith(f": {url}")  # refused, or IPv6 is off
 
 
 def test_unknown_host_is_described() -> None:
-    error = failure("https://mine.search.example:443", NoHosts())
+    error = post_error("https://mine.search.example:443", NoHosts())
 
     assert describe_cause(error) == "host not found: https://mine.search.example:443"
     assert not is_dropped(error)
@@ -72,7 +72,7 @@ def test_untrusted_certificate_is_described() -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(tls)
     with upstream(tls=tls) as server:
-        error = failure(server.url)
+        error = post_error(server.url)
 
     assert describe_cause(error) == f"TLS failed: {server.url}"
     assert not is_dropped(error)
@@ -85,7 +85,7 @@ CUT: list[Any] = [head(200), piece(b"half")]
 def test_connection_is_dropped_only_before_the_response(end: Step) -> None:
     with upstream() as server:
         server.plan += [[end], [*CUT, end]]
-        before, after = failure(server.url), failure(server.url)
+        before, after = post_error(server.url), post_error(server.url)
 
     assert is_dropped(before)
     assert describe_cause(before) == "connection closed before an answer"

@@ -1,4 +1,4 @@
-"""Towards Azure: a managed identity, azd's or az's sign-in, one token for all, and no other."""
+"""Authentication to Azure: managed identity, azd and az, and cached tokens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.servers import Server, serving
 from tests.support.upstream import Upstream, upstream
 
 AZ = {"accessToken": "token-of-az", "expires_on": 4070908800, "expiresOn": "2099-01-01 00:00:00"}
-REFUSES = {  # their own words, by which the SDK knows
+ERROR_TEXTS = {  # their real messages, which the SDK parses
     "az": "ERROR: Please run: az login to setup account.",
     "azd": "ERROR: not logged in, run `azd auth login` to login",
 }
@@ -33,10 +33,10 @@ def model() -> Iterator[Upstream]:
         yield running
 
 
-def tool(folder: Path, name: str, answer: Mapping[str, Any] | None) -> Path:
-    """A command line tool that gives a token, or is not signed in. It notes its calls."""
+def write_cli(folder: Path, name: str, answer: Mapping[str, Any] | None) -> Path:
+    """Write a fake CLI that returns a token, or is not signed in; it records its calls."""
     calls = folder / f"{name}.calls"
-    says = f"echo '{json.dumps(answer)}'" if answer else f"echo '{REFUSES[name]}' >&2; exit 1"
+    says = f"echo '{json.dumps(answer)}'" if answer else f"echo '{ERROR_TEXTS[name]}' >&2; exit 1"
     script = folder / name
     script.write_text(f'#!/bin/sh\necho "$@" >> "{calls}"\n{says}\n')
     script.chmod(0o755)
@@ -60,8 +60,8 @@ def ask(server: Server, times: int = 1) -> httpx.Response:
 
 
 def test_az_token_is_requested_once(kind: str, model: Upstream, tmp_path: Path) -> None:
-    tool(tmp_path, "azd", None)
-    calls = tool(tmp_path, "az", AZ)
+    write_cli(tmp_path, "azd", None)
+    calls = write_cli(tmp_path, "az", AZ)
     with serving(kind, tmp_path, azure(model, tmp_path)) as server:
         response = ask(server, times=3)
 
@@ -74,8 +74,8 @@ def test_az_token_is_requested_once(kind: str, model: Upstream, tmp_path: Path) 
 
 
 def test_azd_precedes_az(model: Upstream, tmp_path: Path) -> None:
-    tool(tmp_path, "azd", AZD)
-    calls = tool(tmp_path, "az", AZ)
+    write_cli(tmp_path, "azd", AZD)
+    calls = write_cli(tmp_path, "az", AZ)
     with serving("dev", tmp_path, azure(model, tmp_path)) as server:
         ask(server)
 
@@ -84,10 +84,10 @@ def test_azd_precedes_az(model: Upstream, tmp_path: Path) -> None:
 
 
 def test_az_is_tried_after_a_failing_azd(model: Upstream, tmp_path: Path) -> None:
-    tool(tmp_path, "azd", None)
+    write_cli(tmp_path, "azd", None)
     script = tmp_path / "azd"
     script.write_text("#!/bin/sh\necho 'AADSTS70043: the refresh token has expired' >&2; exit 1\n")
-    tool(tmp_path, "az", AZ)
+    write_cli(tmp_path, "az", AZ)
     with serving("dev", tmp_path, azure(model, tmp_path)) as server:
         response = ask(server)
 
@@ -105,8 +105,8 @@ def test_unreachable_identity_endpoint_is_misconfigured(model: Upstream, tmp_pat
 
 
 def test_error_without_identity_names_the_commands(model: Upstream, tmp_path: Path) -> None:
-    tool(tmp_path, "azd", None)
-    tool(tmp_path, "az", None)
+    write_cli(tmp_path, "azd", None)
+    write_cli(tmp_path, "az", None)
     with serving("dev", tmp_path, azure(model, tmp_path)) as server:
         response = ask(server)
 
@@ -117,7 +117,7 @@ def test_error_without_identity_names_the_commands(model: Upstream, tmp_path: Pa
 
 
 class Platform(BaseHTTPRequestHandler):
-    """The endpoint of a managed identity, as the platform offers it."""
+    """The identity endpoint of the platform."""
 
     seen: list[tuple[dict[str, list[str]], str]]
 
@@ -133,7 +133,7 @@ class Platform(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, *_: Any) -> None:
-        """Keep quiet."""
+        """Log nothing."""
 
 
 @contextmanager
@@ -168,7 +168,7 @@ def test_managed_identity_token_is_requested_once(
 
 
 def test_log_has_no_token_and_no_key(model: Upstream, tmp_path: Path) -> None:
-    tool(tmp_path, "azd", AZD)
+    write_cli(tmp_path, "azd", AZD)
     settings = {"OPENAI_BASE_URL": f"{model.url}/v1", "OPENAI_CHAT_MODEL": "m"}
     with serving("dev", tmp_path, azure(model, tmp_path)) as server:
         ask(server)

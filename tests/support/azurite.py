@@ -18,7 +18,7 @@ import trustme
 from azure.core.credentials import AccessToken
 from azure.core.credentials_async import AsyncTokenCredential
 
-from tests.integration.test_identity import AZ, tool
+from tests.integration.test_identity import AZ, write_cli
 from tests.support.servers import PATIENCE, end, free_port
 
 CLIENTS = Path(__file__).parent.parent / "clients"
@@ -74,8 +74,8 @@ def make_home(folder: Path) -> Home:
     issued.private_key_and_cert_chain_pem.write_to_path(str(folder / "server.pem"))
     for pem in issued.cert_chain_pems:
         pem.write_to_path(str(folder / "cert.pem"), append=True)
-    tool(folder, "az", {**AZ, "accessToken": token()})
-    tool(folder, "azd", None)
+    write_cli(folder, "az", {**AZ, "accessToken": token()})
+    write_cli(folder, "azd", None)
     return Home(folder)
 
 

@@ -25,7 +25,7 @@ from shared.chat.request import User
 from shared.models.demo.model import ANSWERS, reply
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from shared.settings import SHARED_FOLDER
-from tests.integration.test_identity import AZ, tool
+from tests.integration.test_identity import AZ, write_cli
 from tests.support.fake_cosmos import CONTAINER, DATABASE, cosmos
 from tests.support.fake_search import FIELDS, Search
 from tests.support.isolation import app_copy
@@ -74,7 +74,7 @@ def serve(port: int, folder: Path) -> int:
     authority.cert_pem.write_to_path(str(folder / "ca.pem"))
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(tls)
-    tool(folder, "az", AZ)
+    write_cli(folder, "az", AZ)
     samples = read_passages(SHARED_FOLDER / "data" / "samples.jsonl")
     with closing(SqliteRetriever(samples)) as index:
         searching = Searching()

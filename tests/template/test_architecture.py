@@ -1,4 +1,4 @@
-"""What the import contracts in pyproject.toml cannot say: circles, libraries, names of the wire."""
+"""Rules beyond the import contracts of pyproject.toml: cycles, libraries, wire names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILES = {
     for path in [ROOT / "function_app.py", *sorted((ROOT / "shared").rglob("*.py"))]
 }
 APP = [name for name in FILES if not name.startswith("shared.ingest")]
-# Imported only where the settings ask for them.
+# Imported only if the settings need them.
 ADAPTERS = (
     "shared.azure",
     "shared.files.blobs",
@@ -31,7 +31,7 @@ ADAPTERS = (
     "shared.retrieval.sqlite",
     "shared.telemetry.open_telemetry",
 )
-LIGHT = {"shared.retrieval.azure_search.search_fields"}  # what a setting means, without the SDK
+LIGHT = {"shared.retrieval.azure_search.search_fields"}  # parses a setting, without the SDK
 
 
 def is_adapter(name: str) -> bool:
@@ -43,8 +43,8 @@ def tree(name: str) -> ast.Module:
     return ast.parse(FILES[name].read_text("utf-8"))
 
 
-def named(node: ast.stmt) -> list[str]:
-    """The modules that an import statement names."""
+def imported_modules(node: ast.stmt) -> list[str]:
+    """Return the modules of an import statement."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom) and node.module:
@@ -57,15 +57,17 @@ def named(node: ast.stmt) -> list[str]:
 
 def imports(name: str, top_only: bool = False) -> set[str]:
     nodes = tree(name).body if top_only else ast.walk(tree(name))
-    return {module for node in nodes if isinstance(node, ast.stmt) for module in named(node)}
+    return {
+        module for node in nodes if isinstance(node, ast.stmt) for module in imported_modules(node)
+    }
 
 
-def ours(name: str) -> set[str]:
+def own_imports(name: str) -> set[str]:
     return {module for module in imports(name) if module.startswith("shared")}
 
 
 def test_imports_have_no_cycle() -> None:
-    graph = {name: ours(name) - {"shared", name} for name in FILES}
+    graph = {name: own_imports(name) - {"shared", name} for name in FILES}
 
     assert len(list(TopologicalSorter(graph).static_order())) >= len(FILES)
 
@@ -95,7 +97,7 @@ def test_only_the_function_app_reads_the_environment(name: str) -> None:
     assert sees == (name == "function_app")
 
 
-# What only a protocol knows; "messages" and the overrides' names are the vocabulary's too.
+# Names that only protocols may use; "messages" and the overrides' names are used elsewhere, too.
 WIRE_NAMES = {
     "choices",
     "delta",
@@ -117,8 +119,8 @@ WIRE_NAMES = {
 }
 
 
-# OpenAI's own wire has the same names, and its adapter must know them. So has AOG's, of whose
-# metadata the providers are, and whose content has its forms.
+# OpenAI's wire format has the same names, which its adapter needs. So has AOG's, which defines
+# the providers' metadata and the content parts.
 SPEAK = (
     "shared.bootstrap.model_factory",
     "shared.bootstrap.provider_factory",

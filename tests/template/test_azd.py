@@ -1,4 +1,4 @@
-"""Does azd find what it looks for: in azure.yaml, in the hook's folder, in host.json?"""
+"""The files that azd and the Functions host read: azure.yaml, the hook, host.json."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.servers import ROOT
 MAIN = ROOT / "infra" / "main.bicep"
 PARAMETERS = ROOT / "infra" / "main.parameters.json"
 WORKFLOW = ROOT / ".github" / "workflows" / "azure-dev.yml"
-# What azd sets by itself, or the workflow does.
+# Variables that azd or the workflow sets.
 OF_AZD = {"AZURE_ENV_NAME", "AZURE_LOCATION", "AZURE_PRINCIPAL_ID", "AZURE_PRINCIPAL_TYPE"}
 needs_infra = pytest.mark.skipif(not MAIN.exists(), reason="there is no infra/main.bicep")
 
@@ -45,7 +45,7 @@ def test_hook_has_its_own_requirements(
     azure: dict[str, Any],
 ) -> None:
     script = ROOT / azure["hooks"]["postprovision"]["run"]
-    # azd takes pyproject.toml before requirements.txt, and installs the project then.
+    # azd prefers pyproject.toml to requirements.txt, and would install the project.
     requirements = [
         name for name in ("pyproject.toml", "requirements.txt") if (script.parent / name).exists()
     ]

@@ -1,4 +1,4 @@
-"""What the docs say holds: files that are there, overrides that exist, output that is real."""
+"""The documentation: links, names and quoted output are right."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_links_lead_to_existing_files(page: Path) -> None:
 
 
 def anchor(heading: str) -> str:
-    """What a link calls a heading: lower case, hyphens for spaces, no punctuation."""
+    """Return the anchor of a heading: lower case, hyphens for spaces, no punctuation."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
@@ -135,13 +135,13 @@ COST = (ROOT / "docs" / "cost.md").read_text("utf-8")
 
 
 def cells(start: str) -> list[str]:
-    """The cells of the table row that begins so."""
+    """Return the cells of the table row with this start."""
     (row,) = re.findall(rf"^\| {re.escape(start)}(.*)\|$", COST, re.MULTILINE)
     return [cell.strip() for cell in row.split("|")[1:]]
 
 
 def first(text: str) -> float:
-    """The first number in a cell."""
+    """Return the first number in a cell."""
     (number,) = re.findall(r"\d[\d.]*", text.replace(",", ""))[:1]
     return float(number)
 

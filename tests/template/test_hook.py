@@ -1,4 +1,4 @@
-"""After `azd provision`: the index and the samples in it, once; the laptop's settings; its end."""
+"""The postprovision hook: sample documents, local settings, interruption."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from tests.support.fake_search import Search
 from tests.support.packaging import cloned
 from tests.support.servers import ROOT, serving
 from tests.support.upstream import Asked, Exchange, Server, Step, error, upstream
-from tests.template.test_package import answered, needs_git
+from tests.template.test_package import get_answer, needs_git
 
-PATIENCE = 120.0  # seconds; only a hang takes so long
-# The hook with the waits of a test: the file that azd runs waits for minutes.
-QUICK = """
+TIMEOUT = 120.0  # seconds, only reached by a hang
+# The hook with short waits: the file that azd runs waits for minutes.
+HOOK = """
 import sys
 sys.path.insert(0, "..")
 from scripts.after_provision import main
@@ -43,8 +43,8 @@ pytestmark = needs_git
 
 
 @dataclass
-class Both(Filled):
-    """A search service that is filled, and that the chat asks."""
+class SearchService(Filled):
+    """A search service for ingestion and for the chat."""
 
     def refusal(self, asked: Asked) -> list[Step] | None:
         return None if self.of_chat(asked) else super().refusal(asked)
@@ -62,11 +62,11 @@ class Both(Filled):
 
 @dataclass
 class Cloud:
-    """What stands in for Azure, and a clone of the project in which azd has provisioned it."""
+    """Fakes of Azure, and a provisioned clone of the project."""
 
     home: Home
     project: Path
-    search: Both
+    search: SearchService
     model: Seeing
     values: dict[str, str] = field(default_factory=dict)
 
@@ -78,20 +78,20 @@ class Cloud:
         return Azure(self.home, self.search, self.model, {}).listening(server)
 
     def command(self, longest: float = 30) -> list[str]:
-        return [sys.executable, "-c", QUICK.format(longest=longest)]
+        return [sys.executable, "-c", HOOK.format(longest=longest)]
 
     def environment(self, more: Mapping[str, str]) -> dict[str, str]:
         return {**os.environ, "SSL_CERT_FILE": self.home.ca, **self.values, **more}
 
     def hook(self, *, longest: float = 30, **more: str) -> subprocess.CompletedProcess[str]:
-        """What the hook says, run as azd runs it: in its own folder, by azd's environment."""
+        """Run the hook as azd does: in its folder, with azd's environment."""
         return subprocess.run(
             self.command(longest),
             cwd=self.project / "scripts",
             env=self.environment(more),
             capture_output=True,
             encoding="utf-8",
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
         )
 
     def local(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class Cloud:
         return settings
 
     def own(self, **values: str) -> None:
-        """Somebody's own local.settings.json."""
+        """Write local.settings.json with these values."""
         settings = {"IsEncrypted": False, "Values": values, "Host": {"CORS": "http://mine"}}
         (self.project / "local.settings.json").write_text(json.dumps(settings))
 
@@ -116,7 +116,7 @@ def cloud(project: Path, tmp_path: Path) -> Iterator[Cloud]:
     home = make_home(tmp_path)
     with ExitStack() as stack:
         model = stack.enter_context(upstream(Seeing()))
-        search = Both()
+        search = SearchService()
         stack.enter_context(Azure(home, search, model, {}).listening(search))
         values = {
             "AZURE_SEARCH_ENDPOINT": search.url,
@@ -147,11 +147,13 @@ def test_first_run_fills_the_index_and_second_run_changes_nothing(cloud: Cloud) 
 
 def test_hook_waits_for_role_assignments_of_every_service(cloud: Cloud) -> None:
     cloud.search.plan += [FORBIDDEN, FORBIDDEN]
-    cloud.model.plan += [error(401), error(404)]  # a deployment of a minute ago, too
+    cloud.model.plan += [error(401), error(404)]  # a new deployment, too
     done = cloud.hook()
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert [line.split()[2] for line in done.stdout.splitlines() if "for now" in line] == [
+    assert [
+        line.split()[3].rstrip(":") for line in done.stdout.splitlines() if "responds with" in line
+    ] == [
         "401",
         "404",
         "403",
@@ -161,8 +163,8 @@ def test_hook_waits_for_role_assignments_of_every_service(cloud: Cloud) -> None:
 
 
 @dataclass
-class Shelf(Server):
-    """Blob storage that holds every sample, and first refuses to say so."""
+class FakeStorage(Server):
+    """Blob storage with every sample that rejects the first requests."""
 
     refusing: int = 3
 
@@ -184,11 +186,11 @@ class Shelf(Server):
 
 
 def test_rejected_upload_is_retried(cloud: Cloud) -> None:
-    with cloud.listening(Shelf()) as shelf:
+    with cloud.listening(FakeStorage()) as shelf:
         done = cloud.hook(AZURE_STORAGE_ENDPOINT=shelf.url)
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert "Azure says 403 for now" in done.stdout
+    assert "Azure responds with 403" in done.stdout
     assert "3 documents put" in done.stdout
     assert "2 unchanged, 0 removed, 0 skipped" in done.stdout
 
@@ -199,7 +201,7 @@ def test_missing_roles_end_with_instructions(cloud: Cloud) -> None:
 
     assert done.returncode == 1
     assert "Search Index Data Contributor" in done.stderr
-    assert "`azd up` goes on, or `azd hooks run postprovision`" in done.stderr
+    assert "continue with `azd up`, or with `azd hooks run postprovision`" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -209,7 +211,7 @@ def test_missing_sign_in_fails_at_once(cloud: Cloud) -> None:
 
     assert done.returncode == 1
     assert "azd auth login" in done.stderr
-    assert "for now" not in done.stdout
+    assert "responds with" not in done.stdout
 
 
 def test_interrupted_run_continues(cloud: Cloud) -> None:
@@ -225,12 +227,12 @@ def test_interrupted_run_continues(cloud: Cloud) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while not batches(cloud.search.asked[at:]) and time.monotonic() < until:
         time.sleep(0.001)
-    cloud.search.plan += [[Exchange.stall]] * 50  # the service does not answer any more
+    cloud.search.plan += [[Exchange.stall]] * 50  # the service stalls
     process.send_signal(signal.SIGINT)
-    _, message = process.communicate(timeout=PATIENCE)
+    _, message = process.communicate(timeout=TIMEOUT)
     cloud.search.plan.clear()
     cloud.hook()
 
@@ -311,7 +313,7 @@ def test_own_values_are_kept_and_written_ones_updated(cloud: Cloud) -> None:
     cloud.own(MEMORY_FILE="m.db", AZURE_OPENAI_CHAT_DEPLOYMENT="mine", AZURE_SEARCH_INDEX="")
     first = cloud.hook(AZURE_LOAD_SAMPLES="false")
     again = cloud.hook(
-        AZURE_SEARCH_SEMANTIC_CONFIGURATION="",  # the ranker was switched off
+        AZURE_SEARCH_SEMANTIC_CONFIGURATION="",  # the ranker is off
         AZURE_LOAD_SAMPLES="false",
         AZURE_SEARCH_ENDPOINT="https://another.search.windows.net",
     )
@@ -357,7 +359,7 @@ def test_make_run_uses_azure_after_the_hook(cloud: Cloud, tmp_path: Path) -> Non
             server.client() as client,
         ):
             health = client.get("/health").json()
-            response = answered(server)
+            response = get_answer(server)
             plan = client.get("/content/plans/northwind_health_plus.pdf")
 
     assert (done.returncode, done.stderr) == (0, "")

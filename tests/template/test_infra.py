@@ -1,4 +1,4 @@
-"""What a compiler cannot see in infra/: who may do what, which settings are read, what is asked."""
+"""Rules of infra/ beyond the Bicep compiler: roles, settings, parameters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.settings import MIN_KEY_LENGTH, Settings, read_settings
 from tests.support import bicep
 
 ROOT = Path(__file__).parent.parent.parent
-PLATFORM = {  # the host's and the platform's own settings
+PLATFORM = {  # settings of the host and the platform
     "AzureWebJobsStorage__blobServiceUri",
     "AzureWebJobsStorage__credential",
     "AzureWebJobsStorage__clientId",
@@ -22,7 +22,7 @@ PLATFORM = {  # the host's and the platform's own settings
 }
 DOCUMENTS = "documentStorage::blobs::documents"
 CONVERSATIONS = "'${cosmos.id}/dbs/${cosmosDatabase}/colls/${cosmosContainer}'"
-ROLES = {  # who, on what, as what
+ROLES = {  # principal, resource, role
     ("app", "hostStorage", "storageBlobDataOwner"),
     ("app", DOCUMENTS, "storageBlobDataReader"),
     ("app", "search", "searchIndexDataReader"),
@@ -36,7 +36,7 @@ ROLES = {  # who, on what, as what
     ("search", "documentStorage", "storageBlobDataReader"),
     ("search", "openAi", "cognitiveServicesOpenAIUser"),
 }
-WHO_AND_WHERE = {  # what the names in roles.bicep stand for
+WHO_AND_WHERE = {  # the names in roles.bicep
     "appPrincipalId": "identity.outputs.principalId",
     "searchPrincipalId": "search.outputs.principalId",
     "deployerPrincipalId": "principalId",
@@ -60,7 +60,7 @@ OUTPUTS = {
     "SERVICE_API_IDENTITY_PRINCIPAL_ID",
     "AZURE_STORAGE_ID",
 }
-LAPTOP = {  # the outputs that are settings too: what a laptop takes to use the cloud's services
+LAPTOP = {  # the outputs that are settings, too: a laptop needs them to use the services in Azure
     "AZURE_SEARCH_ENDPOINT",
     "AZURE_SEARCH_INDEX",
     "AZURE_SEARCH_SEMANTIC_CONFIGURATION",
@@ -70,13 +70,13 @@ LAPTOP = {  # the outputs that are settings too: what a laptop takes to use the 
     "AZURE_STORAGE_ENDPOINT",
     "AZURE_STORAGE_CONTAINER",
 }
-MEMORY = {  # what is set with sign-in alone, and not on a laptop: there it is MEMORY_FILE
+MEMORY = {  # set only with sign-in, and not on a laptop, which uses MEMORY_FILE
     "AZURE_COSMOS_ENDPOINT": "cosmos!.outputs.endpoint",
     "AZURE_COSMOS_DATABASE": "cosmos!.outputs.database",
     "AZURE_COSMOS_CONTAINER": "cosmos!.outputs.container",
     "MEMORY_DAYS": "string(memoryDays)",
 }
-CLOSABLE = {  # the modules of what useVnet closes, and the resource in each
+CLOSABLE = {  # the modules of services that useVnet closes, and the resource of each
     "storage": "account",
     "search": "service",
     "openai": "account",
@@ -90,7 +90,7 @@ def roles(provider: str = "") -> dict[str, bicep.Block]:
 
 
 def app_settings() -> dict[str, str]:
-    """What Bicep sets: in main.bicep, and for sign-in beside the app."""
+    """Return the app settings of Bicep: in main.bicep, and those of sign-in."""
     more = re.search(r"signIn \? \{ (\w+): (\w+) \}", bicep.text("modules/app.bicep"))
     assert more
     return bicep.blocks("module", "main.bicep")["app"].object("settings") | {more[1]: more[2]}
@@ -146,7 +146,7 @@ def test_roles_are_assigned_in_one_file_and_no_keys_are_used() -> None:
     secure = {
         name: re.findall(r"@secure\(\)\n.*\nparam (\w+)", text) for name, text in texts.items()
     }
-    # the one key that there is, of clients that have nothing else to show
+    # the only key, for clients without sign-in
     assert {name: found for name, found in secure.items() if found} == {
         "app.bicep": ["chatApiKey"],
         "main.bicep": ["chatApiKey"],
@@ -418,7 +418,7 @@ def test_only_the_app_can_access_conversations() -> None:
         "'${cosmos.id}/sqlRoleDefinitions/${roleIds.cosmosDbBuiltInDataContributor}'"
     )
     assert "cosmosDbBuiltInDataContributor: '00000000-0000-0000-0000-000000000002'" in text
-    # ARM refuses an empty name before it looks whether the resource is wanted.
+    # ARM rejects an empty name even if the resource's condition is false.
     assert "\nvar cosmosAccount = empty(cosmosName) ? 'none' : cosmosName\n" in text
     assert (passed["database"], passed["container"]) == ("database", "conversations")
     assert (WHO_AND_WHERE["cosmosDatabase"], WHO_AND_WHERE["cosmosContainer"]) == (

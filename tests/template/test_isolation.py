@@ -1,4 +1,4 @@
-"""The tests pass whatever the developer's settings, index, memory and environment say."""
+"""The tests do not depend on the developer's settings, index, memory and environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.test_newcomer import MAKE, script
 from tests.support.servers import PATIENCE, ROOT
 
-# Servers, a service in this process, `make run`, `make index`, and a program of its own.
+# Servers, a service in this process, `make run`, `make index`, and a separate program.
 TESTS = (
     "tests/e2e/test_servers.py::test_health_tells_the_parts_in_use",
     "tests/e2e/test_health.py::test_model_check_lists_models",
@@ -51,7 +51,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt" or not MAKE, reason="needs make 
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
-    """A clone whose settings, index and memory would break the tests that see them."""
+    """A clone with settings, index and memory that would break tests that read them."""
     clone = tmp_path / "clone"
     shutil.copytree(ROOT, clone, ignore=shutil.ignore_patterns(*NOT_COPIED))
     script(clone / ".venv/bin/python", f'exec "{sys.executable}" "$@"')

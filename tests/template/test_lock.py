@@ -10,14 +10,14 @@ from tests.support.servers import ROOT
 
 
 def requirements(name: str) -> list[Requirement]:
-    """The requirements of a file, without its options and those of the files that it includes."""
+    """Return the requirements of a file, without options and included files."""
     lines = (ROOT / name).read_text("utf-8").splitlines()
     return [Requirement(line) for line in lines if line and not line.startswith(("#", "-"))]
 
 
 @pytest.fixture(scope="module")
 def constraints() -> dict[str, set[str]]:
-    """The version specifiers of constraints.txt, by name."""
+    """Return the version specifiers of constraints.txt, by name."""
     specifiers: dict[str, set[str]] = {}
     for one in requirements("constraints.txt"):
         specifiers.setdefault(one.name, set()).add(str(one.specifier))

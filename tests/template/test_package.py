@@ -1,4 +1,4 @@
-"""Is what azd would deploy complete, and nothing more? Does it answer where it is unpacked?"""
+"""The deployment package: its files, its size, and that it runs when unpacked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import trustme
 
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from shared.settings import SHARED_FOLDER
-from tests.integration.test_identity import AZ, tool
+from tests.integration.test_identity import AZ, write_cli
 from tests.support.isolation import system_trust
 from tests.support.packaging import LISTED, cloned, copied, packaged
 from tests.support.run_fakes import Quoting, Searching
@@ -28,8 +28,8 @@ from tests.support.servers import ROOT, Server, serving
 from tests.support.upstream import upstream
 
 HOST = shlex.split(os.environ.get("FUNCTIONS_HOST", ""))
-# What a laptop and azd leave in a project's folder.
-MESS = """
+# Files that developers and azd leave in a project's folder.
+LEFTOVER_FILES = """
 .venv/pyvenv.cfg .venv/lib/x.py api_env/pyvenv.cfg scripts/scripts_env/pyvenv.cfg .env
 .azure/mine/.env .azure/config.json local.settings.json shared/local.settings.json
 __pycache__/function_app.cpython-313.pyc shared/__pycache__/rag.cpython-313.pyc
@@ -51,7 +51,7 @@ BY_BICEP = {
     "AZURE_OPENAI_ENDPOINT": "https://127.0.0.1:1",
     "AZURE_OPENAI_CHAT_DEPLOYMENT": "chat",
     "AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "embedding",
-    "AZURE_STORAGE_ENDPOINT": "https://127.0.0.1:1",  # asked for no answer
+    "AZURE_STORAGE_ENDPOINT": "https://127.0.0.1:1",  # not used for an answer
     "AZURE_STORAGE_CONTAINER": "documents",
     "AZURE_COSMOS_ENDPOINT": "https://127.0.0.1:1",
     "AZURE_COSMOS_DATABASE": "chat",
@@ -60,7 +60,7 @@ BY_BICEP = {
     "CALLERS": "keys",
 }
 MAIN = ROOT / "infra" / "main.bicep"
-# The deployed set stays small: its size is a part of every cold start.
+# The size of the deployed distributions affects every cold start.
 MOST_MEGABYTES = 130
 FROM_DEVELOPMENT = re.compile(
     r"pytest|hypothesis|httpx$|ruff|mypy|types-|rs.bpe|azure-functions-runtime|trustme|pathspec|"
@@ -75,38 +75,38 @@ pytestmark = needs_git
 
 
 @pytest.fixture(scope="module")
-def messy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clone in which somebody has worked."""
+def used_clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone with the files of a developer's work."""
     folder = cloned(tmp_path_factory.mktemp("clone") / "api")
-    for name in MESS.split():
+    for name in LEFTOVER_FILES.split():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("x")
     return folder
 
 
-def test_package_matches_the_list(messy: Path) -> None:
-    assert packaged(messy) == LISTED.read_text("utf-8").splitlines()
+def test_package_matches_the_list(used_clone: Path) -> None:
+    assert packaged(used_clone) == LISTED.read_text("utf-8").splitlines()
 
 
 def referenced_files(folder: Path, name: str) -> Iterator[str]:
-    """The files that pip reads for a requirements file, by their paths in `folder`."""
+    """Yield the files that pip reads for a requirements file, as paths in `folder`."""
     yield name
     text = (folder / name).read_text("utf-8")
     for path in re.findall(r"^(?:-c|-r|--constraint|--requirement)[ =](\S+)", text, re.MULTILINE):
         yield from referenced_files(folder, str((Path(name).parent / path).as_posix()))
 
 
-def test_package_has_every_referenced_requirements_file(messy: Path) -> None:
-    needed = set(referenced_files(messy, "requirements.txt"))
+def test_package_has_every_referenced_requirements_file(used_clone: Path) -> None:
+    needed = set(referenced_files(used_clone, "requirements.txt"))
 
     assert needed == {"requirements.txt", "constraints.txt"}
-    assert needed <= set(packaged(messy))
+    assert needed <= set(packaged(used_clone))
 
 
-def test_own_index_is_in_the_package(messy: Path) -> None:
-    (messy / "index.db").write_text("x")
-    names = packaged(messy)
-    (messy / "index.db").unlink()
+def test_own_index_is_in_the_package(used_clone: Path) -> None:
+    (used_clone / "index.db").write_text("x")
+    names = packaged(used_clone)
+    (used_clone / "index.db").unlink()
 
     assert "index.db" in names
 
@@ -119,7 +119,7 @@ def test_funcignore_has_no_negation() -> None:
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment with the deployed set, and the worker's library, alone."""
+    """The Python of an environment with the deployed distributions and the worker's library."""
     folder = tmp_path_factory.mktemp("deployed")
     maker = HOST[0] if Path(HOST[0]).name.startswith("python") else sys.executable
     subprocess.run([maker, "-m", "venv", str(folder)], check=True)
@@ -151,25 +151,25 @@ def test_deployed_distributions_are_few_and_without_development_tools(python: Pa
 
 
 @pytest.fixture
-def unpacked(messy: Path, tmp_path: Path) -> Path:
-    """The package, zipped and unpacked at another place."""
+def unpacked(used_clone: Path, tmp_path: Path) -> Path:
+    """The package, zipped, and unpacked in another folder."""
     with ZipFile(tmp_path / "package.zip", "w") as package:
-        for name in packaged(messy):
-            package.write(messy / name, name)
+        for name in packaged(used_clone):
+            package.write(used_clone / name, name)
     with ZipFile(tmp_path / "package.zip") as package:
         package.extractall(tmp_path / "home site wwwroot")
     return tmp_path / "home site wwwroot"
 
 
 @pytest.fixture
-def deployed(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """The settings that the app has in Azure, with fakes behind them."""
+def azure_settings(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The settings of the app in Azure, with fakes of the services."""
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(tls)
-    tool(tmp_path, "azd", None)
-    tool(tmp_path, "az", AZ)
+    write_cli(tmp_path, "azd", None)
+    write_cli(tmp_path, "az", AZ)
     searching = Searching()
     searching.index = SqliteRetriever(read_passages(SHARED_FOLDER / "data" / "samples.jsonl"))
     with upstream(searching, tls) as search, upstream(Quoting()) as model:
@@ -184,7 +184,7 @@ def deployed(tmp_path: Path) -> Iterator[dict[str, str]]:
     searching.index.close()
 
 
-def answered(server: Server) -> httpx.Response:
+def get_answer(server: Server) -> httpx.Response:
     words = "What is included in my Northwind Health Plus plan that is not in standard?"
     with server.client() as client:
         return client.post("/chat", json={"messages": [{"role": "user", "content": words}]})
@@ -203,7 +203,7 @@ def test_tested_settings_are_those_of_bicep() -> None:
 
 @needs_host
 def test_unpacked_package_answers(
-    unpacked: Path, deployed: dict[str, str], python: Path, tmp_path: Path
+    unpacked: Path, azure_settings: dict[str, str], python: Path, tmp_path: Path
 ) -> None:
     runtime = next(
         line
@@ -212,23 +212,23 @@ def test_unpacked_package_answers(
     )
     install = [str(python), "-m", "pip", "install", "--quiet", runtime]
     subprocess.run(install, check=True, env=system_trust(os.environ))
-    path = f"{python.parent}{os.pathsep}{deployed['PATH']}"
-    settings = {**deployed, "PATH": path, "VIRTUAL_ENV": str(python.parent.parent)}
+    path = f"{python.parent}{os.pathsep}{azure_settings['PATH']}"
+    settings = {**azure_settings, "PATH": path, "VIRTUAL_ENV": str(python.parent.parent)}
     host = [str(python), *HOST[1:]] if Path(HOST[0]).name.startswith("python") else HOST
     with serving("functions", tmp_path, settings, app=unpacked, line=host) as server:
-        response = answered(server)
+        response = get_answer(server)
 
     assert response.status_code == 200, f"{response.text}\n{server.log}"
     assert "[plans/northwind_health_plus.pdf#page=" in response.json()["message"]["content"]
 
 
 def test_deployed_distributions_cover_the_imports(
-    unpacked: Path, deployed: dict[str, str], tmp_path: Path
+    unpacked: Path, azure_settings: dict[str, str], tmp_path: Path
 ) -> None:
     copied(ROOT, ["dev_server.py"], unpacked)
     line = [sys.executable, "dev_server.py"]
-    with serving("dev", tmp_path, deployed, app=unpacked, line=line) as server:
-        response = answered(server)
+    with serving("dev", tmp_path, azure_settings, app=unpacked, line=line) as server:
+        response = get_answer(server)
 
     assert response.status_code == 200, f"{response.text}\n{server.log}"
     assert "[plans/northwind_health_plus.pdf#page=" in response.json()["message"]["content"]

@@ -1,4 +1,4 @@
-"""Is the repository what azd's galleries ask for, and do its workflows do what they say?"""
+"""The requirements of azd's galleries, the workflows, and the files of editors."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_repository_variable_names_the_environment() -> None:
     job = workflow("azure-dev.yml")["jobs"]["deploy"]
     page = (ROOT / "docs" / "deploy.md").read_text("utf-8")
 
-    # The text alone, with no default: GitHub takes an empty name for no environment.
+    # Without a default: GitHub treats an empty name as no environment.
     assert job.get("environment") == "${{ vars.AZURE_DEPLOY_ENVIRONMENT }}"
     assert "gh variable set AZURE_DEPLOY_ENVIRONMENT" in page
     assert '"subject": "repo:OWNER/REPO:environment:NAME"' in page
@@ -205,7 +205,7 @@ def test_dependabot_covers_every_pinned_file() -> None:
     assert all("cooldown" in update for update in document["updates"])
 
 
-# A host like `func`: what it was told, a worker of its own that serves, and an end by Ctrl+C.
+# A host like `func`: logs its arguments, starts a worker that serves, ends by Ctrl+C.
 FUNC = """#!{python}
 import os, signal, subprocess, sys, time
 def tell(*words):

@@ -1,4 +1,4 @@
-"""Who may call: by a key, by sign-in (as the script registers it), or anyone on purpose."""
+"""Access by key, by sign-in (with the registration of the script), or open to anyone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROVISIONED = {
     "SERVICE_API_URI": "https://func.example.com",
     "SERVICE_API_IDENTITY_PRINCIPAL_ID": "identity-1",
 }
-# Stand-ins for az and azd: azd keeps its environment in a file, az writes down what it is asked.
+# Fakes of az and azd: azd stores its environment in a file, az records its calls.
 AZD = """import json, sys
 path, words = {path!r}, sys.argv[1:]
 values = json.load(open(path))
@@ -73,7 +73,7 @@ for one in function_app.app.get_functions():
 
 
 class Machine:
-    """A machine with az and azd, and what they were asked; `program`: az signed in as no person."""
+    """A machine with fakes of az and azd; `program`: az is signed in as a service principal."""
 
     def __init__(self, folder: Path, values: dict[str, str], program: bool = False) -> None:
         self.folder = folder
@@ -96,19 +96,19 @@ class Machine:
         )
 
     def delete(self) -> None:
-        """What somebody else does by hand."""
+        """Run az commands as another user would."""
         self.by_hand("ad", "app", "delete", "--id", "client-1")
 
     def by_hand(self, *words: str) -> None:
         subprocess.run([str(self.folder / "az"), *words], check=True)
 
     def bodies(self) -> list[dict[str, Any]]:
-        """What the registration was told to be, call by call."""
+        """Return the bodies that were sent for the registration, in order."""
         calls = [call for call in self.asked("rest") if "--body" in call]
         return [json.loads(call[call.index("--body") + 1]) for call in calls]
 
     def field_values(self, key: str) -> list[Any]:
-        """The values of one field in the bodies sent to Graph, in the order of the calls."""
+        """Return the values of a field in the bodies sent to Graph, in order."""
         return [body[key] for body in self.bodies() if key in body]
 
     def roles(self) -> list[list[dict[str, Any]]]:
@@ -290,8 +290,8 @@ def test_registration_has_an_unassigned_admin_role(
     assert chat_admin not in [one["appRoleId"] for one in machine.assignments()]
 
 
-def made_by_hand(value: str) -> dict[str, Any]:
-    """A role that is not the script's."""
+def other_role(value: str) -> dict[str, Any]:
+    """Make a role that the script has not created."""
     return {
         "allowedMemberTypes": ["User"],
         "description": 'Of a fork: "[mine]"',
@@ -313,7 +313,7 @@ def made_by_hand(value: str) -> dict[str, Any]:
 )
 def test_existing_roles_are_kept(value: str, created: list[str], tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
-    mine = made_by_hand(value)
+    mine = other_role(value)
     machine.by_hand("rest", "--body", json.dumps({"appRoles": [mine]}))
     done = machine.run()
     _, (first, *others) = machine.roles()
@@ -328,7 +328,7 @@ def test_existing_roles_are_kept(value: str, created: list[str], tmp_path: Path)
 @needs_bash
 def test_complete_roles_are_not_written_again(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
-    both = [made_by_hand("Chat.User"), made_by_hand("Chat.Admin") | {"id": "another"}]
+    both = [other_role("Chat.User"), other_role("Chat.Admin") | {"id": "another"}]
     machine.by_hand("rest", "--body", json.dumps({"appRoles": both}))
     machine.run()
 
@@ -342,7 +342,7 @@ def test_role_query_omits_read_only_properties(tmp_path: Path) -> None:
     calls = machine.asked("ad", "app", "show")[0]
     fields = re.findall(r"(\w+): (\w+)", calls[calls.index("--query") + 1])
 
-    assert {name for name, _ in fields} == set(made_by_hand("x"))
+    assert {name for name, _ in fields} == set(other_role("x"))
     assert all(name == value for name, value in fields)
 
 
@@ -402,8 +402,8 @@ def test_failure_message_names_the_fix(
     assert machine.asked("ad") == []
 
 
-def levels(**settings: str) -> dict[str, str]:
-    """What each route of the app asks for, loaded anew with these settings."""
+def key_levels(**settings: str) -> dict[str, str]:
+    """Load the app with these settings; return the key that each function requires."""
     run = subprocess.run(
         [sys.executable, "-c", PRINT],
         env=os.environ | LAPTOP | settings,
@@ -428,8 +428,8 @@ def levels(**settings: str) -> dict[str, str]:
     ],
 )
 def test_every_route_except_health_and_openai_needs_a_key(settings: dict[str, str]) -> None:
-    calls = levels(**settings)
-    door = [name for name in calls if name.startswith("door_")]  # which has a key of its own
+    calls = key_levels(**settings)
+    door = [name for name in calls if name.startswith("door_")]
 
     assert calls.pop("health") == "ANONYMOUS"
     assert {calls.pop(name) for name in door} == {"ANONYMOUS"}
@@ -443,16 +443,16 @@ def test_administrative_routes_need_the_master_key_except_on_a_laptop() -> None:
     anywhere = {"AZURE_FUNCTIONS_ENVIRONMENT": "", "CONTAINER_APP_NAME": "chat"}
     closed = (azure, anywhere, azure | {"CALLERS": "anyone"}, azure | {"DEFAULT_TOP": "x"})
     for settings in closed:
-        calls = levels(**settings)
+        calls = key_levels(**settings)
         assert {calls.pop(name) for name in CHANGES} == {"ADMIN"}
         assert "ADMIN" not in calls.values()
-    signed_in = levels(**azure, CALLERS="signed-in", WEBSITE_AUTH_ENABLED="true")
+    signed_in = key_levels(**azure, CALLERS="signed-in", WEBSITE_AUTH_ENABLED="true")
     assert {signed_in[name] for name in CHANGES} == {"ANONYMOUS"}
-    assert levels()["opensearch_search_pipeline_name_change"] == "FUNCTION"
+    assert key_levels()["opensearch_search_pipeline_name_change"] == "FUNCTION"
 
 
 def test_no_route_needs_a_key_with_sign_in_or_open_access() -> None:
-    signed_in = levels(CALLERS="signed-in", **SIGN_IN)
+    signed_in = key_levels(CALLERS="signed-in", **SIGN_IN)
 
     assert set(signed_in.values()) == {"ANONYMOUS"}
-    assert signed_in == levels(CALLERS="anyone")
+    assert signed_in == key_levels(CALLERS="anyone")

@@ -1,4 +1,4 @@
-"""The last step of a stream: whatever happens to its client, the model's stream is closed."""
+"""Streaming responses: the model's stream is closed whatever the client does."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tests.support.fakes import FakeModel, engine
 SCOPE: dict[str, Any] = {"type": "http", "asgi": {"spec_version": "2.3"}}
 
 
-async def gone() -> MutableMapping[str, Any]:
+async def receive_disconnect() -> MutableMapping[str, Any]:
     return {"type": "http.disconnect"}
 
 
-async def waits() -> MutableMapping[str, Any]:
+async def receive_nothing() -> MutableMapping[str, Any]:
     await asyncio.Event().wait()
     raise AssertionError
 
 
 async def drop(_message: MutableMapping[str, Any]) -> None:
-    """A client that takes whatever comes."""
+    """A client that reads everything."""
 
 
 async def block(_message: MutableMapping[str, Any]) -> None:
@@ -34,8 +34,8 @@ async def block(_message: MutableMapping[str, Any]) -> None:
     await asyncio.Event().wait()
 
 
-def sent(receive: Any, send: Any, late: float = 0) -> int:
-    """How many of the model's streams are open when a response has been sent, or could not be."""
+def open_streams_after(receive: Any, send: Any, late: float = 0) -> int:
+    """Send a response; return the number of the model's streams that remain open."""
 
     async def go() -> int:
         model = FakeModel([asyncio.Event()])
@@ -49,9 +49,14 @@ def sent(receive: Any, send: Any, late: float = 0) -> int:
 
 
 def test_stream_is_closed_if_the_client_left_before_it_began() -> None:
-    assert sent(gone, drop) == 0
-    assert sent(gone, block) == 0
+    assert open_streams_after(receive_disconnect, drop) == 0
+    assert open_streams_after(receive_disconnect, block) == 0
 
 
 def test_stream_is_closed_after_the_deadline_if_the_client_stops_reading() -> None:
-    assert sent(waits, block, late=Limits().request_seconds + function_app.GRACE_SECONDS) == 0
+    assert (
+        open_streams_after(
+            receive_nothing, block, late=Limits().request_seconds + function_app.GRACE_SECONDS
+        )
+        == 0
+    )

@@ -1,4 +1,4 @@
-"""Settings: empty is unset, everything wrong is named at once, and no value is repeated."""
+"""Settings: parsing, validation, and error messages without values."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_unknown_retriever_factory_is_a_problem_of_its_setting(name: str) -> Non
 
 
 class NoSearch(Retriever):
-    """Has the defaults of a retriever, and nothing else."""
+    """A retriever with only the inherited defaults."""
 
 
 def without_search(_settings: Settings) -> object:

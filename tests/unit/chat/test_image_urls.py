@@ -1,4 +1,4 @@
-"""Addresses of images: the model's server fetches them, so only public DNS names are taken."""
+"""URLs of images: only public DNS names, because the model's server fetches them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LOCAL = [
     *("1.0.0.127.in-addr.arpa", "a.invalid", "a.example", "a.onion", "kubernetes.default.svc"),
     *("db.svc.cluster.local", "loc\u00e4lhost", "\u24dbocalhost", "loca\u212ahost.com"),
 ]
-CROOKED = [
+MALFORMED = [
     *("example.com@127.0.0.1", "user@example.com", "user:word@example.com", "@example.com"),
     *("127.0.0.1\\@example.com", "127.0.0.1\\.example.com", "example.com\\", "example.com:"),
     *("example.com:80@127.0.0.1", "example.com:0", "example.com:x", "example.com:-1"),
@@ -59,7 +59,7 @@ def test_url_of_a_public_host_is_accepted(url: str) -> None:
     check_image_url(url)
 
 
-@pytest.mark.parametrize("host", [*ADDRESSES, *LOCAL, *CROOKED])
+@pytest.mark.parametrize("host", [*ADDRESSES, *LOCAL, *MALFORMED])
 @pytest.mark.parametrize("form", ["https://{}/a.png", "http://{}"])
 def test_url_of_another_host_is_rejected(form: str, host: str) -> None:
     with pytest.raises(ValueError, match=r"^must name a public host.*model's server fetches it"):
@@ -101,7 +101,7 @@ NAMES = ["example.com", "a.example.org", "xn--bcher-kva.de", "b-c.co.uk", "1.io"
 text = st.text(alphabet="a1.:@/\\#?%[]\t\n \u3002\uff11\u212a-_", max_size=6)
 plain = st.tuples(
     st.sampled_from(["https://", "http://"]),
-    st.sampled_from([*NAMES * 40, *ADDRESSES, *LOCAL, *CROOKED]),
+    st.sampled_from([*NAMES * 40, *ADDRESSES, *LOCAL, *MALFORMED]),
     st.sampled_from(["", ":80", ":8443"]),
     st.sampled_from(["", "/", "/a.png", "/@127.0.0.1", "/?u=http://[::1]/#x"]),
 )
@@ -110,12 +110,12 @@ urls = st.sampled_from([plain, plain, mixed]).flatmap(lambda parts: parts).map("
 
 
 def is_public_name(host: str | None) -> bool:
-    """Whether a host is a name of the public DNS, read without the code under test."""
+    """Whether a host is a public DNS name, independently of the tested code."""
     with suppress(ValueError):
         ipaddress.ip_address(str(host))
         return False
     with suppress(OSError):
-        socket.inet_aton(str(host))  # reads every short, octal and hexadecimal form
+        socket.inet_aton(str(host))  # parses short, octal and hexadecimal forms
         return False
     labels = str(host).split(".")
     reserved = {"localhost", "local", "internal", "arpa", "lan", "home", "test", "invalid", "corp"}

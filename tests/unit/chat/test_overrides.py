@@ -1,4 +1,4 @@
-"""Every override acts on the parts of a laptop, or a thought says what was used instead."""
+"""Overrides with the SQLite index and the demo model: effective, or named in a thought."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shared.chat.overrides import INTERNAL_FIELDS, Overrides
 from shared.settings import Settings
 from tests.support.calls import ask, call
 
-ASKED = {
+REQUEST = {
     "messages": [
         {
             "role": "user",
@@ -22,8 +22,8 @@ ASKED = {
     ]
 }
 
-# What the embedded index and the demo model cannot do: each named by the thought.
-INSTEAD: dict[str, Any] = {
+# Not supported by the SQLite index and the demo model: named in a thought.
+UNSUPPORTED: dict[str, Any] = {
     "temperature": 0,
     "seed": 0,
     "retrieval_mode": "hybrid",
@@ -35,8 +35,8 @@ INSTEAD: dict[str, Any] = {
     "minimum_reranker_score": 0.0,
     "prompt_template": "Be a pirate.",
 }
-# What they do, or what is false and so asks for nothing.
-ACTING: dict[str, Any] = {
+# Supported, or false.
+SUPPORTED: dict[str, Any] = {
     "top": 1,
     "suggest_followup_questions": True,
     "minimum_search_score": 0.0,
@@ -47,7 +47,7 @@ ACTING: dict[str, Any] = {
     "hybrid_policy": "always_local",
     "model": "demo",
 }
-NOTHING: dict[str, Any] = {
+FALSE: dict[str, Any] = {
     "retrieval_mode": "text",
     "semantic_ranker": False,
     "semantic_captions": False,
@@ -63,7 +63,7 @@ def service() -> Service:
 
 
 def context(service: Service, **overrides: Any) -> Any:
-    response = ask(call("/chat", {**ASKED, "context": {"overrides": overrides}}), service)
+    response = ask(call("/chat", {**REQUEST, "context": {"overrides": overrides}}), service)
     assert response.status == 200
     return response.json["context"]
 
@@ -73,19 +73,21 @@ def notes(context_json: Any) -> list[str]:
 
 
 def test_tables_cover_every_override() -> None:
-    assert INSTEAD.keys() | ACTING.keys() == Overrides.model_fields.keys() - set(INTERNAL_FIELDS)
-    assert not INSTEAD.keys() & ACTING.keys()
+    assert UNSUPPORTED.keys() | SUPPORTED.keys() == Overrides.model_fields.keys() - set(
+        INTERNAL_FIELDS
+    )
+    assert not UNSUPPORTED.keys() & SUPPORTED.keys()
 
 
-@pytest.mark.parametrize("name", INSTEAD)
+@pytest.mark.parametrize("name", UNSUPPORTED)
 def test_unsupported_override_is_named_in_a_thought(service: Service, name: str) -> None:
-    context_json = context(service, **{name: INSTEAD[name]})
+    context_json = context(service, **{name: UNSUPPORTED[name]})
 
     assert [step["title"] for step in context_json["thoughts"][4:]] == ["What was used instead"]
     assert [note.split()[0] for note in notes(context_json)] == [name]
 
 
-@pytest.mark.parametrize("overrides", [ACTING, NOTHING])
+@pytest.mark.parametrize("overrides", [SUPPORTED, FALSE])
 def test_supported_or_false_override_adds_no_thought(
     service: Service, overrides: dict[str, Any]
 ) -> None:
@@ -125,7 +127,7 @@ def test_followup_questions_on_request(service: Service) -> None:
 
 def test_demo_model_notes_that_images_are_unsupported(service: Service) -> None:
     png = b"\x89PNG\r\n\x1a\n"
-    document = json.dumps(ASKED).encode()
+    document = json.dumps(REQUEST).encode()
     data = (
         b'--b\r\nContent-Disposition: form-data; name="json"\r\n\r\n' + document + b"\r\n"
         b'--b\r\nContent-Disposition: form-data; name="messages[0].files[0]"; filename="a.png"'

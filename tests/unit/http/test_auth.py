@@ -1,4 +1,4 @@
-"""Who asks, and which filters hold: headers of the platform count only where its sign-in is on."""
+"""Access policy: users from sign-in headers, and the security filters of their searches."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ CLAIMS = [
 ]
 PRINCIPAL = base64.b64encode(json.dumps({"claims": CLAIMS}).encode()).decode()
 ANNA = {"x-ms-client-principal-id": "anna", "x-ms-client-principal": PRINCIPAL}
-ON, OFF, FREE = (
+ON, OFF, OPTIONAL = (
     AccessPolicy(sign_in=True),
     AccessPolicy(),
     AccessPolicy(sign_in=True, force_security_filters=False),
 )
 
 
-def searched(access: AccessPolicy, headers: dict[str, str], **overrides: Any) -> tuple[int, Any]:
+def search(access: AccessPolicy, headers: dict[str, str], **overrides: Any) -> tuple[int, Any]:
     search = FakeRetriever()
     body = {**QUESTION, "context": {"overrides": overrides}}
     service = Service(engine(None, search), access)
@@ -45,32 +45,32 @@ def searched(access: AccessPolicy, headers: dict[str, str], **overrides: Any) ->
 
 
 def test_headers_are_ignored_with_sign_in_off() -> None:
-    assert searched(OFF, ANNA) == (200, (None, (), False, False))
-    assert searched(OFF, {**ANNA, "authorization": "Bearer x"})[0] == 200
+    assert search(OFF, ANNA) == (200, (None, (), False, False))
+    assert search(OFF, {**ANNA, "authorization": "Bearer x"})[0] == 200
 
 
 def test_sign_in_forces_the_security_filters() -> None:
     anna = (200, ("anna", ("g1", "g2"), True, True))
 
-    assert searched(ON, ANNA) == anna
+    assert search(ON, ANNA) == anna
     off = {"use_oid_security_filter": False, "use_groups_security_filter": False}
-    assert searched(ON, ANNA, **off) == anna
+    assert search(ON, ANNA, **off) == anna
 
 
 def test_filters_are_optional_with_the_setting_off() -> None:
-    assert searched(FREE, ANNA) == (200, ("anna", ("g1", "g2"), False, False))
-    result = searched(FREE, ANNA, use_groups_security_filter=True)
+    assert search(OPTIONAL, ANNA) == (200, ("anna", ("g1", "g2"), False, False))
+    result = search(OPTIONAL, ANNA, use_groups_security_filter=True)
     assert result == (200, ("anna", ("g1", "g2"), False, True))
 
 
 def test_anonymous_search_is_unfiltered_and_a_filter_is_a_401() -> None:
-    assert searched(ON, {}) == (200, (None, (), False, False))
-    assert searched(ON, {}, use_oid_security_filter=True)[0] == 401
-    assert searched(FREE, {}, use_groups_security_filter=True)[0] == 401
+    assert search(ON, {}) == (200, (None, (), False, False))
+    assert search(ON, {}, use_oid_security_filter=True)[0] == 401
+    assert search(OPTIONAL, {}, use_groups_security_filter=True)[0] == 401
 
 
 def test_filter_with_sign_in_off_is_a_400() -> None:
-    status, message = searched(OFF, ANNA, use_groups_security_filter=True)
+    status, message = search(OFF, ANNA, use_groups_security_filter=True)
 
     assert status == 400
     assert message.startswith("context.overrides.use_groups_security_filter: needs sign-in")
@@ -84,7 +84,7 @@ def test_user_with_group_overage_has_no_groups_and_a_warning(
     principal = base64.b64encode(json.dumps(claims).encode()).decode()
     headers = {**ANNA, "x-ms-client-principal": principal}
 
-    assert searched(ON, headers) == (200, ("anna", (), True, True))
+    assert search(ON, headers) == (200, ("anna", (), True, True))
     assert "more groups than a token holds" in caplog.text
 
 
@@ -94,7 +94,7 @@ def test_user_with_group_overage_has_no_groups_and_a_warning(
 def test_malformed_principal_has_no_groups(principal: str) -> None:
     headers = {**ANNA, "x-ms-client-principal": principal}
 
-    assert searched(ON, headers) == (200, ("anna", (), True, True))
+    assert search(ON, headers) == (200, ("anna", (), True, True))
 
 
 def test_response_contains_only_ids_of_the_caller() -> None:

@@ -1,4 +1,4 @@
-"""Forms with images, and the query that is kept out of the log."""
+"""Request bodies: forms with images, limits, and the access log's query strings."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ DOCUMENT = ("form-data; name=json", json.dumps(QUESTION).encode())
 
 
 def form(*parts: tuple[str, bytes]) -> bytes:
-    """A form as the published client writes it: parts without a file name."""
+    """Encode a form as the published client does: parts without a file name."""
     head = b"--cut\r\ncontent-disposition: %s\r\ncontent-type: application/json\r\n\r\n%s\r\n"
     return b"".join(head % (name.encode(), data) for name, data in parts) + b"--cut--\r\n"
 
 
-def sent(data: Any, model: FakeModel | None = None, **limits: Any) -> Got:
+def post_form(data: Any, model: FakeModel | None = None, **limits: Any) -> Got:
     service = Service(engine(model), limits=Limits(**limits))
     return ask(call("/chat", data, headers=FORM), service)
 
@@ -43,7 +43,7 @@ def test_image_type_is_detected_for_every_chunk_boundary(kind: str) -> None:
     data = form(DOCUMENT, (FILE, KINDS[kind][:60]))
     for at in range(1, len(data), 7):
         model = FakeModel(max_prompt_tokens=200_000)
-        response = sent([data[:at], data[at:]], model)
+        response = post_form([data[:at], data[at:]], model)
 
         assert response.status == 200
         assert model.told[0].messages[-1].images[0].startswith(f"data:{kind};base64,")
@@ -56,14 +56,14 @@ def test_images_keep_message_and_order() -> None:
     images = [(f'form-data; name="{name}"', KINDS["image/gif"]) for name in names[:2]]
     model = FakeModel(max_prompt_tokens=200_000)
     parts = [*images, ("form-data; name=json", document), (f'form-data; name="{names[2]}"', PNG)]
-    response = sent(form(*parts), model)
+    response = post_form(form(*parts), model)
     kinds = [[url[5:14] for url in message.images] for message in model.told[-1].messages]
 
     assert response.status == 200
     assert kinds == [[], ["image/gif"], [], ["image/png", "image/gif"]]
 
 
-WRONG: list[tuple[bytes, int, str]] = [
+INVALID_FORMS: list[tuple[bytes, int, str]] = [
     (form(DOCUMENT, (FILE, b"%PDF-1.7")), 400, "messages[0].files[0]: must be an image"),
     (form(DOCUMENT, (FILE, b"")), 400, "messages[0].files[0]: must be an image"),
     (
@@ -83,15 +83,15 @@ WRONG: list[tuple[bytes, int, str]] = [
     (form(DOCUMENT)[:-8], 400, "The form cannot be read"),
     (b"", 400, "The form cannot be read"),
     (b"no form at all", 400, "The form cannot be read"),
-    (form(DOCUMENT, (FILE, PNG * 5)), 413, "The request is larger than 20000 bytes"),
+    (form(DOCUMENT, (FILE, PNG * 5)), 413, "The request is larger than the limit of 20000"),
 ]
 
 
-@pytest.mark.parametrize(("data", "status", "sentence"), WRONG)
+@pytest.mark.parametrize(("data", "status", "sentence"), INVALID_FORMS)
 def test_invalid_form_is_rejected_with_the_part_name(
     data: bytes, status: int, sentence: str
 ) -> None:
-    response = sent(data, json_bytes=5000, form_bytes=20_000)
+    response = post_form(data, json_bytes=5000, form_bytes=20_000)
 
     assert response.status == status
     assert response.json["error"].startswith(sentence)
@@ -102,12 +102,12 @@ def test_form_with_many_parts_is_read_and_with_too_many_rejected() -> None:
         names = (f'form-data; name="messages[0].files[{at}]"' for at in range(number))
         return [DOCUMENT, *((name, KINDS["image/gif"]) for name in names)]
 
-    assert sent(form(*parts(150)), FakeModel(max_prompt_tokens=200_000)).status == 200
-    assert sent(form(*parts(250))).json["error"].startswith("The form has more than 200 parts")
+    assert post_form(form(*parts(150)), FakeModel(max_prompt_tokens=200_000)).status == 200
+    assert post_form(form(*parts(250))).json["error"].startswith("The form has more than 200 parts")
 
 
 def test_duplicate_part_names_are_rejected() -> None:
-    response = sent(form(DOCUMENT, (FILE, PNG), (FILE, PNG)))
+    response = post_form(form(DOCUMENT, (FILE, PNG), (FILE, PNG)))
 
     assert response.json == {"error": "The form has two parts of the same name."}
 
@@ -120,7 +120,7 @@ def test_form_without_boundary_is_a_400() -> None:
 
 def test_files_of_an_assistant_message_are_rejected() -> None:
     messages = [{"role": "assistant", "content": "b"}, *QUESTION["messages"]]
-    response = sent(
+    response = post_form(
         form(("form-data; name=json", json.dumps({"messages": messages}).encode()), (FILE, PNG))
     )
 

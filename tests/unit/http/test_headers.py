@@ -1,4 +1,4 @@
-"""Headers that are parsed have a length limit: they are ignored beyond it, or a 4xx."""
+"""Length limits of parsed headers: longer ones are ignored or a 4xx."""
 
 from __future__ import annotations
 
@@ -44,23 +44,23 @@ def documents(tmp_path: Path) -> Service:
     return Service(engine(retriever=source), files=FolderFiles(tmp_path))
 
 
-def opened(service: Service, **headers: str) -> Got:
+def open_file(service: Service, **headers: str) -> Got:
     names = {name.replace("_", "-"): value for name, value in headers.items()}
     return ask(call("/content/{path}", b"", names, method="GET", path="a.txt"), service)
 
 
 def test_too_long_condition_is_ignored(documents: Service) -> None:
-    etag = opened(documents).headers["ETag"]
+    etag = open_file(documents).headers["ETag"]
 
-    assert opened(documents, if_none_match=etag).status == 304
-    assert opened(documents, if_none_match=f"{etag}, {PADDING}").status == 200
-    assert opened(documents, range="bytes=1-2").data == b"bc"
-    assert opened(documents, range=f"bytes=1-2{PADDING}").data == b"abcde"
+    assert open_file(documents, if_none_match=etag).status == 304
+    assert open_file(documents, if_none_match=f"{etag}, {PADDING}").status == 200
+    assert open_file(documents, range="bytes=1-2").data == b"bc"
+    assert open_file(documents, range=f"bytes=1-2{PADDING}").data == b"abcde"
 
 
 def test_range_with_a_failed_or_too_long_if_range_is_ignored(documents: Service) -> None:
-    stale = opened(documents, range="bytes=1-2", if_range='"stale"')
-    long = opened(documents, range="bytes=1-2", if_range=f'"stale{PADDING}"')
+    stale = open_file(documents, range="bytes=1-2", if_range='"stale"')
+    long = open_file(documents, range="bytes=1-2", if_range=f'"stale{PADDING}"')
 
     assert (stale.status, long.status) == (200, 200)
 

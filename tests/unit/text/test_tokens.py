@@ -1,4 +1,4 @@
-"""Does the estimate of tokens ever undercount the real tokenizer?"""
+"""The estimate of tokens against the real tokenizer."""
 
 import base64
 import json
