@@ -25,7 +25,7 @@ from shared.protocols.aog.response import CHAT as AOG
 from shared.protocols.openai.response import CHAT as OPENAI_CHAT
 from shared.protocols.opensearch import search_json
 from shared.protocols.opensearch.pipelines import flat
-from shared.rag.citation_numbers import Citations
+from shared.rag.citation_numbers import CitationRewriter
 from shared.rag.followups import FollowupParser
 from shared.retrieval.base import shorten_query
 from shared.retrieval.search_scope import narrowing
@@ -135,7 +135,7 @@ PARSERS: Mapping[str, Parser] = {
     "_search": lambda given: search_json.search(given, {}).fields.of({"a" * 1000: ""}),
     "_cluster/settings": lambda given: list(flat(given)),
     "follow-ups": lambda pieces: "".join(map(FollowupParser().feed, pieces)),
-    "citations": lambda pieces: "".join(map(Citations(SOURCES).feed, pieces)),
+    "citations": lambda pieces: "".join(map(CitationRewriter(SOURCES).feed, pieces)),
     "a model's stream": count_calls,
     "an answer": lambda deltas: asyncio.run(collect(play([*deltas, Done()]))),
     "count_tokens": count_tokens,

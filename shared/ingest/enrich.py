@@ -13,7 +13,7 @@ from shared.chat.messages import Message
 from shared.ingest.concurrency import MAX_CONCURRENT_REQUESTS, run_concurrently
 from shared.ingest.splitting.passages import Passage, with_description
 from shared.models.base import Model, Prompt
-from shared.rag.flow import checked
+from shared.rag.flow import check_stream
 from shared.retrieval.base import Embed
 
 Vectors = tuple[Sequence[float], ...]
@@ -34,7 +34,7 @@ class ImageDescriber:
         messages = (Message("system", self.prompt), Message("user", passage.content, (url,)))
         try:
             async with self.model.open(Prompt("answer", messages, temperature=0.0)) as stream:
-                answer = await collect(checked(stream))
+                answer = await collect(check_stream(stream))
         except BadRequest:
             return passage
         return with_description(passage, answer.content) if answer.content.strip() else passage

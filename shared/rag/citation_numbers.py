@@ -12,11 +12,11 @@ from shared.chat.errors import ChatError
 from shared.chat.events import Context, Delta, Done, Events, Source
 
 # What a client takes for a citation by number, and what may become one at the end of a piece.
-BY_NUMBER = re.compile(r"\[(doc(\d{1,99}))\]", re.IGNORECASE)
+NUMBERED_CITATION = re.compile(r"\[(doc(\d{1,99}))\]", re.IGNORECASE)
 PARTIAL_CITATION = re.compile(r"\[(?:d(?:o(?:c\d{0,99})?)?)?\Z", re.IGNORECASE)
 
 
-def numbered(sources: Sequence[Source]) -> dict[str, int]:
+def number_sources(sources: Sequence[Source]) -> dict[str, int]:
     """The place of each sourcepage among what may be cited, from 1: the first passage of it."""
     pages: dict[str, int] = {}
     for place, source in enumerate(sources, 1):
@@ -25,10 +25,10 @@ def numbered(sources: Sequence[Source]) -> dict[str, int]:
     return pages
 
 
-class Markers:
+class MarkerRewriter:
     """Rewrites the markers of a text that comes in pieces.
 
-    What is not a marker of a source that was found stays as it is: `[doc1]`, `[x]`, `a[0]`.
+    What is not a marker of a source is unchanged: `[doc1]`, `[x]`, `a[0]`.
     """
 
     def __init__(self, pages: Mapping[str, int]) -> None:
@@ -40,11 +40,11 @@ class Markers:
         self._kept = ""
 
     def feed(self, text: str) -> str:
-        """Take a piece; give back what can be shown by now."""
+        """Takes a piece; returns the text that is decided by now."""
         return self._shown(self._kept + text, ended=False)
 
     def end(self) -> str:
-        """What is left when the text ends."""
+        """The rest of the text at its end."""
         return self._shown(self._kept, ended=True)
 
     def _shown(self, text: str, ended: bool) -> str:
@@ -68,51 +68,51 @@ class Markers:
 
     def _marker_at(self, text: str, begin: int) -> str:
         """The longest marker that stands there, else the bracket alone."""
-        if not text.startswith(self._all, begin):  # nearly always, and told at once
+        if not text.startswith(self._all, begin):  # the common case, and fast
             return "["
         return next(marker for marker in self._all if text.startswith(marker, begin))
 
 
-class Citations:
+class CitationRewriter:
     """Rewrites the citations of an answer that comes in pieces: each `[docN]` in it is ours.
 
-    The model is asked to cite `[sourcepage]`. A `[docN]` of its own is copied, such as from a
-    passage, and would cite another source: it becomes `(docN)`.
+    The model is instructed to cite `[sourcepage]`. A `[docN]` that it writes is a copy, such as
+    from a passage, and would cite another source: it becomes `(docN)`.
     """
 
     def __init__(self, sources: Sequence[Source]) -> None:
-        pages = numbered(sources)
-        self._markers, self._sources = Markers(pages), len(sources)
+        pages = number_sources(sources)
+        self._markers, self._sources = MarkerRewriter(pages), len(sources)
         self._names = {f"[{page}]" for page in pages}
         self._rest = ""
 
     def feed(self, text: str) -> str:
-        """Take a piece; give back what can be shown by now."""
+        """Takes a piece; returns the text that is decided by now."""
         text = self._rest + text
-        begun = PARTIAL_CITATION.search(text)
-        end = begun.start() if begun else len(text)
+        partial = PARTIAL_CITATION.search(text)
+        end = partial.start() if partial else len(text)
         self._rest = text[end:]
-        return self._markers.feed(BY_NUMBER.sub(self._rewritten, text[:end]))
+        return self._markers.feed(NUMBERED_CITATION.sub(self._rewrite, text[:end]))
 
     def end(self) -> str:
-        """What is left when the text ends."""
+        """The rest of the text at its end."""
         rest, self._rest = self._rest, ""
         return self._markers.feed(rest) + self._markers.end()
 
-    def _rewritten(self, found: re.Match[str]) -> str:
-        cites = 1 <= int(found[2]) <= self._sources and found[0] not in self._names
-        return f"({found[1]})" if cites else found[0]
+    def _rewrite(self, match: re.Match[str]) -> str:
+        cites = 1 <= int(match[2]) <= self._sources and match[0] not in self._names
+        return f"({match[1]})" if cites else match[0]
 
 
 async def number_citations(events: Events) -> Events:
     """The same events, with sources cited by their place."""
-    markers = Citations(())
+    markers = CitationRewriter(())
     async with aclosing(events):
         try:
             async for event in events:
                 match event:
                     case Context():
-                        markers = Citations(event.sources)
+                        markers = CitationRewriter(event.sources)
                     case Delta(content):
                         event = replace(event, content=markers.feed(content))
                     case Done():

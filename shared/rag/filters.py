@@ -63,7 +63,7 @@ def end_request(context: FilterContext, events: Events) -> Events:
 
 
 def observe(context: FilterContext, events: Events) -> Events:
-    """Note what the log line says of an answer."""
+    """Record what the log line has of an answer."""
     return context.record.observe(events)
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from shared.chat.events import Delta, Done, Events
 
-LONGEST = 300  # characters between the marks of a question; what is longer is text
-MOST_BLANK = 200  # characters of blank space that are held back; what is longer is text
+MAX_QUESTION_LENGTH = 300  # characters between the marks of a question; what is longer is text
+MAX_BLANK_LENGTH = 200  # characters of blank space that are held back; what is longer is text
 BULLETS = "-*\u2022"  # a model may list its questions: the mark of an item goes with its question
 
 _ASKS = ("?", "\uff1f", "\u061f")
@@ -32,7 +32,7 @@ class FollowupParser:
         self._alone = True  # no text was shown in this line, or since the last question
 
     def feed(self, text: str) -> str:
-        """Take a piece; give back what can be shown by now."""
+        """Takes a piece; returns the text that is decided by now."""
         shown, at = [], 0
         while at < len(text):
             plain = None if self._alone or self._space or self._marker else _PLAIN.match(text, at)
@@ -50,7 +50,7 @@ class FollowupParser:
         return rest.rstrip() if self.questions else rest
 
     def _read(self, character: str) -> str:
-        """Take a character; give back what can be shown by now."""
+        """Takes a character; returns the text that is decided by now."""
         if self._is_whole():
             return self._read_behind(character)
         if self._marker:
@@ -83,7 +83,7 @@ class FollowupParser:
 
     def _hold(self, character: str) -> str:
         self._space += character
-        if len(self._space) <= MOST_BLANK:
+        if len(self._space) <= MAX_BLANK_LENGTH:
             return ""
         if self._item:
             return self._show()
@@ -97,7 +97,7 @@ class FollowupParser:
         if begins != doubled or character == "\n":
             return self._show() + self._read(character)
         self._marker += character
-        if len(self._marker) == LONGEST + 4 and not self._is_whole():
+        if len(self._marker) == MAX_QUESTION_LENGTH + 4 and not self._is_whole():
             return self._show()
         return self._decide() if self._is_whole() else ""
 
@@ -107,7 +107,7 @@ class FollowupParser:
         `1 <<n and m>> 2`, `<<name>>`: what does not ask must stand alone.
         """
         question = self._question()
-        if asks(question):
+        if is_question(question):
             self._accept()
         return "" if not self._marker or (question and self._alone) else self._show()
 
@@ -117,7 +117,7 @@ class FollowupParser:
         if character == ("<" if begun else "\n"):
             self._accept()
             return self._read(character)
-        if begun or character not in " \t<" or len(self._behind) == MOST_BLANK:
+        if begun or character not in " \t<" or len(self._behind) == MAX_BLANK_LENGTH:
             return self._show() + self._read(character)
         self._behind += character
         return ""
@@ -148,13 +148,13 @@ class FollowupParser:
         self._item, self._behind, self._alone = "", "", alone
 
 
-def asks(text: str) -> bool:
+def is_question(text: str) -> bool:
     """Whether the words between two marks end as a question does."""
     return text.endswith(_ASKS)
 
 
 async def extract_followups(events: Events) -> Events:
-    """The same events, the questions in their text handed over by the last one instead."""
+    """The same events; the questions move from the text into the last one."""
     splitter = FollowupParser()
     async with aclosing(events):
         async for event in events:

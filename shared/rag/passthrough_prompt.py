@@ -1,4 +1,4 @@
-"""What a model is told where the messages are its client's as they are: ours is one in front."""
+"""The prompt where the client's messages go to the model unchanged, behind ours."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from shared.rag import prompt as prompts
 from shared.rag.prompt import BuiltPrompt, PromptBuilder, Prompts
 
 
-def check(request: ChatRequest, _overrides: Overrides, words: Prompts, model: Model) -> None:
+def check(request: ChatRequest, _overrides: Overrides, texts: Prompts, model: Model) -> None:
     """Raise TooLong where a question does not fit the model even without sources and history."""
-    _room(request, _in_front(request, words, ()), model)
+    _room(request, _system_message(request, texts, ()), model)
 
 
-def for_answer(
+def build_prompt(
     request: ChatRequest,
     overrides: Overrides,
-    words: Prompts,
+    texts: Prompts,
     model: Model,
     sources: tuple[Source, ...],
 ) -> BuiltPrompt:
@@ -31,13 +31,14 @@ def for_answer(
     Its `system` messages and everything from the question on are always there; what does not fit
     is left out of the turns before, oldest first, then of the sources. Raises TooLong.
     """
-    room = _room(request, _in_front(request, words, ()), model)
-    lines = prompts.fitting((source.prompt_line() for source in sources), room, model)
-    system = _in_front(request, words, lines)
-    before = [said for said in request.messages[: request.question_index] if said.role != "system"]
-    kept = prompts.newest(tuple(before), _room(request, system, model), model)
-    messages = (*system, *_without(len(before) - len(kept), request.messages))
-    return BuiltPrompt(prompts.asking(request, messages, overrides), len(lines))
+    room = _room(request, _system_message(request, texts, ()), model)
+    lines = prompts.fit_lines((source.prompt_line() for source in sources), room, model)
+    system = _system_message(request, texts, lines)
+    before = request.messages[: request.question_index]
+    history = [each for each in before if each.role != "system"]
+    newest = prompts.newest_turns(tuple(history), _room(request, system, model), model)
+    messages = (*system, *_without(len(history) - len(newest), request.messages))
+    return BuiltPrompt(prompts.make_prompt(request, messages, overrides), len(lines))
 
 
 def _without(number: int, messages: Iterable[Message]) -> Iterator[Message]:
@@ -49,25 +50,28 @@ def _without(number: int, messages: Iterable[Message]) -> Iterator[Message]:
             yield message
 
 
-def _in_front(request: ChatRequest, words: Prompts, lines: Iterable[str]) -> tuple[Message, ...]:
-    """Our message. Without retrieval there is none: ours are about the sources."""
+def _system_message(
+    request: ChatRequest, texts: Prompts, lines: Iterable[str]
+) -> tuple[Message, ...]:
+    """Our instructions with the sources. None without a search, as they are about the sources."""
     if request.search is None:
         return ()
-    told = words.answer if request.search.in_scope else words.beyond
-    return (prompts.with_sources(Message("system", told), lines),)
+    instructions = texts.answer if request.search.in_scope else texts.beyond
+    return (prompts.append_sources(Message("system", instructions), lines),)
 
 
 def _fixed(request: ChatRequest) -> list[Message]:
     """The client's instructions, and everything from the question on."""
     place = request.question_index
-    return [said for i, said in enumerate(request.messages) if i >= place or said.role == "system"]
+    return [it for i, it in enumerate(request.messages) if i >= place or it.role == "system"]
 
 
 def _room(request: ChatRequest, system: Iterable[Message], model: Model) -> int:
-    """The tokens beside what must be there, the tools that are offered among it."""
-    form = request.generation.parameters.get("response_format")
-    offered = [Message("system", json.dumps(it)) for it in (*request.generation.tools, form) if it]
-    return prompts.room_for((*system, *_fixed(request), *offered), model)
+    """The tokens left beside what must be there, the offered tools included."""
+    generation = request.generation
+    extras = (*generation.tools, generation.parameters.get("response_format"))
+    as_text = [Message("system", json.dumps(extra)) for extra in extras if extra]
+    return prompts.remaining_tokens((*system, *_fixed(request), *as_text), model)
 
 
-PASSTHROUGH = PromptBuilder(check, for_answer)
+PASSTHROUGH = PromptBuilder(check, build_prompt)

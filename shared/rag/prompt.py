@@ -1,4 +1,4 @@
-"""What the model is told: instructions, history within its token budget, sources, question."""
+"""The prompt for the model: instructions, history within its token budget, sources, question."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shared.chat.request import ChatRequest
 from shared.models.base import Model, Prompt
 from shared.retrieval.base import MAX_IMAGES
 
-# What a message costs beside its words: its role and the marks around it (OpenAI's own count).
+# What a message costs beside its text: its role and the marks around it (OpenAI's own count).
 MESSAGE_TOKENS = 4
 IMAGE_TOKENS = 800  # of one image: OpenAI counts 765 for 1024 by 1024 pixels
 LABEL_TOKENS = 8  # of " (image 1)" behind a source's text
@@ -23,9 +23,9 @@ LABEL_TOKENS = 8  # of " (image 1)" behind a source's text
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """The words told to the model: the files of `prompts/`, by name.
+    """The instructions for the model: the files of `prompts/`, by name.
 
-    `beyond` stands for `answer` where the model may know more than the sources.
+    `beyond` replaces `answer` where the model may know more than the sources.
     """
 
     answer: str
@@ -41,60 +41,60 @@ def read_prompts(folder: Path) -> Prompts:
     return Prompts(*((folder / f"{name}.txt").read_text("utf-8").strip() for name in names))
 
 
-def instructions(words: Prompts, request: ChatRequest, overrides: Overrides) -> Message:
+def instructions(texts: Prompts, request: ChatRequest, overrides: Overrides) -> Message:
     """The system message: ours, or the request's template, or ours with the template behind it."""
     template = overrides.prompt_template or ""
-    ours = (words.answer, template[3:]) if template.startswith(">>>") else (template,)
-    parts = [*(ours if template else (words.answer,)), *request.instructions]
+    ours = (texts.answer, template[3:]) if template.startswith(">>>") else (template,)
+    parts = [*(ours if template else (texts.answer,)), *request.instructions]
     if overrides.suggest_followup_questions:
-        parts.append(words.followups)
+        parts.append(texts.followups)
     return Message("system", "\n".join(parts))
 
 
-def turns(history: Iterable[Message]) -> list[list[Message]]:
-    """History cut into turns: what a user said, and everything said until the next user."""
-    found: list[list[Message]] = []
+def split_turns(history: Iterable[Message]) -> list[list[Message]]:
+    """The history in turns: a user's message and everything until the next one."""
+    turns: list[list[Message]] = []
     for message in history:
-        if message.role == "user" or not found:
-            found.append([])
-        found[-1].append(message)
-    return found
+        if message.role == "user" or not turns:
+            turns.append([])
+        turns[-1].append(message)
+    return turns
 
 
-def cost(messages: Iterable[Message], count: Callable[[str], int]) -> int:
+def count_message_tokens(messages: Iterable[Message], count: Callable[[str], int]) -> int:
     """Tokens of some messages, their frames included."""
     return sum(
-        count(said(message)) + MESSAGE_TOKENS + len(message.images) * IMAGE_TOKENS
+        count(full_text(message)) + MESSAGE_TOKENS + len(message.images) * IMAGE_TOKENS
         for message in messages
     )
 
 
-def said(message: Message) -> str:
-    """All that a message says, its calls of tools too."""
-    called = (f"\n{call.name} {call.arguments}" for call in message.tool_calls)
+def full_text(message: Message) -> str:
+    """The text of a message and of its tool calls."""
+    calls = (f"\n{call.name} {call.arguments}" for call in message.tool_calls)
     name = str((message.raw or {}).get("name") or "")
-    return message.content + name + "".join(called)
+    return message.content + name + "".join(calls)
 
 
-def newest(history: tuple[Message, ...], room: int, model: Model) -> tuple[Message, ...]:
+def newest_turns(history: tuple[Message, ...], room: int, model: Model) -> tuple[Message, ...]:
     """The newest whole turns that fit into `room` tokens, oldest first."""
-    kept: list[list[Message]] = []
-    for turn in reversed(turns(history)):
-        room -= cost(turn, model.count)
+    newest: list[list[Message]] = []
+    for turn in reversed(split_turns(history)):
+        room -= count_message_tokens(turn, model.count)
         if room < 0:
             break
-        kept.append(turn)
-    return tuple(chain.from_iterable(reversed(kept)))
+        newest.append(turn)
+    return tuple(chain.from_iterable(reversed(newest)))
 
 
-def with_sources(question: Message, lines: Iterable[str]) -> Message:
-    """The question as the model gets it: its words, then a line `sourcepage: content` a source."""
+def append_sources(question: Message, lines: Iterable[str]) -> Message:
+    """The question, followed by a line `sourcepage: content` for each source."""
     return replace(question, content=f"{question.content}\n\nSources:\n" + "\n".join(lines))
 
 
-def room_for(messages: Iterable[Message], model: Model) -> int:
+def remaining_tokens(messages: Iterable[Message], model: Model) -> int:
     """How many tokens are left beside these messages. Raises TooLong where they do not fit."""
-    room = model.max_prompt_tokens - cost(messages, model.count)
+    room = model.max_prompt_tokens - count_message_tokens(messages, model.count)
     if room < 0:
         raise TooLong(
             f"The question is too long for the model, which takes {model.max_prompt_tokens} "
@@ -103,30 +103,30 @@ def room_for(messages: Iterable[Message], model: Model) -> int:
     return room
 
 
-def fitting(lines: Iterable[str], room: int, model: Model) -> list[str]:
+def fit_lines(lines: Iterable[str], room: int, model: Model) -> list[str]:
     """The first lines that fit into `room` tokens together."""
-    kept: list[str] = []
+    fitting: list[str] = []
     for line in lines:
         room -= model.count(f"{line}\n")
         if room < 0:
             break
-        kept.append(line)
-    return kept
+        fitting.append(line)
+    return fitting
 
 
-def check(request: ChatRequest, overrides: Overrides, words: Prompts, model: Model) -> None:
+def check(request: ChatRequest, overrides: Overrides, texts: Prompts, model: Model) -> None:
     """Raise TooLong where a question does not fit the model even without sources and history."""
-    _bare(request, instructions(words, request, overrides), model)
+    _bare(request, instructions(texts, request, overrides), model)
 
 
 def _bare(request: ChatRequest, system: Message, model: Model) -> int:
     """The room beside instructions and question. Raises TooLong."""
-    return room_for((system, with_sources(request.messages[-1], ())), model)
+    return remaining_tokens((system, append_sources(request.messages[-1], ())), model)
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltPrompt:
-    """A prompt for an answer, and what it shows of the sources: the first `fitted`, `images`."""
+    """A prompt for an answer; it has the first `fitted` sources and these `images` of theirs."""
 
     prompt: Prompt
     fitted: int
@@ -142,10 +142,10 @@ class PromptBuilder:
     build: Callable[[ChatRequest, Overrides, Prompts, Model, tuple[Source, ...]], BuiltPrompt]
 
 
-def for_answer(
+def build_prompt(
     request: ChatRequest,
     overrides: Overrides,
-    words: Prompts,
+    texts: Prompts,
     model: Model,
     sources: tuple[Source, ...],
 ) -> BuiltPrompt:
@@ -154,62 +154,68 @@ def for_answer(
     Instructions and question come first, then sources, their images, then the newest turns of the
     history: what does not fit is left out in the opposite order. Raises TooLong.
     """
-    system, question = instructions(words, request, overrides), request.messages[-1]
+    system, question = instructions(texts, request, overrides), request.messages[-1]
     room = _bare(request, system, model)
     captions = bool(overrides.semantic_captions)
-    lines = fitting((source.prompt_line(captions) for source in sources), room, model)
-    room = room_for((system, with_sources(question, lines)), model)
-    seen = pictured(sources[: len(lines)], room)
-    asked = with_images(question, lines, seen, overrides.gpt4v_input == "images")
-    history = newest(request.history, room_for((system, asked), model), model)
-    messages = (system, *history, asked)
-    return BuiltPrompt(asking(request, messages, overrides), len(lines), tuple(images_of(seen)))
+    lines = fit_lines((source.prompt_line(captions) for source in sources), room, model)
+    room = remaining_tokens((system, append_sources(question, lines)), model)
+    shown = fit_images(sources[: len(lines)], room)
+    final = append_images(question, lines, shown, overrides.gpt4v_input == "images")
+    history = newest_turns(request.history, remaining_tokens((system, final), model), model)
+    messages = (system, *history, final)
+    return BuiltPrompt(
+        make_prompt(request, messages, overrides), len(lines), tuple(image_urls(shown))
+    )
 
 
-def asking(request: ChatRequest, messages: tuple[Message, ...], overrides: Overrides) -> Prompt:
-    """The prompt for an answer that these messages make, with what the request asks beside it."""
+def make_prompt(
+    request: ChatRequest, messages: tuple[Message, ...], overrides: Overrides
+) -> Prompt:
+    """The prompt of these messages, with the request's options for the model."""
     temperature, seed = overrides.temperature or 0.0, overrides.seed
     generation = request.generation
     return Prompt("answer", messages, temperature, seed, generation.tools, generation.parameters)
 
 
-def images_of(seen: Mapping[int, Source]) -> list[str]:
+def image_urls(shown: Mapping[int, Source]) -> list[str]:
     """The images of some sources."""
-    return [source.image for source in seen.values() if source.image]
+    return [source.image for source in shown.values() if source.image]
 
 
-def pictured(sources: Iterable[Source], room: int) -> dict[int, Source]:
+def fit_images(sources: Iterable[Source], room: int) -> dict[int, Source]:
     """The sources whose images fit into `room` tokens, by their places."""
-    found = [(place, source) for place, source in enumerate(sources) if source.image]
-    return dict(found[: min(MAX_IMAGES, room // (IMAGE_TOKENS + LABEL_TOKENS))])
+    with_image = [(place, source) for place, source in enumerate(sources) if source.image]
+    return dict(with_image[: min(MAX_IMAGES, room // (IMAGE_TOKENS + LABEL_TOKENS))])
 
 
-def with_images(
-    question: Message, lines: Iterable[str], seen: Mapping[int, Source], alone: bool
+def append_images(
+    question: Message, lines: Iterable[str], shown: Mapping[int, Source], only_images: bool
 ) -> Message:
     """The question with its sources and their images; each line says which image is its own.
 
-    `alone`: the image stands for the source's text.
+    `only_images`: the image replaces the source's text.
     """
-    told, first = list(lines), len(question.images) + 1  # the user's own come before
-    for number, (place, source) in enumerate(seen.items(), first):
-        text = f"{source.sourcepage}:" if alone else told[place]
-        told[place] = f"{text} (image {number})"
-    return replace(with_sources(question, told), images=question.images + tuple(images_of(seen)))
+    texts, first = list(lines), len(question.images) + 1  # the user's own come before
+    for number, (place, source) in enumerate(shown.items(), first):
+        text = f"{source.sourcepage}:" if only_images else texts[place]
+        texts[place] = f"{text} (image {number})"
+    return replace(
+        append_sources(question, texts), images=question.images + tuple(image_urls(shown))
+    )
 
 
-def for_rewrite(request: ChatRequest, words: Prompts, model: Model) -> Prompt:
-    """The prompt for a search query that says what the question leaves to the turns before it."""
-    system = Message("system", words.rewrite)
+def build_rewrite_prompt(request: ChatRequest, texts: Prompts, model: Model) -> Prompt:
+    """The prompt for a search query that makes sense without the history."""
+    system = Message("system", texts.rewrite)
     question = Message("user", request.question)
-    # Words alone: a model to which no tool is offered may refuse what tools said.
-    said = tuple(
+    # Text only: a model to which no tool is offered may refuse tool messages.
+    turns = tuple(
         Message(each.role, each.content)
         for each in request.history
         if each.role != "tool" and each.content.strip()
     )
-    history = newest(said, room_for((system, question), model), model)
+    history = newest_turns(turns, remaining_tokens((system, question), model), model)
     return Prompt("rewrite", (system, *history, question), temperature=0.0)
 
 
-COMPOSED = PromptBuilder(check, for_answer)
+COMPOSED = PromptBuilder(check, build_prompt)

@@ -1,4 +1,4 @@
-"""Where does the time of an answer go? The retriever and the model, each in spans of its own."""
+"""Spans around the retriever and the models of an answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from shared.telemetry.spans import NOOP_TRACER, Attributes, Span
 
 
 def with_tracing(rag: Rag, parent: Span) -> Rag:
-    """The same parts, which tell of their work in children of `parent`; as they are in silence."""
+    """The engine with its work in child spans of `parent`; unchanged without a tracer."""
     if parent is NOOP_TRACER:
         return rag
     retriever, models = TracedRetriever(rag.retriever, parent), TracedRouter(rag.models, parent)
@@ -28,12 +28,12 @@ def with_tracing(rag: Rag, parent: Span) -> Rag:
 
 
 @contextmanager
-def part(parent: Span, name: str) -> Iterator[Span]:
+def child_span(parent: Span, name: str) -> Iterator[Span]:
     """A span around a block, ended however the block ends."""
     span = parent.start_child(name)
     try:
         yield span
-    except (CancelledError, GeneratorExit):  # the client left, or the time was up: the parent knows
+    except (CancelledError, GeneratorExit):  # client gone or deadline: the parent says which
         span.set_attributes({"chat.outcome": "broken off"})
         span.end()
         raise
@@ -50,42 +50,42 @@ class TracedRetriever:
         self.retriever, self.parent, self.name = retriever, parent, retriever.name
 
     async def ready(self) -> None:
-        """As the retriever does."""
+        """Delegates."""
         await self.retriever.ready()
 
     async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
-        """As the retriever does, in a span."""
-        with part(self.parent, "search") as span:
+        """Delegates, in a span."""
+        with child_span(self.parent, "search") as span:
             span.set_attributes({"chat.index": self.name})
-            found = await self.retriever.search(user, query, overrides)
-            span.set_attributes({"chat.hits": len(found.sources)})
-        return found
+            results = await self.retriever.search(user, query, overrides)
+            span.set_attributes({"chat.hits": len(results.sources)})
+        return results
 
     async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
-        """As the retriever does."""
+        """Delegates."""
         return await self.retriever.readable(user, sourcefile, overrides)
 
 
 class TracedRouter(Router):
-    """The same choice among the same models, each in spans."""
+    """A router whose models are traced."""
 
     def __init__(self, router: Router, parent: Span) -> None:
-        """What is known to be down is the other's knowledge."""
+        """Which providers are down is left to `router`."""
         self.providers, self.policy = router.providers, router.policy
         self.router, self.parent = router, parent
 
     @property
     def default(self) -> Model:
-        """As the router does."""
+        """Delegates, traced."""
         return TracedModel(self.router.default, self.parent)
 
     def select(self, selection: ModelSelection) -> SelectedModel:
-        """As the router does."""
-        made = self.router.select(selection)
-        other = made.fallback
-        if other is not None:
-            other = replace(other, model=TracedModel(other.model, self.parent))
-        return replace(made, model=TracedModel(made.model, self.parent), fallback=other)
+        """Delegates, traced."""
+        selected = self.router.select(selection)
+        fallback = selected.fallback
+        if fallback is not None:
+            fallback = replace(fallback, model=TracedModel(fallback.model, self.parent))
+        return replace(selected, model=TracedModel(selected.model, self.parent), fallback=fallback)
 
 
 @dataclass(frozen=True)
@@ -96,31 +96,31 @@ class TracedModel(ModelProxy):
 
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
-        """As the model does, in a span that lasts until the stream is closed."""
-        with part(self.parent, prompt.task) as span:
+        """Delegates, in a span that lasts until the stream is closed."""
+        with child_span(self.parent, prompt.task) as span:
             span.set_attributes(
                 {"gen_ai.operation.name": "chat", "gen_ai.request.model": self.name}
             )
             async with self.model.open(prompt) as stream:
                 span.add_event("accepted")
-                yield heard(stream, span)
+                yield trace_stream(stream, span)
 
 
-async def heard(stream: ModelStream, span: Span) -> ModelStream:
-    """The same stream; its first token and its end are told."""
-    silent = True
+async def trace_stream(stream: ModelStream, span: Span) -> ModelStream:
+    """The same stream; the span gets its first token and its usage."""
+    waiting = True
     async with aclosing(stream):
         async for event in stream:
             if isinstance(event, Done):
-                span.set_attributes(last_words(event))
-            elif silent:
-                silent = False
+                span.set_attributes(usage_attributes(event))
+            elif waiting:
+                waiting = False
                 span.add_event("first token")
             yield event
 
 
-def last_words(done: Done) -> Attributes:
-    """What the end of a stream tells, in OpenTelemetry's names for it."""
+def usage_attributes(done: Done) -> Attributes:
+    """Attributes of the end of a stream, by OpenTelemetry's names."""
     facts = {"gen_ai.response.finish_reason": done.finish_reason}
     if done.usage is None:
         return facts

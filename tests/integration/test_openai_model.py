@@ -21,7 +21,7 @@ from shared.chat.messages import Message, ToolCall
 from shared.models.base import Prompt
 from shared.models.formats.openai import known_capabilities
 from shared.models.openai.client import embed, make_client, map_errors
-from shared.rag.flow import checked
+from shared.rag.flow import check_stream
 from shared.settings import read_settings
 from tests.support.calls import QUESTION, Got, call
 from tests.support.calls import read as read_reply
@@ -161,7 +161,7 @@ def answered(server: Upstream, prompt: Prompt) -> Answer:
         model = service.engine.model
         try:
             async with asyncio.timeout(PATIENCE), model.open(prompt) as stream:
-                return await collect(checked(stream))
+                return await collect(check_stream(stream))
         finally:
             await model.client.close()  # type: ignore[attr-defined]
 

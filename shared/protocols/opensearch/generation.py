@@ -23,7 +23,7 @@ from shared.protocols.opensearch import search_json as wire
 from shared.protocols.opensearch.handler import get_memory
 from shared.protocols.opensearch.search_json import RAG, Pipeline, Question
 from shared.rag import prompt as prompts
-from shared.rag.flow import accepted
+from shared.rag.flow import open_stream
 
 LEAST_SECONDS = 1.0  # for the model, however little is left of the request's time
 
@@ -87,10 +87,10 @@ def _build_prompt(model: Model, parts: _PromptInput) -> PipelinePrompt:
     system = [Message("system", pipeline.system_prompt)] if pipeline.system_prompt else []
     user = [Message("user", pipeline.user_instructions)] if pipeline.user_instructions else []
     question = (Message("user", f"QUESTION: {parts.question.text}"), Message("user", "ANSWER:"))
-    room = prompts.room_for((*system, *user, *question), model)
+    room = prompts.remaining_tokens((*system, *user, *question), model)
     results = _fitting(contexts, room, model)
-    room -= prompts.cost(results, model.count)
-    history = prompts.newest(to_messages(parts.interactions), room, model)
+    room -= prompts.count_message_tokens(results, model.count)
+    history = prompts.newest_turns(to_messages(parts.interactions), room, model)
     messages = (*system, *user, *results, *history, *question)
     instructions = "\n".join(message.content for message in (*system, *user))
     return PipelinePrompt(messages, instructions, tuple(contexts[: len(results)]))
@@ -101,7 +101,7 @@ def _fitting(contexts: Sequence[str], room: int, model: Model) -> list[Message]:
     fitting: list[Message] = []
     for number, text in enumerate(contexts, 1):
         result = Message("user", f"SEARCH RESULT {number}: {text}")
-        room -= prompts.cost([result], model.count)
+        room -= prompts.count_message_tokens([result], model.count)
         if room < 0:
             break
         fitting.append(result)
@@ -137,7 +137,7 @@ async def _open(
     parts: _PromptInput, temperature: float, stack: AsyncExitStack, model: Model
 ) -> tuple[PipelinePrompt, Events]:
     prompt = await asyncio.to_thread(_build_prompt, model, parts)
-    return prompt, await accepted(model, Prompt("answer", prompt.messages, temperature), stack)
+    return prompt, await open_stream(model, Prompt("answer", prompt.messages, temperature), stack)
 
 
 def _turn(question: Question, prompt: PipelinePrompt, text: str) -> Turn:

@@ -10,7 +10,7 @@ import pytest
 
 from shared.chat.errors import Unavailable
 from shared.chat.events import Context, Delta, Done, Event, Events, collect
-from shared.rag.citation_numbers import Markers, number_citations, numbered
+from shared.rag.citation_numbers import MarkerRewriter, number_citations, number_sources
 from tests.support.fakes import PLUS, STANDARD
 
 PAGES = {"a[1].pdf": 1, "b.md": 2, "b.md#page=2": 3, "c": 4, "c][d": 5}
@@ -35,14 +35,14 @@ TEXTS = [
 @pytest.mark.parametrize(("text", "cited"), TEXTS)
 def test_a_marker_is_found_wherever_it_is_cut(text: str, cited: str) -> None:
     for size in range(1, len(text) + 2):
-        markers = Markers(PAGES)
+        markers = MarkerRewriter(PAGES)
         shown = [markers.feed(text[at : at + size]) for at in range(0, len(text), size)]
 
         assert "".join(shown) + markers.end() == cited
 
 
 def test_what_is_no_marker_is_shown_at_once() -> None:
-    markers = Markers(PAGES)
+    markers = MarkerRewriter(PAGES)
 
     assert markers.feed("before [b.m") == "before "
     assert markers.feed("x after") == "[b.mx after"
@@ -50,13 +50,13 @@ def test_what_is_no_marker_is_shown_at_once() -> None:
 
 
 def test_without_sources_nothing_is_kept_back() -> None:
-    assert Markers({}).feed("[b.md] [") == "[b.md] ["
+    assert MarkerRewriter({}).feed("[b.md] [") == "[b.md] ["
 
 
 def test_a_source_has_the_number_of_its_first_passage() -> None:
     other = replace(PLUS, id="plus-2b")
 
-    assert numbered([PLUS, STANDARD, other]) == {PLUS.sourcepage: 1, STANDARD.sourcepage: 2}
+    assert number_sources([PLUS, STANDARD, other]) == {PLUS.sourcepage: 1, STANDARD.sourcepage: 2}
 
 
 async def played(*events: Event) -> Events:
@@ -75,20 +75,20 @@ def test_the_stream_s_sources_are_those_of_its_context() -> None:
 
 
 def test_markers_inside_of_what_might_have_been_one_are_found_at_the_end() -> None:
-    markers = Markers({"[]a]b[": 2, "]a": 3})
+    markers = MarkerRewriter({"[]a]b[": 2, "]a": 3})
 
     assert markers.feed("][[]a]") + markers.end() == "][[doc3]"
 
 
 def test_a_name_of_any_length_is_cited_however_it_is_cut() -> None:
     page = "x" * 3000
-    markers = Markers({page: 1})
+    markers = MarkerRewriter({page: 1})
 
     assert "".join(map(markers.feed, f"See [{page}].")) + markers.end() == "See [doc1]."
 
 
 def test_a_megabyte_of_brackets_takes_no_seconds() -> None:
-    markers = Markers({f"plans/{place}.md": place for place in range(1, 51)})
+    markers = MarkerRewriter({f"plans/{place}.md": place for place in range(1, 51)})
     text = "[x " * 350_000 + "[" * 1_150_000
     before = process_time()
 

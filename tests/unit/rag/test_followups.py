@@ -9,7 +9,12 @@ from time import process_time
 import pytest
 
 from shared.chat.events import Answer, Delta, Done, collect
-from shared.rag.followups import LONGEST, MOST_BLANK, FollowupParser, extract_followups
+from shared.rag.followups import (
+    MAX_BLANK_LENGTH,
+    MAX_QUESTION_LENGTH,
+    FollowupParser,
+    extract_followups,
+)
 from tests.support.fakes import Played, play
 
 
@@ -117,4 +122,4 @@ def test_what_is_held_back_is_short(begin: str, more: str) -> None:
     splitter, text = FollowupParser(), begin + more * 1000
     shown = "".join(map(splitter.feed, text))
 
-    assert len(text) - len(shown) <= LONGEST + MOST_BLANK
+    assert len(text) - len(shown) <= MAX_QUESTION_LENGTH + MAX_BLANK_LENGTH

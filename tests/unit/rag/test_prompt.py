@@ -14,7 +14,7 @@ from shared.chat.messages import Message
 from shared.chat.overrides import Overrides
 from shared.chat.request import ChatRequest
 from shared.rag.flow import answer
-from shared.rag.prompt import MESSAGE_TOKENS, for_answer, for_rewrite, turns
+from shared.rag.prompt import MESSAGE_TOKENS, build_prompt, build_rewrite_prompt, split_turns
 from tests.support.fakes import PLUS, STANDARD, WORDS, FakeModel, FakeRetriever, engine
 
 QUESTION = Message("user", "one two three")
@@ -26,7 +26,7 @@ TURN_COST = 2 * (2 + MESSAGE_TOKENS)
 
 def prompted(budget: int, *history: Message) -> list[str]:
     request = ChatRequest((*history, QUESTION))
-    asked = for_answer(
+    asked = build_prompt(
         request, Overrides(), WORDS, FakeModel(max_prompt_tokens=budget), (PLUS, STANDARD)
     )
     return [message.content for message in asked.prompt.messages]
@@ -64,7 +64,7 @@ def test_an_older_turn_is_not_kept_over_a_newer_one_that_does_not_fit() -> None:
 def test_an_answer_without_a_question_before_it_belongs_to_no_later_turn() -> None:
     greeting = Message("assistant", "hello")
 
-    assert turns((greeting, *TURN, *TURN)) == [[greeting], list(TURN), list(TURN)]
+    assert split_turns((greeting, *TURN, *TURN)) == [[greeting], list(TURN), list(TURN)]
 
 
 def test_sources_that_do_not_fit_are_left_out_worst_first_and_a_thought_says_so() -> None:
@@ -87,7 +87,7 @@ def test_sources_that_do_not_fit_are_left_out_worst_first_and_a_thought_says_so(
 def test_a_rewrite_trims_its_history_too() -> None:
     request = ChatRequest((*TURN, *TURN, QUESTION))
     tight = 1 + MESSAGE_TOKENS + 8 + MESSAGE_TOKENS + TURN_COST
-    prompt = for_rewrite(request, WORDS, FakeModel(max_prompt_tokens=tight))
+    prompt = build_rewrite_prompt(request, WORDS, FakeModel(max_prompt_tokens=tight))
 
     assert [message.content for message in prompt.messages[1:-1]] == ["u1 u2", "a1 a2"]
 
