@@ -1,18 +1,18 @@
 # The commands of this project. `make help` lists them; they need GNU make and Python 3.11 to 3.13.
 
 PORT ?= 7071
-# The Python that makes .venv. Unset: the first of these that will do.
+# The Python that creates .venv. Unset: the first suitable one of PYTHONS.
 PYTHON ?=
 PYTHONS := python3.13 python3.12 python3.11 python3 python
-# Azure Functions Core Tools. `make run FUNC=` takes dev_server.py even where they are installed.
+# Azure Functions Core Tools. `make run FUNC=` uses dev_server.py even if they are installed.
 FUNC ?= func
 
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-# A name on the PATH may be a shim that fails, so each is run, not only looked up; from the root
-# folder, where no .python-version tells a shim to fail; and what it really runs is taken.
+# A name on the PATH may be a shim that fails, so each is run, not only looked up; in the root
+# folder, where no .python-version affects a shim; and its sys.executable is used.
 IN_RANGE := import sys; assert (3, 11) <= sys.version_info[:2] <= (3, 13)
 ABLE := $(IN_RANGE); import venv; from ensurepip import version
 first = $(shell cd /; for python in $(if $(PYTHON),"$(PYTHON)" "$(CURDIR)/$(PYTHON)",$(PYTHONS)); \
@@ -32,7 +32,7 @@ other_core_tools = Core Tools may listen on every network interface, unless they
 .DEFAULT_GOAL := help
 .PHONY: help run index run-fakes test test-removal check samples lock
 
-help: ## say what there is
+help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 run: $(VENV)/.run local.settings.json ## start the app on http://localhost:7071 (or PORT=...)
@@ -68,7 +68,7 @@ check: $(VENV)/.dev ## lint, format and types
 	$(BIN)/python -m mypy
 	@$(BIN)/lint-imports --no-cache
 
-samples: $(VENV)/.dev ## make the sample passages anew from shared/data/documents
+samples: $(VENV)/.dev ## regenerate the sample passages from shared/data/documents
 	@$(BIN)/python -m shared.ingest.samples
 
 # Without azure-functions, whose version depends on the Python, and without the constraints of the last run.
@@ -78,11 +78,11 @@ lock: $(VENV)/.made ## write constraints.txt from requirements.txt (newer versio
 		$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate \
 		--custom-compile-command "make lock" --output-file constraints.txt $(ARGS) -
 
-# Only where there is none: yours is never overwritten.
+# Only created if missing: an existing file is never overwritten.
 local.settings.json:
 	@cp local.settings.sample.json $@
 
-# Stamps: made when the install has worked, and again when the requirements have changed.
+# Stamps: created after a successful install, and again when the requirements have changed.
 $(VENV)/.run: $(VENV)/.made requirements.txt constraints.txt
 	@echo "Installing what the app needs into $(VENV) (once) ..."
 	@$(PIP) -r requirements.txt
@@ -105,7 +105,7 @@ $(VENV)/.made:
 		$(if $(shell $(BIN)/python -c '$(ABLE); print("yes")' 2>/dev/null),,--clear) $(VENV)
 	@touch $@
 
-# A virtual environment whose Python has gone is made anew.
+# A virtual environment without a working Python is created again.
 ifneq ($(shell test -x $(BIN)/python && echo there),there)
 .PHONY: $(VENV)/.made
 endif
