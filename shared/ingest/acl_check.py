@@ -33,48 +33,48 @@ CONTRADICTION = (
 
 
 def check_no_rules(folder: Path) -> None:
-    """Raise AclError where a folder has rules: --no-rules says that it has none."""
+    """Raise AclError where a folder has rules, as --no-rules states that it has none."""
     if os.path.lexists(folder / ACL_FILE):
         raise AclError(CONTRADICTION.format(rules=ACL_FILE))
 
 
-def public_by_default(found: Listing, rules: Acl) -> set[str]:
+def public_by_default(listing: Listing, rules: Acl) -> set[str]:
     """The documents that no rule matches, in a folder whose rules restrict no file.
 
-    Empty where a rule restricts a file: then the rules are in use, and what they do not match is
-    public on purpose. So is what an entry with empty lists matches.
+    Empty where a rule restricts a file: then the other documents are public on purpose, as are
+    those that an entry with empty lists matches.
     """
-    if any(who.oids or who.groups for _, who in rules.rules):
+    if any(access.oids or access.groups for _, access in rules.rules):
         return set()
-    names = (normalize("NFC", file.name) for file in found.files)
+    names = (normalize("NFC", file.name) for file in listing.files)
     return {name for name in names if not any(path_matches(path, name) for path, _ in rules.rules)}
 
 
 async def check_restricted_files(
-    settings: Settings, folder: Path, options: IngestOptions, names: Set[str], say: Notify
+    settings: Settings, folder: Path, options: IngestOptions, names: Set[str], notify: Notify
 ) -> None:
     """Raise AclError where the index restricts files of `names`, unless options allow it.
 
-    Changes nothing and calls no model. Raises SettingsError and Refused, too.
+    Changes nothing and calls no model. Also raises SettingsError, DocumentRejected.
     """
     if options.no_rules or not names:
         return
-    restricted = await _restricted_files(settings, folder, options, say)
+    restricted = await _restricted_files(settings, folder, options, notify)
     if files := sorted(names & restricted):
         raise AclError(MISSING_RULES.format(rules=ACL_FILE, number=len(files), name=files[0]))
 
 
 async def _restricted_files(
-    settings: Settings, folder: Path, options: IngestOptions, say: Notify
+    settings: Settings, folder: Path, options: IngestOptions, notify: Notify
 ) -> set[str]:
     check_search_fields(settings)
     clients = Clients(settings, batch=True)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
-        target: IndexWriter
+        writer: IndexWriter
         if settings.search_endpoint:
-            target = build_azure_search_writer(clients, 0, options, False, say)
+            writer = build_azure_search_writer(clients, 0, options, False, notify)
         else:
-            target = build_sqlite_writer(clients, folder, 0)
-        stack.push_async_callback(target.close)
-        return {normalize("NFC", name) for name in await target.restricted_files()}
+            writer = build_sqlite_writer(clients, folder, 0)
+        stack.push_async_callback(writer.close)
+        return {normalize("NFC", name) for name in await writer.restricted_files()}

@@ -1,4 +1,4 @@
-"""Which index is filled, and by which models? What the settings ask for, made for a run."""
+"""Builds the index writer and the enricher that the settings ask for."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class IngestOptions:
 
 @dataclass(frozen=True, slots=True)
 class IngestSetup:
-    """What a run works with; `description` is what it tells of them before it begins."""
+    """The parts of a run; `description` names the index and the models for the operator."""
 
     writer: IndexWriter
     enricher: Enricher
@@ -59,51 +59,54 @@ class IngestSetup:
 
 
 async def build_setup(
-    settings: Settings, folder: Path, options: IngestOptions, restricted: bool, say: Notify
+    settings: Settings, folder: Path, options: IngestOptions, restricted: bool, notify: Notify
 ) -> IngestSetup:
-    """The index and the models that the settings ask for. Raises SettingsError, ChatError.
+    """Build the index writer and the enricher. Raises SettingsError, ChatError.
 
-    `restricted` is whether the folder has rules of who may see what.
+    `restricted` says that the folder has access rules.
     """
     if options.embedding_model and not settings.search_vectorizer:
         raise SettingsError(("--embedding-model needs --indexer or AZURE_SEARCH_VECTORIZER",))
     check_search_fields(settings)
-    words = (SHARED_FOLDER / "rag" / "prompts" / "describe.txt").read_text("utf-8").strip()
+    prompt = (SHARED_FOLDER / "rag" / "prompts" / "describe.txt").read_text("utf-8").strip()
     clients = Clients(settings, batch=True)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
-        enrich = build_enricher(clients, words)
+        enricher = build_enricher(clients, prompt)
         dimensions = await get_embedding_dimensions(settings)
         if settings.search_endpoint:
-            target = build_azure_search_writer(clients, dimensions, options, restricted, say)
-            told = f"Azure AI Search, index {settings.search_index}"
+            writer = build_azure_search_writer(clients, dimensions, options, restricted, notify)
+            description = f"Azure AI Search, index {settings.search_index}"
         else:
-            target, told = build_sqlite_writer(clients, folder, dimensions), settings.index_file
-            warn_about_other_folder(SHARED_FOLDER.parent / told, folder, options.prune, say)
-        stack.push_async_callback(target.close)
-        told += f", vectors by {clients.embedding_model}" if dimensions else ", by words alone"
-        if enrich.describe:
-            told += f", pictures described by {enrich.describe.model.name}"
+            writer = build_sqlite_writer(clients, folder, dimensions)
+            description = settings.index_file
+            path = SHARED_FOLDER.parent / settings.index_file
+            warn_about_other_folder(path, folder, options.prune, notify)
+        stack.push_async_callback(writer.close)
+        vectors = f"vectors by {clients.embedding_model}" if dimensions else "by words alone"
+        description += f", {vectors}"
+        if enricher.describe:
+            description += f", pictures described by {enricher.describe.model.name}"
         close = stack.pop_all().aclose
-    return IngestSetup(target, enrich, told, close)
+    return IngestSetup(writer, enricher, description, close)
 
 
-def build_enricher(clients: Clients, words: str) -> Enricher:
-    """What models add: vectors, and descriptions, asked by `words`, where the chat's model sees."""
+def build_enricher(clients: Clients, prompt: str) -> Enricher:
+    """Build the enricher; it describes images by `prompt` where the chat model accepts images."""
     model = make_chat_model(clients)
-    describe = ImageDescriber(model, words) if model and "images" not in model.limits else None
+    describe = ImageDescriber(model, prompt) if model and "images" not in model.limits else None
     names = (clients.embedding_model or "", describe.model.name if describe else "")
-    made_with = (*names, *_prompt_hash(describe), *_storage_location(clients.settings))
-    return Enricher(clients.embed, describe, fingerprint="\0".join(made_with))
+    inputs = (*names, *_prompt_hash(describe), *_storage_location(clients.settings))
+    return Enricher(clients.embed, describe, fingerprint="\0".join(inputs))
 
 
 def _prompt_hash(describe: ImageDescriber | None) -> tuple[str, ...]:
-    """By which words pictures are described: with others the descriptions are other ones."""
+    """A hash of the prompt, as descriptions depend on it; empty without a describer."""
     return (sha256(describe.prompt.encode()).hexdigest(),) if describe else ()
 
 
 def _storage_location(settings: Settings) -> tuple[str, ...]:
-    """Where passages and files go in Azure: what lies elsewhere has to be put again."""
+    """The fields and the container in Azure: files are uploaded again when these change."""
     if settings.search_endpoint is None:
         return ()
     fields = json.dumps(settings.search_fields or {}, sort_keys=True)
@@ -112,9 +115,10 @@ def _storage_location(settings: Settings) -> tuple[str, ...]:
 
 
 async def get_embedding_dimensions(settings: Settings) -> int:
-    """How many numbers a vector has; 0 without an embedding model. Raises SettingsError, ChatError.
+    """Embed a text to get the size of a vector; 0 without an embedding model.
 
-    By clients that do not wait: what is set up wrong is told at once.
+    The clients do not retry, so that a wrong setting is reported at once. Raises SettingsError,
+    ChatError.
     """
     clients = Clients(settings)
     if clients.embed is None:
@@ -123,18 +127,18 @@ async def get_embedding_dimensions(settings: Settings) -> int:
         (vector,) = await clients.embed(["How many numbers has this?"])
         return len(vector)
     except ChatError as failure:
-        if failure.message != failure.default:  # it says what to do
+        if failure.message != failure.default:  # the message is specific
             raise
-        said = f"{clients.embedding_model} gives no vectors ({failure.cause or failure}): "
+        reason = f"{clients.embedding_model} gives no vectors ({failure.cause or failure}): "
         raise SettingsError(
-            (f"{said}does it run at this endpoint, and may you use it?",)
+            (f"{reason}does it run at this endpoint, and may you use it?",)
         ) from failure
     finally:
         await clients.close(identity=False)
 
 
 def build_sqlite_writer(clients: Clients, folder: Path, dimensions: int) -> IndexWriter:
-    """The index in a file beside the app. Raises SettingsError."""
+    """Build the writer of the embedded index. Raises SettingsError."""
     if clients.settings.index_file == SAMPLE_INDEX:
         raise SettingsError(("INDEX_FILE must name a file to write: it says `samples`",))
     model = clients.embedding_model if dimensions else None
@@ -142,23 +146,23 @@ def build_sqlite_writer(clients: Clients, folder: Path, dimensions: int) -> Inde
     return SqliteIndexWriter(index, IndexMeta(folder.resolve(), model, dimensions))
 
 
-def warn_about_other_folder(index: Path, folder: Path, prune: bool, say: Notify) -> None:
-    """Say so where an index holds another folder's documents: their files cannot be opened."""
+def warn_about_other_folder(index: Path, folder: Path, prune: bool, notify: Notify) -> None:
+    """Notify where the index has documents of another folder: their files cannot be opened."""
     from shared.retrieval.sqlite.retriever import SqliteRetriever
 
     if prune or not index.is_file():
         return
-    with suppress(ChatError):  # one that cannot be read is made anew
-        before = SqliteRetriever(index).documents
-        if before and before != folder.resolve():
-            say(f"{index.name} was made from {before}: what is left of it can be found, and its")
-            say("files cannot be opened any more. --prune takes it out.")
+    with suppress(ChatError):  # an index that cannot be read is replaced
+        previous = SqliteRetriever(index).documents
+        if previous and previous != folder.resolve():
+            notify(f"{index.name} was made from {previous}: its remaining passages are found, but")
+            notify("their files cannot be opened any more. --prune removes them.")
 
 
 def build_azure_search_writer(
-    clients: Clients, dimensions: int, options: IngestOptions, restricted: bool, say: Notify
+    clients: Clients, dimensions: int, options: IngestOptions, restricted: bool, notify: Notify
 ) -> IndexWriter:
-    """The index in Azure AI Search, its files in Blob storage where that is set."""
+    """Build the writer of Azure AI Search; files go to Blob storage where that is set."""
     from shared.ingest.targets.azure_search.retry import RetryPolicy
     from shared.ingest.targets.azure_search.search_clients import make_clients
     from shared.ingest.targets.azure_search.writer import AzureSearchWriter
@@ -167,20 +171,20 @@ def build_azure_search_writer(
     names = ("AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX")
     endpoint, index = configuration.require_settings(settings, *names)
     search = make_clients(endpoint, index, clients.identity)
-    wanted = build_index_spec(settings, dimensions, options)
-    fill = partial(AzureSearchWriter, search, wanted, restricted=restricted)
-    patience = RetryPolicy(role_wait=options.role_wait, notify=say)
+    index_spec = build_index_spec(settings, dimensions, options)
+    make_writer = partial(AzureSearchWriter, search, index_spec, restricted=restricted)
+    retry_policy = RetryPolicy(role_wait=options.role_wait, notify=notify)
     if settings.storage_endpoint is None:
-        return fill(patience)
+        return make_writer(retry_policy)
     from shared.ingest.targets.blob_upload import make_uploader
     from shared.ingest.targets.indexed_files import IndexedFiles
 
     files = make_uploader(settings.storage_endpoint, settings.storage_container, clients.identity)
-    return IndexedFiles(fill(patience, files.put_image), files)
+    return IndexedFiles(make_writer(retry_policy, files.put_image), files)
 
 
 def check_search_fields(settings: Settings) -> None:
-    """Raise SettingsError where the settings are those of an index that is not ours to write."""
+    """Raise SettingsError where AZURE_SEARCH_FIELDS describes an index of other origin."""
     from shared.retrieval.azure_search.field_mapping import IndexFields
 
     if settings.search_endpoint and not IndexFields(**(settings.search_fields or {})).is_own_schema:
@@ -193,7 +197,7 @@ def check_search_fields(settings: Settings) -> None:
 
 
 def build_index_spec(settings: Settings, dimensions: int, options: IngestOptions) -> IndexSpec:
-    """What the index in Azure AI Search is like."""
+    """Build the specification of the index in Azure AI Search."""
     from shared.ingest.targets.azure_search.index_definition import IndexSpec, Vectorizer
     from shared.retrieval.azure_search.field_mapping import IndexFields
 

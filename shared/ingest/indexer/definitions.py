@@ -1,4 +1,4 @@
-"""What an indexer is made of: where the files lie, what is done with each, what becomes of it."""
+"""Builds the definitions of an indexer: its data source, skillset and field mappings."""
 
 from __future__ import annotations
 
@@ -30,12 +30,10 @@ from shared.ingest.targets.azure_search.index_definition import PARENT, IndexSpe
 PAGE_LENGTH, OVERLAP_LENGTH = (
     2000,
     200,
-)  # characters: about the 350 tokens of our own passages, and more
+)  # characters; about 350 tokens or more, as of our own passages
 PAGE_PATH = "/document/pages/*"
-EXCLUDED_EXTENSIONS = ".png,.jpg,.jpeg,.gif,.webp,.bmp,.tif,.tiff"  # they hold no text
-FIXED_SIZE_MODEL = (
-    "text-embedding-ada-002"  # a model whose vectors have one size, and that takes no other
-)
+EXCLUDED_EXTENSIONS = ".png,.jpg,.jpeg,.gif,.webp,.bmp,.tif,.tiff"  # they have no text
+FIXED_SIZE_MODEL = "text-embedding-ada-002"  # a model that does not accept `dimensions`
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ class IndexerPlan:
 
 
 def build_data_source(plan: IndexerPlan) -> SearchIndexerDataSourceConnection:
-    """Where the files lie. One that was deleted is noticed while the account still keeps it."""
+    """Build the data source; deleted files are detected by the account's soft delete."""
     return SearchIndexerDataSourceConnection(
         name=plan.data_source_name,
         type="azureblob",
@@ -79,13 +77,13 @@ def build_data_source(plan: IndexerPlan) -> SearchIndexerDataSourceConnection:
 
 
 def build_skillset(plan: IndexerPlan) -> SearchIndexerSkillset:
-    """What is done with each file: passages, their vectors, and no document for the file itself."""
-    maker = plan.index_spec.vectorizer
+    """Build the skillset: passages and their vectors, and no document for the file itself."""
+    vectorizer = plan.index_spec.vectorizer
     return SearchIndexerSkillset(
         name=plan.skillset_name,
         skills=[
             _split_skill(),
-            *((_embedding_skill(maker, plan.index_spec.dimensions),) if maker else ()),
+            *((_embedding_skill(vectorizer, plan.index_spec.dimensions),) if vectorizer else ()),
         ],
         index_projection=SearchIndexerIndexProjection(
             selectors=[_projection(plan.index_spec)],
@@ -108,31 +106,31 @@ def _split_skill() -> SearchIndexerSkill:
     )
 
 
-def _embedding_skill(maker: Vectorizer, dimensions: int | None) -> SearchIndexerSkill:
+def _embedding_skill(vectorizer: Vectorizer, dimensions: int | None) -> SearchIndexerSkill:
     return AzureOpenAIEmbeddingSkill(
         name="embed",
         context=PAGE_PATH,
-        resource_url=maker.endpoint,
-        deployment_name=maker.deployment,
-        model_name=maker.model,
-        dimensions=None if maker.model == FIXED_SIZE_MODEL else dimensions,
+        resource_url=vectorizer.endpoint,
+        deployment_name=vectorizer.deployment,
+        model_name=vectorizer.model,
+        dimensions=None if vectorizer.model == FIXED_SIZE_MODEL else dimensions,
         inputs=[InputFieldMappingEntry(name="text", source=PAGE_PATH)],
         outputs=[OutputFieldMappingEntry(name="embedding", target_name="vector")],
     )
 
 
-def _projection(shape: IndexSpec) -> SearchIndexerIndexProjectionSelector:
-    """Which field a passage has from where. There are no page numbers: a page is the file."""
-    names = shape.fields
+def _projection(index_spec: IndexSpec) -> SearchIndexerIndexProjectionSelector:
+    """Map the fields of a passage. There are no page numbers: the source page is the file."""
+    names = index_spec.fields
     sources = {
         names.content: PAGE_PATH,
         names.sourcepage: f"/document/{names.sourcefile}",
         names.sourcefile: f"/document/{names.sourcefile}",
         names.category: f"/document/{names.category}",
-        **({names.embedding: f"{PAGE_PATH}/vector"} if shape.vectorizer else {}),
+        **({names.embedding: f"{PAGE_PATH}/vector"} if index_spec.vectorizer else {}),
     }
     return SearchIndexerIndexProjectionSelector(
-        target_index_name=shape.index,
+        target_index_name=index_spec.index,
         parent_key_field_name=PARENT,
         source_context=PAGE_PATH,
         mappings=[InputFieldMappingEntry(name=n, source=s) for n, s in sources.items()],
@@ -140,7 +138,7 @@ def _projection(shape: IndexSpec) -> SearchIndexerIndexProjectionSelector:
 
 
 def build_indexer(plan: IndexerPlan) -> SearchIndexer:
-    """What does it, and which files it leaves out without stopping."""
+    """Build the indexer; it skips unsupported files without stopping."""
     return SearchIndexer(
         name=plan.indexer_name,
         data_source_name=plan.data_source_name,
@@ -162,7 +160,7 @@ def build_indexer(plan: IndexerPlan) -> SearchIndexer:
 
 
 def _field_mappings(plan: IndexerPlan) -> list[FieldMapping]:
-    """The names that the blobs' metadata give; they are percent-encoded there, to be ASCII."""
+    """Map the blobs' metadata, which is percent-encoded to be ASCII."""
     names = plan.index_spec.fields
     decoded = FieldMappingFunction(name="urlDecode")
     return [
@@ -172,7 +170,7 @@ def _field_mappings(plan: IndexerPlan) -> list[FieldMapping]:
             mapping_function=FieldMappingFunction(name="base64Encode"),
         ),
         *(
-            FieldMapping(source_field_name=told, target_field_name=name, mapping_function=decoded)
-            for told, name in (("sourcefile", names.sourcefile), ("category", names.category))
+            FieldMapping(source_field_name=source, target_field_name=name, mapping_function=decoded)
+            for source, name in (("sourcefile", names.sourcefile), ("category", names.category))
         ),
     ]

@@ -1,4 +1,4 @@
-"""Sets up an indexer, by which the search service itself reads the files, and follows its work."""
+"""Creates an indexer, with which Azure AI Search reads the files itself, and follows its run."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from shared.ingest.targets.azure_search.search_clients import SearchClients
 from shared.ingest.targets.index_writer import DocumentRejected, IndexUnavailable
 
 POLL_SECONDS = 10
-MAX_SECONDS = 7200  # seconds; an ordinary run of an indexer is ended by the service after two hours
-MAX_ERROR_LENGTH = 300  # characters of the service's own words
+MAX_SECONDS = 7200  # the service ends a run of an indexer after two hours
+MAX_ERROR_LENGTH = 300  # characters of the service's message
 ACL_FILE = "acl.yaml"
 RUNNING = ("inProgress", "reset")
 
@@ -44,7 +44,7 @@ FAILED = "The indexer {name} ended with an error: {why}"
 
 @dataclass(frozen=True, slots=True)
 class FileFailure:
-    """A file that an indexer did not take, or not whole, and the service's words for why."""
+    """A file that failed or has a warning, and the service's message."""
 
     name: str
     reason: str
@@ -52,7 +52,7 @@ class FileFailure:
 
 @dataclass(frozen=True, slots=True)
 class IndexerResult:
-    """What a run of an indexer did: files taken, files not taken, files taken with a warning."""
+    """The result of a run: the number of indexed files, failed files, files with a warning."""
 
     indexed: int
     failed: tuple[FileFailure, ...]
@@ -60,57 +60,64 @@ class IndexerResult:
 
 
 def refuse_acl(folder: Path) -> None:
-    """Raise Refused where a folder's documents are not for everyone."""
+    """Raise DocumentRejected where a folder has access rules."""
     if any(folder.rglob(ACL_FILE)):
         raise DocumentRejected(ACL_UNSUPPORTED.format(folder=folder))
 
 
-async def create_indexer(clients: SearchClients, plan: IndexerPlan, patience: RetryPolicy) -> None:
-    """Make the index, the data source, the skillset and the indexer. Raises Refused.
+async def create_indexer(
+    clients: SearchClients, plan: IndexerPlan, retry_policy: RetryPolicy
+) -> None:
+    """Create or update the index, data source, skillset and indexer. Raises DocumentRejected.
 
-    What is there is changed. The search service's own identity needs the roles Storage Blob Data
+    The search service's own identity needs the roles Storage Blob Data
     Reader on the storage account and Cognitive Services OpenAI User on the model's resource.
     """
-    index, _ = await create_or_update(clients.indexes, plan.index_spec, patience)
-    key = next(one for one in index.fields if one.key)
+    index, _ = await create_or_update(clients.indexes, plan.index_spec, retry_policy)
+    key = next(field for field in index.fields if field.key)
     if key.analyzer_name != KEY_ANALYZER:
         raise IndexUnavailable(
             f"The key {key.name} of the index {index.name} has not the analyzer keyword, which an "
             f"indexer needs: {OTHER_INDEX}."
         )
-    makes: tuple[tuple[Callable[..., Any], Any], ...] = (
+    steps: tuple[tuple[Callable[..., Any], Any], ...] = (
         (clients.indexers.create_or_update_data_source_connection, build_data_source(plan)),
         (clients.indexers.create_or_update_skillset, build_skillset(plan)),
         (clients.indexers.create_or_update_indexer, build_indexer(plan)),
     )
-    for make, part in makes:
-        await patience.call_with_retry(partial(make, part))
-        patience.notify(f"{part.name} is set up.")
+    for create, definition in steps:
+        await retry_policy.call_with_retry(partial(create, definition))
+        retry_policy.notify(f"{definition.name} is set up.")
 
 
 async def run_indexer(
-    clients: SearchClients, plan: IndexerPlan, patience: RetryPolicy, longest: float = MAX_SECONDS
+    clients: SearchClients,
+    plan: IndexerPlan,
+    retry_policy: RetryPolicy,
+    max_seconds: float = MAX_SECONDS,
 ) -> IndexerResult:
-    """Set the indexer up, run it, and follow it for `longest` seconds. Raises Refused.
+    """Create the indexer, run it, and follow it for `max_seconds`. Raises DocumentRejected.
 
-    One that is at work already is followed.
+    A run that is already in progress is followed.
     """
-    last = partial(patience.call_with_retry, partial(_get_last_run, clients, plan.indexer_name))
-    before = await last()
-    seen = before.start_time if before and before.status != "inProgress" else None
-    await create_indexer(clients, plan, patience)
-    await patience.call_with_retry(partial(_start_run, clients, plan.indexer_name))
-    told = ""
-    for _ in range(max(1, int(longest / POLL_SECONDS))):
-        await patience.sleep(POLL_SECONDS)
-        now = await last()
-        if now is None or now.start_time == seen:
+    get_last_run = partial(
+        retry_policy.call_with_retry, partial(_get_last_run, clients, plan.indexer_name)
+    )
+    before = await get_last_run()
+    previous_start = before.start_time if before and before.status != "inProgress" else None
+    await create_indexer(clients, plan, retry_policy)
+    await retry_policy.call_with_retry(partial(_start_run, clients, plan.indexer_name))
+    message = ""
+    for _ in range(max(1, int(max_seconds / POLL_SECONDS))):
+        await retry_policy.sleep(POLL_SECONDS)
+        now = await get_last_run()
+        if now is None or now.start_time == previous_start:
             continue
         if now.status not in RUNNING:
             return _to_result(plan, now)
-        told = _notify_progress(patience, now, told)
+        message = _notify_progress(retry_policy, now, message)
     raise DocumentRejected(
-        STILL_RUNNING.format(name=plan.indexer_name, minutes=round(longest / 60))
+        STILL_RUNNING.format(name=plan.indexer_name, minutes=round(max_seconds / 60))
     )
 
 
@@ -123,16 +130,16 @@ async def _get_last_run(clients: SearchClients, name: str) -> IndexerExecutionRe
 
 
 async def _start_run(clients: SearchClients, name: str) -> None:
-    with suppress(ResourceExistsError):  # it is at work: a new one begins by itself
+    with suppress(ResourceExistsError):  # a run is in progress
         await clients.indexers.run_indexer(name)
 
 
-def _notify_progress(patience: RetryPolicy, now: IndexerExecutionResult, told: str) -> str:
-    """Say how far it is, where that is news; what was said."""
-    said = f"{now.item_count} files so far, {now.failed_item_count} of them failed."
-    if said != told:
-        patience.notify(said)
-    return said
+def _notify_progress(retry_policy: RetryPolicy, now: IndexerExecutionResult, previous: str) -> str:
+    """Notify about the progress if the message is new; returns the message."""
+    message = f"{now.item_count} files so far, {now.failed_item_count} of them failed."
+    if message != previous:
+        retry_policy.notify(message)
+    return message
 
 
 def _to_result(plan: IndexerPlan, last: IndexerExecutionResult) -> IndexerResult:
@@ -149,12 +156,12 @@ def _to_result(plan: IndexerPlan, last: IndexerExecutionResult) -> IndexerResult
     )
 
 
-def _to_failure(plan: IndexerPlan, key: str | None, said: str) -> FileFailure:
-    """The service names a file by its address, percent-encoded, among other parts of a key."""
+def _to_failure(plan: IndexerPlan, key: str | None, message: str) -> FileFailure:
+    """Get the file's name from the key, which has its percent-encoded URL among other parts."""
     address = parse_qs(key or "").get("localId", [key or ""])[0]
-    _, found, name = unquote(address).partition(f"/{plan.container}/{plan.folder}")
-    return FileFailure(name if found else address or "(no file)", _single_line(said))
+    _, separator, name = unquote(address).partition(f"/{plan.container}/{plan.folder}")
+    return FileFailure(name if separator else address or "(no file)", _single_line(message))
 
 
-def _single_line(said: str) -> str:
-    return " ".join(said.split())[:MAX_ERROR_LENGTH]
+def _single_line(message: str) -> str:
+    return " ".join(message.split())[:MAX_ERROR_LENGTH]

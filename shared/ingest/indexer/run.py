@@ -1,6 +1,6 @@
-"""How does Azure AI Search index a folder by itself? The files are uploaded; an indexer reads them.
+"""Uploads a folder's files and lets an indexer of Azure AI Search read them.
 
-For corpora beyond one machine. The service knows no pages of a PDF, and no acl.yaml.
+For large corpora. The service knows no pages of a PDF and no acl.yaml.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ UNKNOWN_FILES = (
     "would make passages of them that everyone finds. --prune removes them."
 )
 
-# What the service needs beside the folder.
+# The settings that an indexer needs.
 REQUIRED_SETTINGS = (
     "AZURE_SEARCH_ENDPOINT",
     "AZURE_SEARCH_INDEX",
@@ -50,7 +50,7 @@ REQUIRED_SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class UploadResult:
-    """What became of the files on their way: how many were new, how many removed, which refused."""
+    """The number of uploaded and removed files, and the rejected files with the reason."""
 
     uploaded: int
     removed: int
@@ -58,18 +58,20 @@ class UploadResult:
 
 
 async def index_folder(
-    settings: Settings, folder: Path, found: Listing, options: IngestOptions, say: Notify
+    settings: Settings, folder: Path, listing: Listing, options: IngestOptions, notify: Notify
 ) -> tuple[UploadResult, IndexerResult]:
     """Upload a folder's files, set the indexer up, and follow it.
 
-    Raises Refused, SettingsError, and AclError where the index restricts one of the files.
+    Raises DocumentRejected, SettingsError, and AclError where the index restricts one of the files.
     """
     refuse_acl(folder)
     check_search_fields(settings)
     endpoint, index, storage, *_ = configuration.require_settings(settings, *REQUIRED_SETTINGS)
-    await check_restricted_files(settings, folder, options, public_by_default(found, Acl()), say)
+    await check_restricted_files(
+        settings, folder, options, public_by_default(listing, Acl()), notify
+    )
     clients = Clients(settings, batch=True)
-    patience = RetryPolicy(role_wait=options.role_wait, notify=say)
+    retry_policy = RetryPolicy(role_wait=options.role_wait, notify=notify)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
         files = make_uploader(storage, settings.storage_container, clients.identity)
@@ -77,55 +79,55 @@ async def index_folder(
         search = make_clients(endpoint, index, clients.identity)
         stack.push_async_callback(search.close)
         dimensions = await get_embedding_dimensions(settings)
-        made = build_index_spec(
+        index_spec = build_index_spec(
             settings.model_copy(update={"search_vectorizer": True}), dimensions, options
         )
-        plan = IndexerPlan(made, options.storage_id or "", settings.storage_container)
-        uploaded = await upload_files(files, found, options, say)
-        filled = await run_indexer(search, plan, patience)
-    return uploaded, filled
+        plan = IndexerPlan(index_spec, options.storage_id or "", settings.storage_container)
+        uploads = await upload_files(files, listing, options, notify)
+        result = await run_indexer(search, plan, retry_policy)
+    return uploads, result
 
 
 async def upload_files(
-    files: BlobUploader, found: Listing, options: IngestOptions, say: Notify
+    files: BlobUploader, listing: Listing, options: IngestOptions, notify: Notify
 ) -> UploadResult:
-    """Bring the container up to the folder. A file that it does not take is skipped.
+    """Update the container from the folder; rejected files are skipped.
 
-    Raises Refused, before anything is uploaded, where the container has files of elsewhere.
+    Raises DocumentRejected, before any upload, if the container has files of other origin.
     """
     await files.ensure_container()
-    gone = sorted(set(await files.list_names()) - {file.name for file in found.files})
-    if gone and not options.prune:
-        raise DocumentRejected(UNKNOWN_FILES.format(number=len(gone), name=gone[0]))
-    for name in gone:
+    stale = sorted(set(await files.list_names()) - {file.name for file in listing.files})
+    if stale and not options.prune:
+        raise DocumentRejected(UNKNOWN_FILES.format(number=len(stale), name=stale[0]))
+    for name in stale:
         await files.remove(name)
-    new, refused = 0, []
-    for number, file in enumerate(found.files, 1):
+    uploaded, rejected = 0, []
+    for number, file in enumerate(listing.files, 1):
         try:
-            new += await _upload_file(files, file, options.max_megabytes * MEGABYTE)
+            uploaded += await _upload_file(files, file, options.max_megabytes * MEGABYTE)
         except DocumentRejected as failure:
-            refused.append((file.name, str(failure)))
+            rejected.append((file.name, str(failure)))
         if number % 100 == 0:
-            say(f"{number} of {len(found.files)} files are uploaded.")
-    return UploadResult(new, len(gone), tuple(refused))
+            notify(f"{number} of {len(listing.files)} files are uploaded.")
+    return UploadResult(uploaded, len(stale), tuple(rejected))
 
 
-async def _upload_file(files: BlobUploader, file: SourceFile, largest: int) -> bool:
-    """Upload a file; whether that was needed. One that is too large is taken away."""
+async def _upload_file(files: BlobUploader, file: SourceFile, max_bytes: int) -> bool:
+    """Upload a file if it has changed; returns whether it was. One that is too large is removed."""
     try:
         size = file.path.stat().st_size
     except OSError as error:
         raise DocumentRejected(f"It cannot be opened: {error.strerror}.") from error
-    if size > largest:
+    if size > max_bytes:
         await files.remove(file.name)
-        raise DocumentRejected(too_large_message(largest))
+        raise DocumentRejected(too_large_message(max_bytes))
     return await files.put(
         file.name, file.path, guess_media_type(file.name), blob_metadata(file.name)
     )
 
 
 def blob_metadata(name: str) -> dict[str, str]:
-    """What a file's blob must be told for an indexer to know its passages' names; in ASCII."""
+    """The blob metadata from which the indexer sets the fields of passages; in ASCII."""
     folder, slash, _ = name.partition("/")
-    said = {"sourcefile": encode_path(name), "category": folder if slash else ""}
-    return {key: quote(value) for key, value in said.items() if value}
+    values = {"sourcefile": encode_path(name), "category": folder if slash else ""}
+    return {key: quote(value) for key, value in values.items() if value}

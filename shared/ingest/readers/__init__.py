@@ -1,1 +1,1 @@
-"""One reader for each kind of file: a file into its pages."""
+"""One reader for each file type; a reader turns a file into pages."""

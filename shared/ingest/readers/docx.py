@@ -1,4 +1,4 @@
-"""DOCX: made into HTML by its styles, then read as that. Pictures are left out of the text."""
+"""Reads DOCX by way of HTML, without its images."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _STYLES = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fres
 
 
 def read_docx(path: Path) -> Content:
-    """The text of a DOCX with its headings, lists, tables and notes."""
+    """Read a DOCX with its headings, lists, tables and notes."""
     with open_office_file(path) as file:
-        # What is not given here comes into the text as base64.
-        made = mammoth.convert_to_html(
+        # Without `convert_image`, images would be in the text as base64.
+        result = mammoth.convert_to_html(
             file, convert_image=mammoth.images.img_element(_no_attributes), style_map=_STYLES
         )
-    return Content((Page(html_to_markdown(made.value), markdown=True),))
+    return Content((Page(html_to_markdown(result.value), markdown=True),))
 
 
 def _no_attributes(image: Any) -> dict[str, str]:
-    """The attributes of an image, beyond the words that stand for it."""
+    """No attributes for an image but its alternative text."""
     return {}

@@ -1,6 +1,6 @@
-"""What does a file hold, page by page?
+"""Reads a file into pages with the reader of its type.
 
-To read another type of file, add its row in `FILE_TYPES`, and its function in `kinds/`.
+To read another type of file, add its row in `FILE_TYPES` and its function in this folder.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _IMAGE_SIGNATURES = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", 
 
 @dataclass(frozen=True, slots=True)
 class _FileType:
-    """How a type of file is read, and what its bytes look like."""
+    """The reader of a file type, and the content that its bytes must have."""
 
     content: str
     read: Callable[[Path], Content]
 
 
-def read_file(path: Path, largest: int = MAX_FILE_BYTES) -> Content:
-    """Read a file of at most `largest` bytes into its pages that hold text or pictures.
+def read_file(path: Path, max_bytes: int = MAX_FILE_BYTES) -> Content:
+    """Read a file of at most `max_bytes` bytes into the pages that have text or images.
 
-    Raises Unreadable, with the reason. A hostile file may take any time and memory: see
-    `shared.ingest.sandbox.process`.
+    Raises UnreadableDocument with the reason. A hostile file may use unlimited time and memory:
+    see `shared.ingest.sandbox.process`.
     """
     try:
-        content = _read_checked(path, largest)
+        content = _read_checked(path, max_bytes)
     except (UnreadableDocument, MemoryError):
         raise
-    except Exception as error:  # Eight libraries stumble over damage in more ways than they name.
+    except Exception as error:  # The libraries raise undocumented errors on damaged files.
         raise UnreadableDocument("It is damaged.") from error
     pages = non_empty_pages(content.pages)
     if not pages:
@@ -51,20 +51,20 @@ def read_file(path: Path, largest: int = MAX_FILE_BYTES) -> Content:
     return replace(content, pages=pages)
 
 
-def _read_checked(path: Path, largest: int) -> Content:
-    kind = FILE_TYPES.get(path.suffix.lower())
-    if kind is None:
+def _read_checked(path: Path, max_bytes: int) -> Content:
+    file_type = FILE_TYPES.get(path.suffix.lower())
+    if file_type is None:
         raise UnreadableDocument("There is no reader for this type of file.")
-    head = _read_head(path, largest)
-    found = _detect_content(path, head)
-    if found == "encrypted":
+    head = _read_head(path, max_bytes)
+    detected = _detect_content(path, head)
+    if detected == "encrypted":
         raise UnreadableDocument("It is encrypted: it opens with a password only.")
-    if found != kind.content:
+    if detected != file_type.content:
         raise UnreadableDocument("Its content is not what its name says.")
-    return kind.read(path)
+    return file_type.read(path)
 
 
-def _read_head(path: Path, largest: int) -> bytes:
+def _read_head(path: Path, max_bytes: int) -> bytes:
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -73,13 +73,13 @@ def _read_head(path: Path, largest: int) -> bytes:
         raise UnreadableDocument(f"It cannot be opened: {error.strerror}.") from error
     if not head.strip():
         raise UnreadableDocument("It is empty.")
-    if size > largest:
-        raise UnreadableDocument(too_large_message(largest))
+    if size > max_bytes:
+        raise UnreadableDocument(too_large_message(max_bytes))
     return head
 
 
 def _detect_content(path: Path, head: bytes) -> str:
-    """What the bytes of a file are, whatever it is called."""
+    """Detect the content of a file from its bytes, not its name."""
     if head.lstrip().startswith(b"%PDF-"):
         return "pdf"
     if plain_text.is_text(head):
@@ -88,8 +88,8 @@ def _detect_content(path: Path, head: bytes) -> str:
         return detect_zip_type(path)
     if head.startswith(_OLD_OFFICE):
         return "encrypted" if _ENCRYPTED in path.read_bytes() else "old office"
-    picture = head.startswith(_IMAGE_SIGNATURES) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP")
-    return "picture" if picture else "pdf" if b"%PDF-" in head[:1024] else "unknown"
+    is_image = head.startswith(_IMAGE_SIGNATURES) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP")
+    return "image" if is_image else "pdf" if b"%PDF-" in head[:1024] else "unknown"
 
 
 def _no_text_message(content: Content) -> str:
@@ -115,6 +115,6 @@ FILE_TYPES: Mapping[str, _FileType] = {
     ".xlsx": _FileType("xlsx", spreadsheets.read_xlsx),
     **dict.fromkeys(
         (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"),
-        _FileType("picture", image_files.read_image),
+        _FileType("image", image_files.read_image),
     ),
 }

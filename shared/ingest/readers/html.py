@@ -1,4 +1,4 @@
-"""HTML as Markdown: headings, lists and tables stay, what only a browser needs goes."""
+"""Reads HTML as Markdown with its headings, lists and tables."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ _BLOCKS = {
     *"section summary table tbody td tfoot th thead tr ul".split(),
     *_HEADINGS,
 }
-_DECLARATION_BYTES = 2**16  # of which BeautifulSoup searches 5 % with a regex of cubic time
+_DECLARATION_BYTES = 2**16  # BeautifulSoup searches 5 % of them with a regex of cubic time
 _BLANKS = re.compile(r"[^\S\n\N{NO-BREAK SPACE}]+")
 
 
 def read_html(path: Path) -> Content:
-    """A page of the web, in the characters that it declares, else UTF-8 or Windows' own."""
+    """Read HTML in the encoding that it declares, else UTF-8 or Windows-1252."""
     return Content((Page(html_to_markdown(_decode(path.read_bytes())), markdown=True),))
 
 
 def _decode(data: bytes) -> str:
-    named = EncodingDetector.find_declared_encoding(data[:_DECLARATION_BYTES], is_html=True) or ""
-    # Whoever can read the declaration knows that the page is not in UTF-16.
-    declared = "" if bom_encoding(data) or named.lower().startswith(("utf-16", "utf-32")) else named
+    name = EncodingDetector.find_declared_encoding(data[:_DECLARATION_BYTES], is_html=True) or ""
+    # A declaration that can be read as ASCII is not in UTF-16.
+    declared = "" if bom_encoding(data) or name.lower().startswith(("utf-16", "utf-32")) else name
     try:
         return data.decode(declared) if declared else decode_text(data)
-    except (LookupError, ValueError):  # It declares what it is not, or what nobody knows.
+    except (LookupError, ValueError):  # The declared encoding is wrong or unknown.
         return decode_text(data)
 
 
 def html_to_markdown(html: str) -> str:
-    """The text of HTML as Markdown."""
+    """Convert HTML to Markdown."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # It wonders about XHTML, and texts like a file's name.
+        warnings.simplefilter("ignore")  # about XHTML, and text that looks like a file's name
         soup = BeautifulSoup(html, "lxml")
     title = _title(soup)
     for tag in soup.find_all(_is_noise):
         tag.decompose()
     try:
         return "\n\n".join((*title, *_blocks(soup)))
-    except RecursionError:  # Nested too deeply to have a form that means anything.
+    except RecursionError:  # nested too deeply to convert
         return "\n\n".join((*title, soup.get_text("\n")))
 
 
@@ -63,25 +63,25 @@ def _is_noise(tag: Tag) -> bool:
 
 
 def _title(soup: BeautifulSoup) -> tuple[str, ...]:
-    """The document's title as its first heading, unless the first of its own says the same.
+    """The document's title as a heading, unless the first h1 contains it or is part of it.
 
-    It does too where one holds the other, as in "Leave policy - Contoso Intranet".
+    An example is "Leave policy - Contoso Intranet".
     """
-    named = _collapse_spaces(soup.title.get_text()) if soup.title else ""
+    title = _collapse_spaces(soup.title.get_text()) if soup.title else ""
     headings = (_collapse_spaces(tag.get_text()) for tag in soup.find_all("h1"))
     first = next(filter(None, headings), "")
-    same = first and (_contains_words(named, first) or _contains_words(first, named))
-    return (f"# {named}",) if named and not same else ()
+    same = first and (_contains_words(title, first) or _contains_words(first, title))
+    return (f"# {title}",) if title and not same else ()
 
 
 def _contains_words(text: str, words: str) -> bool:
-    """Whether whole words stand in a text, in capitals or not."""
+    """Whether a text contains whole words, ignoring case."""
     pattern = rf"(?<!\w){re.escape(words.casefold())}(?!\w)"
     return re.search(pattern, text.casefold()) is not None
 
 
 def _blocks(parent: Tag) -> Iterator[str]:
-    """The Markdown blocks of an element; what stands between its blocks is a paragraph."""
+    """Yield the Markdown blocks of an element; inline content between blocks is a paragraph."""
     for is_block, children in groupby(parent.children, key=_is_block):
         if is_block:
             for child in children:
@@ -118,7 +118,7 @@ def _code_block(text: str) -> str:
 
 
 def _list_items(parent: Tag) -> Iterator[str]:
-    """A list's lines; what belongs to an item is indented under it."""
+    """Yield a list's items, with nested content indented."""
     number = 0
     for child in parent.children:
         if not isinstance(child, Tag):
@@ -131,7 +131,7 @@ def _list_items(parent: Tag) -> Iterator[str]:
 
 
 def _table(node: Tag) -> Iterator[str]:
-    """A table below its caption. One of a single column only places what is in it."""
+    """Yield a table below its caption; a table of one column is layout and yields its content."""
     rows = expand_spans(
         node, lambda cell: " ".join(_collapse_spaces(text) for text in _blocks(cell))
     )
@@ -144,7 +144,7 @@ def _table(node: Tag) -> Iterator[str]:
 
 
 def _inline(node: PageElement) -> str:
-    """The text of what stands in a line."""
+    """The text of inline content."""
     if isinstance(node, NavigableString):
         return "" if isinstance(node, PreformattedString) else str(node).replace("\n", " ")
     if not isinstance(node, Tag):

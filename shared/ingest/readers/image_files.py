@@ -1,4 +1,4 @@
-"""Which pictures are worth showing to a model, and how are they made small enough for it?"""
+"""Reads images, and encodes them within the size limits of a model."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from shared.ingest.document import Content, Page, PageImage, UnreadableDocument
 MAX_SIDE = 1024  # pixels of the longer side
 MIN_SIDE = 64  # pixels a side; below are icons, lines and bullets
 MAX_BYTES = 400_000
-MAX_IMAGES = 20  # pictures of one file
+MAX_IMAGES = 20  # images of one file
 MAX_PIXELS = 64_000_000
-"""The most pixels of a picture before it is made smaller: three bytes each while it is open."""
+"""The limit of an image's pixels before scaling: each takes three bytes of memory."""
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")
 _TOO_MANY_PIXELS = f"It is a picture of more than {MAX_PIXELS // 10**6} million pixels."
@@ -27,7 +27,7 @@ _QUALITIES = (85, 70, 50, 30)
 
 
 def read_image(path: Path) -> Content:
-    """An image file: one page that has only this picture. Of an animation it is the first frame."""
+    """Read an image file as a page without text; of an animation the first frame."""
     with _map_errors(), Image.open(path, formats=FORMATS) as image:
         if max(image.size) < MIN_SIDE or min(image.size) < 2:
             raise UnreadableDocument(f"It is a picture of less than {MIN_SIDE} pixels a side.")
@@ -40,30 +40,30 @@ def read_image(path: Path) -> Content:
 
 
 def is_safe_size(size: tuple[int, int]) -> bool:
-    """Whether a picture of this size can be opened without filling the memory."""
+    """Whether an image of this size fits in memory."""
     return 0 < size[0] * size[1] <= MAX_PIXELS
 
 
 def is_useful_size(size: tuple[int, int]) -> bool:
-    """Whether a picture within a document says anything, by its size."""
+    """Whether an image in a document is large enough to have content."""
     return min(size) >= MIN_SIDE and is_safe_size(size)
 
 
 def encode_image(image: Image.Image) -> bytes:
-    """A picture as PNG, or JPEG where that is much smaller, within `MAX_SIDE` and `MAX_BYTES`."""
+    """Encode as PNG, or JPEG where that is much smaller, within `MAX_SIDE` and `MAX_BYTES`."""
     if image.format == "JPEG":
-        image.draft("RGB", (MAX_SIDE, MAX_SIDE))  # Decodes at an eighth where that will do.
+        image.draft("RGB", (MAX_SIDE, MAX_SIDE))  # decodes at a lower resolution
     image.thumbnail((MAX_SIDE, MAX_SIDE))
     upright = _remove_transparency(ImageOps.exif_transpose(image) or image)
-    drawn = _save(upright, "PNG", optimize=True)
-    photos = (_save(upright, "JPEG", quality=quality) for quality in _QUALITIES)
-    photo = next((data for data in photos if len(data) <= MAX_BYTES), b"")
-    # Lines and letters are sharp in a PNG; a photograph takes several times as much in it.
-    return drawn if len(drawn) <= min(MAX_BYTES, 2 * len(photo)) or not photo else photo
+    png = _save(upright, "PNG", optimize=True)
+    jpegs = (_save(upright, "JPEG", quality=quality) for quality in _QUALITIES)
+    jpeg = next((data for data in jpegs if len(data) <= MAX_BYTES), b"")
+    # Drawings and text are sharper in a PNG; a photograph is several times as large in it.
+    return png if len(png) <= min(MAX_BYTES, 2 * len(jpeg)) or not jpeg else jpeg
 
 
 def _remove_transparency(image: Image.Image) -> Image.Image:
-    """On white, as on a page: what is transparent may be black underneath."""
+    """Put the image on white, as transparent pixels may be black."""
     if image.mode in ("RGB", "L"):
         return image
     if image.mode.startswith(("I", "F")):
@@ -75,24 +75,24 @@ def _remove_transparency(image: Image.Image) -> Image.Image:
 
 
 def _to_eight_bits(image: Image.Image) -> Image.Image:
-    """Finer greys, as of an X-ray, from the darkest to the lightest that there is."""
+    """Scale finer greys, as of an X-ray, to 8 bits between the darkest and the lightest pixel."""
     fine = image.convert("F")
     low, high = cast(tuple[float, float], fine.getextrema())
     scale = 255 / (high - low or 1)
     return fine.point(lambda grey: grey * scale - low * scale).convert("L")
 
 
-def _save(image: Image.Image, form: str, **options: int | bool) -> bytes:
+def _save(image: Image.Image, file_format: str, **options: int | bool) -> bytes:
     buffer = BytesIO()
-    # A new image: no place, camera or owner of the original comes along.
+    # A new image has no metadata, such as location or camera.
     bare = Image.new(image.mode, image.size)
     bare.paste(image)
-    bare.save(buffer, form, **options)
+    bare.save(buffer, file_format, **options)
     return buffer.getvalue()
 
 
 class ImageCollector:
-    """The pictures of one document: no repeats, as of a logo, and not more than `MAX_IMAGES`."""
+    """Collects the images of one document without repeats, at most `MAX_IMAGES`."""
 
     def __init__(self) -> None:
         self._seen: set[bytes] = set()
@@ -100,17 +100,17 @@ class ImageCollector:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more are taken."""
+        """Whether the limit is reached."""
         return self._count >= MAX_IMAGES
 
     def is_new(self, key: bytes) -> bool:
-        """Whether `key`, of a picture's source or of the picture itself, is met the first time."""
-        known = key in self._seen
+        """Whether `key`, of an image's source or of the image itself, is new; remembers it."""
+        is_seen = key in self._seen
         self._seen.add(key)
-        return not known
+        return not is_seen
 
     def collect(self, image: Image.Image, name: str) -> Iterator[PageImage]:
-        """The picture, unless it is of one colour or was taken before."""
+        """Yield the image, unless it has only one colour or is a repeat."""
         data = encode_image(image)
         if not _is_blank(image) and self.is_new(sha256(data).digest()):
             self._count += 1
@@ -125,7 +125,7 @@ def _is_blank(image: Image.Image) -> bool:
 def _map_errors() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Ours is the limit of pixels, and its words.
+            warnings.simplefilter("ignore")  # about the number of pixels, which is checked above
             yield
     except Image.DecompressionBombError as error:
         raise UnreadableDocument(_TOO_MANY_PIXELS) from error

@@ -1,6 +1,7 @@
-"""JSON and JSON Lines: how does a value stay together with its key when the text is split?
+"""Reads JSON and JSON Lines as text.
 
-Each value stands on a line with the path to it, `staff[2].name: Anna`; records stand apart.
+Each value is on a line with its path, `staff[2].name: Anna`, so that splitting keeps both; records
+are separated by blank lines.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from shared.ingest.readers.plain_text import decode_text
 
 
 class _Object(tuple[tuple[str, Any], ...]):
-    """An object's pairs: a key that stands twice keeps both values."""
+    """The pairs of an object, with both values of a duplicate key."""
 
     __slots__ = ()
 
 
 def read_json(path: Path) -> Content:
-    """A file of one JSON value, or of one in each line."""
+    """Read a file of one JSON value, or of one per line."""
     text = decode_text(path.read_bytes())
     try:
-        said = "\n\n".join(_paragraphs(_load(text)))
+        content = "\n\n".join(_paragraphs(_load(text)))
     except RecursionError as error:
         raise UnreadableDocument("It is JSON that is nested too deeply.") from error
-    return Content((Page(said),))
+    return Content((Page(content),))
 
 
 def _load(text: str) -> Any:
@@ -54,12 +55,12 @@ def _invalid(line: int) -> UnreadableDocument:
 
 
 def _parse(text: str) -> Any:
-    # Numbers stay as they are written: 1.10 is not 1.1 to a person who looks for it.
+    # Numbers stay as written: a search for 1.10 must find it.
     return json.loads(text, object_pairs_hook=_Object, parse_int=str, parse_float=str)
 
 
 def _paragraphs(value: Any) -> Iterator[str]:
-    """A record of a list is a paragraph, and so is each member of one object."""
+    """Yield a paragraph for each item of a list, or each member of a single object."""
     rows = value if isinstance(value, list) else [value]
     for row in rows:
         members = list(row) if isinstance(row, _Object) and row is value else [("", row)]

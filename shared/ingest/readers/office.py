@@ -1,4 +1,4 @@
-"""Office files are zip archives of XML: is this one safe to open, and which kind is it?"""
+"""Checks that an Office file, a zip archive of XML, is safe to open, and detects its type."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from zipfile import BadZipFile, ZipFile
 from shared.ingest.document import MEGABYTE, UnreadableDocument
 
 MAX_UNPACKED_BYTES = 64 * MEGABYTE
-"""The most bytes of all parts of an Office file together."""
+"""The limit of the unpacked size of an Office file."""
 
-# The part that makes an archive this kind of file.
+# The folder in the archive that identifies each type.
 _FOLDER_TYPES = {"word/": "docx", "ppt/": "pptx", "xl/": "xlsx"}
 _DOCTYPE = tuple("<!DOCTYPE".encode(encoding) for encoding in ("ascii", "utf-16-le", "utf-16-be"))
 
 
 def detect_zip_type(path: Path) -> str:
-    """`docx`, `pptx` or `xlsx`; `zip` for any other archive. Raises Unreadable."""
+    """`docx`, `pptx` or `xlsx`; `zip` for any other archive. Raises UnreadableDocument."""
     with _open_archive(path) as archive:
         names = archive.namelist()
     if "[Content_Types].xml" not in names:
         return "zip"
-    found = (kind for part, kind in _FOLDER_TYPES.items() if any(n.startswith(part) for n in names))
-    return next(found, "zip")
+    types = (kind for part, kind in _FOLDER_TYPES.items() if any(n.startswith(part) for n in names))
+    return next(types, "zip")
 
 
 @contextmanager
 def open_office_file(path: Path) -> Iterator[IO[bytes]]:
-    """An Office file, open for its library. Raises Unreadable for one that is a trap."""
+    """Open an Office file. Raises UnreadableDocument for a zip bomb or entities."""
     with _open_archive(path) as archive:
         if sum(part.file_size for part in archive.infolist()) > MAX_UNPACKED_BYTES:
             raise UnreadableDocument(
@@ -45,7 +45,7 @@ def open_office_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _has_doctype(archive: ZipFile, name: str) -> bool:
-    """Whether a part has a document type: entities that unfold to gigabytes hide there."""
+    """Whether a part has a document type, where entities that expand to gigabytes can be."""
     if not name.lower().endswith((".xml", ".rels", ".vml")):
         return False
     data = archive.read(name)

@@ -1,4 +1,4 @@
-"""PDF: each page's text, headings and paragraphs on lines of their own, and its pictures."""
+"""Reads a PDF: each page's text, with a line per heading and paragraph, and its images."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PARAGRAPH_GAP = 1.6
 _LEADER = re.compile(r"(?:\.\s*){5,}")
 _HYPHEN = re.compile(r"\w-$")
 
-# A damaged PDF makes pypdf stumble in more ways than its own errors name.
+# pypdf raises more than its own errors on a damaged PDF.
 _DAMAGE_ERRORS = (
     PyPdfError,
     DependencyError,
@@ -43,17 +43,17 @@ class _Line:
 
 
 def read_pdf(path: Path) -> Content:
-    """The pages of a PDF. One that opens without a password is read, whatever it forbids."""
+    """Read the pages of a PDF; permission flags are ignored where it opens without a password."""
     with _map_errors():
-        gallery = ImageCollector()
+        collector = ImageCollector()
         pages = enumerate(PdfReader(path).pages, 1)
-        return Content(tuple(_read_page(number, page, gallery) for number, page in pages))
+        return Content(tuple(_read_page(number, page, collector) for number, page in pages))
 
 
-def _read_page(number: int, page: PageObject, gallery: ImageCollector) -> Page:
-    drawn: XObjectNames = set()
-    text = page_text(page, drawn)
-    return Page(text, number, images=tuple(extract_images(page, drawn, gallery)))
+def _read_page(number: int, page: PageObject, collector: ImageCollector) -> Page:
+    names: XObjectNames = set()
+    text = page_text(page, names)
+    return Page(text, number, images=tuple(extract_images(page, names, collector)))
 
 
 @contextmanager
@@ -68,50 +68,50 @@ def _map_errors() -> Iterator[None]:
         raise UnreadableDocument("It is damaged.") from error
 
 
-def page_text(page: PageObject, drawn: XObjectNames | None = None) -> str:
+def page_text(page: PageObject, names: XObjectNames | None = None) -> str:
     """The text of a PDF page: a line for each heading and each paragraph.
 
-    The names of what the page draws besides are added to `drawn`.
+    The names of the XObjects that the page draws are added to `names`.
     """
     text, last = "", None
-    for line in _lines(page, drawn if drawn is not None else set()):
+    for line in _lines(page, names if names is not None else set()):
         text += _separator(last, line) + line.text
         last = line
     return text
 
 
 def _separator(last: _Line | None, line: _Line) -> str:
-    """What stands between two lines. Within a paragraph a sentence is not cut by a line's end."""
+    """The separator of two lines: none or a space within a paragraph."""
     if last is None:
         return ""
-    if line.size < last.size:  # A heading stays with what follows it when the page is split.
+    if line.size < last.size:  # A heading is not separated from its text when the page is split.
         return "\n"
     if line.size > last.size or last.y - line.y > _PARAGRAPH_GAP * line.size:
         return "\n\n"
     return "" if _HYPHEN.search(last.text[-2:]) else " "
 
 
-def _lines(page: PageObject, drawn: XObjectNames) -> tuple[_Line, ...]:
+def _lines(page: PageObject, names: XObjectNames) -> tuple[_Line, ...]:
     pieces: list[_Line] = []
 
     def visit(
         text: str, matrix: Sequence[float], within: Sequence[float], font: object, size: float
     ) -> None:
-        # pypdf's two matrices: where the text is placed, inside where its block is placed.
+        # pypdf's two matrices: the text matrix within the transformation matrix of its block.
         y = within[4] * matrix[1] + within[5] * matrix[3] + matrix[5]
         scale = abs(within[3] * matrix[3]) or 1.0
         pieces.append(_Line(text, round(size * scale, 1), y))
 
-    def note(operator: bytes, operands: Sequence[object], *_: object) -> None:
+    def collect_name(operator: bytes, operands: Sequence[object], *_: object) -> None:
         if operator == b"Do" and operands:
-            drawn.add(str(operands[0]))
+            names.add(str(operands[0]))
 
-    page.extract_text(visitor_text=visit, visitor_operand_before=note)
+    page.extract_text(visitor_text=visit, visitor_operand_before=collect_name)
     return tuple(_join_lines(pieces))
 
 
 def _join_lines(pieces: Iterable[_Line]) -> Iterable[_Line]:
-    """Join pieces to lines; the first piece that is not blank gives a line its size and place."""
+    """Join pieces to lines; the first non-blank piece determines the size and position."""
     text, first = "", None
     for piece in pieces:
         head, *rest = piece.text.split("\n")

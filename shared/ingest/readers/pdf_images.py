@@ -1,4 +1,4 @@
-"""Which pictures does a page of a PDF draw? One that is broken is left out, and nothing else."""
+"""Extracts the images that a page of a PDF draws; damaged images are skipped."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ _MAX_DEPTH = 5  # forms within forms
 
 
 def extract_images(
-    page: PageObject, drawn: XObjectNames, gallery: ImageCollector
+    page: PageObject, names: XObjectNames, collector: ImageCollector
 ) -> Iterator[PageImage]:
-    """The pictures that a page draws by one of the names `drawn`, and that the gallery takes."""
-    if not drawn:
+    """Yield the images that a page draws by one of `names` and that the collector accepts."""
+    if not names:
         return
-    for name, stream in _image_streams(page.get("/Resources"), drawn, _MAX_DEPTH):
-        if gallery.is_full:
+    for name, stream in _image_streams(page.get("/Resources"), names, _MAX_DEPTH):
+        if collector.is_full:
             return
-        # The same object is drawn on many pages: it is unpacked once.
-        if gallery.is_new(repr(stream.indirect_reference or name).encode()):
-            yield from _decode_image(stream, name, gallery)
+        # An object that many pages draw is decoded once.
+        if collector.is_new(repr(stream.indirect_reference or name).encode()):
+            yield from _decode_image(stream, name, collector)
 
 
 def _image_streams(
-    resources: Any, drawn: XObjectNames, depth: int
+    resources: Any, names: XObjectNames, depth: int
 ) -> Iterator[tuple[str, StreamObject]]:
-    """The images of a page and of the forms on it, those of a sensible size."""
+    """Yield the images of useful size on a page and in its forms."""
     for name, stream in _xobjects(resources):
-        if name not in drawn or not isinstance(stream, StreamObject):
+        if name not in names or not isinstance(stream, StreamObject):
             continue
         if stream.get("/Subtype") == "/Form" and depth:
-            yield from _image_streams(stream.get("/Resources"), drawn, depth - 1)
+            yield from _image_streams(stream.get("/Resources"), names, depth - 1)
         elif stream.get("/Subtype") == "/Image" and is_useful_size(_size(stream)):
             yield name.lstrip("/"), stream
 
 
 def _xobjects(resources: Any) -> Iterator[tuple[str, Any]]:
-    held = resources.get_object() if resources is not None else None
-    named = held.get("/XObject") if isinstance(held, DictionaryObject) else None
-    objects = named.get_object() if named is not None else None
+    dictionary = resources.get_object() if resources is not None else None
+    reference = dictionary.get("/XObject") if isinstance(dictionary, DictionaryObject) else None
+    objects = reference.get_object() if reference is not None else None
     if isinstance(objects, DictionaryObject):
         yield from ((name, objects[name]) for name in objects)
 
@@ -60,12 +60,12 @@ def _size(stream: StreamObject) -> tuple[int, int]:
 
 
 def _decode_image(
-    stream: StreamObject, name: str, gallery: ImageCollector
+    stream: StreamObject, name: str, collector: ImageCollector
 ) -> tuple[PageImage, ...]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             image = stream.decode_as_image()
-            return tuple(gallery.collect(image, name)) if isinstance(image, Image.Image) else ()
-    except Exception:  # Whatever a broken picture breaks, the page's text is read.
+            return tuple(collector.collect(image, name)) if isinstance(image, Image.Image) else ()
+    except Exception:  # A damaged image must not prevent reading the page's text.
         return ()

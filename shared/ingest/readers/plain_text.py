@@ -1,4 +1,4 @@
-"""Text and Markdown: which characters are the bytes of a file, and what does it say of itself?"""
+"""Reads text and Markdown: detects the encoding and parses the front matter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 
 from shared.ingest.document import Content, Page
 
-# The longer ones first: UTF-32's begins with UTF-16's.
+# UTF-32 before UTF-16, whose mark is a prefix of it.
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -25,12 +25,12 @@ _HEAD_BYTES = 65536
 
 
 def bom_encoding(data: bytes) -> str | None:
-    """The encoding that a byte order mark names."""
+    """The encoding of the byte order mark, or None."""
     return next((encoding for mark, encoding in _BYTE_ORDER_MARKS if data.startswith(mark)), None)
 
 
 def decode_text(data: bytes) -> str:
-    """The text of a file: by its byte order mark, else UTF-8, else as Western Windows wrote it."""
+    """Decode by the byte order mark, else as UTF-8, else as Windows-1252."""
     if encoding := bom_encoding(data):
         return data.decode(encoding, "replace").removeprefix("\ufeff")
     try:
@@ -40,7 +40,7 @@ def decode_text(data: bytes) -> str:
 
 
 def is_text(data: bytes) -> bool:
-    """Whether the beginning of a file is text: next to no control characters, no NUL."""
+    """Whether the beginning of a file is text: no NUL and at most 1 % control characters."""
     if bom_encoding(data):
         return True
     head = data[:_HEAD_BYTES]
@@ -49,26 +49,26 @@ def is_text(data: bytes) -> bool:
 
 
 def read_text(path: Path) -> Content:
-    """A text without any form."""
+    """Read plain text."""
     return Content((Page(decode_text(path.read_bytes())),))
 
 
 def read_markdown(path: Path) -> Content:
-    """A text with headings and tables; what stands before it between `---` is about the file."""
+    """Read Markdown; its front matter, between `---`, may name a category."""
     text = decode_text(path.read_bytes()).replace("\r\n", "\n")
-    found = _FRONT_MATTER.match(text)
-    about = _parse_front_matter(found[1]) if found else None
-    if found is None or about is None:
+    match = _FRONT_MATTER.match(text)
+    metadata = _parse_front_matter(match[1]) if match else None
+    if match is None or metadata is None:
         return Content((Page(text, markdown=True),))
-    category = about.get("category")
-    named = category.strip() if isinstance(category, str) else ""
-    return Content((Page(text[found.end() :], markdown=True),), named or None)
+    value = metadata.get("category")
+    category = value.strip() if isinstance(value, str) else ""
+    return Content((Page(text[match.end() :], markdown=True),), category or None)
 
 
-def _parse_front_matter(front: str) -> dict[object, object] | None:
-    """The front matter, or None where it is only text between two rules."""
+def _parse_front_matter(text: str) -> dict[object, object] | None:
+    """Parse the front matter; None where it is only text between two rules."""
     try:
-        about = yaml.safe_load(front)
+        metadata = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError):
         return None
-    return about if isinstance(about, dict) else None
+    return metadata if isinstance(metadata, dict) else None

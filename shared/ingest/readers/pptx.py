@@ -1,4 +1,4 @@
-"""PPTX: each slide a section under its title, with its tables and the speaker's notes."""
+"""Reads PPTX: a section per slide with its title, tables and notes."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from shared.ingest.readers.tables import markdown_table
 
 
 def read_pptx(path: Path) -> Content:
-    """All slides in their order, hidden ones too."""
+    """Read all slides in order, also hidden ones."""
     with open_office_file(path) as file:
-        shown = Presentation(file).slides
-        texts = (_slide(number, slide) for number, slide in enumerate(shown, 1))
+        slides = Presentation(file).slides
+        texts = (_slide(number, slide) for number, slide in enumerate(slides, 1))
         return Content((Page("\n\n".join(filter(None, texts)), markdown=True),))
 
 
 def _slide(number: int, slide: Any) -> str:
-    """A slide in Markdown; nothing of one that has no words."""
+    """A slide as Markdown; empty where it has no text."""
     title = slide.shapes.title
-    named = " ".join(title.text_frame.text.split()) if title is not None else ""
-    heading = f"# Slide {number}: {named}" if named else f"# Slide {number}"
-    own = title.shape_id if title is not None and named else None
-    shapes = (shape for shape in slide.shapes if shape.shape_id != own)
+    heading_text = " ".join(title.text_frame.text.split()) if title is not None else ""
+    heading = f"# Slide {number}: {heading_text}" if heading_text else f"# Slide {number}"
+    title_id = title.shape_id if title is not None and heading_text else None
+    shapes = (shape for shape in slide.shapes if shape.shape_id != title_id)
     texts = tuple(filter(None, (*_texts(shapes), *_notes(slide))))
-    return "\n\n".join((heading, *texts)) if named or texts else ""
+    return "\n\n".join((heading, *texts)) if heading_text or texts else ""
 
 
 def _texts(shapes: Iterable[Any]) -> Iterator[str]:
@@ -49,7 +49,7 @@ def _notes(slide: Any) -> Iterator[str]:
 
 
 def _lines(frame: Any) -> str:
-    """A text frame's paragraphs; deeper ones as a list."""
-    said = ((line.level, " ".join(line.text.split())) for line in frame.paragraphs)
-    marks = ((f"{'  ' * (level - 1)}- " if level else "", text) for level, text in said if text)
-    return "\n".join(mark + text for mark, text in marks)
+    """A text frame's paragraphs; indented ones as a list."""
+    lines = ((line.level, " ".join(line.text.split())) for line in frame.paragraphs)
+    items = ((f"{'  ' * (level - 1)}- " if level else "", text) for level, text in lines if text)
+    return "\n".join(mark + text for mark, text in items)

@@ -1,4 +1,4 @@
-"""Workbooks and CSV: each sheet a section, its rows tables whose header is repeated."""
+"""Reads XLSX and CSV as Markdown: a section per sheet, with its rows as tables."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from shared.ingest.readers.plain_text import decode_text
 from shared.ingest.readers.tables import markdown_blocks
 
 _SNIFF_CHARACTERS = 65536
-# A cell of a CSV may be this long: as much as any file that is read.
+# The limit of a CSV cell's characters: above the size of any file.
 _MAX_CELL = 2**31 - 1
 
 
 def read_xlsx(path: Path) -> Content:
-    """All sheets of an XLSX, hidden ones too; of a formula the value it had when it was saved."""
+    """Read all sheets of an XLSX, also hidden ones; formulas as their saved values."""
     with open_office_file(path) as file:
         book = load_workbook(file, read_only=True, data_only=True, keep_links=False)
         sections = (section for sheet in book.worksheets for section in _section(sheet))
@@ -30,18 +30,18 @@ def read_xlsx(path: Path) -> Content:
 
 
 def _section(sheet: Any) -> Iterator[str]:
-    """A sheet under its name; nothing of one without any cell that says something."""
+    """A sheet with its name as heading; nothing for an empty sheet."""
     tables = "\n\n".join(_tables(sheet))
     yield from (f"# {sheet.title}", tables) if tables else ()
 
 
 def _tables(sheet: Any) -> Iterator[str]:
-    sheet.reset_dimensions()  # Some programs write a size that hides most of the cells.
+    sheet.reset_dimensions()  # Some programs write wrong dimensions, which hide cells.
     return markdown_blocks([_cell_text(cell) for cell in row] for row in sheet.iter_rows())
 
 
 def _cell_text(cell: Any) -> str:
-    """What a cell shows, for the kinds of values whose bare form would mislead."""
+    """A cell's value as text: dates in ISO format, percentages with their sign."""
     value = cell.value
     if isinstance(value, datetime):
         return value.isoformat(" ", "seconds").removesuffix(" 00:00:00")
@@ -54,7 +54,7 @@ def _cell_text(cell: Any) -> str:
 
 
 def read_csv(path: Path) -> Content:
-    """A CSV; what parts its columns is found by its first rows."""
+    """Read a CSV; the delimiter is detected from its beginning."""
     text = decode_text(path.read_bytes())
     return Content((Page("\n\n".join(markdown_blocks(_rows(text))), markdown=True),))
 

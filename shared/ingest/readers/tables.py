@@ -1,4 +1,4 @@
-"""How are rows written as a Markdown table, and which of the rows of a sheet are one?"""
+"""Formats rows as Markdown tables, and finds the tables of a sheet."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _NUMBER = re.compile(r"[^\w]*\d[\d.,:%/\-\s]*[^\w]*$")
 
 
 def markdown_table(rows: Sequence[Row]) -> str:
-    """Rows as a Markdown table; the first is its header. Columns without any text are left out."""
+    """Format rows as a Markdown table; the first is the header. Empty columns are dropped."""
     width = max(map(len, rows), default=0)
     padded = [[_escape_cell(text) for text in (*row, *[""] * (width - len(row)))] for row in rows]
-    kept = [column for column in range(width) if any(row[column] for row in padded)]
-    if not kept:
+    columns = [column for column in range(width) if any(row[column] for row in padded)]
+    if not columns:
         return ""
-    lines = ["| " + " | ".join(row[column] for column in kept) + " |" for row in padded]
-    return "\n".join((lines[0], "|" + "---|" * len(kept), *lines[1:]))
+    lines = ["| " + " | ".join(row[column] for column in columns) + " |" for row in padded]
+    return "\n".join((lines[0], "|" + "---|" * len(columns), *lines[1:]))
 
 
 def _escape_cell(text: str) -> str:
@@ -27,9 +27,9 @@ def _escape_cell(text: str) -> str:
 
 
 def markdown_blocks(rows: Iterable[Row]) -> Iterator[str]:
-    """The tables of a sheet, and the lines of text beside them, each as Markdown.
+    """Yield the tables of a sheet, and its lines of text, as Markdown.
 
-    Empty rows part them. What follows a gap without a header of its own goes on under the last.
+    Empty rows separate them. Rows after a gap that have no header get the previous one.
     """
     header: Row = ()
     for empty, group in groupby(rows, key=lambda row: not any(text.strip() for text in row)):
@@ -47,7 +47,7 @@ def markdown_blocks(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def _lines_above(rows: Sequence[Row]) -> int:
-    """How many rows are text above a table. Rows of one cell each are a table of one column."""
+    """The number of text rows above a table. If all rows have one cell, they are a table."""
     first = next((number for number, row in enumerate(rows) if not _is_line(row)), None)
     return first if first is not None else len(rows) == 1
 

@@ -1,4 +1,4 @@
-"""How do the process that reads files and the one that asks it talk? In frames of JSON."""
+"""The protocol between the sandbox and its parent process: length-prefixed frames of JSON."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pydantic import BaseModel, ConfigDict
 from shared.ingest.splitting.passages import Passage
 
 MAX_REPLY_BYTES = 128 * 2**20
-"""The most bytes of a reply: what one file's passages may take."""
+"""The limit of a reply with one file's passages."""
 
 LENGTH_BYTES = 8
-"""The bytes before each frame: its length."""
+"""The size of the length prefix of a frame."""
 
 
 class ReadRequest(BaseModel):
-    """A file to read: where it lies, its name in the index, the limits in bytes and seconds."""
+    """A file to read, its name in the index, and the limits in bytes and seconds."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -25,9 +25,9 @@ class ReadRequest(BaseModel):
 
 
 class ReadReply(BaseModel):
-    """The passages of a file, or the reason why there are none.
+    """The passages of a file, or the reason for skipping it.
 
-    `must_restart` says that the process has met a limit and is not to be used again.
+    `must_restart` says that the process has reached a limit and must be replaced.
     """
 
     model_config = ConfigDict(frozen=True, ser_json_bytes="base64", val_json_bytes="base64")
@@ -39,6 +39,6 @@ class ReadReply(BaseModel):
 
 
 def encode_frame(message: ReadRequest | ReadReply) -> bytes:
-    """A message as it goes over the pipe."""
+    """Encode a message with its length prefix."""
     data = message.model_dump_json().encode("utf-8")
     return len(data).to_bytes(LENGTH_BYTES, "big") + data

@@ -1,4 +1,4 @@
-"""Reads files in a process of its own, so that no file can hold the run or fill the machine."""
+"""Reads files in a child process under limits of time and memory."""
 
 from __future__ import annotations
 
@@ -22,12 +22,10 @@ from shared.ingest.sandbox.ipc import (
 from shared.ingest.splitting.passages import Passage
 
 _ROOT = Path(__file__).parent.parent.parent.parent
-_FILES_PER_PROCESS = (
-    200  # of one process; after them what its libraries keep in memory is given back
-)
+_FILES_PER_PROCESS = 200  # per process; a new one frees what the libraries keep in memory
 _START_SECONDS = 60.0  # seconds
 _BUFFER_BYTES = 4 * MEGABYTE
-# What Python and its libraries need of the environment. No key of a service is among it.
+# The environment variables of the child process; none of them is a secret.
 INHERITED_VARIABLES = (
     "PATH",
     "SYSTEMROOT",
@@ -41,15 +39,14 @@ INHERITED_VARIABLES = (
 
 
 class SandboxStartError(Exception):
-    """Nothing can be read on this machine; the message says what to do."""
+    """The child process cannot start; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:
-    """What one file may take: bytes on disk, seconds, and bytes of memory.
+    """The limits per file: bytes on disk, seconds, and bytes of memory.
 
-    The memory is limited on Linux. macOS does not keep such a limit and Windows has none: there
-    the time alone bounds what a file can do.
+    The memory limit works on Linux only: macOS does not enforce it and Windows has none.
     """
 
     max_bytes: int = MAX_FILE_BYTES
@@ -59,17 +56,17 @@ class SandboxLimits:
 
 @dataclass(frozen=True, slots=True)
 class FilePassages:
-    """A file's passages. `category` is the one that the file gives itself; they carry it."""
+    """A file's passages. `category` is the one in its front matter, which they have too."""
 
     passages: tuple[Passage, ...]
     category: str | None = None
 
 
 class SandboxReader:
-    """Reads and splits one file at a time in a child process, which is used for many of them.
+    """Reads and splits one file at a time in a child process, which is reused.
 
-    A child that breaks a limit is killed, and the next file gets a new one. Left, by the end of
-    `async with` or by a crash, it ends too.
+    A child that exceeds a limit is killed, and the next file gets a new one. It also ends with
+    `async with` and with this process.
     """
 
     def __init__(self, limits: SandboxLimits | None = None) -> None:
@@ -80,7 +77,7 @@ class SandboxReader:
 
     @property
     def max_bytes(self) -> int:
-        """The most bytes of a file."""
+        """The limit of a file's size."""
         return self._limits.max_bytes
 
     async def __aenter__(self) -> Self:
@@ -90,41 +87,40 @@ class SandboxReader:
         await self._stop()
 
     async def read_passages(self, path: Path, name: str) -> FilePassages:
-        """The passages of the file at `path`, which the index knows as `name`.
+        """Read the passages of the file at `path`, which the index knows as `name`.
 
-        Raises Unreadable with the reason, a sentence without the file's name, and CannotStart.
+        Raises UnreadableDocument with the reason, a sentence without the file's name, and
+        SandboxStartError.
         """
         request = self._encode_request(path, name)
         async with self._lock:
-            used = self._process is not None
+            is_reused = self._process is not None
             reply = await self._send(request)
-            if (
-                reply.must_restart and used
-            ):  # What earlier files left behind is not this one's fault.
+            if reply.must_restart and is_reused:  # Earlier files may have caused it.
                 reply = await self._send(request)
         if reply.error is not None:
             raise UnreadableDocument(reply.error)
         return FilePassages(reply.passages, reply.category)
 
     def _encode_request(self, path: Path, name: str) -> bytes:
-        whole = str(path.absolute())
+        address = str(path.absolute())
         try:
-            (whole + name).encode("utf-8")
+            (address + name).encode("utf-8")
         except UnicodeEncodeError as error:
             raise UnreadableDocument("Its name holds bytes that are no characters.") from error
         limits = self._limits
         return encode_frame(
-            ReadRequest(path=whole, name=name, max_bytes=limits.max_bytes, timeout=limits.timeout)
+            ReadRequest(path=address, name=name, max_bytes=limits.max_bytes, timeout=limits.timeout)
         )
 
     async def _send(self, request: bytes) -> ReadReply:
-        """One question and its answer; a child that gives none, or its last, is ended."""
-        done = False
+        """Send a request and return the reply; stop the child after a failure or its last file."""
+        is_reusable = False
         try:
-            child = await self._ensure_process()
+            process = await self._ensure_process()
             async with asyncio.timeout(self._limits.timeout):
-                reply = await _exchange(child, request)
-            done = not reply.must_restart and self._files_left > 0
+                reply = await _exchange(process, request)
+            is_reusable = not reply.must_restart and self._files_left > 0
             return reply
         except TimeoutError as error:
             raise UnreadableDocument(
@@ -133,7 +129,7 @@ class SandboxReader:
         except (asyncio.IncompleteReadError, OSError, ValueError):
             return ReadReply(error="It is damaged: what reads it crashed.", must_restart=True)
         finally:
-            if not done:  # Also when the run is cancelled in the middle.
+            if not is_reusable:  # also after a cancellation
                 await self._stop()
 
     async def _ensure_process(self) -> Process:
@@ -144,11 +140,11 @@ class SandboxReader:
         self._files_left -= 1
         return self._process
 
-    async def _wait_until_ready(self, child: Process) -> None:
-        """Wait for its first, empty reply: what it takes to start is no file's time."""
+    async def _wait_until_ready(self, process: Process) -> None:
+        """Wait for the first, empty reply: starting does not count as a file's time."""
         try:
             async with asyncio.timeout(_START_SECONDS):
-                await _read_reply(child)
+                await _read_reply(process)
         except (TimeoutError, asyncio.IncompleteReadError, ValueError) as error:
             memory = self._limits.max_memory // MEGABYTE
             raise SandboxStartError(
@@ -158,12 +154,12 @@ class SandboxReader:
             ) from error
 
     async def _stop(self) -> None:
-        child, self._process = self._process, None
-        if child is None:
+        process, self._process = self._process, None
+        if process is None:
             return
         with suppress(ProcessLookupError):
-            child.kill()
-        await child.wait()
+            process.kill()
+        await process.wait()
 
 
 async def _start_process(memory: int) -> Process:
@@ -181,17 +177,17 @@ async def _start_process(memory: int) -> Process:
     )
 
 
-async def _exchange(child: Process, request: bytes) -> ReadReply:
-    assert child.stdin is not None
-    child.stdin.write(request)
-    await child.stdin.drain()
-    return await _read_reply(child)
+async def _exchange(process: Process, request: bytes) -> ReadReply:
+    assert process.stdin is not None
+    process.stdin.write(request)
+    await process.stdin.drain()
+    return await _read_reply(process)
 
 
-async def _read_reply(child: Process) -> ReadReply:
-    assert child.stdout is not None
-    size = int.from_bytes(await child.stdout.readexactly(LENGTH_BYTES), "big")
+async def _read_reply(process: Process) -> ReadReply:
+    assert process.stdout is not None
+    size = int.from_bytes(await process.stdout.readexactly(LENGTH_BYTES), "big")
     if size > MAX_REPLY_BYTES:
         raise ValueError(size)
-    data = await child.stdout.readexactly(size)
+    data = await process.stdout.readexactly(size)
     return await asyncio.to_thread(ReadReply.model_validate_json, data)

@@ -1,6 +1,6 @@
-"""Reads files for another process, one at a time: `python -m shared.ingest.sandbox.worker BYTES`.
+"""The child process that reads files: `python -m shared.ingest.sandbox.worker BYTES`.
 
-What a hostile file does, it does here. It ends when its pipe is closed, whatever it is doing.
+Hostile files can only harm this process. It exits when its pipe is closed, also within a file.
 """
 
 from __future__ import annotations
@@ -26,17 +26,15 @@ from shared.ingest.sandbox.ipc import (
 )
 from shared.ingest.splitting.passages import split_document
 
-_GRACE_SECONDS = (
-    5.0  # seconds after a file's time in which the other process would have ended this one
-)
+_GRACE_SECONDS = 5.0  # seconds beyond a file's time, for the parent to kill this process first
 
 
 def handle_request(request: ReadRequest) -> ReadReply:
     """Read and split one file."""
     try:
         content = read_file(Path(request.path), request.max_bytes)
-        found = tuple(split_document(request.name, content.pages, content.category))
-        return ReadReply(passages=found, category=content.category)
+        passages = tuple(split_document(request.name, content.pages, content.category))
+        return ReadReply(passages=passages, category=content.category)
     except UnreadableDocument as error:
         return ReadReply(error=str(error))
     except MemoryError:
@@ -53,12 +51,12 @@ def _encode_reply(reply: ReadReply) -> bytes:
 
 
 def serve_requests(requests: SimpleQueue[ReadRequest], replies: IO[bytes]) -> None:
-    """Say that it is there, then answer one request after the other, forever."""
+    """Send an empty reply as the sign of readiness, then handle requests forever."""
     replies.write(encode_frame(ReadReply()))
     replies.flush()
     while True:
         request = requests.get()
-        # Even if a library neither ends nor lets other threads run, and nobody is left to kill it.
+        # Exits even if a library blocks all threads and the parent is gone.
         faulthandler.dump_traceback_later(request.timeout + _GRACE_SECONDS, exit=True)
         replies.write(_encode_reply(handle_request(request)))
         replies.flush()
@@ -68,33 +66,33 @@ def serve_requests(requests: SimpleQueue[ReadRequest], replies: IO[bytes]) -> No
 def _receive_requests(pipe: IO[bytes], requests: SimpleQueue[ReadRequest]) -> None:
     while size := pipe.read(LENGTH_BYTES):
         requests.put(ReadRequest.model_validate_json(pipe.read(int.from_bytes(size, "big"))))
-    os._exit(0)  # In the middle of a file, too.
+    os._exit(0)  # also within a file
 
 
-def _limit_memory(most: int) -> None:
-    """Windows has no such limit, and macOS does not keep to it: there only the time is limited."""
+def _limit_memory(max_bytes: int) -> None:
+    """Limit the address space; Windows has no such limit and macOS does not enforce it."""
     if sys.platform != "win32":
         import resource
 
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        soft = max_bytes if hard == resource.RLIM_INFINITY else min(max_bytes, hard)
         with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def _take_over_stdout() -> IO[bytes]:
-    """The pipe to answer by, which nothing else here writes to."""
+    """Duplicate stdout for the replies, and redirect other output to stderr."""
     pipe = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return pipe
 
 
-def main(most: int) -> None:
-    """Serve whoever has the other ends of the pipes, with `most` bytes of memory."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the other process to obey.
+def main(max_bytes: int) -> None:
+    """Serve requests from stdin with `max_bytes` bytes of memory."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent handles Ctrl+C.
     requests: SimpleQueue[ReadRequest] = SimpleQueue()
     replies = _take_over_stdout()
-    _limit_memory(most)
+    _limit_memory(max_bytes)
     Thread(target=_receive_requests, args=(sys.stdin.buffer, requests), daemon=True).start()
     serve_requests(requests, replies)
 

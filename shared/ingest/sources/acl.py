@@ -1,6 +1,6 @@
-"""Who may see a document? What `acl.yaml` beside the documents says of its path.
+"""Reads access rules from `acl.yaml` in the documents' folder.
 
-A mistake there must not make a document public: whatever cannot be meant stops the run.
+A mistake in it must not make a document public: ambiguous rules abort the run.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from shared.chat.validation_messages import describe_error
 
 ACL_FILE = "acl.yaml"
-# What may be meant: acl.yml, acl.yaml.txt (as some editors name it), acl (1).yaml, acls.yaml ...
+# Names that are likely mistakes: acl.yml, acl.yaml.txt, acl (1).yaml, acls.yaml ...
 ACL_FILE_LOOKALIKE = re.compile(
     r"\.?acls?(?: ?\(\d+\))?(?:\.(?:ya?ml|json|txt|bak|old|orig))*[ ~]*", re.IGNORECASE
 )
 
-# The ids of Entra ID. What else stands here, such as a name, would match nobody.
+# Object ids of Entra ID. Other values, such as names with spaces, would match nobody.
 Id = Annotated[str, Field(pattern=r"^[\w.@:+-]{1,128}$")]
 
 
 class AclError(Exception):
-    """What is wrong with the rules, in a sentence."""
+    """The rules are invalid; the message is a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentReaders:
-    """The users and groups who may see a document; nobody named means everyone."""
+    """The users and groups who may see a document; both empty means everyone."""
 
     oids: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -47,32 +47,31 @@ class _Entry(BaseModel):
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which no key stands twice: the second would silently take the first's place."""
+    """A YAML loader that rejects duplicate keys, which PyYAML would silently overwrite."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        twice = next((key for key in keys if keys.count(key) > 1), None)
-        if twice is not None:
-            raise yaml.YAMLError(f"{twice} stands there twice")
+        duplicate = next((key for key in keys if keys.count(key) > 1), None)
+        if duplicate is not None:
+            raise yaml.YAMLError(f"duplicate key {duplicate}")
         return super().construct_mapping(node, deep)
 
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """The rules of a folder, the deepest first."""
+    """The access rules of a folder, sorted from the most to the least specific path."""
 
     rules: tuple[tuple[str, DocumentReaders], ...] = ()
 
     def readers_of(self, name: str) -> DocumentReaders:
-        """Who may see the file `name`, its path from the folder: "the deepest match holds"."""
-        plain = normalize("NFC", name)
-        return next(
-            (who for path, who in self.rules if path_matches(path, plain)), DocumentReaders()
-        )
+        """Who may see the file `name`, its path in the folder: the most specific match applies."""
+        path = normalize("NFC", name)
+        matches = (readers for pattern, readers in self.rules if path_matches(pattern, path))
+        return next(matches, DocumentReaders())
 
 
 def path_matches(pattern: str, name: str) -> bool:
-    """Whether a path fits a pattern: `*` stays inside a folder, `**` goes through them."""
+    """Whether a path matches a pattern: `*` within a folder, `**` across folders."""
     parts = (
         _WILDCARDS.get(part, re.escape(part)) for part in re.split(r"(\*\*/|\*\*|\*)", pattern)
     )
@@ -83,40 +82,39 @@ _WILDCARDS = {"**/": r"(?:.*/)?", "**": ".*", "*": "[^/]*"}
 
 
 def _depth(pattern: str) -> tuple[int, bool, int]:
-    """How deep a pattern goes: its literal folders, then whether it names a file, its length."""
+    """The sort key of specificity: literal folders, whether it names one file, literal length."""
     literal = pattern.partition("*")[0]
     return literal.count("/"), "*" not in pattern, len(literal)
 
 
-def read_acl(folder: Path, names: Iterable[str], meant: Iterable[str] = ()) -> Acl:
-    """The rules of `folder`, whose documents are `names`. No file, no rules. Raises AclError.
+def read_acl(folder: Path, names: Iterable[str], acl_files: Iterable[str] = ()) -> Acl:
+    """Read the rules of `folder`, whose documents are `names`; none without acl.yaml.
 
-    `meant` are the files in it that may be meant to hold rules.
+    `acl_files` are the files in it that look like access rules. Raises AclError.
     """
-    known = tuple(normalize("NFC", name) for name in names)
-    _check_locations(folder, meant)
+    paths = tuple(normalize("NFC", name) for name in names)
+    _check_locations(folder, acl_files)
     if not os.path.lexists(folder / ACL_FILE):
         return Acl()
-    if not (folder / ACL_FILE).is_file():  # such as a link into a share that is not mounted
+    if not (folder / ACL_FILE).is_file():  # such as a link to an unmounted share
         raise AclError(f"{ACL_FILE} is no file that can be read.")
-    given = _parse(folder / ACL_FILE)
-    for pattern in given:
-        if not any(path_matches(pattern, name) for name in known):
+    rules = _parse(folder / ACL_FILE)
+    for pattern in rules:
+        if not any(path_matches(pattern, name) for name in paths):
             raise AclError(f"{ACL_FILE}: {pattern} fits none of the documents.")
-    return Acl(tuple(sorted(given.items(), key=lambda rule: _depth(rule[0]), reverse=True)))
+    return Acl(tuple(sorted(rules.items(), key=lambda rule: _depth(rule[0]), reverse=True)))
 
 
-def _check_locations(folder: Path, meant: Iterable[str]) -> None:
-    """Rules are read at one place. At another, or under another name, they would not hold."""
-    for name in meant:
+def _check_locations(folder: Path, acl_files: Iterable[str]) -> None:
+    """Raise AclError for rules in other places or under other names, which have no effect."""
+    for name in acl_files:
         if name != ACL_FILE:
             raise AclError(
                 f"{name} would not be obeyed: the rules belong into {ACL_FILE} at the top."
             )
-    above = next((up for up in folder.resolve().parents if (up / ACL_FILE).is_file()), None)
-    if above is not None:
-        said = f"{above / ACL_FILE} has rules for this folder too: give {above} instead."
-        raise AclError(said)
+    parents = folder.resolve().parents
+    if above := next((up for up in parents if (up / ACL_FILE).is_file()), None):
+        raise AclError(f"{above / ACL_FILE} has rules for this folder too: give {above} instead.")
 
 
 def _parse(path: Path) -> Mapping[str, DocumentReaders]:

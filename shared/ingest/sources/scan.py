@@ -1,4 +1,4 @@
-"""Which documents does a folder have, and what in it is none?"""
+"""Lists the documents of a folder, and the files that are skipped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared.ingest.sources import acl
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A document: where it lies, and its path from the folder with `/`, by which it is known."""
+    """A document; `name` is its path in the folder with `/`, by which the index knows it."""
 
     name: str
     path: Path
@@ -32,37 +32,37 @@ class Listing:
     acl_files: list[str] = field(default_factory=list)
 
     def may_contain(self, name: str) -> bool:
-        """Whether a document may be there all the same, in a folder that cannot be looked into."""
+        """Whether the document may exist in a folder that could not be read."""
         parts = name.split("/")
-        above = {"/".join(parts[:depth]) for depth in range(1, len(parts))} | {"."}
-        return any(place in above for place, _ in self.skipped)
+        parents = {"/".join(parts[:depth]) for depth in range(1, len(parts))} | {"."}
+        return any(path in parents for path, _ in self.skipped)
 
 
 def list_folder(folder: Path) -> Listing:
-    """List `folder` and all folders in it. No link is followed."""
-    found = Listing()
-    for path in sorted(_walk(folder, found), key=lambda path: path.as_posix()):
+    """List the files of `folder` and its subfolders. Links are not followed."""
+    listing = Listing()
+    for path in sorted(_walk(folder, listing), key=lambda path: path.as_posix()):
         name = path.relative_to(folder).as_posix()
         if acl.ACL_FILE_LOOKALIKE.fullmatch(path.name):
-            found.acl_files.append(name)
+            listing.acl_files.append(name)
         elif path.name.startswith("."):
             continue
         elif reason := _skip_reason(path):
-            found.skipped.append((name, reason))
+            listing.skipped.append((name, reason))
         else:
-            found.files.append(SourceFile(name, path))
-    return found
+            listing.files.append(SourceFile(name, path))
+    return listing
 
 
-def _walk(top: Path, found: Listing) -> Iterator[Path]:
-    """The files below a folder, in no order, however deep they lie."""
+def _walk(top: Path, listing: Listing) -> Iterator[Path]:
+    """Yield the files below a folder, unsorted; iterative, as folders may be nested deeply."""
     folders = [top]
     while folders:
         folder = folders.pop()
         try:
             entries = list(os.scandir(folder))
         except OSError as error:
-            found.skipped.append((folder.relative_to(top).as_posix(), f"{error.strerror}."))
+            listing.skipped.append((folder.relative_to(top).as_posix(), f"{error.strerror}."))
             continue
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):
@@ -72,24 +72,21 @@ def _walk(top: Path, found: Listing) -> Iterator[Path]:
 
 
 def _skip_reason(path: Path) -> str | None:
-    """Why a file is not read; None where it may be.
+    """The reason for skipping a file, or None.
 
-    No link is followed: where it leads, other people may read than where it stands.
+    Links are skipped, as other people may have access to their target.
     """
     try:
-        kind = path.lstat().st_mode
+        mode = path.lstat().st_mode
     except OSError as error:
         return f"It cannot be opened: {error.strerror}."
-    if stat.S_ISLNK(kind):
+    if stat.S_ISLNK(mode):
         return "It is a link."
-    return None if stat.S_ISREG(kind) else "It is no regular file."
+    return None if stat.S_ISREG(mode) else "It is no regular file."
 
 
-def compute_fingerprint(file: SourceFile, *made_of: str) -> str:
-    """What changes with a file's content, and with whatever else its passages are made of.
-
-    Raises OSError.
-    """
-    begun = sha256("\0".join(made_of).encode("utf-8", "surrogatepass"))
+def compute_fingerprint(file: SourceFile, *inputs: str) -> str:
+    """Hash a file's content and the other inputs of its passages. Raises OSError."""
+    digest = sha256("\0".join(inputs).encode("utf-8", "surrogatepass"))
     with file.path.open("rb") as data:
-        return file_digest(data, lambda: begun).hexdigest()
+        return file_digest(data, lambda: digest).hexdigest()

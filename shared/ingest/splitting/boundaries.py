@@ -1,4 +1,4 @@
-"""Where may a text be cut so that each piece fits? At paragraphs, lines, sentences, words."""
+"""Splits a text at paragraphs, lines, sentences or words into spans of limited size."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from shared.text.tokens import count_tokens
 _Splitter = type[TextSplitter] | type[MarkdownSplitter]
 
 OVERLAP_RATIO = 0.15
-"""How much of a part may repeat the end of the one before, at most."""
+"""The largest share of a part that repeats the end of the previous one."""
 
 MAX_TOKEN_CHARACTERS = 3  # of a token, at most
 _BLOCK_CHARACTERS = 6_000
-"""Characters that the splitter gets at once: its time grows with the square of a long line's."""
+"""Characters per call of the splitter, whose time is quadratic in the length of a line."""
 
-# Where a block may end, the best first.
+# Where a block may end, in order of preference.
 _BLOCK_ENDS = ("\n\n", "\n", ". ", "\u0964", "\u3002", " ")
 
 
@@ -36,39 +36,39 @@ class TextSpan:
 
 
 def split_text(text: str, limit: int) -> tuple[str, ...]:
-    """Cut `text` at its natural borders. Joined, the pieces are the text."""
+    """Split a text into chunks of at most `limit` tokens; joined, they are the text."""
     return tuple(TextSplitter.from_callback(count_tokens, limit, trim=False).chunks(text))
 
 
-def split_span(text: str, whole: TextSpan, limit: int, splitter: _Splitter) -> Iterator[TextSpan]:
-    """Cut what does not fit. The pieces leave room for an overlap."""
-    if _fits(text[whole.start : whole.end], limit):
-        yield whole
+def split_span(text: str, span: TextSpan, limit: int, splitter: _Splitter) -> Iterator[TextSpan]:
+    """Split a span that exceeds `limit` tokens; the parts leave room for the overlap."""
+    if _fits(text[span.start : span.end], limit):
+        yield span
         return
     cutter = splitter.from_callback(count_tokens, max(1, limit - overlap_tokens(limit)), trim=False)
-    for block in _split_blocks(text, whole):
+    for block in _split_blocks(text, span):
         for offset, piece in cutter.chunk_indices(text[block.start : block.end]):
             start = block.start + offset
-            yield replace(whole, start=start, end=start + len(piece))
+            yield replace(span, start=start, end=start + len(piece))
 
 
-def _split_blocks(text: str, whole: TextSpan) -> Iterator[TextSpan]:
-    """A long text in blocks, each to the best border in its second half."""
-    start = whole.start
-    while whole.end - start > _BLOCK_CHARACTERS:
+def _split_blocks(text: str, span: TextSpan) -> Iterator[TextSpan]:
+    """Split a long span into blocks, each at the best boundary in its second half."""
+    start = span.start
+    while span.end - start > _BLOCK_CHARACTERS:
         half, most = start + _BLOCK_CHARACTERS // 2, start + _BLOCK_CHARACTERS
         places = (text.rfind(mark, half, most) + len(mark) for mark in _BLOCK_ENDS)
         end = next((place for place in places if place > half), most)
-        yield replace(whole, start=start, end=end)
+        yield replace(span, start=start, end=end)
         start = end
-    yield replace(whole, start=start)
+    yield replace(span, start=start)
 
 
-def _fits(said: str, limit: int) -> bool:
-    # As a token has at most so many characters, a long text need not be counted.
-    return len(said) <= limit * MAX_TOKEN_CHARACTERS and count_tokens(said) <= limit
+def _fits(text: str, limit: int) -> bool:
+    # A long text need not be counted, as the characters of a token are limited.
+    return len(text) <= limit * MAX_TOKEN_CHARACTERS and count_tokens(text) <= limit
 
 
 def overlap_tokens(limit: int) -> int:
-    """How many tokens a part may repeat."""
+    """The number of tokens that a part may repeat."""
     return int(limit * OVERLAP_RATIO)

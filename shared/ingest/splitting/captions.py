@@ -1,4 +1,4 @@
-"""Which words stand for a picture, where no model has looked at it? Those that are known of it."""
+"""Builds the text of an image's passage from its page and its file's name, without a model."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ _SNIPPET_LENGTH = 300  # characters of the page's text
 
 
 def image_caption(name: str, page: Page, place: int) -> str:
-    """What is known of the picture at `place` on a page of the file `name`.
+    """The text for the image number `place` (from 0) on a page of the file `name`.
 
-    The first line names it; below stand its caption, the page's heading and its first words.
+    The first line names it; its caption, the page's heading and first words follow.
     """
     if not page.number:
         return f"Picture: {_path_to_words(name)} ({name})"
     title = _path_to_words(PurePosixPath(name).name)
     lines = [f"Picture on page {page.number} of {title} ({name})"]
-    captions = [found[0].strip() for found in _CAPTION.finditer(page.text)]
+    captions = [match[0].strip() for match in _CAPTION.finditer(page.text)]
     if place < len(captions):
         lines.append(captions[place])
     return "\n".join((*lines, *_heading_and_snippet(page.text))).strip()
 
 
 def _heading_and_snippet(text: str) -> tuple[str, ...]:
-    """The heading of a page and the beginning of its text, cut between words."""
+    """The heading of a page and the beginning of its text, cut at a space."""
     heading, _, rest = text.strip().partition("\n")
     if len(heading) > _MAX_HEADING:
         heading, rest = "", text
     flat = " ".join(rest.split())
-    begins = (
+    snippet = (
         flat
         if len(flat) <= _SNIPPET_LENGTH
         else flat[:_SNIPPET_LENGTH].rpartition(" ")[0] or flat[:_SNIPPET_LENGTH]
     )
-    return tuple(line for line in (heading, begins) if line)
+    return tuple(line for line in (heading, snippet) if line)
 
 
 def _path_to_words(name: str) -> str:
-    """A path as words: `board/org-chart_2024.png` is `board org chart 2024`."""
+    """Convert a path to words: `board/org-chart_2024.png` to `board org chart 2024`."""
     bare = str(PurePosixPath(name).with_suffix(""))
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", re.sub(r"[-_/.+]+", " ", bare))
     return " ".join(spaced.split())

@@ -1,6 +1,6 @@
-"""Where is a text cut so that each part fits, and what is said again at the start of the next?
+"""Splits a text into overlapping parts of limited size.
 
-Paragraphs and tables are kept whole where they fit. Nothing here knows headings or files.
+Paragraphs and tables are not split where they fit. Headings and files are handled elsewhere.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from shared.ingest.splitting.boundaries import (
 from shared.text.tokens import count_tokens
 
 _TABLE = re.compile(r"^(?P<header>\|.*\n\|[ \t:|-]+\n)(?:\|.*(?:\n|\Z))+", re.MULTILINE)
-_JOIN_TOKENS = 2  # tokens that white space on both sides of a border can make
+_JOIN_TOKENS = 2  # tokens that white space at both sides of a boundary can add
 
-# Lines of a table, and the rest of one that was cut in the middle.
+# Lines of a table, also of one whose beginning was cut off.
 _TABLE_LINES = re.compile(r"^(?:\|.*|.*\|[ \t]*)$\n?", re.MULTILINE)
-# Where a sentence begins (Arabic, Hindi and Chinese have marks of their own, the last no blanks),
-# a paragraph, or an item of a list.
+# The start of a sentence, a paragraph or a list item. Arabic, Hindi and Chinese have their own
+# punctuation, and Chinese no spaces.
 _SENTENCE_START = re.compile(
     r"(?:[.!?\u2026\u061F\u06D4\u0964\u0965][\"'\u2019\u201C\u201D\xBB)\]]*\s+"
     r"|[\u3002\uFF01\uFF1F][\"\u2019\u201D\u300D\u300F\uFF09]*\s*"
@@ -35,7 +35,7 @@ _SENTENCE_START = re.compile(
 
 
 def split_plain(text: str, limit: int) -> Iterator[TextSpan]:
-    """The parts of a text without form, of at most `limit` tokens."""
+    """Split plain text into parts of at most `limit` tokens."""
     whole = TextSpan(0, len(text))
     return _add_overlap(
         text, limit, _pack(text, limit, split_span(text, whole, limit, TextSplitter))
@@ -43,12 +43,12 @@ def split_plain(text: str, limit: int) -> Iterator[TextSpan]:
 
 
 def split_markdown(text: str, limit: int) -> Iterator[TextSpan]:
-    """The parts of a Markdown text: tables stay whole, or each part of one has its header."""
+    """Split Markdown; the header of a table is repeated in each part of it."""
     return _add_overlap(text, limit, _pack(text, limit, _split_units(text, limit)))
 
 
 def _split_units(text: str, limit: int) -> Iterator[TextSpan]:
-    """What parts are made of: whole tables and the rows of long ones, and the text between."""
+    """Yield the units of packing: whole tables, rows of long ones, and the text between."""
     place = 0
     for table in _TABLE.finditer(text):
         yield from split_span(text, TextSpan(place, table.start()), limit, MarkdownSplitter)
@@ -61,7 +61,7 @@ def _table_units(text: str, table: re.Match[str], limit: int) -> Iterator[TextSp
     header = count_tokens(table["header"])
     if count_tokens(table[0]) <= limit:
         yield TextSpan(*table.span(), in_table=True)
-    elif header > limit // 2:  # Repeating it would leave no room for the rows.
+    elif header > limit // 2:  # Repeated, it would leave no room for the rows.
         yield from split_span(text, TextSpan(*table.span(), in_table=True), limit, MarkdownSplitter)
     else:
         for row in _table_rows(text, table):
@@ -69,7 +69,7 @@ def _table_units(text: str, table: re.Match[str], limit: int) -> Iterator[TextSp
 
 
 def _table_rows(text: str, table: re.Match[str]) -> Iterator[TextSpan]:
-    """The rows of a table, the first with the header above it."""
+    """Yield the rows of a table; the first includes the header."""
     first = text.find("\n", table.end("header")) + 1 or table.end()
     yield TextSpan(table.start(), first, in_table=True)
     place = first
@@ -80,30 +80,30 @@ def _table_rows(text: str, table: re.Match[str]) -> Iterator[TextSpan]:
 
 
 def _pack(text: str, limit: int, units: Iterable[TextSpan]) -> Iterator[TextSpan]:
-    """Join neighbours as long as they fit."""
+    """Join consecutive units as long as they fit."""
     current: TextSpan | None = None
-    most = 0
+    estimate = 0
     for unit in _attach_headings(text, limit, units):
         added = count_tokens(text[unit.start : unit.end]) + _JOIN_TOKENS
-        # The sum is quick to know and rather too high: only near the limit it is counted anew.
-        if current and (most + added <= limit or _fits_with(text, current, unit, limit)):
-            current, most = replace(current, end=unit.end), most + added
+        # The sum is an upper bound: tokens are counted exactly only near the limit.
+        if current and (estimate + added <= limit or _fits_with(text, current, unit, limit)):
+            current, estimate = replace(current, end=unit.end), estimate + added
         else:
             yield from (current,) if current else ()
-            current, most = unit, count_tokens(unit.header) + added
+            current, estimate = unit, count_tokens(unit.header) + added
     yield from (current,) if current else ()
 
 
 def _attach_headings(text: str, limit: int, units: Iterable[TextSpan]) -> Iterator[TextSpan]:
-    """Put a heading, or the line that announces a table, to what follows it."""
-    held: TextSpan | None = None
+    """Join a heading, or the line that introduces a table, with the unit that follows it."""
+    pending: TextSpan | None = None
     for unit in units:
-        fits = held is not None and _fits_with(text, held, unit, limit)
-        whole = replace(held, end=unit.end) if held and fits else unit
-        yield from (held,) if held and not fits else ()
-        held = whole if not whole.in_table and _is_short(text, whole, limit) else None
-        yield from () if held else (whole,)
-    yield from (held,) if held else ()
+        fits = pending is not None and _fits_with(text, pending, unit, limit)
+        joined = replace(pending, end=unit.end) if pending and fits else unit
+        yield from (pending,) if pending and not fits else ()
+        pending = joined if not joined.in_table and _is_short(text, joined, limit) else None
+        yield from () if pending else (joined,)
+    yield from (pending,) if pending else ()
 
 
 def _is_short(text: str, part: TextSpan, limit: int) -> bool:
@@ -115,26 +115,26 @@ def _fits_with(text: str, current: TextSpan, unit: TextSpan, limit: int) -> bool
 
 
 def _add_overlap(text: str, limit: int, parts: Iterable[TextSpan]) -> Iterator[TextSpan]:
-    """Let each part begin with the last sentences of the one before it, tables excepted."""
-    before: TextSpan | None = None
+    """Start each part with the last sentences of the previous one, except in tables."""
+    previous: TextSpan | None = None
     for part in parts:
         if not text[part.start : part.end].strip():
             continue
-        start = part.start if before is None else _overlap_start(text, before, part, limit)
+        start = part.start if previous is None else _overlap_start(text, previous, part, limit)
         yield replace(part, start=start)
-        before = part
+        previous = part
 
 
-def _overlap_start(text: str, before: TextSpan, part: TextSpan, limit: int) -> int:
-    """Where a part begins with what it repeats: whole sentences, none where none fits."""
+def _overlap_start(text: str, previous: TextSpan, part: TextSpan, limit: int) -> int:
+    """Where a part starts with the overlap: whole sentences, or none where none fits."""
     if part.in_table:
         return part.start
-    # A token has at most `MAX_TOKEN_CHARACTERS`: what is further back cannot fit.
-    place = max(before.start, part.start - overlap_tokens(limit) * MAX_TOKEN_CHARACTERS)
+    # The characters of a token are limited, so text further back cannot fit.
+    place = max(previous.start, part.start - overlap_tokens(limit) * MAX_TOKEN_CHARACTERS)
     region = text[place : part.start]
-    floor = max((found.end() for found in _TABLE_LINES.finditer(region)), default=0)
-    begins = (place + found.end() for found in _SENTENCE_START.finditer(region, floor))
-    fitting = (start for start in begins if _can_repeat(text, start, part, limit))
+    floor = max((match.end() for match in _TABLE_LINES.finditer(region)), default=0)
+    starts = (place + match.end() for match in _SENTENCE_START.finditer(region, floor))
+    fitting = (start for start in starts if _can_repeat(text, start, part, limit))
     return next(fitting, part.start)
 
 

@@ -1,4 +1,4 @@
-"""Which passages does a document have, and under which name is each of them cited?"""
+"""Splits documents into passages, the units of search and citation."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from shared.ingest.splitting.sections import Section, heading_lines, split_secti
 from shared.text.tokens import count_tokens
 
 MAX_TOKENS = 350
-"""The most tokens of a passage, by `count_tokens`: about two paragraphs."""
+"""The limit of a passage's tokens, by `count_tokens`: about two paragraphs."""
 
 SPLITTER_VERSION = 2
-"""Part of each file's fingerprint: raise it with any change in what a file's passages are."""
+"""Part of each file's fingerprint: increase it when the passages of a file change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A part of a document that is found and cited as `[sourcepage]`.
+    """A part of a document that is searched, and cited as `[sourcepage]`.
 
-    `oids` and `groups` name the users and groups who may see it; both empty means everyone.
-    `image` is the picture that the passage describes: PNG or JPEG.
+    `oids` and `groups` are the users and groups who may see it; both empty means everyone.
+    `image` is the image that the passage describes, PNG or JPEG.
     """
 
     id: str
@@ -42,9 +42,9 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class PassageSpan:
-    """The content of a passage, and where in its page's text it lies, headings included.
+    """The content of a passage, and its offsets in the page's text, headings included.
 
-    What several cuts share is what is said again. Nothing but white space lies in none.
+    Spans overlap where text is repeated. Text outside of all spans is white space.
     """
 
     content: str
@@ -57,57 +57,57 @@ def split_document(
 ) -> Iterator[Passage]:
     """Split the pages of the file `name`, its path from the documents' folder with `/`.
 
-    The category is the file's top folder, unless the file gives one itself. Raises Unreadable.
+    The category is the file's top folder, unless its front matter names one. Raises
+    UnreadableDocument.
     """
     if len(name) > MAX_PATH_LENGTH:
         raise UnreadableDocument("Its path is too long to be cited.")
-    if "\n" in name:  # The routes of a web server end at one, however it is written in a link.
+    if "\n" in name:  # Routes of web servers do not match past a line break, however it is encoded.
         raise UnreadableDocument("Its path has a line break: no link would open it.")
     folder, slash, _ = name.partition("/")
     sourcefile = encode_path(name)
-    within = category or (folder if slash else "")
-    whole = Passage(id_prefix(name), "", sourcefile, sourcefile, within)
+    label = category or (folder if slash else "")
+    template = Passage(id_prefix(name), "", sourcefile, sourcefile, label)
     for page in pages:
-        yield from _page_passages(name, page, whole)
+        yield from _page_passages(name, page, template)
 
 
-def _page_passages(name: str, page: Page, whole: Passage) -> Iterator[Passage]:
+def _page_passages(name: str, page: Page, template: Passage) -> Iterator[Passage]:
     anchor = f"#page={page.number}" if page.number else ""
-    key, cited = f"{whole.id}-p{page.number or 0}", whole.sourcepage + anchor
+    key, sourcepage = f"{template.id}-p{page.number or 0}", template.sourcepage + anchor
     for part, content in enumerate(page_texts(page), 1):
-        yield replace(whole, id=f"{key}-{part}", content=content, sourcepage=cited)
-    for place, picture in enumerate(page.images):
+        yield replace(template, id=f"{key}-{part}", content=content, sourcepage=sourcepage)
+    for place, image in enumerate(page.images):
         content = split_text(image_caption(name, page, place), MAX_TOKENS)[0].strip()
-        picture_key = f"{key}-i{place + 1}"
-        shown = replace(whole, id=picture_key, content=content, sourcepage=cited)
-        yield replace(shown, image=picture.data)
+        passage = replace(template, id=f"{key}-i{place + 1}", sourcepage=sourcepage)
+        yield replace(passage, content=content, image=image.data)
 
 
 def with_description(passage: Passage, description: str) -> Passage:
-    """A picture's passage with what a model sees in it, below the line that names the picture."""
-    named = passage.content.partition("\n")[0]
-    first, *_ = split_text(f"{named}\n\n{description.strip()}", MAX_TOKENS)
+    """Replace an image's text with a model's description, below the line that names the image."""
+    title = passage.content.partition("\n")[0]
+    first, *_ = split_text(f"{title}\n\n{description.strip()}", MAX_TOKENS)
     return replace(passage, content=first.strip())
 
 
 def id_prefix(name: str) -> str:
-    """What the ids of a file's passages begin with, before a hyphen."""
-    # Readable, and with the hash no two paths share it. An id may hold no other characters, and
-    # Azure AI Search takes none that begins with `_`.
+    """The prefix of the ids of a file's passages; a hyphen follows it."""
+    # Azure AI Search accepts no other characters in a key, and no `_` at its start. The hash keeps
+    # the prefixes of different paths apart.
     readable = re.sub(r"[^A-Za-z0-9_]+", "-", name).lstrip("_")[:80]
     return f"{readable}-{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
 def page_texts(page: Page) -> Iterator[str]:
-    """Split a page into texts of at most `MAX_TOKENS` tokens. No word is lost.
+    """Split a page into texts of at most `MAX_TOKENS` tokens without losing a word.
 
     A Markdown passage begins with the headings above it, `Northwind Standard > Dental`.
     """
-    return (cut.content for cut in page_spans(page))
+    return (span.content for span in page_spans(page))
 
 
 def page_spans(page: Page) -> Iterator[PassageSpan]:
-    """The same, with their places in the page's text."""
+    """Split a page like `page_texts`, with the offsets of each text."""
     if page.markdown:
         for section in split_sections(page.text, MAX_TOKENS):
             yield from _section_spans(page.text, section)
@@ -117,15 +117,15 @@ def page_spans(page: Page) -> Iterator[PassageSpan]:
 
 
 def _section_spans(text: str, section: Section) -> Iterator[PassageSpan]:
-    above = heading_lines(section, MAX_TOKENS)
-    start = f"{above}\n\n" if above else ""
-    # A heading too long to be carried stays in the text.
-    place = section.body if above else section.start
+    heading = heading_lines(section, MAX_TOKENS)
+    start = f"{heading}\n\n" if heading else ""
+    # A heading that is too long to be repeated stays in the text.
+    place = section.body if heading else section.start
     body = text[place : section.end]
     parts = tuple(split_markdown(body, MAX_TOKENS - count_tokens(start)))
     for number, part in enumerate(parts):
         begin = place + part.start if number else section.start
-        said = part.header + body[part.start : part.end]
-        yield PassageSpan(start + said.strip(), begin, place + part.end)
-    if above and not parts:
-        yield PassageSpan(above, section.start, section.end)
+        content = part.header + body[part.start : part.end]
+        yield PassageSpan(start + content.strip(), begin, place + part.end)
+    if heading and not parts:
+        yield PassageSpan(heading, section.start, section.end)

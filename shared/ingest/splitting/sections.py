@@ -1,4 +1,4 @@
-"""Which sections does a Markdown text have, and which headings stand above each of them?"""
+"""Splits Markdown into sections with the path of their headings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from shared.text.tokens import count_tokens
 
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
-_MAX_HEADING = 1000  # characters of a heading that are looked at: more fill any passage
+_MAX_HEADING = 1000  # characters of a heading that are used: more would fill any passage
 _FENCE = re.compile(r" {0,3}(```|~~~)")
 
 
@@ -30,25 +30,25 @@ class Section:
 
 
 def split_sections(text: str, limit: int) -> Iterator[Section]:
-    """The sections that need passages: one without text joins the next, whose lead names it.
+    """Split a text into sections; one without text is joined with the next.
 
-    `limit` is the most tokens of a passage: what would fill half of it is not joined.
+    `limit` is the limit of a passage's tokens: headings beyond half of it are not joined.
     """
-    held: Section | None = None
-    for found in _all_sections(text):
-        joined = _join(held, found) if held else found
-        if held and not _heading_fits(joined, limit):
-            yield held
-            joined = found
-        held = None if text[found.body : found.end].strip() else joined
-        yield from () if held else (joined,)
-    yield from (held,) if held else ()
+    pending: Section | None = None
+    for section in _all_sections(text):
+        joined = _join(pending, section) if pending else section
+        if pending and not _heading_fits(joined, limit):
+            yield pending
+            joined = section
+        pending = None if text[section.body : section.end].strip() else joined
+        yield from () if pending else (joined,)
+    yield from (pending,) if pending else ()
 
 
 def heading_lines(section: Section, limit: int) -> str:
-    """The heading path, without its outer headings where it would fill half of a passage.
+    """The heading path, shortened from the outside where it would fill half of a passage.
 
-    Each heading before it that has no text has a line above.
+    Each preceding heading without text has its own line above.
     """
     while section.path and not _heading_fits(section, limit):
         section = replace(section, path=section.path[1:])
@@ -71,16 +71,16 @@ def _all_sections(text: str) -> Iterator[Section]:
 
 
 def _title(text: str) -> str:
-    """A heading's words, without the marks that may close it: `## Dental ##`."""
+    """A heading's text without the closing marks of `## Dental ##`."""
     title = text.strip()[:_MAX_HEADING]
     bare = title.rstrip("#")
     return bare.rstrip() if bare[-1:] in ("", " ", "\t") else title
 
 
-def _join(held: Section, following: Section) -> Section:
-    named = following.path[:-1][: len(held.path)] == held.path
-    before = held.empty_headings if named else (*held.empty_headings, held.path)
-    return replace(following, start=held.start, empty_headings=before)
+def _join(empty: Section, following: Section) -> Section:
+    is_parent = following.path[:-1][: len(empty.path)] == empty.path
+    headings = empty.empty_headings if is_parent else (*empty.empty_headings, empty.path)
+    return replace(following, start=empty.start, empty_headings=headings)
 
 
 def _heading_fits(section: Section, limit: int) -> bool:

@@ -1,6 +1,6 @@
-"""Fills the container that citations' files and passages' pictures lie in, by identity.
+"""Uploads the files behind citations and the images of passages to Blob storage, by identity.
 
-Who runs it waits for a busy service, unlike a chat: for minutes, as long as the service asks.
+Unlike the chat, it waits for a busy service for minutes, as long as Retry-After says.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from shared.files.blobs import (
 )
 from shared.ingest.targets.index_writer import DocumentRejected
 
-BLOCK_BYTES = 1024 * 1024  # bytes that are sent, and held, at once; aiohttp warns of more
-TIMEOUT_SECONDS = 600  # for one file, all waits included
+BLOCK_BYTES = 1024 * 1024  # sent, and in memory, at once; aiohttp warns of more
+TIMEOUT_SECONDS = 600  # per file, including retries
 
 _ROLE = "Storage Blob Data Contributor"
 NO_METADATA: Mapping[str, str] = {}
-_HASH_KEY = "sha256"  # the metadata that tells whether a file has changed
+_HASH_KEY = "sha256"  # the metadata with the hash of the file's content
 
 
 class UploadRetryPolicy(StorageRetryAdapter):
-    """What fails for a moment is tried again; a Retry-After is obeyed."""
+    """Retries transient failures and obeys Retry-After."""
 
 
 def make_uploader(endpoint: str, container: str, credential: Any, **options: Any) -> BlobUploader:
-    """What fills a container. `options` are the SDK's own."""
-    waits = UploadRetryPolicy(retry_total=6, retry_status=6, retry_backoff_max=30)
+    """Build the uploader of a container. `options` are the SDK's own."""
+    retry_policy = UploadRetryPolicy(retry_total=6, retry_status=6, retry_backoff_max=30)
     settings = {
-        "retry_policy": waits,
+        "retry_policy": retry_policy,
         "max_single_put_size": BLOCK_BYTES,
         "max_block_size": BLOCK_BYTES,
     }
@@ -57,12 +57,12 @@ def make_uploader(endpoint: str, container: str, credential: Any, **options: Any
 
 @dataclass(frozen=True, slots=True)
 class BlobUploader:
-    """Puts and removes files and pictures. Everything raises Refused, and may be repeated."""
+    """Uploads and removes files and images; idempotent. All methods raise DocumentRejected."""
 
     container: ContainerClient
 
     async def ensure_container(self) -> None:
-        """Make the container where there is none."""
+        """Create the container if it does not exist."""
         async with _map_errors():
             if not await self.container.exists():
                 await self._create_container()
@@ -72,39 +72,39 @@ class BlobUploader:
             await self.container.create_container()
         except ResourceExistsError as error:
             if "AlreadyExists" not in error_code(error):
-                raise  # one of that name is being removed
+                raise  # a container of that name is being deleted
 
     async def put(
-        self, name: str, path: Path, media_type: str, more: Mapping[str, str] = NO_METADATA
+        self, name: str, path: Path, media_type: str, metadata: Mapping[str, str] = NO_METADATA
     ) -> bool:
-        """Upload the file at `path` as `name`, with `more` metadata; whether that was needed."""
+        """Upload the file at `path` as `name`. Returns False if the blob is up to date."""
         async with _map_errors():
-            told = {**more, _HASH_KEY: await asyncio.to_thread(_hash_file, path)}
-            there = await self._get_properties(FILES_PREFIX + name)
-            if there and there.metadata == told and _content_type(there) == media_type:
+            expected = {**metadata, _HASH_KEY: await asyncio.to_thread(_hash_file, path)}
+            blob = await self._get_properties(FILES_PREFIX + name)
+            if blob and blob.metadata == expected and _content_type(blob) == media_type:
                 return False
             with path.open("rb") as data:
-                await self._upload(FILES_PREFIX + name, data, media_type, metadata=told)
+                await self._upload(FILES_PREFIX + name, data, media_type, metadata=expected)
         return True
 
     async def list_names(self) -> list[str]:
         """The names of all files."""
         async with _map_errors():
-            listed = self.container.list_blob_names(name_starts_with=FILES_PREFIX)
-            return [name.removeprefix(FILES_PREFIX) async for name in listed]
+            names = self.container.list_blob_names(name_starts_with=FILES_PREFIX)
+            return [name.removeprefix(FILES_PREFIX) async for name in names]
 
-    async def put_image(self, passage: str, data: bytes) -> None:
-        """Upload the picture of the passage of that id."""
+    async def put_image(self, passage_id: str, data: bytes) -> None:
+        """Upload the image of a passage."""
         async with _map_errors():
-            await self._upload(IMAGES_PREFIX + passage, data, "application/octet-stream")
+            await self._upload(IMAGES_PREFIX + passage_id, data, "application/octet-stream")
 
     async def remove(self, name: str) -> None:
-        """Remove a file; nothing where it is not there."""
+        """Remove a file if it exists."""
         async with _map_errors():
             await self._delete(FILES_PREFIX + name)
 
     async def remove_images(self, prefix: str, keep: Collection[str] = ()) -> None:
-        """Remove the pictures of all passages whose ids begin so, but of those in `keep`."""
+        """Remove the images of passages whose ids start with `prefix`, except those in `keep`."""
         async with _map_errors():
             async for name in self.container.list_blob_names(
                 name_starts_with=IMAGES_PREFIX + prefix
@@ -140,13 +140,13 @@ def _hash_file(path: Path) -> str:
         return file_digest(data, "sha256").hexdigest()
 
 
-def _content_type(there: BlobProperties) -> str | None:
-    return there.content_settings.content_type
+def _content_type(blob: BlobProperties) -> str | None:
+    return blob.content_settings.content_type
 
 
 @asynccontextmanager
 async def _map_errors() -> AsyncIterator[None]:
-    """Whatever went wrong, as a sentence for who runs it."""
+    """Map storage and file errors to DocumentRejected."""
     try:
         with map_errors("storage", partial(map_status, role=_ROLE)):
             async with asyncio.timeout(TIMEOUT_SECONDS):

@@ -1,4 +1,4 @@
-"""The seam behind which documents are kept: an index that they are put into, file by file."""
+"""The seam of the indexes that documents are written to."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Protocol
 from shared.ingest.splitting.passages import Passage
 
 UNFINISHED = ""
-"""The fingerprint of a file that was not put whole: a run puts it again."""
+"""The fingerprint of a file that was not written completely: the next run writes it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
     """A file's passages. `name` is its path from the folder, with `/`.
 
-    `fingerprint` changes with whatever the passages are made of. `vectors` has one for each
+    `fingerprint` changes with the inputs of the passages. `vectors` has one for each
     passage, and is None without an embedding model.
     """
 
@@ -28,11 +28,11 @@ class Document:
 
 
 class DocumentRejected(Exception):
-    """An index did not take a file; the message is a sentence without the file's name."""
+    """An index rejected a file; the message is a sentence without the file's name."""
 
 
 class IndexUnavailable(DocumentRejected):
-    """The index takes no file at all for now: it ends the run. The message says what to do."""
+    """The index accepts no file at all, which ends the run. The message says what to do."""
 
 
 class IndexWriter(Protocol):
@@ -44,11 +44,11 @@ class IndexWriter(Protocol):
 
     @property
     def name(self) -> str:
-        """What the summary calls it."""
+        """The display name."""
         ...
 
     async def fingerprints(self) -> Mapping[str, str]:
-        """The fingerprint of each file that it holds anything of, by the file's name."""
+        """The fingerprint of each file with any data in the index, by the file's name."""
         ...
 
     async def restricted_files(self) -> Set[str]:
@@ -56,17 +56,17 @@ class IndexWriter(Protocol):
         ...
 
     async def put(self, document: Document, path: Path) -> None:
-        """Replace all that it holds of a file, which lies at `path`. Raises Refused."""
+        """Replace all passages of a file, which is at `path`. Raises DocumentRejected."""
         ...
 
     async def remove(self, name: str) -> None:
-        """Forget a file. Raises Refused."""
+        """Remove a file. Raises DocumentRejected."""
         ...
 
     async def finish(self) -> None:
-        """Make what was put and removed visible to questions."""
+        """Make the changes visible to searches."""
         ...
 
     async def close(self) -> None:
-        """Give up what it holds open; what was not finished may stay for the next run."""
+        """Release all resources; unfinished changes may stay for the next run."""
         ...

@@ -1,4 +1,4 @@
-"""A Target whose files go into Blob storage too, where citations are opened from."""
+"""An IndexWriter that also uploads the files to Blob storage, where citations open them."""
 
 from __future__ import annotations
 
@@ -28,38 +28,38 @@ class IndexedFiles:
     existing_files: set[str] = field(default_factory=set, init=False)
 
     async def fingerprints(self) -> Mapping[str, str]:
-        """The fingerprint of each file. Makes the container and the index first. Raises Refused.
+        """The fingerprint of each file. Creates the container and the index first.
 
-        A file of the container that the index does not know is what a broken run left.
+        A file that is only in the container is unfinished. Raises DocumentRejected.
         """
         await self.files.ensure_container()
-        found = await self.index.fingerprints()
+        indexed = await self.index.fingerprints()
         self.existing_files.update(await self.files.list_names())
-        return {**dict.fromkeys(self.existing_files, UNFINISHED), **found}
+        return {**dict.fromkeys(self.existing_files, UNFINISHED), **indexed}
 
     async def restricted_files(self) -> Set[str]:
-        """The files with passages that only some users may see. Raises Refused."""
+        """The files with passages that only some users may see. Raises DocumentRejected."""
         return await self.index.restricted_files()
 
     async def put(self, document: Document, path: Path) -> None:
-        """Upload a file, then replace its passages and pictures. Raises Refused."""
+        """Upload a file, then replace its passages and images. Raises DocumentRejected."""
         if not document.passages:
             return await self.remove(document.name)
         await self.files.put(document.name, path, guess_media_type(document.name))
         if document.name in self.existing_files:
-            # Before the index calls the file whole: nobody would look for them after that.
+            # Before the index marks the file as complete: later no run would remove them.
             keep = {passage.id for passage in document.passages if passage.image}
             await self.files.remove_images(_image_prefix(document.name), keep)
         await self.index.put(document, path)
 
     async def remove(self, name: str) -> None:
-        """Delete a file's passages, then its pictures and the file. Raises Refused."""
+        """Delete a file's passages, then its images and the file. Raises DocumentRejected."""
         await self.index.remove(name)
         await self.files.remove_images(_image_prefix(name))
         await self.files.remove(name)
 
     async def finish(self) -> None:
-        """Nothing is left to do."""
+        """Finish the index."""
         await self.index.finish()
 
     async def close(self) -> None:
@@ -69,5 +69,5 @@ class IndexedFiles:
 
 
 def _image_prefix(name: str) -> str:
-    """What the ids of all pictures of a file begin with."""
+    """The prefix of the ids of a file's images."""
     return f"{id_prefix(name)}-"

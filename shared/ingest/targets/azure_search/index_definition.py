@@ -1,4 +1,4 @@
-"""What is the index of Azure AI Search like that documents are put into?"""
+"""Builds the definition of the index in Azure AI Search."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from azure.search.documents.indexes.models import (
 
 from shared.retrieval.azure_search.field_mapping import IndexFields
 
-FINGERPRINT, PARENT = "fingerprint", "parent"  # what the chat never asks for
+FINGERPRINT, PARENT = "fingerprint", "parent"  # fields that the chat does not read
 SEMANTIC_CONFIGURATION = "default"  # the semantic configuration
 STRING, STRINGS, VECTOR = "Edm.String", "Collection(Edm.String)", "Collection(Edm.Single)"
-# Splits every script at Unicode's word borders (Chinese into characters), folds case, stems
-# nothing: right for documents in several languages, and wrong for none.
+# Splits at Unicode word boundaries (Chinese into characters) and folds case without stemming, so it
+# works for documents in several languages.
 TEXT_ANALYZER = "standard.lucene"
-PATH_ANALYZER = "simple"  # splits a path at whatever is no letter
+PATH_ANALYZER = "simple"  # splits a path at all non-letters
 FIELD_ATTRIBUTES = ("key", "searchable", "filterable", "sortable", "facetable")
-KEY_ANALYZER = "keyword"  # what index projections want of a key
+KEY_ANALYZER = "keyword"  # index projections require it for a key
 PROFILE, ALGORITHM, COMPRESSION, VECTORIZER = "vectors", "hnsw", "int8", "openai"
 
 
 @dataclass(frozen=True, slots=True)
 class Vectorizer:
-    """The deployment of Azure OpenAI by which the service itself makes vectors, without a key."""
+    """The deployment of Azure OpenAI that the service uses for vectors, by its identity."""
 
     endpoint: str
     deployment: str
@@ -55,13 +55,13 @@ class IndexSpec:
     vectorizer: Vectorizer | None = None
 
 
-def build_index(shape: IndexSpec) -> SearchIndex:
-    """The index as we would make it."""
+def build_index(index_spec: IndexSpec) -> SearchIndex:
+    """Build the index of a specification."""
     return SearchIndex(
-        name=shape.index,
-        fields=[*_plain_fields(shape.fields), *_vector_fields(shape)],
-        semantic_search=SemanticSearch(configurations=[_semantic_configuration(shape.fields)]),
-        vector_search=_vector_search(shape) if shape.dimensions else None,
+        name=index_spec.index,
+        fields=[*_plain_fields(index_spec.fields), *_vector_fields(index_spec)],
+        semantic_search=SemanticSearch(configurations=[_semantic_configuration(index_spec.fields)]),
+        vector_search=_vector_search(index_spec) if index_spec.dimensions else None,
     )
 
 
@@ -70,7 +70,7 @@ def _plain_fields(names: IndexFields) -> list[SearchField]:
         _field(names.id, STRING, "key searchable filterable sortable", KEY_ANALYZER),
         _field(names.content, STRING, "searchable", TEXT_ANALYZER),
         _field(names.sourcepage, STRING),
-        # Searchable, as a file's name says what it is about; the ranker's title must be, too.
+        # Searchable, as a file's name has keywords, and as the semantic ranker's title must be.
         _field(names.sourcefile, STRING, "searchable filterable", PATH_ANALYZER),
         _field(names.category, STRING, "filterable facetable"),
         _field(names.oids, STRINGS, "filterable"),
@@ -81,33 +81,35 @@ def _plain_fields(names: IndexFields) -> list[SearchField]:
     ]
 
 
-def _field(name: str, kind: str, traits: str = "", analyzer: str | None = None) -> SearchField:
-    """A field that can do what `traits` say and no more: the service's defaults are generous."""
-    can = {trait: trait in traits.split() for trait in FIELD_ATTRIBUTES}
-    field = SearchField(name=name, type=kind, retrievable=True, **can)
+def _field(
+    name: str, field_type: str, attributes: str = "", analyzer: str | None = None
+) -> SearchField:
+    """Build a field with only these attributes; the service's defaults enable more."""
+    flags = {one: one in attributes.split() for one in FIELD_ATTRIBUTES}
+    field = SearchField(name=name, type=field_type, retrievable=True, **flags)
     field.analyzer_name = analyzer
     return field
 
 
-def _vector_fields(shape: IndexSpec) -> list[SearchField]:
-    if shape.dimensions is None:
+def _vector_fields(index_spec: IndexSpec) -> list[SearchField]:
+    if index_spec.dimensions is None:
         return []
-    # Stored, though it is never given back: else a merge of other fields would lose it.
+    # Stored although it is not retrievable: otherwise a merge of other fields would lose it.
     return [
         SearchField(
-            name=shape.fields.embedding,
+            name=index_spec.fields.embedding,
             type=VECTOR,
             searchable=True,
             retrievable=False,
             stored=True,
-            vector_search_dimensions=shape.dimensions,
+            vector_search_dimensions=index_spec.dimensions,
             vector_search_profile_name=PROFILE,
         )
     ]
 
 
-def _vector_search(shape: IndexSpec) -> VectorSearch:
-    maker = shape.vectorizer
+def _vector_search(index_spec: IndexSpec) -> VectorSearch:
+    vectorizer = index_spec.vectorizer
     return VectorSearch(
         algorithms=[
             HnswAlgorithmConfiguration(name=ALGORITHM, parameters=HnswParameters(metric="cosine"))
@@ -118,15 +120,15 @@ def _vector_search(shape: IndexSpec) -> VectorSearch:
                 name=PROFILE,
                 algorithm_configuration_name=ALGORITHM,
                 compression_name=COMPRESSION,
-                vectorizer_name=VECTORIZER if maker else None,
+                vectorizer_name=VECTORIZER if vectorizer else None,
             )
         ],
-        vectorizers=[_vectorizer(maker)] if maker else [],
+        vectorizers=[_vectorizer(vectorizer)] if vectorizer else [],
     )
 
 
 def _compression() -> ScalarQuantizationCompression:
-    """A quarter of the memory that the service charges for; the best are scored by all bits."""
+    """Quantize vectors to a quarter of the memory; the best are rescored with full precision."""
     return ScalarQuantizationCompression(
         compression_name=COMPRESSION,
         parameters=ScalarQuantizationParameters(quantized_data_type="int8"),
@@ -138,11 +140,13 @@ def _compression() -> ScalarQuantizationCompression:
     )
 
 
-def _vectorizer(maker: Vectorizer) -> AzureOpenAIVectorizer:
+def _vectorizer(vectorizer: Vectorizer) -> AzureOpenAIVectorizer:
     return AzureOpenAIVectorizer(
         vectorizer_name=VECTORIZER,
         parameters=AzureOpenAIVectorizerParameters(
-            resource_url=maker.endpoint, deployment_name=maker.deployment, model_name=maker.model
+            resource_url=vectorizer.endpoint,
+            deployment_name=vectorizer.deployment,
+            model_name=vectorizer.model,
         ),
     )
 

@@ -1,6 +1,6 @@
-"""Which failures of Azure AI Search are waited out, and what do the others mean to an operator?
+"""Retries calls to Azure AI Search, and maps their failures to errors for the operator.
 
-A run that fills an index has minutes, where a chat has seconds.
+Ingestion may wait for minutes, where a chat may wait for seconds.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from shared.ingest.targets.index_writer import DocumentRejected, IndexUnavailabl
 
 T = TypeVar("T")
 
-ROLE_RETRY_SECONDS = 15  # between two tries, while a role spreads
-MAX_BACKOFF_SECONDS = 60  # the longest wait that the service did not ask for
+ROLE_RETRY_SECONDS = 15  # between attempts, while a role assignment takes effect
+MAX_BACKOFF_SECONDS = 60  # the longest wait without Retry-After
 TRANSIENT_STATUSES = (408, 409, 429, 500, 502, 503, 504)
-# What a 200 that is no answer comes out of the SDK as.
+# The SDK raises these on a malformed response with status 200.
 MALFORMED_RESPONSE_ERRORS = (AttributeError, LookupError, TypeError, ValueError)
 
 ACCESS_DENIED = (
@@ -41,11 +41,11 @@ REQUEST_REJECTED = "Azure AI Search did not accept the request ({status}, code {
 
 
 class PartialFailure(AzureError):
-    """Some documents of a batch were not taken, for a reason that passes."""
+    """Some documents of a batch failed for a transient reason."""
 
 
-def _ignore(_said: str) -> None:
-    """Where nobody listens."""
+def _ignore(_message: str) -> None:
+    """Drop a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +66,13 @@ class RetryPolicy:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def call_with_retry(self, call: Callable[[], Awaitable[T]]) -> T:
-        """The result of `call`, which is tried again while that may help. Raises Refused.
-
-        The one place where the exceptions of the SDK become ours.
-        """
-        for tried in count(1):
+        """Call until it succeeds, or fails for good. Maps SDK errors to DocumentRejected."""
+        for attempt in count(1):
             try:
                 async with asyncio.timeout(self.timeout):
                     return await call()
             except (AzureError, TimeoutError) as failure:
-                pause = self._pause(failure, tried)
+                pause = self._pause(failure, attempt)
                 if pause is None:
                     raise map_failure(failure) from failure
                 self.notify(
@@ -86,22 +83,26 @@ class RetryPolicy:
                 raise map_failure(failure) from failure
         raise AssertionError("count() does not end")
 
-    def _pause(self, failure: Exception, tried: int) -> float | None:
-        """Seconds until the next try; None where there is none."""
+    def _pause(self, failure: Exception, attempt: int) -> float | None:
+        """Seconds until the next attempt; None if there is none."""
         status = get_status(failure)
         if status in (401, 403):
-            return ROLE_RETRY_SECONDS if tried * ROLE_RETRY_SECONDS <= self.role_wait else None
-        lasting = status is not None and status not in TRANSIENT_STATUSES
-        if lasting or isinstance(failure, ClientAuthenticationError) or tried >= self.max_attempts:
+            return ROLE_RETRY_SECONDS if attempt * ROLE_RETRY_SECONDS <= self.role_wait else None
+        is_permanent = status is not None and status not in TRANSIENT_STATUSES
+        if (
+            is_permanent
+            or isinstance(failure, ClientAuthenticationError)
+            or attempt >= self.max_attempts
+        ):
             return None
-        asked = retry_after.retry_after_seconds(_headers(failure))
-        if asked is not None:
-            return asked if asked <= self.max_wait else None
-        return min(2.0 ** (tried - 1), MAX_BACKOFF_SECONDS) * random.uniform(0.7, 1.0)
+        requested = retry_after.retry_after_seconds(_headers(failure))
+        if requested is not None:
+            return requested if requested <= self.max_wait else None
+        return min(2.0 ** (attempt - 1), MAX_BACKOFF_SECONDS) * random.uniform(0.7, 1.0)
 
 
 def get_status(failure: Exception) -> int | None:
-    """The status of a refusal; None for a failure on the way, and for an answer that was cut."""
+    """The status of an error response; None for connection errors and truncated responses."""
     status = failure.status_code if isinstance(failure, HttpResponseError) else None
     if status is None and isinstance(failure, ClientAuthenticationError) and failure.response:
         status = failure.response.status_code
@@ -118,7 +119,7 @@ def _describe(failure: Exception) -> str:
 
 
 def map_failure(failure: Exception) -> DocumentRejected:
-    """What a failure means to whoever runs this. Never the service's own words."""
+    """Map an SDK error to a message for the operator, without the service's own message."""
     status = get_status(failure)
     if isinstance(failure, ClientAuthenticationError) and status is None:
         return IndexUnavailable(NO_IDENTITY_MESSAGE)

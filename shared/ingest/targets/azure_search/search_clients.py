@@ -1,4 +1,4 @@
-"""The clients of Azure AI Search that fill an index. They try nothing twice: patience.py does."""
+"""The clients of Azure AI Search for ingestion. They do not retry: `retry.RetryPolicy` does."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from azure.search.documents.indexes.aio import SearchIndexClient, SearchIndexerC
 
 from shared.retrieval.azure_search.client import API_VERSION, CONNECT_SECONDS
 
-READ_SECONDS = 60  # of silence
+READ_SECONDS = 60  # without data
 
 
 @dataclass(frozen=True, slots=True)
 class SearchClients:
-    """One service: the documents of one index, all indexes, and what fills them by itself."""
+    """The clients of one service: the documents of one index, the indexes, the indexers."""
 
     documents: SearchClient
     indexes: SearchIndexClient
@@ -32,7 +32,7 @@ class SearchClients:
 def make_clients(
     endpoint: str, index: str, credential: AsyncTokenCredential, **more: Any
 ) -> SearchClients:
-    """The clients for `index` at `endpoint`; `more` goes to each of the SDK's (`transport`)."""
+    """Build the clients for `index` at `endpoint`; `more` are options of the SDK (`transport`)."""
     options: dict[str, Any] = {
         "api_version": API_VERSION,
         "connection_timeout": CONNECT_SECONDS,
@@ -40,11 +40,11 @@ def make_clients(
         **more,
     }
 
-    def once() -> dict[str, Any]:
+    def client_options() -> dict[str, Any]:
         return options | {"retry_policy": AsyncRetryPolicy.no_retries()}
 
     return SearchClients(
-        SearchClient(endpoint, index, credential, **once()),
-        SearchIndexClient(endpoint, credential, **once()),
-        SearchIndexerClient(endpoint, credential, **once()),
+        SearchClient(endpoint, index, credential, **client_options()),
+        SearchIndexClient(endpoint, credential, **client_options()),
+        SearchIndexerClient(endpoint, credential, **client_options()),
     )

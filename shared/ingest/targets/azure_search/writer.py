@@ -1,4 +1,4 @@
-"""Azure AI Search as a place for documents: what is sent, in an order that lets any crash heal."""
+"""Writes documents to Azure AI Search, in an order that a later run can repair after a crash."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from shared.ingest.targets.index_writer import UNFINISHED, Document, IndexUnavai
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.azure_search.odata import quote
 
-INCOMPLETE = "unfinished"  # the mark of a file that is being put
+INCOMPLETE = "unfinished"  # the mark of a file that is being written
 UNRESTRICTED_PASSAGES = (
     "The index {index} has passages that were not put there by this command, such as one of "
     "{file}: they may stay for everyone, whatever acl.yaml says. Into an index of its own: "
@@ -41,16 +41,15 @@ StoreImage = Callable[[str, bytes], Awaitable[None]]
 
 @dataclass(slots=True)
 class AzureSearchWriter:
-    """A Target over one index; the files themselves are kept elsewhere.
+    """An IndexWriter for one index; the files themselves are stored elsewhere.
 
-    Every file that the index holds anything of has a passage with a mark, its fingerprint: its
-    first one. Before anything of a file changes, a mark says "unfinished", and the fingerprint is
-    set when all the rest is done. So a run that ends anywhere leaves a file whole or unfinished.
+    The first passage of each file has a mark, the file's fingerprint. Before a change the mark is
+    set to "unfinished", and after it to the fingerprint, so that an interrupted run leaves each
+    file complete or unfinished.
 
-    The service needs some seconds until a search finds what it took. A run that starts within them
-    may see marks of before the last changes: it may take a file for whole that is not, or leave
-    passages that it did not see. The next run, or one a minute later, sees and mends the first; the
-    second goes when the file is next put or removed.
+    Searches find changes only after some seconds. A run that starts earlier may see older marks: it
+    may take an unfinished file for complete, which the next run corrects, or miss passages, which
+    are removed when the file is next written or removed.
 
     `store_image` stores the image of a passage under its id; without it there are no images.
     `restricted` says that some files are not public: then passages of other origin are an error, as
@@ -68,9 +67,9 @@ class AzureSearchWriter:
     written_files: set[str] | None = field(default=None, init=False)
 
     async def fingerprints(self) -> Mapping[str, str]:
-        """The fingerprint of each file. Makes the index first, or gives it what it lacks.
+        """The fingerprint of each file. Creates the index first, or adds what it lacks.
 
-        To be called before anything is put. Raises Refused.
+        Must be called before `put`. Raises DocumentRejected.
         """
         index, new = await create_or_update(
             self.clients.indexes, self.index_spec, self.retry_policy
@@ -79,31 +78,32 @@ class AzureSearchWriter:
             await self._check_exclusive()
         vectors = any(one.name == self._fields.embedding for one in index.fields)
         self.features = IndexFeatures(self.store_image is not None, vectors)
-        names, found = self._fields, dict[str, str]()
+        names, fingerprints = self._fields, dict[str, str]()
         condition = f"{FINGERPRINT} ne null and {names.sourcefile} ne null"
         async for row in self._documents.query(condition, names.sourcefile, FINGERPRINT):
             name, mark = decode_path(row[names.sourcefile]), row[FINGERPRINT]
-            # Two marks are a change that was broken off, or one that a search did not show.
-            whole = mark != INCOMPLETE and found.get(name, mark) == mark
-            found[name] = mark if whole else UNFINISHED
+            # Two marks: a change was interrupted, or searches do not show it yet.
+            is_complete = mark != INCOMPLETE and fingerprints.get(name, mark) == mark
+            fingerprints[name] = mark if is_complete else UNFINISHED
         self.written_files = set() if new else None
-        return found
+        return fingerprints
 
     async def restricted_files(self) -> Set[str]:
-        """The files with passages that only some users may see. Changes nothing. Raises Refused.
+        """The files with passages that only some users may see. Changes nothing.
 
-        All passages are searched, not the marked ones alone: a broken run may have left others.
+        All passages are searched, as an interrupted run may have left some without a marked one.
+        Raises DocumentRejected.
         """
         names = self._fields
-        has = await existing_fields(self.clients.indexes, self.index_spec, self.retry_policy)
-        filters = [f"{name}/any()" for name in (names.oids, names.groups) if name in has]
-        if not filters or not {names.id, names.sourcefile} <= has:
+        existing = await existing_fields(self.clients.indexes, self.index_spec, self.retry_policy)
+        filters = [f"{name}/any()" for name in (names.oids, names.groups) if name in existing]
+        if not filters or not {names.id, names.sourcefile} <= existing:
             return set()
         rows = self._documents.query(f"({' or '.join(filters)})", names.sourcefile)
         return {decode_path(row[names.sourcefile] or "") async for row in rows}
 
     async def put(self, document: Document, path: Path) -> None:
-        """Replace all passages of a file; `path` is not read. Raises Refused."""
+        """Replace all passages of a file; `path` is not read. Raises DocumentRejected."""
         if not document.passages:
             return await self.remove(document.name)
         fields, send = self._fields, self._documents.send
@@ -111,7 +111,7 @@ class AzureSearchWriter:
         first = next(rows)
         key, ids = document.passages[0].id, {passage.id for passage in document.passages}
         old = await self._read_marks(document.name)
-        # Alone, and first: from here on the file is unfinished, whatever older marks say.
+        # Sent first and alone: from here on the file is unfinished, whatever its other marks.
         await send([first | {FINGERPRINT: INCOMPLETE}])
         await for_each_concurrently(self._store_image_of, document.passages)
         await send(rows)
@@ -119,34 +119,34 @@ class AzureSearchWriter:
         await send([fingerprint_action(key, document.fingerprint, fields)])
 
     async def remove(self, name: str) -> None:
-        """Delete all passages of a file; where there are none, nothing is done. Raises Refused."""
+        """Delete all passages of a file, if there are any. Raises DocumentRejected."""
         old, send = await self._read_marks(name), self._documents.send
         await send(
             fingerprint_action(key, INCOMPLETE, self._fields) for key, mark in old.items() if mark
         )
-        # The marked ones last: as long as there is any other, the file must be known.
+        # The marked ones last: the file must stay known as long as it has passages.
         await send(delete_action(key, self._fields) for key, mark in old.items() if not mark)
         await send(delete_action(key, self._fields) for key, mark in old.items() if mark)
 
     async def finish(self) -> None:
-        """Nothing is left to do: what was taken is found within seconds."""
+        """Do nothing: searches find the changes within seconds."""
 
     async def close(self) -> None:
         """Close the connections."""
         await self.clients.close()
 
     async def _check_exclusive(self) -> None:
-        """Raises Unusable where something else has put passages into the index."""
+        """Raise IndexUnavailable where the index has passages of other origin."""
         names = self._fields
-        found = self._documents.query(f"{FINGERPRINT} eq null", names.sourcefile)
-        async with aclosing(found) as rows:
+        unmarked = self._documents.query(f"{FINGERPRINT} eq null", names.sourcefile)
+        async with aclosing(unmarked) as rows:
             async for row in rows:
                 file = decode_path(row[names.sourcefile] or "")
                 if not row[names.id].startswith(f"{id_prefix(file)}-"):
-                    said = UNRESTRICTED_PASSAGES.format(
+                    message = UNRESTRICTED_PASSAGES.format(
                         index=self.index_spec.index, file=file or "an unnamed file"
                     )
-                    raise IndexUnavailable(said)
+                    raise IndexUnavailable(message)
 
     @property
     def _fields(self) -> IndexFields:
@@ -157,7 +157,7 @@ class AzureSearchWriter:
         return SearchDocuments(self.clients.documents, self._fields.id, self.retry_policy)
 
     async def _read_marks(self, name: str) -> dict[str, str | None]:
-        """The mark of each passage that the index holds of a file, by the passage's key."""
+        """The mark of each passage of a file in the index, by the passage's key."""
         if self.written_files is not None and name not in self.written_files:
             self.written_files.add(name)
             return {}

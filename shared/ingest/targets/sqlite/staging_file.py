@@ -1,4 +1,4 @@
-"""Where is an index filled while the old one answers? In a part beside it, which replaces it."""
+"""The staging file of the embedded index: written beside the index, then replaces it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from shared.ingest.targets.index_writer import IndexUnavailable
 from shared.retrieval.sqlite import schema
 from shared.retrieval.sqlite.schema import IndexMeta, UnknownFormat
 
-CACHE_KIB = 65536  # of the database, while it is written
-LOCK_WAIT_SECONDS = 10.0  # seconds for whoever looks into a file while it is written
-# How FTS5 writes the words down: so many bytes at a time, and only the end of the run brings
-# them together, unless one that never ends has written them down very often.
+CACHE_KIB = 65536  # SQLite's page cache while writing
+LOCK_WAIT_SECONDS = 10.0  # for readers of the file while it is written
+# Options of FTS5: write segments of 16 MB and merge them only at the end of the run, or at 100
+# segments.
 FTS_OPTIONS = {"hashsize": 16 * 1024 * 1024, "automerge": 0, "crisismerge": 100}
 
 
@@ -27,47 +27,47 @@ class StagingFile:
     committed. All methods but `close` require `acquire`, and raise OSError, sqlite3.Error.
     """
 
-    def __init__(self, path: Path, wanted: IndexMeta) -> None:
+    def __init__(self, path: Path, meta: IndexMeta) -> None:
         self.index_path = path
-        self._expected_meta = wanted
+        self._expected_meta = meta
         self._path = _sibling(path, "part")
         self._lock: sqlite3.Connection | None = None
         self._meta_cache: dict[Path, IndexMeta | None] = {}
 
     def acquire(self) -> None:
-        """Be the only run, until `close` or this process' end. Raises Unusable."""
+        """Lock out other runs until `close` or the end of this process. Raises IndexUnavailable."""
         if self._lock is None:
             _check_is_index(self.index_path)
             self._lock = _acquire_lock(self.index_path)
 
     def close(self) -> None:
-        """Let another run begin."""
+        """Release the lock."""
         if self._lock is not None:
             self._lock.close()
         self._lock = None
 
     def usable_staging(self) -> Path | None:
-        """The part, where there is one that can be gone on with."""
+        """The path of the staging file if a run can continue with it."""
         return self._if_compatible(self._path)
 
     def usable_index(self) -> Path | None:
-        """The index, where there is one that can be gone on with."""
+        """The path of the index if a run can continue with it."""
         return self._if_compatible(self.index_path)
 
     def is_up_to_date(self) -> bool:
-        """Whether the index says of itself what it should, and no part waits to replace it."""
+        """Whether the index has the expected metadata and there is no staging file."""
         return not self.usable_staging() and self._meta(self.index_path) == self._expected_meta
 
     def restricted_files(self) -> set[str]:
-        """The files that the part or the index restricts, also where it would be made anew."""
-        found: set[str] = set()
+        """The files that the staging file or the index restricts, also if it would be recreated."""
+        names: set[str] = set()
         for path in filter(Path.exists, (self._path, self.index_path)):
             with closing(_connect(path)) as connection:
-                found |= _read_restricted_files(connection)
-        return found
+                names |= _read_restricted_files(connection)
+        return names
 
     def open(self) -> sqlite3.Connection:
-        """A connection that writes to the part, which is made where there is none."""
+        """Open the staging file for writing; it is created if it does not exist."""
         if not self.usable_staging():
             self._create()
         connection = _connect(self._path)
@@ -77,7 +77,7 @@ class StagingFile:
         return connection
 
     def replace_index(self) -> None:
-        """Let the part take the index's place. Nothing may have it open. Raises Unusable."""
+        """Replace the index with the closed staging file. Raises IndexUnavailable."""
         if self._read_valid_meta(self._path) is None:
             self._path.unlink()
             raise IndexUnavailable(f"{self._path.name} was damaged and is removed: run this again.")
@@ -85,9 +85,9 @@ class StagingFile:
         try:
             os.replace(self._path, self.index_path)
         except PermissionError as error:  # Windows replaces no file that is open
-            said = "is in use: stop the app, and run this again"
             raise IndexUnavailable(
-                f"{self.index_path.name} {said} (it goes on from here)."
+                f"{self.index_path.name} is in use: stop the app, and run this again "
+                "(it continues from here)."
             ) from error
         with suppress(OSError):  # Windows opens no folder
             _fsync(self.index_path.parent, os.O_RDONLY)
@@ -106,9 +106,10 @@ class StagingFile:
         self._meta_cache[self._path] = self._expected_meta
 
     def _if_compatible(self, path: Path) -> Path | None:
-        found = self._meta(path)
-        wanted = (self._expected_meta.model, self._expected_meta.dimensions)
-        return path if found and (found.model, found.dimensions) == wanted else None
+        meta, expected = self._meta(path), self._expected_meta
+        if meta is None or meta.model != expected.model:
+            return None
+        return path if meta.dimensions == expected.dimensions else None
 
     def _meta(self, path: Path) -> IndexMeta | None:
         if path not in self._meta_cache:
@@ -116,7 +117,7 @@ class StagingFile:
         return self._meta_cache[path]
 
     def _read_valid_meta(self, path: Path) -> IndexMeta | None:
-        """What a file says of itself; None where it is none of ours, or damaged."""
+        """The metadata of an index file; None if it is missing, damaged or of another kind."""
         if not path.exists():
             return None
         try:
@@ -131,7 +132,7 @@ class StagingFile:
 def _read_restricted_files(connection: sqlite3.Connection) -> set[str]:
     try:
         return schema.restricted_files(connection)
-    except sqlite3.OperationalError:  # such as a lock: what the file restricts stays unknown
+    except sqlite3.OperationalError:  # such as a lock: the restricted files are unknown
         raise
     except sqlite3.DatabaseError:  # damaged
         return set()
@@ -139,7 +140,7 @@ def _read_restricted_files(connection: sqlite3.Connection) -> set[str]:
 
 @contextmanager
 def map_errors(index: Path) -> Iterator[None]:
-    """The one place where the failures of SQLite and of files become ours."""
+    """Map SQLite and file errors to IndexUnavailable."""
     try:
         yield
     except sqlite3.Error as error:
@@ -151,12 +152,13 @@ def map_errors(index: Path) -> Iterator[None]:
 def _check_is_index(index: Path) -> None:
     """Raise IndexUnavailable where `index` is another kind of file, which must not be replaced."""
     if index.exists() and index.stat().st_size and not schema.is_index_file(index):
-        said = "is no index of this app: name another INDEX_FILE, or remove it."
-        raise IndexUnavailable(f"{index.name} {said}")
+        raise IndexUnavailable(
+            f"{index.name} is no index of this app: name another INDEX_FILE, or remove it."
+        )
 
 
 def _acquire_lock(index: Path) -> sqlite3.Connection:
-    """A lock that every system releases when the process ends, however it ends: SQLite's own."""
+    """Acquire SQLite's file lock, which the system releases when the process ends."""
     lock = _connect(_sibling(index, "lock"), "rwc", 0)
     try:
         lock.execute("BEGIN EXCLUSIVE")
@@ -164,28 +166,31 @@ def _acquire_lock(index: Path) -> sqlite3.Connection:
         lock.close()
         if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
             raise
-        said = f"Another run is filling {index.name}: wait until it has ended."
-        raise IndexUnavailable(said) from error
+        raise IndexUnavailable(
+            f"Another run is filling {index.name}: wait until it has ended."
+        ) from error
     return lock
 
 
-def _connect(path: Path, mode: str = "rw", wait: float = LOCK_WAIT_SECONDS) -> sqlite3.Connection:
-    address = f"{path.absolute().as_uri()}?mode={mode}"
-    # each call comes from a thread of its own, one at a time
-    return sqlite3.connect(address, uri=True, timeout=wait, check_same_thread=False)
+def _connect(
+    path: Path, mode: str = "rw", timeout: float = LOCK_WAIT_SECONDS
+) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    # Calls come from different threads, one at a time.
+    return sqlite3.connect(uri, uri=True, timeout=timeout, check_same_thread=False)
 
 
-def _sibling(index: Path, kind: str) -> Path:
-    return index.with_name(f"{index.name}.{kind}")
+def _sibling(index: Path, suffix: str) -> Path:
+    return index.with_name(f"{index.name}.{suffix}")
 
 
 def _journal_path(database: Path) -> Path:
     return database.with_name(f"{database.name}-journal")
 
 
-def _fsync(path: Path, how: int) -> None:
-    """Have the system write down what it keeps of a file or a folder, opened as `how` says."""
-    descriptor = os.open(path, how)
+def _fsync(path: Path, flags: int) -> None:
+    """Flush a file or a folder to disk; `flags` are those of `os.open`."""
+    descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)
     finally:

@@ -1,4 +1,4 @@
-"""Puts documents into the embedded index, which answers as before until all are in."""
+"""Writes documents to the embedded index, which changes only at the end of the run."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ from shared.retrieval.sqlite.vectors import quantize
 
 T = TypeVar("T")
 
-COMMIT_PASSAGES = 4000  # passages: what a crash may cost, against the time that a commit takes
-VACUUM_DIVISOR = 4  # where more than one page in so many is empty, the file is written anew
+COMMIT_PASSAGES = 4000  # passages between commits; a crash loses at most these
+VACUUM_DIVISOR = 4  # VACUUM if more than one page in this number is empty
 
 
 class SqliteIndexWriter:
-    """A Target that fills the index file at `index`.
+    """An IndexWriter for the index file at `index`.
 
-    All changes go into `<index>.part`, which takes the index's place in `finish`; a run that was
-    killed is gone on with. An index of another format, or with vectors by another model or of
-    other dimensions than `meta` says, is made anew; a file that is no index is left alone. Every
-    method raises Unusable, where no file could be put.
+    All changes go to `<index>.part`, which replaces the index in `finish`; an interrupted run is
+    continued. An index of another format, or with other vectors than `meta` names, is recreated; a
+    file that is no index is not changed. All methods raise IndexUnavailable.
     """
 
     name = "embedded index"
@@ -42,34 +41,34 @@ class SqliteIndexWriter:
         self._lock = Lock()
 
     async def fingerprints(self) -> Mapping[str, str]:
-        """The fingerprint of each file that it holds, by the file's name."""
+        """The fingerprint of each file, by the file's name."""
         return await self._run_in_thread(self._fingerprints)
 
     async def restricted_files(self) -> Set[str]:
-        """The files with passages that only some users may see, whatever made their vectors."""
+        """The files with passages that only some users may see, whatever their vectors."""
         return await self._run_in_thread(self._restricted_files)
 
     async def put(self, document: Document, path: Path) -> None:
-        """Replace all that it holds of a file. Raises Refused."""
+        """Replace all passages of a file. Raises DocumentRejected."""
         await self._run_in_thread(partial(self._put, document))
 
     async def remove(self, name: str) -> None:
-        """Forget a file."""
+        """Remove a file."""
         await self._run_in_thread(partial(self._remove, name))
 
     async def finish(self) -> None:
-        """Let the index answer with what was put and removed; without a change, leave it alone."""
+        """Replace the index with the staging file; nothing is written without a change."""
         await self._run_in_thread(self._finish)
 
     async def close(self) -> None:
-        """Let another run begin. What was not finished stays for it."""
+        """Commit and release the lock. Unfinished changes stay for the next run."""
         await self._run_in_thread(self._close)
 
     async def _run_in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.to_thread(self._run_locked, work)
 
     def _run_locked(self, work: Callable[[], T]) -> T:
-        # A run that is cancelled closes while the thread of its last `put` goes on: no half a file.
+        # After a cancellation, `close` must wait for the thread of the last `put`.
         with self._lock, map_errors(self._staging.index_path):
             return work()
 
@@ -77,10 +76,10 @@ class SqliteIndexWriter:
         self._staging.acquire()
         if self._connection is not None:
             return _read_fingerprints(self._connection)
-        place = self._staging.usable_staging() or self._staging.usable_index()
-        if place is None:
+        path = self._staging.usable_staging() or self._staging.usable_index()
+        if path is None:
             return {}
-        with closing(connect(place)) as connection:
+        with closing(connect(path)) as connection:
             return _read_fingerprints(connection)
 
     def _restricted_files(self) -> Set[str]:
@@ -89,17 +88,17 @@ class SqliteIndexWriter:
 
     def _put(self, document: Document) -> None:
         self._check_document(document)
-        with self._transaction(len(document.passages)) as writing:
-            schema.remove_file(writing, document.name)
-            _insert(writing, document)
+        with self._transaction(len(document.passages)) as connection:
+            schema.remove_file(connection, document.name)
+            _insert(connection, document)
 
     def _check_document(self, document: Document) -> None:
-        wanted, vectors = self._meta.dimensions, document.vectors or ()
-        if any(len(vector) != wanted for vector in vectors):
+        dimensions, vectors = self._meta.dimensions, document.vectors or ()
+        if any(len(vector) != dimensions for vector in vectors):
             raise DocumentRejected(
-                f"Its vectors have other than {wanted} numbers, as those of the index."
+                f"Its vectors have other than {dimensions} numbers, as those of the index."
             )
-        if wanted and len(vectors) != len(document.passages):
+        if dimensions and len(vectors) != len(document.passages):
             raise DocumentRejected("It has no vectors, and the other files of the index have.")
         try:
             for text in (document.name, *(passage.content for passage in document.passages)):
@@ -108,21 +107,21 @@ class SqliteIndexWriter:
             raise DocumentRejected("Its name or its text is no Unicode.") from error
 
     def _remove(self, name: str) -> None:
-        with self._transaction(1) as writing:
-            schema.remove_file(writing, name)
+        with self._transaction(1) as connection:
+            schema.remove_file(connection, name)
 
     @contextmanager
     def _transaction(self, passages: int) -> Iterator[sqlite3.Connection]:
-        """Where a file's passages are changed: all of them, or none where anything fails."""
-        writing = self._open()
+        """Change a file's passages atomically; commit after `commit_after` passages."""
+        connection = self._open()
         try:
-            yield writing
+            yield connection
         except BaseException:
-            writing.rollback()
+            connection.rollback()
             raise
         self._uncommitted += passages
         if self._uncommitted >= self._commit_after:
-            writing.commit()
+            connection.commit()
             self._uncommitted = 0
 
     def _open(self) -> sqlite3.Connection:
@@ -135,10 +134,10 @@ class SqliteIndexWriter:
         self._staging.acquire()
         if self._connection is None and self._staging.is_up_to_date():
             return
-        writing = self._open()
-        schema.write_meta(writing, self._meta)
-        writing.commit()
-        _optimize(writing)
+        connection = self._open()
+        schema.write_meta(connection, self._meta)
+        connection.commit()
+        _optimize(connection)
         self._close_connection()
         self._staging.replace_index()
 
@@ -158,26 +157,26 @@ def _read_fingerprints(connection: sqlite3.Connection) -> Mapping[str, str]:
     return dict(connection.execute("SELECT name, fingerprint FROM file"))
 
 
-def _insert(writing: sqlite3.Connection, document: Document) -> None:
+def _insert(connection: sqlite3.Connection, document: Document) -> None:
     passages = document.passages
     sourcefile = passages[0].sourcefile if passages else document.name
-    file = schema.add_file(writing, document.name, document.fingerprint, sourcefile)
-    keys = schema.add_passages(writing, file, passages)
-    pictures = (
+    file = schema.add_file(connection, document.name, document.fingerprint, sourcefile)
+    keys = schema.add_passages(connection, file, passages)
+    images = (
         (key, passage.image) for key, passage in zip(keys, passages, strict=True) if passage.image
     )
-    writing.executemany("INSERT INTO picture VALUES (?, ?)", pictures)
+    connection.executemany("INSERT INTO picture VALUES (?, ?)", images)
     if document.vectors:
         vectors = zip(keys, quantize(document.vectors), strict=True)
         rows = ((key, scale, data) for key, (scale, data) in vectors)
-        writing.executemany("INSERT INTO vector VALUES (?, ?, ?)", rows)
+        connection.executemany("INSERT INTO vector VALUES (?, ?, ?)", rows)
 
 
-def _optimize(writing: sqlite3.Connection) -> None:
-    """Bring the words of all files together, and give back room that nothing uses."""
-    writing.execute("INSERT INTO words (words) VALUES ('optimize')")
-    writing.commit()
-    (pages,) = writing.execute("PRAGMA page_count").fetchone()
-    (empty,) = writing.execute("PRAGMA freelist_count").fetchone()
+def _optimize(connection: sqlite3.Connection) -> None:
+    """Merge the full-text segments, and reclaim unused space."""
+    connection.execute("INSERT INTO words (words) VALUES ('optimize')")
+    connection.commit()
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (empty,) = connection.execute("PRAGMA freelist_count").fetchone()
     if empty * VACUUM_DIVISOR > pages:
-        writing.execute("VACUUM")
+        connection.execute("VACUUM")
