@@ -119,7 +119,7 @@ def refusal(folder: Path, index: Index, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("arguments", [(), ("--prune",)], ids=" ".join)
-def test_a_folder_that_lost_its_rules_is_refused(
+def test_folder_without_its_former_rules_is_rejected(
     folder: Path, index: Index, arguments: tuple[str, ...]
 ) -> None:
     (folder / "acl.yaml").rename(folder.parent / "renamed")
@@ -129,9 +129,7 @@ def test_a_folder_that_lost_its_rules_is_refused(
     assert "4 unchanged" in ingested(str(folder), **index.settings).stdout
 
 
-def test_without_rules_on_purpose_only_the_files_of_the_folder_become_public(
-    folder: Path, index: Index
-) -> None:
+def test_no_rules_makes_only_the_folder_public(folder: Path, index: Index) -> None:
     (folder / "acl.yaml").unlink()
     (folder / "board/plan.md").unlink()
     refused = refusal(folder, index)
@@ -144,7 +142,7 @@ def test_without_rules_on_purpose_only_the_files_of_the_folder_become_public(
     assert ingested(str(folder), **index.settings).returncode == 0
 
 
-def test_rules_and_no_rules_contradict_each_other(folder: Path, index: Index) -> None:
+def test_no_rules_conflicts_with_rules(folder: Path, index: Index) -> None:
     said = refusal(folder, index, "--no-rules")
 
     assert said == (
@@ -154,16 +152,14 @@ def test_rules_and_no_rules_contradict_each_other(folder: Path, index: Index) ->
 
 
 @pytest.mark.parametrize("rules", ["{}", "a.md: {groups: []}\nboard/pay.md: {oids: []}"])
-def test_rules_that_restrict_no_file_decide_for_the_files_that_they_name(
-    folder: Path, index: Index, rules: str
-) -> None:
+def test_empty_rules_apply_to_matching_files_only(folder: Path, index: Index, rules: str) -> None:
     write(folder, "acl.yaml", rules)
     number, name = (3, "board/pay.md") if rules == "{}" else (2, "board/plan.md")
 
     assert refusal(folder, index) == REFUSAL.format(number=number, name=name)
 
 
-def test_rules_that_name_every_file_public_need_no_option(folder: Path, index: Index) -> None:
+def test_rules_with_empty_lists_need_no_option(folder: Path, index: Index) -> None:
     write(folder, "acl.yaml", '"**": {groups: [], oids: []}')
     done = ingested(str(folder), **index.settings)
 
@@ -171,7 +167,7 @@ def test_rules_that_name_every_file_public_need_no_option(folder: Path, index: I
     assert index.restricted() == set()
 
 
-def test_rules_that_restrict_another_file_are_obeyed(folder: Path, index: Index) -> None:
+def test_rules_for_another_file_are_accepted(folder: Path, index: Index) -> None:
     write(folder, "acl.yaml", "board/plan.md: {groups: [board]}")
     done = ingested(str(folder), **index.settings)
 
@@ -179,7 +175,7 @@ def test_rules_that_restrict_another_file_are_obeyed(folder: Path, index: Index)
     assert index.restricted() == {"board/plan.md"}
 
 
-def test_another_folder_is_refused_only_where_it_has_a_file_of_the_same_name(
+def test_other_folder_is_rejected_only_for_equal_names(
     folder: Path, index: Index, tmp_path: Path
 ) -> None:
     write(tmp_path, "other/b.md", "Bananas.")
@@ -192,7 +188,7 @@ def test_another_folder_is_refused_only_where_it_has_a_file_of_the_same_name(
     assert refusal(tmp_path / "other", index) == REFUSAL.format(number=1, name="board/plan.md")
 
 
-def test_a_name_is_recognized_however_its_accents_are_written(folder: Path, index: Index) -> None:
+def test_restricted_names_are_unicode_normalized(folder: Path, index: Index) -> None:
     name = "r\u00e9sum\u00e9.md"
     write(folder, normalize("NFD", name), "Work.")
     write(folder, "acl.yaml", f"{name}: {{oids: [anna]}}")
@@ -203,9 +199,7 @@ def test_a_name_is_recognized_however_its_accents_are_written(folder: Path, inde
     assert refusal(folder, index) == REFUSAL.format(number=1, name=name)
 
 
-def test_another_embedding_model_does_not_hide_what_the_index_restricts(
-    folder: Path, index: Index
-) -> None:
+def test_restrictions_are_found_with_another_embedding_model(folder: Path, index: Index) -> None:
     (folder / "acl.yaml").unlink()
     index.settings["OPENAI_EMBEDDING_MODEL"] = ""
 
@@ -213,9 +207,7 @@ def test_another_embedding_model_does_not_hide_what_the_index_restricts(
 
 
 @pytest.mark.parametrize("index", ["embedded"], indirect=True)
-def test_what_a_run_that_broke_off_restricts_is_not_made_public(
-    index: Index, tmp_path: Path
-) -> None:
+def test_restrictions_of_an_interrupted_run_are_found(index: Index, tmp_path: Path) -> None:
     restricted = Passage("a-1", "Apples.", "a.md", "a.md", "", oids=("anna",))
 
     async def broken_off() -> None:
@@ -232,7 +224,7 @@ def test_what_a_run_that_broke_off_restricts_is_not_made_public(
 
 
 @pytest.mark.parametrize("index", ["Azure AI Search"], indirect=True)
-def test_an_indexer_is_refused_a_folder_that_lost_its_rules(folder: Path, index: Index) -> None:
+def test_indexer_rejects_folder_without_its_former_rules(folder: Path, index: Index) -> None:
     (folder / "acl.yaml").unlink()
     index.settings.update(
         AZURE_STORAGE_ENDPOINT="https://127.0.0.1:9",  # nothing is uploaded

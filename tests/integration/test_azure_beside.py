@@ -35,7 +35,7 @@ def holds(running: Service) -> set[str]:
     return {doc["content"] for doc in running.indexes["docs"].docs.values()}
 
 
-def test_what_something_else_made_of_a_file_goes_when_the_file_is_put() -> None:
+def test_passages_of_other_origin_are_replaced() -> None:
     with service() as running:
         run(running, AzureSearchWriter.fingerprints)
         beside(running, "a.md")
@@ -45,7 +45,7 @@ def test_what_something_else_made_of_a_file_goes_when_the_file_is_put() -> None:
 
 
 @pytest.mark.parametrize("name", ["a.md", "gone.md", None])
-def test_a_folder_with_rules_is_not_put_beside_what_is_for_everyone(name: str | None) -> None:
+def test_restricted_folder_is_rejected_by_an_index_of_other_origin(name: str | None) -> None:
     folder = {"a.md": split("a.md")}
     with service() as running:
         run(running, partial(fill, folder=folder))
@@ -60,7 +60,7 @@ def test_a_folder_with_rules_is_not_put_beside_what_is_for_everyone(name: str | 
     assert holds(running) == before
 
 
-def test_a_folder_with_rules_is_put_again_into_its_own_index() -> None:
+def test_restricted_folder_is_accepted_by_its_own_index() -> None:
     first = {name: split(name) for name in ("a.md", "[b] #1.md", "_c.md", "pläne/d.md")}
     second = {"a.md": split("a.md"), "new.md": split("new.md")}
     with service() as running:
@@ -70,7 +70,7 @@ def test_a_folder_with_rules_is_put_again_into_its_own_index() -> None:
     assert {doc["sourcefile"] for doc in running.indexes["docs"].docs.values()} == second.keys()
 
 
-def test_what_a_broken_run_left_is_ones_own() -> None:
+def test_passages_of_an_interrupted_run_are_own() -> None:
     folder = {"a.md": split("a.md")}
     with service() as running:
         run(running, AzureSearchWriter.fingerprints, restricted=True)
@@ -82,7 +82,7 @@ def test_what_a_broken_run_left_is_ones_own() -> None:
     assert len(running.indexes["docs"].docs) == 2
 
 
-def test_a_new_index_is_not_asked_for_files_that_it_cannot_hold() -> None:
+def test_new_index_is_not_searched_for_old_passages() -> None:
     with service() as running:
         run(running, partial(fill, folder={"a.md": A}), restricted=True)
     searches = [asked for asked in running.asked if "post.search" in asked.path]

@@ -65,7 +65,7 @@ def definition(index: Index) -> dict[str, str]:
     }
 
 
-def test_an_index_is_made_that_can_be_searched_filtered_and_ranked() -> None:
+def test_index_is_created_with_all_fields() -> None:
     maker = Vectorizer("https://mine.openai.azure.com", "embedding", "text-embedding-3-small")
     with service() as running:
         run(
@@ -115,7 +115,7 @@ def test_an_index_is_made_that_can_be_searched_filtered_and_ranked() -> None:
     }
 
 
-def test_an_index_without_an_embedding_model_gains_vectors_when_there_is_one() -> None:
+def test_vector_field_is_added_later() -> None:
     texts = Document("a.md", "1", A.passages)
     with service() as running:
         run(running, partial(fill, folder={"a.md": texts}), shape=IndexSpec("docs", IndexFields()))
@@ -126,7 +126,7 @@ def test_an_index_without_an_embedding_model_gains_vectors_when_there_is_one() -
     assert [doc["embedding"] for doc in docs(running).values()] == [None] * 3
 
 
-def test_an_index_that_is_there_keeps_what_is_not_ours() -> None:
+def test_existing_index_keeps_its_own_fields() -> None:
     key = {"name": "id", "type": "Edm.String", "key": True, "filterable": True, "sortable": True}
     key |= {"searchable": True, "analyzer": "keyword"}
     pages = {"name": "pages", "type": "Edm.Int32", "filterable": True}
@@ -146,7 +146,7 @@ def test_an_index_that_is_there_keeps_what_is_not_ours() -> None:
     assert docs(running)["a-md-p0-2"]["pages"] == 7
 
 
-def test_an_index_with_other_vectors_is_left_alone_and_the_sentence_says_what_to_do() -> None:
+def test_index_with_other_dimensions_is_rejected() -> None:
     with service() as running:
         run(running, AzureSearchWriter.fingerprints)
         with pytest.raises(
@@ -155,7 +155,7 @@ def test_an_index_with_other_vectors_is_left_alone_and_the_sentence_says_what_to
             run(running, AzureSearchWriter.fingerprints, shape=IndexSpec("docs", IndexFields(), 3))
 
 
-def test_an_index_whose_field_cannot_be_filtered_is_left_alone() -> None:
+def test_index_with_incompatible_field_is_rejected() -> None:
     bare = {"name": "docs", "fields": [{"name": "id", "type": "Edm.String", "key": True}]}
     with service() as running:
         running.indexes["docs"] = Index({"name": "docs", "fields": []})
@@ -166,7 +166,7 @@ def test_an_index_whose_field_cannot_be_filtered_is_left_alone() -> None:
             run(running, AzureSearchWriter.fingerprints)
 
 
-def test_fields_have_the_names_that_the_settings_give() -> None:
+def test_field_names_come_from_settings() -> None:
     shape = IndexSpec("docs", IndexFields(id="key", content="chunk", oids="users"), 2)
     with service() as running:
         run(running, partial(fill, folder={"a.md": A}), shape=shape)
@@ -176,7 +176,7 @@ def test_fields_have_the_names_that_the_settings_give() -> None:
     assert not {"id", "content", "oids"} & first.keys()
 
 
-def test_a_file_becomes_one_document_a_passage_and_only_the_first_has_the_fingerprint() -> None:
+def test_only_the_first_passage_has_the_fingerprint() -> None:
     board = document("board/x.md", "1", "p0-1 p0-2", oids=("o",), groups=("g", "h"))
     with service() as running:
         run(running, partial(fill, folder={"board/x.md": board}))
@@ -198,7 +198,7 @@ def test_a_file_becomes_one_document_a_passage_and_only_the_first_has_the_finger
     assert second["fingerprint"] is None
 
 
-def test_pictures_are_kept_under_the_id_of_their_passage_and_few_at_a_time() -> None:
+def test_images_are_stored_by_passage_id_with_limited_concurrency() -> None:
     seen, now, most = dict[str, bytes](), 0, 0
 
     async def store(key: str, picture: bytes) -> None:
@@ -217,7 +217,7 @@ def test_pictures_are_kept_under_the_id_of_their_passage_and_few_at_a_time() -> 
     assert 1 < most <= MAX_CONCURRENT_REQUESTS
 
 
-def test_a_run_over_a_folder_that_is_unchanged_writes_nothing() -> None:
+def test_unchanged_folder_writes_nothing() -> None:
     with service() as running:
         run(running, partial(fill, folder={"a.md": A, "plans/plan.md": PLAN}))
         writes = len(running.asked)
@@ -227,7 +227,7 @@ def test_a_run_over_a_folder_that_is_unchanged_writes_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", ["a [draft] #1 100%.md", "%5B.md", "o'neill/ü.md", "a%2525.md"])
-def test_a_name_comes_back_from_the_index_as_it_was_given(name: str) -> None:
+def test_names_survive_the_round_trip(name: str) -> None:
     inside = replace(A.passages[0], sourcefile=encode_path(name))
     odd = Document(name, "print", (inside,))
     with service() as running:
@@ -240,7 +240,7 @@ def test_a_name_comes_back_from_the_index_as_it_was_given(name: str) -> None:
     assert docs(running) == {}
 
 
-def test_many_files_are_listed_page_by_page() -> None:
+def test_fingerprints_are_paged() -> None:
     with service() as running:
         run(running, AzureSearchWriter.fingerprints)
         empty = dict.fromkeys(definition(running.indexes["docs"]))
@@ -252,7 +252,7 @@ def test_many_files_are_listed_page_by_page() -> None:
     assert known == {f"{n}.md": f"print {n}" for n in range(2500)}
 
 
-def test_restricted_files_are_found_page_by_page_by_each_of_their_passages() -> None:
+def test_restricted_files_are_paged() -> None:
     name = "o'neill [1].md"
     passages = (replace(one, sourcefile=encode_path(name), oids=("o",)) for one in A.passages)
     restricted = Document(name, "print", tuple(passages))
@@ -268,7 +268,7 @@ def test_restricted_files_are_found_page_by_page_by_each_of_their_passages() -> 
     assert found == {name, "0.md", "1.md", "2.md"}
 
 
-def test_no_index_restricts_no_file_and_none_is_made() -> None:
+def test_restricted_files_of_a_missing_index_are_empty() -> None:
     with service() as running:
         found = run(running, AzureSearchWriter.restricted_files)
 
@@ -277,7 +277,7 @@ def test_no_index_restricts_no_file_and_none_is_made() -> None:
 
 
 @pytest.mark.parametrize("has", [(), ("sourcefile",), ("sourcefile", "groups")], ids="-".join)
-def test_an_index_that_lacks_fields_is_searched_by_those_that_it_has(has: tuple[str, ...]) -> None:
+def test_restricted_files_use_existing_fields_only(has: tuple[str, ...]) -> None:
     key = {"name": "id", "type": "Edm.String", "key": True, "filterable": True, "sortable": True}
     texts = {"type": "Edm.String", "searchable": True, "filterable": True}
     lists = {"type": "Collection(Edm.String)", "filterable": True}
@@ -294,7 +294,7 @@ def test_an_index_that_lacks_fields_is_searched_by_those_that_it_has(has: tuple[
     assert {asked.method for asked in running.asked} <= {"GET", "POST"}
 
 
-def test_an_index_with_fields_of_another_kind_is_not_taken_for_one_without_restrictions() -> None:
+def test_restricted_files_reject_incompatible_fields() -> None:
     key = {"name": "id", "type": "Edm.String", "key": True, "filterable": True, "sortable": True}
     groups = {"name": "groups", "type": "Collection(Edm.String)"}
     with service() as running:
@@ -319,9 +319,7 @@ CHANGES: list[tuple[Folder, Folder]] = [
 
 @pytest.mark.parametrize("cut", ["before", "half", "after"])
 @pytest.mark.parametrize(("first", "second"), CHANGES)
-def test_a_run_that_is_cut_at_any_request_is_mended_by_the_next(
-    first: Folder, second: Folder, cut: str
-) -> None:
+def test_next_run_repairs_an_interrupted_one(first: Folder, second: Folder, cut: str) -> None:
     """Whatever comes after it: what was to be made, what was there before, or something else."""
     after = [second, first, {"a.md": document("a.md", "4", "p0-1 p0-4")}]
     expected = [fresh(folder) for folder in after]
@@ -356,7 +354,7 @@ CUTS = st.tuples(st.integers(1, 16), st.sampled_from(["before", "half", "after"]
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(FOLDERS, CUTS), max_size=4), FOLDERS)
-def test_any_runs_that_end_anywhere_and_then_a_whole_one_are_like_a_first_one(
+def test_complete_run_repairs_any_interrupted_runs(
     runs: list[tuple[dict[str, tuple[str, str]], tuple[int, str]]],
     last: dict[str, tuple[str, str]],
 ) -> None:
@@ -374,7 +372,7 @@ def test_any_runs_that_end_anywhere_and_then_a_whole_one_are_like_a_first_one(
         assert docs(running) == fresh(folder(last))
 
 
-def test_what_a_broken_run_left_is_known_as_unfinished() -> None:
+def test_file_of_an_interrupted_run_is_unfinished() -> None:
     with service() as running:
         run(running, partial(fill, folder={"a.md": A}))
         running.cut_at = len(running.asked) + 5
@@ -383,7 +381,7 @@ def test_what_a_broken_run_left_is_known_as_unfinished() -> None:
         assert run(running, AzureSearchWriter.fingerprints) == {"a.md": UNFINISHED}
 
 
-def test_a_file_of_40000_passages_goes_in_batches_and_few_at_a_time() -> None:
+def test_large_file_is_sent_in_batches_with_limited_concurrency() -> None:
     big = document("big.csv", "1", " ".join(f"p0-{n}" for n in range(40_000)))
     with service() as running:
         run(running, partial(fill, folder={"big.csv": big}))
@@ -398,7 +396,7 @@ def test_a_file_of_40000_passages_goes_in_batches_and_few_at_a_time() -> None:
 
 # The transport's advice for a server: it would hold up other work. A run has none.
 @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
-def test_large_passages_go_in_requests_that_the_service_takes() -> None:
+def test_batches_are_within_the_request_limit() -> None:
     ids = " ".join(f"p0-{n}" for n in range(30))
     large = document("large.md", "\u4e2d" * 100_000, ids)
     with service() as running:
@@ -409,7 +407,7 @@ def test_large_passages_go_in_requests_that_the_service_takes() -> None:
     assert MAX_BYTES / 2 < max(lengths) < MAX_BYTES * 1.1
 
 
-def test_waits_are_as_long_as_the_service_asks() -> None:
+def test_retry_after_is_obeyed() -> None:
     heard = Heard()
     plan = [error(429, {"Retry-After": "7"}), error(503, {"Retry-After": "31"}), error(503)]
     with service(plan=plan) as running:
@@ -449,7 +447,7 @@ async def known_and_goodbye(target: AzureSearchWriter) -> None:
 
 
 @pytest.mark.parametrize(("plan", "kind", "words", "times"), FAILURES)
-def test_a_failure_that_lasts_is_a_sentence_and_the_next_run_works(
+def test_permanent_failure_raises_and_next_run_works(
     plan: list[list[Step]], kind: type[DocumentRejected], words: str, times: int
 ) -> None:
     with service(plan=list(plan)) as running:
@@ -464,7 +462,7 @@ def test_a_failure_that_lasts_is_a_sentence_and_the_next_run_works(
     assert len(docs(running)) == 3
 
 
-def test_roles_that_spread_slowly_are_waited_for_and_told() -> None:
+def test_role_assignments_are_waited_for() -> None:
     heard = Heard()
     with service(plan=[error(403)] * 4) as running:
         run(running, AzureSearchWriter.fingerprints, heard.patience(max_attempts=2, role_wait=60))
@@ -475,7 +473,7 @@ def test_roles_that_spread_slowly_are_waited_for_and_told() -> None:
         run(running, AzureSearchWriter.fingerprints, heard.patience(role_wait=60))
 
 
-def test_without_a_sign_in_nothing_is_asked() -> None:
+def test_no_request_without_sign_in() -> None:
     with service() as running, pytest.raises(IndexUnavailable) as failed:
         run(
             running, AzureSearchWriter.fingerprints, Heard().patience(role_wait=60), signed_in=False
@@ -485,7 +483,7 @@ def test_without_a_sign_in_nothing_is_asked() -> None:
     assert running.asked == []
 
 
-def test_passages_that_the_service_was_too_busy_for_are_sent_again_alone() -> None:
+def test_only_throttled_passages_are_sent_again() -> None:
     with service() as running:
         run(running, AzureSearchWriter.fingerprints)
         running.indexes["docs"].refusing = {"a-md-p0-2": [503, 429], "a-md-p0-3": [422]}
@@ -496,7 +494,7 @@ def test_passages_that_the_service_was_too_busy_for_are_sent_again_alone() -> No
     assert [len(batch) for batch in sent] == [1, 2, 2, 1, 1]
 
 
-def test_a_passage_that_is_refused_is_named_and_its_file_is_put_again_by_the_next_run() -> None:
+def test_rejected_passage_is_named_and_retried_next_run() -> None:
     with service() as running:
         run(running, AzureSearchWriter.fingerprints)
         running.indexes["docs"].refusing = {"a-md-p0-3": [400]}
@@ -512,7 +510,7 @@ def test_a_passage_that_is_refused_is_named_and_its_file_is_put_again_by_the_nex
     assert docs(running) == fresh({"a.md": A})
 
 
-def test_a_passage_that_no_request_can_hold_is_a_sentence() -> None:
+def test_oversized_passage_is_rejected() -> None:
     async def too_large(target: AzureSearchWriter) -> None:
         await target.fingerprints()
         running.plan.append(error(413))
@@ -522,7 +520,7 @@ def test_a_passage_that_no_request_can_hold_is_a_sentence() -> None:
         run(running, too_large)
 
 
-def test_a_file_with_two_marks_is_put_again() -> None:
+def test_file_with_two_marks_is_unfinished() -> None:
     with service() as running:
         run(running, partial(fill, folder={"a.md": CHANGED}))
         docs(running)["left"] = docs(running)["a-md-p0-2"] | {"id": "left", "fingerprint": "older"}
@@ -533,7 +531,7 @@ def test_a_file_with_two_marks_is_put_again() -> None:
     assert docs(running) == fresh({"a.md": CHANGED})
 
 
-def test_removing_a_file_twice_is_removing_it_once() -> None:
+def test_remove_is_idempotent() -> None:
     async def twice(target: AzureSearchWriter) -> None:
         await target.fingerprints()
         await target.put(A, NOWHERE)
@@ -547,7 +545,7 @@ def test_removing_a_file_twice_is_removing_it_once() -> None:
     assert docs(running) == fresh({"plans/plan.md": PLAN})
 
 
-def test_every_exception_of_the_sdk_means_a_sentence() -> None:
+def test_sdk_errors_are_mapped() -> None:
     kinds = [k for k in list(vars(azure.core.exceptions).values()) if isinstance(k, type)]
     sdk: set[Any] = {k for k in kinds if issubclass(k, azure.core.exceptions.AzureError)}
     assert len(sdk) > 15

@@ -47,11 +47,11 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     return asyncio.run(read_all(make(tmp_path_factory.mktemp("corpus"))))
 
 
-def test_the_folder_has_at_least_thirty_files(outcome: Outcome) -> None:
+def test_corpus_has_at_least_thirty_files(outcome: Outcome) -> None:
     assert len(outcome.corpus.readable) + len(outcome.corpus.broken) >= 30
 
 
-def test_what_a_readable_file_says_is_in_a_passage_that_cites_it(outcome: Outcome) -> None:
+def test_readable_files_have_the_expected_passage(outcome: Outcome) -> None:
     for known in outcome.corpus.readable:
         assert known.name in outcome.found, outcome.reasons.get(known.name)
         passages = outcome.found[known.name].passages
@@ -61,15 +61,15 @@ def test_what_a_readable_file_says_is_in_a_passage_that_cites_it(outcome: Outcom
         assert any(passage.image for passage in holders) == known.picture
 
 
-def test_every_other_file_has_its_reason(outcome: Outcome) -> None:
+def test_unreadable_files_have_a_reason(outcome: Outcome) -> None:
     assert outcome.reasons == outcome.corpus.broken
 
 
-def test_no_file_holds_the_run(outcome: Outcome) -> None:
+def test_no_file_takes_too_long(outcome: Outcome) -> None:
     assert outcome.seconds < 120
 
 
-def test_no_passage_is_over_the_limit_and_no_estimate_below_the_real_count(
+def test_passages_are_within_limit_and_token_estimates_safe(
     outcome: Outcome,
 ) -> None:
     contents = [passage.content for file in outcome.found.values() for passage in file.passages]
@@ -79,13 +79,13 @@ def test_no_passage_is_over_the_limit_and_no_estimate_below_the_real_count(
     assert [text for text in contents if tokenizer.count(text) > count_tokens(text)] == []
 
 
-def test_ids_are_unique_over_the_folder(outcome: Outcome) -> None:
+def test_ids_are_unique_in_the_corpus(outcome: Outcome) -> None:
     ids = [passage.id for file in outcome.found.values() for passage in file.passages]
 
     assert len(set(ids)) == len(ids)
 
 
-def test_a_file_gives_the_same_passages_whatever_was_read_before_it(outcome: Outcome) -> None:
+def test_passages_do_not_depend_on_earlier_files(outcome: Outcome) -> None:
     async def alone(name: str) -> FilePassages:
         async with SandboxReader() as reader:
             return await reader.read_passages(outcome.corpus.folder / name, name)

@@ -74,7 +74,7 @@ def pictures(blobs: list[str]) -> list[str]:
     return [name.rpartition("-")[2] for name in blobs if name.startswith(IMAGES_PREFIX)]
 
 
-def test_pictures_that_a_changed_file_has_no_more_are_gone(
+def test_images_of_a_changed_file_are_removed(
     tmp_path: Path, doing: Callable[..., list[str]]
 ) -> None:
     with service() as running:
@@ -85,9 +85,7 @@ def test_pictures_that_a_changed_file_has_no_more_are_gone(
     assert pictures(after) == ["i1"]
 
 
-def test_a_file_without_passages_is_no_file(
-    tmp_path: Path, doing: Callable[..., list[str]]
-) -> None:
+def test_file_without_passages_is_removed(tmp_path: Path, doing: Callable[..., list[str]]) -> None:
     empty = replace(shown("2", 0), passages=(), vectors=None)
     with service() as running:
         doing(running, filling(tmp_path / "a", {"a.pdf": shown("1", 1)}))
@@ -96,7 +94,7 @@ def test_a_file_without_passages_is_no_file(
 
 
 @pytest.mark.parametrize("held", [FILES_PREFIX, IMAGES_PREFIX])
-def test_a_prune_that_fails_half_way_is_ended_by_the_next(
+def test_next_run_completes_an_interrupted_prune(
     tmp_path: Path, doing: Callable[..., list[str]], held: str
 ) -> None:
     async def blocked(target: IndexedFiles) -> None:
@@ -117,7 +115,7 @@ def test_a_prune_that_fails_half_way_is_ended_by_the_next(
     assert after == []
 
 
-def test_a_file_that_the_index_does_not_know_is_unfinished(
+def test_file_only_in_the_container_is_unfinished(
     tmp_path: Path, doing: Callable[..., list[str]]
 ) -> None:
     found = dict[str, str]()

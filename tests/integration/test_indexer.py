@@ -65,7 +65,7 @@ def mappings(service: IndexerService) -> dict[str, str]:
     return {one["name"]: one["source"] for one in selector["mappings"]}
 
 
-def test_the_files_are_read_without_a_key_and_deleted_ones_are_noticed() -> None:
+def test_data_source_uses_identity_and_soft_delete() -> None:
     assert made(PLAN).sources["docs-files"] == {
         "name": "docs-files",
         "type": "azureblob",
@@ -77,7 +77,7 @@ def test_the_files_are_read_without_a_key_and_deleted_ones_are_noticed() -> None
     }
 
 
-def test_a_file_becomes_passages_with_vectors_and_its_own_name() -> None:
+def test_skillset_makes_passages_with_vectors() -> None:
     service = made(PLAN)
     split, embed = service.skillsets["docs-passages"]["skills"]
     projections = service.skillsets["docs-passages"]["indexProjections"]
@@ -99,7 +99,7 @@ def test_a_file_becomes_passages_with_vectors_and_its_own_name() -> None:
     }
 
 
-def test_the_indexer_goes_on_past_a_file_that_it_cannot_read() -> None:
+def test_indexer_skips_unsupported_files() -> None:
     indexer = made(PLAN).indexers["docs-indexer"]
     functions = {
         one["sourceFieldName"]: (one["targetFieldName"], one["mappingFunction"]["name"])
@@ -116,21 +116,21 @@ def test_the_indexer_goes_on_past_a_file_that_it_cannot_read() -> None:
     }
 
 
-def test_without_an_embedding_model_the_passages_have_no_vectors() -> None:
+def test_skillset_without_embedding_model_has_no_vectors() -> None:
     service = made(IndexerPlan(IndexSpec("docs", IndexFields()), STORAGE, "documents"))
 
     assert len(service.skillsets["docs-passages"]["skills"]) == 1
     assert "embedding" not in mappings(service)
 
 
-def test_a_model_whose_vectors_have_one_size_is_not_told_which() -> None:
+def test_fixed_size_model_gets_no_dimensions() -> None:
     maker = Vectorizer(MAKER.endpoint, "ada", "text-embedding-ada-002")
     service = made(IndexerPlan(IndexSpec("docs", IndexFields(), 1536, maker), STORAGE, "documents"))
 
     assert "dimensions" not in service.skillsets["docs-passages"]["skills"][1]
 
 
-def test_setting_it_up_twice_is_setting_it_up_once() -> None:
+def test_create_indexer_is_idempotent() -> None:
     service = made(PLAN)
     before = (service.sources.copy(), service.skillsets.copy(), service.indexers.copy())
     over(service, lambda clients: create_indexer(clients, PLAN, RetryPolicy(max_attempts=1)))
@@ -138,7 +138,7 @@ def test_setting_it_up_twice_is_setting_it_up_once() -> None:
     assert (service.sources, service.skillsets, service.indexers) == before
 
 
-def test_an_index_with_another_kind_of_key_is_refused_in_a_sentence() -> None:
+def test_index_with_other_key_analyzer_is_rejected() -> None:
     key = {"name": "id", "type": "Edm.String", "key": True, "filterable": True, "sortable": True}
     service = IndexerService(indexes={"docs": Index({"name": "docs", "fields": []})})
     fields = [key | {"searchable": True, "analyzer": "simple"}]
@@ -147,7 +147,7 @@ def test_an_index_with_another_kind_of_key_is_refused_in_a_sentence() -> None:
         over(service, lambda clients: create_indexer(clients, PLAN, RetryPolicy(max_attempts=1)))
 
 
-def test_a_run_is_followed_to_its_end_and_its_files_are_named() -> None:
+def test_run_is_followed_to_its_end() -> None:
     key = f"localId={FOLDER.replace(':', '%3a').replace('/', '%2f')}%2fb%2f"
     encoded = "%25C3%25BC.pdf&documentKey=aHR0"  # the address itself is encoded, and then the key
     failure = {"key": key + encoded, "errorMessage": "it is\n encrypted", "statusCode": 400}
@@ -174,21 +174,21 @@ def test_a_run_is_followed_to_its_end_and_its_files_are_named() -> None:
     ]
 
 
-def test_the_end_of_an_earlier_run_is_not_taken_for_this_one() -> None:
+def test_result_of_an_earlier_run_is_ignored() -> None:
     service = made(PLAN)
     service.runs = [ended(1, 5), ended(1, 5), ended(2, 0, status="inProgress"), ended(2, 7)]
 
     assert filled(service, Heard()).indexed == 7
 
 
-def test_an_indexer_that_is_at_work_is_followed() -> None:
+def test_run_in_progress_is_followed() -> None:
     service = made(PLAN)
     service.busy, service.runs = True, [ended(1, 2, status="inProgress"), ended(1, 4)]
 
     assert filled(service, Heard()).indexed == 4
 
 
-def test_a_run_that_fails_is_a_sentence() -> None:
+def test_failed_run_raises() -> None:
     broken = ended(1, status="transientFailure", errorMessage="no access\nto the account")
     with pytest.raises(
         DocumentRejected, match="docs-indexer ended with an error: no access to the account"
@@ -196,15 +196,15 @@ def test_a_run_that_fails_is_a_sentence() -> None:
         filled(IndexerService(runs=[broken]), Heard())
 
 
-def test_a_run_that_takes_too_long_goes_on_alone() -> None:
+def test_long_run_continues_without_the_command() -> None:
     heard = Heard()
     with pytest.raises(DocumentRejected, match=r"still at work after 10 minutes.*run it again"):
-        filled(IndexerService(runs=[ended(1, 2, status="inProgress")]), heard, longest=600)
+        filled(IndexerService(runs=[ended(1, 2, status="inProgress")]), heard, max_seconds=600)
 
     assert sum(heard.waits) == 600
 
 
-def test_a_service_that_is_busy_is_waited_for() -> None:
+def test_busy_service_is_retried() -> None:
     heard = Heard()
     service = IndexerService(plan=[error(503, {"Retry-After": "9"})] * 2, runs=[ended(1, 1)])
 
@@ -212,7 +212,7 @@ def test_a_service_that_is_busy_is_waited_for() -> None:
     assert heard.waits[:2] == [9, 9]
 
 
-def test_a_folder_whose_documents_are_not_for_everyone_is_refused(tmp_path: Path) -> None:
+def test_folder_with_rules_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "board").mkdir()
     refuse_acl(tmp_path)
     (tmp_path / "board" / "acl.yaml").write_text("")
@@ -220,7 +220,7 @@ def test_a_folder_whose_documents_are_not_for_everyone_is_refused(tmp_path: Path
         refuse_acl(tmp_path)
 
 
-def test_what_a_blob_is_told_is_ascii_and_comes_back_as_the_passages_names() -> None:
+def test_blob_metadata_is_ascii_and_decodable() -> None:
     told = blob_metadata("pläne/a #1.pdf")
 
     assert all(value.isascii() and " " not in value for value in told.values())

@@ -27,7 +27,7 @@ USES = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_what_a_command_cannot_use_is_refused_at_once(tmp_path: Path, use: str) -> None:
+def test_unusable_options_are_rejected(tmp_path: Path, use: str) -> None:
     arguments, sentence = USES[use]
     done = ingested(str(tmp_path), *arguments)
 
@@ -35,7 +35,7 @@ def test_what_a_command_cannot_use_is_refused_at_once(tmp_path: Path, use: str) 
     assert sentence in done.stderr
 
 
-def test_a_model_that_nothing_would_ask_is_refused_at_once(tmp_path: Path) -> None:
+def test_unused_embedding_model_is_rejected(tmp_path: Path) -> None:
     write(tmp_path, "docs/a.md", "x")
     index = tmp_path / "own.db"
     done = ingested(str(tmp_path / "docs"), "--embedding-model", "ada", INDEX_FILE=str(index))
@@ -46,7 +46,7 @@ def test_a_model_that_nothing_would_ask_is_refused_at_once(tmp_path: Path) -> No
 
 
 @needs_azurite
-def test_an_indexer_is_not_let_loose_on_files_of_elsewhere(tmp_path: Path) -> None:
+def test_indexer_rejects_unknown_files_in_the_container(tmp_path: Path) -> None:
     async def work(uploads: BlobUploader) -> tuple[list[str], UploadResult, list[str]]:
         write(tmp_path, "docs/board.md", "Salaries.")
         await upload_files(uploads, list_folder(tmp_path / "docs"), IngestOptions(), print)
@@ -70,7 +70,7 @@ def test_an_indexer_is_not_let_loose_on_files_of_elsewhere(tmp_path: Path) -> No
 
 
 @needs_azurite
-def test_a_file_that_became_too_large_is_named_and_taken_away(tmp_path: Path) -> None:
+def test_file_that_became_too_large_is_removed(tmp_path: Path) -> None:
     async def work(uploads: BlobUploader) -> tuple[UploadResult, list[str]]:
         for name in ("a.md", "b.md"):
             write(tmp_path, f"docs/{name}", "Apples.")

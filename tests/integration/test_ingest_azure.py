@@ -79,9 +79,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "docs"
 
 
-def test_a_folder_goes_into_azure_and_the_chat_shows_its_pictures(
-    azure: Azure, folder: Path, tmp_path: Path
-) -> None:
+def test_chat_shows_images_of_an_indexed_folder(azure: Azure, folder: Path, tmp_path: Path) -> None:
     first = ingested(str(folder), **azure.settings)
     again = ingested(str(folder), **azure.settings)
     docs = list(azure.search.indexes["docs"].docs.values())
@@ -119,9 +117,7 @@ def test_a_folder_goes_into_azure_and_the_chat_shows_its_pictures(
     assert opened["org-chart.png"].content == (folder / "org-chart.png").read_bytes()
 
 
-def test_what_is_pruned_is_gone_from_the_index_and_from_storage(
-    azure: Azure, folder: Path, tmp_path: Path
-) -> None:
+def test_prune_removes_from_index_and_storage(azure: Azure, folder: Path, tmp_path: Path) -> None:
     ingested(str(folder), **azure.settings)
     (folder / "org-chart.png").unlink()
     pruned = ingested(str(folder), "--prune", **azure.settings)
@@ -137,7 +133,7 @@ def test_what_is_pruned_is_gone_from_the_index_and_from_storage(
             assert client.get("/content/org-chart.png").status_code == 404
 
 
-def test_without_its_roles_a_run_ends_with_their_names(azure: Azure, folder: Path) -> None:
+def test_missing_roles_are_named(azure: Azure, folder: Path) -> None:
     azure.search.plan += [[b"HTTP/1.1 403 X\r\nContent-Length: 0\r\n\r\n"]]
     done = ingested(str(folder), **azure.settings)
 
@@ -146,7 +142,7 @@ def test_without_its_roles_a_run_ends_with_their_names(azure: Azure, folder: Pat
     assert "Traceback" not in done.stderr
 
 
-def test_an_indexer_is_refused_a_folder_with_rules(azure: Azure, folder: Path) -> None:
+def test_indexer_rejects_folder_with_rules(azure: Azure, folder: Path) -> None:
     write(folder, "acl.yaml", "a.md: {groups: [board]}")
     storage = "/subscriptions/1/resourceGroups/r/providers/Microsoft.Storage/storageAccounts/s"
     asked = len(azure.search.asked)
@@ -157,9 +153,7 @@ def test_an_indexer_is_refused_a_folder_with_rules(azure: Azure, folder: Path) -
     assert len(azure.search.asked) == asked
 
 
-def test_a_folder_with_rules_does_not_go_beside_what_an_indexer_put(
-    azure: Azure, folder: Path
-) -> None:
+def test_restricted_folder_is_rejected_beside_indexer_passages(azure: Azure, folder: Path) -> None:
     settings = {**azure.settings, "AZURE_SEARCH_INDEX": "mixed"}
     ingested(str(folder), **settings)
     index = azure.search.indexes["mixed"]
@@ -173,7 +167,7 @@ def test_a_folder_with_rules_does_not_go_beside_what_an_indexer_put(
     assert not any(doc["groups"] for doc in index.docs.values())
 
 
-def test_a_folder_that_lost_its_rules_uploads_nothing(azure: Azure, folder: Path) -> None:
+def test_folder_without_its_former_rules_uploads_nothing(azure: Azure, folder: Path) -> None:
     settings = {**azure.settings, "AZURE_SEARCH_INDEX": "lost", "AZURE_STORAGE_CONTAINER": "lost"}
     write(folder, "acl.yaml", "a.md: {groups: [board]}")
     ingested(str(folder), **settings)
@@ -198,7 +192,7 @@ async def uploaded(azure: Azure) -> set[str]:
 
 
 @pytest.mark.parametrize("fields", ["on-your-data", '{"groups": null}', '{"title": "name"}'])
-def test_an_index_made_elsewhere_is_not_written(azure: Azure, folder: Path, fields: str) -> None:
+def test_index_of_other_origin_is_not_written(azure: Azure, folder: Path, fields: str) -> None:
     settings = {**azure.settings, "AZURE_SEARCH_INDEX": "theirs", "AZURE_SEARCH_FIELDS": fields}
     done = ingested(str(folder), **settings)
 
@@ -207,7 +201,7 @@ def test_an_index_made_elsewhere_is_not_written(azure: Azure, folder: Path, fiel
     assert "theirs" not in azure.search.indexes
 
 
-def test_a_storage_that_is_named_later_gets_the_files_too(azure: Azure, folder: Path) -> None:
+def test_storage_that_is_added_later_gets_all_files(azure: Azure, folder: Path) -> None:
     settings = {**azure.settings, "AZURE_SEARCH_INDEX": "moved"}
     elsewhere = {**settings, "AZURE_STORAGE_CONTAINER": "moved"}
     without = ingested(str(folder), **{**settings, "AZURE_STORAGE_ENDPOINT": ""})

@@ -82,9 +82,7 @@ def found(index: SqliteRetriever, question: str, top: int = 3) -> tuple[Source, 
     return asyncio.run(index.search(User(), question, Overrides(top=top))).sources
 
 
-def test_everything_readable_answers_a_question_and_everything_else_is_named(
-    tmp_path: Path, index: Path
-) -> None:
+def test_readable_files_are_found_and_others_listed(tmp_path: Path, index: Path) -> None:
     known = corpus.make(tmp_path / "docs")
     done = ingested(str(known.folder), INDEX_FILE=str(index))
     skipped = dict(
@@ -104,7 +102,7 @@ def test_everything_readable_answers_a_question_and_everything_else_is_named(
             assert right[0].category == file.category or right[0].category is None
 
 
-def test_a_second_run_reads_nothing_and_leaves_the_index_alone(folder: Path, index: Path) -> None:
+def test_second_run_does_not_change_the_index(folder: Path, index: Path) -> None:
     first = ingested(str(folder), INDEX_FILE=str(index))
     before = file_identity(index)
     second = ingested(str(folder), INDEX_FILE=str(index))
@@ -115,7 +113,7 @@ def test_a_second_run_reads_nothing_and_leaves_the_index_alone(folder: Path, ind
     assert list(index.parent.glob("own.db.part*")) == []
 
 
-def test_what_is_gone_is_told_and_pruned_when_asked(folder: Path, index: Path) -> None:
+def test_stale_files_are_reported_and_pruned(folder: Path, index: Path) -> None:
     ingested(str(folder), INDEX_FILE=str(index))
     (folder / "a.md").unlink()
     told = ingested(str(folder), INDEX_FILE=str(index))
@@ -127,7 +125,7 @@ def test_what_is_gone_is_told_and_pruned_when_asked(folder: Path, index: Path) -
         assert found(opened, "Apples") == ()
 
 
-def test_an_index_of_another_folder_is_told_of(folder: Path, index: Path, tmp_path: Path) -> None:
+def test_index_of_another_folder_is_reported(folder: Path, index: Path, tmp_path: Path) -> None:
     ingested(str(folder), INDEX_FILE=str(index))
     write(tmp_path / "other", "c.md", "Cherries.")
     told = ingested(str(tmp_path / "other"), INDEX_FILE=str(index))
@@ -138,7 +136,7 @@ def test_an_index_of_another_folder_is_told_of(folder: Path, index: Path, tmp_pa
     assert "2 removed" in pruned.stdout
 
 
-def test_without_what_reads_documents_the_command_says_what_to_install(folder: Path) -> None:
+def test_missing_dependency_is_named(folder: Path) -> None:
     code = (
         "import sys, runpy; sys.modules['tqdm'] = None; sys.argv = ['shared.ingest', 'x'];"
         "runpy.run_module('shared.ingest', run_name='__main__')"
@@ -153,7 +151,7 @@ def test_without_what_reads_documents_the_command_says_what_to_install(folder: P
 
 
 @pytest.mark.parametrize("options", [["--largest", "0"], ["--indexer"], ["--storage", "x"]])
-def test_options_that_mean_nothing_are_refused(folder: Path, options: list[str]) -> None:
+def test_invalid_options_are_rejected(folder: Path, options: list[str]) -> None:
     done = ingested(str(folder), *options)
 
     assert done.returncode == 2
@@ -198,7 +196,7 @@ MISTAKES: Mapping[str, tuple[dict[str, str], dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_what_stops_a_run_is_said_in_a_sentence_and_nothing_is_indexed(
+def test_errors_are_reported_and_nothing_is_indexed(
     tmp_path: Path, index: Path, mistake: str
 ) -> None:
     files, settings, sentence = MISTAKES[mistake]
@@ -244,7 +242,7 @@ def killed_after(folder: Path, index: Path, files: int) -> int:
     return held
 
 
-def test_a_run_that_is_killed_is_gone_on_with(tmp_path: Path, index: Path) -> None:
+def test_killed_run_is_continued(tmp_path: Path, index: Path) -> None:
     docs, files, each = tmp_path / "docs", 30, COMMIT_PASSAGES // 8
     for number in range(files):
         parts = [f"# Part {part}\n\nIt costs {number} dollars." for part in range(each)]
@@ -262,7 +260,7 @@ def test_a_run_that_is_killed_is_gone_on_with(tmp_path: Path, index: Path) -> No
     assert passages(index) == passages(fresh)
 
 
-def test_a_run_that_is_stopped_by_ctrl_c_says_so(tmp_path: Path, index: Path) -> None:
+def test_ctrl_c_stops_with_a_message(tmp_path: Path, index: Path) -> None:
     for number in range(3000):
         write(tmp_path / "docs", f"{number}.md", f"Number {number}.")
     process = subprocess.Popen(
@@ -306,7 +304,7 @@ def talking(model: Upstream) -> dict[str, str]:
     }
 
 
-def test_an_image_is_described_found_shown_to_the_model_and_given_back(
+def test_image_is_described_found_and_returned(
     tmp_path: Path, index: Path, model: Upstream
 ) -> None:
     known = corpus.make(tmp_path / "docs")
@@ -341,9 +339,7 @@ def test_an_image_is_described_found_shown_to_the_model_and_given_back(
     assert len(context["thoughts"]) == 4
 
 
-def test_the_app_answers_from_the_folder_and_sees_a_new_index_at_the_next_question(
-    tmp_path: Path, folder: Path, index: Path
-) -> None:
+def test_app_uses_a_new_index_without_restart(tmp_path: Path, folder: Path, index: Path) -> None:
     settings = {"INDEX_FILE": str(index)}
     ingested(str(folder), **settings)
 
@@ -366,7 +362,7 @@ def test_the_app_answers_from_the_folder_and_sees_a_new_index_at_the_next_questi
     assert opened.text == "Cherries cost four dollars."
 
 
-def test_both_indexes_hold_the_same_passages(tmp_path: Path, index: Path) -> None:
+def test_both_indexes_have_the_same_passages(tmp_path: Path, index: Path) -> None:
     known = corpus.make(tmp_path / "docs")
     write(known.folder, "acl.yaml", "plans/**: {groups: [board], oids: [anna]}")
     ingested(str(known.folder), INDEX_FILE=str(index))

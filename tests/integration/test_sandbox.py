@@ -80,7 +80,7 @@ async def contents(reader: SandboxReader, path: Path) -> list[str]:
     return [passage.content for passage in (await reader.read_passages(path, path.name)).passages]
 
 
-def test_a_file_that_takes_too_long_is_named_and_the_next_one_is_read(tmp_path: Path) -> None:
+def test_timeout_affects_one_file(tmp_path: Path) -> None:
     async def read() -> tuple[str, list[str]]:
         async with SandboxReader(SandboxLimits(timeout=2)) as reader:
             return await reason(reader, endless(tmp_path)), await contents(reader, good(tmp_path))
@@ -89,7 +89,7 @@ def test_a_file_that_takes_too_long_is_named_and_the_next_one_is_read(tmp_path: 
 
 
 @LINUX
-def test_a_file_that_takes_too_much_memory_is_named_and_the_next_one_is_read(
+def test_memory_limit_affects_one_file(
     tmp_path: Path,
 ) -> None:
     large = tmp_path / "large.json"
@@ -103,7 +103,7 @@ def test_a_file_that_takes_too_much_memory_is_named_and_the_next_one_is_read(
 
 
 @LINUX
-def test_a_crash_of_the_child_costs_one_file(tmp_path: Path) -> None:
+def test_crash_affects_one_file(tmp_path: Path) -> None:
     async def read() -> tuple[str, list[str]]:
         before = children(os.getpid())
         async with SandboxReader() as reader:
@@ -117,7 +117,7 @@ def test_a_crash_of_the_child_costs_one_file(tmp_path: Path) -> None:
 
 
 @LINUX
-def test_a_crash_of_a_child_that_has_read_other_files_is_tried_again(tmp_path: Path) -> None:
+def test_crash_of_a_reused_process_is_retried(tmp_path: Path) -> None:
     async def read() -> list[str]:
         before = children(os.getpid())
         async with SandboxReader() as reader:
@@ -133,7 +133,7 @@ def test_a_crash_of_a_child_that_has_read_other_files_is_tried_again(tmp_path: P
 
 
 @LINUX
-def test_one_child_reads_many_files_and_none_is_left(tmp_path: Path) -> None:
+def test_process_is_reused_and_ends(tmp_path: Path) -> None:
     async def read() -> tuple[set[int], set[int]]:
         before = children(os.getpid())
         seen: set[int] = set()
@@ -148,7 +148,7 @@ def test_one_child_reads_many_files_and_none_is_left(tmp_path: Path) -> None:
     assert (len(seen), left) == (1, set())
 
 
-def test_a_run_that_is_cancelled_in_the_middle_of_a_file_can_read_the_next(tmp_path: Path) -> None:
+def test_reader_is_usable_after_cancellation(tmp_path: Path) -> None:
     async def read() -> list[str]:
         async with SandboxReader() as reader:
             with pytest.raises(TimeoutError):
@@ -158,7 +158,7 @@ def test_a_run_that_is_cancelled_in_the_middle_of_a_file_can_read_the_next(tmp_p
     assert asyncio.run(read()) == ["It can be read."]
 
 
-def test_the_loop_goes_on_while_a_file_is_read(tmp_path: Path) -> None:
+def test_event_loop_is_not_blocked(tmp_path: Path) -> None:
     async def read() -> int:
         async with SandboxReader(SandboxLimits(timeout=2)) as reader:
             reading = asyncio.create_task(reason(reader, endless(tmp_path)))
@@ -188,7 +188,7 @@ asyncio.run(main(Path(sys.argv[1])))
 
 @LINUX
 @pytest.mark.parametrize("ended_by", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_no_child_outlives_a_run_however_it_ends(tmp_path: Path, ended_by: signal.Signals) -> None:
+def test_process_ends_with_its_parent(tmp_path: Path, ended_by: signal.Signals) -> None:
     good(tmp_path)
     command = [sys.executable, "-c", SCRIPT, str(endless(tmp_path))]
     with subprocess.Popen(
@@ -205,7 +205,7 @@ def test_no_child_outlives_a_run_however_it_ends(tmp_path: Path, ended_by: signa
 
 
 @LINUX
-def test_the_child_sees_no_key_of_the_run(tmp_path: Path) -> None:
+def test_secrets_are_not_inherited(tmp_path: Path) -> None:
     async def environment() -> bytes:
         before = children(os.getpid())
         async with SandboxReader() as reader:
@@ -223,7 +223,7 @@ def test_the_child_sees_no_key_of_the_run(tmp_path: Path) -> None:
     }
 
 
-def test_a_file_that_is_not_there_has_a_reason(tmp_path: Path) -> None:
+def test_missing_file_is_reported(tmp_path: Path) -> None:
     async def read() -> str:
         async with SandboxReader() as reader:
             return await reason(reader, tmp_path / "gone.txt")
@@ -232,7 +232,7 @@ def test_a_file_that_is_not_there_has_a_reason(tmp_path: Path) -> None:
 
 
 @LINUX
-def test_a_name_that_is_no_text_has_a_reason(tmp_path: Path) -> None:
+def test_undecodable_name_is_reported(tmp_path: Path) -> None:
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.txt"))
 
     async def read() -> str:
@@ -243,7 +243,7 @@ def test_a_name_that_is_no_text_has_a_reason(tmp_path: Path) -> None:
 
 
 @LINUX
-def test_a_child_that_cannot_start_is_the_fault_of_no_file(tmp_path: Path) -> None:
+def test_start_failure_is_not_a_file_error(tmp_path: Path) -> None:
     async def read() -> None:
         async with SandboxReader(SandboxLimits(max_memory=2**20)) as reader:
             await reader.read_passages(good(tmp_path), "good.txt")

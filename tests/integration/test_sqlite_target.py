@@ -77,7 +77,7 @@ def changed(folder: Folder, chance: Random) -> Folder:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 @pytest.mark.parametrize("seed", range(ROUNDS))
-def test_after_any_changes_and_kills_a_run_gives_what_a_fresh_one_gives(
+def test_run_after_kills_equals_a_fresh_run(
     seed: int, tmp_path: Path, children: ForkServerContext
 ) -> None:
     chance = Random(seed)
@@ -105,9 +105,7 @@ def killed(children: ForkServerContext, index: Path, folder: Folder, seconds: fl
     assert process.exitcode in (0, -signal.SIGKILL)
 
 
-def test_a_killed_run_leaves_an_index_that_answers_as_before(
-    tmp_path: Path, children: ForkServerContext
-) -> None:
+def test_killed_run_does_not_change_the_index(tmp_path: Path, children: ForkServerContext) -> None:
     index = tmp_path / "index.db"
     asyncio.run(fill(index, dict.fromkeys(FILES, 1)))
     before = content(index)
@@ -122,7 +120,7 @@ def test_a_killed_run_leaves_an_index_that_answers_as_before(
     assert content(index) == before
 
 
-def test_a_run_without_changes_leaves_the_file_alone(tmp_path: Path) -> None:
+def test_run_without_changes_does_not_write(tmp_path: Path) -> None:
     index = tmp_path / "index.db"
     asyncio.run(fill(index, {"a.md": 1}))
     os.utime(index, ns=(1, 1))
@@ -132,13 +130,13 @@ def test_a_run_without_changes_leaves_the_file_alone(tmp_path: Path) -> None:
     assert not (tmp_path / "index.db.part").exists()
 
 
-def test_an_index_of_no_documents_is_one_that_answers(tmp_path: Path) -> None:
+def test_empty_index_is_searchable(tmp_path: Path) -> None:
     asyncio.run(fill(tmp_path / "index.db", {}))
 
     assert not any(answers(tmp_path / "index.db"))
 
 
-def test_the_index_says_where_its_documents_lie(tmp_path: Path) -> None:
+def test_index_stores_the_documents_path(tmp_path: Path) -> None:
     index = tmp_path / "index.db"
     for folder in ("/old", "/new"):
         asyncio.run(fill(index, {"a.md": 1}, replace(MODEL, documents=Path(folder))))
@@ -146,7 +144,7 @@ def test_the_index_says_where_its_documents_lie(tmp_path: Path) -> None:
         assert opened.documents == Path("/new")
 
 
-def test_a_second_run_at_the_same_time_says_so_and_stops(tmp_path: Path) -> None:
+def test_concurrent_run_is_rejected(tmp_path: Path) -> None:
     async def two() -> None:
         first = SqliteIndexWriter(tmp_path / "index.db", MODEL)
         try:
@@ -182,7 +180,7 @@ def damaged(whole: bytes, how: str) -> bytes:
         *(("index.db.part", how) for how in STRANGERS),
     ],
 )
-def test_a_damaged_index_or_part_is_made_anew(name: str, how: str, tmp_path: Path) -> None:
+def test_damaged_index_or_staging_file_is_recreated(name: str, how: str, tmp_path: Path) -> None:
     index, fresh = tmp_path / "index.db", tmp_path / "fresh.db"
     asyncio.run(fill(index, dict.fromkeys(FILES, 1)))
     (tmp_path / name).write_bytes(damaged(index.read_bytes(), how))
@@ -193,7 +191,7 @@ def test_a_damaged_index_or_part_is_made_anew(name: str, how: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("how", ["empty", "cut off", "overwritten", "but its header"])
-def test_a_damaged_index_does_not_keep_a_part_from_naming_restricted_files(
+def test_staging_file_restrictions_are_found_beside_a_damaged_index(
     how: str, tmp_path: Path
 ) -> None:
     index = tmp_path / "index.db"
@@ -221,7 +219,7 @@ def somebodys_database() -> bytes:
 
 
 @pytest.mark.parametrize("bytes", [*STRANGERS.values(), somebodys_database()], ids=range(4))
-def test_a_file_that_is_no_index_is_left_alone_and_named(bytes: bytes, tmp_path: Path) -> None:
+def test_other_file_is_not_overwritten(bytes: bytes, tmp_path: Path) -> None:
     index = tmp_path / "notes.txt"
     index.write_bytes(bytes)
     said = r"^notes\.txt is no index of this app: name another INDEX_FILE, or remove it\.$"
@@ -241,9 +239,7 @@ def test_a_file_that_is_no_index_is_left_alone_and_named(bytes: bytes, tmp_path:
     ],
     ids=["model", "dimensions", "none"],
 )
-def test_an_index_with_other_vectors_is_made_anew_and_answers_until_then(
-    other: IndexMeta, tmp_path: Path
-) -> None:
+def test_index_with_other_vectors_is_replaced_at_the_end(other: IndexMeta, tmp_path: Path) -> None:
     async def begun() -> tuple[dict[str, str], int]:
         target = SqliteIndexWriter(tmp_path / "index.db", other)
         try:
@@ -260,7 +256,7 @@ def test_an_index_with_other_vectors_is_made_anew_and_answers_until_then(
     assert content(tmp_path / "index.db")["file"] == [("b.md", "1", "b.md")]
 
 
-def test_an_index_of_another_version_is_made_anew(tmp_path: Path) -> None:
+def test_index_of_another_version_is_recreated(tmp_path: Path) -> None:
     index = tmp_path / "index.db"
     asyncio.run(fill(index, {"a.md": 1}))
     with closing(sqlite3.connect(index)) as database, database:
@@ -281,9 +277,7 @@ def test_an_index_of_another_version_is_made_anew(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_file_that_does_not_fit_is_refused_and_the_others_go_on(
-    wrong: Document, sentence: str, tmp_path: Path
-) -> None:
+def test_invalid_document_is_rejected_alone(wrong: Document, sentence: str, tmp_path: Path) -> None:
     async def both() -> None:
         target = SqliteIndexWriter(tmp_path / "index.db", MODEL)
         try:
@@ -300,7 +294,7 @@ def test_a_file_that_does_not_fit_is_refused_and_the_others_go_on(
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.01, 0.03])
-def test_a_run_that_is_cancelled_leaves_no_half_of_a_file(seconds: float, tmp_path: Path) -> None:
+def test_cancelled_run_leaves_no_partial_file(seconds: float, tmp_path: Path) -> None:
     chance = Random(1)
     many = tuple(passage(chance, "a.md", number) for number in range(3000))
 
@@ -323,12 +317,12 @@ def test_a_run_that_is_cancelled_leaves_no_half_of_a_file(seconds: float, tmp_pa
     assert (len(held["file"]), len(held["words"])) in [(0, 0), (1, 3000)]
 
 
-def test_a_folder_that_is_not_there_stops_the_run_with_a_sentence(tmp_path: Path) -> None:
+def test_missing_folder_raises(tmp_path: Path) -> None:
     with pytest.raises(IndexUnavailable, match=r"^index\.db cannot be written: unable to open"):
         asyncio.run(fill(tmp_path / "none" / "index.db", {}))
 
 
-def test_removing_most_of_a_large_index_makes_the_file_small(tmp_path: Path) -> None:
+def test_file_shrinks_after_removals(tmp_path: Path) -> None:
     index = tmp_path / "index.db"
     many = {f"{number}.md": 1 for number in range(300)}
     asyncio.run(fill(index, many))

@@ -35,14 +35,12 @@ def who(folder: Path, rules: str, name: str, *names: str) -> DocumentReaders:
         ("x/board/plan.md", DocumentReaders()),
     ],
 )
-def test_the_deepest_rule_that_fits_holds(
-    tmp_path: Path, name: str, readers: DocumentReaders
-) -> None:
+def test_most_specific_rule_applies(tmp_path: Path, name: str, readers: DocumentReaders) -> None:
     assert who(tmp_path, RULES, name) == readers
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_the_order_of_the_rules_says_nothing(tmp_path: Path, order: int) -> None:
+def test_order_of_rules_is_irrelevant(tmp_path: Path, order: int) -> None:
     rules = "\n".join(RULES.strip().split("\n")[::order])
 
     assert who(tmp_path, rules, "board/agenda.md") == DocumentReaders()
@@ -59,7 +57,7 @@ def test_the_order_of_the_rules_says_nothing(tmp_path: Path, order: int) -> None
         ("board/*/plan.md", {"board/2026/plan.md"}),
     ],
 )
-def test_a_star_stays_in_its_folder_and_two_go_through(
+def test_wildcards_match_within_and_across_folders(
     tmp_path: Path, pattern: str, fits: set[str]
 ) -> None:
     (tmp_path / "acl.yaml").write_text(f'"{pattern}": {{oids: [me]}}')
@@ -69,13 +67,13 @@ def test_a_star_stays_in_its_folder_and_two_go_through(
     assert {name for name in names if acl.readers_of(name).oids} == fits
 
 
-def test_a_name_is_found_however_its_accents_are_written(tmp_path: Path) -> None:
+def test_unicode_normalization_of_names_is_ignored(tmp_path: Path) -> None:
     rules = "re\u0301sume\u0301/**: {oids: [me]}"  # as a Mac writes it
 
     assert who(tmp_path, rules, "r\u00e9sum\u00e9/a.md", "r\u00e9sum\u00e9/a.md").oids == ("me",)
 
 
-def test_without_rules_everything_is_public(tmp_path: Path) -> None:
+def test_documents_without_rules_are_public(tmp_path: Path) -> None:
     assert read_acl(tmp_path, NAMES).readers_of("board/plan.md") == DocumentReaders()
 
 
@@ -94,8 +92,8 @@ MISTAKES = {
     "/board/**: {groups: [x]}": "acl.yaml: /board/**: write paths from here",
     "board\\plan.md: {groups: [x]}": "acl.yaml: board\\plan.md: write paths from here",
     "7: {groups: [x]}": "acl.yaml: 7",
-    "a.md: {groups: [x]}\na.md: {groups: []}": "acl.yaml cannot be read: a.md stands there twice.",
-    "a.md: {groups: [x], groups: []}": "acl.yaml cannot be read: groups stands there twice.",
+    "a.md: {groups: [x]}\na.md: {groups: []}": "acl.yaml cannot be read: duplicate key a.md.",
+    "a.md: {groups: [x], groups: []}": "acl.yaml cannot be read: duplicate key groups.",
     "a.md: {groups: [x]": "acl.yaml cannot be read: ",
     "a.md: &x {groups: [x]}\n<<: *x": "acl.yaml",
     "[" * 3000: "acl.yaml cannot be read: it goes too deep.",
@@ -104,9 +102,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("rules", MISTAKES)
-def test_a_mistake_stops_the_run_before_it_makes_anything_public(
-    tmp_path: Path, rules: str
-) -> None:
+def test_invalid_rules_raise_an_error(tmp_path: Path, rules: str) -> None:
     with pytest.raises(AclError) as stopped:
         who(tmp_path, rules, "a.md")
 
@@ -129,22 +125,22 @@ OTHER_PLACES = [
 
 
 @pytest.mark.parametrize("name", ["aclu.md", "miracle.yaml", "acl-surgery.pdf", "ACL reform.md"])
-def test_a_document_is_not_taken_for_rules(name: str) -> None:
+def test_ordinary_names_are_not_lookalikes(name: str) -> None:
     assert ACL_FILE_LOOKALIKE.fullmatch(name) is None
 
 
 @pytest.mark.parametrize("name", OTHER_PLACES)
-def test_what_may_be_meant_for_rules_is_known(name: str) -> None:
+def test_lookalike_names_are_detected(name: str) -> None:
     assert ACL_FILE_LOOKALIKE.fullmatch(name.rpartition("/")[2])
 
 
 @pytest.mark.parametrize("name", OTHER_PLACES)
-def test_rules_at_another_place_stop_the_run_too(tmp_path: Path, name: str) -> None:
+def test_rules_in_subfolders_raise_an_error(tmp_path: Path, name: str) -> None:
     with pytest.raises(AclError, match="would not be obeyed"):
         read_acl(tmp_path, NAMES, ["acl.yaml", name])
 
 
-def test_rules_above_the_folder_stop_the_run_too(tmp_path: Path) -> None:
+def test_rules_in_parent_folders_raise_an_error(tmp_path: Path) -> None:
     (tmp_path / "acl.yaml").write_text("docs/**: {groups: [x]}")
     (tmp_path / "docs").mkdir()
 
@@ -153,7 +149,7 @@ def test_rules_above_the_folder_stop_the_run_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
-def test_rules_that_are_no_file_stop_the_run_too(tmp_path: Path) -> None:
+def test_rules_that_are_a_folder_raise_an_error(tmp_path: Path) -> None:
     (tmp_path / "acl.yaml").symlink_to(tmp_path / "not-mounted" / "acl.yaml")
     with pytest.raises(AclError, match="is no file that can be read"):
         read_acl(tmp_path, NAMES)
@@ -164,7 +160,7 @@ def test_rules_that_are_no_file_stop_the_run_too(tmp_path: Path) -> None:
         read_acl(tmp_path, NAMES)
 
 
-def test_rules_that_are_no_utf_8_stop_the_run_too(tmp_path: Path) -> None:
+def test_rules_in_invalid_utf_8_raise_an_error(tmp_path: Path) -> None:
     (tmp_path / "acl.yaml").write_bytes(b"a.md: {groups: [\xff]}")
 
     with pytest.raises(AclError, match="cannot be read"):

@@ -51,7 +51,7 @@ def letters_in_order(needle: str, hay: str) -> bool:
     return all(letter in rest for letter in "".join(words(needle)))
 
 
-def test_remaking_the_samples_gives_exactly_the_committed_file(tmp_path: Path) -> None:
+def test_regenerated_samples_equal_the_committed_file(tmp_path: Path) -> None:
     write_samples(DOCUMENTS, tmp_path / "samples.jsonl")
 
     committed = (DATA / "samples.jsonl").read_bytes()
@@ -59,7 +59,7 @@ def test_remaking_the_samples_gives_exactly_the_committed_file(tmp_path: Path) -
     assert (tmp_path / "samples.jsonl").read_bytes() == committed
 
 
-def test_a_line_has_the_keys_of_a_passage_in_their_order() -> None:
+def test_json_line_has_passage_fields_in_order() -> None:
     first, *_ = (DATA / "samples.jsonl").read_text("utf-8").splitlines()
 
     keys = ["id", "content", "sourcepage", "sourcefile", "category", "oids", "groups"]
@@ -68,7 +68,7 @@ def test_a_line_has_the_keys_of_a_passage_in_their_order() -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_word_of_a_document_is_in_its_passages_in_order(name: str) -> None:
+def test_passages_have_all_words_in_order(name: str) -> None:
     text = "\n".join(page.text for page in read_file(DOCUMENTS / name).pages)
     found = iter(words("\n".join(passage.content for passage in sample(name))))
 
@@ -78,14 +78,14 @@ def test_every_word_of_a_document_is_in_its_passages_in_order(name: str) -> None
 
 
 @pytest.mark.parametrize("kind", TEXTS)
-def test_no_letter_of_an_odd_text_is_lost(kind: str) -> None:
+def test_passages_of_unusual_text_have_all_characters(kind: str) -> None:
     parts = tuple(page_texts(Page(TEXTS[kind], markdown=True)))
 
     assert letters_in_order(TEXTS[kind], "".join(parts))
 
 
 @pytest.mark.parametrize("kind", TEXTS)
-def test_no_passage_of_an_odd_text_is_over_the_limit(kind: str) -> None:
+def test_passages_of_unusual_text_are_within_limit(kind: str) -> None:
     sizes = [count_tokens(part) for part in page_texts(Page(TEXTS[kind], markdown=True))]
 
     assert min(sizes) > 0
@@ -93,23 +93,23 @@ def test_no_passage_of_an_odd_text_is_over_the_limit(kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_no_sample_passage_is_over_the_limit(name: str) -> None:
+def test_sample_passages_are_within_limit(name: str) -> None:
     assert max(count_tokens(passage.content) for passage in sample(name)) <= MAX_TOKENS
 
 
 @pytest.mark.parametrize("kind", TEXTS)
-def test_pieces_joined_are_the_text(kind: str) -> None:
+def test_joined_chunks_equal_the_text(kind: str) -> None:
     assert "".join(split_text(TEXTS[kind], 40)) == TEXTS[kind]
 
 
-def test_a_text_is_never_cut_inside_a_word() -> None:
+def test_text_is_not_split_within_words() -> None:
     parts = tuple(page_texts(Page("deductible " * 300)))
 
     assert len(parts) > 1
     assert set(words(" ".join(parts))) == {"deductible"}
 
 
-def test_a_passage_carries_the_headings_above_it() -> None:
+def test_passage_starts_with_heading_path() -> None:
     dental = next(
         found for found in sample("plans/northwind_standard.md") if "braces" in found.content
     )
@@ -117,7 +117,7 @@ def test_a_passage_carries_the_headings_above_it() -> None:
     assert dental.content.startswith("Northwind Standard > Dental\n\n")
 
 
-def test_a_heading_path_ends_where_a_higher_heading_begins() -> None:
+def test_higher_heading_replaces_heading_path() -> None:
     text = "# A\n\n## B\n\none\n\n### C\n\ntwo\n\n## D\n\nthree"
 
     parts = list(page_texts(Page(text, markdown=True)))
@@ -125,33 +125,33 @@ def test_a_heading_path_ends_where_a_higher_heading_begins() -> None:
     assert parts == ["A > B\n\none", "A > B > C\n\ntwo", "A > D\n\nthree"]
 
 
-def test_every_part_of_a_long_section_carries_its_headings() -> None:
+def test_all_parts_of_a_section_have_headings() -> None:
     parts = tuple(page_texts(Page(TEXTS["a long paragraph"], markdown=True)))
 
     assert len(parts) > 1
     assert all(part.startswith("Plans > Costs\n\n") for part in parts)
 
 
-def test_a_heading_without_text_is_a_passage_only_where_nothing_follows() -> None:
+def test_trailing_empty_heading_is_a_passage() -> None:
     parts = list(page_texts(Page(TEXTS["headings with nothing under them"], markdown=True)))
 
     assert parts == ["Title > Empty\nTitle > Full\n\nText.", "Last"]
 
 
-def test_a_comment_in_code_is_no_heading() -> None:
+def test_comment_in_code_block_is_not_a_heading() -> None:
     parts = list(page_texts(Page(TEXTS["code that looks like a heading"], markdown=True)))
 
     assert parts == ["Title\n\n```sh\n# not a heading\nls\n```\n\nText."]
 
 
-def test_every_part_of_a_long_table_repeats_its_header() -> None:
+def test_all_parts_of_a_table_have_its_header() -> None:
     parts = [part for part in page_texts(Page(TEXTS["a long table"], markdown=True)) if "$" in part]
 
     assert len(parts) > 1
     assert all(part.count("| Benefit | Plus | Standard |\n|---|:-:|---|") == 1 for part in parts)
 
 
-def test_a_table_that_fits_stays_whole() -> None:
+def test_table_within_limit_is_not_split() -> None:
     table = "".join(TABLE.splitlines(keepends=True)[:10])
     text = f"# Plans\n\n{'An introduction of some length. ' * 15}\n\n{table}\n"
 
@@ -161,14 +161,14 @@ def test_a_table_that_fits_stays_whole() -> None:
     assert table.strip() in parts[1]
 
 
-def test_a_page_number_is_part_of_the_citation() -> None:
+def test_citation_has_page_number() -> None:
     braces = next(found for found in sample(PDF) if "braces" in found.content)
 
     assert braces.sourcepage == f"{PDF}#page=4"
     assert braces.sourcefile == PDF
 
 
-def test_a_passage_of_a_pdf_holds_the_text_of_its_page_only() -> None:
+def test_pdf_passages_do_not_span_pages() -> None:
     pages = PdfReader(DOCUMENTS / PDF).pages
 
     for passage in sample(PDF):
@@ -176,7 +176,7 @@ def test_a_passage_of_a_pdf_holds_the_text_of_its_page_only() -> None:
         assert letters_in_order(passage.content, pages[number - 1].extract_text())
 
 
-def test_a_sentence_of_a_pdf_is_not_cut_by_the_ends_of_its_lines() -> None:
+def test_pdf_lines_are_joined_to_sentences() -> None:
     contents = [passage.content for passage in sample(PDF)]
 
     sentence = (
@@ -187,18 +187,18 @@ def test_a_sentence_of_a_pdf_is_not_cut_by_the_ends_of_its_lines() -> None:
     assert any(sentence in content for content in contents)
 
 
-def test_a_heading_of_a_pdf_stands_on_its_own_line_before_its_text() -> None:
+def test_pdf_heading_is_on_its_own_line() -> None:
     lines = [line for passage in sample(PDF) for line in passage.content.splitlines()]
 
     assert "Hearing care" in lines
     assert lines[lines.index("Hearing care") + 1].startswith("Northwind Health Plus covers one")
 
 
-def test_a_text_without_pages_is_cited_by_its_path() -> None:
+def test_text_without_pages_is_cited_by_path() -> None:
     assert {found.sourcepage for found in sample("company/roles.txt")} == {"company/roles.txt"}
 
 
-def test_the_category_is_the_top_folder() -> None:
+def test_category_is_the_top_folder() -> None:
     names = ("plans/deep/a.md", "a.md")
 
     found = [passage.category for name in names for passage in split_document(name, [Page("text")])]
@@ -206,14 +206,14 @@ def test_the_category_is_the_top_folder() -> None:
     assert found == ["plans", ""]
 
 
-def test_brackets_in_a_name_are_encoded_in_the_citation() -> None:
+def test_brackets_are_encoded_in_citations() -> None:
     [found] = split_document("plans/[old] 100% #1.pdf", [Page("text", 3)])
 
     assert found.sourcefile == "plans/%5Bold%5D 100%25 %231.pdf"
     assert found.sourcepage == "plans/%5Bold%5D 100%25 %231.pdf#page=3"
 
 
-def test_ids_are_unique_and_hold_only_plain_characters() -> None:
+def test_ids_are_unique_and_valid_keys() -> None:
     names = ("a/b.md", "a-b.md", "a b.md", "ü.md", "ä.md", "_index.md", "index.md", "__")
     odd = [passage.id for name in names for passage in split_document(name, [Page(LONG, 1)])]
 
@@ -223,13 +223,13 @@ def test_ids_are_unique_and_hold_only_plain_characters() -> None:
     assert all(re.fullmatch(r"[A-Za-z0-9=-][A-Za-z0-9_=-]*", found) for found in ids)
 
 
-def test_an_id_stays_the_same_from_run_to_run() -> None:
+def test_ids_are_stable() -> None:
     [found] = split_document("plans/a.pdf", [Page("text", 3)])
 
     assert found.id == "plans-a-pdf-9863c0fa-p3-1"
 
 
-def test_files_come_in_the_order_of_their_paths_without_hidden_ones(tmp_path: Path) -> None:
+def test_files_are_sorted_without_hidden_ones(tmp_path: Path) -> None:
     for name in ("b.txt", "a/z.txt", "a-b.txt", ".hidden", ".git/config.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("text")
@@ -239,13 +239,13 @@ def test_files_come_in_the_order_of_their_paths_without_hidden_ones(tmp_path: Pa
     assert names == ["a-b.txt", "a/z.txt", "b.txt"]
 
 
-def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+def test_byte_order_mark_is_removed(tmp_path: Path) -> None:
     (tmp_path / "a.TXT").write_bytes("\ufeffGrüße".encode())
 
     assert read_file(tmp_path / "a.TXT").pages == (Page("Grüße"),)
 
 
-def test_the_command_ends_with_one_sentence_and_writes_nothing(
+def test_command_reports_unreadable_file_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "documents").mkdir()
@@ -258,9 +258,7 @@ def test_the_command_ends_with_one_sentence_and_writes_nothing(
     assert not (tmp_path / "samples.jsonl").exists()
 
 
-def test_the_command_sums_up_what_it_did(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_prints_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "documents").mkdir()
     (tmp_path / "documents" / "a.md").write_text("# A\n\none\n\n# B\n\ntwo")
 
@@ -270,7 +268,7 @@ def test_the_command_sums_up_what_it_did(
     assert capsys.readouterr().out.startswith("1 files, 2 passages written to ")
 
 
-def test_every_citation_a_question_asks_for_is_a_passage_with_the_phrase() -> None:
+def test_expected_citations_have_the_expected_phrase() -> None:
     text = (ROOT / "tests" / "support" / "questions.jsonl").read_text("utf-8")
     found = [passage for name in FILES for passage in sample(name)]
 

@@ -68,7 +68,7 @@ def is_within_word(text: str, place: int) -> bool:
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(PAGES)
-def test_nothing_but_white_space_lies_in_no_passage(page: Page) -> None:
+def test_spans_cover_all_text_but_white_space(page: Page) -> None:
     found = list(page_spans(page))
 
     assert uncovered(page, found) == ""
@@ -77,7 +77,7 @@ def test_nothing_but_white_space_lies_in_no_passage(page: Page) -> None:
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(PAGES)
-def test_a_passage_holds_the_words_of_its_place_in_their_order(page: Page) -> None:
+def test_passage_has_the_words_of_its_span(page: Page) -> None:
     for cut in page_spans(page):
         rest = iter(re.findall(r"\w", cut.content))
         place = page.text[cut.start : cut.end]
@@ -87,7 +87,7 @@ def test_a_passage_holds_the_words_of_its_place_in_their_order(page: Page) -> No
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(PAGES)
-def test_no_passage_is_empty_or_over_the_limit(page: Page) -> None:
+def test_passages_are_not_empty_and_within_limit(page: Page) -> None:
     sizes = [count_tokens(content) for content in page_texts(page)]
 
     assert all(0 < size <= MAX_TOKENS for size in sizes)
@@ -95,7 +95,7 @@ def test_no_passage_is_empty_or_over_the_limit(page: Page) -> None:
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(PAGES)
-def test_no_word_is_cut(page: Page) -> None:
+def test_words_are_not_split(page: Page) -> None:
     places = {place for cut in page_spans(page) for place in (cut.start, cut.end)}
     longest = max(map(count_tokens, page.text.split()), default=0)
 
@@ -106,7 +106,7 @@ def test_no_word_is_cut(page: Page) -> None:
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(PAGES)
-def test_what_is_said_again_is_short(page: Page) -> None:
+def test_overlap_is_limited(page: Page) -> None:
     found = list(page_spans(page))
     again = [page.text[after.start : before.end] for before, after in pairwise(found)]
 
@@ -123,7 +123,7 @@ LONG = {
 
 @pytest.mark.parametrize("markdown", [False, True])
 @pytest.mark.parametrize("kind", LONG)
-def test_a_megabyte_of_any_text_is_split_whole_and_in_time(kind: str, markdown: bool) -> None:
+def test_splitting_a_megabyte_is_complete_and_fast(kind: str, markdown: bool) -> None:
     page = Page(LONG[kind], markdown=markdown)
     began = time.monotonic()
     found = list(page_spans(page))
@@ -134,14 +134,14 @@ def test_a_megabyte_of_any_text_is_split_whole_and_in_time(kind: str, markdown: 
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_very_long_text_is_cut_between_sentences_too(language: str) -> None:
+def test_very_long_text_is_split_between_sentences(language: str) -> None:
     parts = list(page_texts(Page(LANGUAGES[language] * 900)))
 
     assert all(part[-1] in ".。।؟" for part in parts)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_the_next_passage_begins_with_the_last_sentences_of_the_one_before(language: str) -> None:
+def test_passages_overlap_by_whole_sentences(language: str) -> None:
     text = LANGUAGES[language] * 40
 
     first, second, *_ = page_texts(Page(text))
@@ -152,14 +152,14 @@ def test_the_next_passage_begins_with_the_last_sentences_of_the_one_before(langu
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_long_text_is_cut_between_sentences(language: str) -> None:
+def test_long_text_is_split_between_sentences(language: str) -> None:
     parts = list(page_texts(Page(LANGUAGES[language] * 40)))
 
     assert len(parts) > 2
     assert all(part[-1] in ".。।؟" for part in parts)
 
 
-def test_a_table_is_not_repeated_beyond_its_header() -> None:
+def test_table_rows_are_not_repeated() -> None:
     rows = "".join(f"| Row {number}. | It costs ${number}. |\n" for number in range(90))
     text = f"# Costs\n\n| A | B |\n|---|---|\n{rows}\nAfter it. Another sentence.\n"
 
@@ -171,7 +171,7 @@ def test_a_table_is_not_repeated_beyond_its_header() -> None:
 
 
 @pytest.mark.parametrize("markdown", [False, True])
-def test_a_heading_within_a_page_stays_with_the_text_below_it(markdown: bool) -> None:
+def test_heading_is_not_separated_from_its_text(markdown: bool) -> None:
     said = "A sentence of some words stands here. " * 31
     text = "\n\n".join(f"Heading {number}\n{said}" for number in range(5))
 
@@ -182,7 +182,7 @@ def test_a_heading_within_a_page_stays_with_the_text_below_it(markdown: bool) ->
         assert f"Heading {number}\nA sentence of" in holder
 
 
-def test_a_table_stays_with_the_line_that_announces_it() -> None:
+def test_table_is_not_separated_from_its_introduction() -> None:
     rows = "".join(f"| Row {number} | It costs ${number} |\n" for number in range(90))
     text = f"# Costs\n\nWhat each row costs:\n\n| A | B |\n|---|---|\n{rows}"
 
@@ -191,7 +191,7 @@ def test_a_table_stays_with_the_line_that_announces_it() -> None:
     assert first.startswith("Costs\n\nWhat each row costs:\n\n| A | B |\n|---|---|\n| Row 0 |")
 
 
-def test_a_table_below_a_long_text_begins_with_its_header() -> None:
+def test_table_after_long_text_starts_with_header() -> None:
     rows = "".join(f"| Row {number} | It costs ${number} |\n" for number in range(12))
     said = "A sentence of some words stands here. " * 18
     text = f"{said}\n\nWhat it costs.\n\n| A | B |\n|---|---|\n{rows}"
@@ -210,11 +210,11 @@ def test_a_table_below_a_long_text_begins_with_its_header() -> None:
         ("# A\n\nText.\n\n# Last\n", ["A\n\nText.", "Last"]),
     ],
 )
-def test_a_heading_without_text_leads_what_follows(text: str, contents: list[str]) -> None:
+def test_empty_heading_is_joined_with_next_section(text: str, contents: list[str]) -> None:
     assert list(page_texts(Page(text, markdown=True))) == contents
 
 
-def test_many_headings_without_text_are_few_passages() -> None:
+def test_many_empty_headings_make_few_passages() -> None:
     text = "".join(f"## Chapter {number}\n" for number in range(300))
 
     parts = list(page_texts(Page(text, markdown=True)))
@@ -223,7 +223,7 @@ def test_many_headings_without_text_are_few_passages() -> None:
     assert all(f"Chapter {number}" in "\n".join(parts) for number in range(300))
 
 
-def test_a_picture_is_a_passage_beside_its_page() -> None:
+def test_image_is_a_passage_of_its_page() -> None:
     text = "Evacuation\n\nFigure 1: Ways out of the tower.\n\nUse the stairs."
     page = Page(text, 3, images=(PageImage(b"one"), PageImage(b"two")))
 
@@ -241,14 +241,14 @@ def test_a_picture_is_a_passage_beside_its_page() -> None:
     ]
 
 
-def test_a_picture_file_is_described_by_its_name_and_folder() -> None:
+def test_image_file_is_described_by_its_path() -> None:
     [found] = split_document("board/org-chart_2024.png", [Page("", images=(PageImage(b"x"),))])
 
     assert found.content == "Picture: board org chart 2024 (board/org-chart_2024.png)"
     assert found.sourcepage == "board/org-chart_2024.png"
 
 
-def test_a_description_takes_the_place_of_what_was_around_the_picture() -> None:
+def test_description_replaces_page_text() -> None:
     [found] = split_document("board/chart.png", [Page("", images=(PageImage(b"x"),))])
 
     seen = with_description(found, " Three boxes. ")
@@ -258,7 +258,7 @@ def test_a_description_takes_the_place_of_what_was_around_the_picture() -> None:
     assert count_tokens(with_description(found, "word " * 900).content) <= MAX_TOKENS
 
 
-def test_a_path_that_nobody_could_open_is_refused() -> None:
+def test_path_that_cannot_be_cited_is_rejected() -> None:
     assert len(list(split_document("a/" * 510 + "a.md", [Page("text")]))) == 1
     with pytest.raises(UnreadableDocument, match=r"^Its path is too long to be cited\.$"):
         list(split_document("a/" * 511 + "a.md", [Page("text")]))
@@ -268,7 +268,7 @@ def test_a_path_that_nobody_could_open_is_refused() -> None:
         list(split_document("a\nSources: b.md", [Page("text")]))
 
 
-def test_a_category_that_a_file_gives_itself_is_its_own() -> None:
+def test_front_matter_category_overrides_folder() -> None:
     [found] = split_document("plans/a.md", [Page("text")], "people")
 
     assert found.category == "people"

@@ -57,7 +57,7 @@ def ran(
     return asyncio.run(go())
 
 
-def test_a_folder_is_put_whole_and_in_order(folder: Path) -> None:
+def test_folder_is_indexed_in_order(folder: Path) -> None:
     target = FakeIndexWriter()
     summary = ran(folder, target)
 
@@ -67,7 +67,7 @@ def test_a_folder_is_put_whole_and_in_order(folder: Path) -> None:
     assert target.finish_calls == 1
 
 
-def test_a_second_run_reads_and_changes_nothing(folder: Path) -> None:
+def test_second_run_changes_nothing(folder: Path) -> None:
     target, reader = FakeIndexWriter(), FakePassageReader()
     ran(folder, target)
     os.utime(folder / "a.md", (1, 1))  # touched, not changed
@@ -78,7 +78,7 @@ def test_a_second_run_reads_and_changes_nothing(folder: Path) -> None:
     assert len(target.put_names) == 3
 
 
-def test_only_what_has_changed_is_put_again(folder: Path) -> None:
+def test_only_changed_files_are_indexed_again(folder: Path) -> None:
     target = FakeIndexWriter()
     ran(folder, target)
     write(folder, "a.md", "Apricots.")
@@ -89,7 +89,7 @@ def test_only_what_has_changed_is_put_again(folder: Path) -> None:
     assert target.documents["a.md"].passages[0].content == "Apricots."
 
 
-def test_what_is_gone_stays_until_it_is_pruned(folder: Path) -> None:
+def test_stale_files_stay_until_pruned(folder: Path) -> None:
     target = FakeIndexWriter()
     ran(folder, target)
     (folder / "a.md").unlink()
@@ -100,7 +100,7 @@ def test_what_is_gone_stays_until_it_is_pruned(folder: Path) -> None:
     assert target.documents.keys() == {"plans/b.md", "plans/c.txt"}
 
 
-def test_a_file_that_cannot_be_read_is_named_and_does_not_stop_the_rest(folder: Path) -> None:
+def test_unreadable_file_is_skipped(folder: Path) -> None:
     target = FakeIndexWriter()
     write(folder, "a.md", "broken")
     summary = ran(folder, target)
@@ -109,7 +109,7 @@ def test_a_file_that_cannot_be_read_is_named_and_does_not_stop_the_rest(folder: 
     assert summary.indexed == 2
 
 
-def test_what_a_file_said_before_it_broke_is_not_cited_any_more(folder: Path) -> None:
+def test_file_that_became_unreadable_is_removed(folder: Path) -> None:
     target = FakeIndexWriter()
     ran(folder, target)
     write(folder, "a.md", "broken")
@@ -118,7 +118,7 @@ def test_what_a_file_said_before_it_broke_is_not_cited_any_more(folder: Path) ->
     assert "a.md" not in target.documents
 
 
-def test_a_file_that_the_index_refuses_is_named_and_tried_again(folder: Path) -> None:
+def test_rejected_file_is_skipped_and_retried_next_run(folder: Path) -> None:
     target = FakeIndexWriter({"a.md": "It is too much."})
     first, second = ran(folder, target), ran(folder, target)
 
@@ -126,7 +126,7 @@ def test_a_file_that_the_index_refuses_is_named_and_tried_again(folder: Path) ->
     assert (first.indexed, second.unchanged) == (2, 2)
 
 
-def test_a_file_that_the_index_refuses_is_not_found_as_it_was_before(folder: Path) -> None:
+def test_rejected_change_removes_the_old_version(folder: Path) -> None:
     target = FakeIndexWriter()
     ran(folder, target)
     write(folder, "acl.yaml", "plans/**: {groups: [board]}")
@@ -137,7 +137,7 @@ def test_a_file_that_the_index_refuses_is_not_found_as_it_was_before(folder: Pat
     assert target.documents.keys() == {"a.md"}
 
 
-def test_where_there_are_rules_what_is_gone_does_not_wait_to_be_pruned(folder: Path) -> None:
+def test_stale_files_are_removed_where_rules_exist(folder: Path) -> None:
     target = FakeIndexWriter()
     ran(folder, target)
     (folder / "plans/b.md").unlink()
@@ -149,7 +149,7 @@ def test_where_there_are_rules_what_is_gone_does_not_wait_to_be_pruned(folder: P
     assert target.documents.keys() == {"plans/c.txt"}
 
 
-def test_a_file_that_is_too_large_is_not_read_at_all(folder: Path) -> None:
+def test_too_large_file_is_not_read(folder: Path) -> None:
     (folder / "film.pdf").touch()
     os.truncate(folder / "film.pdf", 2**33)  # a hole: it takes no room
     reader = FakePassageReader(max_bytes=2 * 2**20)
@@ -159,7 +159,7 @@ def test_a_file_that_is_too_large_is_not_read_at_all(folder: Path) -> None:
     assert "film.pdf" not in reader.read_names
 
 
-def test_a_document_that_a_model_refuses_is_named_and_does_not_stop_the_rest(
+def test_document_rejected_by_a_model_is_skipped(
     folder: Path,
 ) -> None:
     async def refusing(texts: Sequence[str]) -> list[list[float]]:
@@ -174,7 +174,7 @@ def test_a_document_that_a_model_refuses_is_named_and_does_not_stop_the_rest(
     assert summary.indexed == 2
 
 
-def test_another_way_of_reading_puts_everything_again(folder: Path) -> None:
+def test_new_splitter_version_reindexes_everything(folder: Path) -> None:
     target = FakeIndexWriter()
     ran(folder, target)
 
@@ -182,7 +182,7 @@ def test_another_way_of_reading_puts_everything_again(folder: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="this system has shorter paths")
-def test_a_folder_may_be_deep(folder: Path) -> None:
+def test_deeply_nested_folder_is_listed(folder: Path) -> None:
     deep = folder
     for _ in range(1100):
         deep = deep / "d"
@@ -201,7 +201,7 @@ def test_a_folder_may_be_deep(folder: Path) -> None:
 @pytest.mark.skipif(
     sys.platform == "win32" or os.geteuid() == 0, reason="who runs this may read everything"
 )
-def test_what_cannot_be_looked_into_is_named_and_not_pruned(folder: Path) -> None:
+def test_unreadable_folder_is_skipped_and_not_pruned(folder: Path) -> None:
     target = FakeIndexWriter()
     ran(folder, target)
     (folder / "plans").chmod(0)
@@ -214,7 +214,7 @@ def test_what_cannot_be_looked_into_is_named_and_not_pruned(folder: Path) -> Non
     assert target.documents.keys() == FILES.keys()
 
 
-def test_what_is_skipped_is_not_taken_for_gone(folder: Path) -> None:
+def test_skipped_files_are_not_stale(folder: Path) -> None:
     target = FakeIndexWriter()
     ran(folder, target)
     found = list_folder(folder)
@@ -227,7 +227,7 @@ def test_what_is_skipped_is_not_taken_for_gone(folder: Path) -> None:
     assert target.documents.keys() == FILES.keys()
 
 
-def test_new_rules_put_a_file_again_with_its_readers(folder: Path) -> None:
+def test_changed_rules_reindex_a_file(folder: Path) -> None:
     target = FakeIndexWriter()
     ran(folder, target)
     write(folder, "acl.yaml", "plans/**: {oids: [anna], groups: [board]}")
@@ -239,7 +239,7 @@ def test_new_rules_put_a_file_again_with_its_readers(folder: Path) -> None:
     assert "acl.yaml" not in target.documents
 
 
-def test_another_embedding_model_puts_everything_again(folder: Path) -> None:
+def test_new_embedding_model_reindexes_everything(folder: Path) -> None:
     target = FakeIndexWriter()
     ran(folder, target, enrich=Enricher(fingerprint="one"))
 
@@ -252,7 +252,7 @@ async def numbers(texts: Sequence[str]) -> list[list[float]]:
     return [[float(len(text))] for text in texts]
 
 
-def test_each_passage_has_its_own_vector_however_many_there_are(folder: Path) -> None:
+def test_passages_keep_their_vectors_across_batches(folder: Path) -> None:
     target = FakeIndexWriter()
     write(folder, "long.md", "\n\n".join(f"{'word ' * 200}{i}." for i in range(3 * BATCH_SIZE)))
     ran(folder, target, enrich=Enricher(numbers))
@@ -262,7 +262,7 @@ def test_each_passage_has_its_own_vector_however_many_there_are(folder: Path) ->
     assert document.vectors == tuple([float(len(each.content))] for each in document.passages)
 
 
-def test_an_outage_breaks_the_run_off_and_what_was_put_is_not_lost(folder: Path) -> None:
+def test_model_outage_ends_the_run_and_keeps_indexed_files(folder: Path) -> None:
     async def failing(texts: Sequence[str]) -> list[list[float]]:
         if "Cherries." in texts:
             raise Unavailable
@@ -276,7 +276,7 @@ def test_an_outage_breaks_the_run_off_and_what_was_put_is_not_lost(folder: Path)
     assert (summary.indexed, summary.unchanged) == (1, 2)
 
 
-def test_only_a_few_files_are_held_at_once_however_many_there_are(folder: Path) -> None:
+def test_prefetch_limits_concurrent_files(folder: Path) -> None:
     for number in range(40):
         write(folder, f"many/{number}.md", f"Number {number}.")
     reader, target = FakePassageReader(), FakeIndexWriter()
@@ -286,7 +286,7 @@ def test_only_a_few_files_are_held_at_once_however_many_there_are(folder: Path) 
     assert len(target.documents) == 43
 
 
-def test_links_are_named_and_none_is_followed(folder: Path) -> None:
+def test_links_are_skipped(folder: Path) -> None:
     outside = folder.parent / f"{folder.name}-secret.md"
     outside.write_text("Secret.", "utf-8")
     links = {"out.md": outside, "nothing.md": folder / "none.md", "inside.md": folder / "a.md"}
@@ -300,7 +300,7 @@ def test_links_are_named_and_none_is_followed(folder: Path) -> None:
     assert target.documents.keys() == FILES.keys()
 
 
-def test_hidden_files_and_folders_are_passed_over(folder: Path) -> None:
+def test_hidden_files_and_folders_are_ignored(folder: Path) -> None:
     write(folder, ".DS_Store", "x")
     write(folder, ".git/config", "x")
     target = FakeIndexWriter()
@@ -309,7 +309,7 @@ def test_hidden_files_and_folders_are_passed_over(folder: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes in folders")
-def test_a_pipe_in_the_folder_does_not_hold_the_run(folder: Path) -> None:
+def test_named_pipe_is_skipped(folder: Path) -> None:
     os.mkfifo(folder / "pipe.md")
 
     assert ran(folder, FakeIndexWriter()).skipped == [("pipe.md", "It is no regular file.")]
@@ -328,7 +328,7 @@ def seen(model: FakeModel) -> Passage:
     return asyncio.run(go())
 
 
-def test_a_picture_is_described_by_a_model_that_sees() -> None:
+def test_image_is_described_by_the_model() -> None:
     model = FakeModel((Delta("An org chart "), Delta("of the board."), Done()))
     passage = seen(model)
     (asked,) = model.told
@@ -338,13 +338,13 @@ def test_a_picture_is_described_by_a_model_that_sees() -> None:
     assert asked.messages[1].images[0].startswith("data:image/png;base64,iVBORw0KGgo")
 
 
-def test_a_picture_that_the_model_refuses_keeps_its_own_words() -> None:
+def test_rejected_image_keeps_its_caption() -> None:
     assert seen(FakeModel([ContentFiltered()])) == picture()
     assert seen(FakeModel((Delta("x"), Done("content_filter")))) == picture()
     assert seen(FakeModel((Delta(" "), Done()))) == picture()
 
 
-def test_what_is_done_side_by_side_ends_with_the_first_failure() -> None:
+def test_run_concurrently_cancels_on_first_error() -> None:
     ended: list[int] = []
 
     async def work(number: int) -> None:
@@ -360,7 +360,7 @@ def test_what_is_done_side_by_side_ends_with_the_first_failure() -> None:
     assert sorted(ended) == [0, 1, 2, 3]
 
 
-def test_what_was_begun_ahead_ends_with_the_caller() -> None:
+def test_prefetch_cancels_started_tasks_on_close() -> None:
     ended: list[int] = []
 
     @asynccontextmanager

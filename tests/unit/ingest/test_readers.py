@@ -33,7 +33,7 @@ def reason(folder: Path, name: str, data: bytes | str) -> str:
     return str(caught.value)
 
 
-def test_front_matter_is_no_text_and_gives_the_category(tmp_path: Path) -> None:
+def test_front_matter_sets_the_category(tmp_path: Path) -> None:
     found = content(tmp_path, "a.md", "---\r\ncategory: ' people '\r\n---\r\n# Rules\r\n")
 
     assert found.category == "people"
@@ -43,7 +43,7 @@ def test_front_matter_is_no_text_and_gives_the_category(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "start", ["---\nA text between rules.\n---\n", "---\na: [\n---\n", "\n---\ncategory: x\n---\n"]
 )
-def test_what_is_no_front_matter_stays_in_the_text(tmp_path: Path, start: str) -> None:
+def test_invalid_front_matter_stays_in_the_text(tmp_path: Path, start: str) -> None:
     found = content(tmp_path, "a.md", start + "Text.")
 
     assert found.category is None
@@ -51,16 +51,16 @@ def test_what_is_no_front_matter_stays_in_the_text(tmp_path: Path, start: str) -
 
 
 @pytest.mark.parametrize("value", ["[a, b]", "7", "''"])
-def test_a_category_that_is_no_name_is_none(tmp_path: Path, value: str) -> None:
+def test_invalid_category_is_ignored(tmp_path: Path, value: str) -> None:
     assert content(tmp_path, "a.md", f"---\ncategory: {value}\n---\nText.").category is None
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32", "cp1252"])
-def test_text_is_read_in_whatever_it_was_written(tmp_path: Path, encoding: str) -> None:
+def test_text_encodings_are_detected(tmp_path: Path, encoding: str) -> None:
     assert text(tmp_path, "a.txt", "Grüße für 5 €".encode(encoding)) == "Grüße für 5 €"
 
 
-def test_characters_that_no_store_takes_are_replaced(tmp_path: Path) -> None:
+def test_invalid_characters_are_replaced(tmp_path: Path) -> None:
     assert (
         text(tmp_path, "a.json", r'{"a": "x\u0000y\ud800z"}') == "a: x y\N{REPLACEMENT CHARACTER}z"
     )
@@ -72,7 +72,7 @@ PAGE = """<title>Plans</title><body><!-- no --><nav>Home</nav>
 y</pre><div hidden>secret</div><dl><dt>Term<dd>Meaning</dl><img alt="A chart" src="data:x">"""
 
 
-def test_the_form_of_a_page_becomes_markdown() -> None:
+def test_html_is_converted_to_markdown() -> None:
     assert html_to_markdown(PAGE).split("\n\n") == [
         "# Plans",
         "## Dental care",
@@ -86,7 +86,7 @@ def test_the_form_of_a_page_becomes_markdown() -> None:
     ]
 
 
-def test_cells_that_span_are_repeated_downwards_and_left_empty_sideways() -> None:
+def test_row_spans_are_repeated_and_column_spans_empty() -> None:
     rows = "<tr><th>A<th>B|C<th>D<tr><td rowspan=2>r<td colspan=2>wide<tr><td>1<td>2"
 
     made = html_to_markdown(f"<table><caption>Costs</caption>{rows}</table>")
@@ -94,7 +94,7 @@ def test_cells_that_span_are_repeated_downwards_and_left_empty_sideways() -> Non
     assert made == ("Costs\n\n| A | B\\|C | D |\n|---|---|---|\n| r | wide |  |\n| r | 1 | 2 |")
 
 
-def test_a_span_of_a_billion_columns_means_none_of_it() -> None:
+def test_excessive_span_is_limited() -> None:
     made = html_to_markdown(
         "<table><tr><th>A<th>B<tr><td colspan=999999999 rowspan=9999999999>x</table>"
     )
@@ -103,7 +103,7 @@ def test_a_span_of_a_billion_columns_means_none_of_it() -> None:
     assert len(made) < 1000
 
 
-def test_a_table_that_only_places_text_is_none() -> None:
+def test_layout_table_is_not_a_table() -> None:
     made = html_to_markdown("<table><tr><td><h1>Plans</h1><p>One</p><ul><li>a</ul></table>")
 
     assert made == "# Plans\n\nOne\n\n- a"
@@ -119,13 +119,13 @@ def test_a_table_that_only_places_text_is_none() -> None:
         ("Leav", True),
     ],
 )
-def test_a_title_is_left_out_where_the_first_heading_says_it(title: str, kept: bool) -> None:
+def test_title_is_dropped_if_first_heading_repeats_it(title: str, kept: bool) -> None:
     made = html_to_markdown(f"<title>{title}</title><h1><img></h1><h1>Leave policy</h1><p>Text")
 
     assert made.startswith(f"# {title}\n\n# Leave" if kept else "# Leave policy\n\nText")
 
 
-def test_a_page_of_xhtml_is_read() -> None:
+def test_xhtml_is_read() -> None:
     made = html_to_markdown(
         '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><p>a</p>'
     )
@@ -133,20 +133,20 @@ def test_a_page_of_xhtml_is_read() -> None:
     assert made == "a"
 
 
-def test_a_page_nested_without_end_keeps_its_words() -> None:
+def test_deeply_nested_html_keeps_its_text() -> None:
     made = html_to_markdown("<div>" * 20_000 + "deep" + "</div>" * 20_000 + "<p>after</p>")
 
     assert made.split() == ["deep", "after"]
 
 
 @pytest.mark.parametrize("declared", ["latin-1", "utf-8", "utf-16", "no-such-thing"])
-def test_a_page_that_declares_a_wrong_encoding_is_read(tmp_path: Path, declared: str) -> None:
+def test_wrong_declared_encoding_is_ignored(tmp_path: Path, declared: str) -> None:
     made = text(tmp_path, "a.html", f"<meta charset={declared}><p>Preise in Euro".encode())
 
     assert made == "Preise in Euro"
 
 
-def test_a_word_file_keeps_headings_and_tables_and_no_pictures(tmp_path: Path) -> None:
+def test_docx_has_headings_and_tables_without_images(tmp_path: Path) -> None:
     made = text(
         tmp_path, "a.docx", making.docx("Plans", "What they cost.", [["A", "B"], ["1", "2"]])
     )
@@ -154,7 +154,7 @@ def test_a_word_file_keeps_headings_and_tables_and_no_pictures(tmp_path: Path) -
     assert made == "# Plans\n\nWhat they cost.\n\n| A | B |\n|---|---|\n| 1 | 2 |"
 
 
-def test_a_slide_is_a_section_with_its_table_and_notes(tmp_path: Path) -> None:
+def test_slide_is_a_section_with_table_and_notes(tmp_path: Path) -> None:
     deck = making.pptx("Prices", "By item", "Say why.", [["Item", "Price"], ["Desk", "12"]])
 
     made = text(tmp_path, "a.pptx", deck)
@@ -167,7 +167,7 @@ def test_a_slide_is_a_section_with_its_table_and_notes(tmp_path: Path) -> None:
     ]
 
 
-def test_cells_say_what_a_sheet_shows(tmp_path: Path) -> None:
+def test_cell_values_are_formatted(tmp_path: Path) -> None:
     rows: list[list[object]] = [
         ["Price list", None, None],
         ["Item", "Price", "Since"],
@@ -185,7 +185,7 @@ def test_cells_say_what_a_sheet_shows(tmp_path: Path) -> None:
     ]
 
 
-def test_a_sheet_and_a_slide_without_anything_are_left_out(tmp_path: Path) -> None:
+def test_empty_sheets_and_slides_are_dropped(tmp_path: Path) -> None:
     book = making.xlsx({"Sheet1": [["Item"], ["Desk"]], "Sheet2": [], "Sheet3": [[None, ""]]})
 
     assert text(tmp_path, "a.xlsx", book) == "# Sheet1\n\n| Item |\n|---|\n| Desk |"
@@ -193,7 +193,7 @@ def test_a_sheet_and_a_slide_without_anything_are_left_out(tmp_path: Path) -> No
     assert reason(tmp_path, "c.pptx", making.pptx("", "", "", [["", ""]])) == "It holds no text."
 
 
-def test_rows_below_a_gap_stand_under_the_last_header() -> None:
+def test_rows_after_a_gap_get_the_previous_header() -> None:
     rows = [["Item", "Price"], ["Desk", "12"], [], ["Chair", "7"], [], ["Name", "City"], ["A", "B"]]
 
     assert list(markdown_blocks(rows)) == [
@@ -203,14 +203,14 @@ def test_rows_below_a_gap_stand_under_the_last_header() -> None:
     ]
 
 
-def test_a_cell_cannot_break_its_table() -> None:
+def test_cell_text_is_escaped() -> None:
     made = markdown_table([["a|b", "two\nlines"], ["\\", ""], ["1", "2", "3"]])
 
     assert made == "| a\\|b | two lines |  |\n|---|---|---|\n| \\\\ |  |  |\n| 1 | 2 | 3 |"
 
 
 @pytest.mark.parametrize("part", [",", ";", "\t", "|"])
-def test_what_parts_the_columns_is_found(tmp_path: Path, part: str) -> None:
+def test_csv_delimiter_is_detected(tmp_path: Path, part: str) -> None:
     rows = [("name", "note"), ("Anna", f'"a {part} ""b"""'), ("Ben", "none")]
 
     made = text(tmp_path, "a.csv", "\n".join(part.join(row) for row in rows))
@@ -221,13 +221,13 @@ def test_what_parts_the_columns_is_found(tmp_path: Path, part: str) -> None:
 
 
 @pytest.mark.parametrize("odd", ["\u2028", "\x0b", "\x85", "\x1e"])
-def test_a_row_ends_at_the_end_of_its_line_alone(tmp_path: Path, odd: str) -> None:
+def test_csv_rows_end_only_at_line_ends(tmp_path: Path, odd: str) -> None:
     made = text(tmp_path, "a.csv", f"name,note\r\nAnna,one{odd}two\r\nBen,none\r\n")
 
     assert made.splitlines()[2:] == ["| Anna | one two |", "| Ben | none |"]
 
 
-def test_a_value_of_json_stands_with_the_path_to_it(tmp_path: Path) -> None:
+def test_json_values_have_their_path(tmp_path: Path) -> None:
     made = text(
         tmp_path,
         "a.json",
@@ -244,7 +244,7 @@ def test_a_value_of_json_stands_with_the_path_to_it(tmp_path: Path) -> None:
     ]
 
 
-def test_each_record_is_a_paragraph(tmp_path: Path) -> None:
+def test_json_records_are_paragraphs(tmp_path: Path) -> None:
     rows = '{"id": 1, "name": "Anna"}\n\n{"id": 2, "name": "Ben"}\n'
 
     expected = "id: 1\nname: Anna\n\nid: 2\nname: Ben"
@@ -257,11 +257,11 @@ def test_each_record_is_a_paragraph(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "line"), [("{", 1), ('{"a": 1}\n{"a"}', 2), ("[1,\n2,\n3 4]", 3), ("nothing", 1)]
 )
-def test_json_that_is_none_names_its_line(tmp_path: Path, data: str, line: int) -> None:
+def test_invalid_json_error_names_the_line(tmp_path: Path, data: str, line: int) -> None:
     assert reason(tmp_path, "a.json", data) == f"It is not valid JSON (line {line})."
 
 
-def test_json_nested_without_end_is_refused(tmp_path: Path) -> None:
+def test_deeply_nested_json_is_rejected(tmp_path: Path) -> None:
     assert reason(tmp_path, "a.json", "[" * 100_000) == "It is JSON that is nested too deeply."
 
 
@@ -273,21 +273,21 @@ def picture_of(found: Content) -> Image.Image:
 
 
 @pytest.mark.parametrize("form", ["PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF"])
-def test_a_large_picture_is_made_small(tmp_path: Path, form: str) -> None:
+def test_large_image_is_scaled_down(tmp_path: Path, form: str) -> None:
     shown = picture_of(content(tmp_path, "a.png", making.picture(form, (3000, 1500))))
 
     assert shown.size == (MAX_SIDE, MAX_SIDE // 2)
     assert shown.format in ("PNG", "JPEG")
 
 
-def test_a_picture_of_noise_is_small_enough_too(tmp_path: Path) -> None:
+def test_image_of_noise_is_within_byte_limit(tmp_path: Path) -> None:
     buffer = BytesIO()
     Image.effect_noise((1400, 1400), 90).save(buffer, "PNG")
 
     assert picture_of(content(tmp_path, "a.png", buffer.getvalue())).size == (MAX_SIDE, MAX_SIDE)
 
 
-def test_what_is_transparent_is_white_and_what_was_turned_stands_upright(tmp_path: Path) -> None:
+def test_transparency_becomes_white_and_rotation_is_applied(tmp_path: Path) -> None:
     clear, turned = BytesIO(), BytesIO()
     drawn = Image.new("RGBA", (100, 100), (0, 0, 0, 0))
     drawn.paste("navy", (50, 50, 80, 80))
@@ -304,7 +304,7 @@ def test_what_is_transparent_is_white_and_what_was_turned_stands_upright(tmp_pat
     assert not upright.getexif()
 
 
-def test_finer_greys_keep_their_shades(tmp_path: Path) -> None:
+def test_16_bit_greys_are_scaled(tmp_path: Path) -> None:
     buffer = BytesIO()
     shades = Image.linear_gradient("L").convert("I").point(lambda grey: grey * 200 + 9000)
     shades.convert("I;16").save(buffer, "TIFF")
@@ -317,7 +317,7 @@ def test_finer_greys_keep_their_shades(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("colour", [(0, 0, 128, 255), (0, 0, 0, 0)])
-def test_a_picture_file_of_one_colour_is_refused(
+def test_image_file_of_one_colour_is_rejected(
     tmp_path: Path, colour: tuple[int, int, int, int]
 ) -> None:
     buffer = BytesIO()
@@ -326,14 +326,14 @@ def test_a_picture_file_of_one_colour_is_refused(
     assert reason(tmp_path, "a.png", buffer.getvalue()) == "It shows nothing."
 
 
-def test_an_icon_is_refused(tmp_path: Path) -> None:
+def test_icon_is_rejected(tmp_path: Path) -> None:
     assert "less than 64 pixels" in reason(tmp_path, "a.png", making.picture("PNG", (50, 40)))
 
 
 DRAW = b" q /Im1 Do Q"
 
 
-def test_a_picture_on_many_pages_is_taken_once(tmp_path: Path) -> None:
+def test_image_on_many_pages_is_extracted_once(tmp_path: Path) -> None:
     pages = [making.lines(f"Page {number}") + DRAW for number in range(3)]
 
     found = content(tmp_path, "a.pdf", making.pdf(pages, making.picture("JPEG"), (300, 200)))
@@ -341,7 +341,7 @@ def test_a_picture_on_many_pages_is_taken_once(tmp_path: Path) -> None:
     assert [len(page.images) for page in found.pages] == [1, 0, 0]
 
 
-def test_a_picture_that_no_page_draws_and_one_too_small_are_left_out(tmp_path: Path) -> None:
+def test_unused_and_small_pdf_images_are_dropped(tmp_path: Path) -> None:
     undrawn = making.pdf([making.lines("One")], making.picture("JPEG"), (300, 200))
     small = making.picture("JPEG", (60, 60))
     tiny = making.pdf([making.lines("One") + DRAW], small, (60, 60))
@@ -351,7 +351,7 @@ def test_a_picture_that_no_page_draws_and_one_too_small_are_left_out(tmp_path: P
         assert page.images == ()
 
 
-def test_a_picture_of_one_colour_says_nothing(tmp_path: Path) -> None:
+def test_pdf_image_of_one_colour_is_dropped(tmp_path: Path) -> None:
     buffer = BytesIO()
     Image.new("RGB", (300, 200), "navy").save(buffer, "JPEG")
     data = making.pdf([making.lines("One") + DRAW], buffer.getvalue(), (300, 200))
@@ -359,14 +359,14 @@ def test_a_picture_of_one_colour_says_nothing(tmp_path: Path) -> None:
     assert [page.images for page in content(tmp_path, "a.pdf", data).pages] == [()]
 
 
-def test_the_dots_of_a_table_of_contents_are_few(tmp_path: Path) -> None:
+def test_dot_leaders_are_shortened(tmp_path: Path) -> None:
     data = making.pdf([making.lines("Naming " + ". " * 60 + "3", "Use" + "." * 70 + "4")])
 
     assert text(tmp_path, "a.pdf", data) == "Naming ... 3\n\nUse ... 4"
 
 
 @pytest.mark.parametrize("broken", [b"", b"\xff\xd8\xff\xe0 no picture", b"x" * 5000])
-def test_a_broken_picture_costs_no_text(tmp_path: Path, broken: bytes) -> None:
+def test_damaged_pdf_image_is_dropped(tmp_path: Path, broken: bytes) -> None:
     data = making.pdf([making.lines("The text") + DRAW], broken, (300, 200))
 
     [page] = content(tmp_path, "a.pdf", data).pages
@@ -374,32 +374,32 @@ def test_a_broken_picture_costs_no_text(tmp_path: Path, broken: bytes) -> None:
     assert (page.text, page.images) == ("The text", ())
 
 
-def test_a_scan_whose_pages_are_pictures_is_read_as_those(tmp_path: Path) -> None:
+def test_scanned_pdf_is_read_as_images(tmp_path: Path) -> None:
     found = content(tmp_path, "a.pdf", making.pdf([DRAW], making.picture("JPEG"), (300, 200)))
 
     [page] = found.pages
     assert (page.number, page.text, len(page.images)) == (1, "", 1)
 
 
-def test_a_document_gives_a_bounded_number_of_pictures(tmp_path: Path) -> None:
+def test_number_of_images_is_limited(tmp_path: Path) -> None:
     found = content(tmp_path, "a.pdf", making.many_pictures(MAX_IMAGES + 5))
 
     assert sum(len(page.images) for page in found.pages) == MAX_IMAGES
 
 
 @pytest.mark.parametrize("suffix", FILE_TYPES)
-def test_a_program_under_any_name_is_refused(tmp_path: Path, suffix: str) -> None:
+def test_executable_is_rejected_under_any_name(tmp_path: Path, suffix: str) -> None:
     program = b"\x7fELF\2\1\1\0" + bytes(range(256)) * 20
 
     assert reason(tmp_path, f"a{suffix}", program) == "Its content is not what its name says."
 
 
 @pytest.mark.parametrize("start", ["BMW is a maker of cars.", "GIF8 is a word", "RIFF WEBP", "PK"])
-def test_a_text_that_begins_like_another_kind_is_text(tmp_path: Path, start: str) -> None:
+def test_text_that_starts_like_another_type_is_text(tmp_path: Path, start: str) -> None:
     assert text(tmp_path, "a.txt", start) == start
 
 
-def test_the_largest_file_is_a_choice(tmp_path: Path) -> None:
+def test_file_size_limit_is_configurable(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("text" * 2**18)
 
     with pytest.raises(UnreadableDocument, match=r"^It is larger than 0\.5 MB\.$"):

@@ -24,12 +24,12 @@ def made_with(settings: Mapping[str, str], words: str = "What is it?") -> str:
     return asyncio.run(made())
 
 
-def test_pictures_are_described_again_where_other_words_ask_for_it() -> None:
+def test_fingerprint_depends_on_the_prompt() -> None:
     assert made_with(SEEING) == made_with(SEEING)
     assert made_with(SEEING) != made_with(SEEING, "Who is it?")
 
 
-def test_words_that_nobody_is_asked_by_and_places_that_nothing_goes_to_change_nothing() -> None:
+def test_unused_settings_do_not_change_the_fingerprint() -> None:
     storage = {"AZURE_STORAGE_ENDPOINT": "https://mine.blob.core.windows.net"}
 
     assert made_with(BLIND) == made_with(BLIND, "Who is it?") == made_with(storage)
