@@ -237,7 +237,7 @@ def broken_exporter() -> None:
 
 
 def test_setting_selects_the_exporter() -> None:
-    service = start({"INDEX_FILE": "samples", "TRACE_EXPORTER": f"{__name__}:Collected"})
+    service = start({"INDEX_FILE": "samples", "TRACE_EXPORTER": f"{__name__}:CollectingExporter"})
 
     assert isinstance(service.tracer, OpenTelemetryTracer)
     service.tracer.provider.shutdown()
@@ -257,7 +257,7 @@ def test_default_tracer_does_nothing() -> None:
             "imported",
         ),
         (
-            f"{__name__}:broken",
+            f"{__name__}:broken_exporter",
             "TRACE_EXPORTER names an exporter that cannot be created: see the log",
         ),
         (
