@@ -91,12 +91,12 @@ class ChatRequest:
     @property
     def question_index(self) -> int:
         """Where the question stands: behind it there are tools' results, or nothing."""
-        said = (
+        questions = (
             index
             for index, message in enumerate(self.messages)
             if message.role == "user" and message.content.strip()
         )
-        return max(said, default=len(self.messages) - 1)
+        return max(questions, default=len(self.messages) - 1)
 
     @property
     def question(self) -> str:
@@ -106,8 +106,8 @@ class ChatRequest:
     @property
     def history(self) -> tuple[Message, ...]:
         """Everything said before the question, the client's own instructions left out."""
-        said = (m for m in self.messages[: self.question_index] if m.role != "system")
-        return tuple(m for m in said if m.content.strip() or m.images or m.tool_calls)
+        messages = (m for m in self.messages[: self.question_index] if m.role != "system")
+        return tuple(m for m in messages if m.content.strip() or m.images or m.tool_calls)
 
     @property
     def instructions(self) -> tuple[str, ...]:

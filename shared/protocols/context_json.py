@@ -33,16 +33,16 @@ def error(failure: ChatError, body: Any, flat: bool = False) -> Json:
     """`{"error": "<sentence>"}`, the field at fault named by the path that the client used."""
     if failure.field is None:
         return {"error": failure.message}
-    known = failure.field in Overrides.model_fields
-    path = override_path(failure.field, body, flat) if known else failure.field
+    is_override = failure.field in Overrides.model_fields
+    path = override_path(failure.field, body, flat) if is_override else failure.field
     return {"error": f"{path}: {failure.message}"}
 
 
-def state(asked: ChatRequest, conversation: str | None) -> Any:
+def state(request: ChatRequest, conversation: str | None) -> Any:
     """The client's state, with the id of the conversation that was begun for it."""
     if conversation is None:
-        return asked.state
-    return {**asked.state, CONVERSATION: conversation}
+        return request.state
+    return {**request.state, CONVERSATION: conversation}
 
 
 def start_of_context(context: Context) -> Json:
@@ -62,12 +62,12 @@ def end_of_context(done: Done) -> Json:
     return end
 
 
-def usage(used: Usage) -> Json:
+def usage(tokens: Usage) -> Json:
     """Tokens, as OpenAI names them."""
     return {
-        "prompt_tokens": used.prompt_tokens,
-        "completion_tokens": used.completion_tokens,
-        "total_tokens": used.total_tokens,
+        "prompt_tokens": tokens.prompt_tokens,
+        "completion_tokens": tokens.completion_tokens,
+        "total_tokens": tokens.total_tokens,
     }
 
 
@@ -89,25 +89,27 @@ def data_points(context: Context) -> Json:
 
 def thought(step: Step) -> Json:
     """One step, for a debug display."""
-    said = step.description
-    description: Any = said if isinstance(said, str) else [_described(part) for part in said]
+    value = step.description
+    description: Any = (
+        value if isinstance(value, str) else [_description_part(part) for part in value]
+    )
     props = None if step.props is None else dict(step.props)
     return {"title": step.title, "description": description, "props": props}
 
 
-def _described(part: str | Source | Message) -> Any:
+def _description_part(part: str | Source | Message) -> Any:
     match part:
         case Source():
             return _hit(part)
         case Message():
-            return json.dumps(_prompted(part), ensure_ascii=False)
+            return json.dumps(_prompt_message(part), ensure_ascii=False)
         case _:
             return part
 
 
-def _prompted(said: Message) -> Json:
-    images = {"images": len(said.images)} if said.images else {}
-    return {"role": said.role, "content": said.content, **images}
+def _prompt_message(message: Message) -> Json:
+    images = {"images": len(message.images)} if message.images else {}
+    return {"role": message.role, "content": message.content, **images}
 
 
 def _hit(source: Source) -> Json:

@@ -1,4 +1,4 @@
-"""What may a request say of where to search? The one index that is configured, narrowed at most."""
+"""Checks the data source of a request: only the configured index, narrowed at most."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ class SearchScope:
     private: tuple[str, ...] = ()
     scores: tuple[float, ...] = (0, 0, 0, 0, 0)
 
-    def applied(self, asked: ChatRequest) -> ChatRequest:
+    def apply(self, request: ChatRequest) -> ChatRequest:
         """The request with what its data source asks of the search. Raises BadRequest."""
-        source = asked.search.data_source if asked.search else None
+        source = request.search.data_source if request.search else None
         if source is None:
-            return asked
+            return request
         if self.endpoint is None:
             raise BadRequest(NO_SEARCH, field="data_source")
         if not _same(source.endpoint, self.endpoint):
             raise BadRequest(OTHER.format("AZURE_SEARCH_ENDPOINT"), field="endpoint")
         if source.index != self.index:
             raise BadRequest(OTHER.format("AZURE_SEARCH_INDEX"), field="index_name")
-        changes: dict[str, object] = {"filter": self._narrowing(source.filter)}
-        if asked.overrides.semantic_ranker:
+        changes: dict[str, object] = {"filter": self._check_filter(source.filter)}
+        if request.overrides.semantic_ranker:
             changes["minimum_reranker_score"] = self.scores[source.strictness - 1]
-        return replace(asked, overrides=asked.overrides.model_copy(update=changes))
+        return replace(request, overrides=request.overrides.model_copy(update=changes))
 
-    def _narrowing(self, condition: str | None) -> str | None:
+    def _check_filter(self, condition: str | None) -> str | None:
         if condition is None:
             return None
         if not self.filters:
@@ -62,11 +62,11 @@ class SearchScope:
         return narrowing(condition, self.private)
 
 
-def _same(given: str, ours: str) -> bool:
+def _same(sent: str, configured: str) -> bool:
     """Whether two addresses have the same host and port. Raises BadRequest for what is none."""
     try:
-        parts, own = urlsplit(given.strip()), urlsplit(ours)
-        places = [(each.hostname, PORTS[each.scheme], each.port) for each in (parts, own)]
+        parts, own_parts = urlsplit(sent.strip()), urlsplit(configured)
+        places = [(each.hostname, PORTS[each.scheme], each.port) for each in (parts, own_parts)]
     except (ValueError, KeyError):
         raise BadRequest("must be an address such as https://host", field="endpoint") from None
     if "@" in parts.netloc:

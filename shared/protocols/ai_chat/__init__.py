@@ -1,1 +1,1 @@
-"""The AI Chat Protocol in its three ages."""
+"""The AI Chat Protocol in its three versions."""

@@ -1,4 +1,4 @@
-"""The AI Chat Protocol, current (`sessionState`) and as "HTTP protocol for AI chat apps" had it.
+"""The AI Chat Protocol: the current version (`sessionState`) and "HTTP protocol for AI chat apps".
 
 Both: `POST /chat` answers whole, `POST /chat/stream` as JSON lines, whatever the body says.
 """
@@ -12,7 +12,7 @@ from shared.chat.events import Answer, Context, Delta, Done, Event
 from shared.chat.request import ChatRequest
 from shared.http.json_encoding import Json, json_line
 from shared.protocols import context_json
-from shared.protocols.ai_chat import request
+from shared.protocols.ai_chat.request import parse
 from shared.protocols.chat import ChatProtocol
 from shared.protocols.streams import stream_of
 
@@ -22,19 +22,21 @@ def streams(route: str, _body: Any) -> bool:
     return route.endswith("/stream")
 
 
-def answer(state_key: str, asked: ChatRequest, given: Answer) -> Json:
+def answer(state_key: str, request: ChatRequest, result: Answer) -> Json:
     """A whole answer: `message`, `context` and the state."""
-    context = context_json.start_of_context(given.context) | context_json.end_of_context(given.done)
-    state = context_json.state(asked, given.done.conversation)
-    return {"message": context_json.message(given.content), "context": context, state_key: state}
+    context = context_json.start_of_context(result.context) | context_json.end_of_context(
+        result.done
+    )
+    state = context_json.state(request, result.done.conversation)
+    return {"message": context_json.message(result.content), "context": context, state_key: state}
 
 
-def chunk(state_key: str, asked: ChatRequest, _context: Context, event: Event) -> Json | None:
+def chunk(state_key: str, request: ChatRequest, _context: Context, event: Event) -> Json | None:
     """One line of a stream. The context goes out once, in the first line."""
     match event:
         case Context():
             context = context_json.start_of_context(event)
-            state = context_json.state(asked, event.conversation)
+            state = context_json.state(request, event.conversation)
             return {"delta": {"role": "assistant"}, "context": context, state_key: state}
         case Delta(content):
             return {"delta": {"content": content}} if content else None
@@ -42,11 +44,11 @@ def chunk(state_key: str, asked: ChatRequest, _context: Context, event: Event) -
             return {"delta": {"role": "assistant"}, "context": context_json.end_of_context(event)}
 
 
-def _age(name: str, media_type: str, state_key: str) -> ChatProtocol:
+def _protocol(name: str, media_type: str, state_key: str) -> ChatProtocol:
     return ChatProtocol(
         name=name,
         media_type=media_type,
-        parse=partial(request.parse, state_key=state_key),
+        parse=partial(parse, state_key=state_key),
         streams=streams,
         answer=partial(answer, state_key),
         error=context_json.error,
@@ -54,5 +56,5 @@ def _age(name: str, media_type: str, state_key: str) -> ChatProtocol:
     )
 
 
-CURRENT = _age("ai-chat-protocol", "application/jsonl", "sessionState")
-APPS = _age("ai-chat-apps", "application/json-lines", "session_state")
+CURRENT = _protocol("ai-chat-protocol", "application/jsonl", "sessionState")
+APPS = _protocol("ai-chat-apps", "application/json-lines", "session_state")

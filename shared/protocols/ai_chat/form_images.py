@@ -17,12 +17,12 @@ def images(files: Mapping[str, bytes], roles: Sequence[str]) -> dict[int, tuple[
     `roles` are the messages', in order. Parts of other names are ignored, as unknown keys are.
     Raises BadRequest that names the part: no such message, not the user's, no image.
     """
-    found: dict[int, list[tuple[int, str]]] = {}
+    by_message: dict[int, list[tuple[int, str]]] = {}
     for name, data in files.items():
         if name.startswith("messages"):
             message, file = _place(name, roles)
-            found.setdefault(message, []).append((file, _data_url(name, data)))
-    return {message: tuple(url for _, url in sorted(urls)) for message, urls in found.items()}
+            by_message.setdefault(message, []).append((file, _data_url(name, data)))
+    return {message: tuple(url for _, url in sorted(urls)) for message, urls in by_message.items()}
 
 
 def _place(name: str, roles: Sequence[str]) -> tuple[int, int]:

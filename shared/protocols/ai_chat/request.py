@@ -1,4 +1,4 @@
-"""A chat protocol request read from JSON: what is wrong with it is said by path, in our words."""
+"""Parses requests of the chat protocol. Errors name the path of the field at fault."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Context(BaseModel):
 
 
 class Frame(BaseModel):
-    """The keys that all three ages have. Unknown keys are ignored everywhere."""
+    """The keys of all three versions. Unknown keys are ignored everywhere."""
 
     model_config = ConfigDict(strict=True)
     # Fail fast: an error for each of a million wrong elements would take seconds and gigabytes.
@@ -53,8 +53,8 @@ def parse(body: Body, state_key: str, flat: bool = False, last_only: bool = Fals
     return ChatRequest(messages[-1:] if last_only else messages, overrides, state)
 
 
-def boolean(body: Any, key: str) -> bool:
-    """A true or false beside the frame; missing and null mean false. Raises BadRequest."""
+def parse_boolean(body: Any, key: str) -> bool:
+    """A boolean field of the body; missing and null mean false. Raises BadRequest."""
     value = body.get(key)
     if value is not None and not isinstance(value, bool):
         raise BadRequest(f"{key}: must be true or false")
@@ -72,26 +72,26 @@ def _overrides(body: Mapping[str, Any], flat: bool) -> Overrides:
     context = body.get("context") or {}
     inner = context.get("overrides") or {}
     # "In the 004 dialect known clients put the overrides straight under `context`."
-    given = {**context, **{k: v for k, v in inner.items() if is_set(v)}} if flat else inner
+    values = {**context, **{k: v for k, v in inner.items() if is_set(v)}} if flat else inner
     try:
-        return Overrides.model_validate(given)
+        return Overrides.model_validate(values)
     except ValidationError as failure:
-        told = describe_errors(failure, lambda path: override_path(path, body, flat))
-        raise BadRequest(told) from None
+        message = describe_errors(failure, lambda path: override_path(path, body, flat))
+        raise BadRequest(message) from None
 
 
 def _messages(frame: Frame, files: Mapping[str, bytes]) -> tuple[Message, ...]:
-    pictures = images(files, [given.role for given in frame.messages])
-    read = [
-        Message(given.role, given.content or "", pictures.get(index, ()))
-        for index, given in enumerate(frame.messages)
+    image_urls = images(files, [message.role for message in frame.messages])
+    messages = [
+        Message(message.role, message.content or "", image_urls.get(index, ()))
+        for index, message in enumerate(frame.messages)
     ]
-    last = f"messages[{len(read) - 1}]"
-    if read[-1].role != "user":
+    last = f"messages[{len(messages) - 1}]"
+    if messages[-1].role != "user":
         raise BadRequest(f"{last}.role: the last message must be the user's")
-    if not read[-1].content.strip():
+    if not messages[-1].content.strip():
         raise BadRequest(f"{last}.content: must not be empty")
-    return tuple(read)
+    return tuple(messages)
 
 
 def _check_state(state: Any, key: str) -> None:

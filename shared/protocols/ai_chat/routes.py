@@ -1,4 +1,4 @@
-"""The routes of the AI Chat Protocol, and which of its ages a request speaks."""
+"""The routes of the AI Chat Protocol, and which of its versions a request speaks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def chat(exchange: Exchange) -> Reply:
 
 
 def negotiate(route: str, body: Any) -> ChatProtocol:
-    """The age of the protocol that a request speaks, by its route and body alone.
+    """The version of the protocol that a request speaks, by its route and body alone.
 
     `/ask`, and `/chat` with a `stream` key, speak the oldest; else a body with `session_state` and
     no `sessionState` the middle one; else the current one.

@@ -87,7 +87,7 @@ class _Frame(BaseModel):
 
 
 # Read by name, and not left to whatever the provider takes.
-OURS = {
+READ_BY_NAME = {
     *("messages", "tools", "model", "stream", "seed", "temperature"),
     *("hybrid_policy", "remote_service_provider"),
 }
@@ -95,26 +95,28 @@ OURS = {
 
 def parse(body: Body) -> ChatRequest:
     """Read a request. Raises BadRequest that names what is wrong, BadPolicy."""
-    given = body.json
-    if not isinstance(given, dict):
+    body_json = body.json
+    if not isinstance(body_json, dict):
         raise BadRequest("The body must be a JSON object.")
-    policy = _policy(given.get("hybrid_policy"))
+    policy = _policy(body_json.get("hybrid_policy"))
     try:
-        frame = _Frame.model_validate(given)
+        frame = _Frame.model_validate(body_json)
     except ValidationError as failure:
         raise BadRequest(describe_errors(failure, lambda path: path)) from None
-    options = {key: it for key, it in given.items() if key not in OURS and it is not None}
-    for key, value in given.items():
+    options = {
+        key: it for key, it in body_json.items() if key not in READ_BY_NAME and it is not None
+    }
+    for key, value in body_json.items():
         if key != "messages" and not is_json_safe(value):
             raise BadRequest(f"{key:.60}: {NOT_JSON_SAFE}")
     _check_options(options)
-    if tools.exceed_limit(given.get("tools"), body):
+    if tools.exceed_limit(body_json.get("tools"), body):
         raise BadRequest(f"tools: {tools.TOO_LARGE}")
     messages = tuple(
         _message(f"messages[{place}]", frame.messages[place], raw)
-        for place, raw in enumerate(given["messages"])
+        for place, raw in enumerate(body_json["messages"])
     )
-    if not any(said.role == "user" and said.content.strip() for said in messages):
+    if not any(message.role == "user" and message.content.strip() for message in messages):
         raise BadRequest("messages: at least one must be the user's, with a text")
     return ChatRequest(
         messages,
@@ -125,20 +127,20 @@ def parse(body: Body) -> ChatRequest:
             model=frame.model or None,
         ),
         search=None if frame.retrieval is False else SearchOptions(),
-        generation=GenerationOptions(tuple(given.get("tools") or ()), options),
-        remote=_remote(given.get("remote_service_provider")),
+        generation=GenerationOptions(tuple(body_json.get("tools") or ()), options),
+        remote=_remote(body_json.get("remote_service_provider")),
     )
 
 
-def _policy(given: Any) -> Any:
-    if given is None or (isinstance(given, str) and given in POLICIES):
-        return given
+def _policy(value: Any) -> Any:
+    if value is None or (isinstance(value, str) and value in POLICIES):
+        return value
     raise BadPolicy(f"hybrid_policy: must be one of {', '.join(POLICIES)}")
 
 
-def _remote(given: Any) -> str | Mapping[str, Any] | None:
-    if given is None or isinstance(given, str | dict):
-        return None if given == "" else given
+def _remote(value: Any) -> str | Mapping[str, Any] | None:
+    if value is None or isinstance(value, str | dict):
+        return None if value == "" else value
     raise BadRequest("remote_service_provider: must be a name, or an object")
 
 

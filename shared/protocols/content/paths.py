@@ -21,15 +21,15 @@ class FileName:
     sourcefile: str
 
 
-def candidates(given: str) -> tuple[FileName, ...]:
+def candidates(link_path: str) -> tuple[FileName, ...]:
     """The files that a link's path may mean, the likeliest first; none where it leads elsewhere.
 
     `given` is decoded once, but for `%2F`, which hosts hand over as it is. A client that encodes
     the citation once more hands over the very `sourcefile`.
     """
-    paths = dict.fromkeys((_SLASH.sub("/", given), given))
-    found = (named for path in paths for named in (FileName(path, encode_path(path)), _twice(path)))
-    return tuple(dict.fromkeys(named for named in found if _inside(named.name)))
+    paths = dict.fromkeys((_SLASH.sub("/", link_path), link_path))
+    names = (name for path in paths for name in (FileName(path, encode_path(path)), _twice(path)))
+    return tuple(dict.fromkeys(name for name in names if _inside(name.name)))
 
 
 def _twice(path: str) -> FileName:

@@ -1,7 +1,7 @@
 """`data_sources` of a chat completion, as "Azure OpenAI On Your Data" had it (2024-05-01-preview).
 
-What would change the deployment is read past: whoever may call, what the index calls its fields,
-what makes the vectors. It is not in what comes out of here.
+Parameters that would change the deployment are ignored: authentication, field mapping, the
+embedding model.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shared.chat.request import DataSource
 QueryType = Literal[
     "simple", "semantic", "vector", "vector_simple_hybrid", "vector_semantic_hybrid"
 ]
-Wanted = Literal["citations", "intent", "all_retrieved_documents"]
+ContextKind = Literal["citations", "intent", "all_retrieved_documents"]
 # Each query type: how to search, and whether a ranker goes over what was found.
 SEARCHES: Mapping[QueryType | None, tuple[RetrievalMode | None, bool | None]] = {
     None: (None, None),  # as the deployment does
@@ -30,7 +30,7 @@ SEARCHES: Mapping[QueryType | None, tuple[RetrievalMode | None, bool | None]] = 
 }
 TOP, STRICTNESS = 5, 3
 CHECKED = ("endpoint", "index_name", "filter")  # by the deployment's settings
-CONTEXTS: tuple[Wanted, ...] = ("citations", "intent")
+CONTEXTS: tuple[ContextKind, ...] = ("citations", "intent")
 
 
 def path(field: str | None) -> str | None:
@@ -57,7 +57,9 @@ class _Parameters(BaseModel):
     in_scope: bool = True
     role_information: str = ""
     filter: str = Field(default="", max_length=32_000)
-    include_contexts: Annotated[list[Wanted], Field(max_length=10, fail_fast=True)] = list(CONTEXTS)
+    include_contexts: Annotated[list[ContextKind], Field(max_length=10, fail_fast=True)] = list(
+        CONTEXTS
+    )
 
 
 class AzureSearchSource(BaseModel):
@@ -70,9 +72,11 @@ class AzureSearchSource(BaseModel):
     @property
     def source(self) -> DataSource:
         """Where to search, and how, as far as the deployment has a say in that."""
-        given = self.parameters
-        narrowed = given.filter.strip() or None
-        return DataSource(given.endpoint, given.index_name, given.strictness, narrowed)
+        parameters = self.parameters
+        narrowing = parameters.filter.strip() or None
+        return DataSource(
+            parameters.endpoint, parameters.index_name, parameters.strictness, narrowing
+        )
 
     @property
     def overrides(self) -> dict[str, Any]:
@@ -84,6 +88,6 @@ class AzureSearchSource(BaseModel):
     @property
     def instructions(self) -> tuple[Message, ...]:
         """What it tells the model."""
-        told = self.parameters.role_information
-        said = Message("system", told, raw={"role": "system", "content": told})
-        return (said,) if told.strip() else ()
+        text = self.parameters.role_information
+        message = Message("system", text, raw={"role": "system", "content": text})
+        return (message,) if text.strip() else ()

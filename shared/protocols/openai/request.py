@@ -34,8 +34,8 @@ ROLES: Mapping[str, Role] = {
     "tool": "tool",
     "function": "tool",
 }
-ANSWER_NOTHING = "tool messages without a tool_call_id were left out: they answer no call."
-NUMBERED = re.compile(r" ?\[doc\d{1,3}\]", re.ASCII)
+ORPHANS_DROPPED = "tool messages without a tool_call_id were left out: they answer no call."
+CITATION = re.compile(r" ?\[doc\d{1,3}\]", re.ASCII)
 
 
 def _address(url: str) -> str:
@@ -90,7 +90,7 @@ class _StreamOptions(BaseModel):
 
 
 class _Frame(BaseModel):
-    """The fields that are known. null is "missing" everywhere, unknown fields are ignored."""
+    """The known fields. null means "missing" everywhere, unknown fields are ignored."""
 
     model_config = ConfigDict(strict=True)
     messages: list[_Message] = Field(min_length=1, fail_fast=True)
@@ -107,117 +107,121 @@ class _Frame(BaseModel):
     data_sources: Annotated[list[AzureSearchSource], Field(max_length=1)] | None = None
 
 
-class Misread(BadRequest):
-    """A request that is wrong at one field, named as its client wrote it."""
+class FieldError(BadRequest):
+    """An error of one field, named as its client wrote it."""
 
 
-def refused(field: str, message: str) -> BadRequest:
-    """What is wrong with a field."""
-    return Misread(message, field=field)
+def field_error(field: str, message: str) -> BadRequest:
+    """The error of a field."""
+    return FieldError(message, field=field)
 
 
 def parse(body: Body) -> ChatRequest:
     """Read a request. Raises BadRequest that names the field at fault."""
-    given = body.json
-    if not isinstance(given, dict):
+    body_json = body.json
+    if not isinstance(body_json, dict):
         raise BadRequest("The body must be a JSON object.")
-    for key, value in given.items():
+    for key, value in body_json.items():
         if not is_json_safe(value):
-            raise refused(f"{key:.60}", NOT_JSON_SAFE)
-    frame = _frame(given)
-    _check(frame, given)
-    if tools.exceed_limit(given.get("tools"), body):
-        raise refused("tools", tools.TOO_LARGE)
+            raise field_error(f"{key:.60}", NOT_JSON_SAFE)
+    frame = _frame(body_json)
+    _check(frame, body_json)
+    if tools.exceed_limit(body_json.get("tools"), body):
+        raise field_error("tools", tools.TOO_LARGE)
     messages = tuple(_message(f"messages[{i}]", each) for i, each in enumerate(frame.messages))
     _check_last(messages)
-    answering = tuple(each for each in messages if not _answers_nothing(each))
+    answerable = tuple(each for each in messages if not _is_orphan_tool_message(each))
     overrides = Overrides(temperature=frame.temperature, seed=frame.seed, model=frame.model or None)
     usage = bool(frame.stream_options and frame.stream_options.include_usage)
-    asked = ChatRequest(
-        answering,
+    request = ChatRequest(
+        answerable,
         overrides,
         state={"include_usage": usage, "include_contexts": CONTEXTS},
-        generation=GenerationOptions(tuple(given.get("tools") or ()), _options(frame, given)),
-        notes=() if len(answering) == len(messages) else (ANSWER_NOTHING,),
+        generation=GenerationOptions(
+            tuple(body_json.get("tools") or ()), _options(frame, body_json)
+        ),
+        notes=() if len(answerable) == len(messages) else (ORPHANS_DROPPED,),
     )
-    return _searching(asked, frame.data_sources[0]) if frame.data_sources else asked
+    return _with_data_source(request, frame.data_sources[0]) if frame.data_sources else request
 
 
-def _searching(asked: ChatRequest, source: AzureSearchSource) -> ChatRequest:
+def _with_data_source(request: ChatRequest, source: AzureSearchSource) -> ChatRequest:
     """The request with its data source."""
-    given = source.parameters
+    parameters = source.parameters
     return replace(
-        asked,
-        messages=(*source.instructions, *asked.messages),
-        overrides=asked.overrides.model_copy(update=source.overrides),
-        state={**asked.state, "include_contexts": given.include_contexts},
-        search=SearchOptions(source.source, given.in_scope),
+        request,
+        messages=(*source.instructions, *request.messages),
+        overrides=request.overrides.model_copy(update=source.overrides),
+        state={**request.state, "include_contexts": parameters.include_contexts},
+        search=SearchOptions(source.source, parameters.in_scope),
     )
 
 
-def _frame(given: Mapping[str, Any]) -> _Frame:
+def _frame(body_json: Mapping[str, Any]) -> _Frame:
     try:
-        return _Frame.model_validate(given)
+        return _Frame.model_validate(body_json)
     except ValidationError as failure:
         first, *more = failure.errors(include_url=False, include_input=False)
         *place, branch = first["loc"]
-        # Of a content that fits no branch the last one is told, which is the longer one.
-        same = [each for each in more if branch == "str" and [*each["loc"]][: len(place)] == place]
-        error = (same or [first])[-1]
-        raise refused(_path(error["loc"]), describe_error(error)) from None
+        # Of a content that fits no branch the last one is shown, which is the longer one.
+        others = [
+            each for each in more if branch == "str" and [*each["loc"]][: len(place)] == place
+        ]
+        error = (others or [first])[-1]
+        raise field_error(_path(error["loc"]), describe_error(error)) from None
 
 
 def _path(location: tuple[int | str, ...]) -> str:
-    """Where it lies: the branches of a union, which pydantic names, are no part of it."""
-    known = (part for part in location if isinstance(part, int) or re.fullmatch("[a-z_]+", part))
+    """The path of an error without the branches of unions that pydantic names."""
+    names = (part for part in location if isinstance(part, int) or re.fullmatch("[a-z_]+", part))
     parts = (
-        f"[{part}]" if isinstance(part, int) else f".{part}" for part in known if part != "str"
+        f"[{part}]" if isinstance(part, int) else f".{part}" for part in names if part != "str"
     )
     return "".join(parts).removeprefix(".")
 
 
-def _check(frame: _Frame, given: Mapping[str, Any]) -> None:
+def _check(frame: _Frame, body_json: Mapping[str, Any]) -> None:
     if (frame.n or 1) > 1:
-        raise refused("n", "must be 1: there is one answer")
-    if frame.logprobs or given.get("top_logprobs"):
-        raise refused("logprobs", "are not given here")
-    if given.get("functions"):
-        raise refused("functions", "are not read here: offer them as tools")
-    if given.get("dataSources"):  # a filter in it must not be left out
-        raise refused("dataSources", "are not read here: send data_sources, as since 2024")
+        raise field_error("n", "must be 1: there is one answer")
+    if frame.logprobs or body_json.get("top_logprobs"):
+        raise field_error("logprobs", "are not given here")
+    if body_json.get("functions"):
+        raise field_error("functions", "are not read here: offer them as tools")
+    if body_json.get("dataSources"):  # a filter in it must not be left out
+        raise field_error("dataSources", "are not read here: send data_sources, as since 2024")
 
 
-def _answers_nothing(said: Message) -> bool:
-    """Whether it is a tool's message that answers no call, as no model takes it.
+def _is_orphan_tool_message(message: Message) -> bool:
+    """Whether it is a tool's message that answers no call: models reject it.
 
     The sample app of On Your Data sends the `context` of its earlier answers so.
     """
-    told = said.raw or {}
-    return said.role == "tool" and not said.tool_call_id and "name" not in told
+    raw = message.raw or {}
+    return message.role == "tool" and not message.tool_call_id and "name" not in raw
 
 
 def _check_last(messages: tuple[Message, ...]) -> None:
-    if not any(said.role == "user" and said.content.strip() for said in messages):
-        raise refused("messages", "at least one must be the user's, with a text")
+    if not any(message.role == "user" and message.content.strip() for message in messages):
+        raise field_error("messages", "at least one must be the user's, with a text")
     last = f"messages[{len(messages) - 1}]"
     if messages[-1].role not in ("user", "tool"):
-        raise refused(f"{last}.role", "the last one is the user's or a tool's")
-    if _answers_nothing(messages[-1]):
-        raise refused(f"{last}.tool_call_id", "is required")
+        raise field_error(f"{last}.role", "the last one is the user's or a tool's")
+    if _is_orphan_tool_message(messages[-1]):
+        raise field_error(f"{last}.tool_call_id", "is required")
 
 
-def _options(frame: _Frame, given: Mapping[str, Any]) -> dict[str, Any]:
-    most = frame.max_completion_tokens or frame.max_tokens
-    options = {key: given[key] for key in OPTIONS if given.get(key) is not None}
-    return options | ({"max_tokens": most} if most else {})
+def _options(frame: _Frame, body_json: Mapping[str, Any]) -> dict[str, Any]:
+    max_tokens = frame.max_completion_tokens or frame.max_tokens
+    options = {key: body_json[key] for key in OPTIONS if body_json.get(key) is not None}
+    return options | ({"max_tokens": max_tokens} if max_tokens else {})
 
 
 def _message(path: str, read: _Message) -> Message:
-    """A message. What goes on of it is what is known: no other field of a client's does."""
+    """A message. Only its known fields go to the model."""
     role = ROLES[read.role]
     parts = list(_parts(path, read.content))
     if role == "assistant":
-        parts = [_unnumbered(part) for part in parts]
+        parts = [_without_citations(part) for part in parts]
     calls = tuple(tools.read(read.tool_calls))
     alone = isinstance(read.content, str)
     content = parts[0]["text"] if alone else parts or None
@@ -227,34 +231,34 @@ def _message(path: str, read: _Message) -> Message:
         "tool_calls": [tool_call_json(call) for call in calls] or None,
         "tool_call_id": read.tool_call_id,
     }
-    known = {key: value for key, value in fields.items() if value is not None}
+    present = {key: value for key, value in fields.items() if value is not None}
     return Message(
         role=role,
         content="\n".join(part["text"] for part in parts if part["type"] == "text"),
         images=tuple(part["image_url"]["url"] for part in parts if part["type"] == "image_url"),
         tool_calls=calls,
         tool_call_id=read.tool_call_id,
-        raw={"role": role, **known},
+        raw={"role": role, **present},
     )
 
 
-def _unnumbered(part: Json) -> Json:
-    """A part of an earlier answer without its `[docN]`: they count among the sources of then."""
+def _without_citations(part: Json) -> Json:
+    """A part of an earlier answer without its `[docN]`, which number the sources of that time."""
     text = part.get("text")
-    return part if text is None else {**part, "text": NUMBERED.sub("", text)}
+    return part if text is None else {**part, "text": CITATION.sub("", text)}
 
 
 def _parts(path: str, content: str | list[_Part] | None) -> Iterator[Json]:
-    """The parts of a content, in their order: what was refused is text, too."""
+    """The parts of a content, in order; a refusal is text, too."""
     if isinstance(content, str):
         yield {"type": "text", "text": content}
     for place, part in enumerate(content if isinstance(content, list) else ()):
         if part.type == "image_url":
             if part.image_url is None:
-                raise refused(f"{path}.content[{place}].image_url", "is required")
+                raise field_error(f"{path}.content[{place}].image_url", "is required")
             yield {"type": "image_url", "image_url": part.image_url.model_dump(exclude_none=True)}
             continue
         text = part.text if part.type == "text" else part.refusal
         if text is None:
-            raise refused(f"{path}.content[{place}].{part.type}", "is required")
+            raise field_error(f"{path}.content[{place}].{part.type}", "is required")
         yield {"type": "text", "text": text}

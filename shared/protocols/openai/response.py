@@ -34,7 +34,8 @@ from shared.http.call import ByteStream
 from shared.http.json_encoding import Json, server_sent_event
 from shared.protocols import context_json, tool_calls
 from shared.protocols.chat import ChatProtocol, streams_by_body
-from shared.protocols.openai import data_sources, request
+from shared.protocols.openai import data_sources
+from shared.protocols.openai.request import FieldError, parse
 from shared.protocols.streams import LateError, end_with_error
 from shared.rag.passthrough_prompt import PASSTHROUGH
 from shared.text.tokens import count_tokens
@@ -57,20 +58,20 @@ KINDS: Sequence[tuple[type[ChatError], str, str | None]] = (
 END = b"data: [DONE]\n\n"
 
 
-def _refused(failure: ChatError, body: Any) -> bool:
+def _is_rejected(failure: ChatError, body: Any) -> bool:
     """Whether the model did not take what the client asked of it. What it does not take of ours is
     not the client's affair."""
-    theirs = isinstance(body, dict) and body.get(failure.upstream_param or "") is not None
+    is_clients = isinstance(body, dict) and body.get(failure.upstream_param or "") is not None
     return (
         failure.from_model
         and failure.upstream_status in (400, 422)
-        and (not failure.upstream_param or theirs)
+        and (not failure.upstream_param or is_clients)
     )
 
 
 def status(failure: ChatError, body: Any = None) -> int:
     """The HTTP status: what the model does not take is the client's affair."""
-    return 400 if _refused(failure, body) else failure.status
+    return 400 if _is_rejected(failure, body) else failure.status
 
 
 def headers(failure: ChatError) -> Mapping[str, str]:
@@ -82,40 +83,40 @@ def headers(failure: ChatError) -> Mapping[str, str]:
 
 def error(failure: ChatError, body: Any = None) -> Json:
     """A failure in OpenAI's shape."""
-    known, param = failure, failure.field
-    if not isinstance(failure, request.Misread):
+    shown_error, param = failure, failure.field
+    if not isinstance(failure, FieldError):
         param = data_sources.path(failure.field)
     message = f"{param}: {failure.message}" if param else failure.message
-    if _refused(failure, body) and not isinstance(failure, ContentFiltered | TooLong):
-        known, param = BadRequest(), failure.upstream_param
+    if _is_rejected(failure, body) and not isinstance(failure, ContentFiltered | TooLong):
+        shown_error, param = BadRequest(), failure.upstream_param
         message = "The model did not accept the request."
         if param:
             message = f"{param}: the model did not accept it."
     if isinstance(failure, NoSuchModel):
         message += " GET /v1/models lists what there is."
-    kind, code = next((kind, code) for type_, kind, code in KINDS if isinstance(known, type_))
+    kind, code = next((kind, code) for type_, kind, code in KINDS if isinstance(shown_error, type_))
     param = "model" if isinstance(failure, NoSuchModel) else param
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
-def answer(asked: ChatRequest, given: Answer) -> Json:
+def answer(request: ChatRequest, result: Answer) -> Json:
     """A whole answer: a `chat.completion`."""
-    calls = [tool_call_json(call) for call in given.tool_calls]
-    message: Json = {"role": "assistant", "content": given.content or (None if calls else "")}
+    calls = [tool_call_json(call) for call in result.tool_calls]
+    message: Json = {"role": "assistant", "content": result.content or (None if calls else "")}
     if calls:
         message["tool_calls"] = calls
-    message["context"] = context(asked, given.context)
-    choice = {"index": 0, "message": message, "finish_reason": given.done.finish_reason}
-    whole = _envelope(asked, given.context, "chat.completion", [choice])
-    return whole | {"usage": _usage(given.context, given.done, given.content)}
+    message["context"] = source_context(request, result.context)
+    choice = {"index": 0, "message": message, "finish_reason": result.done.finish_reason}
+    whole = _envelope(request, result.context, "chat.completion", [choice])
+    return whole | {"usage": _usage(result.context, result.done, result.content)}
 
 
-def chunk(asked: ChatRequest, known: Context, event: Event) -> Json | None:
+def chunk(request: ChatRequest, context: Context, event: Event) -> Json | None:
     """One chunk of a stream. Only the first has a `context`: clients take it for that."""
     reason: str | None = None
     match event:
         case Context():
-            delta: Json = {"role": "assistant", "context": context(asked, event)}
+            delta: Json = {"role": "assistant", "context": source_context(request, event)}
         case Delta("", ()):
             return None
         case Delta(content, calls):
@@ -125,10 +126,10 @@ def chunk(asked: ChatRequest, known: Context, event: Event) -> Json | None:
         case Done():
             delta, reason = {}, event.finish_reason
     choice = {"index": 0, "delta": delta, "finish_reason": reason}
-    return _envelope(asked, known, "chat.completion.chunk", [choice])
+    return _envelope(request, context, "chat.completion.chunk", [choice])
 
 
-async def encode(asked: ChatRequest, events: Events) -> ByteStream:
+async def encode(request: ChatRequest, events: Events) -> ByteStream:
     """Each event of a stream, and what stands behind the last."""
     context, parts = Context((), (), ""), list[str]()
     async with aclosing(events):
@@ -138,55 +139,57 @@ async def encode(asked: ChatRequest, events: Events) -> ByteStream:
                     context = event
                 case Delta(content):
                     parts.append(content)
-            if (value := chunk(asked, context, event)) is not None:
+            if (value := chunk(request, context, event)) is not None:
                 yield server_sent_event(value)
             if isinstance(event, Done):
-                for line in trailer(asked, Answer(context, "".join(parts), event)):
+                for line in trailer(request, Answer(context, "".join(parts), event)):
                     yield line
 
 
-def stream(asked: ChatRequest, events: Events, error: LateError) -> ByteStream:
+def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
     """A stream as server-sent events, an error too."""
-    return end_with_error(encode(asked, events), lambda it: server_sent_event(error(it)))
+    return end_with_error(encode(request, events), lambda it: server_sent_event(error(it)))
 
 
-def trailer(asked: ChatRequest, given: Answer) -> list[bytes]:
+def trailer(request: ChatRequest, result: Answer) -> list[bytes]:
     """What stands behind the last chunk: the usage where it is asked for, and the mark of the
     end."""
-    if not asked.state["include_usage"]:
+    if not request.state["include_usage"]:
         return [END]
-    last = _envelope(asked, given.context, "chat.completion.chunk", [])
-    used = {"usage": _usage(given.context, given.done, given.content)}
-    return [server_sent_event(last | used), END]
+    last = _envelope(request, result.context, "chat.completion.chunk", [])
+    usage = {"usage": _usage(result.context, result.done, result.content)}
+    return [server_sent_event(last | usage), END]
 
 
-def _envelope(asked: ChatRequest, known: Context, kind: str, choices: list[Json]) -> Json:
+def _envelope(request: ChatRequest, context: Context, kind: str, choices: list[Json]) -> Json:
     return {
-        "id": f"chatcmpl-{asked.metadata.id}",
+        "id": f"chatcmpl-{request.metadata.id}",
         "object": kind,
-        "created": asked.metadata.created,
-        "model": known.model,
+        "created": request.metadata.created,
+        "model": context.model,
         "choices": choices,
     }
 
 
-def context(asked: ChatRequest, known: Context) -> Json:
+def source_context(request: ChatRequest, context: Context) -> Json:
     """The sources, as On Your Data told them, and what was searched for: what is asked for."""
-    queries = [step.description for step in known.steps if step.title == "Generated search query"]
-    wanted = asked.state["include_contexts"]
-    told: Json = {}
-    if "citations" in wanted:
-        told["citations"] = [_citation(asked.metadata.links, source) for source in known.sources]
-    if "intent" in wanted:
-        told["intent"] = json.dumps(queries, ensure_ascii=False)
-    if "all_retrieved_documents" in wanted:
-        found: list[tuple[Source, str | None]] = [(source, None) for source in known.sources]
-        found += [(each.source, each.reason) for each in known.excluded]
-        told["all_retrieved_documents"] = [
-            _citation(asked.metadata.links, source) | _retrieved(source, reason, queries)
-            for source, reason in found
+    queries = [step.description for step in context.steps if step.title == "Generated search query"]
+    contexts = request.state["include_contexts"]
+    fields: Json = {}
+    if "citations" in contexts:
+        fields["citations"] = [
+            _citation(request.metadata.links, source) for source in context.sources
         ]
-    return told
+    if "intent" in contexts:
+        fields["intent"] = json.dumps(queries, ensure_ascii=False)
+    if "all_retrieved_documents" in contexts:
+        results: list[tuple[Source, str | None]] = [(source, None) for source in context.sources]
+        results += [(each.source, each.reason) for each in context.excluded]
+        fields["all_retrieved_documents"] = [
+            _citation(request.metadata.links, source) | _retrieved(source, reason, queries)
+            for source, reason in results
+        ]
+    return fields
 
 
 def _retrieved(source: Source, reason: str | None, queries: Sequence[Any]) -> Json:
@@ -224,16 +227,20 @@ def _url(links: str, source: Source) -> str:
     return f"{links}/content/{quote(file)}" + (f"#{quote(place, safe='=&')}" if place else "")
 
 
-def _usage(known: Context, done: Done, text: str) -> Json:
+def _usage(context: Context, done: Done, text: str) -> Json:
     """Tokens: the model's own count, else an estimate."""
     if done.usage is not None:
         return context_json.usage(done.usage)
     prompt = [
-        part for step in known.steps for part in step.description if isinstance(part, Message)
+        part for step in context.steps for part in step.description if isinstance(part, Message)
     ]
-    sent = sum(count_tokens(message.content) for message in prompt)
-    made = count_tokens(text)
-    return {"prompt_tokens": sent, "completion_tokens": made, "total_tokens": sent + made}
+    prompt_count = sum(count_tokens(message.content) for message in prompt)
+    answer_count = count_tokens(text)
+    return {
+        "prompt_tokens": prompt_count,
+        "completion_tokens": answer_count,
+        "total_tokens": prompt_count + answer_count,
+    }
 
 
 def model(name: str, owner: str) -> Json:
@@ -241,15 +248,15 @@ def model(name: str, owner: str) -> Json:
     return {"id": name, "object": "model", "created": 0, "owned_by": owner}
 
 
-def models(named: Iterable[tuple[str, str]]) -> Json:
+def models(names: Iterable[tuple[str, str]]) -> Json:
     """The models that there are, each with its provider."""
-    return {"object": "list", "data": [model(name, owner) for name, owner in named]}
+    return {"object": "list", "data": [model(name, owner) for name, owner in names]}
 
 
 CHAT = ChatProtocol(
     name="openai",
     media_type="text/event-stream",
-    parse=request.parse,
+    parse=parse,
     streams=streams_by_body,
     answer=answer,
     stream=stream,
