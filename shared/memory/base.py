@@ -1,9 +1,9 @@
-"""The seam behind which conversations are kept, with what was said in them, and pipelines.
+"""The protocols of a store of conversations, their interactions, and pipelines.
 
-All but a pipeline belongs to an owner. What is another's, what is not there and what is past its
-time look the same: NotFound. Every method has a time limit of its own, and raises a ChatError where
-the store cannot do it: TooManyRequests, Unavailable, Misconfigured, DeadlineExceeded; then nothing
-is half done, and with few exceptions (an answer of the service that was lost twice) nothing at all.
+Conversations and interactions belong to an owner. Those that are missing, expired or another
+owner's all raise NotFound. Every method has a time limit, and raises a ChatError when the store
+fails: TooManyRequests, Unavailable, Misconfigured, DeadlineExceeded. Writes are atomic; only a
+response that is lost twice leaves the outcome unknown.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from shared.chat.errors import BadRequest, NotFound
 Clock = Callable[[], float]
 """The time in Unix seconds."""
 Definition = Mapping[str, Any]
-"""A pipeline, as JSON."""
+"""The definition of a pipeline, as JSON."""
 
 MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """For how many seconds a conversation is stored, from its first moment, and how many an owner
-    has at most. None is without a limit."""
+    """For how many seconds after its creation a conversation is stored, and how many an owner has
+    at most. None is no limit."""
 
     seconds: float | None = None
     max_conversations: int | None = None
@@ -40,9 +40,9 @@ UNLIMITED = Retention()
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """Which part of a sorted list: at most `size` entries from the position `start` on.
+    """A page of a sorted list: at most `size` entries from the position `start`.
 
-    A position is no snapshot: what is created meanwhile moves the others.
+    Pages are not of one snapshot: entries that are created meanwhile move the others.
     """
 
     start: int = 0
@@ -60,10 +60,10 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a human asked and what was answered; a text that is missing is empty.
+    """A question and its answer; a missing text is empty.
 
-    `prompt_template` is what the model was told, `origin` who answered, `additional_info` what
-    else went into it.
+    `prompt_template` are the model's instructions, `origin` is the component that answered,
+    `additional_info` the other input of the model.
     """
 
     input: str = ""
@@ -75,7 +75,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Interaction:
-    """One question and its answer, in a conversation. `created` is as a conversation's."""
+    """A turn that is stored in a conversation. `created` is as a conversation's."""
 
     id: str
     conversation: str
@@ -84,55 +84,55 @@ class Interaction:
 
 
 class Conversations(Protocol):
-    """The conversations of each owner."""
+    """The conversations of all owners."""
 
     async def create(self, owner: str, name: str) -> Conversation:
-        """Begin one; it is later than any other that was begun here.
+        """Create a conversation; it sorts behind all that this process has created.
 
-        Raises TooManyConversations where the owner has as many as the store's Retention allows.
+        Raises TooManyConversations if the owner has as many as the store's Retention allows.
         """
         ...
 
     async def get(self, owner: str, conversation: str) -> Conversation:
-        """The one with that id. Raises NotFound."""
+        """Return the conversation with that id. Raises NotFound."""
         ...
 
     async def list(self, owner: str, page: PageRequest) -> tuple[Conversation, ...]:
-        """A part of the owner's, by the time they were created, the newest first."""
+        """Return a page of an owner's conversations by creation time, the newest first."""
         ...
 
     async def rename(self, owner: str, conversation: str, name: str) -> None:
-        """Give one another name. Raises NotFound."""
+        """Rename a conversation. Raises NotFound."""
         ...
 
     async def delete(self, owner: str, conversation: str) -> None:
-        """Remove one with all that was said in it. Raises NotFound.
+        """Delete a conversation with its interactions. Raises NotFound.
 
-        Broken off, it can be repeated until it is done; nothing of the conversation is seen
-        from the moment that it began.
+        From its start nothing of the conversation can be read. A deletion that fails can be
+        repeated.
         """
         ...
 
 
 class Interactions(Protocol):
-    """What was said in the conversations of each owner."""
+    """The interactions of all conversations."""
 
-    async def add(self, owner: str, conversation: str, said: Turn) -> Interaction:
-        """Put one at the end of a conversation. Raises NotFound where there is none."""
+    async def add(self, owner: str, conversation: str, turn: Turn) -> Interaction:
+        """Append a turn to a conversation. Raises NotFound if the conversation is missing."""
         ...
 
     async def get(self, owner: str, interaction: str) -> Interaction:
-        """The one with that id, in whichever conversation. Raises NotFound."""
+        """Return the interaction with that id, of any conversation. Raises NotFound."""
         ...
 
     async def list(
         self, owner: str, conversation: str, page: PageRequest, newest_first: bool = True
     ) -> tuple[Interaction, ...]:
-        """A part of a conversation, by the time of what was said. Raises NotFound."""
+        """Return a page of a conversation by creation time. Raises NotFound."""
         ...
 
     async def annotate(self, owner: str, interaction: str, additional_info: str) -> None:
-        """Replace the additional information of one. Raises NotFound."""
+        """Replace the additional information of an interaction. Raises NotFound."""
         ...
 
 
@@ -140,25 +140,25 @@ class Pipelines(Protocol):
     """The pipelines of the deployment, by name."""
 
     async def put(self, name: str, definition: Definition) -> None:
-        """Store one, in the place of another of that name."""
+        """Create or replace a pipeline."""
         ...
 
     async def get(self, name: str) -> Definition | None:
-        """The one of that name; None where there is none."""
+        """Return the pipeline of that name; None if there is none."""
         ...
 
     async def all(self) -> Mapping[str, Definition]:
-        """Every one, by name."""
+        """Return all pipelines by name."""
         ...
 
     async def delete(self, name: str) -> bool:
-        """Remove one; whether there was one."""
+        """Delete a pipeline. Returns whether it existed."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A store. `ready` asks at no cost whether it would answer, as the other seams' does."""
+    """A store. `ready` checks it, and raises the ChatError that it meets."""
 
     name: str
     conversations: Conversations
@@ -170,24 +170,24 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class GeneratedId:
-    """The id of something new, and its time. Ids sort as the times do."""
+    """A new id and its time. Ids sort by time."""
 
     id: str
     created: str
 
 
 class IdGenerator:
-    """Ids and times, chosen before a store is asked, so that a write can be sent twice.
+    """Generates ids and times. The app generates them, so that a write can be sent twice.
 
-    Each is later than the one before, whatever the clock does.
+    Times strictly increase, even if the clock does not.
     """
 
     def __init__(self, now: Clock = time.time) -> None:
-        self._now, self._last, self._turn = now, datetime.min.replace(tzinfo=UTC), Lock()
+        self._now, self._last, self._lock = now, datetime.min.replace(tzinfo=UTC), Lock()
 
     def next(self) -> GeneratedId:
-        """The next one."""
-        with self._turn:
+        """Return a new id."""
+        with self._lock:
             moment = max(datetime.fromtimestamp(self._now(), UTC), self._last + MICROSECOND)
             self._last = moment
         microseconds = (moment - datetime.fromtimestamp(0, UTC)) // MICROSECOND
@@ -195,12 +195,12 @@ class IdGenerator:
 
 
 def to_iso(moment: datetime) -> str:
-    """ISO 8601 in UTC, always with microseconds: such times sort as texts."""
+    """Format a time as ISO 8601 in UTC, always with microseconds, so that texts sort by time."""
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 class TooManyConversations(BadRequest):
-    """The owner has as many conversations as are stored for one."""
+    """The owner has the maximum number of conversations."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(
@@ -209,10 +209,10 @@ class TooManyConversations(BadRequest):
 
 
 def conversation_not_found(conversation: str) -> NotFound:
-    """The failure for one that is missing, or another's."""
+    """Return the error for a conversation that is missing, expired or another owner's."""
     return NotFound(f"Conversation [{conversation}] not found")
 
 
 def interaction_not_found(interaction: str) -> NotFound:
-    """The failure for one that is missing, or another's."""
+    """Return the error for an interaction that is missing, expired or another owner's."""
     return NotFound(f"Interaction [{interaction}] not found")

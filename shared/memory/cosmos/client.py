@@ -1,7 +1,7 @@
-"""The client of Azure Cosmos DB: what is tried again, what its failures mean, and its items.
+"""The client of Azure Cosmos DB: retries, mapping of errors, and operations on items.
 
-Every write here can be sent twice: ids are chosen before, and nothing counts up. So a call whose
-answer was lost is made once more, and what the first one did is no failure of the second.
+Every write is idempotent: the app generates ids, and nothing is incremented. So a call whose
+response is lost is repeated, and the effect of the first call is no error of the second.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from shared.chat.errors import Misconfigured, TooLarge, TooManyRequests, Unavail
 
 CONNECT_SECONDS = 5
 TIMEOUT_MESSAGE = "The memory took too long to answer. Ask again."
-READ_SESSION_NOT_AVAILABLE = 1002  # the substatus of a 404 that will pass
+READ_SESSION_NOT_AVAILABLE = 1002  # the substatus of a 404 that is transient
 OK, NOT_FOUND, CONFLICT = 200, 404, 409
 TRANSIENT_STATUSES = (408, 410, 449, 500, 503)
-RETRY_DELAY = 0.1  # seconds, before another try after one of these
+RETRY_DELAY = 0.1  # seconds, before a retry after one of these
 
 Item = dict[str, Any]
 BatchOperation = tuple[str, tuple[Any, ...]]
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ContainerLocation:
-    """Where the items lie. The container's partition key is `/owner`."""
+    """The endpoint, database and container of the items. The partition key is `/owner`."""
 
     endpoint: str
     database: str
@@ -48,26 +48,26 @@ class ContainerLocation:
 
 
 def make_client(endpoint: str, credential: AsyncTokenCredential) -> CosmosClient:
-    """The client of an account, made once a worker; it asks nothing before it is used."""
+    """Return a client of an account; each worker needs one. It sends nothing yet."""
     return CosmosClient(
         endpoint,
         credential,
-        # What is tried again is decided below: the SDK knows no limit for a wait.
+        # `call_with_retry` retries instead: the SDK has no limit for a wait.
         retry_throttle_total=-1,  # its 0 is "unset"
         retry_connect=0,
         retry_read=0,
-        enable_endpoint_discovery=False,  # one region: no other is tried after a failure
+        enable_endpoint_discovery=False,  # the account has one region
         connection_timeout=CONNECT_SECONDS,
     )
 
 
 def map_errors() -> AbstractContextManager[None]:
-    """The one place where the exceptions of the SDK become ours."""
+    """Map exceptions of the SDK to ChatErrors."""
     return error_mapping.map_errors("cosmos", map_status, TIMEOUT_MESSAGE)
 
 
 def map_status(error: HttpResponseError) -> Exception:
-    """What a refusal means. Its text is not logged: it may hold what was said."""
+    """Map an error response by its status. Its text is not logged: it may quote a conversation."""
     cause = f"cosmos: status {error.status_code}, substatus {getattr(error, 'sub_status', None)}"
     match error.status_code:
         case 429:
@@ -87,7 +87,7 @@ def map_status(error: HttpResponseError) -> Exception:
 
 
 async def call_with_retry(call: Callable[[], Awaitable[T]]) -> T:
-    """Make a call, and once more where that is worth it."""
+    """Make a call, and repeat it once after a transient error."""
     try:
         return await call()
     except AzureError as error:
@@ -99,15 +99,15 @@ async def call_with_retry(call: Callable[[], Awaitable[T]]) -> T:
 
 
 def _retry_delay(error: AzureError) -> float | None:
-    """After how many seconds another try is worth it; None where it is not."""
+    """Return the seconds before a retry; None if there is to be none."""
     if isinstance(error, ServiceRequestError | ServiceResponseError | DecodeError):
         return 0.0
-    status, asked = getattr(error, "status_code", None), _retry_after(error)
-    if asked is not None and asked > retry_after.MAX_WAIT_SECONDS:
+    status, wait = getattr(error, "status_code", None), _retry_after(error)
+    if wait is not None and wait > retry_after.MAX_WAIT_SECONDS:
         return None
     if status == 429:
-        return asked
-    return asked or RETRY_DELAY if status in TRANSIENT_STATUSES else None
+        return wait
+    return wait or RETRY_DELAY if status in TRANSIENT_STATUSES else None
 
 
 def _retry_after(error: AzureError) -> float | None:
@@ -119,10 +119,10 @@ def _retry_after(error: AzureError) -> float | None:
 
 
 class CosmosContainer:
-    """The items of one container, each in a partition."""
+    """Operations on the items of one container."""
 
     def __init__(self, client: CosmosClient, place: ContainerLocation, seconds: float) -> None:
-        """`seconds` is the limit of `operation`."""
+        """Set the container. `seconds` limits `operation`."""
         self._client, self._seconds, self._exists = client, seconds, False
         self._container = client.get_database_client(place.database).get_container_client(
             place.container
@@ -130,50 +130,51 @@ class CosmosContainer:
 
     @asynccontextmanager
     async def operation(self) -> AsyncIterator[None]:
-        """All that one operation asks: within the time limit, its failures ChatErrors."""
+        """Run the calls of one operation within the time limit, and map their errors."""
         with map_errors():
             async with asyncio.timeout(self._seconds):
-                if not self._exists:  # else its 404 would look like that of an item
+                if not self._exists:  # else its 404 would be taken for that of an item
                     await call_with_retry(self._container.read)
                     self._exists = True
                 yield
 
     async def read(self, partition: str, id: str) -> Item | None:
-        """One; None where it is missing."""
+        """Return an item; None if it is missing."""
         try:
             return dict(await call_with_retry(lambda: self._container.read_item(id, partition)))
         except CosmosResourceNotFoundError as error:
-            if error.sub_status:  # it is about something else, such as the container
+            if error.sub_status:  # something else is missing, such as the container
                 raise
             return None
 
     async def create(self, partition: str, item: Item) -> None:
-        """Store a new one."""
+        """Create an item."""
         if await self.batch(partition, [("create", (item,))]) == CONFLICT:
             await self.check_created(partition, item)
 
     async def check_created(self, partition: str, item: Item) -> None:
-        """See that what is there under its id is this one, sent before. Raises Unavailable."""
-        there = await self.read(partition, item["id"]) or {}
-        if any(there.get(key) != value for key, value in item.items()):
+        """Check that the stored item of its id is this one. Raises Unavailable."""
+        stored = await self.read(partition, item["id"]) or {}
+        if any(stored.get(key) != value for key, value in item.items()):
             raise Unavailable(cause="cosmos: another item has the id of a new one")
 
     async def upsert(self, item: Item) -> None:
-        """Store one, in the place of another."""
+        """Create or replace an item."""
         await call_with_retry(lambda: self._container.upsert_item(item))
 
     async def patch(self, partition: str, id: str, values: Mapping[str, Any]) -> bool:
-        """Give some of its properties other values; whether it is there."""
+        """Set properties of an item. Returns whether it exists."""
         return await self.batch(partition, [patch_operation(id, values)]) == OK
 
     async def delete(self, partition: str, id: str) -> bool:
-        """Remove one; whether it was there."""
+        """Delete an item. Returns whether it existed."""
         return await self.batch(partition, [("delete", (id,))]) == OK
 
-    async def batch(self, partition: str, changes: Sequence[BatchOperation]) -> int:
-        """All of the changes, or none: DONE, or MISSING or THERE for what one of them met."""
+    async def batch(self, partition: str, operations: Sequence[BatchOperation]) -> int:
+        """Run a transactional batch. Returns OK, or NOT_FOUND or CONFLICT if nothing was done."""
+        batch = self._container.execute_item_batch
         try:
-            await call_with_retry(lambda: self._container.execute_item_batch(changes, partition))
+            await call_with_retry(lambda: batch(operations, partition))
         except CosmosBatchOperationError as error:
             if error.status_code not in (NOT_FOUND, CONFLICT):
                 raise
@@ -181,23 +182,23 @@ class CosmosContainer:
         return OK
 
     async def query(self, partition: str, query: str, **values: Any) -> list[Item]:
-        """What a query finds in the partition; `values` are those of its parameters."""
+        """Return the rows of a query in a partition; `values` are those of its parameters."""
         return [dict(row) for row in await self._query_rows(partition, query, values)]
 
     async def count(self, partition: str, query: str, **values: Any) -> int:
-        """What a query counts in the partition: each page of its answer counts a part."""
+        """Return the result of a count in a partition: the sum over the pages of the response."""
         return sum(await self._query_rows(partition, query, values))
 
     async def _query_rows(self, partition: str, query: str, values: Mapping[str, Any]) -> list[Any]:
         parameters = [{"name": f"@{name}", "value": value} for name, value in values.items()]
 
-        async def found() -> list[Any]:
+        async def run() -> list[Any]:
             rows = self._container.query_items(
                 query, parameters=parameters, partition_key=partition
             )
             return [row async for row in rows]
 
-        return await call_with_retry(found)
+        return await call_with_retry(run)
 
     async def close(self) -> None:
         """Close the client."""
@@ -205,5 +206,5 @@ class CosmosContainer:
 
 
 def patch_operation(id: str, values: Mapping[str, Any]) -> BatchOperation:
-    """The change that gives some properties of an item other values."""
+    """Return the batch operation that sets properties of an item."""
     return "patch", (id, [{"op": "set", "path": f"/{k}", "value": v} for k, v in values.items()])

@@ -1,4 +1,4 @@
-"""What an owner's items in Cosmos DB are like, which of them are alive, and how long they stay."""
+"""The items in Cosmos DB: their properties, their expiry, the queries for them."""
 
 from __future__ import annotations
 
@@ -24,23 +24,21 @@ from shared.memory.cosmos.client import BatchOperation, CosmosContainer, Item
 
 CONVERSATION, DELETED, PIPELINE = "", "deleted", "pipeline"
 PIPELINES_PARTITION = "app:pipelines"
-ID_PATTERN = re.compile(
-    r"[0-9A-Za-z]{1,64}"
-)  # those of Stamps: no other is sent, nor that of a mark
+ID_PATTERN = re.compile(r"[0-9A-Za-z]{1,64}")  # of IdGenerator: no other id is sent
 SELECT_PAGE = (
     "SELECT * FROM c WHERE c.conversation = @conversation "
     "ORDER BY c.conversation {0}, c.sort {0} OFFSET @start LIMIT @size"
 )
 NEWEST_FIRST, OLDEST_FIRST = SELECT_PAGE.format("DESC"), SELECT_PAGE.format("ASC")
 SELECT_IDS = "SELECT c.id FROM c WHERE c.conversation = @conversation"
-# Both are indexed, the partition key and what is asked for: no item is loaded to be counted.
+# Answered by the index alone: no item is loaded.
 SELECT_COUNT = "SELECT VALUE COUNT(1) FROM c WHERE c.conversation = @conversation"
 SELECT_ALL = "SELECT * FROM c WHERE c.conversation = @conversation"
 
 
 @dataclass(frozen=True, slots=True)
 class CosmosRepository:
-    """The items of owners, and how long they are kept."""
+    """Reads the items of owners, and creates their ids and expiry."""
 
     container: CosmosContainer
     ids: IdGenerator
@@ -48,14 +46,14 @@ class CosmosRepository:
     now: Clock
 
     async def read_conversation(self, owner: str, id: str) -> Item:
-        """The item of a conversation. Raises NotFound."""
+        """Return the item of a conversation. Raises NotFound."""
         item = await self._read_unexpired(owner, id)
         if item is None or item["conversation"] != CONVERSATION:
             raise conversation_not_found(id)
         return item
 
     async def read_interaction(self, owner: str, id: str) -> Item:
-        """The item of an interaction, be there its conversation or not. Raises NotFound."""
+        """Return the item of an interaction, even without its conversation. Raises NotFound."""
         item = await self._read_unexpired(owner, id)
         if item is None or item["conversation"] == CONVERSATION:
             raise interaction_not_found(id)
@@ -64,15 +62,15 @@ class CosmosRepository:
     async def query_page(
         self, query: str, owner: str, conversation: str, page: PageRequest
     ) -> list[Item]:
-        """A part of the items of a conversation, or of those that are conversations."""
-        at = {"start": page.start, "size": page.size}
+        """Return a page of the items of a conversation, or of the owner's conversations."""
+        values = {"start": page.start, "size": page.size}
         found = await self.container.query(
-            owner_partition(owner), query, conversation=conversation, **at
+            owner_partition(owner), query, conversation=conversation, **values
         )
         return [item for item in found if self.is_unexpired(item)]
 
     async def check_limit(self, owner: str) -> None:
-        """Raise TooManyConversations where an owner has as many as the limit allows."""
+        """Raise TooManyConversations if an owner has as many as the limit allows."""
         limit = self.retention.max_conversations
         if limit is None:
             return
@@ -85,16 +83,16 @@ class CosmosRepository:
             raise TooManyConversations(limit)
 
     def initial_expiry(self, created: str) -> Item:
-        """What tells the end of what begins now."""
+        """Return the expiry of a new conversation, as properties of its item."""
         if self.retention.seconds is None:
             return {}
         return self.expiry(datetime.fromisoformat(created).timestamp() + self.retention.seconds)
 
     def expiry(self, expires: float | None) -> Item:
-        """What tells the end of an item that is written now; nothing for one that has none.
+        """Return an expiry as properties of an item that is written now; none for None.
 
-        The service counts `ttl` from the last change, in whole seconds of its own clock: it
-        removes no item before its time, and what is left of the last second is seen to here.
+        The service counts `ttl` in whole seconds from the last change: it never deletes an item
+        early. `is_unexpired` covers the rest of the last second.
         """
         if expires is None:
             return {}
@@ -109,36 +107,36 @@ class CosmosRepository:
         return item if item is not None and self.is_unexpired(item) else None
 
     def is_unexpired(self, item: Item) -> bool:
-        """Whether its time is not over."""
+        """Whether an item has not expired."""
         return "expires" not in item or float(item["expires"]) > self.now()
 
 
 def owner_partition(owner: str) -> str:
-    """The partition of an owner."""
+    """Return the partition key of an owner."""
     return f"user:{owner}"
 
 
 def pipeline_id(name: str) -> str:
-    """The id of a pipeline: a name may be any text, an id may not."""
+    """Return the id of a pipeline: a hash, since a name may have characters that ids may not."""
     return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def new_item(owner: str, conversation: str, id: str) -> Item:
-    """What every item of an owner has."""
+    """Return the properties that every item of an owner has."""
     return {"id": id, "owner": owner_partition(owner), "conversation": conversation, "sort": id}
 
 
 def delete_operation(id: str) -> BatchOperation:
-    """The change that removes an item."""
+    """Return the batch operation that deletes an item."""
     return "delete", (id,)
 
 
 def to_conversation(item: Item) -> Conversation:
-    """A conversation, from its item."""
+    """Convert an item to a conversation."""
     return Conversation(item["id"], item["name"], item["created"])
 
 
 def to_interaction(item: Item) -> Interaction:
-    """An interaction, from its item."""
-    said = Turn(**{field.name: item[field.name] for field in fields(Turn)})
-    return Interaction(item["id"], item["conversation"], item["created"], said)
+    """Convert an item to an interaction."""
+    turn = Turn(**{field.name: item[field.name] for field in fields(Turn)})
+    return Interaction(item["id"], item["conversation"], item["created"], turn)

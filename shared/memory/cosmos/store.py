@@ -1,9 +1,9 @@
-"""Memory in Azure Cosmos DB for NoSQL: one container, whose partitions are the owners.
+"""A store of conversations in Azure Cosmos DB for NoSQL: one container, partitioned by owner.
 
-An item's `conversation` says what it is: an interaction of the conversation of that id, or one of
-the words below. The container has the partition key `/owner`, `defaultTtl` -1 and the composite
-index (`conversation`, `sort`). The account has one region and strong consistency: what one worker
-has written, every other reads.
+The property `conversation` is the type of an item: the id of its conversation for an interaction,
+else one of the constants in `items`. The container has the partition key `/owner`, `defaultTtl` -1
+and the composite index (`conversation`, `sort`). The account has one region and strong consistency,
+so that each worker reads what another has written.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from shared.memory.cosmos.items import (
     to_interaction,
 )
 
-DELETE_BATCH_SIZE = 25  # removals in one batch: it may have 100 changes, but no more than 5 seconds
+DELETE_BATCH_SIZE = 25  # the service allows 100 operations, but 5 seconds, in a batch
 
 
 def open_cosmos(
@@ -67,21 +67,21 @@ def open_cosmos(
     seconds: float = 10,
     now: Clock = time.time,
 ) -> Memory:
-    """The memory at a place, for `seconds` a call. Nothing is asked before it is used.
+    """Return the store in a container. Each call may take `seconds`; this one sends nothing.
 
-    The credential stays its owner's to close.
+    The caller closes the credential.
     """
     items = CosmosContainer(make_client(place.endpoint, credential), place, seconds)
-    kept = CosmosRepository(items, IdGenerator(now), retention, now)
+    repository = CosmosRepository(items, IdGenerator(now), retention, now)
 
     async def ready() -> None:
         async with items.operation():
-            await items.read(PIPELINES_PARTITION, "none")  # as cheap as a read of nothing
+            await items.read(PIPELINES_PARTITION, "none")  # a read of a missing item, the cheapest
 
     return Memory(
         "Azure Cosmos DB",
-        CosmosConversations(kept),
-        CosmosInteractions(kept),
+        CosmosConversations(repository),
+        CosmosInteractions(repository),
         CosmosPipelines(items),
         ready,
         items.close,
@@ -90,37 +90,37 @@ def open_cosmos(
 
 @dataclass(frozen=True, slots=True)
 class CosmosConversations:
-    """The conversations of each owner."""
+    """The Conversations of the store."""
 
     repository: CosmosRepository
 
     async def create(self, owner: str, name: str) -> Conversation:
-        """Begin one.
+        """Create a conversation.
 
-        The count and the write are two requests: calls at the same moment can exceed the limit.
+        The count and the write are two requests: concurrent calls can exceed the limit.
         """
-        stamp = self.repository.ids.next()
-        begun = new_item(owner, CONVERSATION, stamp.id) | {"created": stamp.created, "name": name}
+        new = self.repository.ids.next()
+        item = new_item(owner, CONVERSATION, new.id) | {"created": new.created, "name": name}
         async with self.repository.container.operation():
             await self.repository.check_limit(owner)
             await self.repository.container.create(
-                owner_partition(owner), begun | self.repository.initial_expiry(stamp.created)
+                owner_partition(owner), item | self.repository.initial_expiry(new.created)
             )
-        return Conversation(stamp.id, name, stamp.created)
+        return Conversation(new.id, name, new.created)
 
     async def get(self, owner: str, conversation: str) -> Conversation:
-        """The one with that id."""
+        """Return the conversation with that id."""
         async with self.repository.container.operation():
             return to_conversation(await self.repository.read_conversation(owner, conversation))
 
     async def list(self, owner: str, page: PageRequest) -> tuple[Conversation, ...]:
-        """A part of the owner's, the newest first."""
+        """Return a page of an owner's conversations, the newest first."""
         async with self.repository.container.operation():
             found = await self.repository.query_page(NEWEST_FIRST, owner, CONVERSATION, page)
             return tuple(map(to_conversation, found))
 
     async def rename(self, owner: str, conversation: str, name: str) -> None:
-        """Give one another name."""
+        """Rename a conversation."""
         async with self.repository.container.operation():
             item = await self.repository.read_conversation(owner, conversation)
             values = {"name": name} | self.repository.expiry(item.get("expires"))
@@ -130,40 +130,31 @@ class CosmosConversations:
                 raise conversation_not_found(conversation)
 
     async def delete(self, owner: str, conversation: str) -> None:
-        """Remove one with all that was said in it.
+        """Delete a conversation with its interactions.
 
-        The first change takes it away and leaves a mark: from then on nothing can be added or
-        seen, and whoever comes again knows that there is something left to be done.
+        The first batch replaces it by a marker: from then on nothing can be added or read, and
+        a repeated call finds the marker and continues.
         """
         if not ID_PATTERN.fullmatch(conversation):
             raise conversation_not_found(conversation)
         async with self.repository.container.operation():
-            mark = f"{conversation}-{DELETED}"
-            if not await self._mark_deleted(owner, conversation, mark):
+            marker = f"{conversation}-{DELETED}"
+            if not await self._mark_deleted(owner, conversation, marker):
                 raise conversation_not_found(conversation)
             await self._delete_interactions(owner, conversation)
-            await self.repository.container.delete(owner_partition(owner), mark)
+            await self.repository.container.delete(owner_partition(owner), marker)
 
-    async def _mark_deleted(self, owner: str, conversation: str, mark: str) -> bool:
-        items, item = (
-            self.repository.container,
-            await self.repository.container.read(owner_partition(owner), conversation),
-        )
-        if (
-            item is not None
-            and item["conversation"] == CONVERSATION
-            and self.repository.is_unexpired(item)
-        ):
-            left = new_item(owner, DELETED, mark) | self.repository.expiry(item.get("expires"))
-            if (
-                await items.batch(
-                    owner_partition(owner), [delete_operation(conversation), ("create", (left,))]
-                )
-                == OK
-            ):
+    async def _mark_deleted(self, owner: str, conversation: str, marker: str) -> bool:
+        repository, key = self.repository, owner_partition(owner)
+        container = repository.container
+        item = await container.read(key, conversation)
+        if item and item["conversation"] == CONVERSATION and repository.is_unexpired(item):
+            created = new_item(owner, DELETED, marker) | repository.expiry(item.get("expires"))
+            operations = [delete_operation(conversation), ("create", (created,))]
+            if await container.batch(key, operations) == OK:
                 return True
-        # Another has begun, or it was this very call, whose first answer was lost.
-        return await items.read(owner_partition(owner), mark) is not None
+        # Another call has marked it, or the response of this one's first attempt was lost.
+        return await container.read(key, marker) is not None
 
     async def _delete_interactions(self, owner: str, conversation: str) -> None:
         rows = await self.repository.container.query(
@@ -181,41 +172,39 @@ class CosmosConversations:
                 == OK
             ):
                 continue
-            for id in part:  # another removes them too
+            for id in part:  # another call deletes them too
                 await self.repository.container.delete(owner_partition(owner), id)
 
 
 @dataclass(frozen=True, slots=True)
 class CosmosInteractions:
-    """What was said in the conversations of each owner."""
+    """The Interactions of the store."""
 
     repository: CosmosRepository
 
-    async def add(self, owner: str, conversation: str, said: Turn) -> Interaction:
-        """Put one at the end of a conversation: in one change with a read of that.
+    async def add(self, owner: str, conversation: str, turn: Turn) -> Interaction:
+        """Append a turn to a conversation.
 
-        So nothing is added to one that is being deleted.
+        The batch also reads the conversation: so none is added to one that is being deleted.
         """
         async with self.repository.container.operation():
-            whole = await self.repository.read_conversation(owner, conversation)
-            stamp = self.repository.ids.next()
-            item = (
-                new_item(owner, conversation, stamp.id) | {"created": stamp.created} | asdict(said)
-            )
-            item |= self.repository.expiry(whole.get("expires"))
-            both: list[BatchOperation] = [("read", (conversation,)), ("create", (item,))]
-            done = await self.repository.container.batch(owner_partition(owner), both)
-            if done == NOT_FOUND:
+            parent = await self.repository.read_conversation(owner, conversation)
+            new = self.repository.ids.next()
+            item = new_item(owner, conversation, new.id) | {"created": new.created} | asdict(turn)
+            item |= self.repository.expiry(parent.get("expires"))
+            operations: list[BatchOperation] = [("read", (conversation,)), ("create", (item,))]
+            status = await self.repository.container.batch(owner_partition(owner), operations)
+            if status == NOT_FOUND:
                 raise conversation_not_found(conversation)
-            if done == CONFLICT:
+            if status == CONFLICT:
                 await self.repository.container.check_created(owner_partition(owner), item)
-        return Interaction(stamp.id, conversation, stamp.created, said)
+        return Interaction(new.id, conversation, new.created, turn)
 
     async def get(self, owner: str, interaction: str) -> Interaction:
-        """The one with that id, if its conversation is there."""
+        """Return the interaction with that id, if its conversation exists."""
         async with self.repository.container.operation():
             item = await self.repository.read_interaction(owner, interaction)
-            # What a deletion that was broken off has left is not there.
+            # An unfinished deletion may have left interactions.
             if not await self.repository.container.read(
                 owner_partition(owner), item["conversation"]
             ):
@@ -225,39 +214,39 @@ class CosmosInteractions:
     async def list(
         self, owner: str, conversation: str, page: PageRequest, newest_first: bool = True
     ) -> tuple[Interaction, ...]:
-        """A part of a conversation."""
+        """Return a page of a conversation."""
         if not ID_PATTERN.fullmatch(conversation):
             raise conversation_not_found(conversation)
         query = NEWEST_FIRST if newest_first else OLDEST_FIRST
         async with self.repository.container.operation():
             found = await self.repository.query_page(query, owner, conversation, page)
-            # Asked last: if it is there now, nothing of it was missing before.
+            # Read last: if it exists now, none of its interactions was deleted before.
             await self.repository.read_conversation(owner, conversation)
             return tuple(map(to_interaction, found))
 
     async def annotate(self, owner: str, interaction: str, additional_info: str) -> None:
-        """Replace the additional information of one, if its conversation is there."""
+        """Replace the additional information of an interaction, if its conversation exists."""
         async with self.repository.container.operation():
             item = await self.repository.read_interaction(owner, interaction)
             values = {"additional_info": additional_info} | self.repository.expiry(
                 item.get("expires")
             )
-            both: list[BatchOperation] = [
+            operations: list[BatchOperation] = [
                 ("read", (item["conversation"],)),
                 patch_operation(interaction, values),
             ]
-            if await self.repository.container.batch(owner_partition(owner), both) != OK:
+            if await self.repository.container.batch(owner_partition(owner), operations) != OK:
                 raise interaction_not_found(interaction)
 
 
 @dataclass(frozen=True, slots=True)
 class CosmosPipelines:
-    """The pipelines of the deployment, by name."""
+    """The Pipelines of the store."""
 
     container: CosmosContainer
 
     async def put(self, name: str, definition: Definition) -> None:
-        """Store one, in the place of another of that name."""
+        """Create or replace a pipeline."""
         stored = {
             "id": pipeline_id(name),
             "owner": PIPELINES_PARTITION,
@@ -268,13 +257,13 @@ class CosmosPipelines:
             await self.container.upsert(stored | {"definition": dict(definition)})
 
     async def get(self, name: str) -> Definition | None:
-        """The one of that name."""
+        """Return the pipeline of that name; None if exists is none."""
         async with self.container.operation():
             item = await self.container.read(PIPELINES_PARTITION, pipeline_id(name))
             return None if item is None else dict(item["definition"])
 
     async def all(self) -> Mapping[str, Definition]:
-        """Every one, by name."""
+        """Return all pipelines by name."""
         async with self.container.operation():
             found = await self.container.query(
                 PIPELINES_PARTITION, SELECT_ALL, conversation=PIPELINE
@@ -282,9 +271,9 @@ class CosmosPipelines:
             return {item["sort"]: dict(item["definition"]) for item in found}
 
     async def delete(self, name: str) -> bool:
-        """Remove one. Asked before, whether there was one: the answer of a removal may be lost."""
+        """Delete a pipeline. Its existence is read before: the response of a delete may be lost."""
         async with self.container.operation():
-            there = await self.container.read(PIPELINES_PARTITION, pipeline_id(name)) is not None
-            if there:
+            exists = await self.container.read(PIPELINES_PARTITION, pipeline_id(name)) is not None
+            if exists:
                 await self.container.delete(PIPELINES_PARTITION, pipeline_id(name))
-            return there
+            return exists

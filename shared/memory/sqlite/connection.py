@@ -1,4 +1,4 @@
-"""The file that conversations lie in: its tables, its connection, what its failures mean."""
+"""The SQLite file of conversations: its tables, its connection, the mapping of its errors."""
 
 from __future__ import annotations
 
@@ -19,12 +19,10 @@ from shared.memory.base import Clock
 
 T = TypeVar("T")
 
-APPLICATION_ID = int.from_bytes(
-    b"ragm", "big"
-)  # SQLite's application id: what tells our files from others
-SCHEMA_VERSION = 1  # of the tables
-BUSY_SECONDS = 5.0  # to wait for another worker, while the file is opened
-# What may pass: another worker writes, or there is no room.
+APPLICATION_ID = int.from_bytes(b"ragm", "big")  # SQLite's application id
+SCHEMA_VERSION = 1
+BUSY_SECONDS = 5.0  # to wait for another worker when the file is opened
+# Another worker writes, or the disk is full.
 TRANSIENT_ERRORS = (
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
@@ -32,7 +30,7 @@ TRANSIENT_ERRORS = (
     sqlite3.SQLITE_IOERR,
 )
 
-# What is deleted is overwritten: a conversation is somebody's own.
+# secure_delete: deleted conversations are overwritten, for privacy.
 SETUP = "PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;"
 SCHEMA = f"""
 BEGIN IMMEDIATE;
@@ -57,13 +55,13 @@ COMMIT;
 
 
 class ForeignFile(Exception):
-    """The file is something else, or of another version."""
+    """The file is of another application, or of another version."""
 
 
 class MemoryFile:
-    """The file and its one connection, in a thread of its own: whoever waits for it holds no other.
+    """The file and its only connection, which a thread of its own uses: calls block no other.
 
-    `seconds` is how long one call may take, its wait for the others included.
+    `seconds` limits one call, with its wait for others.
     """
 
     def __init__(self, path: Path, now: Clock, seconds: float) -> None:
@@ -73,45 +71,46 @@ class MemoryFile:
         self._thread = ThreadPoolExecutor(1, "memory")
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do some work in a transaction of its own: all of it, or none.
+        """Call `work` in a transaction.
 
-        None where the time is up before it could begin, or where the caller has given up.
+        It is rolled back if the caller was cancelled, and does not start after the time limit.
+        Raises ChatErrors.
         """
-        until, gone = time.monotonic() + self.seconds, Event()
-        call = partial(self._run_in_thread, work, until, gone)
+        deadline, cancelled = time.monotonic() + self.seconds, Event()
+        call = partial(self._run_in_thread, work, deadline, cancelled)
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, call)
         except asyncio.CancelledError:
-            gone.set()
+            cancelled.set()
             raise
 
     def _run_in_thread(
-        self, work: Callable[[sqlite3.Connection], T], until: float, gone: Event
+        self, work: Callable[[sqlite3.Connection], T], deadline: float, cancelled: Event
     ) -> T:
         with map_errors():
             connection = self._connect()
-            left = until - time.monotonic()
+            left = deadline - time.monotonic()
             if left <= 0:
                 raise Unavailable(cause="memory: the file is busy")
             connection.execute(f"PRAGMA busy_timeout = {ceil(left * 1000)}")
             with connection:
-                done = work(connection)
-                if gone.is_set():
-                    raise Unavailable(cause="memory: the caller has gone")  # takes it back
-            return done
+                result = work(connection)
+                if cancelled.is_set():
+                    raise Unavailable(cause="memory: the caller has cancelled")  # rolls back
+            return result
 
     def _connect(self) -> sqlite3.Connection:
         if self._connection is not None and _file_identity(self.path) != self._file:
-            self._disconnect()  # somebody has removed the file, or put another in its place
+            self._disconnect()  # the file was removed or replaced
         if self._connection is None:
             self._connection = connect(self.path)
             self._file = _file_identity(self.path)
         return self._connection
 
     async def checkpoint(self) -> None:
-        """Let go of what was deleted: until then it stands in the log beside the file.
+        """Checkpoint the write-ahead log, which still contains deleted rows.
 
-        Where somebody is reading, nothing is waited for: that would hold up every other worker.
+        It does not wait for readers: that would block every other worker.
         """
         await self.run(_checkpoint)
 
@@ -127,12 +126,12 @@ class MemoryFile:
 
 
 def _file_identity(path: Path) -> tuple[int, int] | None:
-    """What tells the file at a path from every other; None where there is none."""
+    """Return device and inode of a file; None if it is missing."""
     try:
-        known = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return known.st_dev, known.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _checkpoint(connection: sqlite3.Connection) -> None:
@@ -141,11 +140,11 @@ def _checkpoint(connection: sqlite3.Connection) -> None:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection to the file, made with its tables where there is none.
+    """Open the file, or create it with its tables.
 
-    Raises NotOurs, OSError, sqlite3.Error.
+    Raises ForeignFile, OSError, sqlite3.Error.
     """
-    path.touch(mode=0o600)  # what people said is nobody else's
+    path.touch(mode=0o600)  # conversations are private
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
     try:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
@@ -163,21 +162,21 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _configure(connection: sqlite3.Connection) -> None:
-    """Set what holds for a connection. For the log alone SQLite does not wait by itself."""
-    until = time.monotonic() + BUSY_SECONDS
+    """Set the options of a connection. SQLite does not wait by itself to switch to WAL."""
+    deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
             connection.executescript(SETUP)
             return
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
         time.sleep(0.02)
 
 
 @contextmanager
 def map_errors() -> Iterator[None]:
-    """The one place where the failures of SQLite and of its file become ours."""
+    """Map errors of SQLite and of its file to ChatErrors."""
     try:
         yield
     except ChatError:
@@ -185,6 +184,6 @@ def map_errors() -> Iterator[None]:
     except (sqlite3.Error, ForeignFile, OSError) as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in TRANSIENT_ERRORS:
             raise Unavailable(cause=f"memory: {error}") from error
-        reason = getattr(error, "strerror", None) or "it is no file of ours that can be written"
+        reason = getattr(error, "strerror", None) or "it is not a writable file of this app"
         cause = f"MEMORY_FILE: {type(error).__name__}: {reason}."
         raise Misconfigured(cause=cause) from error

@@ -1,4 +1,4 @@
-"""Conversations in one file on one machine: SQLite, for any number of workers beside each other."""
+"""A store of conversations in a SQLite file, which workers of one machine may share."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from shared.memory.base import (
 )
 from shared.memory.sqlite.connection import MemoryFile
 
-EXPIRED_BATCH_SIZE = 100  # conversations past their time that go with each new one
+EXPIRED_BATCH_SIZE = 100  # expired conversations that are deleted with each new one
 INTERACTION_COLUMNS = """i.id, i.conversation, i.created,
     i.input, i.prompt_template, i.response, i.origin, i.additional_info"""
-# Of an owner, and not past its time.
+# A condition: of an owner, and not expired.
 UNEXPIRED = "c.owner = ? AND (c.expires IS NULL OR c.expires > ?)"
 
 
@@ -42,12 +42,12 @@ def open_memory(
     seconds: float = 10,
     now: Clock = time.time,
 ) -> Memory:
-    """The memory in a file, which is made when it is first needed, for `seconds` a call."""
-    file, stamps = MemoryFile(path, now, seconds), IdGenerator(now)
+    """Return the store in a file, which is created at the first call. Each may take `seconds`."""
+    file, ids = MemoryFile(path, now, seconds), IdGenerator(now)
     return Memory(
         name="SQLite",
-        conversations=SqliteConversations(file, stamps, retention),
-        interactions=SqliteInteractions(file, stamps),
+        conversations=SqliteConversations(file, ids, retention),
+        interactions=SqliteInteractions(file, ids),
         pipelines=SqlitePipelines(file),
         ready=partial(file.run, _check_table),
         close=file.close,
@@ -56,23 +56,23 @@ def open_memory(
 
 @dataclass(frozen=True, slots=True)
 class SqliteConversations:
-    """The seam's Conversations."""
+    """The Conversations of the store."""
 
     file: MemoryFile
     ids: IdGenerator
     retention: Retention
 
     async def create(self, owner: str, name: str) -> Conversation:
-        """Begin one, and remove some that are past their time."""
-        stamp, now = self.ids.next(), self.file.now()
-        keep, limit = self.retention.seconds, self.retention.max_conversations
-        until = None if keep is None else now + keep
+        """Create a conversation, and delete some expired ones."""
+        new, now = self.ids.next(), self.file.now()
+        seconds, limit = self.retention.seconds, self.retention.max_conversations
+        expires = None if seconds is None else now + seconds
 
         def work(connection: sqlite3.Connection) -> int:
-            connection.execute("BEGIN IMMEDIATE")  # nobody begins another after the count
+            connection.execute("BEGIN IMMEDIATE")  # no other is created after the count
             if limit is not None and _is_full(owner, now, limit, connection):
                 raise TooManyConversations(limit)
-            row = (stamp.id, owner, name, stamp.created, until)
+            row = (new.id, owner, name, new.created, expires)
             connection.execute("INSERT INTO conversation VALUES (?, ?, ?, ?, ?)", row)
             old = "SELECT id FROM conversation WHERE expires <= ? LIMIT ?"
             gone = connection.execute(
@@ -82,7 +82,7 @@ class SqliteConversations:
 
         if await self.file.run(work):
             await self._checkpoint()
-        return Conversation(stamp.id, name, stamp.created)
+        return Conversation(new.id, name, new.created)
 
     async def get(self, owner: str, conversation: str) -> Conversation:
         """The one with that id. Raises NotFound."""
@@ -91,15 +91,15 @@ class SqliteConversations:
         )
 
     async def list(self, owner: str, page: PageRequest) -> tuple[Conversation, ...]:
-        """A part of the owner's, the newest first."""
-        wanted = (owner, self.file.now(), page.size, page.start)
+        """Return a page of an owner's conversations, the newest first."""
         query = f"""SELECT c.id, c.name, c.created FROM conversation c WHERE {UNEXPIRED}
             ORDER BY c.id DESC LIMIT ? OFFSET ?"""
-        rows = await self.file.run(lambda connection: connection.execute(query, wanted).fetchall())
+        values = (owner, self.file.now(), page.size, page.start)
+        rows = await self.file.run(lambda connection: connection.execute(query, values).fetchall())
         return tuple(Conversation(*row) for row in rows)
 
     async def rename(self, owner: str, conversation: str, name: str) -> None:
-        """Give one another name. Raises NotFound."""
+        """Rename a conversation. Raises NotFound."""
         now = self.file.now()
 
         def work(connection: sqlite3.Connection) -> None:
@@ -110,7 +110,7 @@ class SqliteConversations:
         await self.file.run(work)
 
     async def delete(self, owner: str, conversation: str) -> None:
-        """Remove one with all that was said in it. Raises NotFound."""
+        """Delete a conversation with its interactions. Raises NotFound."""
         now = self.file.now()
 
         def work(connection: sqlite3.Connection) -> None:
@@ -121,30 +121,30 @@ class SqliteConversations:
         await self._checkpoint()
 
     async def _checkpoint(self) -> None:
-        """What is done is done: where the file is busy the next deletion sees to it."""
+        """Checkpoint the file. If it is busy, the next deletion does it."""
         with suppress(ChatError):
             await self.file.checkpoint()
 
 
 @dataclass(frozen=True, slots=True)
 class SqliteInteractions:
-    """The seam's Interactions."""
+    """The Interactions of the store."""
 
     file: MemoryFile
     ids: IdGenerator
 
-    async def add(self, owner: str, conversation: str, said: Turn) -> Interaction:
-        """Put one at the end of a conversation. Raises NotFound where there is none."""
-        stamp, now = self.ids.next(), self.file.now()
-        row = (stamp.id, owner, conversation, stamp.created, *astuple(said))
+    async def add(self, owner: str, conversation: str, turn: Turn) -> Interaction:
+        """Append a turn to a conversation. Raises NotFound if the conversation is missing."""
+        new, now = self.ids.next(), self.file.now()
+        row = (new.id, owner, conversation, new.created, *astuple(turn))
 
         def work(connection: sqlite3.Connection) -> None:
-            connection.execute("BEGIN IMMEDIATE")  # nobody deletes the conversation meanwhile
+            connection.execute("BEGIN IMMEDIATE")  # the conversation cannot be deleted meanwhile
             _read_conversation(owner, now, conversation, connection)
             connection.execute("INSERT INTO interaction VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
         await self.file.run(work)
-        return Interaction(stamp.id, conversation, stamp.created, said)
+        return Interaction(new.id, conversation, new.created, turn)
 
     async def get(self, owner: str, interaction: str) -> Interaction:
         """The one with that id. Raises NotFound."""
@@ -153,7 +153,7 @@ class SqliteInteractions:
     async def list(
         self, owner: str, conversation: str, page: PageRequest, newest_first: bool = True
     ) -> tuple[Interaction, ...]:
-        """A part of a conversation. Raises NotFound."""
+        """Return a page of a conversation. Raises NotFound."""
         order, now = ("DESC" if newest_first else "ASC"), self.file.now()
         query = f"""SELECT {INTERACTION_COLUMNS} FROM interaction i WHERE i.conversation = ?
             ORDER BY i.id {order} LIMIT ? OFFSET ?"""
@@ -166,7 +166,7 @@ class SqliteInteractions:
         return await self.file.run(work)
 
     async def annotate(self, owner: str, interaction: str, additional_info: str) -> None:
-        """Replace the additional information of one. Raises NotFound."""
+        """Replace the additional information of an interaction. Raises NotFound."""
         now, row = self.file.now(), (additional_info, interaction)
 
         def work(connection: sqlite3.Connection) -> None:
@@ -178,33 +178,33 @@ class SqliteInteractions:
 
 @dataclass(frozen=True, slots=True)
 class SqlitePipelines:
-    """The seam's Pipelines."""
+    """The Pipelines of the store."""
 
     file: MemoryFile
 
     async def put(self, name: str, definition: Definition) -> None:
-        """Store one, in the place of another of that name."""
+        """Create or replace a pipeline."""
         row = (name, json.dumps(dict(definition)))
         statement = "INSERT OR REPLACE INTO pipeline VALUES (?, ?)"
         await self.file.run(lambda connection: connection.execute(statement, row))
 
     async def get(self, name: str) -> Definition | None:
-        """The one of that name; None where there is none."""
+        """Return the pipeline of that name; None if there is none."""
         query = "SELECT definition FROM pipeline WHERE name = ?"
         row = await self.file.run(lambda connection: connection.execute(query, (name,)).fetchone())
         return None if row is None else dict(json.loads(row[0]))
 
     async def all(self) -> Mapping[str, Definition]:
-        """Every one, by name."""
+        """Return all pipelines by name."""
         query = "SELECT name, definition FROM pipeline ORDER BY name"
         rows = await self.file.run(lambda connection: connection.execute(query).fetchall())
         return {name: json.loads(definition) for name, definition in rows}
 
     async def delete(self, name: str) -> bool:
-        """Remove one; whether there was one."""
+        """Delete a pipeline. Returns whether it existed."""
         statement = "DELETE FROM pipeline WHERE name = ?"
-        gone = await self.file.run(lambda connection: connection.execute(statement, (name,)))
-        return gone.rowcount > 0
+        cursor = await self.file.run(lambda connection: connection.execute(statement, (name,)))
+        return cursor.rowcount > 0
 
 
 def _check_table(connection: sqlite3.Connection) -> None:
@@ -213,10 +213,10 @@ def _check_table(connection: sqlite3.Connection) -> None:
 
 def _is_full(owner: str, now: float, limit: int, connection: sqlite3.Connection) -> bool:
     """Whether an owner has as many conversations as the limit allows."""
-    living = f"SELECT 1 FROM conversation c WHERE {UNEXPIRED} LIMIT ?"
-    query = f"SELECT count(*) FROM ({living})"
-    (there,) = connection.execute(query, (owner, now, limit)).fetchone()
-    return bool(there >= limit)
+    unexpired = f"SELECT 1 FROM conversation c WHERE {UNEXPIRED} LIMIT ?"
+    query = f"SELECT count(*) FROM ({unexpired})"
+    (count,) = connection.execute(query, (owner, now, limit)).fetchone()
+    return bool(count >= limit)
 
 
 def _read_conversation(
