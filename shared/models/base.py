@@ -1,4 +1,4 @@
-"""The seam behind which answers are made: any model that can do `open`."""
+"""The Model protocol: what the app needs of a language model."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ ModelStream = AsyncGenerator[Delta | Done, None]
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is asked: to rewrite a question for the search, or to answer it.
+    """The input of a model: to rewrite a question for the search, or to answer it.
 
-    `tools` are what it may call instead, each as OpenAI's chat completions describe a tool;
-    `options` what else the client asks of it: a model takes those that it knows.
+    `tools` are those that it may call, each in the format of OpenAI's chat completions. `options`
+    are other parameters of the client: a model uses those that it supports.
     """
 
     task: Literal["rewrite", "answer"]

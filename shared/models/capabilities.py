@@ -1,4 +1,4 @@
-"""What of a request can a model do? The request without the rest, and sentences about that."""
+"""Removes from a request what a model does not support, with a note for each removal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared.models.base import Model
 def fit_to_model(
     request: ChatRequest, model: Model, client_prompts: bool
 ) -> tuple[ChatRequest, tuple[str, ...]]:
-    """The request without what a model cannot do here, and a sentence for each such thing."""
+    """Return the request without unsupported options, and a note for each of them."""
     notes = [model.limits[name] for name in requested_capabilities(request) if name in model.limits]
     if request.overrides.is_requested("prompt_template") and not client_prompts:
         overrides = request.overrides.model_copy(update={"prompt_template": None})
@@ -24,18 +24,18 @@ def fit_to_model(
             "(ALLOW_CLIENT_PROMPTS)."
         )
     if "images" in model.limits:
-        request, more = without_images(request, model)
-        notes += more
+        request, removed = without_images(request, model)
+        notes += removed
     return request, tuple(notes)
 
 
 def drop_images(sources: Sequence[Source]) -> tuple[Source, ...]:
-    """The same passages, for a model that does not see."""
+    """Return the passages without their images."""
     return tuple(replace(source, image=None) for source in sources)
 
 
 def without_images(request: ChatRequest, model: Model) -> tuple[ChatRequest, list[str]]:
-    """The request for a model that does not see, and a sentence where it asked for images."""
+    """Return the request without images, and a note if it asked for those of passages."""
     messages = tuple(
         drop_message_images(said) if said.images else said for said in request.messages
     )
@@ -44,23 +44,23 @@ def without_images(request: ChatRequest, model: Model) -> tuple[ChatRequest, lis
 
 
 def image_notes(request: ChatRequest, model: Model) -> list[str]:
-    """A sentence where the images of passages are asked for and the model does not see."""
+    """Return a note if the request asks for images of passages that the model does not support."""
     if not request.overrides.includes_images or "images" not in model.limits:
         return []
     return [f"use_gpt4v was left out: {model.name} is not known to see images; text was used."]
 
 
-def drop_message_images(said: Message) -> Message:
-    """A message without its images."""
-    given = said.raw
-    if given is not None:
-        given = {key: it for key, it in given.items() if key != "images"}
-        given = {**given, "content": said.content}
-    return replace(said, images=(), raw=given)
+def drop_message_images(message: Message) -> Message:
+    """Return a message without its images."""
+    raw = message.raw
+    if raw is not None:
+        raw = {key: value for key, value in raw.items() if key != "images"}
+        raw = {**raw, "content": message.content}
+    return replace(message, images=(), raw=raw)
 
 
 def requested_capabilities(request: ChatRequest) -> list[str]:
-    """What a request asks of the model beside an answer, by the names of `Model.limits`."""
+    """Return the capabilities that a request needs, by the names of `Model.limits`."""
     names = [name for name in ("temperature", "seed") if request.overrides.is_requested(name)]
     names += [name for name in request.generation.parameters if name not in ("images", "streaming")]
     images = any(message.images for message in request.messages)

@@ -1,4 +1,4 @@
-"""A model around another: it is in everything as that one, until a subclass says otherwise."""
+"""A model that delegates to another; subclasses override some of its methods."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from shared.models.base import Model, ModelStream, Prompt
 
 @dataclass(frozen=True)
 class ModelProxy:
-    """A Model that hands everything on to `model`."""
+    """A Model that delegates everything to `model`."""
 
     model: Model
 
     @property
     def name(self) -> str:
-        """The model's own."""
+        """The name of the model."""
         return self.model.name
 
     @property
     def max_prompt_tokens(self) -> int:
-        """The model's own."""
+        """The budget of the model for a prompt."""
         return self.model.max_prompt_tokens
 
     @property
     def limits(self) -> Mapping[str, str]:
-        """The model's own."""
+        """The limits of the model."""
         return self.model.limits
 
     def count(self, text: str) -> int:
-        """As the model does."""
+        """Count tokens with the model."""
         return self.model.count(text)
 
     async def ready(self) -> None:
-        """As the model does."""
+        """Check the model."""
         await self.model.ready()
 
     def open(self, prompt: Prompt) -> AbstractAsyncContextManager[ModelStream]:
-        """As the model does."""
+        """Open the model."""
         return self.model.open(prompt)

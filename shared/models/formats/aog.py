@@ -1,4 +1,4 @@
-"""Another gateway that speaks AOG v0.2: it gets its client's messages unchanged."""
+"""The format of AOG v0.2, for another gateway: messages are sent unchanged."""
 
 from __future__ import annotations
 
@@ -21,55 +21,53 @@ from shared.models.formats.openai import build_message as plain
 from shared.models.formats.openai import max_answer_tokens
 
 PATH = "/services/chat"
-# What decides who answers was for us.
+# Fields of a client that this app has used to select a model: they are not sent.
 ROUTING_FIELDS = ("hybrid_policy", "remote_service_provider", "model", "messages", "stream")
 
 
-def build_body(traits: ModelConfig, prompt: Prompt) -> RequestBody:
-    """The body of a request: it takes every option, and leaves out itself what it cannot use."""
-    asked: RequestBody = {
-        key: it for key, it in prompt.options.items() if key not in ROUTING_FIELDS
-    }
-    asked["messages"] = [_build_message(said) for said in prompt.messages]
-    asked |= {"stream": traits.supports_streaming, "temperature": prompt.temperature}
-    if traits.server_model is not None:
-        asked["model"] = traits.server_model
+def build_body(config: ModelConfig, prompt: Prompt) -> RequestBody:
+    """Build the body of a request, with all options: the gateway ignores those it does not use."""
+    body: RequestBody = {k: v for k, v in prompt.options.items() if k not in ROUTING_FIELDS}
+    body["messages"] = [_build_message(message) for message in prompt.messages]
+    body |= {"stream": config.supports_streaming, "temperature": prompt.temperature}
+    if config.server_model is not None:
+        body["model"] = config.server_model
     if prompt.seed is not None:
-        asked["seed"] = prompt.seed
+        body["seed"] = prompt.seed
     if prompt.tools:
-        asked["tools"] = list(prompt.tools)
-    if most := max_answer_tokens(traits, prompt):
-        asked["max_tokens"] = most
-    return asked
+        body["tools"] = list(prompt.tools)
+    if max_tokens := max_answer_tokens(config, prompt):
+        body["max_tokens"] = max_tokens
+    return body
 
 
-def _build_message(said: Message) -> RequestBody:
-    return plain(said) if said.raw is None else dict(said.raw)
+def _build_message(message: Message) -> RequestBody:
+    return plain(message) if message.raw is None else dict(message.raw)
 
 
 def decode(event: Mapping[str, Any]) -> DecodedChunk:
-    """What an event of a stream says, or a whole answer."""
+    """Decode an event of a stream, or a whole response."""
     if "business_code" in event:
         raise to_error({"code": event["business_code"]})
-    said, ended = event["message"], bool(event["finished"])
-    used = event.get("usage")
-    told = used if isinstance(used, Mapping) else {}
+    message, is_last = event["message"], bool(event["finished"])
+    usage = event.get("usage")
+    tokens = usage if isinstance(usage, Mapping) else {}
     return DecodedChunk(
-        text=said.get("content") or "",
-        calls=decode_tool_calls(said.get("tool_calls")),
-        finish_reason=(event.get("finish_reason") or "stop") if ended else None,
-        is_last=ended,
+        text=message.get("content") or "",
+        calls=decode_tool_calls(message.get("tool_calls")),
+        finish_reason=(event.get("finish_reason") or "stop") if is_last else None,
+        is_last=is_last,
         model=event.get("model"),
-        usage=to_usage(told.get("prompt_tokens"), told.get("completion_tokens")),
+        usage=to_usage(tokens.get("prompt_tokens"), tokens.get("completion_tokens")),
         extra=extra_fields(
             event, "id", "model", "created_at", "message", "finished", "finish_reason"
         ),
-        message_extra=extra_fields(said, "role", "content", "tool_calls"),
+        message_extra=extra_fields(message, "role", "content", "tool_calls"),
     )
 
 
 def ready_url(url: str) -> str | None:
-    """Where its services are listed."""
+    """Return the URL of the list of services."""
     return url.removesuffix(PATH) + "/service" if url.endswith(PATH) else None
 
 

@@ -1,4 +1,4 @@
-"""Ollama's own `/api/chat`: lines of JSON, and the arguments of a tool as an object."""
+"""The format of Ollama's `/api/chat`: JSON lines, with the arguments of tools as objects."""
 
 from __future__ import annotations
 
@@ -25,44 +25,44 @@ from shared.models.formats.base import (
 from shared.models.formats.openai import MESSAGE_FIELDS, max_answer_tokens
 from shared.models.formats.openai import build_message as plain
 
-# Ollama's names for what a client may ask.
+# Ollama's names of options.
 OPTIONS = {"top_p": "top_p", "stop": "stop"}
 SUPPORTED_FIELDS = ("keep_alive", "think", "format")
 
 
-def build_body(traits: ModelConfig, prompt: Prompt) -> RequestBody:
-    """The body of a request. Raises BadRequest for an image that is not in it."""
+def build_body(config: ModelConfig, prompt: Prompt) -> RequestBody:
+    """Build the body of a request. Raises BadRequest for an image at a URL."""
     options: RequestBody = {"temperature": prompt.temperature}
     options |= {ours: prompt.options[k] for k, ours in OPTIONS.items() if k in prompt.options}
     if isinstance(options.get("stop"), str):
         options["stop"] = [options["stop"]]
     if prompt.seed is not None:
         options["seed"] = prompt.seed
-    if most := max_answer_tokens(traits, prompt):
-        options["num_predict"] = most
-    asked: RequestBody = {
-        "messages": [_build_message(said) for said in prompt.messages],
+    if max_tokens := max_answer_tokens(config, prompt):
+        options["num_predict"] = max_tokens
+    body: RequestBody = {
+        "messages": [_build_message(message) for message in prompt.messages],
         "options": options,
     }
-    if traits.server_model is not None:
-        asked["model"] = traits.server_model
+    if config.server_model is not None:
+        body["model"] = config.server_model
     if prompt.tools:
-        asked["tools"] = list(prompt.tools)
-    asked["stream"] = traits.supports_streaming
-    return asked | {key: prompt.options[key] for key in SUPPORTED_FIELDS if key in prompt.options}
+        body["tools"] = list(prompt.tools)
+    body["stream"] = config.supports_streaming
+    return body | {key: prompt.options[key] for key in SUPPORTED_FIELDS if key in prompt.options}
 
 
-def _build_message(said: Message) -> RequestBody:
-    given = plain(said) if said.raw is None else said.raw
-    parts = list(iterate_parts(given))
-    kept = {key: given[key] for key in MESSAGE_FIELDS if given.get(key) not in (None, [])}
-    if called := given.get("tool_calls"):
-        kept["tool_calls"] = [_build_tool_call(call) for call in called]
-    if given.get("content") is not None or parts:
-        kept["content"] = "\n".join(text for part in parts if (text := part_text(part)))
+def _build_message(message: Message) -> RequestBody:
+    raw = plain(message) if message.raw is None else message.raw
+    parts = list(iterate_parts(raw))
+    fields = {key: raw[key] for key in MESSAGE_FIELDS if raw.get(key) not in (None, [])}
+    if calls := raw.get("tool_calls"):
+        fields["tool_calls"] = [_build_tool_call(call) for call in calls]
+    if raw.get("content") is not None or parts:
+        fields["content"] = "\n".join(text for part in parts if (text := part_text(part)))
     if images := list(_images(parts)):
-        kept["images"] = images
-    return kept
+        fields["images"] = images
+    return fields
 
 
 def _images(parts: list[Any]) -> Iterator[str]:
@@ -81,45 +81,50 @@ def _images(parts: list[Any]) -> Iterator[str]:
 
 def _build_tool_call(call: Mapping[str, Any]) -> RequestBody:
     function = call["function"]
-    written = {"name": function["name"], "arguments": parse_arguments(function.get("arguments"))}
-    return {"id": call["id"], "type": "function", "function": written}
+    function_json = {
+        "name": function["name"],
+        "arguments": parse_arguments(function.get("arguments")),
+    }
+    return {"id": call["id"], "type": "function", "function": function_json}
 
 
-def parse_arguments(given: str | None) -> RequestBody:
-    """A call's arguments as the object that Ollama wants; what is none stands inside of one."""
-    if not (given or "").strip():
+def parse_arguments(text: str | None) -> RequestBody:
+    """Parse the arguments of a call into an object; another text becomes the value of one."""
+    if not (text or "").strip():
         return {}
     try:
-        read = from_json(given or "", allow_inf_nan=False)
+        value = from_json(text or "", allow_inf_nan=False)
     except ValueError:
-        read = None
-    return read if isinstance(read, dict) and is_json_safe(read) else {"arguments": given}
+        value = None
+    return value if isinstance(value, dict) and is_json_safe(value) else {"arguments": text}
 
 
 def decode(line: Mapping[str, Any]) -> DecodedChunk:
-    """What a line says, or a whole answer."""
+    """Decode a line of a stream, or a whole response."""
     if line.get("error"):
         raise Unavailable(cause="the model's stream ended with an error")
-    said, done = line.get("message") or {}, bool(line.get("done"))
-    made = [{**call, "id": call.get("id") or f"call_{uuid4().hex}"} for call in _tool_calls(said)]
+    message, is_last = line.get("message") or {}, bool(line.get("done"))
+    tool_calls = [
+        {**call, "id": call.get("id") or f"call_{uuid4().hex}"} for call in _tool_calls(message)
+    ]
     return DecodedChunk(
-        text=said.get("content") or "",
-        calls=decode_tool_calls(made),
-        finish_reason=(line.get("done_reason") or "stop") if done else None,
-        is_last=done,
+        text=message.get("content") or "",
+        calls=decode_tool_calls(tool_calls),
+        finish_reason=(line.get("done_reason") or "stop") if is_last else None,
+        is_last=is_last,
         model=line.get("model"),
         usage=to_usage(line.get("prompt_eval_count"), line.get("eval_count")),
         extra=extra_fields(line, "model", "created_at", "message", "done", "done_reason"),
-        message_extra=extra_fields(said, "role", "content", "tool_calls"),
+        message_extra=extra_fields(message, "role", "content", "tool_calls"),
     )
 
 
-def _tool_calls(said: Mapping[str, Any]) -> list[Any]:
-    return said.get("tool_calls") or []
+def _tool_calls(message: Mapping[str, Any]) -> list[Any]:
+    return message.get("tool_calls") or []
 
 
 def ready_url(url: str) -> str | None:
-    """Where the list of models is."""
+    """Return the URL of the list of models."""
     return url.removesuffix("/chat") + "/tags" if url.endswith("/api/chat") else None
 
 

@@ -1,4 +1,4 @@
-"""The flavors by the names that AOG v0.2 gives them."""
+"""The formats by their names as flavors of AOG v0.2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client of an OpenAI endpoint: what goes out, what is tried again, what its failures mean."""
+"""The client of an OpenAI endpoint: its headers, its retries, the mapping of its errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GetKey = Callable[[], Awaitable[str]]
 
 MAX_RETRIES, BATCH_MAX_RETRIES = 1, 8
 CONNECT_SECONDS = 5.0
-# What we send of our own accord: where one is refused, the question is not at fault.
+# Parameters that the app itself sets: if one is rejected, the request is not at fault.
 OWN_PARAMETERS = (
     "model",
     "stream",
@@ -45,7 +45,7 @@ OWN_PARAMETERS = (
     "max_completion_tokens",
     "reasoning_effort",
 )
-# What a refusal may name to the client, who may have sent it.
+# Parameters that an error may name to the client, who may have sent them.
 REPORTED_PARAMETERS = (
     *OWN_PARAMETERS,
     "top_p",
@@ -58,25 +58,21 @@ REPORTED_PARAMETERS = (
     "presence_penalty",
 )
 USER_AGENT = "serverless-rag-chat"
-RAW_RESPONSE_HEADER = (
-    "x-stainless-raw-response"  # by which the SDK knows that we read the stream ourselves
-)
-STREAM_OPTIONS: Any = {
-    "headers": {RAW_RESPONSE_HEADER: "stream"}
-}  # the options of a request whose answer is not read yet
-# A model on this machine is not asked by way of a proxy.
+RAW_RESPONSE_HEADER = "x-stainless-raw-response"  # tells the SDK not to read the stream
+STREAM_OPTIONS: Any = {"headers": {RAW_RESPONSE_HEADER: "stream"}}
+# Hosts that are called without a proxy.
 LOOPBACK = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 
 
-# Of the SDK's two transports aiohttp's has a third of the other's work for a stream.
+# Of the SDK's two transports, aiohttp's needs a third of the CPU time for a stream.
 class DropRetryClient(DefaultAioHttpClient):
-    """Lets the SDK repeat a request after a dropped connection, and after no other failure of one.
+    """Lets the SDK retry a dropped connection only.
 
-    A refused connection, an answer that broke off: the SDK would repeat all of them.
+    The SDK would retry every connection error, also a refused connection and a cut response.
     """
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send a request. Raises what the SDK does not repeat: its own exception."""
+        """Send a request. Raises the SDK's own exception, which it does not retry."""
         try:
             return await super().send(request, **options)
         except httpx2.TransportError as error:
@@ -98,14 +94,14 @@ def make_client(
     up to two minutes), several times.
     """
 
-    async def only_ours(sent: httpx2.Request) -> None:
-        held = {"authorization": f"Bearer {await key()}"} if key else {}
-        given = {name.lower(): value for name, value in (headers or {}).items()}
-        sent.headers = _headers(sent, len(await sent.aread()), held | given)
+    async def set_headers(request: httpx2.Request) -> None:
+        authorization = {"authorization": f"Bearer {await key()}"} if key else {}
+        extra = {name.lower(): value for name, value in (headers or {}).items()}
+        request.headers = _headers(request, len(await request.aread()), authorization | extra)
 
     return AsyncOpenAI(
         base_url=base_url,
-        api_key="set by only_ours",
+        api_key="set by set_headers",  # the SDK needs a value
         admin_api_key="",
         organization="",
         project="",
@@ -113,7 +109,7 @@ def make_client(
         max_retries=BATCH_MAX_RETRIES if patient else MAX_RETRIES,
         http_client=(DefaultAioHttpClient if patient else DropRetryClient)(
             event_hooks={
-                "request": [only_ours],
+                "request": [set_headers],
                 "response": [] if patient else [_limit_retry_wait],
             },
             follow_redirects=False,
@@ -123,13 +119,15 @@ def make_client(
     )
 
 
-def _headers(sent: httpx2.Request, length: int, more: Mapping[str, str]) -> httpx2.Headers:
-    """Headers of ours alone: the SDK takes others, and other values, from the environment."""
+def _headers(request: httpx2.Request, length: int, more: Mapping[str, str]) -> httpx2.Headers:
+    """Return the app's own headers: the SDK adds others, and values of the environment."""
     raw = (
-        {RAW_RESPONSE_HEADER: "stream"} if sent.headers.get(RAW_RESPONSE_HEADER) == "stream" else {}
+        {RAW_RESPONSE_HEADER: "stream"}
+        if request.headers.get(RAW_RESPONSE_HEADER) == "stream"
+        else {}
     )
     ours = {
-        "host": sent.url.netloc.decode(),
+        "host": request.url.netloc.decode(),
         "accept": "text/event-stream, application/x-ndjson, application/json",
         "accept-encoding": "gzip, deflate",
         "content-type": "application/json",
@@ -139,22 +137,23 @@ def _headers(sent: httpx2.Request, length: int, more: Mapping[str, str]) -> http
     return httpx2.Headers({**raw, **ours, **more})
 
 
-async def _limit_retry_wait(received: httpx2.Response) -> None:
-    """The SDK would wait up to two minutes: what is longer than ours, it shall not try again.
+async def _limit_retry_wait(response: httpx2.Response) -> None:
+    """Disable the retry after a long wait: the SDK would wait up to two minutes.
 
-    The wait is written where the SDK looks first: it reads other headers than `waits.asked` does.
+    The wait is set in the header that the SDK prefers: it does not parse all that `retry_after`
+    does.
     """
-    wait = retry_after.retry_after_seconds(received.headers)
+    wait = retry_after.retry_after_seconds(response.headers)
     if wait is not None and wait > retry_after.MAX_WAIT_SECONDS:
-        received.headers["x-should-retry"] = "false"
+        response.headers["x-should-retry"] = "false"
     elif wait is not None:
-        received.headers["retry-after-ms"] = str(round(wait * 1000))
+        response.headers["retry-after-ms"] = str(round(wait * 1000))
 
 
 async def check_ready(client: AsyncOpenAI, url: str, name: str, hint: str) -> None:
-    """Ask for the list of models, once. A server without such a list answers all the same.
+    """Request the list of models, once. A 404 is a success: some servers have no list.
 
-    That a deployment exists only a question tells. Raises ChatErrors.
+    It does not tell whether a deployment exists. Raises ChatErrors.
     """
     with map_errors(name, hint), suppress(NotFoundError):
         await client.with_options(max_retries=0).get(url, cast_to=httpx2.Response)
@@ -163,15 +162,16 @@ async def check_ready(client: AsyncOpenAI, url: str, name: str, hint: str) -> No
 async def embed(
     client: AsyncOpenAI, name: str, limit: float, texts: Sequence[str]
 ) -> list[list[float]]:
-    """The vectors of some texts by the embedding model `name`, within `limit` seconds."""
+    """Return the vectors of texts by the embedding model `name`, within `limit` seconds."""
     try:
         with map_errors(name, "does it exist at the same endpoint?"):
             async with asyncio.timeout(limit):
-                made = await client.embeddings.create(
+                response = await client.embeddings.create(
                     model=name, input=list(texts), encoding_format="float"
                 )
-        vectors = [list(one.embedding) for one in sorted(made.data, key=lambda one: one.index)]
-    except (AttributeError, TypeError, ValueError) as error:  # a 200 that is no answer
+        rows = sorted(response.data, key=lambda row: row.index)
+        vectors = [list(row.embedding) for row in rows]
+    except (AttributeError, TypeError, ValueError) as error:  # a 200 with another body
         raise Unavailable(cause=f"{name}: vectors that cannot be read") from error
     if len(vectors) != len(texts):
         raise Unavailable(cause=f"{name}: {len(vectors)} vectors for {len(texts)} texts")
@@ -180,9 +180,9 @@ async def embed(
 
 @contextmanager
 def map_errors(name: str, hint: str) -> Iterator[None]:
-    """The one place where the exceptions of the SDK and its transport become ours.
+    """Map exceptions of the SDK and its transport to ChatErrors.
 
-    `name` is the model's, `hint` what to look at where it refuses us.
+    `name` is the model's; `hint` is added to the log line of an authentication error.
     """
     try:
         yield
@@ -199,10 +199,10 @@ def map_errors(name: str, hint: str) -> Iterator[None]:
 
 
 def map_status(error: APIStatusError, name: str, hint: str) -> ChatError:
-    """What a refusal means. Its text may hold the user's words: the code alone is logged."""
-    # in their quotes: a line end in them would be a line of the log
-    said = f"code {error.code!r:.80}, param {error.param!r:.80}"
-    cause = f"{name}: status {error.status_code}, {said}"
+    """Map an error response. Its text may quote the request: only the code is logged."""
+    # repr: a line break in them would begin a line of the log
+    details = f"code {error.code!r:.80}, param {error.param!r:.80}"
+    cause = f"{name}: status {error.status_code}, {details}"
     failure = _map_kind(error, cause, hint)
     failure.upstream_status = error.status_code
     failure.upstream_param = error.param if error.param in REPORTED_PARAMETERS else None

@@ -1,4 +1,4 @@
-"""A model behind a server: Azure OpenAI, OpenAI, Ollama, LM Studio, another AOG gateway."""
+"""The Model of an HTTP server: Azure OpenAI, OpenAI, Ollama, LM Studio, another AOG gateway."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONTENT_TYPES = {"sse": "text/event-stream", "ndjson": "application/x-ndjson"}
 
 @dataclass(frozen=True, slots=True)
 class HttpModel:
-    """A Model at the `url` of a server that is spoken to in a flavor."""
+    """A Model at the `url` of a server, with the format of its requests and responses."""
 
     client: AsyncOpenAI
     url: str
@@ -34,7 +34,7 @@ class HttpModel:
 
     @property
     def name(self) -> str:
-        """The model's, or the deployment's."""
+        """The name of the model, or of its deployment."""
         return self.config.name
 
     @property
@@ -43,17 +43,17 @@ class HttpModel:
         return self.config.max_prompt_tokens
 
     def count(self, text: str) -> int:
-        """How many tokens `text` is, rather too high than too low."""
+        """Estimate the tokens of `text`, rather too high than too low."""
         return count_tokens(text)
 
     async def ready(self) -> None:
-        """Ask its server for what it has. Raises ChatErrors."""
+        """Request the list of models of its server. Raises ChatErrors."""
         if address := self.format.ready_url(self.url):
             await check_ready(self.client, address, self.config.name, self.config.hint)
 
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
-        """Ask; entered when the response's headers are there. Raises ChatErrors."""
+        """Send the prompt; entered with the headers of the response. Raises ChatErrors."""
         body = merge_json(self.format.build_body(self.config, prompt), self.config.extra_body)
         async with AsyncExitStack() as stack:
             with map_errors(self.config.name, self.config.hint):
@@ -68,53 +68,53 @@ class HttpModel:
         return await post(self.url, cast_to=httpx2.Response, body=body, options=STREAM_OPTIONS)
 
     def _check_content_type(self, response: httpx2.Response) -> None:
-        """Raises Misconfigured for a 200 that is no answer, as of a web page at a wrong address."""
-        wanted = (
+        """Raise Misconfigured for another content type, such as of a web page at a wrong URL."""
+        expected = (
             CONTENT_TYPES[self.format.framing]
             if self.config.supports_streaming
             else "application/json"
         )
         kind = response.headers.get("content-type", "none")
-        if not kind.lower().startswith(wanted):
+        if not kind.lower().startswith(expected):
             status = response.status_code
             cause = f"{self.name}: status {status}, type {kind!r:.80}: is the address right?"
             raise Misconfigured(cause=cause)
 
     async def _events(self, response: httpx2.Response) -> ModelStream:
-        reading = StreamDecoder(self.format, self.config.name)
+        decoder = StreamDecoder(self.format, self.config.name)
         framing = FRAMINGS[self.format.framing] if self.config.supports_streaming else read_body
         due = asyncio.get_running_loop().time() + self.config.first_seconds
         async with aclosing(framing(response.aiter_bytes())) as lines:
-            while (line := await self._next_object(lines, due, reading)) is not None:
-                if delta := reading.decode(line):
+            while (line := await self._next_object(lines, due, decoder)) is not None:
+                if delta := decoder.decode(line):
                     yield delta
                     due = asyncio.get_running_loop().time() + self.config.gap_seconds
-            # A whole answer is one, whether it says so or not.
-            reading.has_ended |= reading.has_content and not self.config.supports_streaming
+            # A response without streaming is complete, even without a finish reason.
+            decoder.has_ended |= decoder.has_content and not self.config.supports_streaming
             try:
-                yield reading.done()
+                yield decoder.done()
             finally:
                 await _drain(lines)
 
     async def _next_object(
-        self, lines: ByteStream, due: float, reading: StreamDecoder
+        self, lines: ByteStream, due: float, decoder: StreamDecoder
     ) -> bytes | None:
         """The next object, or None at the end. Raises ChatErrors."""
-        if reading.has_ended:
+        if decoder.has_ended:
             return None
         try:
             with map_errors(self.config.name, self.config.hint):
-                # A limit for each wait: none may span a yield.
+                # A time limit for each wait: none may span a yield.
                 async with asyncio.timeout_at(due):
                     return await anext(lines, None)
         except ChatError:
-            if reading.finish_reason is None:
+            if decoder.finish_reason is None:
                 raise
-            return None  # the answer was whole: what is lost is what stands behind it
+            return None  # the answer is complete: only what follows it is lost
 
 
 async def _drain(lines: ByteStream) -> None:
-    """Read to the end of the response: only then is its connection used again."""
+    """Read the response to its end, so that its connection can be reused."""
     with suppress(TimeoutError, httpx2.HTTPError, ChatError):
         async with asyncio.timeout(DRAIN_SECONDS):
             await anext(lines, None)

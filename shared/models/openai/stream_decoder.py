@@ -1,6 +1,6 @@
-"""The answer of a model's server, from bytes cut anywhere.
+"""Decodes the response of a model's server from chunks of bytes.
 
-The objects that an SDK builds of each chunk cost more than all the rest of a stream.
+The SDK's own decoder would take more CPU time than the rest of the app for a stream.
 """
 
 from __future__ import annotations
@@ -18,28 +18,30 @@ from shared.chat.messages import ToolCall
 from shared.models.formats.base import NO_INDEX, DecodedChunk, ModelFormat
 
 DONE_MARKER = b"[DONE]"
-MAX_BYTES = 4 * 1024 * 1024  # bytes; a server that ends no line is not one that answers
+MAX_BYTES = 4 * 1024 * 1024  # of a line or a body
 
 ByteStream = AsyncGenerator[bytes, None]
 
 
 async def split_lines(chunks: AsyncIterator[bytes]) -> ByteStream:
-    """The lines of a stream. Only "\\n" ends one: the SDK's own reader of lines also takes U+2028
-    for an end, which may stand inside a JSON string. Raises Unavailable."""
-    begun = bytearray()  # bytes would be copied with each chunk that ends no line
+    """Split a stream into lines at "\\n" only. Raises Unavailable.
+
+    The SDK's line reader also splits at U+2028, which JSON strings may contain.
+    """
+    buffer = bytearray()  # bytes would be copied with each chunk
     async for chunk in chunks:
         *ends, rest = chunk.split(b"\n")
         for end in ends:
-            yield bytes(begun + end)
-            begun.clear()
-        begun += rest
-        if len(begun) > MAX_BYTES:
+            yield bytes(buffer + end)
+            buffer.clear()
+        buffer += rest
+        if len(buffer) > MAX_BYTES:
             raise Unavailable(cause="the model's stream has a line without an end")
-    yield bytes(begun)
+    yield bytes(buffer)
 
 
 async def sse_data(chunks: AsyncIterator[bytes]) -> ByteStream:
-    """The data of each event of a stream of server-sent ones."""
+    """Yield the data of each server-sent event."""
     async with aclosing(split_lines(chunks)) as each:
         async for line in each:
             if line.startswith(b"data:"):
@@ -47,7 +49,7 @@ async def sse_data(chunks: AsyncIterator[bytes]) -> ByteStream:
 
 
 async def json_lines(chunks: AsyncIterator[bytes]) -> ByteStream:
-    """The lines of JSON."""
+    """Yield the lines of JSON."""
     async with aclosing(split_lines(chunks)) as each:
         async for line in each:
             if text := line.strip():
@@ -55,7 +57,7 @@ async def json_lines(chunks: AsyncIterator[bytes]) -> ByteStream:
 
 
 async def read_body(chunks: AsyncIterator[bytes]) -> ByteStream:
-    """All of a body at once. Raises Unavailable."""
+    """Yield the whole body. Raises Unavailable."""
     body = bytearray()
     async for chunk in chunks:
         body += chunk
@@ -72,9 +74,10 @@ FRAMINGS: Mapping[str, Callable[[AsyncIterator[bytes]], ByteStream]] = {
 
 @dataclass(slots=True)
 class StreamDecoder:
-    """What an answer has told by now, beside its text. `model` is the name that was asked for.
+    """Decodes the objects of one response, and collects what they say message_extra its text.
 
-    `indexes_by_id` are the indexes of the calls by their ids, `last_index` is the highest index.
+    `model` is the requested name until the server reports its own. `indexes_by_id` are the indexes
+    of tool calls by their ids, `last_index` is the highest one.
     """
 
     format: ModelFormat
@@ -93,42 +96,41 @@ class StreamDecoder:
     message_extra: dict[str, Any] = field(default_factory=dict)
 
     def decode(self, line: bytes) -> Delta | None:
-        """What one object adds, if anything. Raises the error in it, Unavailable if unread."""
+        """Decode one object to a Delta, if it has content. Raises the error in it, Unavailable."""
         if line == DONE_MARKER:
             self.has_ended = True
             return None
         try:
-            heard = self.format.decode(from_json(line, allow_inf_nan=False))
-            return self._delta(heard)
+            chunk = self.format.decode(from_json(line, allow_inf_nan=False))
+            return self._delta(chunk)
         except (ValueError, TypeError, AttributeError, LookupError) as error:
             raise Unavailable(cause="a chunk of the model's stream cannot be read") from error
 
-    def _delta(self, heard: DecodedChunk) -> Delta | None:
-        self._update(heard)
-        calls = tuple(self._with_index(call) for call in heard.calls)
-        said = any(value not in ("", [], {}) for value in heard.message_extra.values())
-        self.message_extra |= heard.message_extra
-        if not (heard.text or calls or said):
+    def _delta(self, chunk: DecodedChunk) -> Delta | None:
+        self._update(chunk)
+        calls = tuple(self._with_index(call) for call in chunk.calls)
+        has_extra = any(value not in ("", [], {}) for value in chunk.message_extra.values())
+        self.message_extra |= chunk.message_extra
+        if not (chunk.text or calls or has_extra):
             return None
         self.has_content = True
         extra, self.extra = self.extra, {}
-        beside, self.message_extra = self.message_extra, {}
-        return Delta("" + heard.text, calls, extra, beside, self.model)
+        message_extra, self.message_extra = self.message_extra, {}
+        return Delta("" + chunk.text, calls, extra, message_extra, self.model)
 
     def _with_index(self, call: ToolCall) -> ToolCall:
-        """The call with its index, its id and its name, of which each comes once."""
+        """Return the call with its index; its id and name only if they are new."""
         index = call.index if call.index != NO_INDEX else self._find_index(call)
-        begun = self.calls.get(index, ToolCall(index))
-        self.calls[index] = replace(begun, id=begun.id or call.id, name=begun.name or call.name)
+        known = self.calls.get(index, ToolCall(index))
+        self.calls[index] = replace(known, id=known.id or call.id, name=known.name or call.name)
         self.last_index = max(self.last_index, index)
-        identity = None if begun.id else call.id
+        identity = None if known.id else call.id
         if identity is not None:
             self.indexes_by_id.setdefault(identity, index)
-        return replace(call, index=index, id=identity, name=None if begun.name else call.name)
+        return replace(call, index=index, id=identity, name=None if known.name else call.name)
 
     def _find_index(self, call: ToolCall) -> int:
-        """Where a call belongs whose server does not say: with the one of its id, else the last
-        one; or it is another."""
+        """Return the index of a part without one: that of its id, else the last, or a new one."""
         if call.id is not None:
             return self.indexes_by_id.get(call.id, self.last_index + 1)
         new = (
@@ -136,18 +138,18 @@ class StreamDecoder:
         )
         return self.last_index + 1 if new or self.last_index < 0 else self.last_index
 
-    def _update(self, heard: DecodedChunk) -> None:
-        self.finish_reason = heard.finish_reason or self.finish_reason
-        self.model = heard.model if isinstance(heard.model, str) and heard.model else self.model
-        self.fingerprint = heard.fingerprint or self.fingerprint
-        self.answer_filter = heard.answer_filter or self.answer_filter
-        self.prompt_filter = heard.prompt_filter or self.prompt_filter
-        self.usage = heard.usage or self.usage
-        self.has_ended = heard.is_last or self.has_ended
-        self.extra |= heard.extra
+    def _update(self, chunk: DecodedChunk) -> None:
+        self.finish_reason = chunk.finish_reason or self.finish_reason
+        self.model = chunk.model if isinstance(chunk.model, str) and chunk.model else self.model
+        self.fingerprint = chunk.fingerprint or self.fingerprint
+        self.answer_filter = chunk.answer_filter or self.answer_filter
+        self.prompt_filter = chunk.prompt_filter or self.prompt_filter
+        self.usage = chunk.usage or self.usage
+        self.has_ended = chunk.is_last or self.has_ended
+        self.extra |= chunk.extra
 
     def done(self) -> Done:
-        """The last event. Raises Unavailable where the answer broke off without an end."""
+        """Return the last event. Raises Unavailable if the response was cut."""
         if not (self.finish_reason or self.has_ended):
             cause = f"{self.model}: its stream ended without an end"
             raise Unavailable("The model's answer broke off. Ask again.", cause=cause)

@@ -1,7 +1,6 @@
-"""The providers of models that a list names, read and told of in the words of AOG v0.2.
+"""The metadata of a provider, with the fields of AOG v0.2's "service provider metadata".
 
-"AOG service provider metadata" of the document, whose thirteen fields these are; `models` and
-`allow_to_select_model` are beside them.
+`models` and `allow_to_select_model` are fields of this app.
 """
 
 from __future__ import annotations
@@ -28,21 +27,21 @@ from shared.chat.content_parts import NOT_JSON_SAFE, is_json_safe
 from shared.chat.validation_messages import describe_error
 
 REFERENCE = re.compile(r"\$\{(\w+)\}", re.ASCII)
-# A URL that every reader takes apart in the same way: no user, no backslash, no blank, ASCII.
+# URLs that all parsers read alike: ASCII, without user, backslash or blank.
 URL = re.compile(
     r"(https?)://([a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(:[0-9]{1,5})?"
     r"(/[\w.~!$&'()*+,;=:@%/-]*)?(\?[\w.~!$&'()*+,;=:@%/?-]*)?",
     re.ASCII | re.IGNORECASE,
 )
 HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-# Which the transport sets, or which would turn one request into another.
+# Set by the transport, or able to change the request.
 FORBIDDEN_HEADERS = re.compile(
     r"host|content-.*|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect"
     r"|accept.*|proxy-.*|x-stainless-.*",
     re.I,
 )
-FORBIDDEN_FIELDS = {"messages", "stream"}  # which are the request's own
-MAX_ERRORS = 3  # mistakes of one entry that are told; the rest show when these are mended
+FORBIDDEN_FIELDS = {"messages", "stream"}  # set by the app
+MAX_ERRORS = 3  # reported for one entry
 
 
 def _parse_object(value: Any) -> Any:
@@ -95,7 +94,7 @@ Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check
 
 
 class Properties(BaseModel):
-    """What a provider can do."""
+    """The capabilities of a provider."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
     max_input_tokens: int | None = Field(default=None, ge=1)
@@ -105,7 +104,7 @@ class Properties(BaseModel):
 
 
 class ProviderMetadata(BaseModel):
-    """One provider of the list. Every field is the document's, but for the last two."""
+    """One provider of the list. All fields but the last two are those of AOG v0.2."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
@@ -119,7 +118,7 @@ class ProviderMetadata(BaseModel):
     properties: Properties = Properties()
     auth_type: Literal["none", "apikey"] = "none"
     auth_key: Annotated[dict[str, SecretStr], BeforeValidator(_parse_object)] = {}
-    # Their values may be secrets by now: they stand in no repr.
+    # Values may be resolved secrets, so repr omits them.
     extra_headers: Annotated[
         dict[str, str], BeforeValidator(_parse_object), AfterValidator(_check_headers)
     ] = Field(default={}, repr=False)
@@ -151,23 +150,23 @@ class ProviderMetadata(BaseModel):
 
     @property
     def unresolved(self) -> ProviderMetadata:
-        """The provider as it stands in its list, where secrets are references."""
+        """The provider as in its list, with references instead of secrets."""
         return self._unresolved or self
 
     def with_secrets(self, **fields: Any) -> ProviderMetadata:
-        """The provider with what its references stand for."""
-        made = self.model_copy(update=fields)
-        made._unresolved = self
-        return made
+        """Return the provider with resolved references."""
+        resolved = self.model_copy(update=fields)
+        resolved._unresolved = self
+        return resolved
 
     @property
     def key(self) -> SecretStr | None:
-        """What goes out as `Authorization: Bearer`; None where nothing does."""
+        """The key for `Authorization: Bearer`; None without one."""
         return self.auth_key.get("apikey")
 
 
 def describe_errors(failure: ValidationError) -> Iterator[str]:
-    """What is wrong with a provider: `.field: must be ...` for each mistake, no value told."""
+    """Yield `.field: must be ...` for each error, without the value."""
     for error in failure.errors(include_url=False, include_input=False)[:MAX_ERRORS]:
         path = "".join(
             f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"]

@@ -1,4 +1,4 @@
-"""The list of providers: from JSON or a file, its secrets from the environment."""
+"""Reads the list of providers from JSON or a file, and its secrets from the environment."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ from pydantic_core import from_json
 
 from shared.models.providers.metadata import REFERENCE, ProviderMetadata, describe_errors
 
-IDENTITY = "${identity}"  # in the place of a key: a token of the app's own identity
+IDENTITY = "${identity}"  # as a key: a token of the app's identity
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def read_list(
-    given: str, environment: Mapping[str, str], root: Path
+    value: str, environment: Mapping[str, str], root: Path
 ) -> tuple[ProviderMetadata, ...]:
-    """The providers of a list: JSON, or the path of a JSON or YAML file, from `root` if relative.
+    """Read a list: JSON, or the path of a JSON or YAML file, relative to `root`.
 
-    A secret in it is `${NAME}`, a variable of the environment. Raises ValueError, whose arguments
-    say what is wrong: each begins with the entry at fault, or with a verb.
+    A secret is `${NAME}`, a variable of the environment. Raises ValueError with one argument for
+    each error, which begins with the entry at fault, or with a verb.
     """
-    entries = _load_entries(given, root)
+    entries = _load_entries(value, root)
     problems: list[str] = []
     providers: list[ProviderMetadata] = []
-    for place, entry in enumerate(entries):
+    for index, entry in enumerate(entries):
         try:
             providers.append(_resolve_secrets(ProviderMetadata.model_validate(entry), environment))
         except ValidationError as failure:
-            problems += [f"{_entry_label(place, entry)}{told}" for told in describe_errors(failure)]
+            label = _entry_label(index, entry)
+            problems += [f"{label}{error}" for error in describe_errors(failure)]
         except ValueError as failure:
-            problems.append(f"{_entry_label(place, entry)}{failure}")
+            problems.append(f"{_entry_label(index, entry)}{failure}")
     names = Counter(one.provider_name for one in providers)
     problems += [f"has two providers of the name {name}" for name in names if names[name] > 1]
     if problems:
@@ -43,19 +44,19 @@ def read_list(
     return tuple(providers)
 
 
-def _entry_label(place: int, entry: Any) -> str:
+def _entry_label(index: int, entry: Any) -> str:
     name = entry.get("provider_name") if isinstance(entry, Mapping) else None
-    return f"[{place}]" + (f" ({name})" if isinstance(name, str) else "")
+    return f"[{index}]" + (f" ({name})" if isinstance(name, str) else "")
 
 
-def _load_entries(given: str, root: Path) -> list[Any]:
-    if given.startswith(("[", "{")):
+def _load_entries(value: str, root: Path) -> list[Any]:
+    if value.startswith(("[", "{")):
         try:
-            entries: Any = from_json(given)
+            entries: Any = from_json(value)
         except ValueError:
             raise ValueError("must be JSON, or the path of a file") from None
     else:
-        entries = _read_file(root / given)
+        entries = _read_file(root / value)
     if not isinstance(entries, list) or not entries:
         raise ValueError("must be a list of providers")
     return entries
@@ -77,7 +78,7 @@ def _read_file(path: Path) -> Any:
 def _resolve_secrets(
     provider: ProviderMetadata, environment: Mapping[str, str]
 ) -> ProviderMetadata:
-    """The provider with its secrets. Raises ValueError for one that is there in the clear."""
+    """Resolve the secrets of a provider. Raises ValueError for one in clear text."""
     keys = {}
     for name, secret in provider.auth_key.items():
         value = secret.get_secret_value()
@@ -105,7 +106,7 @@ def _resolve_secrets(
 
 
 def _resolve_value(path: str, value: Any, environment: Mapping[str, str]) -> Any:
-    """The same JSON, with what its references stand for."""
+    """Return JSON with resolved references."""
     if isinstance(value, str):
         return _resolve_text(path, value, environment)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What is told of a provider: all but its secrets."""
+"""Redacts the secrets of a provider's metadata."""
 
 from __future__ import annotations
 
@@ -15,28 +15,27 @@ SECRET_NAME = re.compile(
     r"|jwt|otp|hmac|subscription|^(?:x-)?tokens$|(?:^|[-_])pin$|^(?:code|sig)$",
     re.I,
 )
-# A scheme and a key, a known kind of key, or something long that nobody could read.
+# A scheme and a key, a known kind of key, or a long random text.
 SECRET_VALUE = re.compile(r"^(?:bearer|basic|token|digest|apikey)\s|^sk-|^[\w+/=.~-]{24,}$", re.I)
 
 
 def redact_provider(provider: ProviderMetadata, tokens: int) -> Mapping[str, Any]:
-    """What is told of a provider: no key, no header's value, no other secret, and no null.
+    """Return public metadata: no key, no value of a header, no other secret, and no null.
 
-    `tokens` is the default of its budget.
+    `tokens` is the default of `max_input_tokens`.
     """
     provider = provider.unresolved
-    told = provider.model_dump(exclude={"auth_key"})
-    told["url"] = redact_url(provider.url)
-    told["properties"]["max_input_tokens"] = provider.properties.max_input_tokens or tokens
-    # Any header may be what lets a caller in: neither its name nor its form tells.
-    told["extra_headers"] = dict.fromkeys(provider.extra_headers, REDACTED)
-    told["extra_json_body"] = redact_value("", told["extra_json_body"])
-    return told
+    metadata = provider.model_dump(exclude={"auth_key"})
+    metadata["url"] = redact_url(provider.url)
+    metadata["properties"]["max_input_tokens"] = provider.properties.max_input_tokens or tokens
+    # Any header may be a credential, whatever its name.
+    metadata["extra_headers"] = dict.fromkeys(provider.extra_headers, REDACTED)
+    metadata["extra_json_body"] = redact_value("", metadata["extra_json_body"])
+    return metadata
 
 
 def redact_value(name: str, value: Any) -> Any:
-    """A value as it may be told: what its name or its form calls a secret is hidden, and so is what
-    refers to one; null is left out."""
+    """Redact a value whose name or form is that of a secret, and references; omit null."""
     if SECRET_NAME.search(name) and not isinstance(value, bool):
         return REDACTED
     if isinstance(value, Mapping):
@@ -48,7 +47,7 @@ def redact_value(name: str, value: Any) -> Any:
 
 
 def redact_url(url: str) -> str:
-    """An address without the values in its query, but for the version of an API."""
+    """Redact the values of a URL's query, but for `api-version`."""
     parts = urlsplit(url)
     query = [(k, v if k == "api-version" else REDACTED) for k, v in parse_qsl(parts.query)]
     return urlunsplit(parts._replace(query=urlencode(query, safe="*")))

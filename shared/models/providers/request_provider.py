@@ -1,4 +1,4 @@
-"""The model of a provider that a request describes: called only where the deployment allows it."""
+"""Models of providers that a request describes, if the deployment allows their hosts."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ from shared.models.providers.metadata import ProviderMetadata, describe_errors
 FIELD = "remote_service_provider"
 
 
-def parse_request_provider(given: Mapping[str, Any], hosts: frozenset[str]) -> ProviderMetadata:
-    """The provider that a request describes.
+def parse_request_provider(
+    description: Mapping[str, Any], hosts: frozenset[str]
+) -> ProviderMetadata:
+    """Parse the description of a provider in a request.
 
-    `hosts` are those that may be called: `host`, or `host:port` where the port is not 443. Raises
-    BadRequest that names what is wrong, Forbidden, NoProvider.
+    `hosts` are the allowed ones: `host`, or `host:port` if the port is not 443. Raises BadRequest,
+    Forbidden, NoProvider.
     """
-    named = {"provider_name": FIELD, "service_source": "remote", **given}
+    fields = {"provider_name": FIELD, "service_source": "remote", **description}
     try:
-        provider = ProviderMetadata.model_validate(named)
+        provider = ProviderMetadata.model_validate(fields)
     except ValidationError as failure:
-        told = "; ".join(f"{FIELD}{mistake}" for mistake in describe_errors(failure))
-        raise BadRequest(told) from None
+        message = "; ".join(f"{FIELD}{error}" for error in describe_errors(failure))
+        raise BadRequest(message) from None
     _check_host(provider.url, hosts)
     _check_values(provider)
-    if "status" in given and provider.status == 0:
+    if "status" in description and provider.status == 0:
         raise NoProvider(f"{FIELD}.status: is 0, so that it is not available.")
     return provider
 
@@ -50,7 +52,7 @@ def _check_host(url: str, hosts: frozenset[str]) -> None:
 
 
 def _check_values(provider: ProviderMetadata) -> None:
-    """References are for the deployment's own list: here they would hand out its secrets."""
+    """Reject references, which would send the deployment's secrets to the provider."""
     key = provider.key.get_secret_value() if provider.key else "-"
     if "${" in "".join((key, *provider.extra_headers.values())):
         raise BadRequest(f"{FIELD}: must not refer to variables of the deployment")
@@ -60,7 +62,7 @@ def _check_values(provider: ProviderMetadata) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RequestProviderModel:
-    """A Model whose client lives as long as one answer: nothing of it is left for another."""
+    """A Model with a client of its own for each answer, which no other request shares."""
 
     make_client: Callable[[], AsyncOpenAI]
     make_model: Callable[[AsyncOpenAI], HttpModel]
@@ -70,10 +72,10 @@ class RequestProviderModel:
     count: Callable[[str], int]
 
     async def ready(self) -> None:
-        """Nobody asks: it is there for one request."""
+        """Do nothing: no health check calls it."""
 
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
-        """Ask; entered when the response's headers are there. Raises ChatErrors."""
+        """Send the prompt; entered with the headers of the response. Raises ChatErrors."""
         async with self.make_client() as client, self.make_model(client).open(prompt) as stream:
             yield stream
