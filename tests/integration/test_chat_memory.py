@@ -1,4 +1,4 @@
-"""A chat that continues a stored conversation, in every age of its protocol."""
+"""Chats that continue a stored conversation, in every version of the chat protocol."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def begin(memory: Memory, turns: int = 0, owner: str = "local") -> str:
 
 
 @everywhere
-def test_null_begins_a_conversation_named_by_the_question(
+def test_null_creates_a_conversation_named_by_the_question(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:
     question = "What is in Plus? " + "x" * 200
@@ -157,7 +157,7 @@ def test_a_request_with_a_history_of_its_own_keeps_it(
 
 @everywhere
 @pytest.mark.parametrize("whose", ["missing", "foreign", "odd"])
-def test_a_conversation_that_is_not_ones_own_is_not_found(
+def test_a_conversation_of_another_owner_is_not_found(
     memory: Memory, route: str, key: str, more: Any, whose: str
 ) -> None:
     ids = {"missing": "0" * 24, "foreign": begin(memory, 1, "ben"), "odd": "../x?'"}
@@ -175,7 +175,7 @@ def test_a_conversation_that_is_not_ones_own_is_not_found(
 
 
 @everywhere
-def test_any_other_state_is_echoed_and_nothing_is_stored(
+def test_other_session_states_are_echoed_and_nothing_is_stored(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:
     service = Service(engine(), memory=memory)
@@ -195,7 +195,9 @@ def test_without_memory_every_state_is_echoed(route: str, key: str, more: Any) -
 
 
 @everywhere
-def test_an_id_of_another_kind_is_named(memory: Memory, route: str, key: str, more: Any) -> None:
+def test_an_id_of_another_type_is_a_bad_request(
+    memory: Memory, route: str, key: str, more: Any
+) -> None:
     got = ask(asked(route, key, more, {"conversation_id": 7}), Service(engine(), memory=memory))
 
     assert (got.status, got.json) == (400, {"error": "conversation_id: must be a string or null"})
@@ -220,7 +222,7 @@ def test_an_answer_has_one_context_then_its_deltas_then_one_done(
     assert asyncio.run(kinds()) == [Context, Delta, Delta, Done]
 
 
-def test_where_people_sign_in_nobody_in_particular_is_remembered(memory: Memory) -> None:
+def test_storing_requires_sign_in_if_it_is_enabled(memory: Memory) -> None:
     service = Service(engine(), AccessPolicy(True, single_user=False), memory=memory)
     state = {"conversation_id": None}
 
@@ -241,7 +243,7 @@ CUT: list[Sequence[Played]] = [
 
 @everywhere
 @pytest.mark.parametrize("script", CUT, ids=repr)
-def test_an_answer_that_is_not_whole_is_not_stored(
+def test_an_incomplete_answer_is_not_stored(
     memory: Memory, route: str, key: str, more: Any, script: Sequence[Played]
 ) -> None:
     conversation = begin(memory)
@@ -252,7 +254,7 @@ def test_an_answer_that_is_not_whole_is_not_stored(
     assert all(said == [] for _, said in kept(memory))
 
 
-def test_without_a_stream_an_answer_that_breaks_leaves_no_conversation(memory: Memory) -> None:
+def test_a_failed_answer_without_streaming_creates_no_conversation(memory: Memory) -> None:
     service = Service(engine(FakeModel([Delta("Half"), errors.Unavailable()])), memory=memory)
     got = ask(asked("/chat", "sessionState", {}, {"conversation_id": None}), service)
 
@@ -261,7 +263,7 @@ def test_without_a_stream_an_answer_that_breaks_leaves_no_conversation(memory: M
 
 
 @everywhere
-def test_an_empty_answer_is_not_stored_and_says_so(
+def test_an_empty_answer_is_not_stored_and_has_a_warning(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:
     conversation, service = begin(memory), Service(engine(FakeModel([Done()])), memory=memory)
@@ -271,7 +273,7 @@ def test_an_empty_answer_is_not_stored_and_says_so(
     assert kept(memory)[0][1] == []
 
 
-def test_a_clients_own_instructions_are_no_history(memory: Memory) -> None:
+def test_a_clients_instructions_do_not_count_as_history(memory: Memory) -> None:
     conversation, model = begin(memory, turns=1), FakeModel()
     body = {
         "messages": [
@@ -287,7 +289,7 @@ def test_a_clients_own_instructions_are_no_history(memory: Memory) -> None:
 
 
 @everywhere
-def test_a_question_that_is_refused_leaves_no_empty_conversation(
+def test_a_rejected_question_creates_no_conversation(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:
     service = Service(engine(FakeModel([errors.TooManyRequests()])), memory=memory)
@@ -297,7 +299,7 @@ def test_a_question_that_is_refused_leaves_no_empty_conversation(
     assert kept(memory) == []
 
 
-def test_a_client_that_leaves_before_the_end_leaves_nothing(memory: Memory) -> None:
+def test_a_disconnected_client_stores_nothing(memory: Memory) -> None:
     conversation, model = begin(memory), FakeModel([Delta("a"), Delta("b"), Done()])
 
     async def leave() -> None:
@@ -314,7 +316,7 @@ def test_a_client_that_leaves_before_the_end_leaves_nothing(memory: Memory) -> N
     assert kept(memory)[0][1] == []
 
 
-def test_the_answer_is_stored_before_its_end_is_told(memory: Memory) -> None:
+def test_the_answer_is_stored_before_its_last_event(memory: Memory) -> None:
     conversation = begin(memory)
 
     async def look() -> list[bytes]:
@@ -334,7 +336,7 @@ def test_the_answer_is_stored_before_its_end_is_told(memory: Memory) -> None:
     assert b"finish_reason" in asyncio.run(look())[-1]
 
 
-def test_what_was_taken_out_for_follow_ups_is_not_stored(memory: Memory) -> None:
+def test_follow_up_questions_are_not_stored(memory: Memory) -> None:
     model = FakeModel([Delta("Yes. <<And"), Delta(" why?>>"), Done()])
     more = {"context": {"overrides": {"suggest_followup_questions": True}}}
     state = {"conversation_id": None}
@@ -345,7 +347,7 @@ def test_what_was_taken_out_for_follow_ups_is_not_stored(memory: Memory) -> None
     assert said.turn.response == "Yes."
 
 
-def test_half_a_character_is_stored_as_a_mark_of_one(memory: Memory) -> None:
+def test_lone_surrogates_are_stored_as_question_marks(memory: Memory) -> None:
     model = FakeModel([Delta("a \ud83d"), Done()])
     got = ask(
         asked("/chat", "sessionState", {}, {"conversation_id": None}),
@@ -365,7 +367,7 @@ def failing(memory: Memory, error: Exception, where: str) -> Memory:
 
 @everywhere
 @pytest.mark.parametrize("error", [errors.Unavailable(), errors.TooManyRequests()], ids=repr)
-def test_a_memory_that_fails_costs_no_answer_and_says_so(
+def test_an_answer_survives_a_failing_store_with_a_warning(
     memory: Memory,
     route: str,
     key: str,
@@ -413,7 +415,7 @@ def test_a_chat_beyond_the_limit_is_answered_and_not_stored(
 
 
 @everywhere
-def test_a_memory_that_cannot_be_read_is_an_error_before_the_answer(
+def test_a_store_that_cannot_be_read_is_an_error(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:
     error = errors.Unavailable(retry_after=7)
@@ -425,7 +427,7 @@ def test_a_memory_that_cannot_be_read_is_an_error_before_the_answer(
     assert model.told == []
 
 
-def test_two_answers_of_one_conversation_at_once_are_both_stored(memory: Memory) -> None:
+def test_concurrent_answers_of_one_conversation_are_all_stored(memory: Memory) -> None:
     conversation = begin(memory)
 
     async def both() -> list[Got]:
@@ -441,7 +443,7 @@ def test_two_answers_of_one_conversation_at_once_are_both_stored(memory: Memory)
     assert sorted(it.turn.input for it in said) == [f"question {number}" for number in range(8)]
 
 
-def test_a_long_conversation_is_trimmed_as_any_history(memory: Memory) -> None:
+def test_a_long_conversation_is_trimmed(memory: Memory) -> None:
     conversation, model = begin(memory, turns=10), FakeModel(max_prompt_tokens=70)
     state = {"conversation_id": conversation}
     ask(asked("/chat", "sessionState", {}, state, "Why?"), Service(engine(model), memory=memory))
@@ -451,7 +453,7 @@ def test_a_long_conversation_is_trimmed_as_any_history(memory: Memory) -> None:
     assert history[-1] == "answer 9"
 
 
-def test_a_conversation_past_its_time_is_not_found(tmp_path: Path) -> None:
+def test_an_expired_conversation_is_not_found(tmp_path: Path) -> None:
     clock = Time()
     with remembering(tmp_path, keep=60.0, now=clock) as memory:
         service = Service(engine(FakeModel(ANSWER)), memory=memory)

@@ -1,4 +1,4 @@
-"""What is particular to conversations in a file: crashes, other workers, files of others."""
+"""The SQLite store of conversations: crashes, concurrent workers, foreign files."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def during(path: Path, work: Callable[[Memory], Awaitable[Any]], **how: Any) -> 
 
 
 @pytest.mark.parametrize("lines", [1, 5, 8, 20])
-def test_what_was_told_as_stored_survives_a_kill(tmp_path: Path, lines: int) -> None:
+def test_acknowledged_writes_survive_a_kill(tmp_path: Path, lines: int) -> None:
     path = tmp_path / "memory.db"
     with writer(path, "anna", 1_000_000) as process:
         assert process.stdout is not None
@@ -88,7 +88,7 @@ def test_what_was_told_as_stored_survives_a_kill(tmp_path: Path, lines: int) -> 
     assert len(found - kept) <= 1
 
 
-def test_workers_beside_each_other_lose_nothing(tmp_path: Path) -> None:
+def test_concurrent_workers_lose_no_writes(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     workers = [writer(path, f"owner-{number % 2}", 20) for number in range(4)]
     told = [worker.communicate(timeout=120)[0].splitlines() for worker in workers]
@@ -105,7 +105,7 @@ def test_workers_beside_each_other_lose_nothing(tmp_path: Path) -> None:
     assert during(path, count) == [20, 20, 0]
 
 
-def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_foreign_file_is_not_changed(tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     with closing(sqlite3.connect(other)) as connection:
         connection.execute("CREATE TABLE mine (x)")
@@ -120,7 +120,7 @@ def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
     assert (other.read_bytes(), text.read_bytes()) == before
 
 
-def test_a_file_that_another_holds_is_an_outage_that_passes(tmp_path: Path) -> None:
+def test_a_locked_file_is_unavailable_until_it_is_released(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     during(path, lambda memory: memory.conversations.create("anna", "first"))
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -132,14 +132,14 @@ def test_a_file_that_another_holds_is_an_outage_that_passes(tmp_path: Path) -> N
     assert during(path, lambda memory: memory.conversations.create("anna", "third")).name == "third"
 
 
-def test_only_its_owner_may_read_the_file(tmp_path: Path) -> None:
+def test_the_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     during(path, lambda memory: memory.ready())
 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_what_was_deleted_or_is_past_its_time_is_no_longer_in_the_file(tmp_path: Path) -> None:
+def test_deleted_and_expired_texts_are_erased_from_the_file(tmp_path: Path) -> None:
     path, clock = tmp_path / "memory.db", Time()
 
     def seen(words: bytes) -> int:
@@ -166,7 +166,7 @@ def test_what_was_deleted_or_is_past_its_time_is_no_longer_in_the_file(tmp_path:
     during(path, work, retention=Retention(100.0), now=clock)
 
 
-def test_what_was_refused_for_want_of_time_is_not_done_afterwards(tmp_path: Path) -> None:
+def test_a_write_that_timed_out_is_not_done_later(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     during(path, lambda memory: memory.ready())
 
@@ -186,7 +186,7 @@ def test_what_was_refused_for_want_of_time_is_not_done_afterwards(tmp_path: Path
     during(path, work, seconds=0.3)
 
 
-def test_a_busy_file_takes_no_thread_from_others(tmp_path: Path) -> None:
+def test_a_busy_file_blocks_no_other_thread(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     during(path, lambda memory: memory.ready())
 
@@ -205,7 +205,7 @@ def test_a_busy_file_takes_no_thread_from_others(tmp_path: Path) -> None:
     during(path, work, seconds=60)
 
 
-def test_a_deletion_waits_for_nobody_who_reads(tmp_path: Path) -> None:
+def test_a_deletion_does_not_wait_for_readers(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
 
     async def work(memory: Memory) -> None:
@@ -220,7 +220,7 @@ def test_a_deletion_waits_for_nobody_who_reads(tmp_path: Path) -> None:
     during(path, work, seconds=600)
 
 
-def test_a_file_in_the_place_of_another_is_taken_by_all(tmp_path: Path) -> None:
+def test_all_workers_use_a_replaced_file(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
 
     async def work(memory: Memory) -> None:
@@ -237,7 +237,7 @@ def test_a_file_in_the_place_of_another_is_taken_by_all(tmp_path: Path) -> None:
     during(path, work)
 
 
-def test_many_workers_may_begin_at_once(tmp_path: Path) -> None:
+def test_workers_may_create_the_file_concurrently(tmp_path: Path) -> None:
     async def begin(path: Path) -> None:
         memories = [open_memory(path) for _ in range(8)]
         made = (each.conversations.create("anna", "") for each in memories)
@@ -250,7 +250,7 @@ def test_many_workers_may_begin_at_once(tmp_path: Path) -> None:
         asyncio.run(begin(tmp_path / f"{number}.db"))
 
 
-def test_workers_that_begin_at_once_keep_to_the_limit(tmp_path: Path) -> None:
+def test_concurrent_workers_respect_the_limit(tmp_path: Path) -> None:
     async def begin() -> list[Any]:
         memories = [open_memory(tmp_path / "memory.db", Retention(None, 5)) for _ in range(4)]
         made = (each.conversations.create("anna", "") for each in memories * 3)
@@ -265,7 +265,7 @@ def test_workers_that_begin_at_once_keep_to_the_limit(tmp_path: Path) -> None:
     assert [type(each) for each in refused] == [TooManyConversations] * 7
 
 
-def test_a_conversation_past_its_time_makes_room(tmp_path: Path) -> None:
+def test_an_expired_conversation_does_not_count_for_the_limit(tmp_path: Path) -> None:
     clock = Time()
 
     async def work(memory: Memory) -> None:
@@ -277,7 +277,7 @@ def test_a_conversation_past_its_time_makes_room(tmp_path: Path) -> None:
     during(tmp_path / "memory.db", work, retention=Retention(100.0, 1), now=clock)
 
 
-def test_a_file_that_somebody_removes_is_made_anew(tmp_path: Path) -> None:
+def test_a_removed_file_is_created_again(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
 
     async def work(memory: Memory) -> None:
@@ -313,7 +313,7 @@ FAILURES: list[tuple[Exception, type[ChatError]]] = [
 
 
 @pytest.mark.parametrize(("raised", "failure"), FAILURES, ids=repr)
-def test_what_fails_in_the_file_is_one_of_our_failures(
+def test_errors_of_sqlite_and_the_file_are_mapped(
     raised: Exception, failure: type[ChatError]
 ) -> None:
     with pytest.raises(failure) as seen, map_errors():

@@ -1,4 +1,4 @@
-"""A local and a remote model, each in every kind of trouble: who is asked, what the client sees."""
+"""Routing between a local and a remote model: fallback, policies, failures."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def troubled(server: Server, steps: list[list[Step]]) -> None:
 
 @pytest.mark.parametrize("steps", BEFORE)
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_local_model_in_trouble_before_its_first_token(
+def test_a_local_failure_before_the_first_token_falls_back(
     steps: list[list[Step]], stream: bool
 ) -> None:
     body = {**HELLO, "stream": stream}
@@ -88,7 +88,7 @@ def test_a_local_model_in_trouble_before_its_first_token(
 
 
 @pytest.mark.parametrize("steps", BEFORE)
-def test_a_remote_model_in_trouble_is_not_replaced(steps: list[list[Step]]) -> None:
+def test_a_remote_failure_does_not_fall_back(steps: list[list[Step]]) -> None:
     with serving("openai", "ollama") as (local, remote):
         troubled(remote, steps)
         settings = listed(entry("openai", local), entry("ollama", remote, **REMOTE), **QUICK)
@@ -108,7 +108,7 @@ async def dies(going: Exchange) -> None:
 
 @pytest.mark.parametrize("policy", ["default", "always_local"])
 @pytest.mark.parametrize("end", [dies, Exchange.stall, line(error="x"), b"no JSON\n"])
-def test_a_model_that_has_begun_to_answer_is_not_replaced(policy: str, end: Step) -> None:
+def test_a_failure_after_the_first_token_does_not_fall_back(policy: str, end: Step) -> None:
     body = {**HELLO, "hybrid_policy": policy}
     with serving("ollama", "openai") as (local, remote):
         troubled(local, [lines(SOME, end)])
@@ -127,7 +127,7 @@ def test_a_model_that_has_begun_to_answer_is_not_replaced(policy: str, end: Step
     assert remote.asked == []
 
 
-def test_a_server_that_is_not_there_is_fallen_back_from() -> None:
+def test_an_unreachable_server_falls_back() -> None:
     with serving("openai") as (remote,):
         nobody = Server(url=f"http://127.0.0.1:{free_port()}")
         settings = listed(entry("ollama", nobody), entry("openai", remote, **REMOTE))
@@ -138,7 +138,7 @@ def test_a_server_that_is_not_there_is_fallen_back_from() -> None:
     assert len(remote.asked) == 2
 
 
-def test_the_chat_tells_who_answered_and_why() -> None:
+def test_the_thoughts_name_the_model_and_the_fallback() -> None:
     with serving("ollama", "openai") as (local, remote):
         troubled(local, [error(500)])
         settings = listed(
@@ -156,7 +156,7 @@ def test_the_chat_tells_who_answered_and_why() -> None:
 
 
 @pytest.mark.parametrize("route", ["/chat", "/chat/stream"])
-def test_the_overrides_choose_policy_and_model(route: str) -> None:
+def test_overrides_select_the_policy_and_the_model(route: str) -> None:
     def asked(**overrides: Any) -> Any:
         return call(route, {**QUESTION, "context": {"overrides": overrides}})
 
@@ -181,7 +181,7 @@ def test_the_overrides_choose_policy_and_model(route: str) -> None:
     assert "context.overrides.hybrid_policy" in got[4].json["error"]
 
 
-def test_a_rewrite_that_fails_is_made_by_the_other_which_answers_too() -> None:
+def test_a_failed_rewrite_falls_back_for_the_answer_too() -> None:
     turns = [{"role": "user", "content": "One?"}, {"role": "assistant", "content": "Yes."}]
     body = {"messages": [*turns, {"role": "user", "content": "And two?"}]}
     with serving("ollama", "openai") as (local, remote):
@@ -193,7 +193,7 @@ def test_a_rewrite_that_fails_is_made_by_the_other_which_answers_too() -> None:
     assert (len(local.asked), len(remote.asked)) == (1, 2)
 
 
-def test_a_rewrite_that_both_models_fail_leaves_the_question_as_it_is() -> None:
+def test_a_rewrite_that_fails_twice_leaves_the_question_unchanged() -> None:
     turns = [{"role": "user", "content": "One?"}, {"role": "assistant", "content": "Yes."}]
     body = {"messages": [*turns, {"role": "user", "content": "And two?"}]}
     with serving("ollama", "openai") as (local, remote):
@@ -251,7 +251,7 @@ def said(got: Got) -> str:
     return str(got.json["message"]["content"])
 
 
-def test_what_is_down_is_left_alone_for_a_while_and_then_tried_by_one() -> None:
+def test_a_failed_model_is_skipped_and_then_tried_by_one_request() -> None:
     clock = Clock()
     near, far, service = pair([errors.Unavailable()], clock)
 
@@ -267,7 +267,7 @@ def test_what_is_down_is_left_alone_for_a_while_and_then_tried_by_one() -> None:
 
 
 @pytest.mark.parametrize("history", [(), ("One?", "Yes.")])
-def test_while_one_request_tries_it_the_others_do_not_wait(history: tuple[str, ...]) -> None:
+def test_other_requests_do_not_wait_for_the_trial_request(history: tuple[str, ...]) -> None:
     clock, held = Clock(), asyncio.Event()
     near, _, service = pair([errors.Unavailable()], clock)
     turns = [
@@ -292,7 +292,7 @@ def test_while_one_request_tries_it_the_others_do_not_wait(history: tuple[str, .
     assert all("far" in each for each in got)
 
 
-def test_a_wait_that_a_server_asks_for_is_kept_to() -> None:
+def test_retry_after_of_a_server_is_respected() -> None:
     clock = Clock()
     near, _, service = pair([errors.TooManyRequests(retry_after=120)], clock)
     ask(call("/chat"), service)
@@ -522,7 +522,7 @@ def test_a_named_model_is_looked_for_in_every_provider_that_may_answer() -> None
         chosen(None, policy="always_remote", remote="off")
 
 
-def test_a_provider_without_a_list_has_every_model_that_is_asked_for() -> None:
+def test_a_provider_without_a_list_has_every_model() -> None:
     router = Router(
         [provider("a", "local"), provider("b", "remote", models=("m",), allows_selection=False)]
     )
