@@ -123,21 +123,21 @@ class Exchange:
 
     async def _with_log_line(self, pieces: ByteStream) -> ByteStream:
         """The same bytes; the log line is written at their end. A failure is a ChatError."""
-        begun = False
+        started = False
         self.record.outcome = CLIENT_GONE  # until the end is reached, or an error is logged
         try:
             async with aclosing(pieces):
                 async for piece in pieces:
-                    begun = True
+                    started = True
                     yield piece
             if self.record.outcome == CLIENT_GONE:
                 self.record.outcome = "ok"
         except Exception as failure:
-            if not begun:
+            if not started:
                 raise
             raise self._logged(failure) from None
         finally:
-            if begun:
+            if started:
                 self.record.write()
 
     def _logged(self, failure: Exception) -> ChatError:

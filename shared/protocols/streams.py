@@ -43,14 +43,14 @@ async def encode(chunk: Chunk, frame: Frame, request: ChatRequest, events: Event
 
 async def end_with_error(lines: ByteStream, error: Callable[[Exception], bytes]) -> ByteStream:
     """The same lines; a failure behind the first becomes the last."""
-    begun = False
+    started = False
     try:
         async with aclosing(lines):
             async for line in lines:
-                begun = True
+                started = True
                 yield line
     except Exception as failure:
-        if not begun:
+        if not started:
             raise
         yield error(failure)
 

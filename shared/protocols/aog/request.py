@@ -192,8 +192,8 @@ def _check_part(path: str, part: Any) -> None:
         raise BadRequest(f"{path}: must be a string, an object, or a list of these")
     match part.get("type"):
         case "text":
-            said = part.get("text")
-            text = said.get("value") if isinstance(said, dict) else said
+            value = part.get("text")
+            text = value.get("value") if isinstance(value, dict) else value
             if not isinstance(text, str):
                 raise BadRequest(f"{path}.text: must be a string, or an object with a value")
         case "image_url":

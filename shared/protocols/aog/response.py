@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -95,7 +96,8 @@ def answer(request: ChatRequest, result: Answer) -> Json:
     message: Json = {**result.message_extra, "role": "assistant", "content": result.content}
     if result.tool_calls:
         message["tool_calls"] = [tool_call_json(call) for call in result.tool_calls]
-    frame = _frame(request, result.done.model, message, finished=True)
+    model = result.done.model or result.context.model
+    frame = _frame(request, model, message, finished=True)
     extra = _provider_fields(request, result.extra)
     return {**extra, **frame, **_reason(result.done), **_context(request, result.context)}
 
@@ -126,19 +128,12 @@ async def encode(request: ChatRequest, events: Events) -> ByteStream:
             if isinstance(event, Context):
                 context, first = event, chunk(request, event, event)
                 if event.single_chunk:
-                    whole = await collect(_prepend(event, events))
+                    whole = replace(await collect(events), context=event)
                     yield server_sent_event(answer(request, whole))
                     return
             else:
                 yield server_sent_event({**first, **chunk(request, context, event)})
                 first = {}
-
-
-async def _prepend(context: Context, events: Events) -> Events:
-    async with aclosing(events):
-        yield context
-        async for event in events:
-            yield event
 
 
 def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:

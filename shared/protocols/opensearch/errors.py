@@ -52,10 +52,10 @@ TYPES: Sequence[tuple[type[ChatError], str]] = (
 
 def error(failure: ChatError, _body: Any = None) -> Json:
     """A failure in OpenSearch's shape."""
-    kind = next(name for known, name in TYPES if isinstance(failure, known))
+    kind = next(name for error_class, name in TYPES if isinstance(failure, error_class))
     field = f"{failure.field}: " if failure.field else ""
-    said = {"type": kind, "reason": f"{field}{failure.message}"}
-    return {"error": {"root_cause": [said], **said}, "status": failure.status}
+    cause = {"type": kind, "reason": f"{field}{failure.message}"}
+    return {"error": {"root_cause": [cause], **cause}, "status": failure.status}
 
 
 ERROR_FORMAT = ErrorFormat(name="opensearch", error=error)

@@ -20,8 +20,8 @@ async def conversations(names: MemoryNames, exchange: Exchange) -> Json:
     """A page of the conversations, the newest first."""
     owner, memory = owner_and_memory(exchange)
     page = wire.page(exchange.call.query)
-    found = await memory.conversations.list(owner, page)
-    return wire.listed(names.conversations, [wire.conversation(names, it) for it in found], page)
+    entries = await memory.conversations.list(owner, page)
+    return wire.listed(names.conversations, [wire.conversation(names, it) for it in entries], page)
 
 
 async def conversation(names: MemoryNames, exchange: Exchange) -> Json:
@@ -55,8 +55,8 @@ async def interactions(names: MemoryNames, exchange: Exchange) -> Json:
     """A page of the interactions of a conversation."""
     owner, memory = owner_and_memory(exchange)
     page, conversation = wire.page(exchange.call.query), exchange.call.path
-    found = await memory.interactions.list(owner, conversation, page, names.newest_first)
-    return wire.listed(names.interactions, [wire.interaction(names, it) for it in found], page)
+    entries = await memory.interactions.list(owner, conversation, page, names.newest_first)
+    return wire.listed(names.interactions, [wire.interaction(names, it) for it in entries], page)
 
 
 async def interaction(names: MemoryNames, exchange: Exchange) -> Json:

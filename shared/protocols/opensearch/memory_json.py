@@ -78,12 +78,12 @@ class Paging(BaseModel):
     next_token: int = Field(default=0, ge=0, lt=2**31)
 
 
-def read(model: type[M], given: Any, prefix: str = "") -> M:
+def read(model: type[M], value: Any, prefix: str = "") -> M:
     """A body, a part of one, or query parameters. Raises BadRequest that names what is wrong."""
-    if not isinstance(given, Mapping):
+    if not isinstance(value, Mapping):
         raise BadRequest(f"{prefix.rstrip('.')} must be an object")
     try:
-        return model.model_validate(given)
+        return model.model_validate(value)
     except ValidationError as failure:
         raise BadRequest(describe_errors(failure, lambda path: f"{prefix}{path}")) from None
 
@@ -93,8 +93,8 @@ def page(query: Mapping[str, str]) -> PageRequest:
     for key in ("max_results", "next_token"):
         if not re.fullmatch(r"-?[0-9]{1,20}", query.get(key, "0")):
             raise BadRequest(f"{key}: must be a whole number")
-    given = read(Paging, query)
-    return PageRequest(given.next_token, given.max_results)
+    paging = read(Paging, query)
+    return PageRequest(paging.next_token, paging.max_results)
 
 
 def name(body: Any) -> str:
@@ -104,31 +104,31 @@ def name(body: Any) -> str:
 
 def new_name(body: Any) -> str:
     """The name that a conversation is to have. Raises BadRequest."""
-    given = read(MemoryBody, body).name
-    if given is None:
+    new = read(MemoryBody, body).name
+    if new is None:
         raise BadRequest("name: is required: nothing else can be changed")
-    return given
+    return new
 
 
 def turn(names: MemoryNames, body: Any) -> Turn:
     """The turn of an interaction. Raises BadRequest, also for an empty one."""
-    given = read(LaterBody if names.objects else MemoryBody, body)
-    texts = {field: getattr(given, field) or "" for field in _FIELDS}
-    whole = Turn(**texts | {"additional_info": _text(given.additional_info)})
-    length = sum(map(len, astuple(whole)))
+    fields = read(LaterBody if names.objects else MemoryBody, body)
+    texts = {field: getattr(fields, field) or "" for field in _FIELDS}
+    result = Turn(**texts | {"additional_info": _text(fields.additional_info)})
+    length = sum(map(len, astuple(result)))
     if not length:
         raise BadRequest(f"at least one of {', '.join(_FIELDS)} must not be empty")
     if length > LONGEST:
         raise BadRequest(f"{', '.join(_FIELDS)}: {LONGEST} characters at most, together")
-    return whole
+    return result
 
 
 def annotation(body: Any) -> str:
     """The additional information that is to stand instead. Raises BadRequest."""
-    given = read(LaterBody, body).additional_info
-    if given is None:
+    info = read(LaterBody, body).additional_info
+    if info is None:
         raise BadRequest("additional_info: is required: nothing else can be changed")
-    text = _text(given)
+    text = _text(info)
     if len(text) > LONGEST:
         raise BadRequest(f"additional_info: must have {LONGEST} characters at most")
     return text
@@ -166,18 +166,18 @@ def added(names: MemoryNames, interaction: Interaction) -> Json:
     return {names.interaction: interaction.id}
 
 
-def conversation(names: MemoryNames, given: Conversation) -> Json:
+def conversation(names: MemoryNames, entry: Conversation) -> Json:
     """One of the conversations."""
-    told = {"name": given.name, "create_time": given.created}
-    return {names.conversation: given.id, **told}
+    fields = {"name": entry.name, "create_time": entry.created}
+    return {names.conversation: entry.id, **fields}
 
 
-def interaction(names: MemoryNames, given: Interaction) -> Json:
+def interaction(names: MemoryNames, entry: Interaction) -> Json:
     """One of the interactions."""
-    info = given.turn.additional_info
-    told = {**asdict(given.turn), "additional_info": _object(info) if names.objects else info}
-    ids = {names.interaction: given.id, names.conversation: given.conversation}
-    return {**ids, "create_time": given.created, **told}
+    info = entry.turn.additional_info
+    fields = {**asdict(entry.turn), "additional_info": _object(info) if names.objects else info}
+    ids = {names.interaction: entry.id, names.conversation: entry.conversation}
+    return {**ids, "create_time": entry.created, **fields}
 
 
 def _object(info: str) -> Any:
@@ -185,15 +185,15 @@ def _object(info: str) -> Any:
     if _containers(info) > MAX_CONTAINERS:
         return info
     try:
-        read = from_json(info, allow_inf_nan=False)
+        parsed = from_json(info, allow_inf_nan=False)
     except ValueError:
         return info
-    return read if isinstance(read, dict) and is_json_safe(read) else info
+    return parsed if isinstance(parsed, dict) and is_json_safe(parsed) else info
 
 
-def listed(key: str, entries: Sequence[Json], asked: PageRequest) -> Json:
+def listed(key: str, entries: Sequence[Json], page: PageRequest) -> Json:
     """A page of a list. Its end tells the next position only where the page is full."""
-    more = {"next_token": asked.start + asked.size} if len(entries) == asked.size else {}
+    more = {"next_token": page.start + page.size} if len(entries) == page.size else {}
     return {key: list(entries), **more}
 
 

@@ -94,23 +94,23 @@ async def delete(exchange: Exchange) -> Json:
 async def settings(exchange: Exchange) -> Json:
     """Turn on what is always on."""
     exchange.app.access.check_admin(exchange.call.headers)
-    told: dict[str, Json] = {"persistent": {}, "transient": {}}
-    for scope, given in exchange.body.items():
-        if scope not in told or not isinstance(given, dict):
+    applied: dict[str, Json] = {"persistent": {}, "transient": {}}
+    for scope, values in exchange.body.items():
+        if scope not in applied or not isinstance(values, dict):
             raise BadRequest(f"{scope[:100]}: must be `persistent` or `transient`, an object")
-        for name, value in flat(given):
-            known = name.removeprefix("plugins.ml_commons.") in FEATURES
-            if not known or str(value).lower() != "true":
+        for name, value in flat(values):
+            is_known = name.removeprefix("plugins.ml_commons.") in FEATURES
+            if not is_known or str(value).lower() != "true":
                 raise BadRequest(f"{name[:100]}: cannot be set here, but for {', '.join(FEATURES)}")
-            told[scope][name] = value
-    if not any(told.values()):
+            applied[scope][name] = value
+    if not any(applied.values()):
         raise BadRequest(f"nothing is to be set: {', '.join(FEATURES)} can be")
-    return ACKNOWLEDGED | told
+    return ACKNOWLEDGED | applied
 
 
-def flat(given: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flat(values: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Settings by their full names, however they were nested."""
-    for name, value in given.items():
+    for name, value in values.items():
         whole = f"{prefix}{name}"
         if isinstance(value, dict) and value and len(whole) <= LONGEST_SETTING:
             yield from flat(value, f"{whole}.")

@@ -81,14 +81,18 @@ class Search:
 
 def pipeline(body: Json) -> Pipeline:
     """The processor of a pipeline's definition. Raises BadRequest."""
-    given = body.get("response_processors")
-    if not isinstance(given, list) or len(given) != 1 or not isinstance(given[0], Mapping):
+    processors = body.get("response_processors")
+    if (
+        not isinstance(processors, list)
+        or len(processors) != 1
+        or not isinstance(processors[0], Mapping)
+    ):
         raise BadRequest(f"response_processors: must be a list of one object with {RAG}")
-    others = [key for key in (*given[0], *_phases(body)) if key != RAG]
-    if others or RAG not in given[0]:
+    others = [key for key in (*processors[0], *_phases(body)) if key != RAG]
+    if others or RAG not in processors[0]:
         named = f" (not {others[0]})" if others else ""
         raise BadRequest(f"response_processors: {RAG} is the only processor here{named}")
-    return read(Pipeline, given[0][RAG], f"response_processors[0].{RAG}.")
+    return read(Pipeline, processors[0][RAG], f"response_processors[0].{RAG}.")
 
 
 def _phases(body: Mapping[str, Any]) -> list[str]:
@@ -117,14 +121,14 @@ def search(body: Json, query: Mapping[str, str]) -> Search:
     size = _whole("size", query.get("size", body.get("size")), 10)
     if size > MOST_HITS:
         raise BadRequest(f"size: must be {MOST_HITS} or less")
-    return Search(words, size, source_filter.asked(body, query), question)
+    return Search(words, size, source_filter.parse(body, query), question)
 
 
-def _whole(name: str, given: Any, default: int) -> int:
-    if given is None:
+def _whole(name: str, value: Any, default: int) -> int:
+    if value is None:
         return default
-    text = str(given)
-    if isinstance(given, bool) or not (text.isascii() and text.isdecimal() and len(text) < 10):
+    text = str(value)
+    if isinstance(value, bool) or not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise BadRequest(f"{name}: must be a whole number, 0 or more")
     return int(text)
 
@@ -138,38 +142,40 @@ def _words(query: Any) -> str | None:
     ((form, inside),) = query.items()
     if form == "match_all":
         return None
-    found = None
+    text = None
     if form in ("match", "neural") and isinstance(inside, Mapping) and len(inside) == 1:
-        (found,) = inside.values()
+        (text,) = inside.values()
         key = "query" if form == "match" else "query_text"
-        found = found.get(key) if isinstance(found, Mapping) else found
+        text = text.get(key) if isinstance(text, Mapping) else text
     if form == "query_string" and isinstance(inside, Mapping):
-        found = inside.get("query")
-    if not isinstance(found, str):
+        text = inside.get("query")
+    if not isinstance(text, str):
         raise ParsingError(f"query: [{str(form)[:60]}] is not understood here: use {FORMS}")
-    return found
+    return text
 
 
 def _question(body: Mapping[str, Any]) -> Question | None:
     ext = body.get("ext") or {}
-    given = ext.get("generative_qa_parameters") if isinstance(ext, Mapping) else ext
-    if given is None:
+    values = ext.get("generative_qa_parameters") if isinstance(ext, Mapping) else ext
+    if values is None:
         return None
-    asked = read(_Parameters, given, f"{EXT}.")
-    if not asked.llm_question.strip():
+    parameters = read(_Parameters, values, f"{EXT}.")
+    if not parameters.llm_question.strip():
         raise BadRequest(f"{EXT}.llm_question: must not be empty")
-    if asked.conversation_id is not None and asked.memory_id is not None:
+    if parameters.conversation_id is not None and parameters.memory_id is not None:
         raise BadRequest(f"{EXT}: conversation_id and memory_id are two names for one thing")
-    later = bool({"memory_id", "message_size"} & given.keys())
-    sizes = (asked.interaction_size, asked.message_size, 10)
+    is_new = bool({"memory_id", "message_size"} & values.keys())
+    sizes = (parameters.interaction_size, parameters.message_size, 10)
     return Question(
-        text=asked.llm_question,
-        model=asked.llm_model,
-        conversation=asked.memory_id if asked.conversation_id is None else asked.conversation_id,
-        contexts=asked.context_size,
+        text=parameters.llm_question,
+        model=parameters.llm_model,
+        conversation=parameters.memory_id
+        if parameters.conversation_id is None
+        else parameters.conversation_id,
+        contexts=parameters.context_size,
         interactions=next(size for size in sizes if size is not None),
-        seconds=asked.timeout or 30.0,
-        names=NEW if later else OLD,
+        seconds=parameters.timeout or 30.0,
+        names=NEW if is_new else OLD,
     )
 
 
@@ -187,13 +193,13 @@ def fields(source: Source) -> Json:
 
 def contexts(sources: Sequence[Source], names: Sequence[str]) -> list[str]:
     """What a pipeline tells a model of some passages: each of the fields that a passage has."""
-    told = (shown.get(name) for shown in map(fields, sources) for name in names)
-    return [text for text in told if isinstance(text, str) and text]
+    texts = (shown.get(name) for shown in map(fields, sources) for name in names)
+    return [text for text in texts if isinstance(text, str) and text]
 
 
-def answer(index: str, asked: Search, sources: Sequence[Source], milliseconds: int) -> Json:
+def answer(index: str, search: Search, sources: Sequence[Source], milliseconds: int) -> Json:
     """An ordinary search response."""
-    hits = [_hit(index, asked.fields, source) for source in sources]
+    hits = [_hit(index, search.fields, source) for source in sources]
     scores = [source.score for source in sources if source.score is not None]
     return {
         "took": milliseconds,
@@ -201,7 +207,7 @@ def answer(index: str, asked: Search, sources: Sequence[Source], milliseconds: i
         "_shards": {"total": 1, "successful": 1, "skipped": 0, "failed": 0},
         "hits": {
             # A full page says nothing of what there is beyond it.
-            "total": {"value": len(hits), "relation": "gte" if len(hits) == asked.size else "eq"},
+            "total": {"value": len(hits), "relation": "gte" if len(hits) == search.size else "eq"},
             "max_score": max(scores, default=None),
             "hits": hits,
         },
@@ -213,10 +219,10 @@ def _hit(index: str, shown: SourceFilter, source: Source) -> Json:
     return hit | ({"_source": shown.of(fields(source))} if shown.shown else {})
 
 
-def generated(said: str, names: MemoryNames, interaction: str | None, warning: str | None) -> Json:
+def generated(text: str, names: MemoryNames, interaction: str | None, warning: str | None) -> Json:
     """What a pipeline adds to a search response: the answer, and where it was stored."""
     stored = {names.interaction: interaction} if interaction else {}
-    return {"ext": {RAG: {"answer": said, **stored, **({"warning": warning} if warning else {})}}}
+    return {"ext": {RAG: {"answer": text, **stored, **({"warning": warning} if warning else {})}}}
 
 
 def failed(sentence: str) -> Json:

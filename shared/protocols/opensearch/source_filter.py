@@ -1,4 +1,4 @@
-"""Which fields of a hit does a search ask for? OpenSearch's `_source`, in all of its forms."""
+"""The fields of a hit that a search returns: OpenSearch's `_source`, in all of its forms."""
 
 from __future__ import annotations
 
@@ -39,35 +39,35 @@ def fits(name: str, pattern: str) -> bool:
         return False
     at, end = len(first), len(name) - len(last)
     for part in middle:
-        found = name.find(part, at, end)
-        if found < 0:
+        position = name.find(part, at, end)
+        if position < 0:
             return False
-        at = found + len(part)
+        at = position + len(part)
     return at <= end
 
 
-def asked(body: Json, query: Mapping[str, str]) -> SourceFilter:
-    """What the body asks for, or the query parameters. Raises BadRequest."""
-    given: Any = query.get("_source", body.get("_source", True))
-    if given in ("true", "false", True, False):
-        shown, given = given in ("true", True), {}
+def parse(body: Json, query: Mapping[str, str]) -> SourceFilter:
+    """The filter of the query parameters or the body. Raises BadRequest."""
+    value: Any = query.get("_source", body.get("_source", True))
+    if value in ("true", "false", True, False):
+        shown, value = value in ("true", True), {}
     else:
         shown = True
-    if isinstance(given, str):
-        given = {"includes": given.split(",")}
-    if isinstance(given, list):
-        given = {"includes": given}
-    if not isinstance(given, Mapping):
+    if isinstance(value, str):
+        value = {"includes": value.split(",")}
+    if isinstance(value, list):
+        value = {"includes": value}
+    if not isinstance(value, Mapping):
         raise BadRequest("_source: must be true, false, a name, a list of names or an object")
     kinds = [
-        _patterns(query.get(f"_source_{kind}", given.get(kind, given.get(kind[:-1], []))))
+        _patterns(query.get(f"_source_{kind}", value.get(kind, value.get(kind[:-1], []))))
         for kind in ("includes", "excludes")
     ]
     return SourceFilter(shown, *kinds)
 
 
-def _patterns(given: Any) -> tuple[str, ...]:
-    names = given.split(",") if isinstance(given, str) else given
+def _patterns(value: Any) -> tuple[str, ...]:
+    names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise BadRequest("_source: includes and excludes must be lists of names")
     if len(names) > MOST_PATTERNS or any(len(name) > LONGEST_PATTERN for name in names):
