@@ -37,7 +37,7 @@ def drop_images(sources: Sequence[Source]) -> tuple[Source, ...]:
 def without_images(request: ChatRequest, model: Model) -> tuple[ChatRequest, list[str]]:
     """Return the request without images, and a note if it asked for those of passages."""
     messages = tuple(
-        drop_message_images(said) if said.images else said for said in request.messages
+        drop_message_images(message) if message.images else message for message in request.messages
     )
     overrides = request.overrides.model_copy(update={"use_gpt4v": None})
     return replace(request, messages=messages, overrides=overrides), image_notes(request, model)

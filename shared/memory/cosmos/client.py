@@ -112,9 +112,9 @@ def _retry_delay(error: AzureError) -> float | None:
 
 def _retry_after(error: AzureError) -> float | None:
     headers: Mapping[str, str] = getattr(error, "headers", None) or {}
-    said = headers.get("x-ms-retry-after-ms")
+    wait = headers.get("x-ms-retry-after-ms")
     return (
-        retry_after.retry_after_seconds({"retry-after-ms": str(said)}) if said is not None else None
+        retry_after.retry_after_seconds({"retry-after-ms": str(wait)}) if wait is not None else None
     )
 
 

@@ -87,7 +87,7 @@ def make_client(
     patient: bool = False,
     headers: Mapping[str, str] | None = None,
 ) -> AsyncOpenAI:
-    """The client for an endpoint, made once a worker. `key` is asked at every attempt; None sends
+    """Return a client of an endpoint. `key` is called at every attempt; None sends
     none. `headers` go out with every request.
 
     A `patient` one is for a run over many documents: it waits as long as the service asks (the SDK

@@ -132,20 +132,20 @@ class ProviderMetadata(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _token(cls, given: Any) -> Any:
-        if isinstance(given, Mapping) and given.get("auth_type") == "token":
+    def _reject_token(cls, value: Any) -> Any:
+        if isinstance(value, Mapping) and value.get("auth_type") == "token":
             raise ValueError(
                 "auth_type token (ak, sk) has no header that these flavors define: use apikey, or "
                 "extra_headers"
             )
-        return given
+        return value
 
     @model_validator(mode="after")
     def _keyed(self) -> ProviderMetadata:
-        wanted = {"apikey"} if self.auth_type == "apikey" else set()
-        if self.auth_key.keys() != wanted:
-            told = '{"apikey": ...}' if wanted else "{}"
-            raise ValueError(f"auth_key must be {told} where auth_type is {self.auth_type}")
+        names = {"apikey"} if self.auth_type == "apikey" else set()
+        if self.auth_key.keys() != names:
+            expected = '{"apikey": ...}' if names else "{}"
+            raise ValueError(f"auth_key must be {expected} where auth_type is {self.auth_type}")
         return self
 
     @property
