@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from tests.support.azurite import Home, azurite, make_home
+from tests.support.azurite import AzuriteHome, azurite, make_home
 from tests.support.isolation import isolate, limit_trust
 from tests.support.servers import OBEYING, Server, serving
 
@@ -57,13 +57,13 @@ def server(kind: str, servers: Callable[[str], Server]) -> Server:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+def home(tmp_path_factory: pytest.TempPathFactory) -> AzuriteHome:
     """A folder that makes a machine trust Azurite, and be signed in there."""
     return make_home(tmp_path_factory.mktemp("storage"))
 
 
 @pytest.fixture(scope="module")
-def account(home: Home) -> Iterator[str]:
+def account(home: AzuriteHome) -> Iterator[str]:
     """The address of a storage account in Azurite."""
     with azurite(home) as url:
         yield url

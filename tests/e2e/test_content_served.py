@@ -18,7 +18,7 @@ import pytest
 from shared.chat.citation_paths import encode_path
 from shared.settings import SHARED_FOLDER
 from tests.e2e.test_content import link
-from tests.integration.test_ingest_cli import ingested
+from tests.integration.test_ingest_cli import run_command
 from tests.support.servers import PATIENCE, Server, serving
 
 MIB = 1024 * 1024
@@ -179,7 +179,7 @@ def test_file_of_any_name_opens_by_its_citation(kind: str, tmp_path: Path) -> No
         (tmp_path / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "docs" / name).write_text(f"It is {name!r}.", "utf-8")
     settings = {"INDEX_FILE": str(tmp_path / "index.db")}
-    done = ingested(str(tmp_path / "docs"), **settings)
+    done = run_command(str(tmp_path / "docs"), **settings)
     assert done.returncode == 0, done.stdout + done.stderr
     with serving(kind, tmp_path, settings) as running:
         for name in ODD:

@@ -21,10 +21,10 @@ from shared.ingest.sources import acl
 from shared.ingest.sources.scan import list_folder
 from tests.integration.test_azure_search import signed
 from tests.integration.test_identity import AZ, write_cli
-from tests.integration.test_ingest_cli import BY_WORDS, ingested
+from tests.integration.test_ingest_cli import BY_WORDS, run_command
 from tests.support.fake_search import Search
 from tests.support.filling import run as in_azure
-from tests.support.filling import service
+from tests.support.filling import run_service
 from tests.support.servers import SIGN_IN, serving
 from tests.support.upstream import upstream
 
@@ -112,7 +112,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if oids + groups or name == "again"
     )
     (documents / "acl.yaml").write_text("\n".join(rules))
-    done = ingested(str(documents), INDEX_FILE=str(folder / "own.db"))
+    done = run_command(str(documents), INDEX_FILE=str(folder / "own.db"))
     assert "12 documents put" in done.stdout, done.stderr
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(folder / "ca.pem"))
@@ -133,7 +133,7 @@ def filled(home: Path) -> list[dict[str, Any]]:
         async with SandboxReader() as reader:
             await IngestPipeline(reader, target, Enricher()).run(found, rules)
 
-    with service() as running:
+    with run_service() as running:
         in_azure(running, fill, shape=BY_WORDS)
         return [{"image": None, **doc} for doc in running.indexes["docs"].docs.values()]
 

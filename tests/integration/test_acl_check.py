@@ -20,8 +20,8 @@ from shared.ingest.targets.index_writer import Document
 from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
 from shared.retrieval.sqlite.schema import IndexMeta
 from tests.integration.test_ingest_azure import Filled
-from tests.integration.test_ingest_cli import Seeing, ingested, talking, write
-from tests.support.azurite import Home, make_home
+from tests.integration.test_ingest_cli import Seeing, run_command, talking, write
+from tests.support.azurite import AzuriteHome, make_home
 from tests.support.local_runs import content
 from tests.support.upstream import upstream
 
@@ -70,12 +70,12 @@ class Index:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+def home(tmp_path_factory: pytest.TempPathFactory) -> AzuriteHome:
     return make_home(tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture(params=["embedded", "Azure AI Search"])
-def index(request: pytest.FixtureRequest, tmp_path: Path, home: Home) -> Iterator[Index]:
+def index(request: pytest.FixtureRequest, tmp_path: Path, home: AzuriteHome) -> Iterator[Index]:
     with ExitStack() as stack:
         model = stack.enter_context(upstream(Seeing()))
         file = tmp_path / "own.db"
@@ -102,7 +102,7 @@ def folder(index: Index, tmp_path: Path) -> Path:
     for name in FILES:
         write(made, name, f"The costs in {name}.")
     write(made, "acl.yaml", RULES)
-    done = ingested(str(made), **index.settings)
+    done = run_command(str(made), **index.settings)
     assert "4 documents put" in done.stdout, done.stderr
     return made
 
@@ -110,7 +110,7 @@ def folder(index: Index, tmp_path: Path) -> Path:
 def refusal(folder: Path, index: Index, *arguments: str) -> str:
     """Why a run is refused that has changed nothing, and has not called the model."""
     before, writes, calls = index.content(), index.writes(), len(index.model.asked)
-    done = ingested(str(folder), *arguments, **index.settings)
+    done = run_command(str(folder), *arguments, **index.settings)
 
     assert done.returncode == 1
     assert (index.content(), index.writes(), len(index.model.asked)) == (before, writes, calls)
@@ -126,20 +126,20 @@ def test_folder_without_its_former_rules_is_rejected(
 
     assert refusal(folder, index, *arguments) == THREE
     (folder.parent / "renamed").rename(folder / "acl.yaml")
-    assert "4 unchanged" in ingested(str(folder), **index.settings).stdout
+    assert "4 unchanged" in run_command(str(folder), **index.settings).stdout
 
 
 def test_no_rules_makes_only_the_folder_public(folder: Path, index: Index) -> None:
     (folder / "acl.yaml").unlink()
     (folder / "board/plan.md").unlink()
     refused = refusal(folder, index)
-    done = ingested(str(folder), "--no-rules", **index.settings)
+    done = run_command(str(folder), "--no-rules", **index.settings)
 
     assert refused == REFUSAL.format(number=2, name="board/pay.md")
     assert (done.returncode, done.stderr) == (0, "")
     assert "2 documents put (2 passages), 1 unchanged, 0 removed" in done.stdout
     assert index.restricted() == {"board/plan.md"}
-    assert ingested(str(folder), **index.settings).returncode == 0
+    assert run_command(str(folder), **index.settings).returncode == 0
 
 
 def test_no_rules_conflicts_with_rules(folder: Path, index: Index) -> None:
@@ -161,7 +161,7 @@ def test_empty_rules_apply_to_matching_files_only(folder: Path, index: Index, ru
 
 def test_rules_with_empty_lists_need_no_option(folder: Path, index: Index) -> None:
     write(folder, "acl.yaml", '"**": {groups: [], oids: []}')
-    done = ingested(str(folder), **index.settings)
+    done = run_command(str(folder), **index.settings)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert index.restricted() == set()
@@ -169,7 +169,7 @@ def test_rules_with_empty_lists_need_no_option(folder: Path, index: Index) -> No
 
 def test_rules_for_another_file_are_accepted(folder: Path, index: Index) -> None:
     write(folder, "acl.yaml", "board/plan.md: {groups: [board]}")
-    done = ingested(str(folder), **index.settings)
+    done = run_command(str(folder), **index.settings)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert index.restricted() == {"board/plan.md"}
@@ -179,7 +179,7 @@ def test_other_folder_is_rejected_only_for_equal_names(
     folder: Path, index: Index, tmp_path: Path
 ) -> None:
     write(tmp_path, "other/b.md", "Bananas.")
-    other = ingested(str(tmp_path / "other"), **index.settings)
+    other = run_command(str(tmp_path / "other"), **index.settings)
     restricted = index.restricted()
     write(tmp_path, "other/board/plan.md", "Another plan.")
 
@@ -192,7 +192,7 @@ def test_restricted_names_are_unicode_normalized(folder: Path, index: Index) -> 
     name = "r\u00e9sum\u00e9.md"
     write(folder, normalize("NFD", name), "Work.")
     write(folder, "acl.yaml", f"{name}: {{oids: [anna]}}")
-    ingested(str(folder), **index.settings)
+    run_command(str(folder), **index.settings)
     (folder / normalize("NFD", name)).rename(folder / normalize("NFC", name))
     (folder / "acl.yaml").unlink()
 
@@ -217,7 +217,7 @@ def test_restrictions_of_an_interrupted_run_are_found(index: Index, tmp_path: Pa
 
     asyncio.run(broken_off())
     write(tmp_path, "docs/a.md", "Apples.")
-    done = ingested(str(tmp_path / "docs"), **index.settings)
+    done = run_command(str(tmp_path / "docs"), **index.settings)
 
     assert done.returncode == 1
     assert done.stderr == REFUSAL.format(number=1, name="a.md")

@@ -1,4 +1,4 @@
-"""An index of Azure AI Search that something else fills too: what stays of it, and for whom."""
+"""An index of Azure AI Search with passages of other origin."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from shared.ingest.document import Page
 from shared.ingest.splitting.passages import split_document
 from shared.ingest.targets.azure_search.writer import AzureSearchWriter
 from shared.ingest.targets.index_writer import Document, IndexUnavailable
-from tests.support.fake_service import Service
-from tests.support.filling import document, fill, run, service
+from tests.support.fake_service import FakeIndexService
+from tests.support.filling import document, fill, run, run_service
 
 A = document("a.md")
 
@@ -22,7 +22,7 @@ def split(name: str) -> Document:
     return Document(name, "print", made, ((1.0, 0.0),) * len(made))
 
 
-def beside(running: Service, sourcefile: str | None) -> None:
+def beside(running: FakeIndexService, sourcefile: str | None) -> None:
     """A passage as an indexer leaves it: for everyone, and without a mark."""
     index = running.indexes["docs"]
     empty = {one["name"]: None for one in index.definition["fields"]}
@@ -31,12 +31,12 @@ def beside(running: Service, sourcefile: str | None) -> None:
     index.docs[key] = {**empty, **row, "oids": [], "groups": []}
 
 
-def holds(running: Service) -> set[str]:
+def holds(running: FakeIndexService) -> set[str]:
     return {doc["content"] for doc in running.indexes["docs"].docs.values()}
 
 
 def test_passages_of_other_origin_are_replaced() -> None:
-    with service() as running:
+    with run_service() as running:
         run(running, AzureSearchWriter.fingerprints)
         beside(running, "a.md")
         run(running, partial(fill, folder={"a.md": A}))
@@ -47,7 +47,7 @@ def test_passages_of_other_origin_are_replaced() -> None:
 @pytest.mark.parametrize("name", ["a.md", "gone.md", None])
 def test_restricted_folder_is_rejected_by_an_index_of_other_origin(name: str | None) -> None:
     folder = {"a.md": split("a.md")}
-    with service() as running:
+    with run_service() as running:
         run(running, partial(fill, folder=folder))
         beside(running, name)
         before = holds(running)
@@ -63,7 +63,7 @@ def test_restricted_folder_is_rejected_by_an_index_of_other_origin(name: str | N
 def test_restricted_folder_is_accepted_by_its_own_index() -> None:
     first = {name: split(name) for name in ("a.md", "[b] #1.md", "_c.md", "pläne/d.md")}
     second = {"a.md": split("a.md"), "new.md": split("new.md")}
-    with service() as running:
+    with run_service() as running:
         run(running, partial(fill, folder=first), restricted=True)
         run(running, partial(fill, folder=second), restricted=True)
 
@@ -72,7 +72,7 @@ def test_restricted_folder_is_accepted_by_its_own_index() -> None:
 
 def test_passages_of_an_interrupted_run_are_own() -> None:
     folder = {"a.md": split("a.md")}
-    with service() as running:
+    with run_service() as running:
         run(running, AzureSearchWriter.fingerprints, restricted=True)
         running.cut_at, running.cut = len(running.asked) + 4, "after"
         with pytest.raises(IndexUnavailable, match="did not answer"):
@@ -83,7 +83,7 @@ def test_passages_of_an_interrupted_run_are_own() -> None:
 
 
 def test_new_index_is_not_searched_for_old_passages() -> None:
-    with service() as running:
+    with run_service() as running:
         run(running, partial(fill, folder={"a.md": A}), restricted=True)
     searches = [asked for asked in running.asked if "post.search" in asked.path]
 

@@ -16,7 +16,7 @@ from shared.retrieval.azure_search.retriever import AzureSearchRetriever
 from shared.retrieval.base import MAX_IMAGES
 from tests.integration.test_azure_search import DOCS, READERS, SELECT, USERS
 from tests.support.fake_search import Search, document
-from tests.support.filling import certificates, connected
+from tests.support.filling import connect_clients, tls_contexts
 from tests.support.upstream import upstream
 
 
@@ -26,10 +26,10 @@ def run_with_index(
     """The result of `work` with an index of these documents, and the bodies of the requests."""
 
     async def run() -> Any:
-        async with connected(search) as clients:
+        async with connect_clients(search) as clients:
             return await work(AzureSearchRetriever(clients.documents, IndexFields(), 2, **options))
 
-    with upstream(Search(docs=docs), certificates()[0]) as search:
+    with upstream(Search(docs=docs), tls_contexts()[0]) as search:
         result = asyncio.run(run())
     return result, [asked.body for asked in search.asked]
 

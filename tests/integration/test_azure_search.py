@@ -21,7 +21,7 @@ from azure.core.credentials import AccessToken
 from shared.chat import errors
 from shared.retrieval.azure_search.client import RankerUnavailable, make_client, map_errors
 from tests.integration.test_identity import AZ, ERROR_TEXTS, write_cli
-from tests.support.azurite import SignedIn
+from tests.support.azurite import AzuriteCredential
 from tests.support.fake_search import FIELDS, Search, document
 from tests.support.servers import OBEYING, SIGN_IN, Server, free_port, serving
 from tests.support.upstream import Exchange, Step, Upstream, error, head, piece, upstream, whole
@@ -433,7 +433,7 @@ def test_a_search_reconnects_after_the_service_closes_the_connection(home: Path,
     assert (len(search.asked), len(model.asked)) == (3, 3)
 
 
-class ExpiredCredential(SignedIn):
+class ExpiredCredential(AzuriteCredential):
     """A credential with expired tokens: each attempt of a request gets another."""
 
     def __init__(self) -> None:

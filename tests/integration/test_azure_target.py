@@ -1,4 +1,4 @@
-"""Documents put into a strict Azure AI Search by the real SDK: what it holds after any run."""
+"""The writer of Azure AI Search with the real SDK and a strict fake service."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from shared.ingest.targets.index_writer import (
     IndexUnavailable,
 )
 from shared.retrieval.azure_search.field_mapping import IndexFields
-from tests.support.fake_index import Index
-from tests.support.fake_service import Service
-from tests.support.filling import NOWHERE, Heard, document, fill, run, service
+from tests.support.fake_index import FakeIndex
+from tests.support.fake_service import FakeIndexService
+from tests.support.filling import UNUSED_PATH, RecordingRetry, document, fill, run, run_service
 from tests.support.upstream import Exchange, Step, error, head, piece, whole
 
 Folder = Mapping[str, Document]
@@ -42,18 +42,18 @@ PLAN = document("plans/plan.md", "1", "p0-1")
 EMPTY: Folder = {}
 
 
-def docs(running: Service) -> Docs:
+def docs(running: FakeIndexService) -> Docs:
     return running.indexes["docs"].docs
 
 
 def fresh(folder: Folder) -> Docs:
     """What an index holds after one run that nothing disturbs."""
-    with service() as running:
+    with run_service() as running:
         run(running, partial(fill, folder=folder))
         return docs(running)
 
 
-def definition(index: Index) -> dict[str, str]:
+def definition(index: FakeIndex) -> dict[str, str]:
     """Each field's type, and its traits by their first letters (retrievable, key, ...)."""
     traits = "retrievable key searchable filterable Sortable facetable:x".split()
     letters = {
@@ -67,7 +67,7 @@ def definition(index: Index) -> dict[str, str]:
 
 def test_index_is_created_with_all_fields() -> None:
     maker = Vectorizer("https://mine.openai.azure.com", "embedding", "text-embedding-3-small")
-    with service() as running:
+    with run_service() as running:
         run(
             running,
             AzureSearchWriter.fingerprints,
@@ -117,7 +117,7 @@ def test_index_is_created_with_all_fields() -> None:
 
 def test_vector_field_is_added_later() -> None:
     texts = Document("a.md", "1", A.passages)
-    with service() as running:
+    with run_service() as running:
         run(running, partial(fill, folder={"a.md": texts}), shape=IndexSpec("docs", IndexFields()))
         run(running, partial(fill, folder={"a.md": A}))
         run(running, partial(fill, folder={"a.md": texts}), shape=IndexSpec("docs", IndexFields()))
@@ -131,9 +131,9 @@ def test_existing_index_keeps_its_own_fields() -> None:
     key |= {"searchable": True, "analyzer": "keyword"}
     pages = {"name": "pages", "type": "Edm.Int32", "filterable": True}
     kept: dict[str, Any] = {"scoringProfiles": [{"name": "mine"}]}
-    with service() as running:
+    with run_service() as running:
         index = {"name": "docs", "fields": [key, pages], **kept}
-        running.indexes["docs"] = Index({"name": "docs", "fields": []})
+        running.indexes["docs"] = FakeIndex({"name": "docs", "fields": []})
         running.indexes["docs"].update(index)
         run(running, partial(fill, folder={"a.md": A}))
         docs(running)["a-md-p0-2"]["pages"] = 7
@@ -147,7 +147,7 @@ def test_existing_index_keeps_its_own_fields() -> None:
 
 
 def test_index_with_other_dimensions_is_rejected() -> None:
-    with service() as running:
+    with run_service() as running:
         run(running, AzureSearchWriter.fingerprints)
         with pytest.raises(
             IndexUnavailable, match=r"vectors of 2 numbers.* makes 3: name another index"
@@ -157,8 +157,8 @@ def test_index_with_other_dimensions_is_rejected() -> None:
 
 def test_index_with_incompatible_field_is_rejected() -> None:
     bare = {"name": "docs", "fields": [{"name": "id", "type": "Edm.String", "key": True}]}
-    with service() as running:
-        running.indexes["docs"] = Index({"name": "docs", "fields": []})
+    with run_service() as running:
+        running.indexes["docs"] = FakeIndex({"name": "docs", "fields": []})
         running.indexes["docs"].update(bare)
         with pytest.raises(
             IndexUnavailable, match="The field id of the index docs is not searchable"
@@ -168,7 +168,7 @@ def test_index_with_incompatible_field_is_rejected() -> None:
 
 def test_field_names_come_from_settings() -> None:
     shape = IndexSpec("docs", IndexFields(id="key", content="chunk", oids="users"), 2)
-    with service() as running:
+    with run_service() as running:
         run(running, partial(fill, folder={"a.md": A}), shape=shape)
     (first, *_) = docs(running).values()
 
@@ -178,7 +178,7 @@ def test_field_names_come_from_settings() -> None:
 
 def test_only_the_first_passage_has_the_fingerprint() -> None:
     board = document("board/x.md", "1", "p0-1 p0-2", oids=("o",), groups=("g", "h"))
-    with service() as running:
+    with run_service() as running:
         run(running, partial(fill, folder={"board/x.md": board}))
     first, second = docs(running).values()
 
@@ -209,7 +209,7 @@ def test_images_are_stored_by_passage_id_with_limited_concurrency() -> None:
         seen[key], now = picture, now - 1
 
     shown = document("a.md", "1", " ".join(f"p0-{n}" for n in range(20)), image=b"PNG")
-    with service() as running:
+    with run_service() as running:
         run(running, partial(fill, folder={"a.md": shown}), store=store)
 
     assert seen == dict.fromkeys(docs(running), b"PNG")
@@ -218,7 +218,7 @@ def test_images_are_stored_by_passage_id_with_limited_concurrency() -> None:
 
 
 def test_unchanged_folder_writes_nothing() -> None:
-    with service() as running:
+    with run_service() as running:
         run(running, partial(fill, folder={"a.md": A, "plans/plan.md": PLAN}))
         writes = len(running.asked)
         run(running, partial(fill, folder={"a.md": A, "plans/plan.md": PLAN}))
@@ -230,7 +230,7 @@ def test_unchanged_folder_writes_nothing() -> None:
 def test_names_survive_the_round_trip(name: str) -> None:
     inside = replace(A.passages[0], sourcefile=encode_path(name))
     odd = Document(name, "print", (inside,))
-    with service() as running:
+    with run_service() as running:
         run(running, partial(fill, folder={name: odd}))
         known = run(running, AzureSearchWriter.fingerprints)
         run(running, partial(fill, folder=EMPTY))
@@ -241,7 +241,7 @@ def test_names_survive_the_round_trip(name: str) -> None:
 
 
 def test_fingerprints_are_paged() -> None:
-    with service() as running:
+    with run_service() as running:
         run(running, AzureSearchWriter.fingerprints)
         empty = dict.fromkeys(definition(running.indexes["docs"]))
         for n in range(2500):
@@ -256,7 +256,7 @@ def test_restricted_files_are_paged() -> None:
     name = "o'neill [1].md"
     passages = (replace(one, sourcefile=encode_path(name), oids=("o",)) for one in A.passages)
     restricted = Document(name, "print", tuple(passages))
-    with service() as running:
+    with run_service() as running:
         run(running, partial(fill, folder={"plans/plan.md": PLAN, name: restricted}))
         first = docs(running)["a-md-p0-1"]
         first["oids"] = []  # as a run leaves it that broke off
@@ -269,7 +269,7 @@ def test_restricted_files_are_paged() -> None:
 
 
 def test_restricted_files_of_a_missing_index_are_empty() -> None:
-    with service() as running:
+    with run_service() as running:
         found = run(running, AzureSearchWriter.restricted_files)
 
     assert found == set()
@@ -282,8 +282,8 @@ def test_restricted_files_use_existing_fields_only(has: tuple[str, ...]) -> None
     texts = {"type": "Edm.String", "searchable": True, "filterable": True}
     lists = {"type": "Collection(Edm.String)", "filterable": True}
     fields = [{"name": name, **(lists if name == "groups" else texts)} for name in has]
-    with service() as running:
-        running.indexes["docs"] = Index({"name": "docs", "fields": []})
+    with run_service() as running:
+        running.indexes["docs"] = FakeIndex({"name": "docs", "fields": []})
         running.indexes["docs"].update(
             {"name": "docs", "fields": [{**key, "searchable": True}, *fields]}
         )
@@ -297,8 +297,8 @@ def test_restricted_files_use_existing_fields_only(has: tuple[str, ...]) -> None
 def test_restricted_files_reject_incompatible_fields() -> None:
     key = {"name": "id", "type": "Edm.String", "key": True, "filterable": True, "sortable": True}
     groups = {"name": "groups", "type": "Collection(Edm.String)"}
-    with service() as running:
-        running.indexes["docs"] = Index({"name": "docs", "fields": []})
+    with run_service() as running:
+        running.indexes["docs"] = FakeIndex({"name": "docs", "fields": []})
         running.indexes["docs"].update(
             {"name": "docs", "fields": [{**key, "searchable": True}, groups]}
         )
@@ -324,7 +324,7 @@ def test_next_run_repairs_an_interrupted_one(first: Folder, second: Folder, cut:
     after = [second, first, {"a.md": document("a.md", "4", "p0-1 p0-4")}]
     expected = [fresh(folder) for folder in after]
     for place, third in product(range(1, 40), (0, 1, 2)):
-        with service(cut=cut) as running:
+        with run_service(cut=cut) as running:
             run(running, partial(fill, folder=first))
             running.cut_at = len(running.asked) + place
             ended = broken(running, second)
@@ -337,7 +337,7 @@ def test_next_run_repairs_an_interrupted_one(first: Folder, second: Folder, cut:
     assert place > 3
 
 
-def broken(running: Service, folder: Folder) -> bool:
+def broken(running: FakeIndexService, folder: Folder) -> bool:
     """Whether a run came to its end. (The transport itself asks a GET twice.)"""
     try:
         run(running, partial(fill, folder=folder))
@@ -362,7 +362,7 @@ def test_complete_run_repairs_any_interrupted_runs(
         # The ids are part of what a fingerprint stands for.
         return {n: document(n, version + ids, ids) for n, (version, ids) in given.items()}
 
-    with service() as running:
+    with run_service() as running:
         for files, (place, cut) in runs:
             running.cut_at, running.cut = len(running.asked) + place, cut
             broken(running, folder(files))
@@ -373,7 +373,7 @@ def test_complete_run_repairs_any_interrupted_runs(
 
 
 def test_file_of_an_interrupted_run_is_unfinished() -> None:
-    with service() as running:
+    with run_service() as running:
         run(running, partial(fill, folder={"a.md": A}))
         running.cut_at = len(running.asked) + 5
         assert not broken(running, {"a.md": CHANGED})
@@ -383,7 +383,7 @@ def test_file_of_an_interrupted_run_is_unfinished() -> None:
 
 def test_large_file_is_sent_in_batches_with_limited_concurrency() -> None:
     big = document("big.csv", "1", " ".join(f"p0-{n}" for n in range(40_000)))
-    with service() as running:
+    with run_service() as running:
         run(running, partial(fill, folder={"big.csv": big}))
     sizes = [len(one.body["value"]) for one in running.asked if "search.index" in one.path]
 
@@ -399,7 +399,7 @@ def test_large_file_is_sent_in_batches_with_limited_concurrency() -> None:
 def test_batches_are_within_the_request_limit() -> None:
     ids = " ".join(f"p0-{n}" for n in range(30))
     large = document("large.md", "\u4e2d" * 100_000, ids)
-    with service() as running:
+    with run_service() as running:
         run(running, partial(fill, folder={"large.md": large}))
     lengths = [int(one.headers.get("content-length", 0)) for one in running.asked]
 
@@ -408,15 +408,15 @@ def test_batches_are_within_the_request_limit() -> None:
 
 
 def test_retry_after_is_obeyed() -> None:
-    heard = Heard()
+    heard = RecordingRetry()
     plan = [error(429, {"Retry-After": "7"}), error(503, {"Retry-After": "31"}), error(503)]
-    with service(plan=plan) as running:
-        run(running, partial(fill, folder={"a.md": A}), heard.patience())
+    with run_service(plan=plan) as running:
+        run(running, partial(fill, folder={"a.md": A}), heard.policy())
 
     assert docs(running) == fresh({"a.md": A})
     assert heard.waits[:2] == [7, 31]
     assert 0 < heard.waits[2] <= 4
-    assert heard.said[0] == "Azure AI Search: status 429; trying again in 7 s."
+    assert heard.messages[0] == "Azure AI Search: status 429; trying again in 7 s."
 
 
 GARBAGE = [head(200, {"Content-Type": "application/json"}), piece(b"<html>"), b"0\r\n\r\n"]
@@ -438,7 +438,7 @@ FAILURES: list[Any] = [
 ]
 
 
-async def known_and_goodbye(target: AzureSearchWriter) -> None:
+async def read_and_close(target: AzureSearchWriter) -> None:
     """A connection that was given up says so to its peer, which takes a moment over TLS."""
     try:
         await target.fingerprints()
@@ -450,9 +450,9 @@ async def known_and_goodbye(target: AzureSearchWriter) -> None:
 def test_permanent_failure_raises_and_next_run_works(
     plan: list[list[Step]], kind: type[DocumentRejected], words: str, times: int
 ) -> None:
-    with service(plan=list(plan)) as running:
+    with run_service(plan=list(plan)) as running:
         with pytest.raises(DocumentRejected, match=words) as failed:
-            run(running, known_and_goodbye, Heard().patience(max_attempts=3, timeout=0.5))
+            run(running, read_and_close, RecordingRetry().policy(max_attempts=3, timeout=0.5))
         asked = len(running.asked)
         run(running, partial(fill, folder={"a.md": A}))
 
@@ -463,20 +463,26 @@ def test_permanent_failure_raises_and_next_run_works(
 
 
 def test_role_assignments_are_waited_for() -> None:
-    heard = Heard()
-    with service(plan=[error(403)] * 4) as running:
-        run(running, AzureSearchWriter.fingerprints, heard.patience(max_attempts=2, role_wait=60))
+    heard = RecordingRetry()
+    with run_service(plan=[error(403)] * 4) as running:
+        run(running, AzureSearchWriter.fingerprints, heard.policy(max_attempts=2, role_wait=60))
 
     assert heard.waits == [15] * 4
-    assert heard.said[0] == "Azure AI Search: status 403; trying again in 15 s."
-    with service(plan=[error(403)] * 5) as running, pytest.raises(IndexUnavailable, match="roles"):
-        run(running, AzureSearchWriter.fingerprints, heard.patience(role_wait=60))
+    assert heard.messages[0] == "Azure AI Search: status 403; trying again in 15 s."
+    with (
+        run_service(plan=[error(403)] * 5) as running,
+        pytest.raises(IndexUnavailable, match="roles"),
+    ):
+        run(running, AzureSearchWriter.fingerprints, heard.policy(role_wait=60))
 
 
 def test_no_request_without_sign_in() -> None:
-    with service() as running, pytest.raises(IndexUnavailable) as failed:
+    with run_service() as running, pytest.raises(IndexUnavailable) as failed:
         run(
-            running, AzureSearchWriter.fingerprints, Heard().patience(role_wait=60), signed_in=False
+            running,
+            AzureSearchWriter.fingerprints,
+            RecordingRetry().policy(role_wait=60),
+            signed_in=False,
         )
 
     assert str(failed.value) == NO_IDENTITY_MESSAGE
@@ -484,10 +490,10 @@ def test_no_request_without_sign_in() -> None:
 
 
 def test_only_throttled_passages_are_sent_again() -> None:
-    with service() as running:
+    with run_service() as running:
         run(running, AzureSearchWriter.fingerprints)
         running.indexes["docs"].refusing = {"a-md-p0-2": [503, 429], "a-md-p0-3": [422]}
-        run(running, partial(fill, folder={"a.md": A}), Heard().patience())
+        run(running, partial(fill, folder={"a.md": A}), RecordingRetry().policy())
     sent = [one.body["value"] for one in running.asked if "search.index" in one.path]
 
     assert docs(running) == fresh({"a.md": A})
@@ -495,7 +501,7 @@ def test_only_throttled_passages_are_sent_again() -> None:
 
 
 def test_rejected_passage_is_named_and_retried_next_run() -> None:
-    with service() as running:
+    with run_service() as running:
         run(running, AzureSearchWriter.fingerprints)
         running.indexes["docs"].refusing = {"a-md-p0-3": [400]}
         with pytest.raises(
@@ -514,14 +520,14 @@ def test_oversized_passage_is_rejected() -> None:
     async def too_large(target: AzureSearchWriter) -> None:
         await target.fingerprints()
         running.plan.append(error(413))
-        await target.put(PLAN, NOWHERE)
+        await target.put(PLAN, UNUSED_PATH)
 
-    with service() as running, pytest.raises(DocumentRejected, match="too large"):
+    with run_service() as running, pytest.raises(DocumentRejected, match="too large"):
         run(running, too_large)
 
 
 def test_file_with_two_marks_is_unfinished() -> None:
-    with service() as running:
+    with run_service() as running:
         run(running, partial(fill, folder={"a.md": CHANGED}))
         docs(running)["left"] = docs(running)["a-md-p0-2"] | {"id": "left", "fingerprint": "older"}
         known = run(running, AzureSearchWriter.fingerprints)
@@ -534,12 +540,12 @@ def test_file_with_two_marks_is_unfinished() -> None:
 def test_remove_is_idempotent() -> None:
     async def twice(target: AzureSearchWriter) -> None:
         await target.fingerprints()
-        await target.put(A, NOWHERE)
-        await target.put(PLAN, NOWHERE)
+        await target.put(A, UNUSED_PATH)
+        await target.put(PLAN, UNUSED_PATH)
         await target.remove("a.md")
         await target.remove("a.md")
 
-    with service() as running:
+    with run_service() as running:
         run(running, twice)
 
     assert docs(running) == fresh({"plans/plan.md": PLAN})

@@ -28,7 +28,7 @@ from shared.files.media_types import guess_media_type as media_type
 from shared.ingest.targets.blob_upload import BlobUploader, make_uploader
 from shared.ingest.targets.index_writer import DocumentRejected
 from shared.settings import SHARED_FOLDER
-from tests.support.azurite import Home, SignedIn, needs_azurite
+from tests.support.azurite import AzuriteCredential, AzuriteHome, needs_azurite
 from tests.support.servers import Server, serving
 from tests.support.upstream import Asked, Exchange, Step, upstream
 from tests.support.upstream import Server as Raw
@@ -39,7 +39,7 @@ PNG = b"\x89PNG\r\n\x1a\n..."
 
 
 def run_with(
-    home: Home,
+    home: AzuriteHome,
     url: str,
     work: Callable[[BlobUploader, BlobFiles], Awaitable[T]],
     container: str,
@@ -49,8 +49,10 @@ def run_with(
 
     async def go() -> T:
         how: dict[str, Any] = {"connection_verify": home.ca}
-        uploads = make_uploader(url, container, SignedIn(), **how)
-        blobs = BlobFiles(make_container_client(url, container, SignedIn(), **how), seconds)
+        uploads = make_uploader(url, container, AzuriteCredential(), **how)
+        blobs = BlobFiles(
+            make_container_client(url, container, AzuriteCredential(), **how), seconds
+        )
         async with aclosing(Closing(uploads, blobs)):
             return await work(uploads, blobs)
 
@@ -87,7 +89,9 @@ NAMES = [
 
 
 @needs_azurite
-def test_uploaded_file_is_read_by_exact_name(home: Home, account: str, tmp_path: Path) -> None:
+def test_uploaded_file_is_read_by_exact_name(
+    home: AzuriteHome, account: str, tmp_path: Path
+) -> None:
     async def work(uploads: BlobUploader, blobs: BlobFiles) -> None:
         await uploads.ensure_container()
         for name in NAMES:
@@ -103,7 +107,9 @@ def test_uploaded_file_is_read_by_exact_name(home: Home, account: str, tmp_path:
 
 
 @needs_azurite
-def test_large_file_is_transferred_in_chunks(home: Home, account: str, tmp_path: Path) -> None:
+def test_large_file_is_transferred_in_chunks(
+    home: AzuriteHome, account: str, tmp_path: Path
+) -> None:
     data = os.urandom(5 * CHUNK_BYTES + 7)
     (tmp_path / "large.bin").write_bytes(data)
 
@@ -121,7 +127,7 @@ def test_large_file_is_transferred_in_chunks(home: Home, account: str, tmp_path:
 
 
 @needs_azurite
-def test_only_changed_files_are_uploaded(home: Home, account: str, tmp_path: Path) -> None:
+def test_only_changed_files_are_uploaded(home: AzuriteHome, account: str, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
 
     async def work(uploads: BlobUploader, blobs: BlobFiles) -> None:
@@ -139,7 +145,7 @@ def test_only_changed_files_are_uploaded(home: Home, account: str, tmp_path: Pat
 
 
 @needs_azurite
-def test_removed_file_is_not_found(home: Home, account: str, tmp_path: Path) -> None:
+def test_removed_file_is_not_found(home: AzuriteHome, account: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"")
 
     async def work(uploads: BlobUploader, blobs: BlobFiles) -> None:
@@ -154,7 +160,7 @@ def test_removed_file_is_not_found(home: Home, account: str, tmp_path: Path) -> 
 
 
 @needs_azurite
-def test_images_are_stored_by_passage_id(home: Home, account: str) -> None:
+def test_images_are_stored_by_passage_id(home: AzuriteHome, account: str) -> None:
     async def work(uploads: BlobUploader, blobs: BlobFiles) -> None:
         await uploads.ensure_container()
         await uploads.put_image("one-p1-1", PNG)
@@ -176,7 +182,7 @@ def test_images_are_stored_by_passage_id(home: Home, account: str) -> None:
 
 
 @needs_azurite
-def test_changed_file_ends_the_stream(home: Home, account: str, tmp_path: Path) -> None:
+def test_changed_file_ends_the_stream(home: AzuriteHome, account: str, tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
 
     async def work(uploads: BlobUploader, blobs: BlobFiles) -> None:
@@ -195,7 +201,9 @@ def test_changed_file_ends_the_stream(home: Home, account: str, tmp_path: Path) 
 
 
 @needs_azurite
-def test_missing_container_is_misconfigured(home: Home, account: str, tmp_path: Path) -> None:
+def test_missing_container_is_misconfigured(
+    home: AzuriteHome, account: str, tmp_path: Path
+) -> None:
     (tmp_path / "a.txt").write_bytes(b"")
 
     async def work(uploads: BlobUploader, blobs: BlobFiles) -> None:
@@ -212,7 +220,7 @@ def test_missing_container_is_misconfigured(home: Home, account: str, tmp_path: 
 
 
 @pytest.fixture(scope="module")
-def server(kind: str, home: Home, account: str) -> Iterator[Server]:
+def server(kind: str, home: AzuriteHome, account: str) -> Iterator[Server]:
     """The app with the sample documents in Azurite."""
 
     async def fill(uploads: BlobUploader, _: BlobFiles) -> None:
@@ -296,7 +304,7 @@ def make_error(status: int, code: str = "", **headers: str) -> list[Step]:
 
 
 @pytest.fixture(scope="module")
-def storage(home: Home) -> Iterator[Storage]:
+def storage(home: AzuriteHome) -> Iterator[Storage]:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(home.folder / "server.pem")
     with upstream(Storage(), tls) as running:
@@ -338,7 +346,7 @@ FAILURES: list[Any] = [
 @pytest.mark.parametrize("reading", [False, True])
 @pytest.mark.parametrize(("plan", "kind", "times"), FAILURES)
 def test_storage_failures_are_mapped_and_the_next_request_works(
-    home: Home,
+    home: AzuriteHome,
     storage: Storage,
     plan: list[list[Step]],
     kind: type[errors.ChatError] | None,
@@ -365,7 +373,7 @@ def test_storage_failures_are_mapped_and_the_next_request_works(
     assert (type(failed) if failed else None, requests) == (kind, times)
 
 
-def test_long_retry_after_is_passed_to_the_caller(home: Home, storage: Storage) -> None:
+def test_long_retry_after_is_passed_to_the_caller(home: AzuriteHome, storage: Storage) -> None:
     async def work(_: BlobUploader, blobs: BlobFiles) -> None:
         storage.plan.append(make_error(503, "ServerBusy", Retry_After="30"))
         with pytest.raises(errors.Unavailable) as failure:
@@ -384,7 +392,9 @@ BROKEN: list[Any] = [
 
 
 @pytest.mark.parametrize("answer", BROKEN)
-def test_truncated_download_is_an_error(home: Home, storage: Storage, answer: list[Step]) -> None:
+def test_truncated_download_is_an_error(
+    home: AzuriteHome, storage: Storage, answer: list[Step]
+) -> None:
     async def work(_: BlobUploader, blobs: BlobFiles) -> None:
         file = await blobs.open("a.txt")
         storage.plan += [answer] * 3
@@ -395,7 +405,7 @@ def test_truncated_download_is_an_error(home: Home, storage: Storage, answer: li
     run_with(home, storage.url, work, "documents", 2)
 
 
-def test_ingestion_honors_retry_after(home: Home, storage: Storage, tmp_path: Path) -> None:
+def test_ingestion_honors_retry_after(home: AzuriteHome, storage: Storage, tmp_path: Path) -> None:
     async def work(uploads: BlobUploader, _: BlobFiles) -> None:
         storage.plan += [make_error(503, "ServerBusy", **SOON)] * 4
         storage.plan += [make_error(429, Retry_After="1"), make_error(202)]
@@ -407,7 +417,7 @@ def test_ingestion_honors_retry_after(home: Home, storage: Storage, tmp_path: Pa
     assert [asked.method for asked in storage.asked[before:]] == ["DELETE"] * 6
 
 
-def test_ingestion_names_the_missing_role(home: Home, storage: Storage) -> None:
+def test_ingestion_names_the_missing_role(home: AzuriteHome, storage: Storage) -> None:
     async def work(uploads: BlobUploader, _: BlobFiles) -> None:
         storage.plan.append(make_error(403, "AuthorizationPermissionMismatch"))
         with pytest.raises(DocumentRejected, match="Storage Blob Data Contributor"):

@@ -1,4 +1,4 @@
-"""Is everything in a folder of thirty files found again or named, in bounded time and memory?"""
+"""Reads a corpus of thirty files of all types, valid and invalid, under limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared.ingest.document import UnreadableDocument
 from shared.ingest.sandbox.process import FilePassages, SandboxLimits, SandboxReader
 from shared.ingest.splitting.passages import MAX_TOKENS
 from shared.text.tokens import count_tokens
-from tests.support.corpus import Corpus, make
+from tests.support.corpus import Corpus, write_corpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ async def read_all(corpus: Corpus) -> Outcome:
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    return asyncio.run(read_all(make(tmp_path_factory.mktemp("corpus"))))
+    return asyncio.run(read_all(write_corpus(tmp_path_factory.mktemp("corpus"))))
 
 
 def test_corpus_has_at_least_thirty_files(outcome: Outcome) -> None:
@@ -55,7 +55,7 @@ def test_readable_files_have_the_expected_passage(outcome: Outcome) -> None:
     for known in outcome.corpus.readable:
         assert known.name in outcome.found, outcome.reasons.get(known.name)
         passages = outcome.found[known.name].passages
-        holders = [passage for passage in passages if known.says in passage.content]
+        holders = [passage for passage in passages if known.sentence in passage.content]
         assert known.sourcepage in {passage.sourcepage for passage in holders}, known
         assert {passage.category for passage in passages} == {known.category}
         assert any(passage.image for passage in holders) == known.picture

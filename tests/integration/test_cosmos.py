@@ -544,7 +544,7 @@ def test_without_the_composite_index_the_log_names_it() -> None:
     assert "composite index" in str(caught.value.cause)
 
 
-class Nobody(azurite.SignedIn):
+class Nobody(azurite.AzuriteCredential):
     """Somebody who is not signed in."""
 
     async def get_token(self, *_scopes: str, **_options: Any) -> AccessToken:

@@ -1,4 +1,4 @@
-"""An index with its files in Azurite: what lies in the container after runs that fail, too."""
+"""An index with its files in Azurite, also after failed runs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from shared.ingest.targets.azure_search.writer import AzureSearchWriter
 from shared.ingest.targets.blob_upload import make_uploader
 from shared.ingest.targets.index_writer import UNFINISHED, Document, DocumentRejected
 from shared.ingest.targets.indexed_files import IndexedFiles
-from tests.support.azurite import Home, SignedIn, needs_azurite
-from tests.support.fake_service import Service
-from tests.support.filling import run, service
+from tests.support.azurite import AzuriteCredential, AzuriteHome, needs_azurite
+from tests.support.fake_service import FakeIndexService
+from tests.support.filling import run, run_service
 
 pytestmark = needs_azurite
 
@@ -26,14 +26,16 @@ Work = Callable[[IndexedFiles], Awaitable[None]]
 
 
 @pytest.fixture
-def doing(home: Home, account: str, request: pytest.FixtureRequest) -> Callable[..., list[str]]:
+def doing(
+    home: AzuriteHome, account: str, request: pytest.FixtureRequest
+) -> Callable[..., list[str]]:
     """Does some work with a new target, in a container of the test's own; what is in it then."""
     container = f"c{abs(hash(request.node.name))}"
 
-    def do(running: Service, work: Work) -> list[str]:
+    def do(running: FakeIndexService, work: Work) -> list[str]:
         async def over(index: AzureSearchWriter) -> list[str]:
             how = {"connection_verify": home.ca}
-            files = make_uploader(account, container, SignedIn(), **how)
+            files = make_uploader(account, container, AzuriteCredential(), **how)
             index.store_image = files.put_image
             try:
                 await work(IndexedFiles(index, files))
@@ -77,7 +79,7 @@ def pictures(blobs: list[str]) -> list[str]:
 def test_images_of_a_changed_file_are_removed(
     tmp_path: Path, doing: Callable[..., list[str]]
 ) -> None:
-    with service() as running:
+    with run_service() as running:
         before = doing(running, filling(tmp_path / "a", {"a.pdf": shown("1", 3)}))
         after = doing(running, filling(tmp_path / "a", {"a.pdf": shown("2", 1)}))
 
@@ -87,7 +89,7 @@ def test_images_of_a_changed_file_are_removed(
 
 def test_file_without_passages_is_removed(tmp_path: Path, doing: Callable[..., list[str]]) -> None:
     empty = replace(shown("2", 0), passages=(), vectors=None)
-    with service() as running:
+    with run_service() as running:
         doing(running, filling(tmp_path / "a", {"a.pdf": shown("1", 1)}))
 
         assert doing(running, filling(tmp_path / "a", {"a.pdf": empty})) == []
@@ -104,7 +106,7 @@ def test_next_run_completes_an_interrupted_prune(
             await filling(tmp_path / "a", {})(target)
         await lease.release()
 
-    with service() as running:
+    with run_service() as running:
         doing(running, filling(tmp_path / "a", {"a.pdf": shown("1", 1)}))
         left = doing(running, blocked)
         docs = dict(running.indexes["docs"].docs)
@@ -128,7 +130,7 @@ def test_file_only_in_the_container_is_unfinished(
     async def known(target: IndexedFiles) -> None:
         found.update(await target.fingerprints())
 
-    with service() as running:
+    with run_service() as running:
         doing(running, filling(tmp_path / "a", {"a.pdf": shown("1", 1)}))
         doing(running, left)
         doing(running, known)

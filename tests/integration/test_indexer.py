@@ -1,4 +1,4 @@
-"""An indexer set up by the real SDK in a strict Azure AI Search, and followed to its end."""
+"""Creates and follows an indexer with the real SDK and a strict fake service."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from shared.ingest.targets.azure_search.retry import RetryPolicy
 from shared.ingest.targets.azure_search.search_clients import SearchClients
 from shared.ingest.targets.index_writer import DocumentRejected, IndexUnavailable
 from shared.retrieval.azure_search.field_mapping import IndexFields
-from tests.support.fake_index import Index
-from tests.support.fake_indexers import IndexerService, ended
-from tests.support.filling import Heard, certificates, connected
+from tests.support.fake_index import FakeIndex
+from tests.support.fake_indexers import FakeIndexerService, indexer_run
+from tests.support.filling import RecordingRetry, connect_clients, tls_contexts
 from tests.support.upstream import error, upstream
 
 Result = TypeVar("Result")
@@ -37,30 +37,30 @@ PLAN = IndexerPlan(IndexSpec("docs", IndexFields(), 1536, MAKER), STORAGE, "docu
 FOLDER = "https://mine.blob.core.windows.net/documents/files"
 
 
-def over(service: IndexerService, work: Callable[[SearchClients], Awaitable[Result]]) -> Result:
+def over(service: FakeIndexerService, work: Callable[[SearchClients], Awaitable[Result]]) -> Result:
     """What `work` gives over a service."""
 
     async def connect() -> Result:
-        async with connected(service) as clients:
+        async with connect_clients(service) as clients:
             return await work(clients)
 
-    with upstream(service, certificates()[0]):
+    with upstream(service, tls_contexts()[0]):
         return asyncio.run(connect())
 
 
-def filled(
-    service: IndexerService, heard: Heard, plan: IndexerPlan = PLAN, **more: Any
+def run_plan(
+    service: FakeIndexerService, heard: RecordingRetry, plan: IndexerPlan = PLAN, **more: Any
 ) -> IndexerResult:
-    return over(service, lambda clients: run_indexer(clients, plan, heard.patience(), **more))
+    return over(service, lambda clients: run_indexer(clients, plan, heard.policy(), **more))
 
 
-def made(plan: IndexerPlan) -> IndexerService:
-    service = IndexerService()
+def made(plan: IndexerPlan) -> FakeIndexerService:
+    service = FakeIndexerService()
     over(service, lambda clients: create_indexer(clients, plan, RetryPolicy(max_attempts=1)))
     return service
 
 
-def mappings(service: IndexerService) -> dict[str, str]:
+def mappings(service: FakeIndexerService) -> dict[str, str]:
     (selector,) = service.skillsets["docs-passages"]["indexProjections"]["selectors"]
     return {one["name"]: one["source"] for one in selector["mappings"]}
 
@@ -140,7 +140,7 @@ def test_create_indexer_is_idempotent() -> None:
 
 def test_index_with_other_key_analyzer_is_rejected() -> None:
     key = {"name": "id", "type": "Edm.String", "key": True, "filterable": True, "sortable": True}
-    service = IndexerService(indexes={"docs": Index({"name": "docs", "fields": []})})
+    service = FakeIndexerService(indexes={"docs": FakeIndex({"name": "docs", "fields": []})})
     fields = [key | {"searchable": True, "analyzer": "simple"}]
     service.indexes["docs"].update({"name": "docs", "fields": fields})
     with pytest.raises(IndexUnavailable, match=r"analyzer keyword.*AZURE_SEARCH_INDEX"):
@@ -152,21 +152,21 @@ def test_run_is_followed_to_its_end() -> None:
     encoded = "%25C3%25BC.pdf&documentKey=aHR0"  # the address itself is encoded, and then the key
     failure = {"key": key + encoded, "errorMessage": "it is\n encrypted", "statusCode": 400}
     warning = {"key": f"{FOLDER}/long.txt", "message": "cut"}
-    heard = Heard()
-    service = IndexerService(
+    heard = RecordingRetry()
+    service = FakeIndexerService(
         runs=[
             None,
-            ended(1, 3, status="inProgress"),
-            ended(1, 3, status="inProgress"),
-            ended(1, 9, 1, errors=[failure], warnings=[warning]),
+            indexer_run(1, 3, status="inProgress"),
+            indexer_run(1, 3, status="inProgress"),
+            indexer_run(1, 9, 1, errors=[failure], warnings=[warning]),
         ]
     )
-    outcome = filled(service, heard)
+    outcome = run_plan(service, heard)
 
     assert outcome == IndexerResult(
         8, (FileFailure("b/ü.pdf", "it is encrypted"),), (FileFailure("long.txt", "cut"),)
     )
-    assert heard.said == [
+    assert heard.messages == [
         "docs-files is set up.",
         "docs-passages is set up.",
         "docs-indexer is set up.",
@@ -176,39 +176,50 @@ def test_run_is_followed_to_its_end() -> None:
 
 def test_result_of_an_earlier_run_is_ignored() -> None:
     service = made(PLAN)
-    service.runs = [ended(1, 5), ended(1, 5), ended(2, 0, status="inProgress"), ended(2, 7)]
+    service.runs = [
+        indexer_run(1, 5),
+        indexer_run(1, 5),
+        indexer_run(2, 0, status="inProgress"),
+        indexer_run(2, 7),
+    ]
 
-    assert filled(service, Heard()).indexed == 7
+    assert run_plan(service, RecordingRetry()).indexed == 7
 
 
 def test_run_in_progress_is_followed() -> None:
     service = made(PLAN)
-    service.busy, service.runs = True, [ended(1, 2, status="inProgress"), ended(1, 4)]
+    service.busy, service.runs = True, [indexer_run(1, 2, status="inProgress"), indexer_run(1, 4)]
 
-    assert filled(service, Heard()).indexed == 4
+    assert run_plan(service, RecordingRetry()).indexed == 4
 
 
 def test_failed_run_raises() -> None:
-    broken = ended(1, status="transientFailure", errorMessage="no access\nto the account")
+    broken = indexer_run(1, status="transientFailure", errorMessage="no access\nto the account")
     with pytest.raises(
         DocumentRejected, match="docs-indexer ended with an error: no access to the account"
     ):
-        filled(IndexerService(runs=[broken]), Heard())
+        run_plan(FakeIndexerService(runs=[broken]), RecordingRetry())
 
 
 def test_long_run_continues_without_the_command() -> None:
-    heard = Heard()
+    heard = RecordingRetry()
     with pytest.raises(DocumentRejected, match=r"still at work after 10 minutes.*run it again"):
-        filled(IndexerService(runs=[ended(1, 2, status="inProgress")]), heard, max_seconds=600)
+        run_plan(
+            FakeIndexerService(runs=[indexer_run(1, 2, status="inProgress")]),
+            heard,
+            max_seconds=600,
+        )
 
     assert sum(heard.waits) == 600
 
 
 def test_busy_service_is_retried() -> None:
-    heard = Heard()
-    service = IndexerService(plan=[error(503, {"Retry-After": "9"})] * 2, runs=[ended(1, 1)])
+    heard = RecordingRetry()
+    service = FakeIndexerService(
+        plan=[error(503, {"Retry-After": "9"})] * 2, runs=[indexer_run(1, 1)]
+    )
 
-    assert filled(service, heard).indexed == 1
+    assert run_plan(service, heard).indexed == 1
     assert heard.waits[:2] == [9, 9]
 
 

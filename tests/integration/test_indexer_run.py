@@ -1,4 +1,4 @@
-"""What is uploaded for an indexer, and what is refused before: by the command, and over Azurite."""
+"""Uploads for an indexer, and the checks before it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from shared.ingest.setup import IngestOptions
 from shared.ingest.sources.scan import list_folder
 from shared.ingest.targets.blob_upload import BlobUploader, make_uploader
 from shared.ingest.targets.index_writer import DocumentRejected
-from tests.integration.test_ingest_cli import ingested, write
-from tests.support.azurite import SignedIn, azurite, make_home, needs_azurite
+from tests.integration.test_ingest_cli import run_command, write
+from tests.support.azurite import AzuriteCredential, azurite, make_home, needs_azurite
 
 Result = TypeVar("Result")
 USES = {
@@ -29,7 +29,7 @@ USES = {
 @pytest.mark.parametrize("use", USES)
 def test_unusable_options_are_rejected(tmp_path: Path, use: str) -> None:
     arguments, sentence = USES[use]
-    done = ingested(str(tmp_path), *arguments)
+    done = run_command(str(tmp_path), *arguments)
 
     assert done.returncode == 2
     assert sentence in done.stderr
@@ -38,7 +38,7 @@ def test_unusable_options_are_rejected(tmp_path: Path, use: str) -> None:
 def test_unused_embedding_model_is_rejected(tmp_path: Path) -> None:
     write(tmp_path, "docs/a.md", "x")
     index = tmp_path / "own.db"
-    done = ingested(str(tmp_path / "docs"), "--embedding-model", "ada", INDEX_FILE=str(index))
+    done = run_command(str(tmp_path / "docs"), "--embedding-model", "ada", INDEX_FILE=str(index))
 
     assert done.returncode == 1
     assert "--embedding-model needs --indexer or AZURE_SEARCH_VECTORIZER" in done.stderr
@@ -94,7 +94,7 @@ def over_azurite(folder: Path, work: Callable[[BlobUploader], Awaitable[Result]]
     home = make_home(folder)
 
     async def go(url: str) -> Result:
-        files = make_uploader(url, "documents", SignedIn(), connection_verify=home.ca)
+        files = make_uploader(url, "documents", AzuriteCredential(), connection_verify=home.ca)
         try:
             return await work(files)
         finally:

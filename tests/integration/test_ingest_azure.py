@@ -1,4 +1,4 @@
-"""The same command with the settings of Azure: index, container and models, and then the chat."""
+"""The command and the app with settings of Azure: index, container and models."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from shared.ingest.targets.blob_upload import make_uploader
-from tests.integration.test_ingest_cli import Seeing, ingested, talking, write
-from tests.support import sample_files as making
-from tests.support.azurite import Home, SignedIn, azurite, make_home, needs_azurite
+from tests.integration.test_ingest_cli import Seeing, run_command, talking, write
+from tests.support import sample_files as samples
+from tests.support.azurite import AzuriteCredential, AzuriteHome, azurite, make_home, needs_azurite
 from tests.support.fake_search import Search
-from tests.support.fake_service import Service
+from tests.support.fake_service import FakeIndexService
 from tests.support.servers import serving
 from tests.support.upstream import Asked, Server, Step, upstream
 
@@ -27,7 +27,7 @@ pytestmark = needs_azurite
 QUESTION = "Where is the org chart?"
 
 
-class Filled(Service):
+class Filled(FakeIndexService):
     """Takes the token of the `az` beside it."""
 
     def refusal(self, asked: Asked) -> list[Step] | None:
@@ -40,7 +40,7 @@ class Filled(Service):
 class Azure:
     """What stands in for Azure, and the settings that name it."""
 
-    home: Home
+    home: AzuriteHome
     search: Filled
     model: Seeing
     settings: dict[str, str]
@@ -75,13 +75,13 @@ def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azure]:
 def folder(tmp_path: Path) -> Path:
     write(tmp_path, "docs/a.md", "Apples cost two dollars.")
     write(tmp_path, "docs/[b] #1.md", "Bananas cost three dollars.")
-    (tmp_path / "docs" / "org-chart.png").write_bytes(making.picture("PNG"))
+    (tmp_path / "docs" / "org-chart.png").write_bytes(samples.image("PNG"))
     return tmp_path / "docs"
 
 
 def test_chat_shows_images_of_an_indexed_folder(azure: Azure, folder: Path, tmp_path: Path) -> None:
-    first = ingested(str(folder), **azure.settings)
-    again = ingested(str(folder), **azure.settings)
+    first = run_command(str(folder), **azure.settings)
+    again = run_command(str(folder), **azure.settings)
     docs = list(azure.search.indexes["docs"].docs.values())
     overrides = {"use_gpt4v": True, "top": 50}
     body = {
@@ -118,9 +118,9 @@ def test_chat_shows_images_of_an_indexed_folder(azure: Azure, folder: Path, tmp_
 
 
 def test_prune_removes_from_index_and_storage(azure: Azure, folder: Path, tmp_path: Path) -> None:
-    ingested(str(folder), **azure.settings)
+    run_command(str(folder), **azure.settings)
     (folder / "org-chart.png").unlink()
-    pruned = ingested(str(folder), "--prune", **azure.settings)
+    pruned = run_command(str(folder), "--prune", **azure.settings)
     docs = azure.search.indexes["docs"].docs.values()
     lost = {"id": "x", "content": "x", "sourcepage": "org-chart.png", "sourcefile": "org-chart.png"}
     bare: dict[str, Any] = {"category": None, "oids": [], "groups": [], "image": None}
@@ -135,7 +135,7 @@ def test_prune_removes_from_index_and_storage(azure: Azure, folder: Path, tmp_pa
 
 def test_missing_roles_are_named(azure: Azure, folder: Path) -> None:
     azure.search.plan += [[b"HTTP/1.1 403 X\r\nContent-Length: 0\r\n\r\n"]]
-    done = ingested(str(folder), **azure.settings)
+    done = run_command(str(folder), **azure.settings)
 
     assert done.returncode == 1
     assert "Search Index Data Contributor" in done.stderr
@@ -146,7 +146,7 @@ def test_indexer_rejects_folder_with_rules(azure: Azure, folder: Path) -> None:
     write(folder, "acl.yaml", "a.md: {groups: [board]}")
     storage = "/subscriptions/1/resourceGroups/r/providers/Microsoft.Storage/storageAccounts/s"
     asked = len(azure.search.asked)
-    done = ingested(str(folder), "--indexer", "--storage", storage, **azure.settings)
+    done = run_command(str(folder), "--indexer", "--storage", storage, **azure.settings)
 
     assert done.returncode == 1
     assert "every passage would be public" in done.stderr
@@ -155,12 +155,12 @@ def test_indexer_rejects_folder_with_rules(azure: Azure, folder: Path) -> None:
 
 def test_restricted_folder_is_rejected_beside_indexer_passages(azure: Azure, folder: Path) -> None:
     settings = {**azure.settings, "AZURE_SEARCH_INDEX": "mixed"}
-    ingested(str(folder), **settings)
+    run_command(str(folder), **settings)
     index = azure.search.indexes["mixed"]
     empty = {one["name"]: None for one in index.definition["fields"]}
     index.docs["f_0"] = {**empty, "id": "f_0", "sourcefile": "a.md", "parent": "f"}
     write(folder, "acl.yaml", "a.md: {groups: [board]}")
-    done = ingested(str(folder), **settings)
+    done = run_command(str(folder), **settings)
 
     assert done.returncode == 1
     assert "one of a.md: they may stay for everyone" in done.stderr
@@ -170,10 +170,10 @@ def test_restricted_folder_is_rejected_beside_indexer_passages(azure: Azure, fol
 def test_folder_without_its_former_rules_uploads_nothing(azure: Azure, folder: Path) -> None:
     settings = {**azure.settings, "AZURE_SEARCH_INDEX": "lost", "AZURE_STORAGE_CONTAINER": "lost"}
     write(folder, "acl.yaml", "a.md: {groups: [board]}")
-    ingested(str(folder), **settings)
+    run_command(str(folder), **settings)
     (folder / "acl.yaml").unlink()
     write(folder, "new.md", "New.")
-    done = ingested(str(folder), **settings)
+    done = run_command(str(folder), **settings)
 
     assert done.returncode == 1
     assert "the index restricts files of this folder (1, such as a.md)" in done.stderr
@@ -183,7 +183,7 @@ def test_folder_without_its_former_rules_uploads_nothing(azure: Azure, folder: P
 async def uploaded(azure: Azure) -> set[str]:
     """The files in the container `lost`."""
     url = azure.settings["AZURE_STORAGE_ENDPOINT"]
-    files = make_uploader(url, "lost", SignedIn(), connection_verify=azure.home.ca)
+    files = make_uploader(url, "lost", AzuriteCredential(), connection_verify=azure.home.ca)
     try:
         return set(await files.list_names())
     finally:
@@ -194,7 +194,7 @@ async def uploaded(azure: Azure) -> set[str]:
 @pytest.mark.parametrize("fields", ["on-your-data", '{"groups": null}', '{"title": "name"}'])
 def test_index_of_other_origin_is_not_written(azure: Azure, folder: Path, fields: str) -> None:
     settings = {**azure.settings, "AZURE_SEARCH_INDEX": "theirs", "AZURE_SEARCH_FIELDS": fields}
-    done = ingested(str(folder), **settings)
+    done = run_command(str(folder), **settings)
 
     assert done.returncode == 1
     assert "AZURE_SEARCH_FIELDS is for an index made elsewhere" in done.stderr
@@ -204,9 +204,9 @@ def test_index_of_other_origin_is_not_written(azure: Azure, folder: Path, fields
 def test_storage_that_is_added_later_gets_all_files(azure: Azure, folder: Path) -> None:
     settings = {**azure.settings, "AZURE_SEARCH_INDEX": "moved"}
     elsewhere = {**settings, "AZURE_STORAGE_CONTAINER": "moved"}
-    without = ingested(str(folder), **{**settings, "AZURE_STORAGE_ENDPOINT": ""})
-    runs = [ingested(str(folder), **each) for each in (settings, elsewhere, elsewhere)]
-    renamed = ingested(str(folder), AZURE_SEARCH_FIELDS='{"content": "chunk"}', **elsewhere)
+    without = run_command(str(folder), **{**settings, "AZURE_STORAGE_ENDPOINT": ""})
+    runs = [run_command(str(folder), **each) for each in (settings, elsewhere, elsewhere)]
+    renamed = run_command(str(folder), AZURE_SEARCH_FIELDS='{"content": "chunk"}', **elsewhere)
     put = [each.stdout.count("3 documents put") for each in (without, *runs, renamed)]
 
     assert put == [1, 1, 1, 0, 1]

@@ -1,4 +1,4 @@
-"""The command that puts a folder into the embedded index, tried as a person would."""
+"""The command that indexes a folder into the embedded index, in a process of its own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from shared.retrieval.sqlite.connections import file_identity
 from shared.retrieval.sqlite.retriever import SqliteRetriever
 from tests.support import corpus
 from tests.support.filling import run as in_azure
-from tests.support.filling import service
+from tests.support.filling import run_service
 from tests.support.isolation import app_copy
 from tests.support.servers import SAMPLES, serving
 from tests.support.upstream import Asked, Step, Upstream, answer, streaming, upstream
@@ -45,7 +45,7 @@ FROM passage JOIN body USING (key) JOIN file ON file.key = passage.file ORDER BY
 PATIENCE = 240.0  # seconds; only a hang takes so long
 
 
-def ingested(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+def run_command(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
     """What the command says, and its exit status."""
     command = [sys.executable, "-m", "shared.ingest", *arguments]
     environment = {**os.environ, **settings, "PYTHONIOENCODING": "utf-8"}
@@ -83,8 +83,8 @@ def found(index: SqliteRetriever, question: str, top: int = 3) -> tuple[Source, 
 
 
 def test_readable_files_are_found_and_others_listed(tmp_path: Path, index: Path) -> None:
-    known = corpus.make(tmp_path / "docs")
-    done = ingested(str(known.folder), INDEX_FILE=str(index))
+    known = corpus.write_corpus(tmp_path / "docs")
+    done = run_command(str(known.folder), INDEX_FILE=str(index))
     skipped = dict(
         line.strip().split(": ", 1) for line in done.stdout.partition("Skipped:\n")[2].splitlines()
     )
@@ -95,7 +95,7 @@ def test_readable_files_are_found_and_others_listed(tmp_path: Path, index: Path)
     with closing(SqliteRetriever.open(index)) as opened:
         for file in known.readable:
             hits = found(opened, file.question)
-            right = [hit for hit in hits if file.says.lower() in hit.content.lower()]
+            right = [hit for hit in hits if file.sentence.lower() in hit.content.lower()]
 
             assert right, f"{file.question} {[hit.sourcepage for hit in hits]}"
             assert right[0].sourcepage == file.sourcepage
@@ -103,9 +103,9 @@ def test_readable_files_are_found_and_others_listed(tmp_path: Path, index: Path)
 
 
 def test_second_run_does_not_change_the_index(folder: Path, index: Path) -> None:
-    first = ingested(str(folder), INDEX_FILE=str(index))
+    first = run_command(str(folder), INDEX_FILE=str(index))
     before = file_identity(index)
-    second = ingested(str(folder), INDEX_FILE=str(index))
+    second = run_command(str(folder), INDEX_FILE=str(index))
 
     assert "2 documents put (2 passages), 0 unchanged" in first.stdout
     assert "0 documents put (0 passages), 2 unchanged" in second.stdout
@@ -114,10 +114,10 @@ def test_second_run_does_not_change_the_index(folder: Path, index: Path) -> None
 
 
 def test_stale_files_are_reported_and_pruned(folder: Path, index: Path) -> None:
-    ingested(str(folder), INDEX_FILE=str(index))
+    run_command(str(folder), INDEX_FILE=str(index))
     (folder / "a.md").unlink()
-    told = ingested(str(folder), INDEX_FILE=str(index))
-    pruned = ingested(str(folder), "--prune", INDEX_FILE=str(index))
+    told = run_command(str(folder), INDEX_FILE=str(index))
+    pruned = run_command(str(folder), "--prune", INDEX_FILE=str(index))
 
     assert "1 more are in the index and not in the folder: --prune removes them." in told.stdout
     assert "0 documents put (0 passages), 1 unchanged, 1 removed" in pruned.stdout
@@ -126,10 +126,10 @@ def test_stale_files_are_reported_and_pruned(folder: Path, index: Path) -> None:
 
 
 def test_index_of_another_folder_is_reported(folder: Path, index: Path, tmp_path: Path) -> None:
-    ingested(str(folder), INDEX_FILE=str(index))
+    run_command(str(folder), INDEX_FILE=str(index))
     write(tmp_path / "other", "c.md", "Cherries.")
-    told = ingested(str(tmp_path / "other"), INDEX_FILE=str(index))
-    pruned = ingested(str(tmp_path / "other"), "--prune", INDEX_FILE=str(index))
+    told = run_command(str(tmp_path / "other"), INDEX_FILE=str(index))
+    pruned = run_command(str(tmp_path / "other"), "--prune", INDEX_FILE=str(index))
 
     assert f"own.db was made from {folder}" in told.stdout + told.stderr
     assert "was made from" not in pruned.stdout + pruned.stderr
@@ -152,7 +152,7 @@ def test_missing_dependency_is_named(folder: Path) -> None:
 
 @pytest.mark.parametrize("options", [["--largest", "0"], ["--indexer"], ["--storage", "x"]])
 def test_invalid_options_are_rejected(folder: Path, options: list[str]) -> None:
-    done = ingested(str(folder), *options)
+    done = run_command(str(folder), *options)
 
     assert done.returncode == 2
     assert "error: --" in done.stderr
@@ -202,7 +202,7 @@ def test_errors_are_reported_and_nothing_is_indexed(
     files, settings, sentence = MISTAKES[mistake]
     for name, text in files.items():
         write(tmp_path / "docs", name, text)
-    done = ingested(str(tmp_path / "docs"), **{"INDEX_FILE": str(index), **settings})
+    done = run_command(str(tmp_path / "docs"), **{"INDEX_FILE": str(index), **settings})
 
     assert done.returncode == 1
     assert sentence in done.stderr
@@ -249,9 +249,9 @@ def test_killed_run_is_continued(tmp_path: Path, index: Path) -> None:
         write(docs, f"{number}.md", "\n\n".join(parts))
     first = killed_after(docs, index, 0)
     second = killed_after(docs, index, first)
-    done = ingested(str(docs), INDEX_FILE=str(index))
+    done = run_command(str(docs), INDEX_FILE=str(index))
     fresh = tmp_path / "fresh.db"
-    ingested(str(docs), INDEX_FILE=str(fresh))
+    run_command(str(docs), INDEX_FILE=str(fresh))
     unchanged = int(done.stdout.partition(" unchanged")[0].split()[-1])
 
     assert done.returncode == 0, done.stderr
@@ -307,12 +307,12 @@ def talking(model: Upstream) -> dict[str, str]:
 def test_image_is_described_found_and_returned(
     tmp_path: Path, index: Path, model: Upstream
 ) -> None:
-    known = corpus.make(tmp_path / "docs")
+    known = corpus.write_corpus(tmp_path / "docs")
     for name in {file.name for file in known.readable if not file.picture} | known.broken.keys():
         (known.folder / name).unlink()
     chart = next(file for file in known.readable if file.name.endswith("org-chart.png"))
     settings = {**talking(model), "INDEX_FILE": str(index)}
-    done = ingested(str(known.folder), **settings)
+    done = run_command(str(known.folder), **settings)
     assert done.returncode == 0, done.stderr
     described = len([asked for asked in model.asked if asked.path.endswith("/completions")])
     overrides = {"use_gpt4v": True, "retrieval_mode": "text", "top": 1}
@@ -341,7 +341,7 @@ def test_image_is_described_found_and_returned(
 
 def test_app_uses_a_new_index_without_restart(tmp_path: Path, folder: Path, index: Path) -> None:
     settings = {"INDEX_FILE": str(index)}
-    ingested(str(folder), **settings)
+    run_command(str(folder), **settings)
 
     def cited(client: Any, question: str) -> list[str]:
         body = {"messages": [{"role": "user", "content": question}]}
@@ -353,7 +353,7 @@ def test_app_uses_a_new_index_without_restart(tmp_path: Path, folder: Path, inde
     with serving("dev", tmp_path, settings) as server, server.client() as client:
         before = cited(client, "What do cherries cost?")
         write(folder, "c [new] #1.md", "Cherries cost four dollars.")
-        ingested(str(folder), **settings)
+        run_command(str(folder), **settings)
         after = cited(client, "What do cherries cost?")
         opened = client.get(f"/content/{after[0]}")
 
@@ -363,9 +363,9 @@ def test_app_uses_a_new_index_without_restart(tmp_path: Path, folder: Path, inde
 
 
 def test_both_indexes_have_the_same_passages(tmp_path: Path, index: Path) -> None:
-    known = corpus.make(tmp_path / "docs")
+    known = corpus.write_corpus(tmp_path / "docs")
     write(known.folder, "acl.yaml", "plans/**: {groups: [board], oids: [anna]}")
-    ingested(str(known.folder), INDEX_FILE=str(index))
+    run_command(str(known.folder), INDEX_FILE=str(index))
     files = list_folder(known.folder)
     rules = acl.read_acl(known.folder, [file.name for file in files.files], files.acl_files)
 
@@ -373,7 +373,7 @@ def test_both_indexes_have_the_same_passages(tmp_path: Path, index: Path) -> Non
         async with SandboxReader() as reader:
             await IngestPipeline(reader, target, Enricher()).run(files, rules)
 
-    with service() as running:
+    with run_service() as running:
         in_azure(running, fill, shape=BY_WORDS)
         there = running.indexes["docs"].docs
     here = {

@@ -1,4 +1,4 @@
-"""Does the process that reads files keep to its limits, and end whenever it should?"""
+"""The child process that reads files: its limits, failures and end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from shared.ingest.sandbox.process import (
     SandboxReader,
     SandboxStartError,
 )
-from tests.support import sample_files as making
+from tests.support import sample_files as samples
 
 ROOT = Path(__file__).parent.parent.parent
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -60,7 +60,7 @@ def wait_until(met: Callable[[], bool]) -> bool:
 
 def endless(folder: Path) -> Path:
     path = folder / "endless.xlsx"
-    path.write_bytes(making.endless_xlsx())
+    path.write_bytes(samples.endless_xlsx())
     return path
 
 
@@ -178,9 +178,9 @@ from shared.ingest.sandbox.process import SandboxReader
 
 async def main(path):
     async with SandboxReader() as reader:
-        await reader.passages(path.parent / "good.txt", "good.txt")
+        await reader.read_passages(path.parent / "good.txt", "good.txt")
         print("warm", flush=True)
-        await reader.passages(path, path.name)
+        await reader.read_passages(path, path.name)
 
 asyncio.run(main(Path(sys.argv[1])))
 """

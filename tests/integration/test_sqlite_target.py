@@ -1,4 +1,4 @@
-"""Does a run leave the index that a fresh run would make, whatever happened to those before?"""
+"""The writer of the embedded index: interrupted, concurrent and repeated runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Azure Blob storage on this machine: Azurite from npm, over TLS, by tokens as Azure gives them."""
+"""Runs Azurite, a local Azure Blob storage from npm, over TLS with bearer tokens."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from tests.support.servers import PATIENCE, end, free_port
 
 CLIENTS = Path(__file__).parent.parent / "clients"
 MAIN = CLIENTS / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
-WITHOUT = "no Azurite in tests/clients: run `npm ci` there (needs Node.js 20 or later)"
-UNTIL = 4070908800  # the year 2099
+NOT_INSTALLED = "no Azurite in tests/clients: run `npm ci` there (needs Node.js 20 or later)"
+EXPIRES = 4070908800  # the year 2099
 
 needs_azurite = pytest.mark.skipif(
-    shutil.which("node") is None or not MAIN.is_file(), reason=WITHOUT
+    shutil.which("node") is None or not MAIN.is_file(), reason=NOT_INSTALLED
 )
 
 
 def token() -> str:
     """A token that Azurite takes: issuer, audience and times are checked, the signature is not."""
     claims = {"iss": "https://sts.windows.net/tenant/", "aud": "https://storage.azure.com"}
-    times = {"iat": 0, "nbf": 0, "exp": UNTIL}
+    times = {"iat": 0, "nbf": 0, "exp": EXPIRES}
     return ".".join(map(part, ({"alg": "RS256", "typ": "JWT"}, claims | times, "signature")))
 
 
@@ -42,11 +42,11 @@ def part(value: Any) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
 
 
-class SignedIn(AsyncTokenCredential):
+class AzuriteCredential(AsyncTokenCredential):
     """Somebody whom Azurite knows."""
 
     async def get_token(self, *_scopes: str, **_options: Any) -> AccessToken:
-        return AccessToken(token(), UNTIL)
+        return AccessToken(token(), EXPIRES)
 
     async def close(self) -> None:
         pass
@@ -56,7 +56,7 @@ class SignedIn(AsyncTokenCredential):
 
 
 @dataclass(frozen=True)
-class Home:
+class AzuriteHome:
     """A folder with a CA, a certificate of it, and an `az` that is signed in."""
 
     folder: Path
@@ -66,7 +66,7 @@ class Home:
         return str(self.folder / "ca.pem")
 
 
-def make_home(folder: Path) -> Home:
+def make_home(folder: Path) -> AzuriteHome:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(folder / "ca.pem"))
     issued = authority.issue_cert("127.0.0.1")
@@ -76,11 +76,11 @@ def make_home(folder: Path) -> Home:
         pem.write_to_path(str(folder / "cert.pem"), append=True)
     write_cli(folder, "az", {**AZ, "accessToken": token()})
     write_cli(folder, "azd", None)
-    return Home(folder)
+    return AzuriteHome(folder)
 
 
 @contextmanager
-def azurite(home: Home) -> Iterator[str]:
+def azurite(home: AzuriteHome) -> Iterator[str]:
     """Run Azurite until the block ends; the address of its one account."""
     port = free_port()
     how = ["--blobHost", "127.0.0.1", "--blobPort", str(port), "--oauth", "basic"]

@@ -24,7 +24,7 @@ from azure.core.credentials_async import AsyncTokenCredential
 from shared.memory.base import Clock, Memory, Retention
 from shared.memory.cosmos.client import ContainerLocation
 from shared.memory.cosmos.store import open_cosmos
-from tests.support.azurite import SignedIn
+from tests.support.azurite import AzuriteCredential
 from tests.support.upstream import Asked, Exchange, Server, Step, head, piece, upstream
 
 Item = dict[str, Any]
@@ -386,7 +386,9 @@ async def opened(
     """The memory over it, by the real SDK; its clock is the account's unless told otherwise."""
     place = ContainerLocation(fake.url, DATABASE, CONTAINER)
     retention = Retention(keep, most)
-    memory = open_cosmos(place, credential or SignedIn(), retention, seconds, now or fake.now)
+    memory = open_cosmos(
+        place, credential or AzuriteCredential(), retention, seconds, now or fake.now
+    )
     try:
         yield memory
     finally:

@@ -1,4 +1,4 @@
-"""An index in a dictionary, and a reader of files whose text is all there is to say of them."""
+"""In-memory fakes of IndexWriter and PassageReader."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shared.ingest.targets.index_writer import Document, DocumentRejected
 
 
 class FakeIndexWriter:
-    """Keeps documents by name; `rejections` says what it does not take, and why."""
+    """Keeps documents by name; `rejections` maps names to the reason for rejecting them."""
 
     name = "fake"
 
@@ -52,7 +52,7 @@ class FakeIndexWriter:
 
 
 class FakePassageReader:
-    """Reads text; a file that says "broken" cannot be read. Counts what is being read at once."""
+    """Reads text files; the text "broken" is unreadable. Counts concurrent reads."""
 
     def __init__(self, max_bytes: int = 1_000_000) -> None:
         self.max_bytes = max_bytes

@@ -1,4 +1,4 @@
-"""The indexers of a strict Azure AI Search: it checks every part and name, and plays their runs."""
+"""The indexers of the fake Azure AI Search: validates definitions and plays runs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.fake_index import Index, Json, Wrong, names, need
-from tests.support.fake_service import Service
+from tests.support.fake_index import FakeIndex, InvalidRequest, Json, names, require
+from tests.support.fake_service import FakeIndexService
 from tests.support.upstream import Asked, Step, error, whole
 
 SOURCE = {"name", "type", "credentials", "container", "dataDeletionDetectionPolicy"}
@@ -32,7 +32,7 @@ CONFIGURATION = {
 FUNCTIONS = {"base64Encode", "urlDecode"}
 
 
-def ended(start: int, done: int = 0, failed: int = 0, **more: Any) -> Json:
+def indexer_run(start: int, done: int = 0, failed: int = 0, **more: Any) -> Json:
     """A run as its status tells it; `start` is the minute at which it began."""
     return {
         "status": "success",
@@ -48,7 +48,7 @@ def ended(start: int, done: int = 0, failed: int = 0, **more: Any) -> Json:
 
 
 @dataclass
-class IndexerService(Service):
+class FakeIndexerService(FakeIndexService):
     """`runs` is what each look at a status shows, the last one for ever; None before any run."""
 
     sources: dict[str, Json] = field(default_factory=dict)
@@ -71,20 +71,22 @@ class IndexerService(Service):
 
     def put_source(self, name: str, asked: Asked) -> list[Step]:
         body = asked.body
-        need(not body.keys() - SOURCE and body["type"] == "azureblob", "not such a data source")
+        require(not body.keys() - SOURCE and body["type"] == "azureblob", "not such a data source")
         key = body["credentials"]["connectionString"]
-        need(key.startswith("ResourceId=/subscriptions/") and key.endswith(";"), "with a key")
-        need(body["container"].keys() <= {"name", "query"}, "container")
+        require(key.startswith("ResourceId=/subscriptions/") and key.endswith(";"), "with a key")
+        require(body["container"].keys() <= {"name", "query"}, "container")
         self.sources[name] = body
         return whole(body, 201)
 
     def put_skillset(self, name: str, asked: Asked) -> list[Step]:
         body = asked.body
-        need(not body.keys() - SKILLSET, f"unknown {body.keys() - SKILLSET}")
+        require(not body.keys() - SKILLSET, f"unknown {body.keys() - SKILLSET}")
         made = {"/document/content", "/document/sourcefile", "/document/category"}
         for skill in body["skills"]:
-            need(not skill.keys() - SKILL - SKILLS[skill["@odata.type"]], "unknown in a skill")
-            need({one["source"] for one in skill["inputs"]} <= made, "an input that nothing makes")
+            require(not skill.keys() - SKILL - SKILLS[skill["@odata.type"]], "unknown in a skill")
+            require(
+                {one["source"] for one in skill["inputs"]} <= made, "an input that nothing makes"
+            )
             made |= {f"{skill['context']}/{one['targetName']}" for one in skill["outputs"]}
             made |= {f"{one}/*" for one in made if one.endswith("/pages")}
         for selector in body["indexProjections"]["selectors"]:
@@ -94,29 +96,29 @@ class IndexerService(Service):
 
     def check_selector(self, selector: Json, made: set[str]) -> None:
         index = self.index(selector["targetIndexName"])
-        need(index.field(index.key).get("analyzer") == "keyword", "a key without keyword")
+        require(index.field(index.key).get("analyzer") == "keyword", "a key without keyword")
         parent = index.field(selector["parentKeyFieldName"])
-        need(parent["filterable"] and not parent["key"], "not for parents")
+        require(parent["filterable"] and not parent["key"], "not for parents")
         for mapping in selector["mappings"]:
-            need(index.field(mapping["name"]) != parent, "a mapping for parents")
-            need(mapping["source"] in made, f"nothing makes {mapping['source']}")
+            require(index.field(mapping["name"]) != parent, "a mapping for parents")
+            require(mapping["source"] in made, f"nothing makes {mapping['source']}")
 
-    def index(self, name: str) -> Index:
+    def index(self, name: str) -> FakeIndex:
         if name not in self.indexes:
-            raise Wrong(f"no index {name}")
+            raise InvalidRequest(f"no index {name}")
         return self.indexes[name]
 
     def put_indexer(self, name: str, asked: Asked) -> list[Step]:
         body = asked.body
-        need(not body.keys() - INDEXER, f"unknown {body.keys() - INDEXER}")
-        need(not body["parameters"]["configuration"].keys() - CONFIGURATION, "configuration")
-        need(body["dataSourceName"] in self.sources, "no such data source")
-        need(body["skillsetName"] in self.skillsets, "no such skillset")
+        require(not body.keys() - INDEXER, f"unknown {body.keys() - INDEXER}")
+        require(not body["parameters"]["configuration"].keys() - CONFIGURATION, "configuration")
+        require(body["dataSourceName"] in self.sources, "no such data source")
+        require(body["skillsetName"] in self.skillsets, "no such skillset")
         targets = {one["targetFieldName"] for one in body["fieldMappings"]}
         fields = self.index(body["targetIndexName"]).definition["fields"]
-        need(targets <= names(fields), "mapped to no field")
+        require(targets <= names(fields), "mapped to no field")
         used = {one["mappingFunction"]["name"] for one in body["fieldMappings"]}
-        need(used <= FUNCTIONS, "no such function")
+        require(used <= FUNCTIONS, "no such function")
         self.indexers[name] = body
         return whole(body, 201)
 

@@ -1,4 +1,4 @@
-"""A small, strict Azure AI Search that is filled: indexes, batches, searches by key, and faults."""
+"""A strict fake of Azure AI Search for ingestion: indexes, batches, searches, and faults."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from tests.support.fake_index import Index, Json, Wrong, checked, need
+from tests.support.fake_index import FakeIndex, InvalidRequest, Json, require, validate_definition
 from tests.support.fake_search import API_VERSION
 from tests.support.upstream import Asked, Exchange, Server, Step, error, whole
 
-MOST_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 SEARCH = {"search", "filter", "select", "orderby", "top"}
 
 
 @dataclass
-class Service(Server):
+class FakeIndexService(Server):
     """A service. `cut_at` is the request, counted from 1, at which the connection breaks.
 
     `cut` says when: before the request acts, when half of a batch has, or after all of it has.
     """
 
-    indexes: dict[str, Index] = field(default_factory=dict)
+    indexes: dict[str, FakeIndex] = field(default_factory=dict)
     cut_at: int = 0
     cut: str = "before"
 
@@ -48,7 +48,7 @@ class Service(Server):
             if found := re.fullmatch(form, f"{asked.method} {path}"):
                 try:
                     return act(found[1], asked)
-                except Wrong as wrong:
+                except InvalidRequest as wrong:
                     return error(400, code=f"InvalidRequest: {wrong}")
         return error(400, code=f"no request of ours: {asked.method} {asked.path}")
 
@@ -66,20 +66,20 @@ class Service(Server):
         return whole(index.definition) if index else error(404, code="ResourceNotFound")
 
     def put_index(self, name: str, asked: Asked) -> list[Step]:
-        need(asked.headers.get("prefer") == "return=representation", "no Prefer")
-        need(asked.body["name"] == name, "another name")
+        require(asked.headers.get("prefer") == "return=representation", "no Prefer")
+        require(asked.body["name"] == name, "another name")
         if there := self.indexes.get(name):
             there.update(asked.body)
         else:
-            self.indexes[name] = Index(checked(asked.body))
+            self.indexes[name] = FakeIndex(validate_definition(asked.body))
         return whole(self.indexes[name].definition, 200 if there else 201)
 
     def batch(self, name: str, asked: Asked) -> list[Step]:
         index, actions = self.indexes[name], asked.body["value"]
-        if int(asked.headers.get("content-length", 0)) > MOST_BYTES:
+        if int(asked.headers.get("content-length", 0)) > MAX_BYTES:
             return error(413)
-        need(len(actions) <= 1000, "over 1000 actions")
-        need(len({one.get(index.key) for one in actions}) == len(actions), "a key twice")
+        require(len(actions) <= 1000, "over 1000 actions")
+        require(len({one.get(index.key) for one in actions}) == len(actions), "a key twice")
         for action in actions:
             index.check(action)
         results = [index.perform(action) for action in actions]
@@ -87,14 +87,14 @@ class Service(Server):
 
     def search(self, name: str, asked: Asked) -> list[Step]:
         index, body = self.indexes[name], asked.body
-        need(not body.keys() - SEARCH and body["search"] == "*", "not such a search")
-        need(body["top"] <= 1000, "over 1000 hits")
-        need(index.field(body["orderby"])["sortable"] and body["orderby"] == index.key, "order")
+        require(not body.keys() - SEARCH and body["search"] == "*", "not such a search")
+        require(body["top"] <= 1000, "over 1000 hits")
+        require(index.field(body["orderby"])["sortable"] and body["orderby"] == index.key, "order")
         select = body["select"].split(",")
-        need(all(index.field(one)["retrievable"] for one in select), "hidden field")
-        found = list(index.chosen(body.get("filter")))[: body["top"]]
-        return whole({"value": [shown(doc, select) for doc in found]})
+        require(all(index.field(one)["retrievable"] for one in select), "hidden field")
+        found = list(index.filter(body.get("filter")))[: body["top"]]
+        return whole({"value": [select_fields(doc, select) for doc in found]})
 
 
-def shown(doc: Json, select: list[str]) -> Json:
+def select_fields(doc: Json, select: list[str]) -> Json:
     return {"@search.score": 1.0, **{name: doc[name] for name in select}}

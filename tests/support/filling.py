@@ -1,4 +1,4 @@
-"""What the tests of ingestion into Azure share: a service over TLS, its clients, a run."""
+"""Helpers for the writer of Azure AI Search: a fake service over TLS, its clients, a run."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from shared.ingest.targets.azure_search.search_clients import SearchClients, mak
 from shared.ingest.targets.azure_search.writer import AzureSearchWriter, StoreImage
 from shared.ingest.targets.index_writer import Document
 from shared.retrieval.azure_search.field_mapping import IndexFields
-from tests.support.fake_service import Service
+from tests.support.fake_service import FakeIndexService
 from tests.support.upstream import Server, upstream
 
 Result = TypeVar("Result")
-SHAPE = IndexSpec("docs", IndexFields(), dimensions=2)
-NOWHERE = Path("never-read")
+INDEX_SPEC = IndexSpec("docs", IndexFields(), dimensions=2)
+UNUSED_PATH = Path("never-read")
 
 
-class Token(AsyncTokenCredential):
-    """Somebody who is signed in, or not."""
+class TestCredential(AsyncTokenCredential):
+    """A credential that is signed in, or not."""
 
     def __init__(self, signed_in: bool = True) -> None:
         self.signed_in = signed_in
@@ -52,22 +52,22 @@ class Token(AsyncTokenCredential):
 
 
 @dataclass
-class Heard:
-    """A patience that does not wait: it notes how long it would have, and what was said."""
+class RecordingRetry:
+    """Makes retry policies that record waits and messages instead of waiting."""
 
     waits: list[float] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
-    def patience(self, **more: Any) -> RetryPolicy:
-        return RetryPolicy(**{"notify": self.said.append, "sleep": self.sleep, **more})
+    def policy(self, **more: Any) -> RetryPolicy:
+        return RetryPolicy(**{"notify": self.messages.append, "sleep": self.sleep, **more})
 
     async def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
 
 
 @cache
-def certificates() -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """For the server and for the client."""
+def tls_contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """The TLS contexts of the server and of the client."""
     authority = trustme.CA()
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
     authority.issue_cert("127.0.0.1").configure_cert(server)
@@ -76,32 +76,32 @@ def certificates() -> tuple[ssl.SSLContext, ssl.SSLContext]:
 
 
 @contextmanager
-def service(**more: Any) -> Iterator[Service]:
-    with upstream(Service(**more), certificates()[0]) as running:
+def run_service(**more: Any) -> Iterator[FakeIndexService]:
+    with upstream(FakeIndexService(**more), tls_contexts()[0]) as running:
         yield running
 
 
 @asynccontextmanager
-async def connected(running: Server, signed_in: bool = True) -> AsyncIterator[SearchClients]:
-    connector = aiohttp.TCPConnector(ssl=certificates()[1])
+async def connect_clients(running: Server, signed_in: bool = True) -> AsyncIterator[SearchClients]:
+    connector = aiohttp.TCPConnector(ssl=tls_contexts()[1])
     async with aiohttp.ClientSession(connector=connector) as session:
         transport = AioHttpTransport(session=session, session_owner=False)
-        yield make_clients(running.url, "docs", Token(signed_in), transport=transport)
+        yield make_clients(running.url, "docs", TestCredential(signed_in), transport=transport)
 
 
 def run(
-    running: Service,
+    running: FakeIndexService,
     work: Callable[[AzureSearchWriter], Awaitable[Result]],
     patience: RetryPolicy | None = None,
-    shape: IndexSpec = SHAPE,
+    shape: IndexSpec = INDEX_SPEC,
     store: StoreImage | None = None,
     signed_in: bool = True,
     restricted: bool = False,
 ) -> Result:
-    """Do `work` with a target over a service that runs."""
+    """Call `work` with a writer for a running service."""
 
     async def with_target() -> Result:
-        async with connected(running, signed_in) as clients:
+        async with connect_clients(running, signed_in) as clients:
             waits = patience or RetryPolicy(max_attempts=1)
             target = AzureSearchWriter(clients, shape, waits, store, restricted=restricted)
             try:
@@ -130,11 +130,11 @@ def document(name: str, version: str = "1", ids: str = "p0-1 p0-2 p0-3", **more:
 
 
 async def fill(target: AzureSearchWriter, folder: Mapping[str, Document]) -> None:
-    """A run as the command makes it: what is new or changed is put, what is gone removed."""
+    """Update the index as the command does: write changed documents, remove missing ones."""
     known = await target.fingerprints()
     for name in sorted(known.keys() - folder.keys()):
         await target.remove(name)
     for name, made in folder.items():
         if known.get(name) != made.fingerprint:
-            await target.put(made, NOWHERE)
+            await target.put(made, UNUSED_PATH)
     await target.finish()

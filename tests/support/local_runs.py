@@ -1,4 +1,4 @@
-"""Runs that fill an embedded index with made-up files, also in a process that is killed."""
+"""Runs of the SQLite writer with generated documents, also in a process that is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes small documents of every kind, and traps, as bytes."""
+"""Makes small documents of every file type, valid and malicious, as bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RELS = f"""<Relationships xmlns="{_PACKAGE}/relationships"><Relationship
  Id="r1" Type="{_RELATION}/officeDocument" Target="word/document.xml"/></Relationships>"""
 
 
-def zipped(parts: Mapping[str, str | bytes]) -> bytes:
+def zip_parts(parts: Mapping[str, str | bytes]) -> bytes:
     buffer = BytesIO()
     with ZipFile(buffer, "w", ZIP_DEFLATED) as archive:
         for name, data in parts.items():
@@ -38,7 +38,7 @@ def docx_of(body: str, before: str = "", more: Mapping[str, bytes] | None = None
     """A DOCX by the XML of its body; `before` stands before the document's element."""
     document = f'{before}<w:document xmlns:w="{_WORD}"><w:body>{body}</w:body></w:document>'
     parts = {"[Content_Types].xml": _TYPES, "_rels/.rels": _RELS, "word/document.xml": document}
-    return zipped({**parts, **(more or {})})
+    return zip_parts({**parts, **(more or {})})
 
 
 def paragraph(text: str, style: str = "") -> str:
@@ -88,7 +88,7 @@ def endless_xlsx(rows: int = 30_000) -> bytes:
         parts = {name: archive.read(name) for name in archive.namelist()}
     sheet = parts["xl/worksheets/sheet1.xml"].partition(b"<sheetData>")[0]
     end = f"<sheetData>{cells}</sheetData></worksheet>".encode()
-    return zipped({**parts, "xl/worksheets/sheet1.xml": sheet + end})
+    return zip_parts({**parts, "xl/worksheets/sheet1.xml": sheet + end})
 
 
 def lines(*texts: str) -> bytes:
@@ -137,11 +137,11 @@ def _file(objects: Sequence[bytes]) -> bytes:
     return text + b"xref\n0 %d\n0000000000 65535 f \n" % count + table + end
 
 
-def many_pictures(number: int) -> bytes:
+def many_images(number: int) -> bytes:
     """A PDF with a different picture on each of its pages."""
     writer = PdfWriter()
     for seed in range(number):
-        page = pdf([b"q /Im1 Do Q"], picture("JPEG", seed=seed), (300, 200))
+        page = pdf([b"q /Im1 Do Q"], image("JPEG", seed=seed), (300, 200))
         writer.append(BytesIO(page))
     buffer = BytesIO()
     writer.write(buffer)
@@ -156,7 +156,7 @@ def encrypted(data: bytes, user: str, owner: str) -> bytes:
     return buffer.getvalue()
 
 
-def picture(form: str, size: tuple[int, int] = (300, 200), seed: int = 1) -> bytes:
+def image(form: str, size: tuple[int, int] = (300, 200), seed: int = 1) -> bytes:
     """A picture of boxes, different for each seed."""
     image, chance = Image.new("RGB", size, "white"), Random(seed)
     pen = ImageDraw.Draw(image)
@@ -175,7 +175,7 @@ def zeros(megabytes: int) -> bytes:
     return b"".join(packer.compress(block) for _ in range(megabytes)) + packer.flush()
 
 
-def picture_bomb() -> bytes:
+def image_bomb() -> bytes:
     """A PNG of 30,000 by 30,000 pixels in a few kilobytes."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:

@@ -21,7 +21,7 @@ import pytest
 from shared.files.media_types import guess_media_type
 from tests.integration.test_ingest_azure import Azure, Filled
 from tests.integration.test_ingest_cli import Seeing
-from tests.support.azurite import Home, azurite, make_home, needs_azurite
+from tests.support.azurite import AzuriteHome, azurite, make_home, needs_azurite
 from tests.support.fake_search import Search
 from tests.support.packaging import cloned
 from tests.support.servers import ROOT, serving
@@ -64,7 +64,7 @@ class SearchService(Filled):
 class Cloud:
     """Fakes of Azure, and a provisioned clone of the project."""
 
-    home: Home
+    home: AzuriteHome
     project: Path
     search: SearchService
     model: Seeing

@@ -18,7 +18,7 @@ people/anna/**:  {{oids: [{ANNA}]}}
 NAMES = ("a.md", "board/agenda.md", "board/plan.md", "board/2026/plan.md", "people/anna/x/y.md")
 
 
-def who(folder: Path, rules: str, name: str, *names: str) -> DocumentReaders:
+def readers_of(folder: Path, rules: str, name: str, *names: str) -> DocumentReaders:
     (folder / "acl.yaml").write_text(rules, "utf-8")
     return read_acl(folder, (*NAMES, *names)).readers_of(name)
 
@@ -36,15 +36,15 @@ def who(folder: Path, rules: str, name: str, *names: str) -> DocumentReaders:
     ],
 )
 def test_most_specific_rule_applies(tmp_path: Path, name: str, readers: DocumentReaders) -> None:
-    assert who(tmp_path, RULES, name) == readers
+    assert readers_of(tmp_path, RULES, name) == readers
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_order_of_rules_is_irrelevant(tmp_path: Path, order: int) -> None:
     rules = "\n".join(RULES.strip().split("\n")[::order])
 
-    assert who(tmp_path, rules, "board/agenda.md") == DocumentReaders()
-    assert who(tmp_path, rules, "board/plan.md") == DocumentReaders(groups=(BOARD,))
+    assert readers_of(tmp_path, rules, "board/agenda.md") == DocumentReaders()
+    assert readers_of(tmp_path, rules, "board/plan.md") == DocumentReaders(groups=(BOARD,))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,9 @@ def test_wildcards_match_within_and_across_folders(
 def test_unicode_normalization_of_names_is_ignored(tmp_path: Path) -> None:
     rules = "re\u0301sume\u0301/**: {oids: [me]}"  # as a Mac writes it
 
-    assert who(tmp_path, rules, "r\u00e9sum\u00e9/a.md", "r\u00e9sum\u00e9/a.md").oids == ("me",)
+    assert readers_of(tmp_path, rules, "r\u00e9sum\u00e9/a.md", "r\u00e9sum\u00e9/a.md").oids == (
+        "me",
+    )
 
 
 def test_documents_without_rules_are_public(tmp_path: Path) -> None:
@@ -104,7 +106,7 @@ MISTAKES = {
 @pytest.mark.parametrize("rules", MISTAKES)
 def test_invalid_rules_raise_an_error(tmp_path: Path, rules: str) -> None:
     with pytest.raises(AclError) as stopped:
-        who(tmp_path, rules, "a.md")
+        readers_of(tmp_path, rules, "a.md")
 
     assert str(stopped.value).startswith(MISTAKES[rules])
 

@@ -1,4 +1,4 @@
-"""Do the documents become passages that are whole, small enough and cited by the right name?"""
+"""Splits the sample documents into passages, and regenerates the committed samples."""
 
 import json
 import re

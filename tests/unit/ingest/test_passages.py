@@ -1,4 +1,4 @@
-"""Is nothing lost, nothing too large and no word cut, whatever text is split?"""
+"""Splits unusual texts into passages without losing or splitting words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run over a folder: what is put, left alone, removed, skipped, and what breaks it off."""
+"""The pipeline over a folder: indexed, unchanged, removed and skipped files, and failures."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def write(folder: Path, name: str, text: str) -> None:
     path.write_text(text, "utf-8")
 
 
-def ran(
+def run_pipeline(
     folder: Path,
     target: FakeIndexWriter,
     prune: bool = False,
@@ -59,7 +59,7 @@ def ran(
 
 def test_folder_is_indexed_in_order(folder: Path) -> None:
     target = FakeIndexWriter()
-    summary = ran(folder, target)
+    summary = run_pipeline(folder, target)
 
     assert summary == IngestSummary(indexed=3, passages=3)
     assert target.put_names == ["a.md", "plans/b.md", "plans/c.txt"]
@@ -69,9 +69,9 @@ def test_folder_is_indexed_in_order(folder: Path) -> None:
 
 def test_second_run_changes_nothing(folder: Path) -> None:
     target, reader = FakeIndexWriter(), FakePassageReader()
-    ran(folder, target)
+    run_pipeline(folder, target)
     os.utime(folder / "a.md", (1, 1))  # touched, not changed
-    summary = ran(folder, target, reader=reader)
+    summary = run_pipeline(folder, target, reader=reader)
 
     assert summary == IngestSummary(unchanged=3)
     assert reader.read_names == []
@@ -80,10 +80,10 @@ def test_second_run_changes_nothing(folder: Path) -> None:
 
 def test_only_changed_files_are_indexed_again(folder: Path) -> None:
     target = FakeIndexWriter()
-    ran(folder, target)
+    run_pipeline(folder, target)
     write(folder, "a.md", "Apricots.")
     write(folder, "d.md", "Dates.")
-    summary = ran(folder, target)
+    summary = run_pipeline(folder, target)
 
     assert (summary.indexed, summary.unchanged) == (2, 2)
     assert target.documents["a.md"].passages[0].content == "Apricots."
@@ -91,9 +91,9 @@ def test_only_changed_files_are_indexed_again(folder: Path) -> None:
 
 def test_stale_files_stay_until_pruned(folder: Path) -> None:
     target = FakeIndexWriter()
-    ran(folder, target)
+    run_pipeline(folder, target)
     (folder / "a.md").unlink()
-    kept, pruned = ran(folder, target), ran(folder, target, prune=True)
+    kept, pruned = run_pipeline(folder, target), run_pipeline(folder, target, prune=True)
 
     assert (kept.stale, kept.removed) == (1, 0)
     assert (pruned.stale, pruned.removed) == (0, 1)
@@ -103,7 +103,7 @@ def test_stale_files_stay_until_pruned(folder: Path) -> None:
 def test_unreadable_file_is_skipped(folder: Path) -> None:
     target = FakeIndexWriter()
     write(folder, "a.md", "broken")
-    summary = ran(folder, target)
+    summary = run_pipeline(folder, target)
 
     assert summary.skipped == [("a.md", "It is damaged.")]
     assert summary.indexed == 2
@@ -111,16 +111,16 @@ def test_unreadable_file_is_skipped(folder: Path) -> None:
 
 def test_file_that_became_unreadable_is_removed(folder: Path) -> None:
     target = FakeIndexWriter()
-    ran(folder, target)
+    run_pipeline(folder, target)
     write(folder, "a.md", "broken")
-    ran(folder, target)
+    run_pipeline(folder, target)
 
     assert "a.md" not in target.documents
 
 
 def test_rejected_file_is_skipped_and_retried_next_run(folder: Path) -> None:
     target = FakeIndexWriter({"a.md": "It is too much."})
-    first, second = ran(folder, target), ran(folder, target)
+    first, second = run_pipeline(folder, target), run_pipeline(folder, target)
 
     assert first.skipped == second.skipped == [("a.md", "It is too much.")]
     assert (first.indexed, second.unchanged) == (2, 2)
@@ -128,10 +128,10 @@ def test_rejected_file_is_skipped_and_retried_next_run(folder: Path) -> None:
 
 def test_rejected_change_removes_the_old_version(folder: Path) -> None:
     target = FakeIndexWriter()
-    ran(folder, target)
+    run_pipeline(folder, target)
     write(folder, "acl.yaml", "plans/**: {groups: [board]}")
     target.rejects_all = True
-    summary = ran(folder, target)
+    summary = run_pipeline(folder, target)
 
     assert summary.skipped[0] == ("plans/b.md", "It takes no more.")
     assert target.documents.keys() == {"a.md"}
@@ -139,11 +139,11 @@ def test_rejected_change_removes_the_old_version(folder: Path) -> None:
 
 def test_stale_files_are_removed_where_rules_exist(folder: Path) -> None:
     target = FakeIndexWriter()
-    ran(folder, target)
+    run_pipeline(folder, target)
     (folder / "plans/b.md").unlink()
     (folder / "a.md").unlink()
     write(folder, "acl.yaml", "plans/**: {groups: [board]}")
-    summary = ran(folder, target)
+    summary = run_pipeline(folder, target)
 
     assert (summary.removed, summary.stale) == (2, 0)
     assert target.documents.keys() == {"plans/c.txt"}
@@ -153,7 +153,7 @@ def test_too_large_file_is_not_read(folder: Path) -> None:
     (folder / "film.pdf").touch()
     os.truncate(folder / "film.pdf", 2**33)  # a hole: it takes no room
     reader = FakePassageReader(max_bytes=2 * 2**20)
-    summary = ran(folder, FakeIndexWriter(), reader=reader)
+    summary = run_pipeline(folder, FakeIndexWriter(), reader=reader)
 
     assert summary.skipped == [("film.pdf", "It is larger than 2 MB.")]
     assert "film.pdf" not in reader.read_names
@@ -168,7 +168,7 @@ def test_document_rejected_by_a_model_is_skipped(
         return await numbers(texts)
 
     target = FakeIndexWriter()
-    summary = ran(folder, target, enrich=Enricher(refusing))
+    summary = run_pipeline(folder, target, enrich=Enricher(refusing))
 
     assert summary.skipped == [("plans/b.md", "A model does not take it: No bananas.")]
     assert summary.indexed == 2
@@ -176,9 +176,9 @@ def test_document_rejected_by_a_model_is_skipped(
 
 def test_new_splitter_version_reindexes_everything(folder: Path) -> None:
     target = FakeIndexWriter()
-    ran(folder, target)
+    run_pipeline(folder, target)
 
-    assert ran(folder, target, version=SPLITTER_VERSION + 1).indexed == 3
+    assert run_pipeline(folder, target, version=SPLITTER_VERSION + 1).indexed == 3
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="this system has shorter paths")
@@ -188,7 +188,7 @@ def test_deeply_nested_folder_is_listed(folder: Path) -> None:
         deep = deep / "d"
         deep.mkdir()
     (deep / "a.md").write_text("Deep.")
-    summary = ran(folder, FakeIndexWriter())
+    summary = run_pipeline(folder, FakeIndexWriter())
     (deep / "a.md").unlink()
     while deep != folder:  # what clears up after the tests does not go so deep
         deep.rmdir()
@@ -203,10 +203,10 @@ def test_deeply_nested_folder_is_listed(folder: Path) -> None:
 )
 def test_unreadable_folder_is_skipped_and_not_pruned(folder: Path) -> None:
     target = FakeIndexWriter()
-    ran(folder, target)
+    run_pipeline(folder, target)
     (folder / "plans").chmod(0)
     try:
-        summary = ran(folder, target, prune=True)
+        summary = run_pipeline(folder, target, prune=True)
     finally:
         (folder / "plans").chmod(0o755)
 
@@ -216,7 +216,7 @@ def test_unreadable_folder_is_skipped_and_not_pruned(folder: Path) -> None:
 
 def test_skipped_files_are_not_stale(folder: Path) -> None:
     target = FakeIndexWriter()
-    ran(folder, target)
+    run_pipeline(folder, target)
     found = list_folder(folder)
     found.files = [file for file in found.files if not file.name.startswith("plans/")]
     found.skipped = [("plans", "Permission denied.")]
@@ -229,9 +229,9 @@ def test_skipped_files_are_not_stale(folder: Path) -> None:
 
 def test_changed_rules_reindex_a_file(folder: Path) -> None:
     target = FakeIndexWriter()
-    ran(folder, target)
+    run_pipeline(folder, target)
     write(folder, "acl.yaml", "plans/**: {oids: [anna], groups: [board]}")
-    summary = ran(folder, target)
+    summary = run_pipeline(folder, target)
     (passage,) = target.documents["plans/b.md"].passages
 
     assert (summary.indexed, summary.unchanged) == (2, 1)
@@ -241,10 +241,10 @@ def test_changed_rules_reindex_a_file(folder: Path) -> None:
 
 def test_new_embedding_model_reindexes_everything(folder: Path) -> None:
     target = FakeIndexWriter()
-    ran(folder, target, enrich=Enricher(fingerprint="one"))
+    run_pipeline(folder, target, enrich=Enricher(fingerprint="one"))
 
-    assert ran(folder, target, enrich=Enricher(fingerprint="another")).indexed == 3
-    assert ran(folder, target, enrich=Enricher(fingerprint="another")).unchanged == 3
+    assert run_pipeline(folder, target, enrich=Enricher(fingerprint="another")).indexed == 3
+    assert run_pipeline(folder, target, enrich=Enricher(fingerprint="another")).unchanged == 3
 
 
 async def numbers(texts: Sequence[str]) -> list[list[float]]:
@@ -255,7 +255,7 @@ async def numbers(texts: Sequence[str]) -> list[list[float]]:
 def test_passages_keep_their_vectors_across_batches(folder: Path) -> None:
     target = FakeIndexWriter()
     write(folder, "long.md", "\n\n".join(f"{'word ' * 200}{i}." for i in range(3 * BATCH_SIZE)))
-    ran(folder, target, enrich=Enricher(numbers))
+    run_pipeline(folder, target, enrich=Enricher(numbers))
     document = target.documents["long.md"]
 
     assert len(document.passages) > 2 * BATCH_SIZE
@@ -270,8 +270,8 @@ def test_model_outage_ends_the_run_and_keeps_indexed_files(folder: Path) -> None
 
     target = FakeIndexWriter()
     with pytest.raises(Unavailable):
-        ran(folder, target, enrich=Enricher(failing))
-    summary = ran(folder, target, enrich=Enricher(numbers))
+        run_pipeline(folder, target, enrich=Enricher(failing))
+    summary = run_pipeline(folder, target, enrich=Enricher(numbers))
 
     assert (summary.indexed, summary.unchanged) == (1, 2)
 
@@ -280,7 +280,7 @@ def test_prefetch_limits_concurrent_files(folder: Path) -> None:
     for number in range(40):
         write(folder, f"many/{number}.md", f"Number {number}.")
     reader, target = FakePassageReader(), FakeIndexWriter()
-    ran(folder, target, reader=reader)
+    run_pipeline(folder, target, reader=reader)
 
     assert reader.max_concurrent <= PREFETCH_FILES
     assert len(target.documents) == 43
@@ -294,7 +294,7 @@ def test_links_are_skipped(folder: Path) -> None:
     for name, place in links.items():
         (folder / name).symlink_to(place)
     target = FakeIndexWriter()
-    summary = ran(folder, target)
+    summary = run_pipeline(folder, target)
 
     assert summary.skipped == [(name, "It is a link.") for name in sorted(links)]
     assert target.documents.keys() == FILES.keys()
@@ -305,14 +305,16 @@ def test_hidden_files_and_folders_are_ignored(folder: Path) -> None:
     write(folder, ".git/config", "x")
     target = FakeIndexWriter()
 
-    assert ran(folder, target) == IngestSummary(indexed=3, passages=3)
+    assert run_pipeline(folder, target) == IngestSummary(indexed=3, passages=3)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes in folders")
 def test_named_pipe_is_skipped(folder: Path) -> None:
     os.mkfifo(folder / "pipe.md")
 
-    assert ran(folder, FakeIndexWriter()).skipped == [("pipe.md", "It is no regular file.")]
+    assert run_pipeline(folder, FakeIndexWriter()).skipped == [
+        ("pipe.md", "It is no regular file.")
+    ]
 
 
 def picture(name: str = "a.png") -> Passage:

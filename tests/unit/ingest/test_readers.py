@@ -1,4 +1,4 @@
-"""Does each kind of file give all of its text, in a form that can be split and understood?"""
+"""Reads each file type as text or Markdown, with its images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared.ingest.readers.file_reader import FILE_TYPES, read_file
 from shared.ingest.readers.html import html_to_markdown
 from shared.ingest.readers.image_files import MAX_BYTES, MAX_IMAGES, MAX_SIDE
 from shared.ingest.readers.tables import markdown_blocks, markdown_table
-from tests.support import sample_files as making
+from tests.support import sample_files as samples
 
 
 def content(folder: Path, name: str, data: bytes | str) -> Content:
@@ -148,14 +148,14 @@ def test_wrong_declared_encoding_is_ignored(tmp_path: Path, declared: str) -> No
 
 def test_docx_has_headings_and_tables_without_images(tmp_path: Path) -> None:
     made = text(
-        tmp_path, "a.docx", making.docx("Plans", "What they cost.", [["A", "B"], ["1", "2"]])
+        tmp_path, "a.docx", samples.docx("Plans", "What they cost.", [["A", "B"], ["1", "2"]])
     )
 
     assert made == "# Plans\n\nWhat they cost.\n\n| A | B |\n|---|---|\n| 1 | 2 |"
 
 
 def test_slide_is_a_section_with_table_and_notes(tmp_path: Path) -> None:
-    deck = making.pptx("Prices", "By item", "Say why.", [["Item", "Price"], ["Desk", "12"]])
+    deck = samples.pptx("Prices", "By item", "Say why.", [["Item", "Price"], ["Desk", "12"]])
 
     made = text(tmp_path, "a.pptx", deck)
 
@@ -176,7 +176,7 @@ def test_cell_values_are_formatted(tmp_path: Path) -> None:
         ["Sold", True, None],
     ]
 
-    made = text(tmp_path, "a.xlsx", making.xlsx({"Prices": rows}))
+    made = text(tmp_path, "a.xlsx", samples.xlsx({"Prices": rows}))
 
     assert made.splitlines() == [
         *("# Prices", "", "Price list", ""),
@@ -186,11 +186,11 @@ def test_cell_values_are_formatted(tmp_path: Path) -> None:
 
 
 def test_empty_sheets_and_slides_are_dropped(tmp_path: Path) -> None:
-    book = making.xlsx({"Sheet1": [["Item"], ["Desk"]], "Sheet2": [], "Sheet3": [[None, ""]]})
+    book = samples.xlsx({"Sheet1": [["Item"], ["Desk"]], "Sheet2": [], "Sheet3": [[None, ""]]})
 
     assert text(tmp_path, "a.xlsx", book) == "# Sheet1\n\n| Item |\n|---|\n| Desk |"
-    assert reason(tmp_path, "b.xlsx", making.xlsx({"Sheet1": []})) == "It holds no text."
-    assert reason(tmp_path, "c.pptx", making.pptx("", "", "", [["", ""]])) == "It holds no text."
+    assert reason(tmp_path, "b.xlsx", samples.xlsx({"Sheet1": []})) == "It holds no text."
+    assert reason(tmp_path, "c.pptx", samples.pptx("", "", "", [["", ""]])) == "It holds no text."
 
 
 def test_rows_after_a_gap_get_the_previous_header() -> None:
@@ -274,7 +274,7 @@ def picture_of(found: Content) -> Image.Image:
 
 @pytest.mark.parametrize("form", ["PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF"])
 def test_large_image_is_scaled_down(tmp_path: Path, form: str) -> None:
-    shown = picture_of(content(tmp_path, "a.png", making.picture(form, (3000, 1500))))
+    shown = picture_of(content(tmp_path, "a.png", samples.image(form, (3000, 1500))))
 
     assert shown.size == (MAX_SIDE, MAX_SIDE // 2)
     assert shown.format in ("PNG", "JPEG")
@@ -327,24 +327,24 @@ def test_image_file_of_one_colour_is_rejected(
 
 
 def test_icon_is_rejected(tmp_path: Path) -> None:
-    assert "less than 64 pixels" in reason(tmp_path, "a.png", making.picture("PNG", (50, 40)))
+    assert "less than 64 pixels" in reason(tmp_path, "a.png", samples.image("PNG", (50, 40)))
 
 
 DRAW = b" q /Im1 Do Q"
 
 
 def test_image_on_many_pages_is_extracted_once(tmp_path: Path) -> None:
-    pages = [making.lines(f"Page {number}") + DRAW for number in range(3)]
+    pages = [samples.lines(f"Page {number}") + DRAW for number in range(3)]
 
-    found = content(tmp_path, "a.pdf", making.pdf(pages, making.picture("JPEG"), (300, 200)))
+    found = content(tmp_path, "a.pdf", samples.pdf(pages, samples.image("JPEG"), (300, 200)))
 
     assert [len(page.images) for page in found.pages] == [1, 0, 0]
 
 
 def test_unused_and_small_pdf_images_are_dropped(tmp_path: Path) -> None:
-    undrawn = making.pdf([making.lines("One")], making.picture("JPEG"), (300, 200))
-    small = making.picture("JPEG", (60, 60))
-    tiny = making.pdf([making.lines("One") + DRAW], small, (60, 60))
+    undrawn = samples.pdf([samples.lines("One")], samples.image("JPEG"), (300, 200))
+    small = samples.image("JPEG", (60, 60))
+    tiny = samples.pdf([samples.lines("One") + DRAW], small, (60, 60))
 
     for data in (undrawn, tiny):
         [page] = content(tmp_path, "a.pdf", data).pages
@@ -354,20 +354,20 @@ def test_unused_and_small_pdf_images_are_dropped(tmp_path: Path) -> None:
 def test_pdf_image_of_one_colour_is_dropped(tmp_path: Path) -> None:
     buffer = BytesIO()
     Image.new("RGB", (300, 200), "navy").save(buffer, "JPEG")
-    data = making.pdf([making.lines("One") + DRAW], buffer.getvalue(), (300, 200))
+    data = samples.pdf([samples.lines("One") + DRAW], buffer.getvalue(), (300, 200))
 
     assert [page.images for page in content(tmp_path, "a.pdf", data).pages] == [()]
 
 
 def test_dot_leaders_are_shortened(tmp_path: Path) -> None:
-    data = making.pdf([making.lines("Naming " + ". " * 60 + "3", "Use" + "." * 70 + "4")])
+    data = samples.pdf([samples.lines("Naming " + ". " * 60 + "3", "Use" + "." * 70 + "4")])
 
     assert text(tmp_path, "a.pdf", data) == "Naming ... 3\n\nUse ... 4"
 
 
 @pytest.mark.parametrize("broken", [b"", b"\xff\xd8\xff\xe0 no picture", b"x" * 5000])
 def test_damaged_pdf_image_is_dropped(tmp_path: Path, broken: bytes) -> None:
-    data = making.pdf([making.lines("The text") + DRAW], broken, (300, 200))
+    data = samples.pdf([samples.lines("The text") + DRAW], broken, (300, 200))
 
     [page] = content(tmp_path, "a.pdf", data).pages
 
@@ -375,14 +375,14 @@ def test_damaged_pdf_image_is_dropped(tmp_path: Path, broken: bytes) -> None:
 
 
 def test_scanned_pdf_is_read_as_images(tmp_path: Path) -> None:
-    found = content(tmp_path, "a.pdf", making.pdf([DRAW], making.picture("JPEG"), (300, 200)))
+    found = content(tmp_path, "a.pdf", samples.pdf([DRAW], samples.image("JPEG"), (300, 200)))
 
     [page] = found.pages
     assert (page.number, page.text, len(page.images)) == (1, "", 1)
 
 
 def test_number_of_images_is_limited(tmp_path: Path) -> None:
-    found = content(tmp_path, "a.pdf", making.many_pictures(MAX_IMAGES + 5))
+    found = content(tmp_path, "a.pdf", samples.many_images(MAX_IMAGES + 5))
 
     assert sum(len(page.images) for page in found.pages) == MAX_IMAGES
 

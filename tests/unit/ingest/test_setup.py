@@ -1,4 +1,4 @@
-"""What makes a file's passages other ones, beside the file: then a run puts them again."""
+"""The fingerprint of the models, the prompt and the storage location."""
 
 from __future__ import annotations
 
