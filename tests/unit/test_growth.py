@@ -1,20 +1,16 @@
-"""What comes from outside is read in a time that grows with its size, and not with its square.
-
-The limit of each is wide: what grew like the square took many times as long at these sizes.
-"""
+"""What comes from outside is read in a time that grows with its size, and not with its square."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterable
 from time import process_time
 from typing import TypeVar, cast
 
 import pytest
 from pypdf import PageObject
 
-from shared.chat.events import Delta, Done, collect
+from shared.chat.events import Answer, Delta, Done, collect
 from shared.chat.messages import ToolCall
 from shared.ingest.document import Page
 from shared.ingest.readers.pdf import page_text
@@ -23,17 +19,34 @@ from shared.models.demo.model import followups, search_query
 from shared.models.demo.quotes import best_quotes, read_excerpt
 from shared.models.formats.openai import OPENAI
 from shared.models.openai.stream_decoder import StreamDecoder, read_body, split_lines
-from tests.support.fakes import play
+from tests.support.fakes import Played, play
 
 T = TypeVar("T")
-SECONDS = 5
+TIMES = 4  # as large is the larger input
+LIMIT = 8  # times as long it may take: between the 4 of a line and the 16 of a square
+TRIES = 3  # the machine has other work
 
 
-@contextmanager
-def in_time() -> Iterator[None]:
+def cpu_seconds(work: Callable[[], T]) -> tuple[float, T]:
     before = process_time()
-    yield
-    assert process_time() - before < SECONDS
+    result = work()
+    return process_time() - before, result
+
+
+def check_growth(make: Callable[[int], Callable[[], T]], size: int) -> T:
+    """Compare the CPU times of work on an input of a size, and of a quarter of it.
+
+    `make` gives the work on an input of a size; making the input is not measured. Returns the
+    result of the larger one.
+    """
+    ratios = []
+    for _ in range(TRIES):
+        small, _ = cpu_seconds(make(size // TIMES))
+        large, result = cpu_seconds(make(size))
+        ratios.append(large / small)
+        if ratios[-1] < LIMIT:
+            return result
+    raise AssertionError(f"{TIMES} times the input took {ratios} times as long")
 
 
 async def stream_of(pieces: Iterable[T]) -> AsyncGenerator[T, None]:
@@ -46,101 +59,121 @@ async def all_of(stream: AsyncGenerator[T, None]) -> list[T]:
 
 
 def test_a_line_of_a_model_s_stream_may_come_in_many_chunks() -> None:
-    chunks = [b"x" * 40] * 100_000
-    with in_time():
-        got = asyncio.run(all_of(split_lines(stream_of([*chunks, b"\ny", b"", b"\n"]))))
+    def read(count: int) -> Callable[[], list[bytes]]:
+        chunks = [*[b"x" * 40] * count, b"\ny", b"", b"\n"]
+        return lambda: asyncio.run(all_of(split_lines(stream_of(chunks))))
 
-    assert got == [b"".join(chunks), b"y", b""]
+    assert check_growth(read, 40_000) == [b"x" * 1_600_000, b"y", b""]
 
 
 def test_a_model_s_whole_answer_may_come_in_many_chunks() -> None:
-    chunks = [b"x" * 20] * 200_000
-    with in_time():
-        got = asyncio.run(all_of(read_body(stream_of(chunks))))
+    def read(count: int) -> Callable[[], list[bytes]]:
+        return lambda: asyncio.run(all_of(read_body(stream_of([b"x" * 20] * count))))
 
-    assert got == [b"".join(chunks)]
+    assert check_growth(read, 100_000) == [b"x" * 2_000_000]
 
 
 def test_the_arguments_of_a_tool_may_come_in_many_parts() -> None:
-    parts = [ToolCall(0, "a", "f"), *[ToolCall(0, arguments="x" * 20)] * 200_000]
-    with in_time():
-        got = asyncio.run(collect(play([*(Delta(tool_calls=(part,)) for part in parts), Done()])))
+    def read(count: int) -> Callable[[], Answer]:
+        parts = [ToolCall(0, "a", "f"), *[ToolCall(0, arguments="x" * 20)] * count]
+        events: list[Played] = [*(Delta(tool_calls=(part,)) for part in parts), Done()]
+        return lambda: asyncio.run(collect(play(events)))
 
-    assert got.tool_calls == (ToolCall(0, "a", "f", "x" * 4_000_000),)
+    answer = check_growth(read, 100_000)
+
+    assert answer.tool_calls == (ToolCall(0, "a", "f", "x" * 2_000_000),)
 
 
 def test_what_stands_beside_a_message_may_come_in_many_parts() -> None:
     part = {"thinking": "x" * 20, "logprobs": [1], "model": {"n": 1}}
-    deltas = [Delta(message_extra=part)] * 200_000
-    with in_time():
-        got = asyncio.run(collect(play([*deltas, Delta(message_extra={"model": "m"}), Done()])))
 
-    assert got.message_extra == {
-        "thinking": "x" * 4_000_000,
-        "logprobs": [1] * 200_000,
+    def read(count: int) -> Callable[[], Answer]:
+        deltas = [Delta(message_extra=part)] * count
+        events: list[Played] = [*deltas, Delta(message_extra={"model": "m"}), Done()]
+        return lambda: asyncio.run(collect(play(events)))
+
+    answer = check_growth(read, 100_000)
+
+    assert answer.message_extra == {
+        "thinking": "x" * 2_000_000,
+        "logprobs": [1] * 100_000,
         "model": "m",
     }
 
 
 def test_a_model_may_call_many_tools_without_an_index() -> None:
-    reading = StreamDecoder(OPENAI, "m")
     called = b'{"choices":[{"delta":{"tool_calls":[{"id":"%d","function":{"name":"f"}}]}}]}'
-    with in_time():
-        for number in range(30_000):
-            reading.decode(called % number)
 
-    assert list(reading.calls) == list(range(30_000))
+    def read(count: int) -> Callable[[], list[int]]:
+        decoder = StreamDecoder(OPENAI, "m")
+
+        def take() -> list[int]:
+            for number in range(count):
+                decoder.decode(called % number)
+            return list(decoder.calls)
+
+        return take
+
+    assert check_growth(read, 12_000) == list(range(12_000))
 
 
-WORDS = [f"Ab{'abcdefghij'[n % 10]}{n:x}".title() for n in range(8_000)]
-SOURCES = {
-    "shortened words": "A. " * 30_000,
-    "headings": f"{'a > B' * 30_000} {' '.join(WORDS)}",
-    "items": "- A" * 30_000,
-    "rules": "|---|a" * 30_000,
-    "a wide rule": "| " * 60_000 + "|" + "---|" * 30_000 + " a|" * 30_000,
-    "half a row": "|---|" * 100 + "| a" * 99 + "b" * 300_000,
-    "blanks": f"A.{' ' * 100_000}b{' ' * 100_000}",
+def some_words(count: int) -> list[str]:
+    """Different words with capitals."""
+    return [f"Ab{'abcdefghij'[n % 10]}{n:x}".title() for n in range(count)]
+
+
+SOURCES: dict[str, Callable[[int], str]] = {
+    "shortened words": lambda count: "A. " * count,
+    "headings": lambda count: f"{'a > B' * count} {' '.join(some_words(count // 4))}",
+    "items": lambda count: "- A" * count,
+    "rules": lambda count: "|---|a" * count,
+    "a wide rule": lambda count: "| " * 2 * count + "|" + "---|" * count + " a|" * count,
+    "half a row": lambda count: "|---|" * 100 + "| a" * 99 + "b" * 10 * count,
+    "blanks": lambda count: f"A.{' ' * 4 * count}b{' ' * 4 * count}",
 }
 
 
 @pytest.mark.parametrize("text", SOURCES.values(), ids=SOURCES)
-def test_a_source_of_any_form_is_read_and_quoted(text: str) -> None:
-    with in_time():
-        quotes = best_quotes("the plan", "the plan", [read_excerpt(f"plan.md: {text}")])
+def test_a_source_of_any_form_is_read_and_quoted(text: Callable[[int], str]) -> None:
+    def read(count: int) -> Callable[[], list[str]]:
+        source = f"plan.md: {text(count)}"
+        return lambda: list(best_quotes("the plan", "the plan", [read_excerpt(source)]).values())
 
-    assert list(quotes.values()) == ["plan.md"]
+    assert check_growth(read, 30_000) == ["plan.md"]
 
 
 def test_many_passages_are_compared_with_many_words() -> None:
-    excerpts = [read_excerpt(f"a.md: Plan {number}. Car {number}.") for number in range(4_000)]
-    with in_time():
-        quotes = best_quotes("plan", f"car {' '.join(WORDS)}", excerpts)
+    def read(count: int) -> Callable[[], int]:
+        excerpts = [read_excerpt(f"a.md: Plan {number}. Car {number}.") for number in range(count)]
+        question = f"car {' '.join(some_words(2 * count))}"
+        return lambda: len(best_quotes("plan", question, excerpts))
 
-    assert len(quotes) == 4_000
+    assert check_growth(read, 2_000) == 2_000
 
 
 def test_many_questions_may_each_lean_on_the_one_before() -> None:
-    with in_time():
-        query = search_query(["What is covered?", *(f"and it b{n}?" for n in range(8_000))])
+    def read(count: int) -> Callable[[], str]:
+        questions = ["What is covered?", *(f"and it b{number}?" for number in range(count))]
+        return lambda: search_query(questions)
 
-    assert query.startswith("and it b7999? b7998")
+    assert check_growth(read, 2_000).startswith("and it b1999? b1998")
 
 
 def test_a_long_question_may_lean_on_another() -> None:
-    long = "and that it " * 20_000
-    with in_time():
-        query = search_query([long, f"{long}{'that ' * 20_000}{' ' * 100_000}x"])
+    def read(count: int) -> Callable[[], str]:
+        long = "and that it " * count
+        return lambda: search_query([long, f"{long}{'that ' * count}{' ' * 5 * count}x"])
 
-    assert query
+    assert check_growth(read, 20_000)
 
 
-def test_many_headings_are_compared_with_many_questions() -> None:
-    excerpts = [read_excerpt(f"a.md: A > X{number} > B. C.") for number in range(2_000)]
-    with in_time():
-        questions = followups(excerpts, [f"What is x{number}?" for number in range(2_000)])
+def test_many_headings_are_compared_with_some_questions() -> None:
+    def read(count: int) -> Callable[[], list[str]]:
+        excerpts = [read_excerpt(f"a.md: A > X{number} > B. C.") for number in range(count)]
+        questions = [f"What is x{number}?" for number in range(100)]
+        return lambda: followups(excerpts, questions)
 
-    assert questions == []
+    assert check_growth(read, 2_000) == []
 
 
 class FakePage:
@@ -157,16 +190,16 @@ class FakePage:
 
 
 def test_a_page_of_a_pdf_may_have_many_lines() -> None:
-    page = FakePage("sen-", "tence", *["word " * 20] * 6_000)
-    with in_time():
-        text = page_text(cast(PageObject, page))
+    def read(count: int) -> Callable[[], str]:
+        page = FakePage("sen-", "tence", *["word " * 20] * count)
+        return lambda: page_text(cast(PageObject, page))
 
-    assert text.startswith("sen-tence word")
+    assert check_growth(read, 6_000).startswith("sen-tence word")
 
 
 def test_many_headings_may_stand_below_a_long_one() -> None:
-    text = f"# {'x ' * 15_000}\n" + "## a\n" * 4_000
-    with in_time():
-        got = list(page_spans(Page(text, markdown=True)))
+    def read(count: int) -> Callable[[], int]:
+        page = Page(f"# {'x ' * 4 * count}\n" + "## a\n" * count, markdown=True)
+        return lambda: len(page.text) - list(page_spans(page))[-1].end
 
-    assert got[-1].end == len(text)
+    assert check_growth(read, 1_000) == 0
