@@ -30,7 +30,7 @@ other_core_tools = Core Tools may listen on every network interface, unless they
 	4.x (\`$(FUNC) --version\` says: $$version): serving with dev_server.py instead.
 
 .DEFAULT_GOAL := help
-.PHONY: help run index run-fakes test test-removal check samples lock
+.PHONY: help run index run-fakes test test-all test-removal check samples lock
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -56,8 +56,15 @@ index: $(VENV)/.ingest ## index a folder of documents: make index DOCS=path (ARG
 run-fakes: $(VENV)/.dev ## start it over fakes of Azure's search, models and database
 	@exec $(BIN)/python -m tests.support.run_fakes --port $(PORT)
 
-test: $(VENV)/.dev ## run the tests (more options: ARGS=...)
-	@$(BIN)/python -m pytest $(ARGS)
+# Side by side, a process for each core (ARGS=-n0: one process). What ARGS names by its path runs, slow
+# or not.
+PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
+
+test: $(VENV)/.dev ## run the tests but the slow ones (more options: ARGS=...)
+	@$(PYTEST) $(if $(filter tests/%,$(ARGS)),,-m "not slow") $(ARGS)
+
+test-all: $(VENV)/.dev ## run all tests, and more requests in each fuzz test (FUZZ_EXAMPLES=1000)
+	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-1000} $(PYTEST) $(ARGS)
 
 test-removal: $(VENV)/.dev ## check what is left when a part is deleted (docs/customize.md)
 	@REMOVAL=full $(BIN)/python -m pytest tests/template/test_removal.py $(ARGS)

@@ -14,6 +14,24 @@ from tests.support.azurite import AzuriteHome, azurite, make_home
 from tests.support.isolation import isolate, limit_trust
 from tests.support.servers import OBEYING, Server, serving
 
+# What starts servers, programs or make: `make test-all` runs it, `make test` does not.
+SLOW = (
+    "tests/e2e/",
+    "tests/integration/test_acl_check.py",
+    "tests/integration/test_blobs.py",
+    "tests/integration/test_corpus.py",
+    "tests/integration/test_indexed_files.py",
+    "tests/integration/test_ingest_azure.py",
+    "tests/integration/test_ingest_cli.py",
+    "tests/integration/test_memory_file.py",
+    "tests/integration/test_sandbox.py",
+    "tests/integration/test_sqlite_target.py",
+    "tests/integration/test_stalls.py",
+    "tests/template/test_bench.py",
+    "tests/template/test_hook.py",
+    "tests/template/test_isolation.py",
+    "tests/template/test_sign_in.py",
+)
 HOSTS = ["dev", "functions"] if os.environ.get("FUNCTIONS_HOST") else ["dev"]
 
 
@@ -25,11 +43,21 @@ def pytest_sessionstart() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is slow, before `-m` selects."""
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker("slow")
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which servers the HTTP tests ran over."""
+    """Say which servers the HTTP tests ran over, and whether slow tests were left out."""
     if "functions" not in HOSTS:
         line = "The HTTP tests ran over the dev server alone: FUNCTIONS_HOST is not set."
         terminalreporter.write_line(line)
+    if terminalreporter.config.option.markexpr == "not slow":
+        terminalreporter.write_line("The slow tests were left out: `make test-all` runs them.")
 
 
 @pytest.fixture(scope="session", params=HOSTS)
