@@ -18,6 +18,7 @@ from tests.support.servers import OBEYING, Server, serving
 SLOW = (
     "tests/e2e/",
     "tests/integration/test_acl_check.py",
+    "tests/integration/test_azure_target.py",
     "tests/integration/test_blobs.py",
     "tests/integration/test_corpus.py",
     "tests/integration/test_indexed_files.py",
