@@ -12,13 +12,12 @@ from shared.bootstrap.clients import Clients
 from shared.ingest.setup import (
     IngestOptions,
     Notify,
-    build_azure_search_writer,
-    build_sqlite_writer,
+    WriterOptions,
+    build_writer,
     check_search_fields,
 )
 from shared.ingest.sources.acl import ACL_FILE, Acl, AclError, path_matches
 from shared.ingest.sources.scan import Listing
-from shared.ingest.targets.index_writer import IndexWriter
 from shared.settings import Settings
 
 MISSING_RULES = (
@@ -71,10 +70,6 @@ async def _restricted_files(
     clients = Clients(settings, batch=True)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
-        writer: IndexWriter
-        if settings.search_endpoint:
-            writer = build_azure_search_writer(clients, 0, options, False, notify)
-        else:
-            writer = build_sqlite_writer(clients, folder, 0)
+        writer = build_writer(clients, WriterOptions(folder, options, notify))
         stack.push_async_callback(writer.close)
         return {normalize("NFC", name) for name in await writer.restricted_files()}

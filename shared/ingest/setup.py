@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,8 +18,6 @@ from shared.bootstrap.model_factory import make_chat_model
 from shared.chat.errors import ChatError
 from shared.ingest.enrich import Enricher, ImageDescriber
 from shared.ingest.targets.index_writer import IndexWriter
-from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
-from shared.retrieval.sqlite.schema import IndexMeta
 from shared.settings import SHARED_FOLDER, Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -58,6 +56,20 @@ class IngestSetup:
     close: Callable[[], Awaitable[None]]
 
 
+@dataclass(frozen=True, slots=True)
+class WriterOptions:
+    """What an index writer is built from.
+
+    `dimensions` is 0 without vectors; `restricted` says that the folder has access rules.
+    """
+
+    folder: Path
+    options: IngestOptions
+    notify: Notify
+    dimensions: int = 0
+    restricted: bool = False
+
+
 async def build_setup(
     settings: Settings, folder: Path, options: IngestOptions, restricted: bool, notify: Notify
 ) -> IngestSetup:
@@ -74,14 +86,9 @@ async def build_setup(
         stack.push_async_callback(clients.close)
         enricher = build_enricher(clients, prompt)
         dimensions = await get_embedding_dimensions(settings)
-        if settings.search_endpoint:
-            writer = build_azure_search_writer(clients, dimensions, options, restricted, notify)
-            description = f"Azure AI Search, index {settings.search_index}"
-        else:
-            writer = build_sqlite_writer(clients, folder, dimensions)
-            description = settings.index_file
-            path = SHARED_FOLDER.parent / settings.index_file
-            warn_about_other_folder(path, folder, options.prune, notify)
+        request = WriterOptions(folder, options, notify, dimensions, restricted)
+        writer, description = build_writer(clients, request), describe_index(settings)
+        warn_about_other_folder(settings, folder, options.prune, notify)
         stack.push_async_callback(writer.close)
         vectors = f"vectors by {clients.embedding_model}" if dimensions else "by words alone"
         description += f", {vectors}"
@@ -137,20 +144,39 @@ async def get_embedding_dimensions(settings: Settings) -> int:
         await clients.close(identity=False)
 
 
-def build_sqlite_writer(clients: Clients, folder: Path, dimensions: int) -> IndexWriter:
+def describe_index(settings: Settings) -> str:
+    """The name of the index, for the first line of a run."""
+    if settings.search_endpoint:
+        return f"Azure AI Search, index {settings.search_index}"
+    return settings.index_file
+
+
+def build_writer(clients: Clients, request: WriterOptions) -> IndexWriter:
+    """Build the writer of the index that the settings name. Raises SettingsError."""
+    name = configuration.first_setting(clients.settings, WRITERS)
+    if name is None:
+        raise SettingsError((f"{' or '.join(WRITERS)} is required",))
+    return WRITERS[name](clients, request)
+
+
+def build_sqlite_writer(clients: Clients, request: WriterOptions) -> IndexWriter:
     """Build the writer of the embedded index. Raises SettingsError."""
+    from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
+    from shared.retrieval.sqlite.schema import IndexMeta
+
     if clients.settings.index_file == SAMPLE_INDEX:
         raise SettingsError(("INDEX_FILE must name a file to write: it says `samples`",))
-    model = clients.embedding_model if dimensions else None
+    model = clients.embedding_model if request.dimensions else None
     index = SHARED_FOLDER.parent / clients.settings.index_file
-    return SqliteIndexWriter(index, IndexMeta(folder.resolve(), model, dimensions))
+    return SqliteIndexWriter(index, IndexMeta(request.folder.resolve(), model, request.dimensions))
 
 
-def warn_about_other_folder(index: Path, folder: Path, prune: bool, notify: Notify) -> None:
+def warn_about_other_folder(settings: Settings, folder: Path, prune: bool, notify: Notify) -> None:
     """Notify where the index has documents of another folder: their files cannot be opened."""
     from shared.retrieval.sqlite.retriever import SqliteRetriever
 
-    if prune or not index.is_file():
+    index = SHARED_FOLDER.parent / settings.index_file
+    if settings.search_endpoint or prune or not index.is_file():
         return
     with suppress(ChatError):  # an index that cannot be read is replaced
         previous = SqliteRetriever(index).documents
@@ -159,9 +185,7 @@ def warn_about_other_folder(index: Path, folder: Path, prune: bool, notify: Noti
             notify("their files cannot be opened any more. --prune removes them.")
 
 
-def build_azure_search_writer(
-    clients: Clients, dimensions: int, options: IngestOptions, restricted: bool, notify: Notify
-) -> IndexWriter:
+def build_azure_search_writer(clients: Clients, request: WriterOptions) -> IndexWriter:
     """Build the writer of Azure AI Search; files go to Blob storage where that is set."""
     from shared.ingest.targets.azure_search.retry import RetryPolicy
     from shared.ingest.targets.azure_search.search_clients import make_clients
@@ -171,9 +195,9 @@ def build_azure_search_writer(
     names = ("AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX")
     endpoint, index = configuration.require_settings(settings, *names)
     search = make_clients(endpoint, index, clients.identity)
-    index_spec = build_index_spec(settings, dimensions, options)
-    make_writer = partial(AzureSearchWriter, search, index_spec, restricted=restricted)
-    retry_policy = RetryPolicy(role_wait=options.role_wait, notify=notify)
+    index_spec = build_index_spec(settings, request.dimensions, request.options)
+    make_writer = partial(AzureSearchWriter, search, index_spec, restricted=request.restricted)
+    retry_policy = RetryPolicy(role_wait=request.options.role_wait, notify=request.notify)
     if settings.storage_endpoint is None:
         return make_writer(retry_policy)
     from shared.ingest.targets.blob_upload import make_uploader
@@ -208,3 +232,10 @@ def build_index_spec(settings: Settings, dimensions: int, options: IngestOptions
     (index,) = configuration.require_settings(settings, "AZURE_SEARCH_INDEX")
     fields = IndexFields(**(settings.search_fields or {}))
     return IndexSpec(index, fields, dimensions or None, vectorizer)
+
+
+# The index writers: the first one whose setting has a value is built.
+WRITERS: Mapping[str, Callable[[Clients, WriterOptions], IndexWriter]] = {
+    "AZURE_SEARCH_ENDPOINT": build_azure_search_writer,
+    "INDEX_FILE": build_sqlite_writer,
+}
