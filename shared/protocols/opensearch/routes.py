@@ -69,17 +69,17 @@ async def reply(handlers: Mapping[str, JsonHandler], exchange: Exchange) -> Repl
     """Answer a call by the handler of its method."""
     exchange.trace()
     exchange.identify(ERROR_FORMAT)
+    # Before the client is watched: to look for a disconnect can take a chunk from the body.
+    exchange.body = await read_optional_json(exchange.call, exchange.app.limits, exchange.deadline)
+    if not isinstance(exchange.body, dict):
+        raise BadRequest("The body must be a JSON object.")
     answer = _answer(handlers[exchange.call.method], exchange)
     return await cancel_on_disconnect(answer, exchange.call.is_disconnected)
 
 
 async def _answer(handler: JsonHandler, exchange: Exchange) -> Reply:
-    limits, deadline = exchange.app.limits, exchange.deadline
-    exchange.body = await read_optional_json(exchange.call, limits, deadline)
-    if not isinstance(exchange.body, dict):
-        raise BadRequest("The body must be a JSON object.")
     try:
-        async with asyncio.timeout_at(deadline):
+        async with asyncio.timeout_at(exchange.deadline):
             return exchange.json_reply(await handler(exchange))
     except TimeoutError:
         raise DeadlineExceeded from None

@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import json
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -616,3 +616,25 @@ def test_a_stream_that_its_client_leaves_is_logged_as_such(log: pytest.LogCaptur
     asyncio.run(go())
 
     assert [message[-19:] for message in log.messages] == ["outcome=client gone"]
+
+
+@pytest.mark.parametrize("route", ["/chat", "/v1/chat/completions", "/_search"])
+def test_no_disconnect_is_looked_for_while_a_body_arrives(
+    route: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shared.http.call.DISCONNECT_POLL_SECONDS", 0.01)
+    arriving = True
+
+    async def is_disconnected() -> bool:
+        assert not arriving, "the look could take a chunk from the body"
+        return False
+
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal arriving
+        yield json.dumps(QUESTION).encode()
+        await asyncio.sleep(0.1)
+        arriving = False
+
+    got = ask(replace(call(route, gone=is_disconnected), body=body()))
+
+    assert got.status in (200, 400)
