@@ -241,7 +241,8 @@ def test_make_alone_says_what_there_is(clone: Path) -> None:
     ended = make(clone, environment())
 
     commands = [line.split()[1] for line in ended.stdout.splitlines()]
-    assert commands == ["help", "run", "index", "run-fakes", "test", "check", "samples", "lock"]
+    tests = ["test", "test-all", "test-removal"]
+    assert commands == ["help", "run", "index", "run-fakes", *tests, "check", "samples", "lock"]
 
 
 @needs_make

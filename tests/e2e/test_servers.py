@@ -217,9 +217,9 @@ BODIES: list[tuple[bytes, str, int, str]] = [
     (b'{"messages": []}', JSON, 400, "messages: must not be empty"),
     (b"question", "text/plain", 415, "The Content-Type is text/plain. Send the request as "),
     (b"x", FORM, 400, "The form cannot be read: it is not valid multipart/form-data."),
-    (b" " * (4 * MIB + 1), JSON, 413, "The request is larger than 4194304 bytes"),
-    (b" " * (9 * MIB), JSON, 413, "The request is larger than 4194304 bytes"),
-    (b" " * (21 * MIB), FORM, 413, "The request is larger than 20971520 bytes"),
+    (b" " * (4 * MIB + 1), JSON, 413, "The request is larger than the limit of 4194304 bytes"),
+    (b" " * (9 * MIB), JSON, 413, "The request is larger than the limit of 4194304 bytes"),
+    (b" " * (21 * MIB), FORM, 413, "The request is larger than the limit of 20971520 bytes"),
 ]
 
 
