@@ -1,4 +1,7 @@
-"""The functions of the app, as Azure Functions sees them: names, levels, methods and routes."""
+"""The functions of the app, as Azure Functions sees them: names, levels, methods and routes.
+
+`python -m tests.template.test_functions > tests/template/functions.txt` writes the list.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ for one in function_app.app.get_functions():
 """
 
 
-def test_functions_match_the_list() -> None:
+def list_functions() -> str:
     done = subprocess.run(
         [sys.executable, "-c", PRINT],
         cwd=ROOT,
@@ -26,5 +29,14 @@ def test_functions_match_the_list() -> None:
         timeout=60,
         check=True,
     )
+    return done.stdout
 
-    assert done.stdout == Path(__file__).with_name("functions.txt").read_text("utf-8")
+
+def test_functions_match_the_list() -> None:
+    expected = Path(__file__).with_name("functions.txt").read_text("utf-8")
+
+    assert list_functions() == expected
+
+
+if __name__ == "__main__":
+    print(list_functions(), end="")
