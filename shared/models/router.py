@@ -175,7 +175,10 @@ class Router:
     def _select_provider(self, side: Side, model: str | None) -> Provider:
         if not self._available(side):
             raise NoProvider(f"No {side} provider is available.")
-        return next(iter(self._candidates(side, model)), None) or _raise_no_such_model(model)
+        candidates = self._candidates(side, model)
+        if not candidates:
+            raise no_such_model(model)
+        return candidates[0]
 
     def _select_remote(self, selection: ModelSelection) -> tuple[str, Model]:
         """The name of the remote provider for a request, and its model."""
@@ -194,11 +197,9 @@ class Router:
             raise NoSuchProvider(f"There is no remote provider {selection.remote!r:.100}.")
         if not provider.available:
             raise NoProvider(f"The remote provider {provider.name} is not available.")
-        return (
-            provider
-            if provider.has_model(selection.model)
-            else _raise_no_such_model(selection.model)
-        )
+        if not provider.has_model(selection.model):
+            raise no_such_model(selection.model)
+        return provider
 
     def _select_remote_instead(
         self, selection: ModelSelection, local_error: NoProvider | NoSuchModel
@@ -235,5 +236,6 @@ class Router:
         self._down_until.pop(local.name, None)
 
 
-def _raise_no_such_model(model: str | None) -> Provider:
-    raise NoSuchModel(f"There is no model {model!r:.100}.")
+def no_such_model(model: str | None) -> NoSuchModel:
+    """The failure for a model that no provider has."""
+    return NoSuchModel(f"There is no model {model!r:.100}.")
