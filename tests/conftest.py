@@ -31,6 +31,7 @@ SLOW = (
     "tests/template/test_bench.py",
     "tests/template/test_hook.py",
     "tests/template/test_isolation.py",
+    "tests/template/test_removal.py",
     "tests/template/test_sign_in.py",
 )
 HOSTS = ["dev", "functions"] if os.environ.get("FUNCTIONS_HOST") else ["dev"]
