@@ -14,13 +14,17 @@ from tests.support.azurite import AzuriteHome, azurite, make_home
 from tests.support.isolation import isolate, limit_trust
 from tests.support.servers import OBEYING, Server, serving
 
-# What starts servers, programs or make: `make test-all` runs it, `make test` does not.
+# What starts servers, programs or make, and the tests of the clients of Azure that take longest:
+# `make test-all` runs it, `make test` does not.
 SLOW = (
     "tests/e2e/",
     "tests/integration/test_acl_check.py",
+    "tests/integration/test_azure_search.py",
     "tests/integration/test_azure_target.py",
     "tests/integration/test_blobs.py",
     "tests/integration/test_corpus.py",
+    "tests/integration/test_cosmos.py",
+    "tests/integration/test_identity.py",
     "tests/integration/test_indexed_files.py",
     "tests/integration/test_ingest_azure.py",
     "tests/integration/test_ingest_cli.py",
