@@ -60,8 +60,11 @@ run-fakes: $(VENV)/.dev ## start it over fakes of Azure's search, models and dat
 # or not.
 PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 
+# The quick tests wait as often as they compute: a process more than there are cores, up to 8.
+MORE := n=$$(getconf _NPROCESSORS_ONLN) && echo $$((n < 8 ? n + 1 : 8))
+
 test: $(VENV)/.dev ## run the tests but the slow ones (more options: ARGS=...)
-	@$(PYTEST) $(if $(filter tests/%,$(ARGS)),,-m "not slow") $(ARGS)
+	@$(PYTEST) -n "$$($(MORE))" $(if $(filter tests/%,$(ARGS)),,-m "not slow") $(ARGS)
 
 test-all: $(VENV)/.dev ## run all tests, and more requests in each fuzz test (FUZZ_EXAMPLES=1000)
 	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-1000} $(PYTEST) $(ARGS)

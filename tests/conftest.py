@@ -29,6 +29,7 @@ SLOW = (
     "tests/integration/test_ingest_azure.py",
     "tests/integration/test_ingest_cli.py",
     "tests/integration/test_memory_file.py",
+    "tests/integration/test_request_provider.py",
     "tests/integration/test_sandbox.py",
     "tests/integration/test_sqlite_target.py",
     "tests/integration/test_stalls.py",
