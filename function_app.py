@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from shared.app.routes import ROUTES
+from shared.app import ROUTES
 from shared.bootstrap.build import start
 from shared.chat.errors import ChatError, ClientDisconnected
 from shared.http.call import ByteStream, Call, Reply

@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter
 
 from bench.corpus import FILE_PASSAGES, documents
-from shared.ingest.sandbox.process import SandboxReader
+from shared.ingest.sandbox import SandboxReader
 
 
 def write(folder: Path, files: int) -> None:

@@ -7,17 +7,16 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from functools import partial
 from typing import Any
 
-from shared.azure import retry_after
+from shared.azure.retry import retry_after_seconds
 from shared.chat.events import Delta, Done, Source, collect
 from shared.chat.messages import ToolCall
-from shared.files import conditional_requests
 from shared.files.base import File, FileChunks
+from shared.files.headers import is_not_modified, parse_range
 from shared.http import json_encoding
 from shared.http.body import Body, parse_json, read_body
 from shared.http.call import Limits
 from shared.http.json_encoding import Json
-from shared.models.demo.model import search_query
-from shared.models.demo.quotes import best_quotes, read_excerpt
+from shared.models.demo import best_quotes, read_excerpt, search_query
 from shared.models.formats.openai import OPENAI
 from shared.models.openai.stream_decoder import StreamDecoder, sse_data
 from shared.protocols.ai_chat.routes import negotiate
@@ -29,8 +28,7 @@ from shared.rag.citation_numbers import CitationRewriter
 from shared.rag.followups import FollowupParser
 from shared.retrieval.base import shorten_query
 from shared.retrieval.search_scope import narrowing
-from shared.text.terms import extract_terms
-from shared.text.tokens import count_tokens
+from shared.text import count_tokens, extract_terms
 from tests.support.calls import call
 from tests.support.fakes import play
 
@@ -71,11 +69,7 @@ def condition(name: str) -> Parser:
         raise AssertionError("nothing is read")
 
     file = File(1000, '"a"', 0, nothing)
-    read = (
-        conditional_requests.parse_range
-        if name == "range"
-        else conditional_requests.is_not_modified
-    )
+    read = parse_range if name == "range" else is_not_modified
     return lambda value: read({name: value}, file)
 
 
@@ -129,7 +123,7 @@ PARSERS: Mapping[str, Parser] = {
     "Range": condition("range"),
     "If-None-Match": condition("if-none-match"),
     "If-Modified-Since": condition("if-modified-since"),
-    "Retry-After": lambda value: retry_after.retry_after_seconds({"retry-after": value}),
+    "Retry-After": lambda value: retry_after_seconds({"retry-after": value}),
     **{route: partial(parse, route) for route in ROUTES},
     "OData": lambda value: narrowing(value, ("oids", "groups")),
     "_search": lambda given: search_json.search(given, {}).fields.of({"a" * 1000: ""}),

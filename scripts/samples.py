@@ -17,8 +17,8 @@ from shared.ingest.cli import (
     list_documents,
     print_lines,
 )
+from shared.ingest.scan import Listing
 from shared.ingest.setup import IngestOptions, build_setup
-from shared.ingest.sources.scan import Listing
 from shared.ingest.targets.index_writer import DocumentRejected
 from shared.settings import SHARED_FOLDER, Settings
 

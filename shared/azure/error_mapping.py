@@ -10,9 +10,8 @@ from typing import Any
 from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
 from azure.core.pipeline.policies import AsyncRetryPolicy
 
-from shared.azure import retry_after
-from shared.azure.connection_errors import describe_cause, is_dropped
 from shared.azure.identity import NO_IDENTITY_MESSAGE
+from shared.azure.retry import MAX_WAIT_SECONDS, describe_cause, is_dropped, retry_after_seconds
 from shared.chat.errors import ChatError, DeadlineExceeded, Misconfigured, Unavailable
 
 RETRY_STATUSES = (429, 500, 502, 503, 504)  # with a short Retry-After
@@ -39,11 +38,11 @@ class ShortRetryPolicy(AsyncRetryPolicy):  # type: ignore[type-arg]
     def is_retry(self, settings: dict[str, Any], response: Any) -> bool:
         """Whether to retry after a response."""
         status, headers = response.http_response.status_code, response.http_response.headers
-        wait = retry_after.retry_after_seconds(headers)
+        wait = retry_after_seconds(headers)
         if wait is None:
             retryable = status in RETRY_STATUSES_WITHOUT_WAIT
         else:
-            retryable = status in RETRY_STATUSES and wait <= retry_after.MAX_WAIT_SECONDS
+            retryable = status in RETRY_STATUSES and wait <= MAX_WAIT_SECONDS
         return retryable and settings["total"] > 0
 
     def increment(
@@ -56,7 +55,7 @@ class ShortRetryPolicy(AsyncRetryPolicy):  # type: ignore[type-arg]
 
     def get_retry_after(self, response: Any) -> float | None:
         """Return the Retry-After of a response, in seconds."""
-        return retry_after.retry_after_seconds(response.http_response.headers)
+        return retry_after_seconds(response.http_response.headers)
 
     def get_backoff_time(self, settings: dict[str, Any]) -> float:
         """Return the wait without Retry-After, in seconds."""

@@ -7,14 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from shared import settings as configuration
-from shared.app.service import Service
+from shared.app import Service
 from shared.bootstrap.clients import Clients
-from shared.bootstrap.import_string import import_factory
-from shared.bootstrap.model_factory import make_router
+from shared.bootstrap.model_factory import import_factory, make_router
 from shared.chat.overrides import Overrides
 from shared.files.base import Files
-from shared.http.api_key import ApiKeyPolicy
-from shared.http.auth import AccessPolicy
+from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.http.call import Limits
 from shared.http.cross_origin import CrossOriginPolicy
 from shared.http.health import Health, HealthCheck
@@ -22,8 +20,7 @@ from shared.memory.base import Memory, Retention
 from shared.models.router import Router
 from shared.rag.flow import Rag
 from shared.rag.prompt import read_prompts
-from shared.retrieval.base import Retriever, missing_members
-from shared.retrieval.query_limits import LimitedRetriever
+from shared.retrieval.base import LimitedRetriever, Retriever, missing_members
 from shared.retrieval.search_scope import SearchScope
 from shared.settings import SHARED_FOLDER, Settings, SettingsError
 from shared.telemetry.spans import NOOP_TRACER, Tracer

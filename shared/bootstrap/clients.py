@@ -1,4 +1,4 @@
-"""Creates the clients of services, once each, on first use."""
+"""Makes clients of Azure, and the configuration of a model, from settings."""
 
 from __future__ import annotations
 
@@ -97,3 +97,17 @@ class Clients:
         for name in ("azure_openai", "openai", *(("identity",) if identity else ())):
             if name in vars(self):
                 await vars(self)[name].close()
+
+
+def make_model_config(settings: Settings, name: str, **more: Any) -> Any:
+    """Make the configuration of a model: the settings for all models, and its own values."""
+    from shared.models.formats.base import ModelConfig
+
+    common = {
+        "max_prompt_tokens": settings.prompt_tokens,
+        "max_answer_tokens": settings.answer_tokens,
+        "accept_seconds": settings.accept_seconds,
+        "first_seconds": settings.first_seconds,
+        "gap_seconds": settings.gap_seconds,
+    }
+    return ModelConfig(name=name, **common | more)

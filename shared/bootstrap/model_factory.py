@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import importlib
 import ipaddress
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from shared import settings as configuration
-from shared.bootstrap.clients import Clients
-from shared.bootstrap.import_string import import_factory
-from shared.bootstrap.model_config import make_model_config
+from shared.bootstrap.clients import Clients, make_model_config
 from shared.bootstrap.provider_factory import make_provider, make_request_model_factory
 from shared.models.base import Model
 from shared.models.router import Provider, Router, Side
 from shared.settings import SettingsError
+
+
+def import_factory(setting: str, name: str, known: Iterable[str]) -> Callable[..., Any]:
+    """Import a factory. `known` are the setting's other values. Raises SettingsError."""
+    module, _, factory = name.partition(":")
+    try:
+        imported: Callable[..., Any] = getattr(importlib.import_module(module), factory)
+    except (ImportError, AttributeError, ValueError) as error:
+        names = ", ".join((*known, ""))
+        choice = f"{names}or a" if names else "a"
+        problem = f"{setting} must be {choice} package.module:factory that can be imported"
+        raise SettingsError((problem,)) from error
+    return imported
+
 
 DEFAULT_MODEL = "demo"
 CHAT_PATH = "/chat/completions"
 
 
 def _make_demo(_clients: Clients) -> Provider:
-    from shared.models.demo.model import DemoModel
+    from shared.models.demo import DemoModel
 
     model = DemoModel()
     card = _provider_card("demo", "demo", model.name, model.max_prompt_tokens)

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from shared.bootstrap.clients import Clients
-from shared.bootstrap.model_config import make_model_config
+from shared.bootstrap.clients import Clients, make_model_config
 from shared.models.base import Model
-from shared.models.providers.metadata import ProviderMetadata
+from shared.models.providers.metadata import ProviderMetadata, redact_provider
 from shared.models.providers.provider_list import IDENTITY
-from shared.models.providers.redaction import redact_provider
 from shared.models.router import Provider, RequestProviderFactory, reject_request_provider
 from shared.settings import Settings
 
@@ -38,8 +36,8 @@ def _make_model(
     settings: Settings, client: Any, metadata: ProviderMetadata, name: str | None
 ) -> Model:
     """Make a model of a described provider; without `name` the provider chooses it."""
+    from shared.models.formats import FLAVORS
     from shared.models.formats.openai import known_capabilities, model_limits
-    from shared.models.formats.registry import FLAVORS
     from shared.models.openai.http_model import HttpModel
 
     streams = "stream" in metadata.properties.supported_response_mode

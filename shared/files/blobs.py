@@ -15,10 +15,10 @@ from azure.core.exceptions import HttpResponseError
 from azure.core.pipeline.policies import AsyncRetryPolicy
 from azure.storage.blob.aio import BlobClient, ContainerClient
 
-from shared.azure import retry_after
 from shared.azure.error_mapping import ShortRetryPolicy, map_errors
+from shared.azure.retry import retry_after_seconds
 from shared.chat.errors import Misconfigured, NotFound, TooManyRequests, Unavailable
-from shared.chat.image_types import to_data_url
+from shared.chat.messages import to_data_url
 from shared.files.base import CHANGED_MESSAGE, TIMEOUT_MESSAGE, File, FileChunks
 
 FILES_PREFIX, IMAGES_PREFIX = "files/", "pictures/"
@@ -149,8 +149,6 @@ def map_status(error: HttpResponseError, role: str = "Storage Blob Data Reader")
         case 412:
             return Unavailable(CHANGED_MESSAGE)
         case 429:
-            return TooManyRequests(
-                retry_after=retry_after.retry_after_seconds(headers), cause=cause
-            )
+            return TooManyRequests(retry_after=retry_after_seconds(headers), cause=cause)
         case _:
-            return Unavailable(retry_after=retry_after.retry_after_seconds(headers), cause=cause)
+            return Unavailable(retry_after=retry_after_seconds(headers), cause=cause)

@@ -1,11 +1,9 @@
-"""Reads the user from the platform's sign-in headers and applies the access policy.
-
-The headers are only trusted where the platform's sign-in is on: elsewhere any client can set them.
-"""
+"""Who calls: the app's own key, and the user whom the platform's sign-in names."""
 
 from __future__ import annotations
 
 import base64
+import hmac
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -108,3 +106,38 @@ def _parse_principal(principal: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         # The value is not logged: it names a person.
         log.warning("sign-in: X-MS-CLIENT-PRINCIPAL cannot be read, so its user has no groups")
         return (), ()
+
+
+MISSING_KEY_MESSAGE = (
+    "This route needs the key of this app (CHAT_API_KEY), as api-key or as Authorization: Bearer."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKeyPolicy:
+    """The access to routes for which the platform requires no key.
+
+    `allow_anonymous`: on a laptop, without a key and without sign-in, everyone has access.
+    """
+
+    key: str | None = None
+    allow_anonymous: bool = True
+
+    def check(self, access: AccessPolicy, headers: Mapping[str, str]) -> None:
+        """Raise Unauthorized without the key or a signed-in user."""
+        if self.key is None and self.allow_anonymous and not access.sign_in:
+            return
+        if access.get_user(headers).is_signed_in or self._has_key(headers):
+            return
+        raise Unauthorized(MISSING_KEY_MESSAGE)
+
+    def _has_key(self, headers: Mapping[str, str]) -> bool:
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        bearer = token.strip() if scheme.lower() == "bearer" else ""
+        # Both are compared, in constant time.
+        candidates = (headers.get("api-key", ""), bearer)
+        return any([self.key is not None and _is_equal(value, self.key) for value in candidates])
+
+
+def _is_equal(value: str, key: str) -> bool:
+    return hmac.compare_digest(value.encode(errors="replace"), key.encode())

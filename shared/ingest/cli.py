@@ -20,20 +20,25 @@ from tqdm import tqdm
 
 from shared import settings as configuration
 from shared.chat.errors import ChatError
-from shared.ingest.acl_check import check_no_rules, check_restricted_files, public_by_default
+from shared.ingest import acl
 from shared.ingest.document import MEGABYTE
 from shared.ingest.pipeline import IngestPipeline, IngestSummary
-from shared.ingest.sandbox.process import SandboxLimits, SandboxReader, SandboxStartError
-from shared.ingest.setup import IngestOptions, IngestSetup, build_setup
-from shared.ingest.sources import acl
-from shared.ingest.sources.scan import Listing, list_folder
+from shared.ingest.sandbox import SandboxLimits, SandboxReader, SandboxStartError
+from shared.ingest.scan import Listing, list_folder
+from shared.ingest.setup import (
+    IngestOptions,
+    IngestSetup,
+    build_setup,
+    check_no_rules,
+    check_restricted_files,
+    public_by_default,
+)
 from shared.ingest.targets.index_writer import DocumentRejected
 from shared.settings import Settings, SettingsError
 from shared.telemetry.access_log import quiet_libraries
 
 if TYPE_CHECKING:  # these import the Azure SDKs
-    from shared.ingest.indexer.indexer import IndexerResult
-    from shared.ingest.indexer.run import UploadResult
+    from shared.ingest.indexer.run import IndexerResult, UploadResult
 
 ROOT = Path(__file__).parent.parent.parent
 INTERRUPTED = "Stopped. The index keeps what it has; run the command again to continue."

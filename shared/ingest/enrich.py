@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from shared.chat.errors import BadRequest
 from shared.chat.events import collect
-from shared.chat.image_types import to_data_url
-from shared.chat.messages import Message
+from shared.chat.messages import Message, to_data_url
 from shared.ingest.concurrency import MAX_CONCURRENT_REQUESTS, run_concurrently
 from shared.ingest.splitting.passages import Passage, with_description
 from shared.models.base import Model, Prompt

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Protocol
 
 from shared.chat.errors import BadRequest
+from shared.ingest import acl
 from shared.ingest.concurrency import prefetch
 from shared.ingest.document import UnreadableDocument, too_large_message
 from shared.ingest.enrich import Enricher
-from shared.ingest.sandbox.process import FilePassages
-from shared.ingest.sources import acl
-from shared.ingest.sources.scan import Listing, SourceFile, compute_fingerprint
+from shared.ingest.sandbox import FilePassages
+from shared.ingest.scan import Listing, SourceFile, compute_fingerprint
 from shared.ingest.splitting.passages import SPLITTER_VERSION
 from shared.ingest.targets.index_writer import (
     Document,

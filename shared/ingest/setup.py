@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+import os
+from collections.abc import Awaitable, Callable, Mapping, Set
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 from shared import settings as configuration
 from shared.bootstrap.build import SAMPLE_INDEX
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.model_factory import make_chat_model
 from shared.chat.errors import ChatError
+from shared.ingest.acl import ACL_FILE, Acl, AclError, path_matches
 from shared.ingest.enrich import Enricher, ImageDescriber
+from shared.ingest.scan import Listing
 from shared.ingest.targets.index_writer import IndexWriter
 from shared.settings import SHARED_FOLDER, Settings, SettingsError
 
 if TYPE_CHECKING:
-    from shared.ingest.targets.azure_search.index_definition import IndexSpec
+    from shared.ingest.targets.azure_search.index_update import IndexSpec
 
 Notify = Callable[[str], None]
 
@@ -188,8 +192,7 @@ def warn_about_other_folder(settings: Settings, folder: Path, prune: bool, notif
 def build_azure_search_writer(clients: Clients, request: WriterOptions) -> IndexWriter:
     """Build the writer of Azure AI Search; files go to Blob storage where that is set."""
     from shared.ingest.targets.azure_search.retry import RetryPolicy
-    from shared.ingest.targets.azure_search.search_clients import make_clients
-    from shared.ingest.targets.azure_search.writer import AzureSearchWriter
+    from shared.ingest.targets.azure_search.writer import AzureSearchWriter, make_clients
 
     settings = clients.settings
     names = ("AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX")
@@ -200,8 +203,8 @@ def build_azure_search_writer(clients: Clients, request: WriterOptions) -> Index
     retry_policy = RetryPolicy(role_wait=request.options.role_wait, notify=request.notify)
     if settings.storage_endpoint is None:
         return make_writer(retry_policy)
-    from shared.ingest.targets.blob_upload import make_uploader
-    from shared.ingest.targets.indexed_files import IndexedFiles
+    from shared.ingest.targets.azure_search.blob_upload import make_uploader
+    from shared.ingest.targets.azure_search.writer import IndexedFiles
 
     files = make_uploader(settings.storage_endpoint, settings.storage_container, clients.identity)
     return IndexedFiles(make_writer(retry_policy, files.put_image), files)
@@ -222,7 +225,7 @@ def check_search_fields(settings: Settings) -> None:
 
 def build_index_spec(settings: Settings, dimensions: int, options: IngestOptions) -> IndexSpec:
     """Build the specification of the index in Azure AI Search."""
-    from shared.ingest.targets.azure_search.index_definition import IndexSpec, Vectorizer
+    from shared.ingest.targets.azure_search.index_update import IndexSpec, Vectorizer
     from shared.retrieval.azure_search.field_mapping import IndexFields
 
     endpoint, deployment = settings.azure_openai_endpoint, settings.azure_openai_embedding
@@ -239,3 +242,58 @@ WRITERS: Mapping[str, Callable[[Clients, WriterOptions], IndexWriter]] = {
     "AZURE_SEARCH_ENDPOINT": build_azure_search_writer,
     "INDEX_FILE": build_sqlite_writer,
 }
+
+
+MISSING_RULES = (
+    "{rules} is missing or restricts no file, and the index restricts files of this folder "
+    "({number}, such as {name}): this run would make them public. Put {rules} with its rules "
+    "back, or make these files public by --no-rules (make index ARGS=--no-rules)."
+)
+CONTRADICTION = (
+    "--no-rules contradicts {rules} in the folder: leave out --no-rules, or remove {rules} to make "
+    "its files public."
+)
+
+
+def check_no_rules(folder: Path) -> None:
+    """Raise AclError where a folder has rules, as --no-rules states that it has none."""
+    if os.path.lexists(folder / ACL_FILE):
+        raise AclError(CONTRADICTION.format(rules=ACL_FILE))
+
+
+def public_by_default(listing: Listing, rules: Acl) -> set[str]:
+    """The documents that no rule matches, in a folder whose rules restrict no file.
+
+    Empty where a rule restricts a file: then the other documents are public on purpose, as are
+    those that an entry with empty lists matches.
+    """
+    if any(access.oids or access.groups for _, access in rules.rules):
+        return set()
+    names = (normalize("NFC", file.name) for file in listing.files)
+    return {name for name in names if not any(path_matches(path, name) for path, _ in rules.rules)}
+
+
+async def check_restricted_files(
+    settings: Settings, folder: Path, options: IngestOptions, names: Set[str], notify: Notify
+) -> None:
+    """Raise AclError where the index restricts files of `names`, unless options allow it.
+
+    Changes nothing and calls no model. Also raises SettingsError, DocumentRejected.
+    """
+    if options.no_rules or not names:
+        return
+    restricted = await _restricted_files(settings, folder, options, notify)
+    if files := sorted(names & restricted):
+        raise AclError(MISSING_RULES.format(rules=ACL_FILE, number=len(files), name=files[0]))
+
+
+async def _restricted_files(
+    settings: Settings, folder: Path, options: IngestOptions, notify: Notify
+) -> set[str]:
+    check_search_fields(settings)
+    clients = Clients(settings, batch=True)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(clients.close)
+        writer = build_writer(clients, WriterOptions(folder, options, notify))
+        stack.push_async_callback(writer.close)
+        return {normalize("NFC", name) for name in await writer.restricted_files()}

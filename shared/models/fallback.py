@@ -11,8 +11,7 @@ from typing import TypeVar
 
 from shared.chat.errors import ChatError, ContentFiltered, DeadlineExceeded, Unavailable
 from shared.chat.events import Delta, Done
-from shared.models.base import Model, ModelStream, Prompt
-from shared.models.model_proxy import ModelProxy
+from shared.models.base import Model, ModelProxy, ModelStream, Prompt
 
 T = TypeVar("T")
 

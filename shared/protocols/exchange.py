@@ -9,8 +9,7 @@ from typing import Any
 
 from shared.chat.errors import ChatError, Misconfigured
 from shared.files.base import Files
-from shared.http.api_key import ApiKeyPolicy
-from shared.http.auth import AccessPolicy
+from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.http.call import ByteStream, Call, Limits, Reply, cancel_on_disconnect
 from shared.http.cross_origin import CrossOriginPolicy
 from shared.http.health import Health

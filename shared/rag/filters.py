@@ -1,20 +1,46 @@
 """The filters around an answer, in their order: each takes a stream of events and returns one.
 
-Spans are no filter: `rag/tracing.py` wraps the retriever and the models.
-"""
+Spans are no filter: `rag/tracing.py` wraps the retriever and the models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
+from typing import TypeVar
 
+from shared.chat.errors import DeadlineExceeded
 from shared.chat.events import Events
 from shared.chat.request import ChatRequest
 from shared.memory.chat_history import ChatHistory
 from shared.rag import flow, followups
-from shared.rag.deadline import with_deadline
 from shared.rag.flow import Rag
 from shared.telemetry.access_log import AccessLog
+
+T = TypeVar("T")
+
+
+async def with_deadline(
+    deadline: float, events: AsyncGenerator[T, None]
+) -> AsyncGenerator[T, None]:
+    """The same events, until the event loop's clock shows `deadline`, in seconds.
+
+    Raises DeadlineExceeded then. The limit is set anew around each event: the first is read in
+    another task than the rest, and a time limit that spans a `yield` never fires there.
+    """
+    async with aclosing(events):
+        while True:
+            try:
+                async with asyncio.timeout_at(deadline) as limit:
+                    event = await anext(events, None)
+            except TimeoutError:
+                if not limit.expired():  # somebody else's
+                    raise
+                raise DeadlineExceeded from None
+            if event is None:
+                return
+            yield event
 
 
 @dataclass(frozen=True, slots=True)

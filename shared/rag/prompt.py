@@ -1,8 +1,9 @@
-"""The prompt for the model: instructions, history within its token budget, sources, question."""
+"""The prompt of an answer, composed or with the client's messages unchanged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import chain
 from pathlib import Path
@@ -219,3 +220,68 @@ def build_rewrite_prompt(request: ChatRequest, texts: Prompts, model: Model) -> 
 
 
 COMPOSED = PromptBuilder(check, build_prompt)
+
+
+def check_passthrough(
+    request: ChatRequest, _overrides: Overrides, texts: Prompts, model: Model
+) -> None:
+    """Raise TooLong where a question does not fit the model even without sources and history."""
+    _room(request, _system_message(request, texts, ()), model)
+
+
+def build_passthrough_prompt(
+    request: ChatRequest,
+    overrides: Overrides,
+    texts: Prompts,
+    model: Model,
+    sources: tuple[Source, ...],
+) -> BuiltPrompt:
+    """The prompt for an answer: our instructions and the sources, then the client's messages.
+
+    Its `system` messages and everything from the question on are always there; what does not fit
+    is left out of the turns before, oldest first, then of the sources. Raises TooLong.
+    """
+    room = _room(request, _system_message(request, texts, ()), model)
+    lines = fit_lines((source.prompt_line() for source in sources), room, model)
+    system = _system_message(request, texts, lines)
+    before = request.messages[: request.question_index]
+    history = [each for each in before if each.role != "system"]
+    newest = newest_turns(tuple(history), _room(request, system, model), model)
+    messages = (*system, *_without(len(history) - len(newest), request.messages))
+    return BuiltPrompt(make_prompt(request, messages, overrides), len(lines))
+
+
+def _without(number: int, messages: Iterable[Message]) -> Iterator[Message]:
+    """The same messages without so many of the oldest; instructions are never left out."""
+    for message in messages:
+        if message.role != "system" and number > 0:
+            number -= 1
+        else:
+            yield message
+
+
+def _system_message(
+    request: ChatRequest, texts: Prompts, lines: Iterable[str]
+) -> tuple[Message, ...]:
+    """Our instructions with the sources. None without a search, as they are about the sources."""
+    if request.search is None:
+        return ()
+    instructions = texts.answer if request.search.in_scope else texts.beyond
+    return (append_sources(Message("system", instructions), lines),)
+
+
+def _fixed(request: ChatRequest) -> list[Message]:
+    """The client's instructions, and everything from the question on."""
+    place = request.question_index
+    return [it for i, it in enumerate(request.messages) if i >= place or it.role == "system"]
+
+
+def _room(request: ChatRequest, system: Iterable[Message], model: Model) -> int:
+    """The tokens left beside what must be there, the offered tools included."""
+    generation = request.generation
+    extras = (*generation.tools, generation.parameters.get("response_format"))
+    as_text = [Message("system", json.dumps(extra)) for extra in extras if extra]
+    return remaining_tokens((*system, *_fixed(request), *as_text), model)
+
+
+PASSTHROUGH = PromptBuilder(check_passthrough, build_passthrough_prompt)

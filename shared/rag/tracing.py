@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from shared.chat.events import Done
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
-from shared.models.base import Model, ModelStream, Prompt
+from shared.models.base import Model, ModelProxy, ModelStream, Prompt
 from shared.models.fallback import SelectedModel
-from shared.models.model_proxy import ModelProxy
 from shared.models.router import ModelSelection, Router
 from shared.rag.flow import Rag
 from shared.retrieval.base import Retriever, SearchResult

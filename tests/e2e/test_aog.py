@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from shared.app.service import Service
+from shared.app import Service
 from shared.bootstrap.build import build
 from shared.chat.events import Delta, Done
 from shared.chat.messages import ToolCall
 from shared.http.auth import AccessPolicy
 from shared.protocols.aog.response import PAUSE
-from shared.protocols.streams import pace
+from shared.protocols.chat import pace
 from shared.settings import SettingsError, read_settings
 from tests.support.calls import ANNA, JSON, Got, ask, call
 from tests.support.fakes import FakeModel, FakeRetriever, engine

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from shared.app.service import Service
+from shared.app import Service
 from shared.bootstrap.build import build
 from shared.chat import errors
 from shared.http.health import Health, HealthCheck

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from shared.app.routes import ROUTES
+from shared.app import ROUTES
 from shared.protocols.openai.routes import CHATS, LISTS, ONES
 from shared.protocols.opensearch.routes import HANDLERS as OPENSEARCH
 from tests.conftest import HOSTS

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import httpx
 import pytest
 
-from shared.app.service import Service
+from shared.app import Service
 from shared.bootstrap.build import build, start
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.azure_search.search_fields import FieldName

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from shared.app.service import Service
+from shared.app import Service
 from shared.bootstrap.build import build
 from shared.chat import errors
 from shared.chat.events import Delta, Done
 from shared.chat.messages import ToolCall
-from shared.http.api_key import ApiKeyPolicy
-from shared.http.auth import AccessPolicy
-from shared.models.demo.model import DemoModel
+from shared.http.auth import AccessPolicy, ApiKeyPolicy
+from shared.models.demo import DemoModel
 from shared.protocols.aog import routes as aog
 from shared.protocols.tool_calls import MAX_BYTES
 from shared.settings import read_settings

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from shared.app.service import Service
+from shared.app import Service
 from shared.bootstrap.build import build
 from shared.chat.errors import BadRequest
 from shared.chat.overrides import MAX_SEARCH_TEXT, Overrides
 from shared.chat.request import User
-from shared.retrieval.base import MAX_QUERY, shorten_query
-from shared.retrieval.query_limits import LimitedRetriever
+from shared.retrieval.base import MAX_QUERY, LimitedRetriever, shorten_query
 from shared.settings import read_settings
 from tests.support.calls import Got, ask, call
 from tests.support.fakes import PLUS, FakeModel, FakeRetriever, engine

@@ -18,7 +18,7 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from shared.app.service import Service
+from shared.app import Service
 from shared.bootstrap.build import start
 from shared.chat import errors
 from shared.chat.events import Delta, Done
@@ -297,7 +297,7 @@ import function_app
 from tests.support.calls import ask, call
 from tests.support.fakes import FakeModel, engine
 from shared.chat.events import Delta
-from shared.app.service import Service
+from shared.app import Service
 ask(call("/chat/stream"), Service(engine()))
 ask(call("/chat/stream"), Service(engine(FakeModel([Delta("x"), RuntimeError("inside")]))))
 logging.getLogger("other").info("not ours")

@@ -14,11 +14,11 @@ import httpx
 import pytest
 import trustme
 
+from shared.ingest import acl
 from shared.ingest.enrich import Enricher
 from shared.ingest.pipeline import IngestPipeline
-from shared.ingest.sandbox.process import SandboxReader
-from shared.ingest.sources import acl
-from shared.ingest.sources.scan import list_folder
+from shared.ingest.sandbox import SandboxReader
+from shared.ingest.scan import list_folder
 from tests.integration.test_azure_search import signed
 from tests.integration.test_identity import AZ, write_cli
 from tests.integration.test_ingest_cli import BY_WORDS, run_command

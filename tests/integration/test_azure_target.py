@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from shared.azure.identity import NO_IDENTITY_MESSAGE
 from shared.chat.citation_paths import decode_path, encode_path
 from shared.ingest.concurrency import MAX_CONCURRENT_REQUESTS
-from shared.ingest.targets.azure_search.batches import MAX_ACTIONS, MAX_BYTES
-from shared.ingest.targets.azure_search.index_definition import IndexSpec, Vectorizer
+from shared.ingest.targets.azure_search.documents import MAX_ACTIONS, MAX_BYTES
+from shared.ingest.targets.azure_search.index_update import IndexSpec, Vectorizer
 from shared.ingest.targets.azure_search.retry import map_failure
 from shared.ingest.targets.azure_search.writer import AzureSearchWriter
 from shared.ingest.targets.index_writer import (

@@ -24,8 +24,8 @@ from shared.files.blobs import (
     make_container_client,
     map_status,
 )
-from shared.files.media_types import guess_media_type as media_type
-from shared.ingest.targets.blob_upload import BlobUploader, make_uploader
+from shared.files.headers import guess_media_type as media_type
+from shared.ingest.targets.azure_search.blob_upload import BlobUploader, make_uploader
 from shared.ingest.targets.index_writer import DocumentRejected
 from shared.settings import SHARED_FOLDER
 from tests.support.azurite import AzuriteCredential, AzuriteHome, needs_azurite

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from shared.app.service import Service
+from shared.app import Service
 from shared.chat import errors
 from shared.chat.events import Context, Delta, Done
 from shared.chat.messages import Message

@@ -11,9 +11,9 @@ import pytest
 from rs_bpe.bpe import openai
 
 from shared.ingest.document import UnreadableDocument
-from shared.ingest.sandbox.process import FilePassages, SandboxLimits, SandboxReader
+from shared.ingest.sandbox import FilePassages, SandboxLimits, SandboxReader
 from shared.ingest.splitting.passages import MAX_TOKENS
-from shared.text.tokens import count_tokens
+from shared.text import count_tokens
 from tests.support.corpus import Corpus, write_corpus
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.app.service import Service
+from shared.app import Service
 from shared.bootstrap.build import build
 from shared.protocols.openai.data_sources import SEARCHES
 from shared.retrieval.search_scope import SearchScope

@@ -12,10 +12,9 @@ import pytest
 from shared.files.blobs import FILES_PREFIX, IMAGES_PREFIX
 from shared.ingest.document import Page, PageImage
 from shared.ingest.splitting.passages import split_document
-from shared.ingest.targets.azure_search.writer import AzureSearchWriter
-from shared.ingest.targets.blob_upload import make_uploader
+from shared.ingest.targets.azure_search.blob_upload import make_uploader
+from shared.ingest.targets.azure_search.writer import AzureSearchWriter, IndexedFiles
 from shared.ingest.targets.index_writer import UNFINISHED, Document, DocumentRejected
-from shared.ingest.targets.indexed_files import IndexedFiles
 from tests.support.azurite import AzuriteCredential, AzuriteHome, needs_azurite
 from tests.support.fake_service import FakeIndexService
 from tests.support.filling import run, run_service

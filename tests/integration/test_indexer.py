@@ -11,17 +11,17 @@ from urllib.parse import unquote
 import pytest
 
 from shared.ingest.indexer.definitions import IndexerPlan
-from shared.ingest.indexer.indexer import (
+from shared.ingest.indexer.run import (
     FileFailure,
     IndexerResult,
+    blob_metadata,
     create_indexer,
     refuse_acl,
     run_indexer,
 )
-from shared.ingest.indexer.run import blob_metadata
-from shared.ingest.targets.azure_search.index_definition import IndexSpec, Vectorizer
+from shared.ingest.targets.azure_search.index_update import IndexSpec, Vectorizer
 from shared.ingest.targets.azure_search.retry import RetryPolicy
-from shared.ingest.targets.azure_search.search_clients import SearchClients
+from shared.ingest.targets.azure_search.writer import SearchClients
 from shared.ingest.targets.index_writer import DocumentRejected, IndexUnavailable
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from tests.support.fake_index import FakeIndex

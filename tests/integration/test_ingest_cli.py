@@ -20,12 +20,12 @@ import pytest
 from shared.chat.events import Source
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
+from shared.ingest import acl
 from shared.ingest.enrich import Enricher
 from shared.ingest.pipeline import IngestPipeline
-from shared.ingest.sandbox.process import SandboxReader
-from shared.ingest.sources import acl
-from shared.ingest.sources.scan import list_folder
-from shared.ingest.targets.azure_search.index_definition import IndexSpec
+from shared.ingest.sandbox import SandboxReader
+from shared.ingest.scan import list_folder
+from shared.ingest.targets.azure_search.index_update import IndexSpec
 from shared.ingest.targets.sqlite.writer import COMMIT_PASSAGES
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.sqlite.connections import file_identity

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from shared.app.service import Service
+from shared.app import Service
 from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
 from shared.protocols.opensearch.memory_json import MAX_CONTAINERS

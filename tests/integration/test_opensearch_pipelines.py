@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from shared.app.service import Service
+from shared.app import Service
 from shared.chat import errors
 from shared.chat.events import Delta, Done, Source
 from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
 from shared.memory.base import Memory
 from shared.protocols.opensearch import search_json as wire
-from shared.protocols.opensearch.source_filter import fits
+from shared.protocols.opensearch.search_json import fits
 from tests.support.calls import ANNA, JSON, Client, Got, ask, call
 from tests.support.fakes import (
     ANSWER,

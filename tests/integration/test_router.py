@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from shared.app.service import Service
+from shared.app import Service
 from shared.chat import errors
 from shared.chat.events import Delta, Done
 from shared.chat.overrides import UNSET

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shared.app.service import Service
+from shared.app import Service
 from shared.http.call import Call, Reply
 from tests.support.fakes import engine
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Set
 from pathlib import Path
 
 from shared.ingest.document import Page, UnreadableDocument
-from shared.ingest.sandbox.process import FilePassages
+from shared.ingest.sandbox import FilePassages
 from shared.ingest.splitting.passages import split_document
 from shared.ingest.targets.index_writer import Document, DocumentRejected
 

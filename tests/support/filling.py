@@ -19,10 +19,14 @@ from azure.core.exceptions import ClientAuthenticationError
 from azure.core.pipeline.transport import AioHttpTransport
 
 from shared.ingest.splitting.passages import Passage
-from shared.ingest.targets.azure_search.index_definition import IndexSpec
+from shared.ingest.targets.azure_search.index_update import IndexSpec
 from shared.ingest.targets.azure_search.retry import RetryPolicy
-from shared.ingest.targets.azure_search.search_clients import SearchClients, make_clients
-from shared.ingest.targets.azure_search.writer import AzureSearchWriter, StoreImage
+from shared.ingest.targets.azure_search.writer import (
+    AzureSearchWriter,
+    SearchClients,
+    StoreImage,
+    make_clients,
+)
 from shared.ingest.targets.index_writer import Document
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from tests.support.fake_service import FakeIndexService

@@ -22,7 +22,7 @@ import trustme
 from shared.chat.messages import Message
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
-from shared.models.demo.model import ANSWERS, reply
+from shared.models.demo import ANSWERS, reply
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from shared.settings import SHARED_FOLDER
 from tests.integration.test_identity import AZ, write_cli

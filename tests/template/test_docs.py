@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.app.routes import ROUTES
+from shared.app import ROUTES
 from shared.bootstrap.build import build
 from shared.chat.overrides import INTERNAL_FIELDS, Overrides
 from shared.settings import Settings

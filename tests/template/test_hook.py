@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from shared.files.media_types import guess_media_type
+from shared.files.headers import guess_media_type
 from tests.integration.test_ingest_azure import Azure, Filled
 from tests.integration.test_ingest_cli import Seeing
 from tests.support.azurite import AzuriteHome, azurite, make_home, needs_azurite

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import function_app
-from shared.app.service import Service
+from shared.app import Service
 from shared.http.call import Limits
 from tests.support.calls import call
 from tests.support.fakes import FakeModel, engine

@@ -15,8 +15,7 @@ from shared.chat.messages import ToolCall
 from shared.ingest.document import Page
 from shared.ingest.readers.pdf import page_text
 from shared.ingest.splitting.passages import page_spans
-from shared.models.demo.model import followups, search_query
-from shared.models.demo.quotes import best_quotes, read_excerpt
+from shared.models.demo import best_quotes, followups, read_excerpt, search_query
 from shared.models.formats.openai import OPENAI
 from shared.models.openai.stream_decoder import StreamDecoder, read_body, split_lines
 from tests.support.fakes import Played, play

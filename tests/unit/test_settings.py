@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from shared.app.service import Service
+from shared.app import Service
 from shared.bootstrap.build import start
 from shared.retrieval.base import Retriever
 from shared.settings import Settings, SettingsError, read_settings

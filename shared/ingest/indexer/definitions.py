@@ -25,7 +25,7 @@ from azure.search.documents.indexes.models import (
     SplitSkill,
 )
 
-from shared.ingest.targets.azure_search.index_definition import PARENT, IndexSpec, Vectorizer
+from shared.ingest.targets.azure_search.index_update import PARENT, IndexSpec, Vectorizer
 
 PAGE_LENGTH, OVERLAP_LENGTH = (
     2000,

@@ -1,37 +1,194 @@
 """Uploads a folder's files and lets an indexer of Azure AI Search read them.
 
-For large corpora. The service knows no pages of a PDF and no acl.yaml.
-"""
+For large corpora. The service knows no pages of a PDF and no acl.yaml."""
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from urllib.parse import quote
+from typing import Any
+from urllib.parse import parse_qs, quote, unquote
+
+from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
+from azure.search.documents.indexes.models import IndexerExecutionResult
 
 from shared import settings as configuration
 from shared.bootstrap.clients import Clients
 from shared.chat.citation_paths import encode_path
-from shared.files.media_types import guess_media_type
-from shared.ingest.acl_check import check_restricted_files, public_by_default
+from shared.files.headers import guess_media_type
+from shared.ingest.acl import Acl
 from shared.ingest.document import MEGABYTE, too_large_message
-from shared.ingest.indexer.definitions import IndexerPlan
-from shared.ingest.indexer.indexer import IndexerResult, refuse_acl, run_indexer
+from shared.ingest.indexer.definitions import (
+    IndexerPlan,
+    build_data_source,
+    build_indexer,
+    build_skillset,
+)
+from shared.ingest.scan import Listing, SourceFile
 from shared.ingest.setup import (
     IngestOptions,
     Notify,
     build_index_spec,
+    check_restricted_files,
     check_search_fields,
     get_embedding_dimensions,
+    public_by_default,
 )
-from shared.ingest.sources.acl import Acl
-from shared.ingest.sources.scan import Listing, SourceFile
+from shared.ingest.targets.azure_search.blob_upload import BlobUploader, make_uploader
+from shared.ingest.targets.azure_search.index_update import (
+    KEY_ANALYZER,
+    OTHER_INDEX,
+    create_or_update,
+)
 from shared.ingest.targets.azure_search.retry import RetryPolicy
-from shared.ingest.targets.azure_search.search_clients import make_clients
-from shared.ingest.targets.blob_upload import BlobUploader, make_uploader
-from shared.ingest.targets.index_writer import DocumentRejected
+from shared.ingest.targets.azure_search.writer import SearchClients, make_clients
+from shared.ingest.targets.index_writer import DocumentRejected, IndexUnavailable
 from shared.settings import Settings
+
+POLL_SECONDS = 10
+MAX_SECONDS = 7200  # the service ends a run of an indexer after two hours
+MAX_ERROR_LENGTH = 300  # characters of the service's message
+ACL_FILE = "acl.yaml"
+RUNNING = ("inProgress", "reset")
+
+ACL_UNSUPPORTED = (
+    "There is an acl.yaml in {folder}: an indexer does not know who may see what, so every passage "
+    "would be public. Index this folder without --indexer."
+)
+STILL_RUNNING = (
+    "The indexer {name} is still at work after {minutes} minutes. It goes on without this command; "
+    "run it again to follow it."
+)
+FAILED = "The indexer {name} ended with an error: {why}"
+
+
+@dataclass(frozen=True, slots=True)
+class FileFailure:
+    """A file that failed or has a warning, and the service's message."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexerResult:
+    """The result of a run: the number of indexed files, failed files, files with a warning."""
+
+    indexed: int
+    failed: tuple[FileFailure, ...]
+    warnings: tuple[FileFailure, ...]
+
+
+def refuse_acl(folder: Path) -> None:
+    """Raise DocumentRejected where a folder has access rules."""
+    if any(folder.rglob(ACL_FILE)):
+        raise DocumentRejected(ACL_UNSUPPORTED.format(folder=folder))
+
+
+async def create_indexer(
+    clients: SearchClients, plan: IndexerPlan, retry_policy: RetryPolicy
+) -> None:
+    """Create or update the index, data source, skillset and indexer. Raises DocumentRejected.
+
+    The search service's own identity needs the roles Storage Blob Data
+    Reader on the storage account and Cognitive Services OpenAI User on the model's resource.
+    """
+    index, _ = await create_or_update(clients.indexes, plan.index_spec, retry_policy)
+    key = next(field for field in index.fields if field.key)
+    if key.analyzer_name != KEY_ANALYZER:
+        raise IndexUnavailable(
+            f"The key {key.name} of the index {index.name} has not the analyzer keyword, which an "
+            f"indexer needs: {OTHER_INDEX}."
+        )
+    steps: tuple[tuple[Callable[..., Any], Any], ...] = (
+        (clients.indexers.create_or_update_data_source_connection, build_data_source(plan)),
+        (clients.indexers.create_or_update_skillset, build_skillset(plan)),
+        (clients.indexers.create_or_update_indexer, build_indexer(plan)),
+    )
+    for create, definition in steps:
+        await retry_policy.call_with_retry(partial(create, definition))
+        retry_policy.notify(f"{definition.name} is set up.")
+
+
+async def run_indexer(
+    clients: SearchClients,
+    plan: IndexerPlan,
+    retry_policy: RetryPolicy,
+    max_seconds: float = MAX_SECONDS,
+) -> IndexerResult:
+    """Create the indexer, run it, and follow it for `max_seconds`. Raises DocumentRejected.
+
+    A run that is already in progress is followed.
+    """
+    get_last_run = partial(
+        retry_policy.call_with_retry, partial(_get_last_run, clients, plan.indexer_name)
+    )
+    before = await get_last_run()
+    previous_start = before.start_time if before and before.status != "inProgress" else None
+    await create_indexer(clients, plan, retry_policy)
+    await retry_policy.call_with_retry(partial(_start_run, clients, plan.indexer_name))
+    message = ""
+    for _ in range(max(1, int(max_seconds / POLL_SECONDS))):
+        await retry_policy.sleep(POLL_SECONDS)
+        now = await get_last_run()
+        if now is None or now.start_time == previous_start:
+            continue
+        if now.status not in RUNNING:
+            return _to_result(plan, now)
+        message = _notify_progress(retry_policy, now, message)
+    raise DocumentRejected(
+        STILL_RUNNING.format(name=plan.indexer_name, minutes=round(max_seconds / 60))
+    )
+
+
+async def _get_last_run(clients: SearchClients, name: str) -> IndexerExecutionResult | None:
+    """The latest run of an indexer; None where there is none yet, or no indexer."""
+    try:
+        return (await clients.indexers.get_indexer_status(name)).last_result
+    except ResourceNotFoundError:
+        return None
+
+
+async def _start_run(clients: SearchClients, name: str) -> None:
+    with suppress(ResourceExistsError):  # a run is in progress
+        await clients.indexers.run_indexer(name)
+
+
+def _notify_progress(retry_policy: RetryPolicy, now: IndexerExecutionResult, previous: str) -> str:
+    """Notify about the progress if the message is new; returns the message."""
+    message = f"{now.item_count} files so far, {now.failed_item_count} of them failed."
+    if message != previous:
+        retry_policy.notify(message)
+    return message
+
+
+def _to_result(plan: IndexerPlan, last: IndexerExecutionResult) -> IndexerResult:
+    if last.status != "success":
+        raise DocumentRejected(
+            FAILED.format(
+                name=plan.indexer_name, why=_single_line(last.error_message or last.status)
+            )
+        )
+    return IndexerResult(
+        indexed=last.item_count - last.failed_item_count,
+        failed=tuple(_to_failure(plan, one.key, one.error_message) for one in last.errors),
+        warnings=tuple(_to_failure(plan, one.key, one.message) for one in last.warnings),
+    )
+
+
+def _to_failure(plan: IndexerPlan, key: str | None, message: str) -> FileFailure:
+    """Get the file's name from the key, which has its percent-encoded URL among other parts."""
+    address = parse_qs(key or "").get("localId", [key or ""])[0]
+    _, separator, name = unquote(address).partition(f"/{plan.container}/{plan.folder}")
+    return FileFailure(name if separator else address or "(no file)", _single_line(message))
+
+
+def _single_line(message: str) -> str:
+    return " ".join(message.split())[:MAX_ERROR_LENGTH]
+
 
 UNKNOWN_FILES = (
     "The container has {number} files that are not in the folder, such as {name}: the indexer "

@@ -16,7 +16,7 @@ from shared.ingest.document import (
     non_empty_pages,
     too_large_message,
 )
-from shared.ingest.readers import docx, html, image_files, json, pdf, plain_text, pptx, spreadsheets
+from shared.ingest.readers import docx, html, image_files, pdf, plain_text, pptx, spreadsheets
 from shared.ingest.readers.office import detect_zip_type
 
 _HEAD_BYTES = 65536
@@ -37,7 +37,7 @@ def read_file(path: Path, max_bytes: int = MAX_FILE_BYTES) -> Content:
     """Read a file of at most `max_bytes` bytes into the pages that have text or images.
 
     Raises UnreadableDocument with the reason. A hostile file may use unlimited time and memory:
-    see `shared.ingest.sandbox.process`.
+    see `shared.ingest.sandbox`.
     """
     try:
         content = _read_checked(path, max_bytes)
@@ -103,11 +103,11 @@ FILE_TYPES: Mapping[str, _FileType] = {
     ".docx": _FileType("docx", docx.read_docx),
     ".htm": _FileType("text", html.read_html),
     ".html": _FileType("text", html.read_html),
-    ".json": _FileType("text", json.read_json),
-    ".jsonl": _FileType("text", json.read_json),
+    ".json": _FileType("text", plain_text.read_json),
+    ".jsonl": _FileType("text", plain_text.read_json),
     ".markdown": _FileType("text", plain_text.read_markdown),
     ".md": _FileType("text", plain_text.read_markdown),
-    ".ndjson": _FileType("text", json.read_json),
+    ".ndjson": _FileType("text", plain_text.read_json),
     ".pdf": _FileType("pdf", pdf.read_pdf),
     ".pptx": _FileType("pptx", pptx.read_pptx),
     ".tsv": _FileType("text", spreadsheets.read_csv),

@@ -1,23 +1,164 @@
 """Splits a text into overlapping parts of limited size.
 
-Paragraphs and tables are not split where they fit. Headings and files are handled elsewhere.
-"""
+Paragraphs and tables are not split where they fit. Headings and files are handled elsewhere."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
-from shared.ingest.splitting.boundaries import (
-    MAX_TOKEN_CHARACTERS,
-    TextSpan,
-    overlap_tokens,
-    split_span,
-)
-from shared.text.tokens import count_tokens
+from shared.text import count_tokens
+
+_Splitter = type[TextSplitter] | type[MarkdownSplitter]
+
+OVERLAP_RATIO = 0.15
+"""The largest share of a part that repeats the end of the previous one."""
+
+MAX_TOKEN_CHARACTERS = 3  # of a token, at most
+_BLOCK_CHARACTERS = 6_000
+"""Characters per call of the splitter, whose time is quadratic in the length of a line."""
+
+# Where a block may end, in order of preference.
+_BLOCK_ENDS = ("\n\n", "\n", ". ", "\u0964", "\u3002", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class TextSpan:
+    """The text from `start` to `end`; `header` is a table's, to be repeated above it.
+
+    `in_table` says that it begins in a table.
+    """
+
+    start: int
+    end: int
+    header: str = ""
+    in_table: bool = False
+
+
+def split_text(text: str, limit: int) -> tuple[str, ...]:
+    """Split a text into chunks of at most `limit` tokens; joined, they are the text."""
+    return tuple(TextSplitter.from_callback(count_tokens, limit, trim=False).chunks(text))
+
+
+def split_span(text: str, span: TextSpan, limit: int, splitter: _Splitter) -> Iterator[TextSpan]:
+    """Split a span that exceeds `limit` tokens; the parts leave room for the overlap."""
+    if _fits(text[span.start : span.end], limit):
+        yield span
+        return
+    cutter = splitter.from_callback(count_tokens, max(1, limit - overlap_tokens(limit)), trim=False)
+    for block in _split_blocks(text, span):
+        for offset, piece in cutter.chunk_indices(text[block.start : block.end]):
+            start = block.start + offset
+            yield replace(span, start=start, end=start + len(piece))
+
+
+def _split_blocks(text: str, span: TextSpan) -> Iterator[TextSpan]:
+    """Split a long span into blocks, each at the best boundary in its second half."""
+    start = span.start
+    while span.end - start > _BLOCK_CHARACTERS:
+        half, most = start + _BLOCK_CHARACTERS // 2, start + _BLOCK_CHARACTERS
+        places = (text.rfind(mark, half, most) + len(mark) for mark in _BLOCK_ENDS)
+        end = next((place for place in places if place > half), most)
+        yield replace(span, start=start, end=end)
+        start = end
+    yield replace(span, start=start)
+
+
+def _fits(text: str, limit: int) -> bool:
+    # A long text need not be counted, as the characters of a token are limited.
+    return len(text) <= limit * MAX_TOKEN_CHARACTERS and count_tokens(text) <= limit
+
+
+def overlap_tokens(limit: int) -> int:
+    """The number of tokens that a part may repeat."""
+    return int(limit * OVERLAP_RATIO)
+
+
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
+_MAX_HEADING = 1000  # characters of a heading that are used: more would fill any passage
+_FENCE = re.compile(r" {0,3}(```|~~~)")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The text under one heading; `path` holds the headings above it, outermost first.
+
+    `start` and `end` are offsets in the page, the heading's line included; `body` is where the
+    section's own text begins. Preceding headings without text belong to it: `empty_headings` are
+    the paths of those that are not part of `path`.
+    """
+
+    path: tuple[str, ...]
+    start: int
+    body: int
+    end: int
+    empty_headings: tuple[tuple[str, ...], ...] = ()
+
+
+def split_sections(text: str, limit: int) -> Iterator[Section]:
+    """Split a text into sections; one without text is joined with the next.
+
+    `limit` is the limit of a passage's tokens: headings beyond half of it are not joined.
+    """
+    pending: Section | None = None
+    for section in _all_sections(text):
+        joined = _join(pending, section) if pending else section
+        if pending and not _heading_fits(joined, limit):
+            yield pending
+            joined = section
+        pending = None if text[section.body : section.end].strip() else joined
+        yield from () if pending else (joined,)
+    yield from (pending,) if pending else ()
+
+
+def heading_lines(section: Section, limit: int) -> str:
+    """The heading path, shortened from the outside where it would fill half of a passage.
+
+    Each preceding heading without text has its own line above.
+    """
+    while section.path and not _heading_fits(section, limit):
+        section = replace(section, path=section.path[1:])
+    return _format_headings(section)
+
+
+def _all_sections(text: str) -> Iterator[Section]:
+    path: tuple[tuple[int, str], ...] = ()
+    start = body = place = 0
+    fenced = False
+    for line in text.splitlines(keepends=True):
+        fenced ^= bool(_FENCE.match(line))
+        if not fenced and (heading := _HEADING.match(line)):
+            yield Section(tuple(title for _, title in path), start, body, place)
+            level = len(heading[1])
+            path = (*(above for above in path if above[0] < level), (level, _title(heading[2])))
+            start, body = place, place + len(line)
+        place += len(line)
+    yield Section(tuple(title for _, title in path), start, body, place)
+
+
+def _title(text: str) -> str:
+    """A heading's text without the closing marks of `## Dental ##`."""
+    title = text.strip()[:_MAX_HEADING]
+    bare = title.rstrip("#")
+    return bare.rstrip() if bare[-1:] in ("", " ", "\t") else title
+
+
+def _join(empty: Section, following: Section) -> Section:
+    is_parent = following.path[:-1][: len(empty.path)] == empty.path
+    headings = empty.empty_headings if is_parent else (*empty.empty_headings, empty.path)
+    return replace(following, start=empty.start, empty_headings=headings)
+
+
+def _heading_fits(section: Section, limit: int) -> bool:
+    return count_tokens(_format_headings(section)) <= limit // 2
+
+
+def _format_headings(section: Section) -> str:
+    return "\n".join(" > ".join(path) for path in (*section.empty_headings, section.path))
+
 
 _TABLE = re.compile(r"^(?P<header>\|.*\n\|[ \t:|-]+\n)(?:\|.*(?:\n|\Z))+", re.MULTILINE)
 _JOIN_TOKENS = 2  # tokens that white space at both sides of a boundary can add

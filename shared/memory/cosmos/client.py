@@ -23,7 +23,8 @@ from azure.core.exceptions import (
 from azure.cosmos.aio import CosmosClient
 from azure.cosmos.exceptions import CosmosBatchOperationError, CosmosResourceNotFoundError
 
-from shared.azure import error_mapping, retry_after
+from shared.azure import error_mapping
+from shared.azure.retry import MAX_WAIT_SECONDS, retry_after_seconds
 from shared.chat.errors import Misconfigured, TooLarge, TooManyRequests, Unavailable
 
 CONNECT_SECONDS = 5
@@ -103,7 +104,7 @@ def _retry_delay(error: AzureError) -> float | None:
     if isinstance(error, ServiceRequestError | ServiceResponseError | DecodeError):
         return 0.0
     status, wait = getattr(error, "status_code", None), _retry_after(error)
-    if wait is not None and wait > retry_after.MAX_WAIT_SECONDS:
+    if wait is not None and wait > MAX_WAIT_SECONDS:
         return None
     if status == 429:
         return wait
@@ -113,9 +114,7 @@ def _retry_delay(error: AzureError) -> float | None:
 def _retry_after(error: AzureError) -> float | None:
     headers: Mapping[str, str] = getattr(error, "headers", None) or {}
     wait = headers.get("x-ms-retry-after-ms")
-    return (
-        retry_after.retry_after_seconds({"retry-after-ms": str(wait)}) if wait is not None else None
-    )
+    return retry_after_seconds({"retry-after-ms": str(wait)}) if wait is not None else None
 
 
 class CosmosContainer:

@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from shared.chat.content_parts import is_json_safe
 from shared.chat.errors import ChatError, ContentFiltered, TooLong, TooManyRequests, Unavailable
 from shared.chat.events import Extra, Usage
-from shared.chat.messages import ToolCall
+from shared.chat.messages import ToolCall, is_json_safe
 from shared.models.base import Prompt
 
 RequestBody = dict[str, Any]

@@ -6,8 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from shared.chat.content_parts import iterate_parts, part_image_url, part_text, tool_call_json
-from shared.chat.messages import Message, ToolCall
+from shared.chat.messages import (
+    Message,
+    ToolCall,
+    iterate_parts,
+    part_image_url,
+    part_text,
+    tool_call_json,
+)
 from shared.models.base import Prompt
 from shared.models.formats.base import (
     DecodedChunk,

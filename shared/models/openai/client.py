@@ -18,8 +18,7 @@ from openai import (
     OpenAIError,
 )
 
-from shared.azure import retry_after
-from shared.azure.connection_errors import describe_cause, is_dropped
+from shared.azure.retry import MAX_WAIT_SECONDS, describe_cause, is_dropped, retry_after_seconds
 from shared.chat.errors import (
     BadRequest,
     ChatError,
@@ -143,8 +142,8 @@ async def _limit_retry_wait(response: httpx2.Response) -> None:
     The wait is set in the header that the SDK prefers: it does not parse all that `retry_after`
     does.
     """
-    wait = retry_after.retry_after_seconds(response.headers)
-    if wait is not None and wait > retry_after.MAX_WAIT_SECONDS:
+    wait = retry_after_seconds(response.headers)
+    if wait is not None and wait > MAX_WAIT_SECONDS:
         response.headers["x-should-retry"] = "false"
     elif wait is not None:
         response.headers["retry-after-ms"] = str(round(wait * 1000))
@@ -214,7 +213,7 @@ def _map_kind(error: APIStatusError, cause: str, hint: str) -> ChatError:
         return kind(cause=cause)
     match error.status_code:
         case 429:
-            wait = retry_after.retry_after_seconds(error.response.headers)
+            wait = retry_after_seconds(error.response.headers)
             return TooManyRequests(retry_after=wait, cause=cause)
         case 401 | 403:
             return Misconfigured(cause=f"{cause}: {hint}")
@@ -225,6 +224,4 @@ def _map_kind(error: APIStatusError, cause: str, hint: str) -> ChatError:
         case 400 | 413 | 422:
             return BadRequest("The model did not accept the question.", cause=cause)
         case _:
-            return Unavailable(
-                retry_after=retry_after.retry_after_seconds(error.response.headers), cause=cause
-            )
+            return Unavailable(retry_after=retry_after_seconds(error.response.headers), cause=cause)

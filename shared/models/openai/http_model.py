@@ -16,7 +16,7 @@ from shared.models.base import ModelStream, Prompt
 from shared.models.formats.base import ModelConfig, ModelFormat, merge_json
 from shared.models.openai.client import STREAM_OPTIONS, check_ready, map_errors
 from shared.models.openai.stream_decoder import FRAMINGS, ByteStream, StreamDecoder, read_body
-from shared.text.tokens import count_tokens
+from shared.text import count_tokens
 
 DRAIN_SECONDS = 0.5
 CONTENT_TYPES = {"sse": "text/event-stream", "ndjson": "application/x-ndjson"}

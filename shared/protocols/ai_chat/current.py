@@ -13,8 +13,7 @@ from shared.chat.request import ChatRequest
 from shared.http.json_encoding import Json, json_line
 from shared.protocols import context_json
 from shared.protocols.ai_chat.request import parse
-from shared.protocols.chat import ChatProtocol
-from shared.protocols.streams import stream_of
+from shared.protocols.chat import ChatProtocol, stream_of
 
 
 def streams(route: str, _body: Any) -> bool:

@@ -15,8 +15,7 @@ from shared.http.json_encoding import Json, json_line
 from shared.protocols import context_json
 from shared.protocols.ai_chat.request import parse as parse_request
 from shared.protocols.ai_chat.request import parse_boolean
-from shared.protocols.chat import ChatProtocol, streams_by_body
-from shared.protocols.streams import stream_of
+from shared.protocols.chat import ChatProtocol, stream_of, streams_by_body
 
 
 def parse(body: Body, last_only: bool = False) -> ChatRequest:

@@ -12,19 +12,18 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from shared.chat.content_parts import (
+from shared.chat.errors import BadRequest, describe_errors
+from shared.chat.messages import (
     NOT_JSON_SAFE,
+    Message,
     check_image_url,
     is_json_safe,
     iterate_parts,
     part_image_url,
     part_text,
 )
-from shared.chat.errors import BadRequest
-from shared.chat.messages import Message
 from shared.chat.overrides import ModelName, Overrides, Policy, WholeNumber
 from shared.chat.request import ChatRequest, GenerationOptions, SearchOptions
-from shared.chat.validation_messages import describe_errors
 from shared.http.body import Body
 from shared.protocols import tool_calls as tools
 from shared.protocols.tool_calls import FAST, FunctionCall

@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from shared.chat.content_parts import tool_call_json
 from shared.chat.errors import (
     BadRequest,
     ChatError,
@@ -21,14 +20,14 @@ from shared.chat.errors import (
     UnsupportedMediaType,
 )
 from shared.chat.events import Answer, Context, Delta, Done, Event, Events, Extra, collect
+from shared.chat.messages import tool_call_json
 from shared.chat.request import ChatRequest
 from shared.http.call import ByteStream
 from shared.http.json_encoding import Json, server_sent_event
 from shared.protocols import context_json, tool_calls
 from shared.protocols.aog.request import BadPolicy, parse
-from shared.protocols.chat import ChatProtocol, streams_by_body
-from shared.protocols.streams import LateError, end_with_error, pace
-from shared.rag.passthrough_prompt import PASSTHROUGH
+from shared.protocols.chat import ChatProtocol, LateError, end_with_error, pace, streams_by_body
+from shared.rag.prompt import PASSTHROUGH
 
 NAME = "chat"  # the one service
 PAUSE = 0.002  # seconds: its clients take what comes at once for one event

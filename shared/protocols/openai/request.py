@@ -9,12 +9,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from shared.chat.content_parts import NOT_JSON_SAFE, check_image_url, is_json_safe, tool_call_json
-from shared.chat.errors import BadRequest
-from shared.chat.messages import Message, Role
+from shared.chat.errors import BadRequest, describe_error
+from shared.chat.messages import (
+    NOT_JSON_SAFE,
+    Message,
+    Role,
+    check_image_url,
+    is_json_safe,
+    tool_call_json,
+)
 from shared.chat.overrides import ModelName, Overrides, WholeNumber
 from shared.chat.request import ChatRequest, GenerationOptions, SearchOptions
-from shared.chat.validation_messages import describe_error
 from shared.http.body import Body
 from shared.http.json_encoding import Json
 from shared.protocols import tool_calls as tools

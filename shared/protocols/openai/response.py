@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import quote
 
 from shared.chat.citation_paths import encode_path
-from shared.chat.content_parts import tool_call_json
 from shared.chat.errors import (
     BadRequest,
     ChatError,
@@ -28,17 +27,16 @@ from shared.chat.errors import (
     UnsupportedMediaType,
 )
 from shared.chat.events import Answer, Context, Delta, Done, Event, Events, Source
-from shared.chat.messages import Message
+from shared.chat.messages import Message, tool_call_json
 from shared.chat.request import ChatRequest
 from shared.http.call import ByteStream
 from shared.http.json_encoding import Json, server_sent_event
 from shared.protocols import context_json, tool_calls
-from shared.protocols.chat import ChatProtocol, streams_by_body
+from shared.protocols.chat import ChatProtocol, LateError, end_with_error, streams_by_body
 from shared.protocols.openai import data_sources
 from shared.protocols.openai.request import FieldError, parse
-from shared.protocols.streams import LateError, end_with_error
-from shared.rag.passthrough_prompt import PASSTHROUGH
-from shared.text.tokens import count_tokens
+from shared.rag.prompt import PASSTHROUGH
+from shared.text import count_tokens
 
 # OpenAI's names for our failures, their type and their code; the first that fits.
 KINDS: Sequence[tuple[type[ChatError], str, str | None]] = (

@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from shared.chat.content_parts import NOT_JSON_SAFE, is_json_safe
-from shared.chat.errors import BadRequest
-from shared.chat.validation_messages import describe_errors
+from shared.chat.errors import BadRequest, describe_errors
+from shared.chat.messages import NOT_JSON_SAFE, is_json_safe
 from shared.http.json_encoding import Json
 from shared.memory.base import Conversation, Interaction, PageRequest, Turn
 

@@ -9,8 +9,9 @@ from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.exceptions import HttpResponseError
 from azure.search.documents.aio import SearchClient
 
-from shared.azure import error_mapping, retry_after
+from shared.azure import error_mapping
 from shared.azure.error_mapping import ShortRetryPolicy
+from shared.azure.retry import retry_after_seconds
 from shared.chat.errors import Misconfigured, TooManyRequests, Unavailable
 
 API_VERSION = "2026-04-01"
@@ -54,9 +55,7 @@ def map_status(error: HttpResponseError) -> Exception:
     cause = f"search: status {error.status_code}, code {code!r:.80}"
     match error.status_code:
         case 429:
-            return TooManyRequests(
-                retry_after=retry_after.retry_after_seconds(headers), cause=cause
-            )
+            return TooManyRequests(retry_after=retry_after_seconds(headers), cause=cause)
         case 401 | 403:
             hint = "does the app's identity have the role Search Index Data Reader?"
             return Misconfigured(cause=f"{cause}: {hint}")
@@ -65,4 +64,4 @@ def map_status(error: HttpResponseError) -> Exception:
         case 400:
             return QueryRejected(cause=f"{cause}: do the index's fields fit?")
         case _:
-            return Unavailable(retry_after=retry_after.retry_after_seconds(headers), cause=cause)
+            return Unavailable(retry_after=retry_after_seconds(headers), cause=cause)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,16 +12,45 @@ from azure.search.documents.aio import SearchClient
 from azure.search.documents.models import VectorizableTextQuery, VectorizedQuery, VectorQuery
 
 from shared.chat.citation_paths import decode_path
-from shared.chat.errors import BadRequest
+from shared.chat.errors import BadRequest, ChatError
 from shared.chat.events import ExcludedSource, Source
 from shared.chat.overrides import UNSET, Overrides
 from shared.chat.request import User
 from shared.retrieval.azure_search.client import QueryRejected, RankerUnavailable, map_errors
 from shared.retrieval.azure_search.field_mapping import ALTERNATIVE_CHUNK_FIELDS, IndexFields
-from shared.retrieval.azure_search.images import FetchImage, attach_images
 from shared.retrieval.azure_search.odata import build_filter, quote, security_filter
-from shared.retrieval.base import Embed, SearchResult
-from shared.retrieval.search_report import SearchReport
+from shared.retrieval.base import MAX_IMAGES, Embed, SearchReport, SearchResult
+
+FetchImage = Callable[[str], Awaitable[str | None]]
+"""Returns the data URL of an image by its key in the index; None if there is none."""
+
+
+async def attach_images(
+    sources: Sequence[Source], keys: Mapping[str, str], fetch_image: FetchImage, seconds: float
+) -> tuple[tuple[Source, ...], tuple[str, ...]]:
+    """Return the sources with their images, and a note if any are missing.
+
+    `keys` has the keys of images by the ids of passages. An image that cannot be fetched within
+    `seconds` is left out: the text of its passage describes it.
+    """
+    ids = [source.id for source in sources if source.id in keys][:MAX_IMAGES]
+    results = await asyncio.gather(*(_fetch_or_none(keys[id], fetch_image, seconds) for id in ids))
+    images = {id: image for id, image in zip(ids, results, strict=True) if image}
+    missing = len(ids) - len(images)
+    note = f"use_gpt4v: {missing} of {len(ids)} images could not be fetched; text was used."
+    return (
+        tuple(replace(source, image=images.get(source.id)) for source in sources),
+        (note,) if missing else (),
+    )
+
+
+async def _fetch_or_none(key: str, fetch_image: FetchImage, seconds: float) -> str | None:
+    try:
+        async with asyncio.timeout(seconds):
+            return await fetch_image(key)
+    except (ChatError, TimeoutError):
+        return None
+
 
 NEAREST_NEIGHBORS = 50  # per vector query; Microsoft's advice for hybrid search with a ranker
 PARTIAL_RANKING_NOTE = (

@@ -17,8 +17,7 @@ from shared.chat.errors import BadRequest, ChatError, Misconfigured, Unavailable
 from shared.chat.events import Source
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
-from shared.retrieval.base import Embed, SearchResult
-from shared.retrieval.search_report import NO_VECTORS, SearchReport
+from shared.retrieval.base import NO_VECTORS, Embed, SearchReport, SearchResult
 from shared.retrieval.sqlite.connections import (
     INDEX_FILE_ERROR,
     CurrentIndex,

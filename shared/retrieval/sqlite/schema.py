@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from shared.text.terms import TOKENIZER, extract_terms
+from shared.text import TOKENIZER, extract_terms
 
 VERSION = "1"
 """Version of the file format: ingestion rebuilds a file of another version.
 
-Change it with any change of the tables, or of `shared.text.terms.extract_terms`.
+Change it with any change of the tables, or of `shared.text.extract_terms`.
 """
 
 APPLICATION_ID = b"ragx"

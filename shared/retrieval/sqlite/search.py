@@ -2,18 +2,115 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
 from shared.chat.events import Source
+from shared.chat.messages import to_data_url
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
-from shared.retrieval.sqlite import query as sql
+from shared.retrieval.base import MAX_IMAGES
 from shared.retrieval.sqlite.connections import OpenIndex
 from shared.retrieval.sqlite.vectors import Vectors, reciprocal_rank_fusion
-from shared.text.terms import fts_queries, join_fts_queries
+from shared.text import fts_queries, join_fts_queries
+
+NAME_WEIGHT = 2.0  # of a word in the name of the file, relative to one in the passage
+
+# Who may see a passage. A passage has few readers, but a user may see half the index: so SQLite
+# shall look up the readers of each passage. The unary pluses keep it from looking up the passages
+# of each group instead.
+VISIBLE = """
+(public OR EXISTS (
+    SELECT 1 FROM reader WHERE reader.passage = passage.key AND (
+        +kind = 'oid' AND +reader.name = :oid
+        OR +kind = 'group' AND +reader.name IN (SELECT value FROM json_each(:groups))
+    )
+))
+"""
+ALLOWED = f"""
+{VISIBLE}
+AND (:include_category IS NULL OR category = :include_category)
+AND (:exclude_category IS NULL OR category IS NOT :exclude_category)
+"""
+# Only keys: the texts are read for the best passages alone. Equal scores are ordered by id, so that
+# the order in which the files were indexed does not matter.
+TEXT_SEARCH = f"""
+SELECT passage.key, -bm25(words, 1.0, {NAME_WEIGHT}) AS score
+FROM words JOIN passage ON passage.key = words.rowid
+WHERE words MATCH :query AND {ALLOWED}
+ORDER BY score DESC, id LIMIT :limit
+"""
+# The unary plus keeps SQLite from looking up the rows of `words` one by one.
+TEXT_SEARCH_IN_RARE = TEXT_SEARCH.replace(
+    "AND", "AND +words.rowid IN (SELECT rowid FROM words WHERE words MATCH :rare) AND", 1
+)
+COUNT_MATCHES = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
+ALLOWED_KEYS = f"SELECT passage.key FROM passage WHERE {ALLOWED}"
+HAS_RESTRICTED = "SELECT EXISTS (SELECT 1 FROM reader)"
+IS_READABLE = f"""
+SELECT EXISTS (
+    SELECT 1 FROM file JOIN passage ON file = file.key WHERE sourcefile = :sourcefile AND {VISIBLE}
+)
+"""
+PASSAGE_ID = "SELECT id FROM passage WHERE key = ?"
+PASSAGE = """
+SELECT id, content, sourcepage, sourcefile, category, oids, groups, picture.data
+FROM passage JOIN body USING (key) JOIN file ON file.key = file
+LEFT JOIN picture ON picture.passage = passage.key AND ?
+WHERE passage.key = ?
+"""
+
+
+def filter_parameters(user: User, overrides: Overrides) -> dict[str, Any]:
+    """Return the values of the parameters of `ALLOWED`."""
+    groups = user.groups if overrides.use_groups_security_filter and user.oid else ()
+    return {
+        "include_category": overrides.include_category,
+        "exclude_category": overrides.exclude_category,
+        "oid": user.oid if overrides.use_oid_security_filter else None,
+        "groups": json.dumps(groups),
+    }
+
+
+def allowed_keys(
+    connection: sqlite3.Connection, user: User, overrides: Overrides
+) -> tuple[int, ...] | None:
+    """Return the keys of the passages that may be found; None if all may."""
+    values = filter_parameters(user, overrides)
+    filtered = values["include_category"] is not None or values["exclude_category"] is not None
+    if not filtered and not connection.execute(HAS_RESTRICTED).fetchone()[0]:
+        return None
+    return tuple(key for (key,) in connection.execute(ALLOWED_KEYS, values))
+
+
+def read_sources(
+    connection: sqlite3.Connection, scored: Sequence[tuple[int, float]], overrides: Overrides
+) -> tuple[Source, ...]:
+    """Read the passages with these keys, without those below the minimum score.
+
+    If the request asks for images, the first `MAX_IMAGES` passages that have one include it.
+    """
+    minimum, results = overrides.minimum_search_score, list[Source]()
+    images_left = MAX_IMAGES if overrides.includes_images else 0
+    for key, score in scored:
+        if minimum is None or score >= minimum:
+            row = connection.execute(PASSAGE, (images_left > 0, key)).fetchone()
+            results.append(_to_source(row, score))
+            images_left -= results[-1].image is not None
+    return tuple(results)
+
+
+def _to_source(row: tuple[Any, ...], score: float) -> Source:
+    id, content, sourcepage, sourcefile, category, oids, groups, data = row
+    names = (id, content, sourcepage, sourcefile, category)
+    readers = (tuple(json.loads(oids)), tuple(json.loads(groups)))
+    image = to_data_url(data) if data else None
+    return Source(*names, *readers, score=score, image=image)
+
 
 DEFAULT_TOP = 3
 FUSION_CANDIDATES = 50  # passages that each of the two searches passes to the rank fusion
@@ -41,7 +138,7 @@ def text_search(index: OpenIndex, query: SearchQuery) -> tuple[Source, ...]:
     """Return the best passages by BM25. Raises IndexReplaced, ChatErrors."""
     with index.connection() as connection:
         scored = _score_by_text(connection, query, query.top)
-        return sql.read_sources(connection, scored, query.overrides)
+        return read_sources(connection, scored, query.overrides)
 
 
 def text_candidates(index: OpenIndex, query: SearchQuery) -> ScoredKeys:
@@ -56,7 +153,7 @@ def vector_search(
     """Return the passages nearest to a vector. Raises IndexReplaced, ChatErrors."""
     with index.connection() as connection:
         scored = _score_by_vector(connection, index.vectors(connection), query, vector)
-        return sql.read_sources(connection, scored[: query.top], query.overrides)
+        return read_sources(connection, scored[: query.top], query.overrides)
 
 
 def hybrid_search(
@@ -68,14 +165,14 @@ def hybrid_search(
         rankings = [[key for key, _ in by_text], [key for key, _ in by_vector[:FUSION_CANDIDATES]]]
         scores = reciprocal_rank_fusion(rankings)
         best = _sort_by_score(connection, list(scores.items()))[: query.top]
-        return sql.read_sources(connection, best, query.overrides)
+        return read_sources(connection, best, query.overrides)
 
 
 def is_readable(index: OpenIndex, query: SearchQuery, sourcefile: str) -> bool:
     """Whether the user may see any passage of a file. Raises IndexReplaced, ChatErrors."""
     with index.connection() as connection:
-        values = sql.filter_parameters(query.user, query.overrides) | {"sourcefile": sourcefile}
-        return bool(connection.execute(sql.IS_READABLE, values).fetchone()[0])
+        values = filter_parameters(query.user, query.overrides) | {"sourcefile": sourcefile}
+        return bool(connection.execute(IS_READABLE, values).fetchone()[0])
 
 
 def _score_by_text(connection: sqlite3.Connection, query: SearchQuery, limit: int) -> ScoredKeys:
@@ -83,14 +180,14 @@ def _score_by_text(connection: sqlite3.Connection, query: SearchQuery, limit: in
     if not terms:
         return ()
     rare = _rare_terms(connection, terms)
-    values = sql.filter_parameters(query.user, query.overrides)
+    values = filter_parameters(query.user, query.overrides)
     values |= {"query": join_fts_queries(terms), "limit": limit}
     if len(rare) < len(terms):
         parameters = values | {"rare": join_fts_queries(rare)}
-        scored = connection.execute(sql.TEXT_SEARCH_IN_RARE, parameters).fetchall()
+        scored = connection.execute(TEXT_SEARCH_IN_RARE, parameters).fetchall()
         if len(scored) == limit:
             return scored
-    return connection.execute(sql.TEXT_SEARCH, values).fetchall()
+    return connection.execute(TEXT_SEARCH, values).fetchall()
 
 
 def _rare_terms(connection: sqlite3.Connection, terms: Sequence[str]) -> list[str]:
@@ -99,9 +196,7 @@ def _rare_terms(connection: sqlite3.Connection, terms: Sequence[str]) -> list[st
     Ranking takes most of the time of a search, so only passages with a rare term are ranked (by all
     terms): others would hardly be among the best.
     """
-    counts = [
-        connection.execute(sql.COUNT_MATCHES, (term, MAX_RANKED)).fetchone()[0] for term in terms
-    ]
+    counts = [connection.execute(COUNT_MATCHES, (term, MAX_RANKED)).fetchone()[0] for term in terms]
     by_count = sorted(zip(counts, terms, strict=True))
     totals = accumulate(count for count, _ in by_count)
     rare = [term for (_, term), total in zip(by_count, totals, strict=True) if total <= MAX_RANKED]
@@ -111,7 +206,7 @@ def _rare_terms(connection: sqlite3.Connection, terms: Sequence[str]) -> list[st
 def _score_by_vector(
     connection: sqlite3.Connection, vectors: Vectors, query: SearchQuery, vector: Sequence[float]
 ) -> ScoredKeys:
-    allowed = sql.allowed_keys(connection, query.user, query.overrides)
+    allowed = allowed_keys(connection, query.user, query.overrides)
     nearest = vectors.nearest(vector, max(FUSION_CANDIDATES, query.top), allowed)
     return _sort_by_score(connection, nearest)
 
@@ -119,7 +214,6 @@ def _score_by_vector(
 def _sort_by_score(connection: sqlite3.Connection, scored: ScoredKeys) -> ScoredKeys:
     """Sort by score, the best first; equal scores by id, as in a text search."""
     rows = (
-        (-score, connection.execute(sql.PASSAGE_ID, (key,)).fetchone()[0], key)
-        for key, score in scored
+        (-score, connection.execute(PASSAGE_ID, (key,)).fetchone()[0], key) for key, score in scored
     )
     return [(key, -negated) for negated, _, key in sorted(rows)]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import HttpUrl
 
-from shared.chat.content_parts import check_image_url
+from shared.chat.messages import check_image_url
 from tests.support.fuzz import FUZZ
 
 ACCEPTED = [

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.app.service import Service
+from shared.app import Service
 from shared.bootstrap.build import build
 from shared.chat.overrides import INTERNAL_FIELDS, Overrides
 from shared.settings import Settings

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.app.service import Service
+from shared.app import Service
 from shared.http.auth import AccessPolicy
 from tests.support.calls import JSON, QUESTION, ask, call
 from tests.support.fakes import STANDARD, FakeRetriever, engine

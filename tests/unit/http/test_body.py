@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.app.service import Service
+from shared.app import Service
 from shared.http.body import MAX_CONTAINERS
 from shared.http.call import Limits
 from shared.telemetry.access_log import QueryStripper

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.app.service import Service
+from shared.app import Service
 from shared.chat.events import Source
 from shared.files.folder import FolderFiles
 from shared.http.auth import MAX_PRINCIPAL_LENGTH, AccessPolicy

@@ -10,9 +10,9 @@ from pypdf import PdfReader
 from shared.ingest.document import Page
 from shared.ingest.readers.file_reader import read_file
 from shared.ingest.samples import DATA, list_files, main, read_passages, write_samples
-from shared.ingest.splitting.boundaries import split_text
+from shared.ingest.splitting.packing import split_text
 from shared.ingest.splitting.passages import MAX_TOKENS, Passage, page_texts, split_document
-from shared.text.tokens import count_tokens
+from shared.text import count_tokens
 from tests.support.servers import ROOT
 
 DOCUMENTS = DATA / "documents"

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.ingest.document import Page, PageImage, UnreadableDocument
-from shared.ingest.splitting.boundaries import OVERLAP_RATIO
+from shared.ingest.splitting.packing import OVERLAP_RATIO
 from shared.ingest.splitting.passages import (
     MAX_TOKENS,
     PassageSpan,
@@ -20,7 +20,7 @@ from shared.ingest.splitting.passages import (
     split_document,
     with_description,
 )
-from shared.text.tokens import count_tokens
+from shared.text import count_tokens
 from tests.support.fuzz import EXAMPLES
 
 LANGUAGES = {

@@ -13,11 +13,11 @@ import pytest
 
 from shared.chat.errors import BadRequest, ContentFiltered, Unavailable
 from shared.chat.events import Delta, Done
+from shared.ingest import acl
 from shared.ingest.concurrency import prefetch, run_concurrently
 from shared.ingest.enrich import BATCH_SIZE, Enricher, ImageDescriber
 from shared.ingest.pipeline import PREFETCH_FILES, IngestPipeline, IngestSummary
-from shared.ingest.sources import acl
-from shared.ingest.sources.scan import list_folder
+from shared.ingest.scan import list_folder
 from shared.ingest.splitting.passages import SPLITTER_VERSION, Passage
 from tests.support.fake_index_writer import FakeIndexWriter, FakePassageReader
 from tests.support.fakes import FakeModel

@@ -16,8 +16,7 @@ from shared.chat.messages import Message
 from shared.chat.overrides import Overrides
 from shared.chat.request import ChatRequest
 from shared.models.base import Model, ModelStream, Prompt
-from shared.models.demo.model import HEADING, MAX_QUOTES, UNKNOWN, DemoModel
-from shared.models.demo.quotes import read_excerpt
+from shared.models.demo import HEADING, MAX_QUOTES, UNKNOWN, DemoModel, read_excerpt
 from shared.models.router import Router
 from shared.rag.flow import Rag, answer
 from shared.rag.followups import extract_followups

@@ -18,7 +18,7 @@ from shared.chat.events import Answer, collect
 from shared.chat.messages import Message
 from shared.chat.overrides import Overrides
 from shared.chat.request import ChatRequest
-from shared.models.demo.model import HEADING, UNKNOWN, DemoModel
+from shared.models.demo import HEADING, UNKNOWN, DemoModel
 from shared.models.router import Router
 from shared.rag.flow import Rag, answer
 from shared.rag.prompt import read_prompts

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from shared.app.service import Service
+from shared.app import Service
 from tests.support.calls import JSON, QUESTION, Got, ask, call
 from tests.support.fakes import PLUS, FakeModel, FakeRetriever, engine
 from tests.support.gateways import events

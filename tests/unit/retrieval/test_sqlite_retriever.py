@@ -26,7 +26,7 @@ from shared.retrieval.sqlite.connections import build_in_memory
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from shared.retrieval.sqlite.search import MAX_RANKED, SearchQuery, text_search
 from shared.settings import SHARED_FOLDER
-from shared.text.terms import MAX_TERMS, extract_terms, fts_queries, join_fts_queries
+from shared.text import MAX_TERMS, extract_terms, fts_queries, join_fts_queries
 from tests.support.fuzz import FUZZ
 
 SAMPLES = SHARED_FOLDER / "data" / "samples.jsonl"

@@ -1,8 +1,9 @@
-"""Queries the documents of an index, and sends changes with retries."""
+"""Writes passages to the index in batches, as documents with stable keys."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+import json
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,9 +12,11 @@ from azure.search.documents.aio import SearchClient
 from azure.search.documents.models import IndexAction, IndexDocumentsBatch, IndexingResult
 
 from shared.ingest.concurrency import for_each_concurrently
-from shared.ingest.targets.azure_search.batches import ACTION, Action, split_batches
+from shared.ingest.splitting.passages import Passage
+from shared.ingest.targets.azure_search.index_update import FINGERPRINT
 from shared.ingest.targets.azure_search.retry import PartialFailure, RetryPolicy
-from shared.ingest.targets.index_writer import DocumentRejected
+from shared.ingest.targets.index_writer import Document, DocumentRejected
+from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.azure_search.odata import quote
 
 PAGE_SIZE = 1000  # the limit of one search
@@ -98,3 +101,74 @@ def _rejection_message(result: IndexingResult, rejected: int, sent: int) -> str:
         f"Azure AI Search did not take {rejected} of {sent} passages: "
         f"{result.key} with status {result.status_code}, {message}"
     )
+
+
+Action = dict[str, Any]
+
+MAX_ACTIONS = 1000  # the service's limit
+MAX_BYTES = 8 * 1024 * 1024  # half of the service's limit, which includes the envelope
+ACTION = "@search.action"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFeatures:
+    """The optional features of an index: stored images, a vector field."""
+
+    images: bool = False
+    vectors: bool = False
+
+
+def upload_actions(
+    document: Document, fields: IndexFields, features: IndexFeatures
+) -> Iterator[Action]:
+    """Yield the actions that write the passages of a file, in order.
+
+    All fields of the app are set, also empty ones, so that no value of an older passage with the
+    same id remains; other fields are kept.
+    """
+    vectors: Sequence[Sequence[float] | None]
+    vectors = document.vectors or (None,) * len(document.passages)
+    for passage, vector in zip(document.passages, vectors, strict=True):
+        row = _upload_action(passage, fields, features.images)
+        embedding = None if vector is None else list(vector)
+        yield row | {fields.embedding: embedding} if features.vectors else row
+
+
+def _upload_action(passage: Passage, fields: IndexFields, has_images: bool) -> Action:
+    return {
+        ACTION: "mergeOrUpload",
+        fields.id: passage.id,
+        fields.content: passage.content,
+        fields.sourcepage: passage.sourcepage,
+        fields.sourcefile: passage.sourcefile,
+        fields.category: passage.category or None,
+        fields.oids: list(passage.oids),
+        fields.groups: list(passage.groups),
+        fields.image: passage.id if has_images and passage.image else None,
+        FINGERPRINT: None,
+    }
+
+
+def fingerprint_action(key: str, fingerprint: str, fields: IndexFields) -> Action:
+    """The action that sets the fingerprint of an existing passage; it never creates one."""
+    return {ACTION: "merge", fields.id: key, FINGERPRINT: fingerprint}
+
+
+def delete_action(key: str, fields: IndexFields) -> Action:
+    """The action that deletes a passage; a missing one is no error."""
+    return {ACTION: "delete", fields.id: key}
+
+
+def split_batches(actions: Iterable[Action]) -> Iterator[list[Action]]:
+    """Split actions into batches that fit into a request; an oversized action is sent alone."""
+    batch: list[Action] = []
+    size = 0
+    for action in actions:
+        added = len(json.dumps(action)) + 2  # as the SDK writes it: in ASCII, with separators
+        if batch and (len(batch) == MAX_ACTIONS or size + added > MAX_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(action)
+        size += added
+    if batch:
+        yield batch

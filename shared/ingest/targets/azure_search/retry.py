@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
 
-from shared.azure import retry_after
 from shared.azure.identity import NO_IDENTITY_MESSAGE
+from shared.azure.retry import retry_after_seconds
 from shared.ingest.targets.index_writer import DocumentRejected, IndexUnavailable
 
 T = TypeVar("T")
@@ -95,7 +95,7 @@ class RetryPolicy:
             or attempt >= self.max_attempts
         ):
             return None
-        requested = retry_after.retry_after_seconds(_headers(failure))
+        requested = retry_after_seconds(_headers(failure))
         if requested is not None:
             return requested if requested <= self.max_wait else None
         return min(2.0 ** (attempt - 1), MAX_BACKOFF_SECONDS) * random.uniform(0.7, 1.0)

@@ -6,28 +6,75 @@ from collections.abc import Awaitable, Callable, Mapping, Set
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+from azure.core.credentials_async import AsyncTokenCredential
+from azure.core.pipeline.policies import AsyncRetryPolicy
+from azure.search.documents.aio import SearchClient
+from azure.search.documents.indexes.aio import SearchIndexClient, SearchIndexerClient
 
 from shared.chat.citation_paths import decode_path, encode_path
+from shared.files.headers import guess_media_type
 from shared.ingest.concurrency import for_each_concurrently
 from shared.ingest.splitting.passages import Passage, id_prefix
-from shared.ingest.targets.azure_search.batches import (
+from shared.ingest.targets.azure_search.blob_upload import BlobUploader
+from shared.ingest.targets.azure_search.documents import (
     IndexFeatures,
+    SearchDocuments,
     delete_action,
     fingerprint_action,
     upload_actions,
 )
-from shared.ingest.targets.azure_search.documents import SearchDocuments
-from shared.ingest.targets.azure_search.index_definition import FINGERPRINT, IndexSpec
 from shared.ingest.targets.azure_search.index_update import (
+    FINGERPRINT,
     OTHER_INDEX,
+    IndexSpec,
     create_or_update,
     existing_fields,
 )
 from shared.ingest.targets.azure_search.retry import RetryPolicy
-from shared.ingest.targets.azure_search.search_clients import SearchClients
 from shared.ingest.targets.index_writer import UNFINISHED, Document, IndexUnavailable
+from shared.retrieval.azure_search.client import API_VERSION, CONNECT_SECONDS
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.azure_search.odata import quote
+
+READ_SECONDS = 60  # without data
+
+
+@dataclass(frozen=True, slots=True)
+class SearchClients:
+    """The clients of one service: the documents of one index, the indexes, the indexers."""
+
+    documents: SearchClient
+    indexes: SearchIndexClient
+    indexers: SearchIndexerClient
+
+    async def close(self) -> None:
+        """Close the connections."""
+        for client in (self.documents, self.indexes, self.indexers):
+            await client.close()
+
+
+def make_clients(
+    endpoint: str, index: str, credential: AsyncTokenCredential, **more: Any
+) -> SearchClients:
+    """Build the clients for `index` at `endpoint`; `more` are options of the SDK (`transport`)."""
+    options: dict[str, Any] = {
+        "api_version": API_VERSION,
+        "connection_timeout": CONNECT_SECONDS,
+        "read_timeout": READ_SECONDS,
+        **more,
+    }
+
+    def client_options() -> dict[str, Any]:
+        return options | {"retry_policy": AsyncRetryPolicy.no_retries()}
+
+    return SearchClients(
+        SearchClient(endpoint, index, credential, **client_options()),
+        SearchIndexClient(endpoint, credential, **client_options()),
+        SearchIndexerClient(endpoint, credential, **client_options()),
+    )
+
 
 INCOMPLETE = "unfinished"  # the mark of a file that is being written
 UNRESTRICTED_PASSAGES = (
@@ -168,3 +215,63 @@ class AzureSearchWriter:
     async def _store_image_of(self, passage: Passage) -> None:
         if self.store_image is not None and passage.image:
             await self.store_image(passage.id, passage.image)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedFiles:
+    """An index in Azure AI Search, and a Blob container that holds only its files and images.
+
+    A file is uploaded before its passages and images and deleted after them, so no citation is
+    broken, and a file without passages tells the next run what is unfinished. `existing_files` are
+    the files of the container when `fingerprints` was called.
+    """
+
+    index: AzureSearchWriter
+    files: BlobUploader
+    name: str = "Azure AI Search"
+    existing_files: set[str] = field(default_factory=set, init=False)
+
+    async def fingerprints(self) -> Mapping[str, str]:
+        """The fingerprint of each file. Creates the container and the index first.
+
+        A file that is only in the container is unfinished. Raises DocumentRejected.
+        """
+        await self.files.ensure_container()
+        indexed = await self.index.fingerprints()
+        self.existing_files.update(await self.files.list_names())
+        return {**dict.fromkeys(self.existing_files, UNFINISHED), **indexed}
+
+    async def restricted_files(self) -> Set[str]:
+        """The files with passages that only some users may see. Raises DocumentRejected."""
+        return await self.index.restricted_files()
+
+    async def put(self, document: Document, path: Path) -> None:
+        """Upload a file, then replace its passages and images. Raises DocumentRejected."""
+        if not document.passages:
+            return await self.remove(document.name)
+        await self.files.put(document.name, path, guess_media_type(document.name))
+        if document.name in self.existing_files:
+            # Before the index marks the file as complete: later no run would remove them.
+            keep = {passage.id for passage in document.passages if passage.image}
+            await self.files.remove_images(_image_prefix(document.name), keep)
+        await self.index.put(document, path)
+
+    async def remove(self, name: str) -> None:
+        """Delete a file's passages, then its images and the file. Raises DocumentRejected."""
+        await self.index.remove(name)
+        await self.files.remove_images(_image_prefix(name))
+        await self.files.remove(name)
+
+    async def finish(self) -> None:
+        """Finish the index."""
+        await self.index.finish()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self.index.close()
+        await self.files.close()
+
+
+def _image_prefix(name: str) -> str:
+    """The prefix of the ids of a file's images."""
+    return f"{id_prefix(name)}-"

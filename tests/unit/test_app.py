@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from shared.app.routes import ROUTES
-from shared.app.service import Service
+from shared.app import ROUTES, Service
 from shared.bootstrap.build import build
 from shared.chat import errors
 from shared.chat.events import Delta, Done, Usage

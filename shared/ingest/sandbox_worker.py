@@ -1,7 +1,6 @@
-"""The child process that reads files: `python -m shared.ingest.sandbox.worker BYTES`.
+"""The child process that reads files: `python -m shared.ingest.sandbox_worker BYTES`.
 
-Hostile files can only harm this process. It exits when its pipe is closed, also within a file.
-"""
+Hostile files can only harm this process. It exits when its pipe is closed, also within a file."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from typing import IO
 
 from shared.ingest.document import MEGABYTE, UnreadableDocument
 from shared.ingest.readers.file_reader import read_file
-from shared.ingest.sandbox.ipc import (
+from shared.ingest.sandbox import (
     LENGTH_BYTES,
     MAX_REPLY_BYTES,
     ReadReply,

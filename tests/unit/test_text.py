@@ -9,9 +9,9 @@ from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits
 import pytest
 from rs_bpe.bpe import openai
 
-from shared.text.tokens import SLICE_LENGTH, count_tokens
+from shared.text import SLICE_LENGTH, count_tokens
 
-ROOT = Path(__file__).parent.parent.parent.parent
+ROOT = Path(__file__).parent.parent.parent
 DOCUMENTS = ROOT / "shared" / "data" / "documents"
 PDF = DOCUMENTS / "plans" / "northwind_health_plus.pdf"
 

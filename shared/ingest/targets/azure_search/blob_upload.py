@@ -1,7 +1,6 @@
 """Uploads the files behind citations and the images of passages to Blob storage, by identity.
 
-Unlike the chat, it waits for a busy service for minutes, as long as Retry-After says.
-"""
+Unlike the chat, it waits for a busy service for minutes, as long as Retry-After says."""
 
 from __future__ import annotations
 

@@ -1,16 +1,30 @@
-"""Call -> Reply: finds the handler of a call; the one place where errors are caught."""
+"""Dispatches calls to the routes of the protocols.
+
+May import everything but bootstrap, ingest and settings.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from shared.app.routes import ROUTES
 from shared.chat.errors import ChatError, ClientDisconnected
 from shared.http.call import Call, Reply, without_long_headers
+from shared.protocols import content, health
+from shared.protocols.ai_chat import routes as ai_chat
+from shared.protocols.aog import routes as aog
 from shared.protocols.exchange import CLIENT_GONE, JSON, AppContext, Exchange
+from shared.protocols.openai import routes as openai
+from shared.protocols.opensearch import routes as opensearch
 from shared.protocols.route import Route
 from shared.telemetry.access_log import AccessLog
+
+PROTOCOLS = (ai_chat, health, content, aog, openai, opensearch)
+ROUTES: Mapping[str, Route] = {
+    route.path: route for protocol in PROTOCOLS for route in protocol.ROUTES
+}
+
 
 CLIENT_CLOSED_REQUEST = 499  # what proxies log for a client that left; nobody receives it
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hashlib import file_digest, sha256
 from pathlib import Path
 
-from shared.ingest.sources import acl
+from shared.ingest import acl
 
 
 @dataclass(frozen=True, slots=True)

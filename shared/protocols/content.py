@@ -1,23 +1,66 @@
-"""GET and HEAD of a citation's file, for users who may find it; others get the same 404."""
+"""GET /content/{path}: the documents behind citations, for those who may read them."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import aclosing
+from dataclasses import dataclass
 from email.utils import formatdate
 
+from shared.chat.citation_paths import MAX_PATH_LENGTH, decode_path, encode_path
 from shared.chat.errors import DeadlineExceeded, NotFound
 from shared.chat.overrides import UNSET
 from shared.files.base import TIMEOUT_MESSAGE, File
-from shared.files.conditional_requests import is_not_modified, parse_range
-from shared.files.media_types import add_charset, disposition_headers, guess_media_type
+from shared.files.headers import (
+    add_charset,
+    disposition_headers,
+    guess_media_type,
+    is_not_modified,
+    parse_range,
+)
 from shared.http.call import Call, Reply, cancel_on_disconnect
 from shared.protocols import context_json
-from shared.protocols.content.paths import candidates
 from shared.protocols.exchange import Exchange
 from shared.protocols.route import READ, Route
-from shared.rag.deadline import with_deadline
+from shared.rag.filters import with_deadline
 from shared.retrieval.base import Retriever
+
+_SLASH = re.compile(r"%2F", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class FileName:
+    """A file's `name` in its folder, and the `sourcefile` that the index knows it by."""
+
+    name: str
+    sourcefile: str
+
+
+def candidates(link_path: str) -> tuple[FileName, ...]:
+    """The files that a link's path may mean, the likeliest first; none where it leads elsewhere.
+
+    `given` is decoded once, but for `%2F`, which hosts hand over as it is. A client that encodes
+    the citation once more hands over the very `sourcefile`.
+    """
+    paths = dict.fromkeys((_SLASH.sub("/", link_path), link_path))
+    names = (name for path in paths for name in (FileName(path, encode_path(path)), _twice(path)))
+    return tuple(dict.fromkeys(name for name in names if _inside(name.name)))
+
+
+def _twice(path: str) -> FileName:
+    name = decode_path(path)
+    # Only what the index itself would have made: no second spelling of a name.
+    return FileName(name, path) if encode_path(name) == path else FileName(path, encode_path(path))
+
+
+def _inside(name: str) -> bool:
+    """Whether a name can be a file's below the top folder, on any system."""
+    climbs = any(part in ("", ".", "..") for part in name.split("/"))
+    # A backslash parts names on some systems; elsewhere it is a letter like others.
+    climbs |= ".." in name.replace("\\", "/").split("/")
+    return not climbs and len(name) <= MAX_PATH_LENGTH and "\0" not in name
+
 
 HEAD = 64 * 1024  # bytes of a text that its charset is guessed from
 

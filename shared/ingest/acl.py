@@ -1,7 +1,6 @@
 """Reads access rules from `acl.yaml` in the documents' folder.
 
-A mistake in it must not make a document public: ambiguous rules abort the run.
-"""
+A mistake in it must not make a document public: ambiguous rules abort the run."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from unicodedata import normalize
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from shared.chat.validation_messages import describe_error
+from shared.chat.errors import describe_error
 
 ACL_FILE = "acl.yaml"
 # Names that are likely mistakes: acl.yml, acl.yaml.txt, acl (1).yaml, acls.yaml ...

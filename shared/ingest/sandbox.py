@@ -11,17 +11,50 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from pydantic import BaseModel, ConfigDict
+
 from shared.ingest.document import MAX_FILE_BYTES, MEGABYTE, UnreadableDocument
-from shared.ingest.sandbox.ipc import (
-    LENGTH_BYTES,
-    MAX_REPLY_BYTES,
-    ReadReply,
-    ReadRequest,
-    encode_frame,
-)
 from shared.ingest.splitting.passages import Passage
 
-_ROOT = Path(__file__).parent.parent.parent.parent
+MAX_REPLY_BYTES = 128 * 2**20
+"""The limit of a reply with one file's passages."""
+
+LENGTH_BYTES = 8
+"""The size of the length prefix of a frame."""
+
+
+class ReadRequest(BaseModel):
+    """A file to read, its name in the index, and the limits in bytes and seconds."""
+
+    model_config = ConfigDict(frozen=True)
+
+    path: str
+    name: str
+    max_bytes: int
+    timeout: float
+
+
+class ReadReply(BaseModel):
+    """The passages of a file, or the reason for skipping it.
+
+    `must_restart` says that the process has reached a limit and must be replaced.
+    """
+
+    model_config = ConfigDict(frozen=True, ser_json_bytes="base64", val_json_bytes="base64")
+
+    passages: tuple[Passage, ...] = ()
+    category: str | None = None
+    error: str | None = None
+    must_restart: bool = False
+
+
+def encode_frame(message: ReadRequest | ReadReply) -> bytes:
+    """Encode a message with its length prefix."""
+    data = message.model_dump_json().encode("utf-8")
+    return len(data).to_bytes(LENGTH_BYTES, "big") + data
+
+
+_ROOT = Path(__file__).parent.parent.parent
 _FILES_PER_PROCESS = 200  # per process; a new one frees what the libraries keep in memory
 _START_SECONDS = 60.0  # seconds
 _BUFFER_BYTES = 4 * MEGABYTE
@@ -167,7 +200,7 @@ async def _start_process(memory: int) -> Process:
     modules = os.pathsep.join((str(_ROOT), *filter(None, sys.path)))
     return await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "shared.ingest.sandbox.worker", str(memory)),
+        *("-m", "shared.ingest.sandbox_worker", str(memory)),
         stdin=PIPE,
         stdout=PIPE,
         stderr=DEVNULL,

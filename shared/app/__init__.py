@@ -1,1 +1,0 @@
-"""Dispatches calls, writes responses and streams. May import `protocols` and what these may."""

@@ -1,1 +1,0 @@
-"""Reads files in a process of its own, under limits of time and memory."""

@@ -1,1 +1,0 @@
-"""What is read: the documents of a folder and their access rules."""

@@ -1,1 +1,0 @@
-"""The demo model, which runs inside the app and quotes the sources."""

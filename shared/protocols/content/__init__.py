@@ -1,1 +1,0 @@
-"""The files behind citations, over HTTP."""

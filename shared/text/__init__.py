@@ -1,1 +1,0 @@
-"""Extracts terms and counts tokens. Imports no other folder."""
