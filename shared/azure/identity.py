@@ -20,11 +20,9 @@ from azure.identity.aio import (
     get_bearer_token_provider,
 )
 
+from shared.azure.errors import NO_IDENTITY_MESSAGE
 from shared.chat.errors import Misconfigured
 
-NO_IDENTITY_MESSAGE = (
-    "The app has no identity that Azure accepts. On a laptop, run `azd auth login` or `az login`."
-)
 OPENAI_SCOPE = "https://cognitiveservices.azure.com/.default"
 CLI_SECONDS = 10  # time limit of a token request by azd or az
 

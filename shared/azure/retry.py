@@ -1,4 +1,9 @@
-"""Which failures of a service are worth a retry, when, and how they are described in the log."""
+"""Retries requests to Azure: which failures, after which wait, how often.
+
+The chat retries once and waits `MAX_WAIT_SECONDS` at most. Search and storage do so by the policies
+here. `memory/cosmos/client.py` and `models/openai/client.py` have rules of their own for their
+SDKs. Ingestion waits for minutes: `ingest/targets/azure_search/`.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,82 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import isfinite
+from random import uniform
+from typing import Any
 
 import aiohttp
+from azure.core.pipeline.policies import AsyncRetryPolicy
 
 MAX_WAIT_SECONDS = 2.0  # a longer wait is left to the caller
 MAX_RETRY_AFTER = 86_400.0  # seconds; a larger value is taken for an error
+RETRY_STATUSES = (429, 500, 502, 503, 504)  # with a short Retry-After
+RETRY_STATUSES_WITHOUT_WAIT = (502, 503)  # without Retry-After
+BACKOFF_SECONDS = (0.1, 0.4)  # a random value between these, so that workers do not retry at once
+DROPPED_CONNECTION_ERRORS = (aiohttp.ServerDisconnectedError, ConnectionResetError, BrokenPipeError)
+
+
+class ShortRetryPolicy(AsyncRetryPolicy):  # type: ignore[type-arg]
+    """Retries once, after a short Retry-After or else after a random backoff.
+
+    The SDK's own policy has no limit for Retry-After, and no retry of a POST after a dropped
+    connection.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(retry_total=1, retry_connect=1, retry_read=0)
+
+    def configure_retries(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Configure a request. Only POST is retried: aiohttp retries the other methods itself."""
+        return super().configure_retries(options) | {"methods": ("POST",)}
+
+    def is_retry(self, settings: dict[str, Any], response: Any) -> bool:
+        """Whether to retry after a response."""
+        status, wait = response.http_response.status_code, self.get_retry_after(response)
+        if wait is None:
+            retryable = status in RETRY_STATUSES_WITHOUT_WAIT
+        else:
+            retryable = status in RETRY_STATUSES and wait <= MAX_WAIT_SECONDS
+        return retryable and settings["total"] > 0
+
+    def increment(
+        self, settings: dict[str, Any], response: Any = None, error: Exception | None = None
+    ) -> bool:
+        """Count an attempt; whether to retry. The only error to retry is a dropped connection."""
+        if error is not None and not is_dropped(error):
+            return False
+        return super().increment(settings, response, error)
+
+    def get_retry_after(self, response: Any) -> float | None:
+        """Return the Retry-After of a response, in seconds."""
+        return retry_after_seconds(response.http_response.headers)
+
+    def get_backoff_time(self, settings: dict[str, Any]) -> float:
+        """Return the wait without Retry-After, in seconds."""
+        return uniform(*BACKOFF_SECONDS)
+
+
+class StorageRetryPolicy(AsyncRetryPolicy):  # type: ignore[type-arg]
+    """The SDKs' own policy, with the bookkeeping that the storage SDK expects of it."""
+
+    async def send(self, request: Any) -> Any:
+        """Send a request with retries. The SDK reads the response's `location_mode`."""
+        options = request.context.options
+        mode = options.pop("location_mode", None)
+        for name in ("hosts", "retry_to_secondary"):
+            options.pop(name, None)
+        response = await super().send(request)
+        response.http_response.location_mode = mode
+        return response
+
+
+class ShortStorageRetryPolicy(StorageRetryPolicy, ShortRetryPolicy):
+    """Retries once, like requests to the search."""
+
+
+def error_retry_after(error: Exception) -> float | None:
+    """Return the wait that an error response requests, in seconds; None without one."""
+    response = getattr(error, "response", None)
+    return retry_after_seconds(getattr(response, "headers", None) or {})
 
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
@@ -50,45 +126,16 @@ def _check_range(seconds: float | None) -> float | None:
     return seconds
 
 
-DROPPED_CONNECTION_ERRORS = (aiohttp.ServerDisconnectedError, ConnectionResetError, BrokenPipeError)
-
-
 def is_dropped(error: BaseException) -> bool:
     """Whether the service closed or reset the connection before it responded, worth a retry.
 
     A refused connection is not: a retry would be refused, too.
     """
-    return any(isinstance(each, DROPPED_CONNECTION_ERRORS) for each in _iterate_causes(error))
+    return any(isinstance(each, DROPPED_CONNECTION_ERRORS) for each in iterate_causes(error))
 
 
-def describe_cause(error: BaseException) -> str:
-    """Describe a failure for the log: a connection error with its address, else the error's class.
-
-    The address is scheme, host and port: path and query may hold a key or a question.
-    """
-    for each in _iterate_causes(error):
-        if isinstance(each, aiohttp.ClientConnectorError):
-            return f"{_describe_kind(each)}: {_format_address(each)}"
-        if isinstance(each, aiohttp.ConnectionTimeoutError):
-            return "no connection in time"
-    return "connection closed before an answer" if is_dropped(error) else type(error).__name__
-
-
-def _iterate_causes(error: BaseException | None) -> Iterator[BaseException]:
+def iterate_causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception and its causes, from the last to the first."""
     while error is not None:
         yield error
         error = error.__cause__
-
-
-def _describe_kind(error: aiohttp.ClientConnectorError) -> str:
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return "host not found"
-    if isinstance(error, aiohttp.ClientSSLError):
-        return "TLS failed"
-    refused = isinstance(error.os_error, ConnectionRefusedError)
-    return "connection refused" if refused else "no connection"
-
-
-def _format_address(error: aiohttp.ClientConnectorError) -> str:
-    host = f"[{error.host}]" if ":" in error.host else error.host
-    return f"{'https' if error.args[0].is_ssl else 'http'}://{host}:{error.port}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -12,11 +12,10 @@ from typing import Any, ClassVar
 
 from azure.core import MatchConditions
 from azure.core.exceptions import HttpResponseError
-from azure.core.pipeline.policies import AsyncRetryPolicy
 from azure.storage.blob.aio import BlobClient, ContainerClient
 
-from shared.azure.error_mapping import ShortRetryPolicy, map_errors
-from shared.azure.retry import retry_after_seconds
+from shared.azure.errors import map_errors
+from shared.azure.retry import ShortStorageRetryPolicy, error_retry_after
 from shared.chat.errors import Misconfigured, NotFound, TooManyRequests, Unavailable
 from shared.chat.messages import to_data_url
 from shared.files.base import CHANGED_MESSAGE, TIMEOUT_MESSAGE, File, FileChunks
@@ -29,30 +28,12 @@ CONNECT_SECONDS, READ_SECONDS = 5, 30
 _PASSAGE_ID = re.compile(r"[\w=-]{1,1000}", re.ASCII)  # characters of a passage's id
 
 
-class StorageRetryAdapter(AsyncRetryPolicy):  # type: ignore[type-arg]
-    """A retry policy for the pipeline of the storage SDK, which expects some bookkeeping of it."""
-
-    async def send(self, request: Any) -> Any:
-        """Send a request with retries. The SDK reads the response's `location_mode`."""
-        options = request.context.options
-        mode = options.pop("location_mode", None)
-        for name in ("hosts", "retry_to_secondary"):
-            options.pop(name, None)
-        response = await super().send(request)
-        response.http_response.location_mode = mode
-        return response
-
-
-class StorageRetryPolicy(StorageRetryAdapter, ShortRetryPolicy):
-    """Retries once, like requests to the search."""
-
-
 def make_container_client(
     endpoint: str, container: str, credential: Any, **options: Any
 ) -> ContainerClient:
     """Make the client of a container. `options` are those of the SDK."""
     settings: dict[str, Any] = {
-        "retry_policy": StorageRetryPolicy(),
+        "retry_policy": ShortStorageRetryPolicy(),
         "connection_timeout": CONNECT_SECONDS,
         "read_timeout": READ_SECONDS,
         "max_single_get_size": CHUNK_BYTES,
@@ -136,7 +117,6 @@ def error_code(error: HttpResponseError) -> str:
 def map_status(error: HttpResponseError, role: str = "Storage Blob Data Reader") -> Exception:
     """Map an error response to a ChatError. Only its code is logged: its text may name a file."""
     code = error_code(error)
-    headers: Mapping[str, str] = getattr(error.response, "headers", {})
     cause = f"storage: status {error.status_code}, code {code!r:.80}"
     match error.status_code:
         case 404 if "ContainerNotFound" in code:
@@ -149,6 +129,6 @@ def map_status(error: HttpResponseError, role: str = "Storage Blob Data Reader")
         case 412:
             return Unavailable(CHANGED_MESSAGE)
         case 429:
-            return TooManyRequests(retry_after=retry_after_seconds(headers), cause=cause)
+            return TooManyRequests(retry_after=error_retry_after(error), cause=cause)
         case _:
-            return Unavailable(retry_after=retry_after_seconds(headers), cause=cause)
+            return Unavailable(retry_after=error_retry_after(error), cause=cause)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.azure.identity import NO_IDENTITY_MESSAGE
+from shared.azure.errors import NO_IDENTITY_MESSAGE
 from shared.chat.citation_paths import decode_path, encode_path
 from shared.ingest.concurrency import MAX_CONCURRENT_REQUESTS
 from shared.ingest.targets.azure_search.documents import MAX_ACTIONS, MAX_BYTES

@@ -14,7 +14,7 @@ import azure.core.exceptions
 import azure.storage.blob
 import pytest
 
-from shared.azure.error_mapping import map_errors
+from shared.azure.errors import map_errors
 from shared.bootstrap.build import start
 from shared.chat import errors
 from shared.files.blobs import (

@@ -23,7 +23,7 @@ from azure.core.exceptions import (
 from azure.cosmos.aio import CosmosClient
 from azure.cosmos.exceptions import CosmosBatchOperationError, CosmosResourceNotFoundError
 
-from shared.azure import error_mapping
+from shared.azure import errors
 from shared.azure.retry import MAX_WAIT_SECONDS, retry_after_seconds
 from shared.chat.errors import Misconfigured, TooLarge, TooManyRequests, Unavailable
 
@@ -64,7 +64,7 @@ def make_client(endpoint: str, credential: AsyncTokenCredential) -> CosmosClient
 
 def map_errors() -> AbstractContextManager[None]:
     """Map exceptions of the SDK to ChatErrors."""
-    return error_mapping.map_errors("cosmos", map_status, TIMEOUT_MESSAGE)
+    return errors.map_errors("cosmos", map_status, TIMEOUT_MESSAGE)
 
 
 def map_status(error: HttpResponseError) -> Exception:

@@ -18,7 +18,8 @@ from openai import (
     OpenAIError,
 )
 
-from shared.azure.retry import MAX_WAIT_SECONDS, describe_cause, is_dropped, retry_after_seconds
+from shared.azure.errors import describe_cause
+from shared.azure.retry import MAX_WAIT_SECONDS, is_dropped, retry_after_seconds
 from shared.chat.errors import (
     BadRequest,
     ChatError,

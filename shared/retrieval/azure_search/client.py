@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.exceptions import HttpResponseError
 from azure.search.documents.aio import SearchClient
 
-from shared.azure import error_mapping
-from shared.azure.error_mapping import ShortRetryPolicy
-from shared.azure.retry import retry_after_seconds
+from shared.azure import errors
+from shared.azure.retry import ShortRetryPolicy, error_retry_after
 from shared.chat.errors import Misconfigured, TooManyRequests, Unavailable
 
 API_VERSION = "2026-04-01"
@@ -42,7 +40,7 @@ def make_client(endpoint: str, index: str, credential: AsyncTokenCredential) -> 
 
 def map_errors() -> AbstractContextManager[None]:
     """Map exceptions of the SDK to ChatErrors and RankerUnavailable."""
-    return error_mapping.map_errors("search", map_status)
+    return errors.map_errors("search", map_status)
 
 
 def map_status(error: HttpResponseError) -> Exception:
@@ -51,11 +49,10 @@ def map_status(error: HttpResponseError) -> Exception:
     code = error.error.code if error.error else None
     if RANKER_UNAVAILABLE_CODE in (code, *details):
         return RankerUnavailable()
-    headers: Mapping[str, str] = getattr(error.response, "headers", {})
     cause = f"search: status {error.status_code}, code {code!r:.80}"
     match error.status_code:
         case 429:
-            return TooManyRequests(retry_after=retry_after_seconds(headers), cause=cause)
+            return TooManyRequests(retry_after=error_retry_after(error), cause=cause)
         case 401 | 403:
             hint = "does the app's identity have the role Search Index Data Reader?"
             return Misconfigured(cause=f"{cause}: {hint}")
@@ -64,4 +61,4 @@ def map_status(error: HttpResponseError) -> Exception:
         case 400:
             return QueryRejected(cause=f"{cause}: do the index's fields fit?")
         case _:
-            return Unavailable(retry_after=retry_after_seconds(headers), cause=cause)
+            return Unavailable(retry_after=error_retry_after(error), cause=cause)

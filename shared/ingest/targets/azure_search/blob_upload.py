@@ -17,12 +17,12 @@ from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
 from azure.storage.blob import BlobProperties, ContentSettings
 from azure.storage.blob.aio import ContainerClient
 
-from shared.azure.error_mapping import map_errors
+from shared.azure.errors import map_errors
+from shared.azure.retry import StorageRetryPolicy
 from shared.chat.errors import ChatError
 from shared.files.blobs import (
     FILES_PREFIX,
     IMAGES_PREFIX,
-    StorageRetryAdapter,
     error_code,
     make_container_client,
     map_status,
@@ -37,13 +37,9 @@ NO_METADATA: Mapping[str, str] = {}
 _HASH_KEY = "sha256"  # the metadata with the hash of the file's content
 
 
-class UploadRetryPolicy(StorageRetryAdapter):
-    """Retries transient failures and obeys Retry-After."""
-
-
 def make_uploader(endpoint: str, container: str, credential: Any, **options: Any) -> BlobUploader:
     """Build the uploader of a container. `options` are the SDK's own."""
-    retry_policy = UploadRetryPolicy(retry_total=6, retry_status=6, retry_backoff_max=30)
+    retry_policy = StorageRetryPolicy(retry_total=6, retry_status=6, retry_backoff_max=30)
     settings = {
         "retry_policy": retry_policy,
         "max_single_put_size": BLOCK_BYTES,

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import count
 from typing import TypeVar
 
 from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
 
-from shared.azure.identity import NO_IDENTITY_MESSAGE
-from shared.azure.retry import retry_after_seconds
+from shared.azure.errors import NO_IDENTITY_MESSAGE
+from shared.azure.retry import error_retry_after
 from shared.ingest.targets.index_writer import DocumentRejected, IndexUnavailable
 
 T = TypeVar("T")
@@ -95,7 +95,7 @@ class RetryPolicy:
             or attempt >= self.max_attempts
         ):
             return None
-        requested = retry_after_seconds(_headers(failure))
+        requested = error_retry_after(failure)
         if requested is not None:
             return requested if requested <= self.max_wait else None
         return min(2.0 ** (attempt - 1), MAX_BACKOFF_SECONDS) * random.uniform(0.7, 1.0)
@@ -107,10 +107,6 @@ def get_status(failure: Exception) -> int | None:
     if status is None and isinstance(failure, ClientAuthenticationError) and failure.response:
         status = failure.response.status_code
     return status if status is not None and status >= 400 else None
-
-
-def _headers(failure: Exception) -> Mapping[str, str]:
-    return getattr(getattr(failure, "response", None), "headers", None) or {}
 
 
 def _describe(failure: Exception) -> str:
