@@ -53,12 +53,7 @@ async def for_each_concurrently(
         for item in iterator:
             await function(item)
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(MAX_CONCURRENT_REQUESTS):
-                group.create_task(work())
-    except ExceptionGroup as failures:
-        raise failures.exceptions[0] from failures
+    await run_concurrently(work() for _ in range(MAX_CONCURRENT_REQUESTS))
 
 
 async def _cancel(tasks: Iterable[asyncio.Task[T]]) -> None:

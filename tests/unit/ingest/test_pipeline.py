@@ -14,7 +14,7 @@ import pytest
 from shared.chat.errors import BadRequest, ContentFiltered, Unavailable
 from shared.chat.events import Delta, Done
 from shared.ingest import acl
-from shared.ingest.concurrency import prefetch, run_concurrently
+from shared.ingest.concurrency import for_each_concurrently, prefetch, run_concurrently
 from shared.ingest.enrich import BATCH_SIZE, Enricher, ImageDescriber
 from shared.ingest.pipeline import PREFETCH_FILES, IngestPipeline, IngestSummary
 from shared.ingest.scan import list_folder
@@ -360,6 +360,19 @@ def test_run_concurrently_cancels_on_first_error() -> None:
     with pytest.raises(ValueError):
         asyncio.run(run_concurrently(work(number) for number in range(4)))
     assert sorted(ended) == [0, 1, 2, 3]
+
+
+def test_for_each_concurrently_raises_the_first_error_with_its_cause() -> None:
+    cause = ValueError()
+
+    async def work(number: int) -> None:
+        if number == 2:
+            raise KeyError from cause
+        await asyncio.sleep(0)
+
+    with pytest.raises(KeyError) as raised:
+        asyncio.run(for_each_concurrently(work, range(9)))
+    assert raised.value.__cause__ is cause
 
 
 def test_prefetch_cancels_started_tasks_on_close() -> None:
