@@ -24,7 +24,14 @@ from shared.models.base import Prompt
 from shared.models.formats.base import ModelConfig
 from shared.models.formats.openai import OPENAI
 from shared.models.openai.http_model import HttpModel
-from tests.support.upstream import Asked, Step, Upstream, answer, streaming, upstream
+from tests.support.upstream import (
+    RecordedRequest,
+    Step,
+    Upstream,
+    answer_events,
+    run_upstream,
+    stream_response,
+)
 
 AT_ONCE, TOKENS = 50, 100
 TRANSPORTS = {"httpx2": DefaultAsyncHttpxClient, "aiohttp": DefaultAioHttpClient}
@@ -34,8 +41,8 @@ PROMPT = Prompt("answer", (Message("user", "hello"),), 0.0)
 class Talking(Upstream):
     """Answers with a hundred words."""
 
-    def answer(self, asked: Asked) -> list[Step]:
-        return streaming(answer(*(f"word{number} " for number in range(TOKENS))))
+    def answer(self, asked: RecordedRequest) -> list[Step]:
+        return stream_response(answer_events(*(f"word{number} " for number in range(TOKENS))))
 
 
 def serve(authority: Path) -> None:
@@ -43,7 +50,7 @@ def serve(authority: Path) -> None:
     made, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.cert_pem.write_to_path(str(authority))
     made.issue_cert("127.0.0.1").configure_cert(tls)
-    with upstream(Talking(), tls) as server:
+    with run_upstream(Talking(), tls) as server:
         print(server.url, flush=True)
         sys.stdin.read()
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.azurite import AzuriteHome, azurite, make_home
 from tests.support.isolation import isolate, limit_trust
-from tests.support.servers import OBEYING, Server, serving
+from tests.support.servers import COMMAND_MODEL, Server, run_server
 
 # What starts servers, programs or make, and the tests of the clients of Azure that take longest:
 # `make test-all` runs it, `make test` does not.
@@ -80,7 +80,9 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
 
         @cache
         def start(kind: str) -> Server:
-            return stack.enter_context(serving(kind, tmp_path_factory.mktemp("log"), OBEYING))
+            return stack.enter_context(
+                run_server(kind, tmp_path_factory.mktemp("log"), COMMAND_MODEL)
+            )
 
         yield start
 

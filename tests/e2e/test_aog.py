@@ -19,21 +19,21 @@ from shared.http.auth import AccessPolicy
 from shared.protocols.aog.response import PAUSE
 from shared.protocols.chat import pace
 from shared.settings import SettingsError, read_settings
-from tests.support.calls import ANNA, JSON, Got, ask, call
+from tests.support.calls import ANNA, JSON, BufferedReply, ask, call
 from tests.support.fakes import FakeModel, FakeRetriever, engine
 from tests.support.gateways import (
-    DATA,
     PNG,
+    PNG_URL,
     REMOTE,
-    SHIRTS,
+    SHIRT_CONVERSATION,
     WEATHER,
-    answered,
-    chat,
-    entry,
-    events,
-    listed,
-    serving,
-    text,
+    aog_call,
+    provider_entry,
+    provider_settings,
+    read_events,
+    read_text,
+    run_calls,
+    run_gateways,
 )
 from tests.support.servers import SAMPLES
 
@@ -47,10 +47,10 @@ class Desk:
     model: FakeModel = field(default_factory=FakeModel)
     search: FakeRetriever = field(default_factory=FakeRetriever)
 
-    def __call__(self, body: Any = HELLO, path: str = "chat", **more: Any) -> Got:
-        return ask(chat(body, path=path, **more), Service(engine(self.model, self.search)))
+    def __call__(self, body: Any = HELLO, path: str = "chat", **more: Any) -> BufferedReply:
+        return ask(aog_call(body, path=path, **more), Service(engine(self.model, self.search)))
 
-    def said(self, *messages: Any, **more: Any) -> Got:
+    def said(self, *messages: Any, **more: Any) -> BufferedReply:
         return self({"messages": list(messages), **more})
 
 
@@ -76,7 +76,7 @@ def statement(number: int, sentence: str) -> Callable[[Callable[[], None]], Call
     return row
 
 
-def refused(got: Got, code: int, status: int, *words: str) -> None:
+def refused(got: BufferedReply, code: int, status: int, *words: str) -> None:
     """An error of AOG's shape, which names what is wrong."""
     assert (got.status, got.json["business_code"]) == (status, code)
     assert got.json.keys() == {"business_code", "message"}
@@ -96,8 +96,8 @@ def endpoint() -> None:
         "role": "assistant",
         "content": "Dental care [plans/plus.pdf#page=2].",
     }
-    assert ask(chat(b"", method="GET"), Service(engine())).status == 405
-    refused(ask(chat(b"", method="PUT"), Service(engine())), 40005, 405, "POST")
+    assert ask(aog_call(b"", method="GET"), Service(engine())).status == 405
+    refused(ask(aog_call(b"", method="PUT"), Service(engine())), 40005, 405, "POST")
 
 
 @statement(2, "Every service has a unique name, which forms its endpoint")
@@ -130,13 +130,13 @@ def no_authorization() -> None:
 
 @statement(6, "A service has hybrid_policy, local_service_providers, remote_service_providers")
 def service_fields() -> None:
-    with serving("ollama", "openai") as (local, remote):
-        settings = listed(
-            entry("ollama", local),
-            entry("openai", remote, **REMOTE),
+    with run_gateways("ollama", "openai") as (local, remote):
+        settings = provider_settings(
+            provider_entry("ollama", local),
+            provider_entry("openai", remote, **REMOTE),
             HYBRID_POLICY="always_remote",
         )
-        (got,) = answered(settings, call("/aog/v0.2/service", b"", method="GET"))
+        (got,) = run_calls(settings, call("/aog/v0.2/service", b"", method="GET"))
 
     assert got.json["business_code"] == 10000
     assert got.json["data"] == [
@@ -151,11 +151,15 @@ def service_fields() -> None:
 
 @statement(7, "A provider has a unique ID, by which a service refers to it")
 def unique_names() -> None:
-    with serving("ollama") as (server,):
+    with run_gateways("ollama") as (server,):
         with pytest.raises(SettingsError) as wrong:
-            read_settings(listed(entry("ollama", server), entry("ollama", server)))
-        (service, providers) = answered(
-            listed(entry("ollama", server)),
+            read_settings(
+                provider_settings(
+                    provider_entry("ollama", server), provider_entry("ollama", server)
+                )
+            )
+        (service, providers) = run_calls(
+            provider_settings(provider_entry("ollama", server)),
             call("/aog/v0.2/service", b"", method="GET"),
             call("/aog/v0.2/service_provider", b"", method="GET"),
         )
@@ -185,8 +189,9 @@ FIELDS = {
 
 @statement(8, "The fields that most providers have")
 def thirteen_fields() -> None:
-    (got,) = answered(
-        listed(FIELDS, FAR_KEY="s3cret"), call("/aog/v0.2/service_provider", b"", method="GET")
+    (got,) = run_calls(
+        provider_settings(FIELDS, FAR_KEY="s3cret"),
+        call("/aog/v0.2/service_provider", b"", method="GET"),
     )
 
     (one,) = got.json["data"]
@@ -206,8 +211,9 @@ def provider_defaults() -> None:
         "url": "http://localhost:1/api/chat",
         "flavor": "ollama",
     }
-    (got,) = answered(
-        listed(bare, CHAT_MODEL="demo"), call("/aog/v0.2/service_provider", b"", method="GET")
+    (got,) = run_calls(
+        provider_settings(bare, CHAT_MODEL="demo"),
+        call("/aog/v0.2/service_provider", b"", method="GET"),
     )
 
     one = got.json["data"][1]
@@ -227,45 +233,48 @@ def enumerations() -> None:
         "service_name": "embed",
     }.items():
         with pytest.raises(SettingsError) as wrong:
-            read_settings(listed(FIELDS | {name: value}, FAR_KEY="k"))
+            read_settings(provider_settings(FIELDS | {name: value}, FAR_KEY="k"))
 
         (problem,) = wrong.value.problems
         assert problem.startswith(f"MODEL_PROVIDERS[0] (deepseek).{name}")
     with pytest.raises(SettingsError, match=r"\(deepseek\): auth_type token .* no header"):
-        read_settings(listed(FIELDS | {"auth_type": "token", "auth_key": {"ak": "a", "sk": "b"}}))
+        read_settings(
+            provider_settings(FIELDS | {"auth_type": "token", "auth_key": {"ak": "a", "sk": "b"}})
+        )
 
 
 @statement(11, "The properties of a service: the longest context, whether it streams")
 def properties() -> None:
     turns = [user("word " * 30), {"role": "assistant", "content": "said " * 30}]
     body = {"messages": [*turns * 10, user("Last?")], "retrieval": False}
-    with serving("aog", "aog") as (small, large):
+    with run_gateways("aog", "aog") as (small, large):
         narrow = {"properties": {"max_input_tokens": 300, "supported_response_mode": ["sync"]}}
-        settings = listed(
-            entry("aog", small, **narrow), entry("aog", large, provider_name="far", **REMOTE)
+        settings = provider_settings(
+            provider_entry("aog", small, **narrow),
+            provider_entry("aog", large, provider_name="far", **REMOTE),
         )
-        whole, streamed, far = answered(
+        whole, streamed, far = run_calls(
             settings,
-            chat(body),
-            chat({**body, "stream": True}),
-            chat({**body, "hybrid_policy": "always_remote"}),
+            aog_call(body),
+            aog_call({**body, "stream": True}),
+            aog_call({**body, "hybrid_policy": "always_remote"}),
         )
 
-    assert text(whole) == text(streamed) == text(far) == "Gateway [a.md]."
-    assert all(asked.body["stream"] is False for asked in small.asked)
-    assert all(1 < len(asked.body["messages"]) < 21 for asked in small.asked)
-    assert len(large.asked[0].body["messages"]) == 21
-    (one,) = events(streamed)
+    assert read_text(whole) == read_text(streamed) == read_text(far) == "Gateway [a.md]."
+    assert all(asked.body["stream"] is False for asked in small.requests)
+    assert all(1 < len(asked.body["messages"]) < 21 for asked in small.requests)
+    assert len(large.requests[0].body["messages"]) == 21
+    (one,) = read_events(streamed)
     assert (one["finished"], one["finish_reason"]) == (True, "stop")
 
 
 @statement(12, "auth_key: none {}, apikey {apikey}, token {ak, sk}; a string")
 def auth_keys() -> None:
-    with serving("openai", "openai", "openai") as servers:
+    with run_gateways("openai", "openai", "openai") as servers:
         plain, keyed, string = servers
-        settings = listed(
-            entry("openai", plain, provider_name="none", auth_type="none", auth_key="{}"),
-            entry(
+        settings = provider_settings(
+            provider_entry("openai", plain, provider_name="none", auth_type="none", auth_key="{}"),
+            provider_entry(
                 "openai",
                 keyed,
                 provider_name="object",
@@ -273,7 +282,7 @@ def auth_keys() -> None:
                 auth_key={"apikey": "${A_KEY}"},
                 **REMOTE,
             ),
-            entry(
+            provider_entry(
                 "openai",
                 string,
                 provider_name="string",
@@ -285,53 +294,61 @@ def auth_keys() -> None:
             B_KEY="k-b",
         )
         far = {**HELLO, "hybrid_policy": "always_remote"}
-        answered(
+        run_calls(
             settings,
-            chat({**HELLO, "hybrid_policy": "always_local"}),
-            chat(far),
-            chat({**far, "remote_service_provider": "string"}),
+            aog_call({**HELLO, "hybrid_policy": "always_local"}),
+            aog_call(far),
+            aog_call({**far, "remote_service_provider": "string"}),
         )
 
-    sent = [server.asked[-1].headers.get("authorization") for server in servers]
+    sent = [server.requests[-1].headers.get("authorization") for server in servers]
     assert sent == [None, "Bearer k-a", "Bearer k-b"]
     with pytest.raises(SettingsError, match="no secret stands in the list"):
-        read_settings(listed(FIELDS | {"auth_key": {"apikey": "sk-in-the-clear"}}))
+        read_settings(provider_settings(FIELDS | {"auth_key": {"apikey": "sk-in-the-clear"}}))
     with pytest.raises(SettingsError, match="variable FAR_KEY is not set"):
-        read_settings(listed(FIELDS))
+        read_settings(provider_settings(FIELDS))
 
 
 @statement(13, "What else is needed in the header of the request, about authorization, say")
 def extra_headers() -> None:
-    with serving("ollama") as (server,):
+    with run_gateways("ollama") as (server,):
         headers = {"X-Team": "blue", "api-key": "${OTHER}"}
-        answered(listed(entry("ollama", server, extra_headers=headers), OTHER="k3y"), chat(HELLO))
+        run_calls(
+            provider_settings(provider_entry("ollama", server, extra_headers=headers), OTHER="k3y"),
+            aog_call(HELLO),
+        )
 
-    assert server.asked[0].headers["x-team"] == "blue"
-    assert server.asked[0].headers["api-key"] == "k3y"
+    assert server.requests[0].headers["x-team"] == "blue"
+    assert server.requests[0].headers["api-key"] == "k3y"
 
 
 @statement(14, "What else is to be added to the body of the request")
 def extra_json_body() -> None:
-    with serving("ollama") as (server,):
+    with run_gateways("ollama") as (server,):
         more = {"options": {"num_ctx": 8192}, "think": False}
-        answered(listed(entry("ollama", server, extra_json_body=more)), chat(HELLO))
+        run_calls(
+            provider_settings(provider_entry("ollama", server, extra_json_body=more)),
+            aog_call(HELLO),
+        )
 
-    sent = server.asked[0].body
+    sent = server.requests[0].body
     assert sent["think"] is False
     assert sent["options"] == {"temperature": 0.3, "num_ctx": 8192}
 
 
 @statement(15, "flavor: the API that a provider has, for the conversion")
 def flavors() -> None:
-    with serving("openai", "ollama", "aog") as servers:
+    with run_gateways("openai", "ollama", "aog") as servers:
         for flavor, server in zip(("openai", "ollama", "aog"), servers, strict=True):
-            whole, streamed = answered(
-                listed(entry(flavor, server)), chat(HELLO), chat({**HELLO, "stream": True})
+            whole, streamed = run_calls(
+                provider_settings(provider_entry(flavor, server)),
+                aog_call(HELLO),
+                aog_call({**HELLO, "stream": True}),
             )
 
-            assert text(whole) == text(streamed)
+            assert read_text(whole) == read_text(streamed)
             assert whole.json["finish_reason"] == "stop"
-    openai, ollama, aog = (server.asked[0].body.keys() for server in servers)
+    openai, ollama, aog = (server.requests[0].body.keys() for server in servers)
     assert "stream_options" in openai
     assert "options" in ollama
     assert not {"options", "stream_options"} & aog
@@ -339,20 +356,22 @@ def flavors() -> None:
 
 @statement(16, "status: 0 is not available, 1 is available")
 def status() -> None:
-    with serving("ollama", "openai") as (down, up):
-        settings = listed(entry("ollama", down, status=0), entry("openai", up, **REMOTE))
-        got, local = answered(
-            settings, chat(HELLO), chat({**HELLO, "hybrid_policy": "always_local"})
+    with run_gateways("ollama", "openai") as (down, up):
+        settings = provider_settings(
+            provider_entry("ollama", down, status=0), provider_entry("openai", up, **REMOTE)
+        )
+        got, local = run_calls(
+            settings, aog_call(HELLO), aog_call({**HELLO, "hybrid_policy": "always_local"})
         )
 
-    assert text(got) == "Remote [a.md]."
+    assert read_text(got) == "Remote [a.md]."
     refused(local, 40001, 404, "local")
-    assert down.asked == []
+    assert down.requests == []
 
 
 def told(desk: Desk) -> str:
     """The last words of the client's that the model was told."""
-    return desk.model.told[-1].messages[-1].content
+    return desk.model.calls[-1].messages[-1].content
 
 
 @statement(17, "Text content can be a string")
@@ -383,7 +402,7 @@ def annotated() -> None:
 
 
 def images(desk: Desk) -> tuple[str, ...]:
-    return desk.model.told[-1].messages[-1].images
+    return desk.model.calls[-1].messages[-1].images
 
 
 @statement(20, "Images can be strings in base64, such as the two in `images`")
@@ -392,7 +411,7 @@ def base64_images() -> None:
     other = "YAAADBPx+VAA"
 
     assert desk.said(user("What is it?", images=[PNG, other])).status == 200
-    assert images(desk) == (DATA, f"data:application/octet-stream;base64,{other}")
+    assert images(desk) == (PNG_URL, f"data:application/octet-stream;base64,{other}")
     refused(desk.said(user("?", images=["no base64!"])), 40003, 400, "messages[0].images[0]")
 
 
@@ -413,7 +432,7 @@ def image_object() -> None:
     desk = Desk(FakeModel(max_prompt_tokens=5000))
 
     assert desk.said(user(["What is it?", {"type": "image", "image": PNG}])).status == 200
-    assert images(desk) == (DATA,)
+    assert images(desk) == (PNG_URL,)
 
 
 @statement(23, "OpenAI also has image_file, which is on the roadmap of AOG")
@@ -435,7 +454,7 @@ def array() -> None:
     ]
 
     assert desk.said(user(parts)).status == 200
-    assert (told(desk), images(desk)) == ("one\ntwo\nthree", (DATA,))
+    assert (told(desk), images(desk)) == ("one\ntwo\nthree", (PNG_URL,))
     refused(desk.said(user([])), 40003, 400, "messages[0].content")
     refused(desk.said(user([["nested"]])), 40003, 400, "messages[0].content[0]")
 
@@ -445,7 +464,7 @@ def roles() -> None:
     for role in ("developer", "function", "User", 1, None):
         wrong = {"role": role, "content": "x"}
         refused(Desk().said(wrong, user("y")), 40003, 400, "messages[0].role")
-    assert Desk()({"messages": SHIRTS}).status == 200
+    assert Desk()({"messages": SHIRT_CONVERSATION}).status == 200
 
 
 @statement(26, "content: required")
@@ -458,7 +477,7 @@ def content_required() -> None:
         {"role": "tool", "tool_call_id": "1"},
     ):
         refused(Desk().said(message, user("x")), 40003, 400, "messages[0].content")
-    assert Desk().said(SHIRTS[4], user("x")).status == 200
+    assert Desk().said(SHIRT_CONVERSATION[4], user("x")).status == 200
     refused(Desk().said(user(" ")), 40003, 400, "messages", "user")
     refused(Desk().said({"role": "system", "content": "x"}), 40003, 400, "messages", "user")
 
@@ -469,20 +488,20 @@ def tool_call_id() -> None:
     desk = Desk()
 
     refused(desk.said(user("y"), wrong), 40003, 400, "messages[1].tool_call_id")
-    assert desk.said(user("y"), SHIRTS[4], wrong | {"tool_call_id": "1"}).status == 200
-    assert desk.model.told[-1].messages[-1].raw == wrong | {"tool_call_id": "1"}
+    assert desk.said(user("y"), SHIRT_CONVERSATION[4], wrong | {"tool_call_id": "1"}).status == 200
+    assert desk.model.calls[-1].messages[-1].raw == wrong | {"tool_call_id": "1"}
 
 
 @statement(28, "An example of messages")
 def seven_messages() -> None:
     desk = Desk()
 
-    assert desk({"messages": SHIRTS}).status == 200
-    ours, *theirs = desk.model.told[-1].messages
-    assert [said.raw for said in theirs] == SHIRTS
+    assert desk({"messages": SHIRT_CONVERSATION}).status == 200
+    ours, *theirs = desk.model.calls[-1].messages
+    assert [said.raw for said in theirs] == SHIRT_CONVERSATION
     assert ours.role == "system"
     assert ours.content.startswith("Answer.\n\nSources:\nplans/plus.pdf#page=2: ")
-    assert desk.search.told[0][1] == "dental care in Health Plus"  # the rewritten question
+    assert desk.search.calls[0][1] == "dental care in Health Plus"  # the rewritten question
 
 
 @statement(29, "This describes a function that there is, for the model")
@@ -490,7 +509,7 @@ def tool_description() -> None:
     desk = Desk()
 
     assert desk({**HELLO, "tools": [WEATHER]}).status == 200
-    assert desk.model.told[-1].tools == (WEATHER,)
+    assert desk.model.calls[-1].tools == (WEATHER,)
     for wrong in (
         {"type": "other", "function": {"name": "f"}},
         {"type": "function"},
@@ -517,7 +536,7 @@ def tool_call() -> None:
     assert whole["finish_reason"] == "tool_calls"
     parts = [
         part
-        for each in events(desk({**HELLO, "stream": True}))
+        for each in read_events(desk({**HELLO, "stream": True}))
         for part in each["message"].get("tool_calls", ())
     ]
     assert parts == [
@@ -540,11 +559,14 @@ def missing_fields() -> None:
 
 @statement(32, "The provider gets the required fields and uses them")
 def required_reach() -> None:
-    with serving("aog") as (server,):
-        answered(listed(entry("aog", server)), chat({"messages": SHIRTS, "retrieval": False}))
+    with run_gateways("aog") as (server,):
+        run_calls(
+            provider_settings(provider_entry("aog", server)),
+            aog_call({"messages": SHIRT_CONVERSATION, "retrieval": False}),
+        )
 
-    sent = server.asked[0].body
-    assert sent["messages"] == SHIRTS
+    sent = server.requests[0].body
+    assert sent["messages"] == SHIRT_CONVERSATION
     assert sent["stream"] is True  # it can, and what it says is folded
 
 
@@ -560,16 +582,17 @@ def optional_removed() -> None:
         "unheard_of": 1,
     }
     sent = {}
-    with serving("openai", "ollama", "aog") as servers:
+    with run_gateways("openai", "ollama", "aog") as servers:
         for flavor, server in zip(("openai", "ollama", "aog"), servers, strict=True):
-            (got,) = answered(
-                listed(entry(flavor, server)), chat({**HELLO, **optional, "retrieval": False})
+            (got,) = run_calls(
+                provider_settings(provider_entry(flavor, server)),
+                aog_call({**HELLO, **optional, "retrieval": False}),
             )
 
             assert got.status == 200
             sent[flavor] = {
                 key: value
-                for key, value in server.asked[0].body.items()
+                for key, value in server.requests[0].body.items()
                 if key not in ("messages", "model", "stream", "stream_options")
             }
     sampling = {"seed": 7, "temperature": 0, "top_p": 0.5, "max_tokens": 20, "stop": "END"}
@@ -590,7 +613,7 @@ def optional_removed() -> None:
 @statement(34, "Required fields of an answer are always there")
 def required_answered() -> None:
     desk = Desk(FakeModel([Done()]))
-    for got in ([desk().json], events(desk({**HELLO, "stream": True}))):
+    for got in ([desk().json], read_events(desk({**HELLO, "stream": True}))):
         for each in got:
             assert each["message"].keys() == {"role", "content"}
             assert isinstance(each["finished"], bool)
@@ -620,7 +643,7 @@ def added_fields() -> None:
         )
     )
     whole = desk().json
-    streamed = events(desk({**HELLO, "stream": True}))
+    streamed = read_events(desk({**HELLO, "stream": True}))
 
     assert whole["new_field"] == streamed[0]["new_field"] == {"a": [1]}
     assert whole["message"]["reasoning_content"] == "Hmm."
@@ -633,10 +656,10 @@ def added_fields() -> None:
     37, "model: a string or an object; the default without one; ignored where none is chosen"
 )
 def models() -> None:
-    with serving("ollama", "aog") as (local, fixed):
-        settings = listed(
-            entry("ollama", local, models=["small", "large"]),
-            entry("aog", fixed, allow_to_select_model=False, **REMOTE),
+    with run_gateways("ollama", "aog") as (local, fixed):
+        settings = provider_settings(
+            provider_entry("ollama", local, models=["small", "large"]),
+            provider_entry("aog", fixed, allow_to_select_model=False, **REMOTE),
         )
         far = {**HELLO, "hybrid_policy": "always_remote"}
         near = {**HELLO, "hybrid_policy": "always_local"}
@@ -649,10 +672,10 @@ def models() -> None:
             {**far, "model": "unknown"},
             {**near, "model": 7},
         ]
-        got = answered(settings, *(chat(body) for body in calls))
+        got = run_calls(settings, *(aog_call(body) for body in calls))
 
-    assert [asked.body["model"] for asked in local.asked] == ["large", "large", "small", "small"]
-    assert fixed.asked[0].body["model"] == "m"
+    assert [asked.body["model"] for asked in local.requests] == ["large", "large", "small", "small"]
+    assert fixed.requests[0].body["model"] == "m"
     refused(got[4], 30003, 404, "unknown")
     assert got[5].status == 200
     refused(got[6], 40003, 400, "model")
@@ -668,27 +691,34 @@ def stream_default() -> None:
 
 @statement(39, "hybrid_policy: if it is not given, the service's")
 def policy_default() -> None:
-    with serving("ollama", "openai") as (local, remote):
-        both = entry("ollama", local), entry("openai", remote, **REMOTE)
+    with run_gateways("ollama", "openai") as (local, remote):
+        both = provider_entry("ollama", local), provider_entry("openai", remote, **REMOTE)
         for policy, said in {
             "always_remote": "Remote [a.md].",
             "always_local": "Local [a.md].",
             "default": "Local [a.md].",
             "": "Local [a.md].",
         }.items():
-            (got,) = answered(listed(*both, HYBRID_POLICY=policy), chat(HELLO))
+            (got,) = run_calls(provider_settings(*both, HYBRID_POLICY=policy), aog_call(HELLO))
 
-            assert text(got) == said
+            assert read_text(got) == said
 
 
 @statement(40, "always_remote, always_local, default")
 def policies() -> None:
-    with serving("ollama", "openai") as (local, remote):
-        both = listed(entry("ollama", local), entry("openai", remote, **REMOTE))
+    with run_gateways("ollama", "openai") as (local, remote):
+        both = provider_settings(
+            provider_entry("ollama", local), provider_entry("openai", remote, **REMOTE)
+        )
         wanted = ["always_remote", "always_local", "default", None]
-        got = answered(both, *(chat({**HELLO, "hybrid_policy": each}) for each in wanted))
+        got = run_calls(both, *(aog_call({**HELLO, "hybrid_policy": each}) for each in wanted))
 
-    assert [text(each).partition(" ")[0] for each in got] == ["Remote", "Local", "Local", "Local"]
+    assert [read_text(each).partition(" ")[0] for each in got] == [
+        "Remote",
+        "Local",
+        "Local",
+        "Local",
+    ]
     wrong: list[Any] = ["sometimes", "", 7, True, [], {}]
     for each in wrong:
         refused(Desk()({**HELLO, "hybrid_policy": each}), 10016, 400, "hybrid_policy")
@@ -698,23 +728,25 @@ def policies() -> None:
     41, "remote_service_provider: a provider's ID or an object, used when AOG chooses remote"
 )
 def remote_provider() -> None:
-    with serving("ollama", "openai", "aog") as (local, first, second):
-        settings = listed(
-            entry("ollama", local), entry("openai", first, **REMOTE), entry("aog", second, **REMOTE)
+    with run_gateways("ollama", "openai", "aog") as (local, first, second):
+        settings = provider_settings(
+            provider_entry("ollama", local),
+            provider_entry("openai", first, **REMOTE),
+            provider_entry("aog", second, **REMOTE),
         )
         far = {**HELLO, "hybrid_policy": "always_remote"}
-        named, default, near, unknown, local_one, wrong, inline = answered(
+        named, default, near, unknown, local_one, wrong, inline = run_calls(
             settings,
-            chat({**far, "remote_service_provider": "aog"}),
-            chat(far),
-            chat({**HELLO, "remote_service_provider": "nobody"}),
-            chat({**far, "remote_service_provider": "nobody"}),
-            chat({**far, "remote_service_provider": "ollama"}),
-            chat({**far, "remote_service_provider": 7}),
-            chat({**HELLO, "remote_service_provider": {"url": "nonsense"}}),
+            aog_call({**far, "remote_service_provider": "aog"}),
+            aog_call(far),
+            aog_call({**HELLO, "remote_service_provider": "nobody"}),
+            aog_call({**far, "remote_service_provider": "nobody"}),
+            aog_call({**far, "remote_service_provider": "ollama"}),
+            aog_call({**far, "remote_service_provider": 7}),
+            aog_call({**HELLO, "remote_service_provider": {"url": "nonsense"}}),
         )
 
-    assert [text(each) for each in (named, default, near, inline)] == [
+    assert [read_text(each) for each in (named, default, near, inline)] == [
         "Gateway [a.md].",
         "Remote [a.md].",
         "Local [a.md].",
@@ -727,28 +759,34 @@ def remote_provider() -> None:
 
 @statement(42, "keep_alive: a hint for how long a local model stays in memory")
 def keep_alive() -> None:
-    with serving("ollama", "openai") as (local, remote):
-        both = listed(entry("ollama", local), entry("openai", remote, **REMOTE))
+    with run_gateways("ollama", "openai") as (local, remote):
+        both = provider_settings(
+            provider_entry("ollama", local), provider_entry("openai", remote, **REMOTE)
+        )
         for value in ("5m", 300, -1, 0):
             far = {"hybrid_policy": "always_remote"}
             body = {**HELLO, "keep_alive": value}
-            answered(both, chat(body), chat(body | far))
+            run_calls(both, aog_call(body), aog_call(body | far))
 
-            assert local.asked[-1].body["keep_alive"] == value
-            assert "keep_alive" not in remote.asked[-1].body
+            assert local.requests[-1].body["keep_alive"] == value
+            assert "keep_alive" not in remote.requests[-1].body
     refused(Desk()({**HELLO, "keep_alive": True}), 40003, 400, "keep_alive")
 
 
 @statement(43, "model: the model that was really called")
 def model_told() -> None:
-    with serving("ollama", "openai") as (local, remote):
-        both = listed(entry("ollama", local), entry("openai", remote, **REMOTE))
-        near, far = answered(both, chat(HELLO), chat({**HELLO, "hybrid_policy": "always_remote"}))
+    with run_gateways("ollama", "openai") as (local, remote):
+        both = provider_settings(
+            provider_entry("ollama", local), provider_entry("openai", remote, **REMOTE)
+        )
+        near, far = run_calls(
+            both, aog_call(HELLO), aog_call({**HELLO, "hybrid_policy": "always_remote"})
+        )
 
-        (streamed,) = answered(both, chat({**HELLO, "stream": True}))
+        (streamed,) = run_calls(both, aog_call({**HELLO, "stream": True}))
 
     assert (near.json["model"], far.json["model"]) == ("qwen3:8b", "gpt-4o-2024-11-20")
-    assert {each["model"] for each in events(streamed)} == {"qwen3:8b"}
+    assert {each["model"] for each in read_events(streamed)} == {"qwen3:8b"}
 
 
 @pytest.mark.parametrize(
@@ -762,8 +800,8 @@ def test_what_only_some_may_see_is_for_them_here_too() -> None:
     search = FakeRetriever()
     service = Service(engine(FakeModel(), search), AccessPolicy(sign_in=True, single_user=False))
 
-    assert ask(chat(HELLO, headers=ANNA), service).status == 200
-    (seen,) = search.told
+    assert ask(aog_call(HELLO, headers=ANNA), service).status == 200
+    (seen,) = search.calls
     assert (seen[0].oid, seen[2].use_oid_security_filter) == ("anna", True)
 
 
@@ -772,7 +810,7 @@ ODD: list[tuple[Any, str]] = [
     ({"tool_calls": [1] * HUGE}, "messages[0].tool_calls[0]"),
     ({"images": [1] * HUGE}, "messages[0].images[0]"),
     ({"content": [{"type": "image", "image": PNG, "text": {}}]}, ""),
-    ({"content": [{"type": "image_url", "image_url": {"url": DATA}, "text": {"a": 1}}]}, ""),
+    ({"content": [{"type": "image_url", "image_url": {"url": PNG_URL}, "text": {"a": 1}}]}, ""),
 ]
 
 
@@ -799,7 +837,7 @@ def test_numbers_that_json_cannot_hold_are_refused_wherever_they_are() -> None:
 def test_words_in_brackets_of_an_opensearch_prompt_do_no_harm_to_the_demo_model() -> None:
     service = build(read_settings(SAMPLES))
     for words in ("ANSWER:", "QUESTION: x", "SEARCH RESULT 1: x"):
-        assert ask(chat({"messages": [user(words)]}), service).status == 200
+        assert ask(aog_call({"messages": [user(words)]}), service).status == 200
 
 
 def test_there_is_a_pause_between_two_events() -> None:

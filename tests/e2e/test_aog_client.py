@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from tests.support.aog_client import AogClient, AogError
-from tests.support.gateways import SHIRTS
-from tests.support.servers import PATIENCE, Server
+from tests.support.gateways import SHIRT_CONVERSATION
+from tests.support.servers import TIMEOUT, Server
 
 WORDS = 60
 
@@ -31,7 +31,7 @@ def test_an_answer_comes_whole(client: AogClient) -> None:
     got = client.chat(asking("say Hello", "say  there"))
 
     assert got["message"] == {"role": "assistant", "content": "Hello there"}
-    assert (got["finished"], got["finish_reason"], got["model"]) == (True, "stop", "obeying")
+    assert (got["finished"], got["finish_reason"], got["model"]) == (True, "stop", "command_model")
     assert got["context"]["data_points"].keys() >= {"text", "citations"}
 
 
@@ -60,10 +60,10 @@ def test_a_client_that_leaves_closes_the_model_s_stream(client: AogClient, serve
     assert next(events)["message"]["content"] == "one"
     events.close()  # type: ignore[attr-defined]
 
-    state, until = "open", time.monotonic() + PATIENCE
+    state, until = "open", time.monotonic() + TIMEOUT
     with server.client() as other:
         while state == "open" and time.monotonic() < until:
-            state = AogClient(other).chat(asking(f"tell of {name}"))["message"]["content"]
+            state = AogClient(other).chat(asking(f"report {name}"))["message"]["content"]
     assert state == "closed"
 
 
@@ -111,7 +111,7 @@ def test_a_bug_in_mid_stream_is_told_as_one(client: AogClient) -> None:
 
 
 def test_the_document_s_conversation_is_taken_as_it_is(client: AogClient) -> None:
-    assert client.chat(list[Any](SHIRTS))["finished"] is True
+    assert client.chat(list[Any](SHIRT_CONVERSATION))["finished"] is True
 
 
 def test_the_metadata_tells_of_the_one_service_and_its_provider(client: AogClient) -> None:

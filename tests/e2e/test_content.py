@@ -31,7 +31,7 @@ from shared.protocols.content import candidates
 from shared.retrieval.sqlite.retriever import SqliteRetriever
 from shared.settings import SHARED_FOLDER, read_settings
 from tests.integration.test_azure_search import signed
-from tests.support.calls import Got, ask, call
+from tests.support.calls import BufferedReply, ask, call
 from tests.support.fakes import FakeRetriever, engine
 from tests.support.servers import SAMPLES
 from tests.unit.test_function_app import SCOPE, block, drop, receive_disconnect
@@ -66,12 +66,12 @@ def make_service(folder: Path, *names: str) -> Service:
 
 def get(
     service: Service, path: str, headers: Mapping[str, str] | None = None, method: str = "GET"
-) -> Got:
+) -> BufferedReply:
     request = replace(call("/content/{path}", b"", headers or {}), method=method, path=path)
     return ask(request, service)
 
 
-def is_not_found(response: Got) -> bool:
+def is_not_found(response: BufferedReply) -> bool:
     return (response.status, response.media_type) == (
         404,
         "application/json",

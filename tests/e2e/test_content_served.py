@@ -19,7 +19,7 @@ from shared.chat.citation_paths import encode_path
 from shared.settings import SHARED_FOLDER
 from tests.e2e.test_content import link
 from tests.integration.test_ingest_cli import run_command
-from tests.support.servers import PATIENCE, Server, serving
+from tests.support.servers import TIMEOUT, Server, run_server
 
 MIB = 1024 * 1024
 SAMPLE = "plans/northwind_health_plus.pdf"
@@ -38,7 +38,7 @@ class RawResponse:
 @contextmanager
 def connect(server: Server) -> Iterator[HTTPConnection]:
     url = httpx.URL(server.url)
-    connection = HTTPConnection(url.host, url.port or 80, timeout=PATIENCE)
+    connection = HTTPConnection(url.host, url.port or 80, timeout=TIMEOUT)
     try:
         yield connection
     finally:
@@ -77,7 +77,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def app(kind: str, documents: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The app with the folder of `documents`."""
     settings = {"DOCUMENTS_PATH": str(documents)}
-    with serving(kind, tmp_path_factory.mktemp("log"), settings) as running:
+    with run_server(kind, tmp_path_factory.mktemp("log"), settings) as running:
         yield running
 
 
@@ -181,7 +181,7 @@ def test_file_of_any_name_opens_by_its_citation(kind: str, tmp_path: Path) -> No
     settings = {"INDEX_FILE": str(tmp_path / "index.db")}
     done = run_command(str(tmp_path / "docs"), **settings)
     assert done.returncode == 0, done.stdout + done.stderr
-    with serving(kind, tmp_path, settings) as running:
+    with run_server(kind, tmp_path, settings) as running:
         for name in ODD:
             cited = encode_path(name)
             for path in (quote(cited, safe="/%"), quote(cited), quote(name, safe="")):
@@ -191,7 +191,7 @@ def test_file_of_any_name_opens_by_its_citation(kind: str, tmp_path: Path) -> No
 
 
 def until_logged(server: Server, words: str) -> bool:
-    until = time.monotonic() + PATIENCE / 2
+    until = time.monotonic() + TIMEOUT / 2
     while words not in server.log and time.monotonic() < until:
         time.sleep(0.05)
     return words in server.log

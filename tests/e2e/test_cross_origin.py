@@ -12,8 +12,8 @@ import pytest
 
 from shared.bootstrap.build import build
 from shared.settings import SettingsError, read_settings
-from tests.support.calls import JSON, Got, ask, call
-from tests.support.servers import LAPTOP, OBEYING, SAMPLES, Server, serving
+from tests.support.calls import JSON, BufferedReply, ask, call
+from tests.support.servers import COMMAND_MODEL, LAPTOP, SAMPLES, Server, run_server
 
 CODESPACE = {
     "CODESPACE_NAME": "fluffy-train-4g7",
@@ -27,7 +27,7 @@ CROSS_SITE = {"sec-fetch-site": "cross-site"}
 
 def call_models(
     headers: Mapping[str, str], method: str = "GET", settings: Mapping[str, str] = LAPTOP
-) -> Got:
+) -> BufferedReply:
     """Call /v1/models of an app with these settings."""
     service = build(read_settings({**SAMPLES, **settings}))
     return ask(call("/v1/models", b"", JSON | dict(headers), method=method), service)
@@ -133,8 +133,8 @@ def test_policy_is_off_in_azure() -> None:
 @pytest.fixture(scope="module")
 def laptop(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     folder = tmp_path_factory.mktemp("laptop")
-    settings = {**OBEYING, "MEMORY_FILE": str(folder / "memory.db")}
-    with serving(kind, folder, settings) as running, running.client() as client:
+    settings = {**COMMAND_MODEL, "MEMORY_FILE": str(folder / "memory.db")}
+    with run_server(kind, folder, settings) as running, running.client() as client:
         yield client
 
 
@@ -167,8 +167,8 @@ def test_local_page_gets_an_answer(laptop: httpx.Client) -> None:
 @pytest.fixture(scope="module")
 def dev_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A dev server with an additional host name."""
-    settings = {**OBEYING, **CODESPACE, "ALLOWED_HOSTS": "Box.example, other.example:8080"}
-    with serving("dev", tmp_path_factory.mktemp("dev"), settings) as running:
+    settings = {**COMMAND_MODEL, **CODESPACE, "ALLOWED_HOSTS": "Box.example, other.example:8080"}
+    with run_server("dev", tmp_path_factory.mktemp("dev"), settings) as running:
         yield running
 
 
@@ -203,8 +203,8 @@ def test_dev_server_rejects_unknown_hosts(dev_server: Server, host: str, status:
 
 
 def test_dev_server_sends_cors_headers_to_allowed_origins(tmp_path: Path) -> None:
-    settings = {**OBEYING, "ALLOWED_ORIGINS": "https://b.example, https://A.example/"}
-    with serving("dev", tmp_path, settings) as running, running.client() as client:
+    settings = {**COMMAND_MODEL, "ALLOWED_ORIGINS": "https://b.example, https://A.example/"}
+    with run_server("dev", tmp_path, settings) as running, running.client() as client:
         good = client.post("/chat", json=QUESTION, headers={"origin": "https://a.example"})
         bad = client.post("/chat", json=QUESTION, headers={"origin": EVIL})
 

@@ -24,16 +24,16 @@ from shared.chat.request import User
 from shared.retrieval.search_scope import SearchScope, narrowing
 from shared.settings import read_settings
 from tests.integration.test_azure_search import PUBLIC, SELECT, app, home, signed
-from tests.support.calls import CHAT_KEY, Got, ask, call
-from tests.support.fake_search import Search
+from tests.support.calls import CHAT_KEY, BufferedReply, ask, call
+from tests.support.fake_search import FakeSearch
 from tests.support.fakes import FakeModel, FakeRetriever, engine
 from tests.support.fuzz import FUZZ
 from tests.support.servers import SAMPLES, SIGN_IN
-from tests.support.upstream import Upstream, answer, error, streaming
+from tests.support.upstream import Upstream, answer_events, error_response, stream_response
 
 __all__ = ["home"]  # a fixture
 
-Parts = tuple[Search, Upstream, httpx.Client]
+Parts = tuple[FakeSearch, Upstream, httpx.Client]
 ROUTE = "/v1/chat/completions"
 QUESTION = [{"role": "user", "content": "deductible"}]
 SECRETS = ("s3cret-search", "s3cret-model", "s3cret-user")
@@ -60,13 +60,13 @@ def running(home: Path) -> Iterator[Parts]:
 def parts(running: Parts) -> Parts:
     search, model, _ = running
     for server in (search, model):
-        server.asked.clear()
+        server.requests.clear()
         server.plan.clear()
     search.reranks.clear()
     return running
 
 
-def source(search: Search, **parameters: Any) -> dict[str, Any]:
+def source(search: FakeSearch, **parameters: Any) -> dict[str, Any]:
     where = {"endpoint": search.url, "index_name": "docs"}
     return {"type": "azure_search", "parameters": {**where, **parameters}}
 
@@ -157,7 +157,7 @@ def test_what_a_search_is_asked_for(
     response = chat(parts, **parameters)
     told = context(response)
 
-    assert [asked.body for asked in parts[0].asked] == [body]
+    assert [asked.body for asked in parts[0].requests] == [body]
     assert told.keys() == {"citations", "intent"}
     assert "x-chat-notice" not in response.headers
 
@@ -242,7 +242,7 @@ def test_out_of_scope_the_model_may_know_more_than_the_sources(parts: Parts) -> 
     systems = []
     for in_scope in (True, False):
         chat(parts, in_scope=in_scope)
-        systems.append(parts[1].asked[-1].body["messages"][0]["content"])
+        systems.append(parts[1].requests[-1].body["messages"][0]["content"])
 
     assert "ONLY" in systems[0]
     assert "what you know yourself" in systems[1]
@@ -251,7 +251,7 @@ def test_out_of_scope_the_model_may_know_more_than_the_sources(parts: Parts) -> 
 
 def test_role_information_acts_where_client_prompts_may(parts: Parts) -> None:
     chat(parts, role_information="Be a pirate.")
-    first, second, third = parts[1].asked[-1].body["messages"]
+    first, second, third = parts[1].requests[-1].body["messages"]
 
     assert first["role"] == "system"
     assert second == {"role": "system", "content": "Be a pirate."}
@@ -268,7 +268,7 @@ def configured(
     return Service(engine(model, retriever), search_scope=searched)
 
 
-def posted(service: Service, /, stream: bool = False, **parameters: Any) -> Got:
+def posted(service: Service, /, stream: bool = False, **parameters: Any) -> BufferedReply:
     where = {"endpoint": "https://mine.search.windows.net", "index_name": "docs"}
     given = {"type": "azure_search", "parameters": {**where, **parameters}}
     body = {"messages": QUESTION, "data_sources": [given], "stream": stream}
@@ -282,7 +282,7 @@ def test_role_information_is_left_out_else_and_a_header_says_so(stream: bool) ->
 
     assert got.status == 200
     assert "role_information" in got.headers["x-chat-notice"]
-    assert "pirate" not in str(model.told)
+    assert "pirate" not in str(model.calls)
 
 
 def test_role_information_that_says_nothing_is_none() -> None:
@@ -380,7 +380,7 @@ def test_no_data_source_is_the_deployment_s_search(empty: Any) -> None:
     got = ask(call(ROUTE, body), Service(engine(FakeModel(), retriever)))
 
     assert got.status == 200
-    ((_, _, used),) = retriever.told
+    ((_, _, used),) = retriever.calls
     assert (used.top, used.retrieval_mode, used.minimum_reranker_score) == (3, None, None)
 
 
@@ -439,8 +439,8 @@ def test_another_endpoint_is_refused_and_nothing_is_asked(endpoint: str) -> None
 
     assert got.status == 400
     assert got.json["error"]["param"] == "data_sources[0].parameters.endpoint"
-    assert not retriever.told
-    assert not model.told
+    assert not retriever.calls
+    assert not model.calls
     assert "s3cret" not in got.data.decode()
 
 
@@ -504,7 +504,7 @@ def test_a_filter_that_could_widen_a_search_is_refused(condition: str) -> None:
 
     assert got.status == 400
     assert got.json["error"]["param"] == "data_sources[0].parameters.filter"
-    assert not retriever.told
+    assert not retriever.calls
 
 
 NARROWING = [
@@ -531,7 +531,7 @@ def test_a_filter_as_odata_has_them_goes_to_the_search(condition: str) -> None:
     service = configured(retriever=retriever, filters=True)
 
     assert posted(service, filter=condition).status == 200
-    ((_, _, used),) = retriever.told
+    ((_, _, used),) = retriever.calls
     assert used.filter == condition
 
 
@@ -565,11 +565,11 @@ def test_a_filter_that_the_service_refuses_is_a_400(parts: Parts) -> None:
 
     assert response.status_code == 400
     assert told["param"] == "data_sources[0].parameters.filter"
-    assert [asked.body["top"] for asked in parts[0].asked] == [5, 1]
+    assert [asked.body["top"] for asked in parts[0].requests] == [5, 1]
 
 
 def test_an_index_that_does_not_fit_is_not_the_filter_s_fault(parts: Parts) -> None:
-    parts[0].plan += [error(400, code="InvalidRequest")] * 2
+    parts[0].plan += [error_response(400, code="InvalidRequest")] * 2
     response = chat(parts, filter="category eq 'x'")
 
     assert response.status_code == 503
@@ -582,7 +582,7 @@ def test_no_other_protocol_takes_a_filter(parts: Parts) -> None:
     response = client.post("/chat", json=body, headers=signed("oid-a", ["g1"]))
 
     assert response.status_code == 200
-    assert "other" not in search.asked[0].body["filter"]
+    assert "other" not in search.requests[0].body["filter"]
 
 
 def test_the_embedded_index_never_drops_a_filter() -> None:
@@ -623,8 +623,8 @@ def test_a_request_with_every_parameter(parts: Parts) -> None:
     told = context(chat(parts, **EVERYTHING))
 
     asked = {**BASE, **RANKED, "top": 4, "filter": f"{PUBLIC} and (category eq 'other')"}
-    assert [each.body for each in search.asked] == [asked]
-    messages = model.asked[-1].body["messages"]
+    assert [each.body for each in search.requests] == [asked]
+    messages = model.requests[-1].body["messages"]
     assert "what you know yourself" in messages[0]["content"]
     assert messages[1]["content"] == "Be a pirate."
     assert [each["chunk_id"] for each in told["citations"]] == ["other"]
@@ -641,7 +641,9 @@ def test_a_credential_in_a_request_goes_nowhere(home: Path) -> None:
             for stream in (False, True):
                 body = {"messages": QUESTION, "data_sources": [given], "stream": stream}
                 answers.append(client.post(ROUTE, json=body))
-        sent = [(asked.path, asked.headers, asked.body) for asked in (*search.asked, *model.asked)]
+        sent = [
+            (asked.path, asked.headers, asked.body) for asked in (*search.requests, *model.requests)
+        ]
         log = "".join(path.read_text("utf-8", "replace") for path in home.glob("*.log"))
 
     assert [got.status_code for got in answers] == [200, 200, *[400] * 6]
@@ -697,7 +699,7 @@ def sample_app(endpoint: str) -> dict[str, Any]:
 def test_the_sample_app_of_on_your_data(home: Path, name: str, header: dict[str, str]) -> None:
     settings = {"CHAT_MODEL": "openai", "OPENAI_CHAT_MODEL": name, "CHAT_API_KEY": CHAT_KEY}
     with app(home, **settings) as (search, model, client):
-        model.plan.append(streaming(answer("It is in [pl", "an.md] and [plan.md].")))
+        model.plan.append(stream_response(answer_events("It is in [pl", "an.md] and [plan.md].")))
         with openai.AzureOpenAI(
             azure_endpoint=str(client.base_url).rstrip("/"),
             api_version="2024-05-01-preview",
@@ -709,7 +711,7 @@ def test_the_sample_app_of_on_your_data(home: Path, name: str, header: dict[str,
             request = sample_app(search.url) | {"model": name}
             raw = azure.chat.completions.with_raw_response.create(**request)
             chunks = list(raw.parse())
-        sent = model.asked[0].body
+        sent = model.requests[0].body
 
     deltas = [chunk.choices[0].delta for chunk in chunks]
     told = deltas[0].context
@@ -724,7 +726,7 @@ def test_the_sample_app_of_on_your_data(home: Path, name: str, header: dict[str,
     notice = raw.headers["x-chat-notice"]
     assert "role_information" in notice
     assert ("top_p was left out" in notice) == reasoning
-    assert search.asked[0].body == TEXT
+    assert search.requests[0].body == TEXT
 
 
 def test_a_second_turn_of_the_sample_app(parts: Parts) -> None:
@@ -743,7 +745,7 @@ def test_a_second_turn_of_the_sample_app(parts: Parts) -> None:
     assert response.status_code == 200
     assert response.text.endswith("data: [DONE]\n\n")
     assert "tool_call_id" in response.headers["x-chat-notice"]
-    sent = model.asked[-1].body["messages"]
+    sent = model.requests[-1].body["messages"]
     assert [said["role"] for said in sent] == ["system", "user", "assistant", "user"]
     assert "bygone" not in str(sent)
 
@@ -759,7 +761,7 @@ def test_the_numbers_of_an_earlier_answer_are_not_the_model_s_to_copy() -> None:
         *QUESTION,
     ]
     ask(call(ROUTE, {"messages": messages}), Service(engine(model)))
-    said = [(each.content, (each.raw or {}).get("content")) for each in model.told[-1].messages]
+    said = [(each.content, (each.raw or {}).get("content")) for each in model.calls[-1].messages]
 
     assert said[1:4:2] == [("What is [doc1]?", "What is [doc1]?"), ("And?", "And?")]
     assert said[2] == ("Yes.", "Yes.")
@@ -791,7 +793,7 @@ def test_a_filter_of_one_who_signed_in_narrows_what_they_may_see(parts: Parts) -
         "data_sources": [source(search, filter="true or category eq null")],
     }
     refused = client.post(ROUTE, json=body, headers=signed("oid-a", ["g1"]))
-    sent = search.asked[0].body["filter"]
+    sent = search.requests[0].body["filter"]
 
     assert refused.status_code == 400  # `true` alone is nothing that the index knows
     assert sent.endswith(") and (true or category eq null)")

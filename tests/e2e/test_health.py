@@ -13,9 +13,9 @@ from shared.bootstrap.build import build
 from shared.chat import errors
 from shared.http.health import Health, HealthCheck
 from shared.settings import read_settings as read_settings
-from tests.support.calls import Got, call, read
+from tests.support.calls import BufferedReply, call, read
 from tests.support.servers import SAMPLES
-from tests.support.upstream import Exchange, Step, Upstream, error, upstream
+from tests.support.upstream import Exchange, Step, Upstream, error_response, run_upstream
 
 GET = replace(call("/health"), method="GET")
 OK = {"status": "ok", "model": "m", "index": "embedded", "files": "folder"}
@@ -39,8 +39,8 @@ def make_health(part: FakeComponent, cache_seconds: float) -> Health:
     return Health({"index": HealthCheck("mine", part.ready)}, cache_seconds)
 
 
-def get_health(service: Service, times: int = 1, method: str = "GET") -> list[Got]:
-    async def go() -> list[Got]:
+def get_health(service: Service, times: int = 1, method: str = "GET") -> list[BufferedReply]:
+    async def go() -> list[BufferedReply]:
         asking = (service.reply(replace(GET, method=method)) for _ in range(times))
         return [await read(reply) for reply in await asyncio.gather(*asking)]
 
@@ -49,7 +49,7 @@ def get_health(service: Service, times: int = 1, method: str = "GET") -> list[Go
 
 @pytest.fixture
 def server() -> Iterator[Upstream]:
-    with upstream() as running:
+    with run_upstream() as running:
         yield running
 
 
@@ -86,12 +86,12 @@ def test_exception_message_of_a_check_is_hidden() -> None:
     assert response.json["failing"] == {"index": errors.UNEXPECTED_MESSAGE}
 
 
-def check_model(server: Upstream, *plan: list[Step], **more: str) -> Got:
+def check_model(server: Upstream, *plan: list[Step], **more: str) -> BufferedReply:
     server.plan += plan * 2  # a GET on a dropped connection is retried
     model = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_CHAT_MODEL": "m"}
     settings = {**SAMPLES, **model, **more}
 
-    async def go() -> Got:
+    async def go() -> BufferedReply:
         service = build(read_settings(settings))
         assert service.engine is not None
         try:
@@ -104,19 +104,19 @@ def check_model(server: Upstream, *plan: list[Step], **more: str) -> Got:
 
 def test_model_check_lists_models(server: Upstream) -> None:
     assert check_model(server).json == OK
-    assert [each.path for each in server.asked] == ["/v1/models"]
+    assert [each.path for each in server.requests] == ["/v1/models"]
 
 
 def test_model_check_passes_without_a_models_route(server: Upstream) -> None:
-    assert check_model(server, error(404)).json == OK
+    assert check_model(server, error_response(404)).json == OK
 
 
 @pytest.mark.parametrize(
     ("plan", "sentence"),
     [
-        (error(401), errors.Misconfigured.default),
-        (error(429), errors.TooManyRequests.default),
-        (error(500), errors.Unavailable.default),
+        (error_response(401), errors.Misconfigured.default),
+        (error_response(429), errors.TooManyRequests.default),
+        (error_response(500), errors.Unavailable.default),
         ([Exchange.reset], errors.Unavailable.default),
         ([Exchange.stall], "It does not answer in time."),
     ],
@@ -130,7 +130,7 @@ def test_failing_model_is_reported(server: Upstream, plan: list[Step], sentence:
 
 
 def test_embedding_model_is_checked(server: Upstream) -> None:
-    response = check_model(server, *[error(401)] * 2, OPENAI_EMBEDDING_MODEL="e")
+    response = check_model(server, *[error_response(401)] * 2, OPENAI_EMBEDDING_MODEL="e")
 
     assert response.json["vectors"] == "e"
     assert response.json["failing"] == dict.fromkeys(

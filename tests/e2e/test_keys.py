@@ -13,7 +13,7 @@ from shared.app import ROUTES
 from shared.protocols.openai.routes import CHATS, LISTS, ONES
 from shared.protocols.opensearch.routes import HANDLERS as OPENSEARCH
 from tests.conftest import HOSTS
-from tests.support.servers import OBEYING, Server, command, serving
+from tests.support.servers import COMMAND_MODEL, Server, command, run_server
 
 KEY = "the-k3y"
 OPTIONS = ("--enable-auth", "--key", KEY)
@@ -30,9 +30,9 @@ CALLS = {
     "/aog/v0.2/service": ("GET", "/aog/v0.2/service"),
     "/aog/v0.2/service_provider": ("GET", "/aog/v0.2/service_provider"),
     "/aog/{*path}": ("GET", "/aog/v0.1/service"),
-    **{route: ("POST", route.replace("{deployment}", "obeying")) for route in CHATS},
+    **{route: ("POST", route.replace("{deployment}", "command_model")) for route in CHATS},
     **{route: ("GET", route) for route in LISTS},
-    **{route: ("GET", route.replace("{*id}", "obeying")) for route in ONES},
+    **{route: ("GET", route.replace("{*id}", "command_model")) for route in ONES},
     **{
         route: (next(iter(methods)), re.sub(r"\{\*?\w+\}", "x", route))
         for route, methods in OPENSEARCH.items()
@@ -60,7 +60,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         pytest.skip("FUNCTIONS_HOST names no host that can be given a key")
     folder = tmp_path_factory.mktemp("keys")
     line = [*command("functions"), *OPTIONS]
-    with serving("functions", folder, OBEYING, line=line) as running:
+    with run_server("functions", folder, COMMAND_MODEL, line=line) as running:
         yield running
 
 

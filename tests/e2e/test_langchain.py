@@ -15,8 +15,8 @@ from pydantic import SecretStr
 from tests.e2e.test_openai_npm import running
 from tests.integration.test_azure_search import PUBLIC, home
 from tests.support.calls import CHAT_KEY
-from tests.support.fake_search import Search
-from tests.support.upstream import Upstream, answer, streaming
+from tests.support.fake_search import FakeSearch
+from tests.support.upstream import Upstream, answer_events, stream_response
 
 __all__ = ["home", "running"]  # fixtures
 
@@ -24,10 +24,10 @@ KEY = SecretStr(CHAT_KEY)
 
 
 @pytest.fixture(params=["ChatOpenAI", "AzureChatOpenAI"])
-def chain(running: tuple[Search, Upstream, str], request: pytest.FixtureRequest) -> Any:
+def chain(running: tuple[FakeSearch, Upstream, str], request: pytest.FixtureRequest) -> Any:
     search, model, url = running
-    search.asked.clear()
-    model.plan[:] = [streaming(answer("It is in [pl", "an.md], not in [x.md]."))]
+    search.requests.clear()
+    model.plan[:] = [stream_response(answer_events("It is in [pl", "an.md], not in [x.md]."))]
     parameters = {
         "endpoint": search.url,
         "index_name": "docs",
@@ -52,12 +52,12 @@ def chain(running: tuple[Search, Upstream, str], request: pytest.FixtureRequest)
 TOLD = "It is in [doc2], not in [x.md]."
 
 
-def test_an_answer(chain: Any, running: tuple[Search, Upstream, str]) -> None:
+def test_an_answer(chain: Any, running: tuple[FakeSearch, Upstream, str]) -> None:
     got = chain.invoke("deductible")
 
     assert got.content == TOLD
     assert got.response_metadata["model_name"] == "m"
-    assert running[0].asked[0].body["filter"] == f"{PUBLIC} and (category ne 'other')"
+    assert running[0].requests[0].body["filter"] == f"{PUBLIC} and (category ne 'other')"
 
 
 def test_a_stream(chain: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from shared.chat import errors
 from tests.e2e.test_servers import ended
-from tests.support.servers import PATIENCE, Server
+from tests.support.servers import TIMEOUT, Server
 
 CLIENTS = Path(__file__).parent.parent / "clients"
 WITHOUT_NODE = "no node_modules in tests/clients: run `npm ci` there (needs Node.js 20 or later)"
@@ -29,7 +29,7 @@ def run(server: Server, scenario: str) -> Any:
         cwd=CLIENTS,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

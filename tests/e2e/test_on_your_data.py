@@ -20,10 +20,10 @@ from shared.retrieval.azure_search.search_fields import FieldName
 from shared.settings import SettingsError, read_settings
 from tests.integration.test_azure_search import app, home, signed
 from tests.support.calls import CHAT_KEY, ask, call
-from tests.support.fake_search import Search
+from tests.support.fake_search import FakeSearch
 from tests.support.fakes import FakeModel, FakeRetriever, engine
 from tests.support.servers import SIGN_IN
-from tests.support.upstream import answer, error, streaming
+from tests.support.upstream import answer_events, error_response, stream_response
 
 __all__ = ["home"]  # a fixture
 
@@ -52,7 +52,7 @@ def passages(key: str) -> list[dict[str, Any]]:
 def theirs(home: Path, key: str = "chunk_id", **more: str) -> Iterator[Any]:
     """The app over such an index, whose passages have their number in `key`."""
     with app(home, **PRESET, CHAT_MODEL="openai", **more) as parts:
-        search: Search = parts[0]
+        search: FakeSearch = parts[0]
         search.docs, search.sample = passages(key), passage("x", "x", "0", key)
         search.selects = ({*BASE, key}, {"id"})
         yield parts
@@ -66,9 +66,9 @@ def chat(client: httpx.Client, **more: Any) -> httpx.Response:
 def test_each_passage_is_cited_by_its_own_marker(home: Path, key: str) -> None:
     with theirs(home, key) as (search, model, client):
         client.get("/health")
-        search.asked.clear()
+        search.requests.clear()
         cited = "[plans/a%5B1%5D.pdf#1], [About p2#p2], [plans/a%5B1%5D.pdf]."
-        model.plan += [streaming(answer(*cited))] * 2
+        model.plan += [stream_response(answer_events(*cited))] * 2
         message = chat(client).json()["choices"][0]["message"]
         pages = client.post("/chat", json={"messages": QUESTION}).json()
 
@@ -85,7 +85,7 @@ def test_each_passage_is_cited_by_its_own_marker(home: Path, key: str) -> None:
     ]
     markers = ["plans/a%5B1%5D.pdf#0", "plans/a%5B1%5D.pdf#1", "About p2#p2"]
     assert pages["context"]["data_points"]["citations"] == markers
-    for asked in search.asked:
+    for asked in search.requests:
         assert set(asked.body["select"].split(",")) == {*BASE, key}
         assert "filter" not in asked.body
 
@@ -96,13 +96,13 @@ def test_its_files_are_its_own_to_show(home: Path) -> None:
     (folder / "a.md").write_text("Not for the app to show.")
     with theirs(home, DOCUMENTS_PATH=str(folder.parent)) as (search, _, client):
         assert client.get("/content/plans/a.md").status_code == 404
-        assert search.asked == []
+        assert search.requests == []
 
 
 def test_its_vectors_are_searched(home: Path) -> None:
     with theirs(home, OPENAI_EMBEDDING_MODEL="e") as (search, _, client):
         assert chat(client).status_code == 200
-        (vectors,) = search.asked[-1].body["vectorQueries"]
+        (vectors,) = search.requests[-1].body["vectorQueries"]
 
     assert vectors["fields"] == "contentVector"
 
@@ -110,10 +110,10 @@ def test_its_vectors_are_searched(home: Path) -> None:
 def test_which_of_the_two_names_it_has_is_found_out_once_by_whoever_asks(home: Path) -> None:
     with theirs(home, "metadata") as (search, _, client), ThreadPoolExecutor(8) as pool:
         statuses = {got.status_code for got in pool.map(lambda _: chat(client), range(8))}
-        search.asked.clear()
+        search.requests.clear()
         last = chat(client).status_code
 
-    assert (statuses, last, len(search.asked)) == ({200}, 200, 1)
+    assert (statuses, last, len(search.requests)) == ({200}, 200, 1)
 
 
 def test_an_index_that_is_made_anew_with_the_other_name_is_read_again(home: Path) -> None:
@@ -217,10 +217,10 @@ def test_a_file_that_the_index_cannot_be_asked_for_is_not_there(home: Path) -> N
     fields = {name: given or None for name, given in PORTAL.items()}
     settings = {"AZURE_SEARCH_FIELDS": json.dumps(fields), "DOCUMENTS_PATH": str(folder)}
     with app(home, **settings) as (search, _, client):
-        search.plan += [error(400, code="InvalidRequest")]  # title is not filterable
+        search.plan += [error_response(400, code="InvalidRequest")]  # title is not filterable
         status = client.get("/content/a.md").status_code
 
-    assert (status, len(search.asked)) == (404, 1)
+    assert (status, len(search.requests)) == (404, 1)
 
 
 def test_a_filter_narrows_it_and_a_wrong_one_is_told(home: Path) -> None:
@@ -233,7 +233,7 @@ def test_a_filter_narrows_it_and_a_wrong_one_is_told(home: Path) -> None:
             return chat(client, data_sources=sources)
 
         right = narrowed("filepath eq 'plans/a[1].pdf'").json()
-        sent = search.asked[-1].body["filter"]
+        sent = search.requests[-1].body["filter"]
         wrong = narrowed("nothing eq 'x'")
         after = chat(client)
 
@@ -252,7 +252,7 @@ def test_what_the_index_does_not_have_is_told(home: Path, override: str) -> None
 
     assert thoughts[4]["description"] == [f"{override} was left out: this index has no categories."]
     assert override not in thoughts[1]["props"]
-    assert "filter" not in search.asked[-1].body
+    assert "filter" not in search.requests[-1].body
 
 
 def test_an_index_without_vectors_is_searched_by_words(home: Path) -> None:
@@ -261,17 +261,17 @@ def test_an_index_without_vectors_is_searched_by_words(home: Path) -> None:
     with app(home, **more) as (search, _, client):
         assert chat(client).status_code == 200
 
-    assert "vectorQueries" not in search.asked[-1].body
+    assert "vectorQueries" not in search.requests[-1].body
 
 
 def test_an_index_that_does_not_fit_is_asked_once(home: Path) -> None:
     portal = {name: given or None for name, given in PORTAL.items()}
     with app(home, AZURE_SEARCH_FIELDS=json.dumps(portal)) as (search, _, client):
-        search.asked.clear()
+        search.requests.clear()
         status = chat(client).status_code
 
-    assert (status, len(search.asked)) == (503, 1)
-    assert search.asked[0].body["select"] == "chunk_id,chunk,title"
+    assert (status, len(search.requests)) == (503, 1)
+    assert search.requests[0].body["select"] == "chunk_id,chunk,title"
 
 
 def test_a_link_to_a_file_of_an_index_made_elsewhere_is_encoded_once() -> None:
@@ -324,7 +324,7 @@ def test_an_index_with_one_of_the_two_is_filtered_by_it(home: Path, there: str) 
         "oids": " or oids/any(o: o eq 'anna')",
         "groups": " or groups/any(g: search.in(g, 'g1', ','))",
     }[there]
-    assert [asked.body["filter"] for asked in search.asked] == [
+    assert [asked.body["filter"] for asked in search.requests] == [
         public,
         f"{public.removesuffix(')')}{own})",
     ]

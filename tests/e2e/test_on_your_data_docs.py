@@ -14,8 +14,8 @@ import pytest
 
 from tests.integration.test_azure_search import app, home
 from tests.support.calls import CHAT_KEY
-from tests.support.fake_search import Search
-from tests.support.servers import PATIENCE, ROOT
+from tests.support.fake_search import FakeSearch
+from tests.support.servers import ROOT, TIMEOUT
 from tests.support.upstream import Upstream
 
 __all__ = ["home"]  # a fixture
@@ -25,14 +25,14 @@ PROGRAMS = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(scope="module")
-def running(home: Path) -> Iterator[tuple[Search, Upstream, httpx.Client]]:
+def running(home: Path) -> Iterator[tuple[FakeSearch, Upstream, httpx.Client]]:
     with app(home, CHAT_MODEL="demo", CHAT_API_KEY=CHAT_KEY) as parts:
         yield parts
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=["citations", "a stream", "LangChain"])
 def test_a_program_of_the_docs_runs(
-    running: tuple[Search, Upstream, httpx.Client], program: str
+    running: tuple[FakeSearch, Upstream, httpx.Client], program: str
 ) -> None:
     search, _, client = running
     ours = {
@@ -45,7 +45,7 @@ def test_a_program_of_the_docs_runs(
         env={**os.environ, **ours},
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
     )
 
     assert done.returncode == 0, done.stderr

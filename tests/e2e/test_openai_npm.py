@@ -15,9 +15,9 @@ from tests.e2e.test_npm_clients import CLIENTS, pytestmark
 from tests.e2e.test_servers import ended
 from tests.integration.test_azure_search import PUBLIC, app, home
 from tests.support.calls import CHAT_KEY
-from tests.support.fake_search import Search
-from tests.support.servers import PATIENCE, Server
-from tests.support.upstream import Upstream, answer, streaming
+from tests.support.fake_search import FakeSearch
+from tests.support.servers import TIMEOUT, Server
+from tests.support.upstream import Upstream, answer_events, stream_response
 
 __all__ = ["home", "pytestmark"]
 
@@ -32,7 +32,7 @@ def run(url: str, *scenario: str, **settings: str) -> Any:
         env={**os.environ, **settings},
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -62,7 +62,7 @@ def test_usage_and_models(server: Server, made: str) -> None:
     *_, last = run(server.url, made, "usage")
 
     assert (last["choices"], last["usage"]["total_tokens"]) == ([], 49)
-    assert [model["id"] for model in run(server.url, made, "models")] == ["obeying"]
+    assert [model["id"] for model in run(server.url, made, "models")] == ["command_model"]
 
 
 def test_calls_of_tools_whole_and_put_together_from_a_stream(server: Server, made: str) -> None:
@@ -114,16 +114,16 @@ def test_who_leaves_closes_the_model_s_stream(server: Server) -> None:
 
 
 @pytest.fixture(scope="module")
-def running(home: Path) -> Iterator[tuple[Search, Upstream, str]]:
+def running(home: Path) -> Iterator[tuple[FakeSearch, Upstream, str]]:
     more = {"CHAT_MODEL": "openai", "CHAT_API_KEY": CHAT_KEY, "ALLOW_CLIENT_FILTERS": "true"}
     with app(home, **more) as (search, model, client):
         yield search, model, str(client.base_url).rstrip("/")
 
 
-def test_a_data_source(running: tuple[Search, Upstream, str], made: str) -> None:
+def test_a_data_source(running: tuple[FakeSearch, Upstream, str], made: str) -> None:
     search, model, url = running
-    search.asked.clear()
-    model.plan[:] = [streaming(answer("It is in [pl", "an.md]."))] * 2
+    search.requests.clear()
+    model.plan[:] = [stream_response(answer_events("It is in [pl", "an.md]."))] * 2
     where = {"endpoint": search.url, "index_name": "docs", "filter": "category ne 'other'"}
     source = json.dumps({"type": "azure_search", "parameters": where})
     keys = {"CHAT_API_KEY": CHAT_KEY, "CHAT_MODEL_NAME": "m"}
@@ -134,5 +134,5 @@ def test_a_data_source(running: tuple[Search, Upstream, str], made: str) -> None
     files = [citation["filepath"] for citation in whole["context"]["citations"]]
     assert files == ["public.md", "plan.md"]
     assert first["context"] == whole["context"]
-    sent = {asked.body["filter"] for asked in search.asked}
+    sent = {asked.body["filter"] for asked in search.requests}
     assert sent == {f"{PUBLIC} and (category ne 'other')"}

@@ -19,11 +19,18 @@ from shared.models.demo import DemoModel
 from shared.protocols.aog import routes as aog
 from shared.protocols.tool_calls import MAX_BYTES
 from shared.settings import read_settings
-from tests.support.calls import ANNA, CHAT_KEY, JSON, Got, ask, call
+from tests.support.calls import ANNA, CHAT_KEY, JSON, BufferedReply, ask, call
 from tests.support.fakes import PLUS, STANDARD, FakeModel, FakeRetriever, engine
-from tests.support.gateways import REMOTE, WEATHER, answered, entry, listed, serving
+from tests.support.gateways import (
+    REMOTE,
+    WEATHER,
+    provider_entry,
+    provider_settings,
+    run_calls,
+    run_gateways,
+)
 from tests.support.servers import LAPTOP, SAMPLES, SIGN_IN
-from tests.support.upstream import error
+from tests.support.upstream import error_response
 
 ROUTE = "/v1/chat/completions"
 HELLO = {"messages": [{"role": "user", "content": "What is in Plus?"}]}
@@ -33,11 +40,11 @@ NOWHERE = {"AZURE_FUNCTIONS_ENVIRONMENT": ""}  # nothing tells where the app run
 AZURE = ("WEBSITE_INSTANCE_ID", "CONTAINER_NAME", "WEBSITE_POD_NAME", "WEBSITE_SITE_NAME")
 
 
-def chat(body: Any = HELLO, service: Service | None = None, **more: Any) -> Got:
+def chat(body: Any = HELLO, service: Service | None = None, **more: Any) -> BufferedReply:
     return ask(call(more.pop("route", ROUTE), body, **more), service)
 
 
-def chunks(got: Got) -> list[Any]:
+def chunks(got: BufferedReply) -> list[Any]:
     """A stream's chunks, up to the mark of its end."""
     assert got.media_type == "text/event-stream"
     *parts, end, rest = got.data.split(b"\n\n")
@@ -102,7 +109,7 @@ def test_a_stream_is_the_answer_in_chunks(usage: bool | None) -> None:
 
 @pytest.mark.parametrize("route", ["/v1/chat/completions", aog.CHAT])
 def test_tools_over_their_limit_are_a_400_that_names_them(route: str) -> None:
-    def answer(text: str) -> Got:
+    def answer(text: str) -> BufferedReply:
         tool = {"type": "function", "function": {"name": "f", "description": text}}
         body = {**HELLO, "tools": [tool], "unknown": "x" * MAX_BYTES}
         return ask(call(route, body, path="chat"))
@@ -173,8 +180,8 @@ def test_calls_of_tools_come_back_whole_and_in_parts() -> None:
     assert choice["finish_reason"] == "tool_calls"
     parts = [chunk["choices"][0]["delta"].get("tool_calls") for chunk in streamed]
     assert [part[0]["function"]["arguments"] for part in parts if part] == ['{"q"', ": 1}"]
-    assert model.told[0].tools == (WEATHER,)
-    assert model.told[0].options["tool_choice"] == "auto"
+    assert model.calls[0].tools == (WEATHER,)
+    assert model.calls[0].options["tool_choice"] == "auto"
 
 
 def test_a_round_of_tools_is_gone_on_from() -> None:
@@ -189,7 +196,7 @@ def test_a_round_of_tools_is_gone_on_from() -> None:
     got = chat({"messages": asked}, Service(engine(model)))
 
     assert got.status == 200
-    ours, *theirs = model.told[0].messages
+    ours, *theirs = model.calls[0].messages
     assert ours.role == "system"
     assert [said.role for said in theirs] == ["user", "assistant", "tool"]
     assert theirs[0].content == "What is in Plus?"
@@ -202,7 +209,7 @@ def test_a_client_s_instructions_act_where_they_may_and_are_left_out_else(role: 
         model = FakeModel()
         service = Service(engine(model, client_prompts=allowed))
         for got in (chat(body, service), chat({**body, "stream": True}, service)):
-            told = [said.content for said in model.told[-1].messages]
+            told = [said.content for said in model.calls[-1].messages]
 
             assert ("Be a pirate." in told) == allowed
             assert told[0].startswith("Answer.")
@@ -211,12 +218,12 @@ def test_a_client_s_instructions_act_where_they_may_and_are_left_out_else(role: 
 
 
 def test_what_a_reasoning_model_does_not_take_is_left_out_and_told() -> None:
-    with serving("openai") as (server,):
-        settings = listed(entry("openai", server, models=["o3-mini"]))
+    with run_gateways("openai") as (server,):
+        settings = provider_settings(provider_entry("openai", server, models=["o3-mini"]))
         body = {**HELLO, "temperature": 0, "top_p": 0, "stop": None, "max_tokens": 9}
-        (got,) = answered(settings, call(ROUTE, body))
+        (got,) = run_calls(settings, call(ROUTE, body))
 
-    sent = server.asked[0].body
+    sent = server.requests[0].body
     assert got.status == 200
     assert sent["max_completion_tokens"] == 9
     assert not {"temperature", "top_p", "stop", "max_tokens"} & sent.keys()
@@ -238,11 +245,11 @@ def test_options_go_to_the_model_as_they_are() -> None:
         "tool_choice": "none",
         "tools": [WEATHER],
     }
-    with serving("openai") as (server,):
-        settings = listed(entry("openai", server))
-        (got,) = answered(settings, call(ROUTE, {**HELLO, **options, "max_completion_tokens": 9}))
+    with run_gateways("openai") as (server,):
+        settings = provider_settings(provider_entry("openai", server))
+        (got,) = run_calls(settings, call(ROUTE, {**HELLO, **options, "max_completion_tokens": 9}))
 
-    sent = server.asked[0].body
+    sent = server.requests[0].body
     assert got.status == 200
     assert {key: sent[key] for key in options} == options
     assert sent["max_tokens"] == 9
@@ -370,9 +377,11 @@ def test_what_the_model_refuses_of_the_client_s_is_the_client_s_affair(
     body: Any, param: str, status: int, named: str | None
 ) -> None:
     for refused in (400, 422):
-        with serving("openai") as (server,):
-            server.plan = [error(refused, param=param, code="unsupported")]
-            (got,) = answered(listed(entry("openai", server)), call(ROUTE, HELLO | body))
+        with run_gateways("openai") as (server,):
+            server.plan = [error_response(refused, param=param, code="unsupported")]
+            (got,) = run_calls(
+                provider_settings(provider_entry("openai", server)), call(ROUTE, HELLO | body)
+            )
 
         told = got.json["error"]
         assert (got.status, told["param"]) == (status, named)
@@ -394,11 +403,11 @@ IMAGE = {"type": "image_url", "image_url": {"url": "https://evil.example.com/ins
 )
 @pytest.mark.parametrize("flavor", ["openai", "ollama", "aog"])
 def test_no_instruction_gets_in_by_another_way_than_words(message: Any, flavor: str) -> None:
-    with serving(flavor) as (server,):
+    with run_gateways(flavor) as (server,):
         body = {"messages": [message, *HELLO["messages"]]}
-        (got,) = answered(listed(entry(flavor, server)), call(ROUTE, body))
+        (got,) = run_calls(provider_settings(provider_entry(flavor, server)), call(ROUTE, body))
 
-    ours, *theirs = server.asked[0].body["messages"]
+    ours, *theirs = server.requests[0].body["messages"]
     assert (ours["role"], theirs) == ("system", HELLO["messages"])
     assert "x-chat-notice" in got.headers
 
@@ -410,24 +419,26 @@ def test_nothing_goes_on_of_a_message_but_what_is_known(flavor: str) -> None:
         "images": ["file:///etc/passwd"],
         "unheard_of": 1,
     }
-    with serving(flavor) as (server,):
-        (got,) = answered(listed(entry(flavor, server)), call(ROUTE, {"messages": [odd]}))
+    with run_gateways(flavor) as (server,):
+        (got,) = run_calls(
+            provider_settings(provider_entry(flavor, server)), call(ROUTE, {"messages": [odd]})
+        )
 
-    (said,) = server.asked[0].body["messages"][1:]
+    (said,) = server.requests[0].body["messages"][1:]
     assert got.status == 200
     assert said.keys() == {"role", "content"}
-    assert "passwd" not in str(server.asked)
-    assert "yyy" not in str(server.asked)
+    assert "passwd" not in str(server.requests)
+    assert "yyy" not in str(server.requests)
 
 
 @pytest.mark.parametrize("path", ["evil\nrequest id=forged", "x" * 201, ""])
 def test_what_is_no_name_is_no_model(path: str, caplog: pytest.LogCaptureFixture) -> None:
-    with serving("openai") as (server,):
-        settings = listed(entry("openai", server, models=[]))
-        (got,) = answered(settings, call(DEPLOYMENT, HELLO, path=path))
+    with run_gateways("openai") as (server,):
+        settings = provider_settings(provider_entry("openai", server, models=[]))
+        (got,) = run_calls(settings, call(DEPLOYMENT, HELLO, path=path))
 
     assert (got.status, got.json["error"]["code"]) == (404, "model_not_found")
-    assert server.asked == []
+    assert server.requests == []
     assert "forged" not in caplog.text
 
 
@@ -447,17 +458,17 @@ def test_what_is_not_the_message_s_text_counts_too() -> None:
 
 
 def test_the_models_are_those_that_are_configured() -> None:
-    with serving("ollama", "openai") as (local, remote):
-        settings = listed(
-            entry("ollama", local, models=["small", "org/large:7b"]),
-            entry("openai", remote, models=["small", "far"], **REMOTE),
-            entry("openai", remote, provider_name="off", models=["never"], status=0),
+    with run_gateways("ollama", "openai") as (local, remote):
+        settings = provider_settings(
+            provider_entry("ollama", local, models=["small", "org/large:7b"]),
+            provider_entry("openai", remote, models=["small", "far"], **REMOTE),
+            provider_entry("openai", remote, provider_name="off", models=["never"], status=0),
         )
         get: Any = {"method": "GET"}
         lists = [call(path, b"", **get) for path in ("/v1/models", "/openai/models")]
         one = call("/v1/models/{*id}", b"", path="org/large:7b", **get)
         none = call("/openai/v1/models/{*id}", b"", path="never", **get)
-        first, second, found, missing = answered(settings, *lists, one, none)
+        first, second, found, missing = run_calls(settings, *lists, one, none)
 
     ids = [(model["id"], model["owned_by"]) for model in first.json["data"]]
     assert ids == [("small", "ollama"), ("org/large:7b", "ollama"), ("far", "openai")]
@@ -467,12 +478,12 @@ def test_the_models_are_those_that_are_configured() -> None:
 
 
 def test_the_model_of_the_path_wins_and_is_the_answer_s() -> None:
-    with serving("ollama", "openai") as (local, remote):
-        settings = listed(
-            entry("ollama", local, models=["near"]),
-            entry("openai", remote, models=["far"], **REMOTE),
+    with run_gateways("ollama", "openai") as (local, remote):
+        settings = provider_settings(
+            provider_entry("ollama", local, models=["near"]),
+            provider_entry("openai", remote, models=["far"], **REMOTE),
         )
-        got = answered(
+        got = run_calls(
             settings,
             call(DEPLOYMENT, {**HELLO, "model": "near"}, path="far"),
             call(ROUTE, {**HELLO, "model": "near"}),
@@ -532,13 +543,13 @@ def test_who_comes_in(settings: dict[str, str], headers: dict[str, str], status:
 
 def test_the_key_is_in_no_log_and_goes_to_no_model(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "chat")
-    with serving("openai") as (server,):
+    with run_gateways("openai") as (server,):
         headers = {**JSON, "api-key": CHAT_KEY, **BEARER}
-        settings = listed(entry("openai", server), **KEY)
-        answered(settings, call(ROUTE, HELLO, headers), call(ROUTE, b"{", headers))
+        settings = provider_settings(provider_entry("openai", server), **KEY)
+        run_calls(settings, call(ROUTE, HELLO, headers), call(ROUTE, b"{", headers))
 
     assert CHAT_KEY not in caplog.text
-    assert CHAT_KEY not in str(server.asked)
+    assert CHAT_KEY not in str(server.requests)
 
 
 def test_who_comes_by_the_key_alone_is_nobody() -> None:
@@ -551,7 +562,7 @@ def test_who_comes_by_the_key_alone_is_nobody() -> None:
     chat(HELLO, service, headers={**JSON, "api-key": CHAT_KEY})
     chat(HELLO, service, headers={**ANNA, "api-key": CHAT_KEY})
 
-    (nobody, _, first), (anna, _, second) = search.told
+    (nobody, _, first), (anna, _, second) = search.calls
     assert (nobody.is_signed_in, first.use_oid_security_filter) == (False, None)
     assert (anna.oid, second.use_oid_security_filter) == ("anna", True)
 

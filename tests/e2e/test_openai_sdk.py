@@ -12,7 +12,7 @@ import openai
 import pytest
 
 from tests.support.gateways import WEATHER
-from tests.support.servers import PATIENCE, Server
+from tests.support.servers import TIMEOUT, Server
 
 KEY = "none"
 
@@ -44,10 +44,12 @@ def asking(*orders: str) -> Any:
 
 
 def test_an_answer_with_its_citations(client: Any) -> None:
-    got = client.chat.completions.create(model="obeying", messages=asking("say Hello", "say  you"))
+    got = client.chat.completions.create(
+        model="command_model", messages=asking("say Hello", "say  you")
+    )
     (choice,) = got.choices
 
-    assert (got.object, got.model) == ("chat.completion", "obeying")
+    assert (got.object, got.model) == ("chat.completion", "command_model")
     assert (choice.message.role, choice.message.content) == ("assistant", "Hello you")
     assert choice.finish_reason == "stop"
     assert got.usage.total_tokens == 49
@@ -60,7 +62,7 @@ def test_a_stream(client: Any, usage: bool) -> None:
     options: Any = {"stream_options": {"include_usage": True}} if usage else {}
     messages = asking(*(f"say {word}" for word in words))
     made = client.chat.completions.create(
-        model="obeying", messages=messages, stream=True, **options
+        model="command_model", messages=messages, stream=True, **options
     )
     chunks = list(made)
     if usage:
@@ -77,7 +79,7 @@ def test_a_source_is_cited_by_its_number(client: Any) -> None:
     words = "What does Northwind Health Plus include that Northwind Standard does not?"
     question = f"{words}; say See [plans/; say northwind_health_plus.pdf#page=2].; say [x.md]"
     got = client.chat.completions.create(
-        model="obeying", messages=[{"role": "user", "content": question}]
+        model="command_model", messages=[{"role": "user", "content": question}]
     )
     message = got.choices[0].message
     titles = [citation["title"] for citation in message.context["citations"]]
@@ -89,23 +91,25 @@ def test_a_source_is_cited_by_its_number(client: Any) -> None:
 def test_an_event_comes_when_the_model_gives_it(client: Any) -> None:
     name = f"sdk-{time.monotonic_ns()}"
     messages = asking("say one", f"wait for {name}", "say two")
-    stream = client.chat.completions.create(model="obeying", messages=messages, stream=True)
+    stream = client.chat.completions.create(model="command_model", messages=messages, stream=True)
 
     assert [next(stream).choices[0].delta.content for _ in range(2)] == [None, "one"]
-    client.chat.completions.create(model="obeying", messages=asking(f"release {name}"))
+    client.chat.completions.create(model="command_model", messages=asking(f"release {name}"))
     assert [chunk.choices[0].delta.content for chunk in stream] == ["two", None]
 
 
 def test_a_client_that_leaves_closes_the_model_s_stream(client: Any) -> None:
     name = f"sdk-left-{time.monotonic_ns()}"
     messages = asking(f"open as {name}", "say one", "wait for nothing at all")
-    stream = client.chat.completions.create(model="obeying", messages=messages, stream=True)
+    stream = client.chat.completions.create(model="command_model", messages=messages, stream=True)
     next(stream)
     stream.close()
 
-    state, until = "open", time.monotonic() + PATIENCE
+    state, until = "open", time.monotonic() + TIMEOUT
     while state == "open" and time.monotonic() < until:
-        told = client.chat.completions.create(model="obeying", messages=asking(f"tell of {name}"))
+        told = client.chat.completions.create(
+            model="command_model", messages=asking(f"report {name}")
+        )
         state = told.choices[0].message.content
     assert state == "closed"
 
@@ -126,7 +130,7 @@ def test_a_refusal_is_the_sdk_s_own_exception(
     client: Any, order: str, error: type[openai.APIStatusError], code: str | None, stream: bool
 ) -> None:
     with pytest.raises(error) as failed:
-        client.chat.completions.create(model="obeying", messages=asking(order), stream=stream)
+        client.chat.completions.create(model="command_model", messages=asking(order), stream=stream)
 
     assert failed.value.code == code
     assert "secret" not in str(failed.value)
@@ -139,7 +143,7 @@ def test_an_unknown_model_and_a_wrong_parameter_are_typed_errors(client: Any) ->
     with pytest.raises(openai.NotFoundError) as unknown:
         create(model="unknown", messages=asking("say x"))
     with pytest.raises(openai.BadRequestError) as wrong:
-        create(model="obeying", messages=asking("say x"), n=2)
+        create(model="command_model", messages=asking("say x"), n=2)
 
     assert unknown.value.code == "model_not_found"
     assert wrong.value.param == "n"
@@ -149,7 +153,7 @@ def test_a_failure_in_mid_stream_is_raised(client: Any) -> None:
     seen = []
     with pytest.raises(openai.APIError) as failed:
         for chunk in client.chat.completions.create(
-            model="obeying", messages=asking("say Half", "fail with outage"), stream=True
+            model="command_model", messages=asking("say Half", "fail with outage"), stream=True
         ):
             seen.append(chunk.choices[0].delta.content)
 
@@ -164,7 +168,9 @@ def test_a_busy_model_is_asked_again_after_the_time_that_it_asks_for(server: Ser
     ) as patient:
         started = time.monotonic()
         with pytest.raises(openai.RateLimitError):
-            patient.chat.completions.create(model="obeying", messages=asking("refuse with 429"))
+            patient.chat.completions.create(
+                model="command_model", messages=asking("refuse with 429")
+            )
 
     assert time.monotonic() - started >= 0.9  # Retry-After: 1
 
@@ -177,7 +183,9 @@ def test_what_would_only_cost_again_is_not_asked_again(
     http = httpx2.Client(trust_env=False, event_hooks={"response": [seen.append]})
     made = openai.OpenAI(base_url=f"{server.url}/v1", api_key=KEY, http_client=http)
     with made as client, pytest.raises(openai.InternalServerError):
-        client.chat.completions.create(model="obeying", messages=asking(f"refuse with {order}"))
+        client.chat.completions.create(
+            model="command_model", messages=asking(f"refuse with {order}")
+        )
 
     assert len(seen) == times
 
@@ -185,15 +193,15 @@ def test_what_would_only_cost_again_is_not_asked_again(
 def test_the_models_can_be_listed_and_looked_up(client: Any) -> None:
     listed = [model.id for model in client.models.list()]
 
-    assert listed == ["obeying"]
+    assert listed == ["command_model"]
     if not isinstance(client, openai.AzureOpenAI):
-        assert client.models.retrieve("obeying").id == "obeying"
+        assert client.models.retrieve("command_model").id == "command_model"
         with pytest.raises(openai.NotFoundError):
             client.models.retrieve("org/unknown")
 
 
 def test_calls_of_tools_come_whole_and_in_parts(client: Any) -> None:
-    ask = {"model": "obeying", "messages": asking("call f"), "tools": [WEATHER]}
+    ask = {"model": "command_model", "messages": asking("call f"), "tools": [WEATHER]}
     (whole,) = client.chat.completions.create(**ask).choices
     streamed = client.chat.completions.create(**ask, stream=True)
     deltas = [chunk.choices[0].delta for chunk in streamed]
@@ -218,7 +226,7 @@ def test_tools_are_taken(client: Any) -> None:
         {"role": "assistant", "content": None, "tool_calls": [called]},
         {"role": "tool", "tool_call_id": "1", "content": "found"},
     ]
-    got = client.chat.completions.create(model="obeying", messages=messages, tools=[WEATHER])
+    got = client.chat.completions.create(model="command_model", messages=messages, tools=[WEATHER])
 
     assert got.choices[0].finish_reason == "stop"
 
@@ -241,9 +249,9 @@ def test_the_asynchronous_clients(server: Server) -> None:
             )
             async with client:
                 create = client.chat.completions.create
-                whole = await create(model="obeying", messages=asking("say Hello"))
+                whole = await create(model="command_model", messages=asking("say Hello"))
                 stream = await create(
-                    model="obeying", messages=asking("say a", "say b"), stream=True
+                    model="command_model", messages=asking("say a", "say b"), stream=True
                 )
                 parts = [chunk.choices[0].delta.content async for chunk in stream]
                 said.append((whole.choices[0].message.content, parts))

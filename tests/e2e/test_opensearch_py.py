@@ -20,8 +20,8 @@ from opensearchpy import (
 )
 
 from tests.integration.test_identity import AZ, write_cli
-from tests.support.fake_cosmos import Cosmos, cosmos
-from tests.support.servers import OBEYING, ROOT, SIGN_IN, Server, serving
+from tests.support.fake_cosmos import FakeCosmos, run_cosmos
+from tests.support.servers import COMMAND_MODEL, ROOT, SIGN_IN, Server, run_server
 
 OLD = "/_plugins/_ml/memory/conversation"
 DEFINITION = {
@@ -56,7 +56,7 @@ def person(name: str, *roles: str) -> dict[str, str]:
 def laptop(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The app as it is on a laptop: the demo model, the samples, a memory in a file."""
     folder = tmp_path_factory.mktemp("laptop")
-    with serving(kind, folder, {"MEMORY_FILE": str(folder / "memory.db")}) as running:
+    with run_server(kind, folder, {"MEMORY_FILE": str(folder / "memory.db")}) as running:
         yield running
 
 
@@ -64,9 +64,9 @@ def laptop(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
 def cloud(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The app where people sign in."""
     folder = tmp_path_factory.mktemp("cloud")
-    settings = {"MEMORY_FILE": str(folder / "memory.db"), **SIGN_IN, **OBEYING}
+    settings = {"MEMORY_FILE": str(folder / "memory.db"), **SIGN_IN, **COMMAND_MODEL}
     settings |= {"WEBSITE_SITE_NAME": "chat", "CALLERS": "signed-in"}
-    with serving(kind, folder, settings) as running:
+    with run_server(kind, folder, settings) as running:
         yield running
 
 
@@ -206,14 +206,14 @@ def test_a_model_that_fails_is_not_asked_again_by_the_client(cloud: Server) -> N
 
 
 @pytest.fixture(scope="module")
-def account() -> Iterator[Cosmos]:
-    with cosmos() as fake:
+def account() -> Iterator[FakeCosmos]:
+    with run_cosmos() as fake:
         yield fake
 
 
 @pytest.fixture(scope="module")
 def stored(
-    kind: str, account: Cosmos, tmp_path_factory: pytest.TempPathFactory
+    kind: str, account: FakeCosmos, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
     """The app over Cosmos DB, where people sign in, with an identity that a tool gives."""
     folder = tmp_path_factory.mktemp("stored")
@@ -225,11 +225,11 @@ def stored(
         "PATH": f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin",
         **SIGN_IN,
     }
-    with serving(kind, folder, settings) as running:
+    with run_server(kind, folder, settings) as running:
         yield running
 
 
-def test_cosmos_db_keeps_what_a_client_says(stored: Server, account: Cosmos) -> None:
+def test_cosmos_db_keeps_what_a_client_says(stored: Server, account: FakeCosmos) -> None:
     account.partitions.clear()  # of another kind of server
     anna, ben = (client(stored, headers=person(name)) for name in ("anna", "ben"))
     with anna, ben:
@@ -295,7 +295,7 @@ def test_two_people_know_nothing_of_each_other(cloud: Server) -> None:
 
 
 def test_only_an_admin_changes_pipelines_where_people_sign_in(cloud: Server) -> None:
-    body = json.loads(json.dumps(DEFINITION).replace('"demo"', '"obeying"'))
+    body = json.loads(json.dumps(DEFINITION).replace('"demo"', '"command_model"'))
     anna, admin = (
         client(cloud, headers=person("anna-3")),
         client(cloud, headers=person("root", "Chat.Admin")),

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.test_newcomer import LEFT_OUT, MAKE, address, control_c, environment, script, started
-from tests.support.servers import PATIENCE, ROOT, free_port
+from tests.support.servers import ROOT, TIMEOUT, free_port
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMANDS = {"sh", "bash", "shell", "console", "bat", "powershell", "cmd"}
@@ -72,7 +72,7 @@ class Reader:
             env=self.environment(),
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
         )
         assert done.returncode == 0, f"{block}\n{done.stderr}"
         self.said.append(done.stdout)

@@ -15,7 +15,7 @@ from shared.chat.overrides import MAX_SEARCH_TEXT, Overrides
 from shared.chat.request import User
 from shared.retrieval.base import MAX_QUERY, LimitedRetriever, shorten_query
 from shared.settings import read_settings
-from tests.support.calls import Got, ask, call
+from tests.support.calls import BufferedReply, ask, call
 from tests.support.fakes import PLUS, FakeModel, FakeRetriever, engine
 from tests.support.servers import SAMPLES
 
@@ -35,7 +35,7 @@ def service(retriever: FakeRetriever) -> Service:
 CHATS = ["/chat", "/chat/stream", "/ask", "/v1/chat/completions", "/aog/v0.2/services/{service}"]
 
 
-def chat(route: str, body: Any, retriever: FakeRetriever) -> Got:
+def chat(route: str, body: Any, retriever: FakeRetriever) -> BufferedReply:
     return ask(call(route, body, path="chat"), service(retriever))
 
 
@@ -45,7 +45,7 @@ def test_a_long_question_is_searched_for_by_its_beginning_and_its_end(route: str
     got = chat(route, user(LONG), retriever)
 
     assert got.status == 200
-    assert [query for _, query, _ in retriever.told] == [CUT]
+    assert [query for _, query, _ in retriever.calls] == [CUT]
 
 
 def test_the_model_gets_the_whole_of_a_long_question_and_the_thought_shows_the_query() -> None:
@@ -53,7 +53,7 @@ def test_the_model_gets_the_whole_of_a_long_question_and_the_thought_shows_the_q
     got = ask(call("/chat", user(LONG)), Service(engine(model, retriever)))
     original, query, *_ = got.json["context"]["thoughts"]
 
-    assert model.told[0].messages[-1].content.startswith(LONG)
+    assert model.calls[0].messages[-1].content.startswith(LONG)
     assert (original["description"], query["description"]) == (LONG, CUT)
 
 
@@ -62,7 +62,7 @@ def test_a_question_of_the_limit_is_searched_for_whole() -> None:
     text = "x" * MAX_SEARCH_TEXT
     chat("/chat", user(text), retriever)
 
-    assert [query for _, query, _ in retriever.told] == [text]
+    assert [query for _, query, _ in retriever.calls] == [text]
 
 
 def test_the_question_of_a_pipeline_is_cut_as_a_chats_is() -> None:
@@ -71,7 +71,7 @@ def test_the_question_of_a_pipeline_is_cut_as_a_chats_is() -> None:
     got = ask(call("/_search", body), service(retriever))
 
     assert got.status == 200
-    assert [query for _, query, _ in retriever.told] == [CUT]
+    assert [query for _, query, _ in retriever.calls] == [CUT]
 
 
 @pytest.mark.parametrize("route", ["/_search", "/{index}/_search"])
@@ -93,7 +93,7 @@ def test_a_long_search_is_a_400_that_names_the_field(
 
     assert got.status == 400
     assert got.json["error"]["reason"] == f"{field}: must have 2000 characters at most"
-    assert retriever.told == []
+    assert retriever.calls == []
 
 
 @pytest.mark.parametrize("name", ["include_category", "exclude_category"])
@@ -103,7 +103,7 @@ def test_a_long_category_is_a_400_that_names_the_override(name: str) -> None:
 
     assert got.status == 400
     assert got.json["error"] == f"context.overrides.{name}: must have 2000 characters at most"
-    assert retriever.told == []
+    assert retriever.calls == []
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_file_name_that_is_too_long_is_not_looked_for() -> None:
     retriever = FakeRetriever([replace(PLUS, sourcefile=name)])
 
     assert not asyncio.run(LimitedRetriever(retriever).readable(User(), name, Overrides()))
-    assert retriever.told == []
+    assert retriever.calls == []
 
 
 def test_the_cut_query_is_as_long_as_the_limit_lets_through() -> None:

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from shared.chat import errors
-from tests.support.servers import OBEYING, PATIENCE, Server, serving
+from tests.support.servers import COMMAND_MODEL, TIMEOUT, Server, run_server
 
 ROUTES = ["/chat", "/chat/stream", "/ask"]
 
@@ -66,10 +66,10 @@ def test_a_stream_is_chunked_and_has_its_headers(client: httpx.Client) -> None:
 
 def ended(client: httpx.Client, name: str) -> str:
     """How the model's stream of that name fares, waited for until it is closed."""
-    until = time.monotonic() + PATIENCE / 2
+    until = time.monotonic() + TIMEOUT / 2
     state = ""
     while state != "closed" and time.monotonic() < until:
-        state = text(client.post("/chat", json=asking(f"tell of {name}")))
+        state = text(client.post("/chat", json=asking(f"report {name}")))
         time.sleep(0.05)
     return state
 
@@ -92,10 +92,10 @@ async def leave(server: Server, route: str, lines: int, *orders: str) -> None:
 
 
 async def until_open(server: Server, name: str) -> None:
-    async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE, trust_env=False) as other:
-        async with asyncio.timeout(PATIENCE):
+    async with httpx.AsyncClient(base_url=server.url, timeout=TIMEOUT, trust_env=False) as other:
+        async with asyncio.timeout(TIMEOUT):
             while True:
-                answer = await other.post("/chat", json=asking(f"tell of {name}"))
+                answer = await other.post("/chat", json=asking(f"report {name}"))
                 if text(answer) in ("waiting", "open"):
                     return
 
@@ -131,11 +131,11 @@ def test_fifty_streams_at_once_all_end_whole(server: Server) -> None:
     async def go() -> list[list[Any]]:
         limits = httpx.Limits(max_connections=60)
         async with httpx.AsyncClient(
-            base_url=server.url, timeout=PATIENCE, limits=limits, trust_env=False
+            base_url=server.url, timeout=TIMEOUT, limits=limits, trust_env=False
         ) as client:
             begun: list[int] = []
             streams = [asyncio.create_task(one(client, begun)) for _ in range(50)]
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while len(begun) < 50:
                     await asyncio.sleep(0.01)
             await client.post("/chat", json=asking("release all"))
@@ -252,7 +252,7 @@ def test_health_tells_the_parts_in_use(client: httpx.Client) -> None:
 
     assert told.json() == {
         "status": "ok",
-        "model": "obeying",
+        "model": "command_model",
         "index": "embedded",
         "files": "folder",
     }
@@ -280,7 +280,7 @@ def test_an_unknown_route_is_the_platform_s_404(client: httpx.Client) -> None:
 
 
 def test_a_function_key_is_in_no_line_of_the_log(kind: str, tmp_path: Path) -> None:
-    with serving(kind, tmp_path, OBEYING) as server:
+    with run_server(kind, tmp_path, COMMAND_MODEL) as server:
         with server.client() as client:
             client.post("/chat", json=asking("log requests"))
         with server.client() as client, stream(client, "say x", "wait for go") as held:
@@ -308,9 +308,9 @@ def send_keys(client: httpx.Client) -> str:
 
 
 def test_a_client_that_stops_reading_holds_nothing_for_ever(kind: str, tmp_path: Path) -> None:
-    settings = {**OBEYING, "ANSWER_TIMEOUT_SECONDS": "1"}
+    settings = {**COMMAND_MODEL, "ANSWER_TIMEOUT_SECONDS": "1"}
     with (
-        serving(kind, tmp_path, settings) as server,
+        run_server(kind, tmp_path, settings) as server,
         server.client() as client,
         socket.create_connection(("127.0.0.1", httpx.URL(server.url).port)) as deaf,
     ):
@@ -322,8 +322,8 @@ def test_a_client_that_stops_reading_holds_nothing_for_ever(kind: str, tmp_path:
 
 
 def test_our_time_limit_is_a_504_and_a_stream_s_last_line(kind: str, tmp_path: Path) -> None:
-    settings = {**OBEYING, "ANSWER_TIMEOUT_SECONDS": "0.5"}
-    with serving(kind, tmp_path, settings) as server, server.client() as client:
+    settings = {**COMMAND_MODEL, "ANSWER_TIMEOUT_SECONDS": "0.5"}
+    with run_server(kind, tmp_path, settings) as server, server.client() as client:
         for route in ("/chat", "/ask"):
             late = client.post(route, json=asking("wait for never"))
             is_error(late, 504, errors.DeadlineExceeded.default)
@@ -338,7 +338,7 @@ def test_our_time_limit_is_a_504_and_a_stream_s_last_line(kind: str, tmp_path: P
 
 def test_wrong_settings_leave_an_app_that_says_so(kind: str, tmp_path: Path) -> None:
     settings = {"CHAT_MODEL": "demo", "DEFAULT_TOP": "99"}
-    with serving(kind, tmp_path, settings) as server, server.client() as client:
+    with run_server(kind, tmp_path, settings) as server, server.client() as client:
         for route in ROUTES:
             is_error(client.post(route, json=asking("x")), 503, errors.Misconfigured.default)
         health = client.get("/health")

@@ -28,8 +28,8 @@ from shared.telemetry.open_telemetry import OpenTelemetryTracer
 from shared.telemetry.spans import NOOP_TRACER
 from tests.support.calls import JSON, QUESTION, call, read
 from tests.support.fakes import FakeModel, FakeRetriever, engine
-from tests.support.servers import OBEYING, ROOT, serving
-from tests.support.upstream import Asked, Step, upstream, whole
+from tests.support.servers import COMMAND_MODEL, ROOT, run_server
+from tests.support.upstream import RecordedRequest, Step, json_response, run_upstream
 from tests.support.upstream import Server as HttpServer
 
 SECRETS = {"x-functions-key": "k3y", "authorization": "Bearer k3y", "x-ms-client-principal": "k3y"}
@@ -272,9 +272,9 @@ def test_failing_exporter_is_a_problem_of_its_setting(name: str, problem: str) -
 
 def test_server_exports_spans(kind: str, tmp_path: Path) -> None:
     console = "opentelemetry.sdk.trace.export:ConsoleSpanExporter"
-    settings = {**OBEYING, "TRACE_EXPORTER": console, "OTEL_BSP_SCHEDULE_DELAY": "10"}
+    settings = {**COMMAND_MODEL, "TRACE_EXPORTER": console, "OTEL_BSP_SCHEDULE_DELAY": "10"}
     body = {"messages": [{"role": "user", "content": "say Zanzibar"}]}
-    with serving(kind, tmp_path, settings) as server, server.client() as client:
+    with run_server(kind, tmp_path, settings) as server, server.client() as client:
         answer = client.post("/chat/stream", json=body)
     request_id = answer.headers["x-request-id"]
 
@@ -400,38 +400,38 @@ def test_docs_log_line_has_the_real_form(page: str) -> None:
 class Ingestion(HttpServer):
     """A fake ingestion endpoint of Application Insights."""
 
-    def refusal(self, asked: Asked) -> list[Step] | None:
+    def refusal(self, asked: RecordedRequest) -> list[Step] | None:
         return None
 
-    def answer(self, asked: Asked) -> list[Step]:
+    def respond(self, asked: RecordedRequest) -> list[Step]:
         count = len(asked.body)
-        return whole({"itemsReceived": count, "itemsAccepted": count, "errors": []})
+        return json_response({"itemsReceived": count, "itemsAccepted": count, "errors": []})
 
 
 def test_application_insights_gets_spans_without_text(tmp_path: Path) -> None:
     body = {"messages": [{"role": "user", "content": "say Zanzibar"}]}
-    with upstream(Ingestion()) as ingestion:
+    with run_upstream(Ingestion()) as ingestion:
         where = f"InstrumentationKey={uuid.uuid4()};IngestionEndpoint={ingestion.url}/"
         settings = {
-            **OBEYING,
+            **COMMAND_MODEL,
             "TRACE_EXPORTER": "azure-monitor",
             "APPLICATIONINSIGHTS_CONNECTION_STRING": where,
             # The exporter's own statistics.
             "APPLICATIONINSIGHTS_STATSBEAT_DISABLED_ALL": "true",
             "APPLICATIONINSIGHTS_SDKSTATS_DISABLED": "true",
         }
-        with serving("dev", tmp_path, settings) as server, server.client() as client:
+        with run_server("dev", tmp_path, settings) as server, server.client() as client:
             client.post("/chat/stream", json=body)
         # flushed at the end
 
-    items = [item for asked in ingestion.asked for item in asked.body]
+    items = [item for asked in ingestion.requests for item in asked.body]
     spans = [it["data"] for it in items if it["data"]["baseType"] == "RemoteDependencyData"]
     by_name = {span["baseData"]["name"]: span["baseData"] for span in spans}
     events = [it["data"]["baseData"]["message"] for it in items if it["data"] not in spans]
     root = by_name["POST /chat/stream"]["properties"]
     assert {"POST /chat/stream", "search", "answer"} <= by_name.keys()
     assert {"chat.outcome": "ok", "chat.status": "200", "chat.tokens": "49"}.items() <= root.items()
-    assert by_name["answer"]["properties"]["gen_ai.request.model"] == "obeying"
+    assert by_name["answer"]["properties"]["gen_ai.request.model"] == "command_model"
     assert sorted(events) == ["accepted", "first token"]
     assert "Zanzibar" not in json.dumps(items)
     assert "Transmission" not in server.log

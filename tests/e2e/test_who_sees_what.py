@@ -22,11 +22,11 @@ from shared.ingest.scan import list_folder
 from tests.integration.test_azure_search import signed
 from tests.integration.test_identity import AZ, write_cli
 from tests.integration.test_ingest_cli import BY_WORDS, run_command
-from tests.support.fake_search import Search
-from tests.support.filling import run as in_azure
-from tests.support.filling import run_service
-from tests.support.servers import SIGN_IN, serving
-from tests.support.upstream import upstream
+from tests.support.fake_search import FakeSearch
+from tests.support.search_writer import run as in_azure
+from tests.support.search_writer import run_service
+from tests.support.servers import SIGN_IN, run_server
+from tests.support.upstream import run_upstream
 
 USERS = {"anna": ("oid-a", ["g1"]), "bert": ("oid-b", ["g2", "g3"])}
 READERS: dict[str, tuple[list[str], list[str]]] = {
@@ -148,14 +148,14 @@ def app(request: pytest.FixtureRequest, home: Path, filled: list[dict[str, Any]]
         else:
             tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             tls.load_cert_chain(home / "server.pem")
-            search = stack.enter_context(upstream(Search(docs=filled), tls))
+            search = stack.enter_context(run_upstream(FakeSearch(docs=filled), tls))
             settings |= {
                 "AZURE_SEARCH_ENDPOINT": search.url,
                 "AZURE_SEARCH_INDEX": "docs",
                 "SSL_CERT_FILE": str(home / "ca.pem"),
                 "PATH": f"{home}:/usr/bin:/bin",
             }
-        server = stack.enter_context(serving("dev", home, settings))
+        server = stack.enter_context(run_server("dev", home, settings))
         yield App(deployed, stack.enter_context(server.client()))
 
 

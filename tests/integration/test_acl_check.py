@@ -22,8 +22,8 @@ from shared.retrieval.sqlite.schema import IndexMeta
 from tests.integration.test_ingest_azure import Filled
 from tests.integration.test_ingest_cli import Seeing, run_command, talking, write
 from tests.support.azurite import AzuriteHome, make_home
-from tests.support.local_runs import content
-from tests.support.upstream import upstream
+from tests.support.sqlite_writer import dump_index
+from tests.support.upstream import run_upstream
 
 RULES = "board/**: {groups: [board]}\npeople/anna.md: {oids: [anna]}"
 FILES = ("a.md", "board/pay.md", "board/plan.md", "people/anna.md")
@@ -48,7 +48,7 @@ class Index:
     def content(self) -> Any:
         """All that it holds."""
         if self.service is None:
-            return content(self.file)
+            return dump_index(self.file)
         return {key: dict(doc) for key, doc in self.docs.items()}
 
     @property
@@ -58,14 +58,14 @@ class Index:
     def restricted(self) -> set[str]:
         """The files with passages that only some may see."""
         if self.service is None:
-            rows = content(self.file)["passage"]
+            rows = dump_index(self.file)["passage"]
             return {name for _, public, _, name in rows if not public}
         restricted = (doc for doc in self.docs.values() if doc["oids"] or doc["groups"])
         return {decode_path(doc["sourcefile"]) for doc in restricted}
 
     def writes(self) -> int:
         """How many requests have changed something in Azure AI Search."""
-        asked = self.service.asked if self.service else ()
+        asked = self.service.requests if self.service else ()
         return sum(one.method == "PUT" or "search.index" in one.path for one in asked)
 
 
@@ -77,7 +77,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> AzuriteHome:
 @pytest.fixture(params=["embedded", "Azure AI Search"])
 def index(request: pytest.FixtureRequest, tmp_path: Path, home: AzuriteHome) -> Iterator[Index]:
     with ExitStack() as stack:
-        model = stack.enter_context(upstream(Seeing()))
+        model = stack.enter_context(run_upstream(Seeing()))
         file = tmp_path / "own.db"
         settings = {**talking(model), "INDEX_FILE": str(file)}
         if request.param == "embedded":
@@ -85,7 +85,7 @@ def index(request: pytest.FixtureRequest, tmp_path: Path, home: AzuriteHome) -> 
             return
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(home.folder / "server.pem")
-        service = stack.enter_context(upstream(Filled(), tls))
+        service = stack.enter_context(run_upstream(Filled(), tls))
         settings |= {
             "AZURE_SEARCH_ENDPOINT": service.url,
             "AZURE_SEARCH_INDEX": "docs",
@@ -109,11 +109,11 @@ def folder(index: Index, tmp_path: Path) -> Path:
 
 def refusal(folder: Path, index: Index, *arguments: str) -> str:
     """Why a run is refused that has changed nothing, and has not called the model."""
-    before, writes, calls = index.content(), index.writes(), len(index.model.asked)
+    before, writes, calls = index.content(), index.writes(), len(index.model.requests)
     done = run_command(str(folder), *arguments, **index.settings)
 
     assert done.returncode == 1
-    assert (index.content(), index.writes(), len(index.model.asked)) == (before, writes, calls)
+    assert (index.content(), index.writes(), len(index.model.requests)) == (before, writes, calls)
     assert not list(index.file.parent.glob("own.db.part*"))
     return done.stderr
 

@@ -11,7 +11,7 @@ from shared.ingest.splitting.passages import split_document
 from shared.ingest.targets.azure_search.writer import AzureSearchWriter
 from shared.ingest.targets.index_writer import Document, IndexUnavailable
 from tests.support.fake_service import FakeIndexService
-from tests.support.filling import document, fill, run, run_service
+from tests.support.search_writer import document, run, run_service, update_index
 
 A = document("a.md")
 
@@ -39,7 +39,7 @@ def test_passages_of_other_origin_are_replaced() -> None:
     with run_service() as running:
         run(running, AzureSearchWriter.fingerprints)
         beside(running, "a.md")
-        run(running, partial(fill, folder={"a.md": A}))
+        run(running, partial(update_index, folder={"a.md": A}))
 
     assert holds(running) == {passage.content for passage in A.passages}
 
@@ -48,13 +48,13 @@ def test_passages_of_other_origin_are_replaced() -> None:
 def test_restricted_folder_is_rejected_by_an_index_of_other_origin(name: str | None) -> None:
     folder = {"a.md": split("a.md")}
     with run_service() as running:
-        run(running, partial(fill, folder=folder))
+        run(running, partial(update_index, folder=folder))
         beside(running, name)
         before = holds(running)
         with pytest.raises(
             IndexUnavailable, match=r"not put there by this.*another index"
         ) as failed:
-            run(running, partial(fill, folder={"b.md": A}), restricted=True)
+            run(running, partial(update_index, folder={"b.md": A}), restricted=True)
 
     assert (name or "an unnamed file") in str(failed.value)
     assert holds(running) == before
@@ -64,8 +64,8 @@ def test_restricted_folder_is_accepted_by_its_own_index() -> None:
     first = {name: split(name) for name in ("a.md", "[b] #1.md", "_c.md", "pläne/d.md")}
     second = {"a.md": split("a.md"), "new.md": split("new.md")}
     with run_service() as running:
-        run(running, partial(fill, folder=first), restricted=True)
-        run(running, partial(fill, folder=second), restricted=True)
+        run(running, partial(update_index, folder=first), restricted=True)
+        run(running, partial(update_index, folder=second), restricted=True)
 
     assert {doc["sourcefile"] for doc in running.indexes["docs"].docs.values()} == second.keys()
 
@@ -74,17 +74,17 @@ def test_passages_of_an_interrupted_run_are_own() -> None:
     folder = {"a.md": split("a.md")}
     with run_service() as running:
         run(running, AzureSearchWriter.fingerprints, restricted=True)
-        running.cut_at, running.cut = len(running.asked) + 4, "after"
+        running.cut_at, running.cut = len(running.requests) + 4, "after"
         with pytest.raises(IndexUnavailable, match="did not answer"):
-            run(running, partial(fill, folder=folder), restricted=True)
-        run(running, partial(fill, folder=folder), restricted=True)
+            run(running, partial(update_index, folder=folder), restricted=True)
+        run(running, partial(update_index, folder=folder), restricted=True)
 
     assert len(running.indexes["docs"].docs) == 2
 
 
 def test_new_index_is_not_searched_for_old_passages() -> None:
     with run_service() as running:
-        run(running, partial(fill, folder={"a.md": A}), restricted=True)
-    searches = [asked for asked in running.asked if "post.search" in asked.path]
+        run(running, partial(update_index, folder={"a.md": A}), restricted=True)
+    searches = [asked for asked in running.requests if "post.search" in asked.path]
 
     assert len(searches) == 1

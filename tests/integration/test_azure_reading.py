@@ -15,9 +15,9 @@ from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.azure_search.retriever import AzureSearchRetriever
 from shared.retrieval.base import MAX_IMAGES
 from tests.integration.test_azure_search import DOCS, READERS, SELECT, USERS
-from tests.support.fake_search import Search, document
-from tests.support.filling import connect_clients, tls_contexts
-from tests.support.upstream import upstream
+from tests.support.fake_search import FakeSearch, document
+from tests.support.search_writer import connect_clients, tls_contexts
+from tests.support.upstream import run_upstream
 
 
 def run_with_index(
@@ -29,9 +29,9 @@ def run_with_index(
         async with connect_clients(search) as clients:
             return await work(AzureSearchRetriever(clients.documents, IndexFields(), 2, **options))
 
-    with upstream(Search(docs=docs), tls_contexts()[0]) as search:
+    with run_upstream(FakeSearch(docs=docs), tls_contexts()[0]) as search:
         result = asyncio.run(run())
-    return result, [asked.body for asked in search.asked]
+    return result, [asked.body for asked in search.requests]
 
 
 BOTH = Overrides(top=50, use_oid_security_filter=True, use_groups_security_filter=True)

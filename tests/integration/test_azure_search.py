@@ -22,9 +22,18 @@ from shared.chat import errors
 from shared.retrieval.azure_search.client import RankerUnavailable, make_client, map_errors
 from tests.integration.test_identity import AZ, ERROR_TEXTS, write_cli
 from tests.support.azurite import AzuriteCredential
-from tests.support.fake_search import FIELDS, Search, document
-from tests.support.servers import OBEYING, SIGN_IN, Server, free_port, serving
-from tests.support.upstream import Exchange, Step, Upstream, error, head, piece, upstream, whole
+from tests.support.fake_search import FIELDS, FakeSearch, document
+from tests.support.servers import COMMAND_MODEL, SIGN_IN, Server, free_port, run_server
+from tests.support.upstream import (
+    Exchange,
+    Step,
+    Upstream,
+    error_response,
+    http_chunk,
+    json_response,
+    response_head,
+    run_upstream,
+)
 
 USERS = {"anna": ("oid-a", ["g1"]), "bert": ("oid-b", ["g2", "g3"])}
 READERS: dict[str, tuple[list[str], list[str]]] = {
@@ -60,13 +69,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def app(home: Path, **more: str) -> Iterator[tuple[Search, Upstream, httpx.Client]]:
+def app(home: Path, **more: str) -> Iterator[tuple[FakeSearch, Upstream, httpx.Client]]:
     """The app, an index and a model for it."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(home / "server.pem")
     with ExitStack() as stack:
-        search: Search = stack.enter_context(upstream(Search(docs=DOCS), tls))
-        model: Upstream = stack.enter_context(upstream())
+        search: FakeSearch = stack.enter_context(run_upstream(FakeSearch(docs=DOCS), tls))
+        model: Upstream = stack.enter_context(run_upstream())
         settings = {
             "AZURE_SEARCH_ENDPOINT": search.url,
             "AZURE_SEARCH_INDEX": "docs",
@@ -74,15 +83,15 @@ def app(home: Path, **more: str) -> Iterator[tuple[Search, Upstream, httpx.Clien
             "PATH": f"{home}{os.pathsep}/usr/bin{os.pathsep}/bin",
             "OPENAI_BASE_URL": f"{model.url}/v1",
             "OPENAI_CHAT_MODEL": "m",
-            **OBEYING,
+            **COMMAND_MODEL,
             **more,
         }
-        server: Server = stack.enter_context(serving("dev", home, settings))
+        server: Server = stack.enter_context(run_server("dev", home, settings))
         yield search, model, stack.enter_context(server.client())
 
 
 @pytest.fixture(scope="module")
-def running(home: Path) -> Iterator[tuple[Search, Upstream, httpx.Client]]:
+def running(home: Path) -> Iterator[tuple[FakeSearch, Upstream, httpx.Client]]:
     """Text only, with a ranker and sign-in that forces nothing."""
     more = {
         "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "ranking",
@@ -95,16 +104,16 @@ def running(home: Path) -> Iterator[tuple[Search, Upstream, httpx.Client]]:
 
 
 @pytest.fixture
-def text(running: tuple[Search, Upstream, httpx.Client]) -> tuple[Search, httpx.Client]:
+def text(running: tuple[FakeSearch, Upstream, httpx.Client]) -> tuple[FakeSearch, httpx.Client]:
     search, _, client = running
-    search.asked.clear()
+    search.requests.clear()
     search.plan.clear()
     search.ranker, search.partial = True, False
     return search, client
 
 
 @pytest.fixture(scope="module")
-def embedding(home: Path) -> Iterator[tuple[Search, Upstream, httpx.Client]]:
+def embedding(home: Path) -> Iterator[tuple[FakeSearch, Upstream, httpx.Client]]:
     """With an embedding model."""
     with app(home, OPENAI_EMBEDDING_MODEL="e", SEARCH_SECONDS="1.5") as parts:
         yield parts
@@ -162,14 +171,14 @@ REQUESTS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("overrides", "body"), REQUESTS)
 def test_a_search_is_this_request(
-    text: tuple[Search, httpx.Client], overrides: dict[str, Any], body: dict[str, Any]
+    text: tuple[FakeSearch, httpx.Client], overrides: dict[str, Any], body: dict[str, Any]
 ) -> None:
     search, client = text
     response = ask(client, **overrides)
 
     assert response.status_code == 200
-    assert [asked.body for asked in search.asked] == [body]
-    assert search.asked[0].headers["authorization"] == "Bearer token-of-az"
+    assert [asked.body for asked in search.requests] == [body]
+    assert search.requests[0].headers["authorization"] == "Bearer token-of-az"
     assert notes(response) == []
 
 
@@ -178,7 +187,7 @@ def test_a_search_selects_only_the_fields_that_are_used() -> None:
 
 
 def test_the_filter_has_the_enabled_security_filters(
-    text: tuple[Search, httpx.Client],
+    text: tuple[FakeSearch, httpx.Client],
 ) -> None:
     search, client = text
     ask(client, "bert", use_oid_security_filter=True, use_groups_security_filter=True)
@@ -186,14 +195,14 @@ def test_the_filter_has_the_enabled_security_filters(
     oid = "oids/any(o: o eq 'oid-b')"
     groups = "groups/any(g: search.in(g, 'g2,g3', ','))"
 
-    assert search.asked[0].body["filter"] == f"({public} or {oid} or {groups})"
+    assert search.requests[0].body["filter"] == f"({public} or {oid} or {groups})"
 
 
 @pytest.mark.parametrize("oid", [False, True])
 @pytest.mark.parametrize("groups", [False, True])
 @pytest.mark.parametrize("user", [None, *USERS])
 def test_a_user_sees_public_passages_and_those_that_an_enabled_filter_matches(
-    text: tuple[Search, httpx.Client], user: str | None, groups: bool, oid: bool
+    text: tuple[FakeSearch, httpx.Client], user: str | None, groups: bool, oid: bool
 ) -> None:
     _, client = text
     filters = {"use_oid_security_filter": oid, "use_groups_security_filter": groups}
@@ -213,7 +222,7 @@ def test_a_user_sees_public_passages_and_those_that_an_enabled_filter_matches(
     assert hit_ids(response) == [*expected, "plan", "other"]
 
 
-def test_quotes_in_categories_are_escaped(text: tuple[Search, httpx.Client]) -> None:
+def test_quotes_in_categories_are_escaped(text: tuple[FakeSearch, httpx.Client]) -> None:
     _, client = text
 
     assert hit_ids(ask(client, top=50, include_category="a'b")) == ["plan"]
@@ -221,7 +230,7 @@ def test_quotes_in_categories_are_escaped(text: tuple[Search, httpx.Client]) -> 
     assert "public" in hit_ids(ask(client, top=50, exclude_category="a'b"))
 
 
-def test_scores_and_captions_are_in_the_response(text: tuple[Search, httpx.Client]) -> None:
+def test_scores_and_captions_are_in_the_response(text: tuple[FakeSearch, httpx.Client]) -> None:
     _, client = text
     response = ask(client, semantic_ranker=True, semantic_captions=True, top=1)
     context = response.json()["context"]
@@ -232,7 +241,9 @@ def test_scores_and_captions_are_in_the_response(text: tuple[Search, httpx.Clien
     assert context["thoughts"][1]["props"]["use_semantic_captions"] is True
 
 
-def test_passages_below_the_minimum_scores_are_excluded(text: tuple[Search, httpx.Client]) -> None:
+def test_passages_below_the_minimum_scores_are_excluded(
+    text: tuple[FakeSearch, httpx.Client],
+) -> None:
     search, client = text
     search.scores["plan"] = 9.0
     ranked: dict[str, Any] = {"semantic_ranker": True, "top": 50}
@@ -248,13 +259,13 @@ def test_a_missing_ranker_is_noticed_once(home: Path) -> None:
         search.ranker = False
         first, second = ask(client, semantic_ranker=True), ask(client, semantic_ranker=True)
 
-    assert [asked.body.get("queryType") for asked in search.asked] == ["semantic", None, None]
+    assert [asked.body.get("queryType") for asked in search.requests] == ["semantic", None, None]
     assert hit_ids(first) == hit_ids(second) == ["public", "plan", "other"]
     for response in (first, second):
         assert [note.split()[0] for note in notes(response)] == ["semantic_ranker"]
 
 
-def test_a_partial_ranking_has_a_note(text: tuple[Search, httpx.Client]) -> None:
+def test_a_partial_ranking_has_a_note(text: tuple[FakeSearch, httpx.Client]) -> None:
     search, client = text
     search.partial = True
     response = ask(client, semantic_ranker=True)
@@ -273,15 +284,15 @@ def test_a_search_with_an_embedding_model_is_hybrid_by_default(home: Path) -> No
         plain = ask(client, retrieval_mode="text")
         named = ask(client, vector_fields=["embedding", "foo"])
     queries = vector_query(kind="vector", vector=[0.25, 0.5])
-    embedded = [asked.body for asked in model.asked]
+    embedded = [asked.body for asked in model.requests]
 
-    assert [asked.body.get("vectorQueries") for asked in search.asked] == [
+    assert [asked.body.get("vectorQueries") for asked in search.requests] == [
         queries,
         queries,
         None,
         queries,
     ]
-    assert [asked.body.get("search") for asked in search.asked] == [QUERY, None, QUERY, QUERY]
+    assert [asked.body.get("search") for asked in search.requests] == [QUERY, None, QUERY, QUERY]
     assert embedded[0] == {"model": "e", "input": [QUERY], "encoding_format": "float"}
     assert len(embedded) == 3
     assert hybrid.json()["context"]["thoughts"][1]["props"]["has_vector"] is True
@@ -293,13 +304,13 @@ def test_a_vectorizer_replaces_the_embedding_model(home: Path) -> None:
     with app(home, AZURE_SEARCH_VECTORIZER="true") as (search, model, client):
         response = ask(client)
 
-    assert search.asked[0].body["vectorQueries"] == vector_query(kind="text", text=QUERY)
-    assert model.asked == []
+    assert search.requests[0].body["vectorQueries"] == vector_query(kind="text", text=QUERY)
+    assert model.requests == []
     assert notes(response) == []
 
 
 def test_a_vector_search_without_vectors_is_a_text_search(
-    text: tuple[Search, httpx.Client],
+    text: tuple[FakeSearch, httpx.Client],
 ) -> None:
     _, client = text
     response = ask(client, retrieval_mode="vectors", vector_fields=["embedding"])
@@ -314,51 +325,61 @@ def test_the_names_of_fields_are_configurable(home: Path) -> None:
         response = ask(client)
 
     assert response.status_code == 503  # the strict index has no such fields
-    assert "chunk" in search.asked[0].body["select"].split(",")
-    assert "not users/any()" in search.asked[0].body["filter"]
+    assert "chunk" in search.requests[0].body["select"].split(",")
+    assert "not users/any()" in search.requests[0].body["filter"]
 
 
-GARBAGE = [head(200, {"Content-Type": "application/json"}), piece(b"<html>"), b"0\r\n\r\n"]
-CUT = [head(200, {"Content-Type": "application/json"}), piece(b'{"value": ['), Exchange.reset]
+GARBAGE = [
+    response_head(200, {"Content-Type": "application/json"}),
+    http_chunk(b"<html>"),
+    b"0\r\n\r\n",
+]
+CUT = [
+    response_head(200, {"Content-Type": "application/json"}),
+    http_chunk(b'{"value": ['),
+    Exchange.reset,
+]
 NO_DATE = "Mon, 01 Jan 99999999999 00:00:00 GMT"
 FAILURES: list[Any] = [
-    pytest.param([error(429)], 429, "1", 1, id="429"),
-    pytest.param([error(429, {"Retry-After": "30"})], 429, "30", 1, id="429, long wait"),
-    pytest.param([error(429, {"Retry-After": "0"})] * 2, 429, "1", 2, id="429 twice"),
-    pytest.param([error(429, {"Retry-After": "0"})], 200, None, 2, id="429 once"),
-    pytest.param([error(429, {"Retry-After": NO_DATE})], 429, "1", 1, id="429, no date"),
-    pytest.param([error(503, {"Retry-After": "0"})], 200, None, 2, id="503 once"),
-    pytest.param([error(503, {"Retry-After": "20"})], 503, "20", 1, id="503, long wait"),
-    pytest.param([error(500)], 503, "1", 1, id="500"),
-    pytest.param([error(502)], 200, None, 2, id="502 once"),
-    pytest.param([error(502)] * 2, 503, "1", 2, id="502 twice"),
-    pytest.param([error(502, {"Retry-After": "20"})], 503, "20", 1, id="502, long wait"),
-    pytest.param([error(503)], 200, None, 2, id="503 without Retry-After, once"),
-    pytest.param([error(503)] * 2, 503, "1", 2, id="503 without Retry-After, twice"),
-    pytest.param([error(503), [Exchange.reset]], 503, "1", 2, id="503, then reset"),
-    pytest.param([[Exchange.reset], error(503)], 503, "1", 2, id="reset, then 503"),
-    pytest.param([[Exchange.reset], error(429)], 429, "1", 2, id="reset, then 429"),
-    pytest.param([error(401)], 503, None, 1, id="401"),
-    pytest.param([error(403)], 503, None, 1, id="403"),
-    pytest.param([error(404, code="IndexNotFound")], 503, None, 1, id="404"),
-    pytest.param([error(400, code="InvalidRequest")], 503, None, 1, id="400"),
+    pytest.param([error_response(429)], 429, "1", 1, id="429"),
+    pytest.param([error_response(429, {"Retry-After": "30"})], 429, "30", 1, id="429, long wait"),
+    pytest.param([error_response(429, {"Retry-After": "0"})] * 2, 429, "1", 2, id="429 twice"),
+    pytest.param([error_response(429, {"Retry-After": "0"})], 200, None, 2, id="429 once"),
+    pytest.param([error_response(429, {"Retry-After": NO_DATE})], 429, "1", 1, id="429, no date"),
+    pytest.param([error_response(503, {"Retry-After": "0"})], 200, None, 2, id="503 once"),
+    pytest.param([error_response(503, {"Retry-After": "20"})], 503, "20", 1, id="503, long wait"),
+    pytest.param([error_response(500)], 503, "1", 1, id="500"),
+    pytest.param([error_response(502)], 200, None, 2, id="502 once"),
+    pytest.param([error_response(502)] * 2, 503, "1", 2, id="502 twice"),
+    pytest.param([error_response(502, {"Retry-After": "20"})], 503, "20", 1, id="502, long wait"),
+    pytest.param([error_response(503)], 200, None, 2, id="503 without Retry-After, once"),
+    pytest.param([error_response(503)] * 2, 503, "1", 2, id="503 without Retry-After, twice"),
+    pytest.param([error_response(503), [Exchange.reset]], 503, "1", 2, id="503, then reset"),
+    pytest.param([[Exchange.reset], error_response(503)], 503, "1", 2, id="reset, then 503"),
+    pytest.param([[Exchange.reset], error_response(429)], 429, "1", 2, id="reset, then 429"),
+    pytest.param([error_response(401)], 503, None, 1, id="401"),
+    pytest.param([error_response(403)], 503, None, 1, id="403"),
+    pytest.param([error_response(404, code="IndexNotFound")], 503, None, 1, id="404"),
+    pytest.param([error_response(400, code="InvalidRequest")], 503, None, 1, id="400"),
     pytest.param([[Exchange.reset]], 200, None, 2, id="closed once"),
     pytest.param([[Exchange.rst]], 200, None, 2, id="reset once"),
     pytest.param([[Exchange.reset]] * 2, 503, "1", 2, id="closed twice"),
     pytest.param([[Exchange.rst]] * 2, 503, "1", 2, id="reset twice"),
     pytest.param([[b"garbage\r\n\r\n"]], 503, "1", 1, id="garbage"),
     pytest.param([GARBAGE], 503, "1", 1, id="a 200 that is no JSON"),
-    pytest.param([whole(7)], 503, "1", 1, id="a 200 of another shape"),
+    pytest.param([json_response(7)], 503, "1", 1, id="a 200 of another shape"),
     pytest.param([CUT], 503, "1", 1, id="cut body"),
     pytest.param([[*CUT[:2], Exchange.rst]], 503, "1", 1, id="reset body"),
     pytest.param([[Exchange.stall]], 504, None, 1, id="stall"),
-    pytest.param([[head(200), Exchange.stall]], 504, None, 1, id="stall after the headers"),
+    pytest.param(
+        [[response_head(200), Exchange.stall]], 504, None, 1, id="stall after the headers"
+    ),
 ]
 
 
 @pytest.mark.parametrize(("plan", "status", "retry_after", "times"), FAILURES)
 def test_a_failed_search_has_its_status_and_the_next_one_works(
-    text: tuple[Search, httpx.Client],
+    text: tuple[FakeSearch, httpx.Client],
     plan: list[list[Step]],
     status: int,
     retry_after: str | None,
@@ -368,48 +389,48 @@ def test_a_failed_search_has_its_status_and_the_next_one_works(
     search.plan += plan
     response = ask(client)
 
-    assert (response.status_code, len(search.asked)) == (status, times)
+    assert (response.status_code, len(search.requests)) == (status, times)
     assert response.headers.get("Retry-After") == retry_after
     assert "upstream" not in response.text
     assert ask(client).status_code == 200
 
 
 EMBEDDING_FAILURES: list[Any] = [
-    pytest.param([error(429, {"Retry-After": "30"})], 429, id="429"),
-    pytest.param([error(401)], 503, id="401"),
+    pytest.param([error_response(429, {"Retry-After": "30"})], 429, id="429"),
+    pytest.param([error_response(401)], 503, id="401"),
     pytest.param([[Exchange.reset]] * 2, 503, id="reset"),
     pytest.param([GARBAGE], 503, id="a 200 that is no JSON"),
-    pytest.param([whole(7)], 503, id="a 200 of another shape"),
-    pytest.param([whole({"data": None})], 503, id="no vectors"),
-    pytest.param([whole({"data": []})], 503, id="too few vectors"),
-    pytest.param([whole({"data": [{"index": 0}]})], 503, id="a vector without numbers"),
+    pytest.param([json_response(7)], 503, id="a 200 of another shape"),
+    pytest.param([json_response({"data": None})], 503, id="no vectors"),
+    pytest.param([json_response({"data": []})], 503, id="too few vectors"),
+    pytest.param([json_response({"data": [{"index": 0}]})], 503, id="a vector without numbers"),
     pytest.param([[Exchange.stall]], 504, id="stall"),
 ]
 
 
 @pytest.mark.parametrize(("plan", "status"), EMBEDDING_FAILURES)
 def test_a_failed_embedding_has_its_status(
-    embedding: tuple[Search, Upstream, httpx.Client], plan: list[list[Step]], status: int
+    embedding: tuple[FakeSearch, Upstream, httpx.Client], plan: list[list[Step]], status: int
 ) -> None:
     search, model, client = embedding
-    search.asked.clear()
+    search.requests.clear()
     model.plan += plan
     response = ask(client)
 
     assert response.status_code == status
-    assert search.asked == []
+    assert search.requests == []
     assert ask(client).status_code == 200
 
 
 def test_health_reports_a_failing_index(home: Path) -> None:
     with app(home) as (search, _, client):
-        search.plan.append(error(403))
+        search.plan.append(error_response(403))
         failing, later = client.get("/health").json(), client.get("/health").json()
 
     assert failing["index"] == "Azure AI Search"
     assert failing["failing"] == {"index": errors.Misconfigured.default}
     assert later == failing  # the result is cached for half a minute
-    assert [asked.body["top"] for asked in search.asked] == [0]
+    assert [asked.body["top"] for asked in search.requests] == [0]
 
 
 def test_searches_share_one_connection(home: Path) -> None:
@@ -430,7 +451,7 @@ def test_a_search_reconnects_after_the_service_closes_the_connection(home: Path,
 
     assert hit_ids(after) == hit_ids(before)
     assert (search.connections, model.connections) == (2, 2)
-    assert (len(search.asked), len(model.asked)) == (3, 3)
+    assert (len(search.requests), len(model.requests)) == (3, 3)
 
 
 class ExpiredCredential(AzuriteCredential):
@@ -475,11 +496,11 @@ def test_an_answer_makes_one_search_one_embedding_one_chat_call_and_one_log_line
     with app(home, **more) as (search, model, client):
         assert ask(client).status_code == 200
         log = max(home.glob("dev-*.log"), key=lambda path: path.stat().st_mtime).read_text("utf-8")
-    paths = [asked.path for asked in model.asked]
+    paths = [asked.path for asked in model.requests]
 
     assert paths == ["/v1/embeddings", "/v1/chat/completions"]
     assert model.connections == 1
-    assert len(search.asked) == 1
+    assert len(search.requests) == 1
     assert log.count(" POST /chat ") == 1
     assert "HTTP" not in log
     assert "deductible" not in log
@@ -493,7 +514,7 @@ def test_an_error_without_an_identity_says_az_login(home: Path, tmp_path: Path) 
 
     assert response.status_code == 503
     assert "az login" in response.json()["error"]
-    assert search.asked == []
+    assert search.requests == []
 
 
 def test_every_exception_of_the_sdk_is_mapped() -> None:

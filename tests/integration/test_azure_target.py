@@ -30,8 +30,22 @@ from shared.ingest.targets.index_writer import (
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from tests.support.fake_index import FakeIndex
 from tests.support.fake_service import FakeIndexService
-from tests.support.filling import UNUSED_PATH, RecordingRetry, document, fill, run, run_service
-from tests.support.upstream import Exchange, Step, error, head, piece, whole
+from tests.support.search_writer import (
+    UNUSED_PATH,
+    RecordingRetry,
+    document,
+    run,
+    run_service,
+    update_index,
+)
+from tests.support.upstream import (
+    Exchange,
+    Step,
+    error_response,
+    http_chunk,
+    json_response,
+    response_head,
+)
 
 Folder = Mapping[str, Document]
 Docs = dict[str, dict[str, Any]]
@@ -49,7 +63,7 @@ def docs(running: FakeIndexService) -> Docs:
 def fresh(folder: Folder) -> Docs:
     """What an index holds after one run that nothing disturbs."""
     with run_service() as running:
-        run(running, partial(fill, folder=folder))
+        run(running, partial(update_index, folder=folder))
         return docs(running)
 
 
@@ -118,9 +132,17 @@ def test_index_is_created_with_all_fields() -> None:
 def test_vector_field_is_added_later() -> None:
     texts = Document("a.md", "1", A.passages)
     with run_service() as running:
-        run(running, partial(fill, folder={"a.md": texts}), shape=IndexSpec("docs", IndexFields()))
-        run(running, partial(fill, folder={"a.md": A}))
-        run(running, partial(fill, folder={"a.md": texts}), shape=IndexSpec("docs", IndexFields()))
+        run(
+            running,
+            partial(update_index, folder={"a.md": texts}),
+            shape=IndexSpec("docs", IndexFields()),
+        )
+        run(running, partial(update_index, folder={"a.md": A}))
+        run(
+            running,
+            partial(update_index, folder={"a.md": texts}),
+            shape=IndexSpec("docs", IndexFields()),
+        )
 
     assert "dimensions" in running.indexes["docs"].field("embedding")
     assert [doc["embedding"] for doc in docs(running).values()] == [None] * 3
@@ -135,12 +157,12 @@ def test_existing_index_keeps_its_own_fields() -> None:
         index = {"name": "docs", "fields": [key, pages], **kept}
         running.indexes["docs"] = FakeIndex({"name": "docs", "fields": []})
         running.indexes["docs"].update(index)
-        run(running, partial(fill, folder={"a.md": A}))
+        run(running, partial(update_index, folder={"a.md": A}))
         docs(running)["a-md-p0-2"]["pages"] = 7
-        run(running, partial(fill, folder={"a.md": CHANGED}))
+        run(running, partial(update_index, folder={"a.md": CHANGED}))
         definition = running.indexes["docs"].definition
 
-    assert [asked.method for asked in running.asked].count("PUT") == 1
+    assert [asked.method for asked in running.requests].count("PUT") == 1
     assert [one["name"] for one in definition["fields"]][:3] == ["id", "pages", "content"]
     assert definition["scoringProfiles"] == kept["scoringProfiles"]
     assert docs(running)["a-md-p0-2"]["pages"] == 7
@@ -169,7 +191,7 @@ def test_index_with_incompatible_field_is_rejected() -> None:
 def test_field_names_come_from_settings() -> None:
     shape = IndexSpec("docs", IndexFields(id="key", content="chunk", oids="users"), 2)
     with run_service() as running:
-        run(running, partial(fill, folder={"a.md": A}), shape=shape)
+        run(running, partial(update_index, folder={"a.md": A}), shape=shape)
     (first, *_) = docs(running).values()
 
     assert {"key", "chunk", "users"} <= first.keys()
@@ -179,7 +201,7 @@ def test_field_names_come_from_settings() -> None:
 def test_only_the_first_passage_has_the_fingerprint() -> None:
     board = document("board/x.md", "1", "p0-1 p0-2", oids=("o",), groups=("g", "h"))
     with run_service() as running:
-        run(running, partial(fill, folder={"board/x.md": board}))
+        run(running, partial(update_index, folder={"board/x.md": board}))
     first, second = docs(running).values()
 
     assert first == {
@@ -210,7 +232,7 @@ def test_images_are_stored_by_passage_id_with_limited_concurrency() -> None:
 
     shown = document("a.md", "1", " ".join(f"p0-{n}" for n in range(20)), image=b"PNG")
     with run_service() as running:
-        run(running, partial(fill, folder={"a.md": shown}), store=store)
+        run(running, partial(update_index, folder={"a.md": shown}), store=store)
 
     assert seen == dict.fromkeys(docs(running), b"PNG")
     assert {doc["image"] for doc in docs(running).values()} == set(seen)
@@ -219,11 +241,11 @@ def test_images_are_stored_by_passage_id_with_limited_concurrency() -> None:
 
 def test_unchanged_folder_writes_nothing() -> None:
     with run_service() as running:
-        run(running, partial(fill, folder={"a.md": A, "plans/plan.md": PLAN}))
-        writes = len(running.asked)
-        run(running, partial(fill, folder={"a.md": A, "plans/plan.md": PLAN}))
+        run(running, partial(update_index, folder={"a.md": A, "plans/plan.md": PLAN}))
+        writes = len(running.requests)
+        run(running, partial(update_index, folder={"a.md": A, "plans/plan.md": PLAN}))
 
-    assert len(running.asked) == writes + 2  # the index, and its marks
+    assert len(running.requests) == writes + 2  # the index, and its marks
 
 
 @pytest.mark.parametrize("name", ["a [draft] #1 100%.md", "%5B.md", "o'neill/ü.md", "a%2525.md"])
@@ -231,9 +253,9 @@ def test_names_survive_the_round_trip(name: str) -> None:
     inside = replace(A.passages[0], sourcefile=encode_path(name))
     odd = Document(name, "print", (inside,))
     with run_service() as running:
-        run(running, partial(fill, folder={name: odd}))
+        run(running, partial(update_index, folder={name: odd}))
         known = run(running, AzureSearchWriter.fingerprints)
-        run(running, partial(fill, folder=EMPTY))
+        run(running, partial(update_index, folder=EMPTY))
 
     assert known == {name: "print"}
     assert decode_path(encode_path(name)) == name
@@ -257,7 +279,7 @@ def test_restricted_files_are_paged() -> None:
     passages = (replace(one, sourcefile=encode_path(name), oids=("o",)) for one in A.passages)
     restricted = Document(name, "print", tuple(passages))
     with run_service() as running:
-        run(running, partial(fill, folder={"plans/plan.md": PLAN, name: restricted}))
+        run(running, partial(update_index, folder={"plans/plan.md": PLAN, name: restricted}))
         first = docs(running)["a-md-p0-1"]
         first["oids"] = []  # as a run leaves it that broke off
         for n in range(2500):
@@ -291,7 +313,7 @@ def test_restricted_files_use_existing_fields_only(has: tuple[str, ...]) -> None
         found = run(running, AzureSearchWriter.restricted_files)
 
     assert found == ({"a.md"} if "groups" in has else set())
-    assert {asked.method for asked in running.asked} <= {"GET", "POST"}
+    assert {asked.method for asked in running.requests} <= {"GET", "POST"}
 
 
 def test_restricted_files_reject_incompatible_fields() -> None:
@@ -325,12 +347,12 @@ def test_next_run_repairs_an_interrupted_one(first: Folder, second: Folder, cut:
     expected = [fresh(folder) for folder in after]
     for place, third in product(range(1, 40), (0, 1, 2)):
         with run_service(cut=cut) as running:
-            run(running, partial(fill, folder=first))
-            running.cut_at = len(running.asked) + place
+            run(running, partial(update_index, folder=first))
+            running.cut_at = len(running.requests) + place
             ended = broken(running, second)
-            if len(running.asked) < running.cut_at:
+            if len(running.requests) < running.cut_at:
                 break
-            run(running, partial(fill, folder=after[third]))
+            run(running, partial(update_index, folder=after[third]))
 
             assert docs(running) == expected[third], (place, third)
     assert ended
@@ -340,7 +362,7 @@ def test_next_run_repairs_an_interrupted_one(first: Folder, second: Folder, cut:
 def broken(running: FakeIndexService, folder: Folder) -> bool:
     """Whether a run came to its end. (The transport itself asks a GET twice.)"""
     try:
-        run(running, partial(fill, folder=folder))
+        run(running, partial(update_index, folder=folder))
     except DocumentRejected:
         return False
     return True
@@ -364,18 +386,18 @@ def test_complete_run_repairs_any_interrupted_runs(
 
     with run_service() as running:
         for files, (place, cut) in runs:
-            running.cut_at, running.cut = len(running.asked) + place, cut
+            running.cut_at, running.cut = len(running.requests) + place, cut
             broken(running, folder(files))
         running.cut_at = 0
-        run(running, partial(fill, folder=folder(last)))
+        run(running, partial(update_index, folder=folder(last)))
 
         assert docs(running) == fresh(folder(last))
 
 
 def test_file_of_an_interrupted_run_is_unfinished() -> None:
     with run_service() as running:
-        run(running, partial(fill, folder={"a.md": A}))
-        running.cut_at = len(running.asked) + 5
+        run(running, partial(update_index, folder={"a.md": A}))
+        running.cut_at = len(running.requests) + 5
         assert not broken(running, {"a.md": CHANGED})
 
         assert run(running, AzureSearchWriter.fingerprints) == {"a.md": UNFINISHED}
@@ -384,8 +406,8 @@ def test_file_of_an_interrupted_run_is_unfinished() -> None:
 def test_large_file_is_sent_in_batches_with_limited_concurrency() -> None:
     big = document("big.csv", "1", " ".join(f"p0-{n}" for n in range(40_000)))
     with run_service() as running:
-        run(running, partial(fill, folder={"big.csv": big}))
-    sizes = [len(one.body["value"]) for one in running.asked if "search.index" in one.path]
+        run(running, partial(update_index, folder={"big.csv": big}))
+    sizes = [len(one.body["value"]) for one in running.requests if "search.index" in one.path]
 
     assert len(docs(running)) == 40_000
     first, *batches, last = sizes  # of which several are on their way at once
@@ -400,8 +422,8 @@ def test_batches_are_within_the_request_limit() -> None:
     ids = " ".join(f"p0-{n}" for n in range(30))
     large = document("large.md", "\u4e2d" * 100_000, ids)
     with run_service() as running:
-        run(running, partial(fill, folder={"large.md": large}))
-    lengths = [int(one.headers.get("content-length", 0)) for one in running.asked]
+        run(running, partial(update_index, folder={"large.md": large}))
+    lengths = [int(one.headers.get("content-length", 0)) for one in running.requests]
 
     assert len(docs(running)) == len(ids.split())
     assert MAX_BYTES / 2 < max(lengths) < MAX_BYTES * 1.1
@@ -409,9 +431,13 @@ def test_batches_are_within_the_request_limit() -> None:
 
 def test_retry_after_is_obeyed() -> None:
     heard = RecordingRetry()
-    plan = [error(429, {"Retry-After": "7"}), error(503, {"Retry-After": "31"}), error(503)]
+    plan = [
+        error_response(429, {"Retry-After": "7"}),
+        error_response(503, {"Retry-After": "31"}),
+        error_response(503),
+    ]
     with run_service(plan=plan) as running:
-        run(running, partial(fill, folder={"a.md": A}), heard.policy())
+        run(running, partial(update_index, folder={"a.md": A}), heard.policy())
 
     assert docs(running) == fresh({"a.md": A})
     assert heard.waits[:2] == [7, 31]
@@ -419,22 +445,40 @@ def test_retry_after_is_obeyed() -> None:
     assert heard.messages[0] == "Azure AI Search: status 429; trying again in 7 s."
 
 
-GARBAGE = [head(200, {"Content-Type": "application/json"}), piece(b"<html>"), b"0\r\n\r\n"]
-CUT = [head(200, {"Content-Type": "application/json"}), piece(b'{"value": ['), Exchange.reset]
+GARBAGE = [
+    response_head(200, {"Content-Type": "application/json"}),
+    http_chunk(b"<html>"),
+    b"0\r\n\r\n",
+]
+CUT = [
+    response_head(200, {"Content-Type": "application/json"}),
+    http_chunk(b'{"value": ['),
+    Exchange.reset,
+]
 FAILURES: list[Any] = [
-    pytest.param([error(429)] * 3, IndexUnavailable, "too busy", 3, id="429"),
+    pytest.param([error_response(429)] * 3, IndexUnavailable, "too busy", 3, id="429"),
     pytest.param(
-        [error(429, {"Retry-After": "301"})], IndexUnavailable, "too busy", 1, id="a long wait"
+        [error_response(429, {"Retry-After": "301"})],
+        IndexUnavailable,
+        "too busy",
+        1,
+        id="a long wait",
     ),
-    pytest.param([error(503)] * 3, IndexUnavailable, "too busy", 3, id="503"),
+    pytest.param([error_response(503)] * 3, IndexUnavailable, "too busy", 3, id="503"),
     pytest.param([[Exchange.reset]] * 6, IndexUnavailable, "did not answer", 6, id="reset"),
     pytest.param([[Exchange.stall]] * 3, IndexUnavailable, "did not answer", 3, id="stall"),
     pytest.param([CUT] * 3, IndexUnavailable, "did not answer", 3, id="cut"),
     pytest.param([GARBAGE] * 3, IndexUnavailable, "did not answer", 3, id="no JSON"),
-    pytest.param([whole(7)], IndexUnavailable, "did not answer", 1, id="another shape"),
-    pytest.param([error(401)], IndexUnavailable, "Search Index Data Contributor", 1, id="401"),
-    pytest.param([error(403)], IndexUnavailable, "Search Service Contributor", 1, id="403"),
-    pytest.param([error(400, code="Bad")], DocumentRejected, r"\(400, code 'Bad'\)", 1, id="400"),
+    pytest.param([json_response(7)], IndexUnavailable, "did not answer", 1, id="another shape"),
+    pytest.param(
+        [error_response(401)], IndexUnavailable, "Search Index Data Contributor", 1, id="401"
+    ),
+    pytest.param(
+        [error_response(403)], IndexUnavailable, "Search Service Contributor", 1, id="403"
+    ),
+    pytest.param(
+        [error_response(400, code="Bad")], DocumentRejected, r"\(400, code 'Bad'\)", 1, id="400"
+    ),
 ]
 
 
@@ -453,8 +497,8 @@ def test_permanent_failure_raises_and_next_run_works(
     with run_service(plan=list(plan)) as running:
         with pytest.raises(DocumentRejected, match=words) as failed:
             run(running, read_and_close, RecordingRetry().policy(max_attempts=3, timeout=0.5))
-        asked = len(running.asked)
-        run(running, partial(fill, folder={"a.md": A}))
+        asked = len(running.requests)
+        run(running, partial(update_index, folder={"a.md": A}))
 
     assert type(failed.value) is kind
     assert asked == times
@@ -464,13 +508,13 @@ def test_permanent_failure_raises_and_next_run_works(
 
 def test_role_assignments_are_waited_for() -> None:
     heard = RecordingRetry()
-    with run_service(plan=[error(403)] * 4) as running:
+    with run_service(plan=[error_response(403)] * 4) as running:
         run(running, AzureSearchWriter.fingerprints, heard.policy(max_attempts=2, role_wait=60))
 
     assert heard.waits == [15] * 4
     assert heard.messages[0] == "Azure AI Search: status 403; trying again in 15 s."
     with (
-        run_service(plan=[error(403)] * 5) as running,
+        run_service(plan=[error_response(403)] * 5) as running,
         pytest.raises(IndexUnavailable, match="roles"),
     ):
         run(running, AzureSearchWriter.fingerprints, heard.policy(role_wait=60))
@@ -486,15 +530,15 @@ def test_no_request_without_sign_in() -> None:
         )
 
     assert str(failed.value) == NO_IDENTITY_MESSAGE
-    assert running.asked == []
+    assert running.requests == []
 
 
 def test_only_throttled_passages_are_sent_again() -> None:
     with run_service() as running:
         run(running, AzureSearchWriter.fingerprints)
         running.indexes["docs"].refusing = {"a-md-p0-2": [503, 429], "a-md-p0-3": [422]}
-        run(running, partial(fill, folder={"a.md": A}), RecordingRetry().policy())
-    sent = [one.body["value"] for one in running.asked if "search.index" in one.path]
+        run(running, partial(update_index, folder={"a.md": A}), RecordingRetry().policy())
+    sent = [one.body["value"] for one in running.requests if "search.index" in one.path]
 
     assert docs(running) == fresh({"a.md": A})
     assert [len(batch) for batch in sent] == [1, 2, 2, 1, 1]
@@ -507,9 +551,9 @@ def test_rejected_passage_is_named_and_retried_next_run() -> None:
         with pytest.raises(
             DocumentRejected, match=r"1 of 2 passages: a-md-p0-3 with status 400"
         ) as failed:
-            run(running, partial(fill, folder={"a.md": A}))
+            run(running, partial(update_index, folder={"a.md": A}))
         known = run(running, AzureSearchWriter.fingerprints)
-        run(running, partial(fill, folder={"a.md": A}))
+        run(running, partial(update_index, folder={"a.md": A}))
 
     assert "\n" not in str(failed.value)
     assert known == {"a.md": UNFINISHED}
@@ -519,7 +563,7 @@ def test_rejected_passage_is_named_and_retried_next_run() -> None:
 def test_oversized_passage_is_rejected() -> None:
     async def too_large(target: AzureSearchWriter) -> None:
         await target.fingerprints()
-        running.plan.append(error(413))
+        running.plan.append(error_response(413))
         await target.put(PLAN, UNUSED_PATH)
 
     with run_service() as running, pytest.raises(DocumentRejected, match="too large"):
@@ -528,10 +572,10 @@ def test_oversized_passage_is_rejected() -> None:
 
 def test_file_with_two_marks_is_unfinished() -> None:
     with run_service() as running:
-        run(running, partial(fill, folder={"a.md": CHANGED}))
+        run(running, partial(update_index, folder={"a.md": CHANGED}))
         docs(running)["left"] = docs(running)["a-md-p0-2"] | {"id": "left", "fingerprint": "older"}
         known = run(running, AzureSearchWriter.fingerprints)
-        run(running, partial(fill, folder={"a.md": CHANGED}))
+        run(running, partial(update_index, folder={"a.md": CHANGED}))
 
     assert known == {"a.md": UNFINISHED}
     assert docs(running) == fresh({"a.md": CHANGED})

@@ -29,8 +29,8 @@ from shared.ingest.targets.azure_search.blob_upload import BlobUploader, make_up
 from shared.ingest.targets.index_writer import DocumentRejected
 from shared.settings import SHARED_FOLDER
 from tests.support.azurite import AzuriteCredential, AzuriteHome, needs_azurite
-from tests.support.servers import Server, serving
-from tests.support.upstream import Asked, Exchange, Step, upstream
+from tests.support.servers import Server, run_server
+from tests.support.upstream import Exchange, RecordedRequest, Step, run_upstream
 from tests.support.upstream import Server as Raw
 
 T = TypeVar("T")
@@ -236,7 +236,7 @@ def server(kind: str, home: AzuriteHome, account: str) -> Iterator[Server]:
         "SSL_CERT_FILE": home.ca,
         "PATH": f"{home.folder}{os.pathsep}{os.environ['PATH']}",
     }
-    with serving(kind, home.folder, settings) as running:
+    with run_server(kind, home.folder, settings) as running:
         yield running
 
 
@@ -273,11 +273,11 @@ class Storage(Raw):
 
     data = bytes(range(48, 58)) * 10
 
-    def refusal(self, asked: Asked) -> list[Step] | None:
+    def refusal(self, asked: RecordedRequest) -> list[Step] | None:
         authorized = asked.headers["authorization"].startswith("Bearer ")
         return None if authorized else make_error(401, "NoAuthenticationInformation")
 
-    def answer(self, asked: Asked) -> list[Step]:
+    def respond(self, asked: RecordedRequest) -> list[Step]:
         if asked.method == "HEAD":
             return [make_head(200, {"Content-Length": "100"})]
         first, last = map(int, asked.headers["x-ms-range"].removeprefix("bytes=").split("-"))
@@ -307,7 +307,7 @@ def make_error(status: int, code: str = "", **headers: str) -> list[Step]:
 def storage(home: AzuriteHome) -> Iterator[Storage]:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(home.folder / "server.pem")
-    with upstream(Storage(), tls) as running:
+    with run_upstream(Storage(), tls) as running:
         yield running
 
 
@@ -355,14 +355,14 @@ def test_storage_failures_are_mapped_and_the_next_request_works(
 ) -> None:
     async def work(_: BlobUploader, blobs: BlobFiles) -> tuple[Any, int]:
         file = await blobs.open("a.txt")
-        before = len(storage.asked)
+        before = len(storage.requests)
         storage.plan += plan
         failed = None
         try:
             await (anext(file.read(10, 20)) if reading else blobs.open("a.txt"))
         except errors.ChatError as error:
             failed = error
-        requests = len(storage.asked) - before
+        requests = len(storage.requests) - before
 
         assert await content(blobs, "a.txt") == storage.data
         return failed, requests
@@ -411,10 +411,10 @@ def test_ingestion_honors_retry_after(home: AzuriteHome, storage: Storage, tmp_p
         storage.plan += [make_error(429, Retry_After="1"), make_error(202)]
         await uploads.remove("a.txt")
 
-    before = len(storage.asked)
+    before = len(storage.requests)
     run_with(home, storage.url, work, "documents")
 
-    assert [asked.method for asked in storage.asked[before:]] == ["DELETE"] * 6
+    assert [asked.method for asked in storage.requests[before:]] == ["DELETE"] * 6
 
 
 def test_ingestion_names_the_missing_role(home: AzuriteHome, storage: Storage) -> None:

@@ -20,7 +20,7 @@ from shared.http.auth import AccessPolicy
 from shared.memory.base import Conversation, Interaction, Memory, PageRequest, Turn
 from shared.memory.chat_history import EMPTY_ANSWER, NOT_CREATED, NOT_STORED, ChatHistory
 from shared.rag import flow
-from tests.support.calls import ANNA, JSON, Got, ask, call, read
+from tests.support.calls import ANNA, JSON, BufferedReply, ask, call, read
 from tests.support.fakes import (
     ANSWER,
     PLUS,
@@ -28,10 +28,10 @@ from tests.support.fakes import (
     FailingConversations,
     FailingInteractions,
     FakeModel,
-    Played,
+    ScriptStep,
     engine,
 )
-from tests.support.stores import Time, remembering
+from tests.support.stores import FakeClock, sqlite_memory
 
 TEXT = "Dental care [plans/plus.pdf#page=2]."
 WAYS = [
@@ -49,7 +49,7 @@ everywhere = pytest.mark.parametrize(("route", "key", "more"), WAYS)
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    with remembering(tmp_path) as made:
+    with sqlite_memory(tmp_path) as made:
         yield made
 
 
@@ -61,19 +61,19 @@ def asked(route: str, key: str, more: Any, state: Any, *said: str, headers: Any 
     return call(route, {"messages": messages, key: state, **more}, headers)
 
 
-def answers(got: Got) -> list[Any]:
+def answers(got: BufferedReply) -> list[Any]:
     """The lines of a stream, or the whole answer as the only one; each in the inner form."""
     lines = got.lines if got.media_type != "application/json" else [got.json]
     return [line["choices"][0] if "choices" in line else line for line in lines]
 
 
-def state_of(got: Got, key: str) -> Any:
+def state_of(got: BufferedReply, key: str) -> Any:
     assert got.status == 200, got.data
     (state,) = [line[key] for line in answers(got) if key in line]
     return state
 
 
-def warnings(got: Got) -> Any:
+def warnings(got: BufferedReply) -> Any:
     return answers(got)[-1]["context"].get("warnings")
 
 
@@ -128,7 +128,7 @@ def test_an_id_continues_a_conversation(memory: Memory, route: str, key: str, mo
     conversation, model = begin(memory, turns=12), FakeModel()
     state = {"conversation_id": conversation}
     got = ask(asked(route, key, more, state, "And then?"), Service(engine(model), memory=memory))
-    rewrite, answer = model.told
+    rewrite, answer = model.calls
 
     assert state_of(got, key) == state
     history = [m.content for m in answer.messages[1:-1]]
@@ -150,7 +150,7 @@ def test_a_request_with_a_history_of_its_own_keeps_it(
     got = ask(asked(route, key, more, state, *said), Service(engine(model), memory=memory))
 
     assert got.status == 200
-    assert [m.content for m in model.told[-1].messages[1:-1]] == ["Mine?", "Mine."]
+    assert [m.content for m in model.calls[-1].messages[1:-1]] == ["Mine?", "Mine."]
     ((_, stored),) = kept(memory)
     assert [it.turn.input for it in stored] == ["question 0", "question 1", "And then?"]
 
@@ -170,7 +170,7 @@ def test_a_conversation_of_another_owner_is_not_found(
 
         assert got.status == 404
         assert got.json == {"error": f"Conversation [{ids[whose]}] not found"}
-    assert model.told == []
+    assert model.calls == []
     assert kept(memory, "anna") == []
 
 
@@ -232,7 +232,7 @@ def test_storing_requires_sign_in_if_it_is_enabled(memory: Memory) -> None:
     assert len(kept(memory, "anna")) == 1
 
 
-CUT: list[Sequence[Played]] = [
+CUT: list[Sequence[ScriptStep]] = [
     [errors.Unavailable()],
     [Delta("Half"), errors.Unavailable()],
     [Delta("Half"), errors.ContentFiltered()],
@@ -244,7 +244,7 @@ CUT: list[Sequence[Played]] = [
 @everywhere
 @pytest.mark.parametrize("script", CUT, ids=repr)
 def test_an_incomplete_answer_is_not_stored(
-    memory: Memory, route: str, key: str, more: Any, script: Sequence[Played]
+    memory: Memory, route: str, key: str, more: Any, script: Sequence[ScriptStep]
 ) -> None:
     conversation = begin(memory)
     service = Service(engine(FakeModel(script)), memory=memory)
@@ -285,7 +285,7 @@ def test_a_clients_instructions_do_not_count_as_history(memory: Memory) -> None:
     service = Service(engine(model, client_prompts=True), memory=memory)
 
     assert ask(call("/chat", body), service).status == 200
-    assert [m.content for m in model.told[-1].messages[1:-1]] == ["question 0", "answer 0"]
+    assert [m.content for m in model.calls[-1].messages[1:-1]] == ["question 0", "answer 0"]
 
 
 @everywhere
@@ -398,7 +398,7 @@ def test_an_answer_survives_a_failing_store_with_a_warning(
 def test_a_chat_beyond_the_limit_is_answered_and_not_stored(
     tmp_path: Path, route: str, key: str, more: Any
 ) -> None:
-    with remembering(tmp_path, most=1) as memory:
+    with sqlite_memory(tmp_path, max_conversations=1) as memory:
         there, state = begin(memory), {"conversation_id": None}
         got = ask(asked(route, key, more, state), Service(engine(), memory=memory))
         ((conversation, said),) = kept(memory)
@@ -424,13 +424,13 @@ def test_a_store_that_cannot_be_read_is_an_error(
     got = ask(asked(route, key, more, {"conversation_id": begin(memory)}), service)
 
     assert (got.status, got.headers["Retry-After"]) == (503, "7")
-    assert model.told == []
+    assert model.calls == []
 
 
 def test_concurrent_answers_of_one_conversation_are_all_stored(memory: Memory) -> None:
     conversation = begin(memory)
 
-    async def both() -> list[Got]:
+    async def both() -> list[BufferedReply]:
         state = {"conversation_id": conversation}
         service = Service(engine(), memory=memory)
         questions = [f"question {number}" for number in range(8)]
@@ -447,15 +447,15 @@ def test_a_long_conversation_is_trimmed(memory: Memory) -> None:
     conversation, model = begin(memory, turns=10), FakeModel(max_prompt_tokens=70)
     state = {"conversation_id": conversation}
     ask(asked("/chat", "sessionState", {}, state, "Why?"), Service(engine(model), memory=memory))
-    history = [m.content for m in model.told[-1].messages[1:-1]]
+    history = [m.content for m in model.calls[-1].messages[1:-1]]
 
     assert 0 < len(history) < 20
     assert history[-1] == "answer 9"
 
 
 def test_an_expired_conversation_is_not_found(tmp_path: Path) -> None:
-    clock = Time()
-    with remembering(tmp_path, keep=60.0, now=clock) as memory:
+    clock = FakeClock()
+    with sqlite_memory(tmp_path, retention_seconds=60.0, now=clock) as memory:
         service = Service(engine(FakeModel(ANSWER)), memory=memory)
         first = ask(asked("/chat", "sessionState", {}, {"conversation_id": None}), service)
         state = state_of(first, "sessionState")

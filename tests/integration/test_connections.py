@@ -14,7 +14,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from shared.azure.errors import describe_cause
 from shared.azure.retry import is_dropped
 from tests.support.servers import free_port
-from tests.support.upstream import Exchange, Step, head, piece, upstream
+from tests.support.upstream import Exchange, Step, http_chunk, response_head, run_upstream
 
 SECRETS = "/path?key=k3y"
 
@@ -72,19 +72,19 @@ def test_unknown_host_is_described() -> None:
 def test_untrusted_certificate_is_described() -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(tls)
-    with upstream(tls=tls) as server:
+    with run_upstream(tls=tls) as server:
         error = post_error(server.url)
 
     assert describe_cause(error) == f"TLS failed: {server.url}"
     assert not is_dropped(error)
 
 
-CUT: list[Any] = [head(200), piece(b"half")]
+CUT: list[Any] = [response_head(200), http_chunk(b"half")]
 
 
 @pytest.mark.parametrize("end", [Exchange.reset, Exchange.rst])
 def test_connection_is_dropped_only_before_the_response(end: Step) -> None:
-    with upstream() as server:
+    with run_upstream() as server:
         server.plan += [[end], [*CUT, end]]
         before, after = post_error(server.url), post_error(server.url)
 

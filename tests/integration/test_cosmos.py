@@ -25,13 +25,22 @@ from shared.memory.base import Memory, PageRequest, TooManyConversations, Turn
 from shared.memory.cosmos.client import BatchOperation, map_errors
 from shared.memory.cosmos.items import SELECT_ALL
 from tests.support import azurite
-from tests.support.fake_cosmos import RESET, STALL, Cosmos, Item, answered, cosmos, failed, opened
-from tests.support.upstream import Exchange, Step, head, piece
+from tests.support.fake_cosmos import (
+    RESET,
+    STALL,
+    FakeCosmos,
+    Item,
+    cosmos_error,
+    cosmos_response,
+    open_cosmos_memory,
+    run_cosmos,
+)
+from tests.support.upstream import Exchange, Step, http_chunk, response_head
 
 START = 1_700_000_000.0
 JSON = {"Content-Type": "application/json"}
-GARBAGE: list[Step] = [head(200, JSON), piece(b"<html>"), b"0\r\n\r\n"]
-CUT: list[Step] = [head(200, JSON), piece(b'{"id": '), Exchange.reset]
+GARBAGE: list[Step] = [response_head(200, JSON), http_chunk(b"<html>"), b"0\r\n\r\n"]
+CUT: list[Step] = [response_head(200, JSON), http_chunk(b'{"id": '), Exchange.reset]
 SHORT, LONG = ({"x-ms-retry-after-ms": ms} for ms in ("1", "60000"))
 MANY = 250  # ten batches, and more than two pages of a query
 T = TypeVar("T")
@@ -48,16 +57,16 @@ class Time:
 
 
 @pytest.fixture
-def fake() -> Iterator[Cosmos]:
-    with cosmos(now=Time()) as running:
+def fake() -> Iterator[FakeCosmos]:
+    with run_cosmos(now=Time()) as running:
         yield running
 
 
-def told(fake: Cosmos, work: Callable[[Memory], Awaitable[T]], **how: Any) -> T:
+def told(fake: FakeCosmos, work: Callable[[Memory], Awaitable[T]], **how: Any) -> T:
     """What comes of work with a memory over an account."""
 
     async def go() -> T:
-        async with opened(fake, **how) as memory:
+        async with open_cosmos_memory(fake, **how) as memory:
             return await work(memory)
 
     return asyncio.run(go())
@@ -80,7 +89,7 @@ def interaction(id: str = ONE, **more: Any) -> Item:
     return {**own, **said, **created, **more}
 
 
-def filled(fake: Cosmos, said: int = 1) -> Cosmos:
+def filled(fake: FakeCosmos, said: int = 1) -> FakeCosmos:
     """A conversation with so many interactions, another with one, and a pipeline."""
     fake.fill(conversation())
     for number in range(said):
@@ -96,7 +105,7 @@ OTHERS = ["other", "said old in d"]
 BEFORE = sorted([*OTHERS, "before", "said old in c", "p {'a': 1}"])
 
 
-def contents(fake: Cosmos) -> list[str]:
+def contents(fake: FakeCosmos) -> list[str]:
     """What lies in the container, in words."""
     words = []
     for item in fake.items:
@@ -158,7 +167,7 @@ def after(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_a_write_takes_so_many_requests(fake: Cosmos, name: str) -> None:
+def test_a_write_takes_so_many_requests(fake: FakeCosmos, name: str) -> None:
     filled(fake)
     told(fake, WRITES[name][0])
 
@@ -171,17 +180,17 @@ ONCE = {
     "lost after": (RESET, True),
     "cut": (CUT, True),
     "garbage": (GARBAGE, True),
-    "retry with": (failed(449), False),
-    "unavailable": (failed(503), False),
-    "timeout of the service": (failed(408), True),
-    "limit, short wait": (failed(429, SHORT), False),
+    "retry with": (cosmos_error(449), False),
+    "unavailable": (cosmos_error(503), False),
+    "timeout of the service": (cosmos_error(408), True),
+    "limit, short wait": (cosmos_error(429, SHORT), False),
 }
 
 
 @pytest.mark.parametrize("fault", ONCE)
 @pytest.mark.parametrize(("name", "at"), CALLS)
 def test_a_write_survives_one_bad_answer_and_is_done_once(
-    fake: Cosmos, name: str, at: int, fault: str
+    fake: FakeCosmos, name: str, at: int, fault: str
 ) -> None:
     filled(fake)
     steps, applied = ONCE[fault]
@@ -200,11 +209,11 @@ STAYS: dict[str, tuple[list[Step], bool, type[errors.ChatError]]] = {
     "lost before": (RESET, False, errors.Unavailable),
     "lost after": (RESET, True, errors.Unavailable),
     "garbage": (GARBAGE, True, errors.Unavailable),
-    "of another shape": (answered(7), True, errors.Unavailable),
-    "gone": (failed(410), False, errors.Unavailable),
-    "retry with": (failed(449), False, errors.Unavailable),
-    "limit, long wait": (failed(429, LONG), False, errors.TooManyRequests),
-    "forbidden": (failed(403), False, errors.Misconfigured),
+    "of another shape": (cosmos_response(7), True, errors.Unavailable),
+    "gone": (cosmos_error(410), False, errors.Unavailable),
+    "retry with": (cosmos_error(449), False, errors.Unavailable),
+    "limit, long wait": (cosmos_error(429, LONG), False, errors.TooManyRequests),
+    "forbidden": (cosmos_error(403), False, errors.Misconfigured),
     "stall": (STALL, False, errors.DeadlineExceeded),
     "stall after": (STALL, True, errors.DeadlineExceeded),
 }
@@ -213,7 +222,7 @@ STAYS: dict[str, tuple[list[Step], bool, type[errors.ChatError]]] = {
 @pytest.mark.parametrize("fault", STAYS)
 @pytest.mark.parametrize(("name", "at"), [call for call in CALLS if call[0] != "delete"])
 def test_a_write_that_fails_is_done_wholly_or_not_at_all(
-    fake: Cosmos, name: str, at: int, fault: str
+    fake: FakeCosmos, name: str, at: int, fault: str
 ) -> None:
     filled(fake)
     steps, applied, kind = STAYS[fault]
@@ -259,7 +268,7 @@ DELETING = 16  # a read, the mark, three pages of ids, ten batches, the mark awa
 @pytest.mark.parametrize("broken", BREAKS)
 @pytest.mark.parametrize("at", range(DELETING))
 def test_a_deletion_broken_off_anywhere_shows_all_or_nothing_and_can_be_repeated(
-    fake: Cosmos, at: int, broken: str
+    fake: FakeCosmos, at: int, broken: str
 ) -> None:
     filled(fake, MANY)
     steps, applied = BREAKS[broken]
@@ -279,14 +288,14 @@ def test_a_deletion_broken_off_anywhere_shows_all_or_nothing_and_can_be_repeated
         told(fake, WRITES["delete"][0])
 
 
-def test_a_deletion_takes_no_more_requests_than_that(fake: Cosmos) -> None:
+def test_a_deletion_takes_no_more_requests_than_that(fake: FakeCosmos) -> None:
     filled(fake, MANY)
     told(fake, WRITES["delete"][0])
 
     assert len(fake.operations) == DELETING
 
 
-def test_a_mark_tells_when_its_conversation_would_have_ended(fake: Cosmos) -> None:
+def test_a_mark_tells_when_its_conversation_would_have_ended(fake: FakeCosmos) -> None:
     fake.fill(conversation(expires=START + 50.5, ttl=51))
     fake.fail(RESET, after=2, times=99)
     with pytest.raises(errors.Unavailable):
@@ -296,7 +305,7 @@ def test_a_mark_tells_when_its_conversation_would_have_ended(fake: Cosmos) -> No
     assert (mark["conversation"], mark["expires"], mark["ttl"]) == ("deleted", START + 50.5, 51)
 
 
-def test_two_deletions_at_once_are_one(fake: Cosmos) -> None:
+def test_two_deletions_at_once_are_one(fake: FakeCosmos) -> None:
     filled(fake, MANY)
 
     async def both(memory: Memory) -> list[Any]:
@@ -311,7 +320,7 @@ def test_two_deletions_at_once_are_one(fake: Cosmos) -> None:
 
 
 @pytest.mark.parametrize("at", range(DELETING))
-def test_what_another_removes_meanwhile_is_no_failure(fake: Cosmos, at: int) -> None:
+def test_what_another_removes_meanwhile_is_no_failure(fake: FakeCosmos, at: int) -> None:
     filled(fake, MANY)
     fake.meanwhile[at + 1] = lambda: fake.partitions["user:anna"].pop(f"{MANY - 1:024d}", None)
     told(fake, WRITES["delete"][0])
@@ -319,7 +328,7 @@ def test_what_another_removes_meanwhile_is_no_failure(fake: Cosmos, at: int) -> 
     assert contents(fake) == after("delete")
 
 
-def test_nothing_is_added_to_what_is_deleted_meanwhile(fake: Cosmos) -> None:
+def test_nothing_is_added_to_what_is_deleted_meanwhile(fake: FakeCosmos) -> None:
     filled(fake)
     fake.meanwhile[1] = lambda: fake.partitions["user:anna"].pop(C)
     with pytest.raises(errors.NotFound):
@@ -329,7 +338,7 @@ def test_nothing_is_added_to_what_is_deleted_meanwhile(fake: Cosmos) -> None:
 
 
 @pytest.mark.parametrize("first", range(3))
-def test_additions_that_race_with_a_deletion_leave_nothing(fake: Cosmos, first: int) -> None:
+def test_additions_that_race_with_a_deletion_leave_nothing(fake: FakeCosmos, first: int) -> None:
     filled(fake)
 
     async def race(memory: Memory) -> list[Any]:
@@ -344,7 +353,7 @@ def test_additions_that_race_with_a_deletion_leave_nothing(fake: Cosmos, first: 
     assert all(isinstance(end, errors.NotFound) for end in failures)
 
 
-def test_what_is_deleted_meanwhile_is_not_listed_in_part(fake: Cosmos) -> None:
+def test_what_is_deleted_meanwhile_is_not_listed_in_part(fake: FakeCosmos) -> None:
     filled(fake)
     fake.meanwhile[1] = fake.partitions["user:anna"].clear
     with pytest.raises(errors.NotFound):
@@ -352,7 +361,7 @@ def test_what_is_deleted_meanwhile_is_not_listed_in_part(fake: Cosmos) -> None:
 
 
 @pytest.mark.parametrize("name", ["rename", "annotate"])
-def test_nothing_is_changed_in_what_is_deleted_meanwhile(fake: Cosmos, name: str) -> None:
+def test_nothing_is_changed_in_what_is_deleted_meanwhile(fake: FakeCosmos, name: str) -> None:
     filled(fake)
     fake.meanwhile[1] = lambda: fake.partitions["user:anna"].pop(C)
     with pytest.raises(errors.NotFound):
@@ -362,11 +371,11 @@ def test_nothing_is_changed_in_what_is_deleted_meanwhile(fake: Cosmos, name: str
 
 
 @pytest.mark.parametrize(("name", "at"), [("create", 0), ("add", 1)])
-def test_an_id_that_another_item_has_is_a_failure(fake: Cosmos, name: str, at: int) -> None:
+def test_an_id_that_another_item_has_is_a_failure(fake: FakeCosmos, name: str, at: int) -> None:
     fake.fill(conversation())
 
     def take() -> None:
-        item = fake.asked[-1].body[-1]["resourceBody"]
+        item = fake.requests[-1].body[-1]["resourceBody"]
         fake.fill({**item, "created": "earlier"})
 
     fake.meanwhile[at] = take
@@ -401,14 +410,14 @@ STATUSES: list[tuple[int, dict[str, str], type[errors.ChatError], str | None]] =
 @pytest.mark.parametrize("act", ["create", "put", "list"])
 @pytest.mark.parametrize(("status", "headers", "kind", "wait"), STATUSES)
 def test_a_status_of_the_service_is_one_of_our_errors(
-    fake: Cosmos,
+    fake: FakeCosmos,
     act: str,
     status: int,
     headers: dict[str, str],
     kind: type[errors.ChatError],
     wait: str | None,
 ) -> None:
-    fake.fail(failed(status, headers), times=99)
+    fake.fail(cosmos_error(status, headers), times=99)
     acts: dict[str, Act] = {
         **{name: write[0] for name, write in WRITES.items()},
         "list": lambda memory: memory.conversations.list("anna", PageRequest()),
@@ -425,7 +434,7 @@ def test_a_status_of_the_service_is_one_of_our_errors(
     assert len(fake.operations) == (2 if passing else 1)
 
 
-def test_a_read_whose_answer_is_no_http_is_sent_once_more_and_no_more(fake: Cosmos) -> None:
+def test_a_read_whose_answer_is_no_http_is_sent_once_more_and_no_more(fake: FakeCosmos) -> None:
     fake.fail([b"garbage\r\n\r\n"], times=99)
     with pytest.raises(errors.Unavailable):
         told(fake, lambda memory: memory.conversations.get("anna", C))
@@ -433,7 +442,7 @@ def test_a_read_whose_answer_is_no_http_is_sent_once_more_and_no_more(fake: Cosm
     assert len(fake.operations) == 2
 
 
-def test_a_write_whose_answer_is_lost_is_sent_once_more_and_no_more(fake: Cosmos) -> None:
+def test_a_write_whose_answer_is_lost_is_sent_once_more_and_no_more(fake: FakeCosmos) -> None:
     fake.fail(RESET, times=99, applied=True)
     with pytest.raises(errors.Unavailable):
         told(fake, WRITES["create"][0])
@@ -442,9 +451,9 @@ def test_a_write_whose_answer_is_lost_is_sent_once_more_and_no_more(fake: Cosmos
     assert contents(fake) == ["new"]
 
 
-@pytest.mark.parametrize("steps", [GARBAGE, answered(7), failed(500), RESET])
+@pytest.mark.parametrize("steps", [GARBAGE, cosmos_response(7), cosmos_error(500), RESET])
 def test_without_an_answer_of_the_account_the_items_are_still_found(
-    fake: Cosmos, steps: list[Step]
+    fake: FakeCosmos, steps: list[Step]
 ) -> None:
     filled(fake).fail(steps, times=99, kind="account")
 
@@ -457,9 +466,11 @@ def test_without_an_answer_of_the_account_the_items_are_still_found(
 
 
 @pytest.mark.parametrize("kind", ["container", "Read"])
-@pytest.mark.parametrize("steps", [GARBAGE, answered(7), RESET], ids=["garbage", "7", "reset"])
+@pytest.mark.parametrize(
+    "steps", [GARBAGE, cosmos_response(7), RESET], ids=["garbage", "7", "reset"]
+)
 def test_answers_that_cannot_be_read_are_unavailable(
-    fake: Cosmos, kind: str, steps: list[Step]
+    fake: FakeCosmos, kind: str, steps: list[Step]
 ) -> None:
     fake.fail(steps, times=99, kind=kind)
     with pytest.raises(errors.Unavailable):
@@ -469,8 +480,8 @@ def test_answers_that_cannot_be_read_are_unavailable(
     assert told(filled(fake), lambda memory: memory.conversations.get("anna", C)).name == "before"
 
 
-def test_after_a_failure_the_same_memory_works_again(fake: Cosmos) -> None:
-    fake.fail(failed(403), times=1, kind="container")
+def test_after_a_failure_the_same_memory_works_again(fake: FakeCosmos) -> None:
+    fake.fail(cosmos_error(403), times=1, kind="container")
 
     async def twice(memory: Memory) -> Any:
         with pytest.raises(errors.Misconfigured):
@@ -484,7 +495,7 @@ def test_after_a_failure_the_same_memory_works_again(fake: Cosmos) -> None:
 
 
 @pytest.mark.parametrize("seen", [False, True])
-def test_a_container_that_is_missing_is_no_missing_item(fake: Cosmos, seen: bool) -> None:
+def test_a_container_that_is_missing_is_no_missing_item(fake: FakeCosmos, seen: bool) -> None:
     async def look(memory: Memory) -> None:
         if seen:  # it goes later
             await memory.ready()
@@ -497,8 +508,8 @@ def test_a_container_that_is_missing_is_no_missing_item(fake: Cosmos, seen: bool
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_without_its_role_the_log_names_it(fake: Cosmos, status: int) -> None:
-    fake.fail(failed(status))
+def test_without_its_role_the_log_names_it(fake: FakeCosmos, status: int) -> None:
+    fake.fail(cosmos_error(status))
     with pytest.raises(errors.Misconfigured) as caught:
         told(fake, lambda memory: memory.ready())
 
@@ -507,7 +518,7 @@ def test_without_its_role_the_log_names_it(fake: Cosmos, status: int) -> None:
 
 @pytest.mark.parametrize("kind", ["account", "container", "Read"])
 def test_a_stall_ends_by_the_time_limit_and_what_is_asked_then_works(
-    fake: Cosmos, kind: str
+    fake: FakeCosmos, kind: str
 ) -> None:
     filled(fake).fail(STALL, kind=kind)
 
@@ -520,7 +531,7 @@ def test_a_stall_ends_by_the_time_limit_and_what_is_asked_then_works(
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_who_leaves_meanwhile_disturbs_nobody(fake: Cosmos, name: str) -> None:
+def test_who_leaves_meanwhile_disturbs_nobody(fake: FakeCosmos, name: str) -> None:
     filled(fake).fail(STALL)
 
     async def leave(memory: Memory) -> None:
@@ -538,7 +549,7 @@ def test_who_leaves_meanwhile_disturbs_nobody(fake: Cosmos, name: str) -> None:
 
 
 def test_without_the_composite_index_the_log_names_it() -> None:
-    with cosmos(composite=[]) as fake, pytest.raises(errors.Misconfigured) as caught:
+    with run_cosmos(composite=[]) as fake, pytest.raises(errors.Misconfigured) as caught:
         told(fake, lambda memory: memory.conversations.list("anna", PageRequest()))
 
     assert "composite index" in str(caught.value.cause)
@@ -551,15 +562,15 @@ class Nobody(azurite.AzuriteCredential):
         raise azure.core.exceptions.ClientAuthenticationError("no")
 
 
-def test_without_an_identity_nothing_is_asked(fake: Cosmos) -> None:
+def test_without_an_identity_nothing_is_asked(fake: FakeCosmos) -> None:
     with pytest.raises(errors.Misconfigured) as caught:
         told(fake, lambda memory: memory.ready(), credential=Nobody())
 
     assert "az login" in caught.value.message
-    assert fake.asked == []
+    assert fake.requests == []
 
 
-def test_nothing_is_asked_before_it_is_used(fake: Cosmos) -> None:
+def test_nothing_is_asked_before_it_is_used(fake: FakeCosmos) -> None:
     async def nothing(_: Memory) -> None:
         await asyncio.sleep(0.05)
 
@@ -603,25 +614,25 @@ async def everything(memory: Memory) -> None:
     await memory.ready()
 
 
-def test_every_call_is_for_one_partition(fake: Cosmos) -> None:
+def test_every_call_is_for_one_partition(fake: FakeCosmos) -> None:
     told(fake, everything)
     missing = [each for each in fake.operations if each.status >= 400]
 
     assert {each.partition for each in fake.operations} == {'["user:anna"]', '["app:pipelines"]'}
     assert [(each.kind, each.status) for each in missing] == [("Read", 404)]  # of `ready`
     across = [
-        asked.headers.get("x-ms-documentdb-query-enablecrosspartition") for asked in fake.asked
+        asked.headers.get("x-ms-documentdb-query-enablecrosspartition") for asked in fake.requests
     ]
     assert set(across) == {None}
     assert fake.connections <= 2
 
 
 def test_no_log_and_no_cause_holds_what_was_said_or_a_token(
-    fake: Cosmos, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    fake: FakeCosmos, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
     told(fake, everything)
-    for steps in (failed(400), failed(409), failed(429, LONG), GARBAGE, RESET):
+    for steps in (cosmos_error(400), cosmos_error(409), cosmos_error(429, LONG), GARBAGE, RESET):
         fake.fail(steps, after=1, times=99)
         with pytest.raises(errors.ChatError) as caught:
             told(fake, everything)
@@ -633,7 +644,7 @@ def test_no_log_and_no_cause_holds_what_was_said_or_a_token(
     assert azurite.token() not in caplog.text + printed.out + printed.err
 
 
-def looked(fake: Cosmos, work: Act) -> tuple[int, int]:
+def looked(fake: FakeCosmos, work: Act) -> tuple[int, int]:
     """How many operations work takes, and how many items they look at."""
     fake.operations.clear()
     told(fake, work)
@@ -644,7 +655,7 @@ SIZES = [10, 10_000]
 FIRST = f"{1:024d}"
 
 
-def test_a_first_page_costs_the_same_with_ten_and_with_ten_thousand(fake: Cosmos) -> None:
+def test_a_first_page_costs_the_same_with_ten_and_with_ten_thousand(fake: FakeCosmos) -> None:
     costs = []
     for size in SIZES:
         for number in range(size):
@@ -658,7 +669,7 @@ def test_a_first_page_costs_the_same_with_ten_and_with_ten_thousand(fake: Cosmos
         assert cost == (1, start + 10)
 
 
-def test_what_is_said_costs_the_same_after_ten_and_after_ten_thousand(fake: Cosmos) -> None:
+def test_what_is_said_costs_the_same_after_ten_and_after_ten_thousand(fake: FakeCosmos) -> None:
     fake.fill(conversation())
     costs = []
     for size in SIZES:
@@ -684,11 +695,11 @@ async def create_the_last(memory: Memory) -> None:
         await memory.conversations.create("anna", "one too many")
 
 
-def test_a_limit_costs_one_count_for_each_new_conversation(fake: Cosmos) -> None:
+def test_a_limit_costs_one_count_for_each_new_conversation(fake: FakeCosmos) -> None:
     for number in range(9999):
         fake.fill(conversation(f"{number:024d}"))
 
-    told(fake, create_the_last, most=10_000)
+    told(fake, create_the_last, max_conversations=10_000)
 
     assert [(each.kind, each.looked) for each in fake.operations] == [
         ("query", 0),
@@ -697,24 +708,24 @@ def test_a_limit_costs_one_count_for_each_new_conversation(fake: Cosmos) -> None
     ]
 
 
-def test_a_count_that_comes_in_parts_is_added_up(fake: Cosmos) -> None:
+def test_a_count_that_comes_in_parts_is_added_up(fake: FakeCosmos) -> None:
     fake.most_counted = 2
     for number in range(5):
         fake.fill(conversation(f"{number:024d}"))
         fake.fill(interaction(f"1{number:023d}"))
 
-    told(fake, create_the_last, most=6)
+    told(fake, create_the_last, max_conversations=6)
 
 
-def test_a_count_that_fails_begins_nothing(fake: Cosmos) -> None:
-    fake.fail(failed(500), times=2, kind="query")
+def test_a_count_that_fails_begins_nothing(fake: FakeCosmos) -> None:
+    fake.fail(cosmos_error(500), times=2, kind="query")
     with pytest.raises(errors.Unavailable):
-        told(fake, WRITES["create"][0], most=6)
+        told(fake, WRITES["create"][0], max_conversations=6)
 
     assert contents(fake) == []
 
 
-def test_what_is_past_its_time_makes_room(fake: Cosmos) -> None:
+def test_what_is_past_its_time_makes_room(fake: FakeCosmos) -> None:
     clock = Time()
     fake.now = clock
 
@@ -723,12 +734,12 @@ def test_what_is_past_its_time_makes_room(fake: Cosmos) -> None:
         clock.now = START + 101
         await memory.conversations.create("anna", "new")
 
-    told(fake, work, keep=100, most=1)
+    told(fake, work, retention_seconds=100, max_conversations=1)
 
     assert contents(fake) == ["new"]
 
 
-def test_a_page_begins_anywhere_and_runs_in_either_way(fake: Cosmos) -> None:
+def test_a_page_begins_anywhere_and_runs_in_either_way(fake: FakeCosmos) -> None:
     fake.fill(conversation())
     for number in range(1, 301):
         fake.fill(interaction(f"{number:024d}", input=str(number)))
@@ -750,7 +761,7 @@ def test_a_page_begins_anywhere_and_runs_in_either_way(fake: Cosmos) -> None:
     assert long == [str(number) for number in range(1, 251)]
 
 
-def test_many_pipelines_come_in_pages(fake: Cosmos) -> None:
+def test_many_pipelines_come_in_pages(fake: FakeCosmos) -> None:
     async def work(memory: Memory) -> Any:
         for number in range(120):
             await memory.pipelines.put(f"p/{number}", {"number": number})
@@ -760,11 +771,13 @@ def test_many_pipelines_come_in_pages(fake: Cosmos) -> None:
     assert [each.kind for each in fake.operations][-3:] == ["Upsert", "query", "query"]
 
 
-def ends(fake: Cosmos) -> list[tuple[float, int]]:
+def ends(fake: FakeCosmos) -> list[tuple[float, int]]:
     return [(item["expires"] - START, item["ttl"]) for item in fake.items]
 
 
-def test_what_is_kept_for_a_time_says_so_and_says_so_anew_when_it_is_changed(fake: Cosmos) -> None:
+def test_what_is_kept_for_a_time_says_so_and_says_so_anew_when_it_is_changed(
+    fake: FakeCosmos,
+) -> None:
     clock = Time()
 
     async def work(memory: Memory) -> tuple[str, str]:
@@ -782,11 +795,16 @@ def test_what_is_kept_for_a_time_says_so_and_says_so_anew_when_it_is_changed(fak
         await memory.conversations.rename("anna", made.id, "three")
         return made.id, added.id
 
-    ids = told(fake, work, keep=100, now=clock)
+    ids = told(fake, work, retention_seconds=100, now=clock)
 
     assert ends(fake) == [(100, 1), (100, 1)]
     clock.now = START + 99.9
-    told(fake, lambda memory: memory.interactions.get("anna", ids[1]), keep=100, now=clock)
+    told(
+        fake,
+        lambda memory: memory.interactions.get("anna", ids[1]),
+        retention_seconds=100,
+        now=clock,
+    )
 
 
 @pytest.mark.parametrize("removes", [False, True])
@@ -813,13 +831,13 @@ def test_what_is_past_its_time_is_not_there_though_the_service_may_not_have_remo
                 await look()
         assert await memory.conversations.list("anna", PageRequest()) == ()
 
-    with cosmos(now=clock, ttl=-1 if removes else None) as fake:
-        told(fake, work, keep=100)
+    with run_cosmos(now=clock, ttl=-1 if removes else None) as fake:
+        told(fake, work, retention_seconds=100)
 
         assert len(fake.items) == (0 if removes else 2)
 
 
-def test_what_is_kept_for_ever_has_no_end(fake: Cosmos) -> None:
+def test_what_is_kept_for_ever_has_no_end(fake: FakeCosmos) -> None:
     async def work(memory: Memory) -> None:
         made = await memory.conversations.create("anna", "one")
         await memory.interactions.add("anna", made.id, Turn("more"))
@@ -862,7 +880,7 @@ def test_an_odd_id_is_not_found_and_never_sent(ids: list[str]) -> None:
         for id in odd:
             await all_are_missing([*by_conversation(memory, id), *by_interaction(memory, id)])
 
-    with cosmos() as fake:
+    with run_cosmos() as fake:
         told(fake, work)
 
         assert fake.operations == []
@@ -879,11 +897,11 @@ def test_any_owner_and_any_name_of_a_pipeline_come_back_as_they_were(owner: str,
         assert await memory.pipelines.all() == {name: {name: owner}}
         assert await memory.pipelines.delete(name)
 
-    with cosmos() as fake:
+    with run_cosmos() as fake:
         told(fake, work)
 
 
-def test_the_id_of_another_kind_is_not_found(fake: Cosmos) -> None:
+def test_the_id_of_another_kind_is_not_found(fake: FakeCosmos) -> None:
     filled(fake)
     fake.fill(conversation(f"{C}-deleted", conversation="deleted"))
     fake.fill(conversation("e" * 24, owner="user:bert"))
@@ -938,7 +956,7 @@ async def rows(box: ContainerProxy, query: str, **how: Any) -> list[Any]:
     return [row async for row in box.query_items(query, parameters=values, **how)]
 
 
-def asked_of(fake: Cosmos, work: Callable[[ContainerProxy], Awaitable[Any]]) -> None:
+def asked_of(fake: FakeCosmos, work: Callable[[ContainerProxy], Awaitable[Any]]) -> None:
     async def go(memory: Memory) -> None:
         await memory.ready()
         await work(memory.pipelines.container._container)  # type: ignore[attr-defined]
@@ -948,7 +966,7 @@ def asked_of(fake: Cosmos, work: Callable[[ContainerProxy], Awaitable[Any]]) -> 
 
 @pytest.mark.parametrize(("_", "work"), WORKING, ids=[name for name, _ in WORKING])
 def test_the_fake_does_what_the_service_would(
-    fake: Cosmos, _: str, work: Callable[[ContainerProxy], Awaitable[Any]]
+    fake: FakeCosmos, _: str, work: Callable[[ContainerProxy], Awaitable[Any]]
 ) -> None:
     asked_of(fake, work)
 
@@ -957,7 +975,7 @@ def test_the_fake_does_what_the_service_would(
 
 @pytest.mark.parametrize(("_", "work"), REFUSED, ids=[name for name, _ in REFUSED])
 def test_the_fake_refuses_what_the_service_would(
-    fake: Cosmos, _: str, work: Callable[[ContainerProxy], Awaitable[Any]]
+    fake: FakeCosmos, _: str, work: Callable[[ContainerProxy], Awaitable[Any]]
 ) -> None:
     with pytest.raises(azure.core.exceptions.HttpResponseError):
         asked_of(fake, work)
@@ -966,7 +984,7 @@ def test_the_fake_refuses_what_the_service_would(
     assert contents(fake) == BEFORE
 
 
-def test_the_fake_does_a_batch_wholly_or_not_at_all(fake: Cosmos) -> None:
+def test_the_fake_does_a_batch_wholly_or_not_at_all(fake: FakeCosmos) -> None:
     changes: list[BatchOperation] = [
         ("delete", (C,)),
         *made("n"),

@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 from shared.bootstrap.build import build
 from shared.settings import read_settings as read_settings
 from tests.support.calls import read
-from tests.support.fuzz import EXAMPLES, FUZZ, PATIENCE, junk, words
+from tests.support.fuzz import EXAMPLES, FUZZ, TIMEOUT, junk, words
 from tests.support.gateways import (
-    DATA,
     PNG,
+    PNG_URL,
     REMOTE,
-    SHIRTS,
+    SHIRT_CONVERSATION,
     WEATHER,
-    chat,
-    closed,
-    entry,
-    listed,
-    serving,
+    aog_call,
+    close_models,
+    provider_entry,
+    provider_settings,
+    run_gateways,
 )
 
 parts = st.one_of(
@@ -33,14 +33,14 @@ parts = st.one_of(
     words.map(lambda text: {"type": "text", "text": text}),
     words.map(lambda text: {"type": "text", "text": {"value": text, "annotations": ["a"]}}),
     st.just({"type": "image", "image": PNG}),
-    st.just({"type": "image_url", "image_url": {"url": DATA}}),
+    st.just({"type": "image_url", "image_url": {"url": PNG_URL}}),
 )
 contents = st.one_of(words, parts, st.lists(parts, min_size=1, max_size=3))
 said = st.fixed_dictionaries(
     {"role": st.sampled_from(["system", "user", "assistant"]), "content": contents},
     optional={"name": words, "images": st.just([PNG])},
 )
-messages = st.lists(st.one_of(said, st.sampled_from(SHIRTS)), max_size=4).map(
+messages = st.lists(st.one_of(said, st.sampled_from(SHIRT_CONVERSATION)), max_size=4).map(
     lambda around: [*around, {"role": "user", "content": "Hello?"}, *around[:1]]
 )
 bodies = st.fixed_dictionaries(
@@ -93,10 +93,10 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
     async def answered(data: bytes) -> int:
         service = build(read_settings(providers))
         try:
-            async with asyncio.timeout(PATIENCE):
-                return (await read(await service.reply(chat(data)))).status
+            async with asyncio.timeout(TIMEOUT):
+                return (await read(await service.reply(aog_call(data)))).status
         finally:
-            await closed(service)
+            await close_models(service)
 
     @FUZZ
     @given(nearly_right(bodies))
@@ -106,9 +106,11 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
 
         assert status in (200, 400, 403, 404), (status, data)
 
-    with serving("ollama", "openai", "aog") as (local, first, second):
-        providers = listed(
-            entry("ollama", local), entry("openai", first, **REMOTE), entry("aog", second, **REMOTE)
+    with run_gateways("ollama", "openai", "aog") as (local, first, second):
+        providers = provider_settings(
+            provider_entry("ollama", local),
+            provider_entry("openai", first, **REMOTE),
+            provider_entry("aog", second, **REMOTE),
         )
         each()
 

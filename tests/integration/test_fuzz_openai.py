@@ -16,14 +16,21 @@ from shared.settings import read_settings as read_settings
 from tests.integration.test_fuzz_aog import nearly_right
 from tests.support.calls import ask, call, read
 from tests.support.fakes import engine
-from tests.support.fuzz import EXAMPLES, FUZZ, PATIENCE, junk, words
-from tests.support.gateways import DATA, WEATHER, closed, entry, listed, serving
+from tests.support.fuzz import EXAMPLES, FUZZ, TIMEOUT, junk, words
+from tests.support.gateways import (
+    PNG_URL,
+    WEATHER,
+    close_models,
+    provider_entry,
+    provider_settings,
+    run_gateways,
+)
 from tests.support.servers import LAPTOP
 
 ENDPOINT = "https://mine.search.windows.net"
 parts = st.one_of(
     words.map(lambda text: {"type": "text", "text": text}),
-    st.just({"type": "image_url", "image_url": {"url": DATA, "detail": "low"}}),
+    st.just({"type": "image_url", "image_url": {"url": PNG_URL, "detail": "low"}}),
 )
 called = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 said = st.one_of(
@@ -111,11 +118,11 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
     async def answered(data: bytes) -> int:
         service = build(read_settings({**LAPTOP, **providers}))
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 asked = call("/v1/chat/completions", data)
                 return (await read(await service.reply(asked))).status
         finally:
-            await closed(service)
+            await close_models(service)
 
     @FUZZ
     @given(nearly_right(bodies))
@@ -125,10 +132,10 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
 
         assert status in (200, 400, 404), (status, data)
 
-    with serving("openai", "ollama", "aog") as servers:
+    with run_gateways("openai", "ollama", "aog") as servers:
         flavors = zip(("openai", "ollama", "aog"), servers, strict=True)
-        each_one = [entry(name, server, models=[name]) for name, server in flavors]
-        providers = listed(*each_one)
+        each_one = [provider_entry(name, server, models=[name]) for name, server in flavors]
+        providers = provider_settings(*each_one)
         each()
 
     assert seen.total() >= EXAMPLES

@@ -17,7 +17,7 @@ from shared.http.call import Call
 from shared.protocols.opensearch.routes import HANDLERS, MEMORY
 from shared.settings import read_settings as read_settings
 from tests.support.calls import Client, call, read
-from tests.support.fuzz import EXAMPLES, FUZZ, PATIENCE, junk, words
+from tests.support.fuzz import EXAMPLES, FUZZ, TIMEOUT, junk, words
 from tests.support.servers import LAPTOP
 
 NAMES = ["text", "title", "content", "sourcepage", "author", "t*"]
@@ -108,7 +108,7 @@ def test_hundreds_of_calls_near_the_right_ones_never_end_in_a_500(tmp_path: Path
     ids = {"{id}": memory, "message": message, "{name}": "fuzz"}
 
     async def answered(asked: Call) -> int:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return (await read(await service.reply(asked))).status
 
     @FUZZ

@@ -16,8 +16,8 @@ import httpx
 import pytest
 
 from tests.support.calls import QUESTION
-from tests.support.servers import Server, serving
-from tests.support.upstream import Upstream, upstream
+from tests.support.servers import Server, run_server
+from tests.support.upstream import Upstream, run_upstream
 
 AZ = {"accessToken": "token-of-az", "expires_on": 4070908800, "expiresOn": "2099-01-01 00:00:00"}
 ERROR_TEXTS = {  # their real messages, which the SDK parses
@@ -29,7 +29,7 @@ AZD = {"token": "token-of-azd", "expiresOn": "2099-01-01T00:00:00Z"}
 
 @pytest.fixture
 def model() -> Iterator[Upstream]:
-    with upstream() as running:
+    with run_upstream() as running:
         yield running
 
 
@@ -62,13 +62,13 @@ def ask(server: Server, times: int = 1) -> httpx.Response:
 def test_az_token_is_requested_once(kind: str, model: Upstream, tmp_path: Path) -> None:
     write_cli(tmp_path, "azd", None)
     calls = write_cli(tmp_path, "az", AZ)
-    with serving(kind, tmp_path, azure(model, tmp_path)) as server:
+    with run_server(kind, tmp_path, azure(model, tmp_path)) as server:
         response = ask(server, times=3)
 
     assert response.status_code == 200
-    assert [sent.headers["authorization"] for sent in model.asked] == ["Bearer token-of-az"] * 3
-    assert {sent.path for sent in model.asked} == {"/openai/v1/chat/completions"}
-    assert {sent.body["model"] for sent in model.asked} == {"chat"}
+    assert [sent.headers["authorization"] for sent in model.requests] == ["Bearer token-of-az"] * 3
+    assert {sent.path for sent in model.requests} == {"/openai/v1/chat/completions"}
+    assert {sent.body["model"] for sent in model.requests} == {"chat"}
     assert len(calls.read_text().splitlines()) == 1
     assert "https://cognitiveservices.azure.com" in calls.read_text()
 
@@ -76,10 +76,10 @@ def test_az_token_is_requested_once(kind: str, model: Upstream, tmp_path: Path) 
 def test_azd_precedes_az(model: Upstream, tmp_path: Path) -> None:
     write_cli(tmp_path, "azd", AZD)
     calls = write_cli(tmp_path, "az", AZ)
-    with serving("dev", tmp_path, azure(model, tmp_path)) as server:
+    with run_server("dev", tmp_path, azure(model, tmp_path)) as server:
         ask(server)
 
-    assert model.asked[0].headers["authorization"] == "Bearer token-of-azd"
+    assert model.requests[0].headers["authorization"] == "Bearer token-of-azd"
     assert not calls.exists()
 
 
@@ -88,16 +88,16 @@ def test_az_is_tried_after_a_failing_azd(model: Upstream, tmp_path: Path) -> Non
     script = tmp_path / "azd"
     script.write_text("#!/bin/sh\necho 'AADSTS70043: the refresh token has expired' >&2; exit 1\n")
     write_cli(tmp_path, "az", AZ)
-    with serving("dev", tmp_path, azure(model, tmp_path)) as server:
+    with run_server("dev", tmp_path, azure(model, tmp_path)) as server:
         response = ask(server)
 
     assert response.status_code == 200
-    assert model.asked[0].headers["authorization"] == "Bearer token-of-az"
+    assert model.requests[0].headers["authorization"] == "Bearer token-of-az"
 
 
 def test_unreachable_identity_endpoint_is_misconfigured(model: Upstream, tmp_path: Path) -> None:
     more = {"IDENTITY_ENDPOINT": "http://127.0.0.1:9/token", "IDENTITY_HEADER": "h"}
-    with serving("dev", tmp_path, azure(model, tmp_path, **more)) as server:
+    with run_server("dev", tmp_path, azure(model, tmp_path, **more)) as server:
         response = ask(server)
 
     assert response.status_code == 503
@@ -107,13 +107,13 @@ def test_unreachable_identity_endpoint_is_misconfigured(model: Upstream, tmp_pat
 def test_error_without_identity_names_the_commands(model: Upstream, tmp_path: Path) -> None:
     write_cli(tmp_path, "azd", None)
     write_cli(tmp_path, "az", None)
-    with serving("dev", tmp_path, azure(model, tmp_path)) as server:
+    with run_server("dev", tmp_path, azure(model, tmp_path)) as server:
         response = ask(server)
 
     assert response.status_code == 503
     assert "run `azd auth login` or `az login`" in response.json()["error"]
     assert f"request id={response.headers['x-request-id']} Misconfigured: identity: " in server.log
-    assert model.asked == []
+    assert model.requests == []
 
 
 class Platform(BaseHTTPRequestHandler):
@@ -156,12 +156,12 @@ def test_managed_identity_token_is_requested_once(
 ) -> None:
     with platform() as (address, seen):
         more = {"IDENTITY_ENDPOINT": address, "IDENTITY_HEADER": "h", "AZURE_CLIENT_ID": client_id}
-        with serving("dev", tmp_path, azure(model, tmp_path, **more)) as server:
+        with run_server("dev", tmp_path, azure(model, tmp_path, **more)) as server:
             response = ask(server, times=3)
     ((query, header),) = seen
 
     assert response.status_code == 200
-    assert model.asked[0].headers["authorization"] == "Bearer token-of-the-platform"
+    assert model.requests[0].headers["authorization"] == "Bearer token-of-the-platform"
     assert header == "h"
     assert query["resource"] == ["https://cognitiveservices.azure.com"]
     assert query.get("client_id", [""]) == [client_id]
@@ -170,12 +170,12 @@ def test_managed_identity_token_is_requested_once(
 def test_log_has_no_token_and_no_key(model: Upstream, tmp_path: Path) -> None:
     write_cli(tmp_path, "azd", AZD)
     settings = {"OPENAI_BASE_URL": f"{model.url}/v1", "OPENAI_CHAT_MODEL": "m"}
-    with serving("dev", tmp_path, azure(model, tmp_path)) as server:
+    with run_server("dev", tmp_path, azure(model, tmp_path)) as server:
         ask(server)
         first = server.log
-    with serving("dev", tmp_path, {**settings, "OPENAI_API_KEY": "s3cret"}) as server:
+    with run_server("dev", tmp_path, {**settings, "OPENAI_API_KEY": "s3cret"}) as server:
         ask(server)
 
-    assert model.asked[1].headers["authorization"] == "Bearer s3cret"
+    assert model.requests[1].headers["authorization"] == "Bearer s3cret"
     assert "token-of-azd" not in first
     assert "s3cret" not in server.log

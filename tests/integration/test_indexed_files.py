@@ -17,7 +17,7 @@ from shared.ingest.targets.azure_search.writer import AzureSearchWriter, Indexed
 from shared.ingest.targets.index_writer import UNFINISHED, Document, DocumentRejected
 from tests.support.azurite import AzuriteCredential, AzuriteHome, needs_azurite
 from tests.support.fake_service import FakeIndexService
-from tests.support.filling import run, run_service
+from tests.support.search_writer import run, run_service
 
 pytestmark = needs_azurite
 

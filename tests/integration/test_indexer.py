@@ -26,8 +26,8 @@ from shared.ingest.targets.index_writer import DocumentRejected, IndexUnavailabl
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from tests.support.fake_index import FakeIndex
 from tests.support.fake_indexers import FakeIndexerService, indexer_run
-from tests.support.filling import RecordingRetry, connect_clients, tls_contexts
-from tests.support.upstream import error, upstream
+from tests.support.search_writer import RecordingRetry, connect_clients, tls_contexts
+from tests.support.upstream import error_response, run_upstream
 
 Result = TypeVar("Result")
 
@@ -44,7 +44,7 @@ def over(service: FakeIndexerService, work: Callable[[SearchClients], Awaitable[
         async with connect_clients(service) as clients:
             return await work(clients)
 
-    with upstream(service, tls_contexts()[0]):
+    with run_upstream(service, tls_contexts()[0]):
         return asyncio.run(connect())
 
 
@@ -216,7 +216,7 @@ def test_long_run_continues_without_the_command() -> None:
 def test_busy_service_is_retried() -> None:
     heard = RecordingRetry()
     service = FakeIndexerService(
-        plan=[error(503, {"Retry-After": "9"})] * 2, runs=[indexer_run(1, 1)]
+        plan=[error_response(503, {"Retry-After": "9"})] * 2, runs=[indexer_run(1, 1)]
     )
 
     assert run_plan(service, heard).indexed == 1

@@ -17,10 +17,10 @@ from shared.ingest.targets.azure_search.blob_upload import make_uploader
 from tests.integration.test_ingest_cli import Seeing, run_command, talking, write
 from tests.support import sample_files as samples
 from tests.support.azurite import AzuriteCredential, AzuriteHome, azurite, make_home, needs_azurite
-from tests.support.fake_search import Search
+from tests.support.fake_search import FakeSearch
 from tests.support.fake_service import FakeIndexService
-from tests.support.servers import serving
-from tests.support.upstream import Asked, Server, Step, upstream
+from tests.support.servers import run_server
+from tests.support.upstream import RecordedRequest, Server, Step, run_upstream
 
 pytestmark = needs_azurite
 
@@ -30,10 +30,10 @@ QUESTION = "Where is the org chart?"
 class Filled(FakeIndexService):
     """Takes the token of the `az` beside it."""
 
-    def refusal(self, asked: Asked) -> list[Step] | None:
+    def refusal(self, asked: RecordedRequest) -> list[Step] | None:
         signed_in = asked.headers["authorization"].startswith("Bearer ")
         same = {**asked.headers, "authorization": "Bearer token" if signed_in else ""}
-        return super().refusal(Asked(asked.path, same, asked.body, asked.method))
+        return super().refusal(RecordedRequest(asked.path, same, asked.body, asked.method))
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Azure:
     def listening(self, made: Server) -> Iterator[Any]:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(self.home.folder / "server.pem")
-        with upstream(made, tls) as running:
+        with run_upstream(made, tls) as running:
             yield running
 
 
@@ -57,7 +57,7 @@ class Azure:
 def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azure]:
     home = make_home(tmp_path_factory.mktemp("azure"))
     with ExitStack() as stack:
-        model = stack.enter_context(upstream(Seeing()))
+        model = stack.enter_context(run_upstream(Seeing()))
         settings = {
             **talking(model),
             "AZURE_SEARCH_INDEX": "docs",
@@ -88,16 +88,16 @@ def test_chat_shows_images_of_an_indexed_folder(azure: Azure, folder: Path, tmp_
         "messages": [{"role": "user", "content": QUESTION}],
         "context": {"overrides": overrides},
     }
-    with azure.listening(Search(docs=[{"image": None, **doc} for doc in docs])) as search:
+    with azure.listening(FakeSearch(docs=[{"image": None, **doc} for doc in docs])) as search:
         settings = {**azure.settings, "AZURE_SEARCH_ENDPOINT": search.url}
-        with serving("dev", tmp_path, settings) as server, server.client() as client:
+        with run_server("dev", tmp_path, settings) as server, server.client() as client:
             health = client.get("/health").json()
             told = client.post("/chat", json=body)
             opened = {
                 name: client.get(f"/content/{name}")
                 for name in told.json()["context"]["data_points"]["citations"]
             }
-    sent = azure.model.asked[-1].body["messages"][-1]["content"]
+    sent = azure.model.requests[-1].body["messages"][-1]["content"]
     (image,) = told.json()["context"]["data_points"]["images"]
 
     assert (first.returncode, first.stderr) == (0, "")
@@ -127,9 +127,9 @@ def test_prune_removes_from_index_and_storage(azure: Azure, folder: Path, tmp_pa
 
     assert "1 removed" in pruned.stdout
     assert {doc["sourcefile"] for doc in docs} == {"a.md", "%5Bb%5D %231.md"}
-    with azure.listening(Search(docs=[{**lost, **bare}])) as search:
+    with azure.listening(FakeSearch(docs=[{**lost, **bare}])) as search:
         settings = {**azure.settings, "AZURE_SEARCH_ENDPOINT": search.url}
-        with serving("dev", tmp_path, settings) as server, server.client() as client:
+        with run_server("dev", tmp_path, settings) as server, server.client() as client:
             assert client.get("/content/org-chart.png").status_code == 404
 
 
@@ -145,12 +145,12 @@ def test_missing_roles_are_named(azure: Azure, folder: Path) -> None:
 def test_indexer_rejects_folder_with_rules(azure: Azure, folder: Path) -> None:
     write(folder, "acl.yaml", "a.md: {groups: [board]}")
     storage = "/subscriptions/1/resourceGroups/r/providers/Microsoft.Storage/storageAccounts/s"
-    asked = len(azure.search.asked)
+    asked = len(azure.search.requests)
     done = run_command(str(folder), "--indexer", "--storage", storage, **azure.settings)
 
     assert done.returncode == 1
     assert "every passage would be public" in done.stderr
-    assert len(azure.search.asked) == asked
+    assert len(azure.search.requests) == asked
 
 
 def test_restricted_folder_is_rejected_beside_indexer_passages(azure: Azure, folder: Path) -> None:

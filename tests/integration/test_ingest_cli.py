@@ -31,11 +31,18 @@ from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.sqlite.connections import file_identity
 from shared.retrieval.sqlite.retriever import SqliteRetriever
 from tests.support import corpus
-from tests.support.filling import run as in_azure
-from tests.support.filling import run_service
 from tests.support.isolation import app_copy
-from tests.support.servers import SAMPLES, serving
-from tests.support.upstream import Asked, Step, Upstream, answer, streaming, upstream
+from tests.support.search_writer import run as in_azure
+from tests.support.search_writer import run_service
+from tests.support.servers import SAMPLES, run_server
+from tests.support.upstream import (
+    RecordedRequest,
+    Step,
+    Upstream,
+    answer_events,
+    run_upstream,
+    stream_response,
+)
 
 BY_WORDS = IndexSpec("docs", IndexFields())
 ROWS = """
@@ -283,15 +290,15 @@ def test_ctrl_c_stops_with_a_message(tmp_path: Path, index: Path) -> None:
 class Seeing(Upstream):
     """Sees Anna, whatever it is shown."""
 
-    def answer(self, asked: Asked) -> list[Step]:
+    def respond(self, asked: RecordedRequest) -> list[Step]:
         if asked.path.endswith("/chat/completions"):
-            return streaming(answer("Anna leads the board."))
-        return super().answer(asked)
+            return stream_response(answer_events("Anna leads the board."))
+        return super().respond(asked)
 
 
 @pytest.fixture
 def model() -> Iterator[Upstream]:
-    with upstream(Seeing()) as running:
+    with run_upstream(Seeing()) as running:
         yield running
 
 
@@ -314,18 +321,18 @@ def test_image_is_described_found_and_returned(
     settings = {**talking(model), "INDEX_FILE": str(index)}
     done = run_command(str(known.folder), **settings)
     assert done.returncode == 0, done.stderr
-    described = len([asked for asked in model.asked if asked.path.endswith("/completions")])
+    described = len([asked for asked in model.requests if asked.path.endswith("/completions")])
     overrides = {"use_gpt4v": True, "retrieval_mode": "text", "top": 1}
     body = {
         "messages": [{"role": "user", "content": chart.question}],
         "context": {"overrides": overrides},
     }
-    with serving("dev", tmp_path, settings) as server, server.client() as client:
+    with run_server("dev", tmp_path, settings) as server, server.client() as client:
         told = client.post("/chat", json=body)
         assert told.status_code == 200, f"{told.text} {server.log}"
         context = told.json()["context"]
         opened = client.get(f"/content/{chart.sourcepage}")
-    sent = model.asked[-1].body["messages"][-1]["content"]
+    sent = model.requests[-1].body["messages"][-1]["content"]
     (image,) = context["data_points"]["images"]
 
     assert done.returncode == 0, done.stderr
@@ -350,7 +357,7 @@ def test_app_uses_a_new_index_without_restart(tmp_path: Path, folder: Path, inde
         ]
         return citations
 
-    with serving("dev", tmp_path, settings) as server, server.client() as client:
+    with run_server("dev", tmp_path, settings) as server, server.client() as client:
         before = cited(client, "What do cherries cost?")
         write(folder, "c [new] #1.md", "Cherries cost four dollars.")
         run_command(str(folder), **settings)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from shared.chat.errors import BadRequest, NotFound
 from shared.memory.base import Memory, PageRequest, Turn
-from tests.support.fake_cosmos import Cosmos, cosmos
-from tests.support.stores import Opened, Time, in_cosmos, sqlite
+from tests.support.fake_cosmos import FakeCosmos, run_cosmos
+from tests.support.stores import FakeClock, OpenStore, cosmos_store, sqlite_store
 
 SAID = Turn("What is covered?", "Answer.", "Dental care.", "chat", '["a.md: teeth"]')
 EVERYTHING = PageRequest(0, 1000)
@@ -25,21 +25,21 @@ ODD = ["", "a/b", "../x", "x" * 5000, "%00", "'; DROP TABLE conversation; --", "
 
 
 @pytest.fixture(scope="module")
-def account() -> Iterator[Cosmos]:
-    with cosmos() as fake:
+def account() -> Iterator[FakeCosmos]:
+    with run_cosmos() as fake:
         yield fake
 
 
 @pytest.fixture(params=["sqlite", "cosmos"])
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opened:
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     if request.param == "sqlite":
-        return sqlite(tmp_path)
-    account: Cosmos = request.getfixturevalue("account")
+        return sqlite_store(tmp_path)
+    account: FakeCosmos = request.getfixturevalue("account")
     account.partitions.clear()
-    return in_cosmos(account)
+    return cosmos_store(account)
 
 
-def during(opened: Opened, work: Callable[[Memory], Awaitable[Any]], **how: Any) -> Any:
+def during(opened: OpenStore, work: Callable[[Memory], Awaitable[Any]], **how: Any) -> Any:
     """What some work with a store gives."""
 
     async def go() -> Any:
@@ -49,7 +49,7 @@ def during(opened: Opened, work: Callable[[Memory], Awaitable[Any]], **how: Any)
     return asyncio.run(go())
 
 
-def test_a_conversation_is_as_it_was_made(opened: Opened) -> None:
+def test_a_conversation_is_as_it_was_made(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
         made = await memory.conversations.create("anna", "Example conversation")
 
@@ -62,7 +62,7 @@ def test_a_conversation_is_as_it_was_made(opened: Opened) -> None:
     during(opened, work)
 
 
-def test_an_interaction_is_as_it_was_said(opened: Opened) -> None:
+def test_an_interaction_is_as_it_was_said(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
         odd = Turn("漢字 \U0001f600 \x00 \u2028", response="line\nline", additional_info="{")
         conversation = (await memory.conversations.create("anna", "")).id
@@ -83,7 +83,7 @@ def test_an_interaction_is_as_it_was_said(opened: Opened) -> None:
     during(opened, work)
 
 
-def test_as_much_is_taken_as_the_api_lets_through(opened: Opened) -> None:
+def test_as_much_is_taken_as_the_api_lets_through(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
         for character in ("x", "漢", "\U0001f600"):
             long = Turn(input="a", additional_info=character * 80_000)
@@ -97,7 +97,7 @@ def test_as_much_is_taken_as_the_api_lets_through(opened: Opened) -> None:
     during(opened, work)
 
 
-def test_what_was_stored_is_there_when_it_is_opened_again(opened: Opened) -> None:
+def test_what_was_stored_is_there_when_it_is_opened_again(opened: OpenStore) -> None:
     async def store(memory: Memory) -> Any:
         conversation = await memory.conversations.create("anna", "kept")
         await memory.pipelines.put("p", {"description": "x"})
@@ -112,7 +112,7 @@ def test_what_was_stored_is_there_when_it_is_opened_again(opened: Opened) -> Non
     assert during(opened, store) == during(opened, look)
 
 
-def test_a_conversation_has_one_name_at_a_time_and_keeps_its_place(opened: Opened) -> None:
+def test_a_conversation_has_one_name_at_a_time_and_keeps_its_place(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
         old = await memory.conversations.create("anna", "old")
         new = await memory.conversations.create("anna", "new")
@@ -126,7 +126,7 @@ def test_a_conversation_has_one_name_at_a_time_and_keeps_its_place(opened: Opene
     during(opened, work)
 
 
-def test_the_additional_information_can_be_replaced_and_nothing_else_is(opened: Opened) -> None:
+def test_the_additional_information_can_be_replaced_and_nothing_else_is(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
         conversation = (await memory.conversations.create("anna", "")).id
         made = await memory.interactions.add("anna", conversation, SAID)
@@ -139,7 +139,7 @@ def test_the_additional_information_can_be_replaced_and_nothing_else_is(opened: 
     during(opened, work)
 
 
-def test_a_conversation_goes_with_all_that_was_said_in_it(opened: Opened) -> None:
+def test_a_conversation_goes_with_all_that_was_said_in_it(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
         gone = (await memory.conversations.create("anna", "gone")).id
         stays = (await memory.conversations.create("anna", "stays")).id
@@ -174,7 +174,7 @@ def verbs(memory: Memory, conversation: str, interaction: str) -> dict[str, Any]
     }
 
 
-def test_what_is_anothers_looks_as_if_it_were_not_there(opened: Opened) -> None:
+def test_what_is_anothers_looks_as_if_it_were_not_there(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
         made = await memory.conversations.create("anna", "private")
         said = await memory.interactions.add("anna", made.id, SAID)
@@ -196,7 +196,7 @@ def test_what_is_anothers_looks_as_if_it_were_not_there(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_any_text_at_all_is_an_id_that_is_not_there(opened: Opened, odd: str) -> None:
+def test_any_text_at_all_is_an_id_that_is_not_there(opened: OpenStore, odd: str) -> None:
     async def work(memory: Memory) -> None:
         for verb in verbs(memory, odd, odd).values():
             with pytest.raises(NotFound):
@@ -205,7 +205,7 @@ def test_any_text_at_all_is_an_id_that_is_not_there(opened: Opened, odd: str) ->
     during(opened, work)
 
 
-def test_the_id_of_one_kind_is_none_of_the_other(opened: Opened) -> None:
+def test_the_id_of_one_kind_is_none_of_the_other(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
         conversation = (await memory.conversations.create("anna", "")).id
         interaction = (await memory.interactions.add("anna", conversation, SAID)).id
@@ -216,7 +216,7 @@ def test_the_id_of_one_kind_is_none_of_the_other(opened: Opened) -> None:
     during(opened, work)
 
 
-def test_a_page_is_a_part_of_the_list_as_it_is_now(opened: Opened) -> None:
+def test_a_page_is_a_part_of_the_list_as_it_is_now(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
         async def names(start: int) -> str:
             page = await memory.conversations.list("anna", PageRequest(start, 3))
@@ -242,7 +242,7 @@ DEEDS = st.lists(
 )
 
 
-def check_pages(opened: Opened, deeds: list[Deed]) -> None:
+def check_pages(opened: OpenStore, deeds: list[Deed]) -> None:
     """Do some deeds with two lists, of conversations and of what is said in one."""
 
     async def work(memory: Memory) -> None:
@@ -270,18 +270,20 @@ def check_pages(opened: Opened, deeds: list[Deed]) -> None:
 @given(deeds=DEEDS)
 def test_pages_are_slices_of_the_sorted_list_whatever_was_done(deeds: list[Deed]) -> None:
     with TemporaryDirectory() as folder:
-        check_pages(sqlite(Path(folder)), deeds)
+        check_pages(sqlite_store(Path(folder)), deeds)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(deeds=DEEDS)
-def test_so_they_are_in_cosmos_db(account: Cosmos, deeds: list[Deed]) -> None:
+def test_so_they_are_in_cosmos_db(account: FakeCosmos, deeds: list[Deed]) -> None:
     account.partitions.clear()
-    check_pages(in_cosmos(account), deeds)
+    check_pages(cosmos_store(account), deeds)
 
 
-def test_what_is_begun_later_is_listed_first_also_when_the_clock_goes_back(opened: Opened) -> None:
-    clock = Time()
+def test_what_is_begun_later_is_listed_first_also_when_the_clock_goes_back(
+    opened: OpenStore,
+) -> None:
+    clock = FakeClock()
 
     async def work(memory: Memory) -> None:
         made = []
@@ -295,7 +297,7 @@ def test_what_is_begun_later_is_listed_first_also_when_the_clock_goes_back(opene
     during(opened, work, now=clock)
 
 
-def test_many_at_once_lose_nothing(opened: Opened) -> None:
+def test_many_at_once_lose_nothing(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
         conversation = (await memory.conversations.create("anna", "")).id
         adding = (
@@ -310,8 +312,8 @@ def test_many_at_once_lose_nothing(opened: Opened) -> None:
     during(opened, work)
 
 
-def test_conversations_past_their_time_are_gone_with_what_was_said(opened: Opened) -> None:
-    clock = Time()
+def test_conversations_past_their_time_are_gone_with_what_was_said(opened: OpenStore) -> None:
+    clock = FakeClock()
 
     async def work(memory: Memory) -> None:
         old = await memory.conversations.create("anna", "old")
@@ -327,11 +329,11 @@ def test_conversations_past_their_time_are_gone_with_what_was_said(opened: Opene
             with pytest.raises(NotFound):
                 await verb("anna")
 
-    during(opened, work, keep=100.0, now=clock)
+    during(opened, work, retention_seconds=100.0, now=clock)
 
 
-def test_a_change_does_not_prolong_a_conversation(opened: Opened) -> None:
-    clock = Time()
+def test_a_change_does_not_prolong_a_conversation(opened: OpenStore) -> None:
+    clock = FakeClock()
 
     async def work(memory: Memory) -> None:
         made = await memory.conversations.create("anna", "old")
@@ -345,11 +347,11 @@ def test_a_change_does_not_prolong_a_conversation(opened: Opened) -> None:
         with pytest.raises(NotFound):
             await memory.interactions.get("anna", said.id)
 
-    during(opened, work, keep=100.0, now=clock)
+    during(opened, work, retention_seconds=100.0, now=clock)
 
 
-def test_without_a_limit_nothing_is_ever_gone(opened: Opened) -> None:
-    clock = Time()
+def test_without_a_limit_nothing_is_ever_gone(opened: OpenStore) -> None:
+    clock = FakeClock()
 
     async def work(memory: Memory) -> None:
         made = await memory.conversations.create("anna", "old")
@@ -360,7 +362,7 @@ def test_without_a_limit_nothing_is_ever_gone(opened: Opened) -> None:
     during(opened, work, now=clock)
 
 
-def test_an_owner_has_so_many_conversations_at_most(opened: Opened) -> None:
+def test_an_owner_has_so_many_conversations_at_most(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
         made = [await memory.conversations.create("anna", str(number)) for number in range(3)]
         await memory.interactions.add("anna", made[0].id, SAID)
@@ -374,10 +376,10 @@ def test_an_owner_has_so_many_conversations_at_most(opened: Opened) -> None:
         last = await memory.conversations.create("anna", "in its place")
         assert await memory.conversations.list("anna", EVERYTHING) == (last, made[2], made[1])
 
-    during(opened, work, most=3)
+    during(opened, work, max_conversations=3)
 
 
-def test_a_limit_holds_for_what_an_earlier_limit_let_in(opened: Opened) -> None:
+def test_a_limit_holds_for_what_an_earlier_limit_let_in(opened: OpenStore) -> None:
     async def fill(memory: Memory) -> None:
         for number in range(5):
             await memory.conversations.create("anna", str(number))
@@ -388,10 +390,10 @@ def test_a_limit_holds_for_what_an_earlier_limit_let_in(opened: Opened) -> None:
         assert len(await memory.conversations.list("anna", EVERYTHING)) == 5
 
     during(opened, fill)
-    during(opened, work, most=2)
+    during(opened, work, max_conversations=2)
 
 
-def test_a_pipeline_is_the_one_that_was_put_last(opened: Opened) -> None:
+def test_a_pipeline_is_the_one_that_was_put_last(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
         pipelines = memory.pipelines
         assert (await pipelines.get("p"), await pipelines.all()) == (None, {})
@@ -409,5 +411,5 @@ def test_a_pipeline_is_the_one_that_was_put_last(opened: Opened) -> None:
     during(opened, work)
 
 
-def test_a_store_says_that_it_is_ready(opened: Opened) -> None:
+def test_a_store_says_that_it_is_ready(opened: OpenStore) -> None:
     during(opened, lambda memory: memory.ready())

@@ -20,7 +20,7 @@ from shared.memory.base import Memory, PageRequest, Retention, TooManyConversati
 from shared.memory.sqlite.connection import map_errors
 from shared.memory.sqlite.store import open_memory
 from tests.support.servers import ROOT
-from tests.support.stores import Time
+from tests.support.stores import FakeClock
 
 # Adds to conversations until it is ended; a line for each that was begun and each that was added.
 WRITER = """
@@ -140,7 +140,7 @@ def test_the_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
 
 
 def test_deleted_and_expired_texts_are_erased_from_the_file(tmp_path: Path) -> None:
-    path, clock = tmp_path / "memory.db", Time()
+    path, clock = tmp_path / "memory.db", FakeClock()
 
     def seen(words: bytes) -> int:
         return sum(each.read_bytes().count(words) for each in tmp_path.iterdir())
@@ -266,7 +266,7 @@ def test_concurrent_workers_respect_the_limit(tmp_path: Path) -> None:
 
 
 def test_an_expired_conversation_does_not_count_for_the_limit(tmp_path: Path) -> None:
-    clock = Time()
+    clock = FakeClock()
 
     async def work(memory: Memory) -> None:
         for name in ("first", "second"):

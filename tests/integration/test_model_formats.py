@@ -14,27 +14,27 @@ from shared.models.formats.base import merge_json
 from shared.models.formats.ollama import parse_arguments
 from tests.support.calls import QUESTION, call
 from tests.support.gateways import (
-    DATA,
-    LAST,
+    LAST_LINE,
     PNG,
+    PNG_URL,
     REMOTE,
-    SHIRTS,
+    SHIRT_CONVERSATION,
     WEATHER,
-    answered,
-    chat,
-    entry,
-    events,
-    line,
-    lines,
-    listed,
+    aog_call,
+    aog_event,
     message,
-    serving,
-    text,
-    told,
-    unread,
+    ollama_line,
+    ollama_stream,
+    provider_entry,
+    provider_settings,
+    read_events,
+    read_text,
+    run_calls,
+    run_gateways,
+    undecodable_field,
 )
 from tests.support.servers import SAMPLES
-from tests.support.upstream import Exchange, chunk, event, streaming, whole
+from tests.support.upstream import Exchange, chunk, json_response, sse_event, stream_response
 
 HELLO = {"messages": [{"role": "user", "content": "Hello."}], "retrieval": False}
 FLAVORS = ["openai", "ollama", "aog"]
@@ -42,19 +42,21 @@ FLAVORS = ["openai", "ollama", "aog"]
 
 def sent(flavor: str, body: Any, **more: Any) -> Any:
     """The body that a server of a flavor gets."""
-    with serving(flavor) as (server,):
-        (got,) = answered(listed(entry(flavor, server, **more)), chat(body))
+    with run_gateways(flavor) as (server,):
+        (got,) = run_calls(
+            provider_settings(provider_entry(flavor, server, **more)), aog_call(body)
+        )
 
     assert got.status == 200, got.json
-    return server.asked[-1].body
+    return server.requests[-1].body
 
 
 @pytest.mark.parametrize("flavor", FLAVORS)
 @pytest.mark.parametrize("retrieval", [True, False])
 def test_the_document_s_seven_messages_arrive_unchanged(flavor: str, retrieval: bool) -> None:
-    messages = sent(flavor, {"messages": SHIRTS, "retrieval": retrieval})["messages"]
+    messages = sent(flavor, {"messages": SHIRT_CONVERSATION, "retrieval": retrieval})["messages"]
     theirs = messages[1:] if retrieval else messages
-    expected = json.loads(json.dumps(SHIRTS))
+    expected = json.loads(json.dumps(SHIRT_CONVERSATION))
     if flavor == "ollama":  # whose API refuses a string
         function = expected[4]["tool_calls"][0]["function"]
         function["arguments"] = {"arguments": "{'query':'shirts'}"}
@@ -124,38 +126,44 @@ def test_tools_go_out_and_calls_come_back_through_every_flavor(flavor: str) -> N
     made_call = {"index": 0, "id": "call_1", "type": "function", "function": called}
     parsed = [{"function": {"name": "search", "arguments": {"q": "a"}}}]
     plans: dict[str, Any] = {
-        "openai": streaming(
-            [event(chunk(delta={"tool_calls": [made_call]}, finish_reason="tool_calls"))]
+        "openai": stream_response(
+            [sse_event(chunk(delta={"tool_calls": [made_call]}, finish_reason="tool_calls"))]
         ),
-        "ollama": lines(line(**message(tool_calls=parsed)), line(**LAST)),
-        "aog": streaming(
+        "ollama": ollama_stream(
+            ollama_line(**message(tool_calls=parsed)), ollama_line(**LAST_LINE)
+        ),
+        "aog": stream_response(
             [
-                told(**message(tool_calls=[made_call])),
-                told(finished=True, finish_reason="tool_calls"),
+                aog_event(**message(tool_calls=[made_call])),
+                aog_event(finished=True, finish_reason="tool_calls"),
             ]
         ),
     }
-    with serving(flavor) as (server,):
+    with run_gateways(flavor) as (server,):
         server.plan = [plans[flavor]] * 2
-        settings = listed(entry(flavor, server))
+        settings = provider_settings(provider_entry(flavor, server))
         body = {**HELLO, "tools": [WEATHER]}
-        whole, streamed = answered(settings, chat(body), chat({**body, "stream": True}))
+        whole, streamed = run_calls(settings, aog_call(body), aog_call({**body, "stream": True}))
 
-    assert server.asked[0].body["tools"] == [WEATHER]
+    assert server.requests[0].body["tools"] == [WEATHER]
     (made,) = whole.json["message"]["tool_calls"]
     assert made["function"]["name"] == "search"
     assert json.loads(made["function"]["arguments"]) == {"q": "a"}
     assert made["id"]
-    assert whole.json["finish_reason"] == events(streamed)[-1]["finish_reason"] == "tool_calls"
+    assert whole.json["finish_reason"] == read_events(streamed)[-1]["finish_reason"] == "tool_calls"
     assert whole.json["message"]["content"] == ""
 
 
 def test_each_of_ollama_s_calls_has_its_own_place_and_id() -> None:
     calls: list[Any] = [{"function": {"name": name, "arguments": {}}} for name in ("a", "b")]
-    three = [line(**message(tool_calls=calls)), line(**message(tool_calls=calls[:1])), line(**LAST)]
-    with serving("ollama") as (server,):
-        server.plan = [lines(*three)]
-        (got,) = answered(listed(entry("ollama", server)), chat(HELLO))
+    three = [
+        ollama_line(**message(tool_calls=calls)),
+        ollama_line(**message(tool_calls=calls[:1])),
+        ollama_line(**LAST_LINE),
+    ]
+    with run_gateways("ollama") as (server,):
+        server.plan = [ollama_stream(*three)]
+        (got,) = run_calls(provider_settings(provider_entry("ollama", server)), aog_call(HELLO))
 
     made = got.json["message"]["tool_calls"]
     assert [each["function"]["name"] for each in made] == ["a", "b", "a"]
@@ -185,10 +193,10 @@ def user(content: Any, **more: Any) -> Any:
 
 WORDS = {"type": "text", "text": "What is it?"}
 VALUE = {"type": "text", "text": {"value": "What is it?", "annotations": ["a"]}}
-HERE = {"type": "image_url", "image_url": {"url": DATA, "detail": "low"}}
+HERE = {"type": "image_url", "image_url": {"url": PNG_URL, "detail": "low"}}
 THERE = {"type": "image_url", "image_url": {"url": "https://a.com/b.png"}}
 BYTES = {"type": "image", "image": PNG}
-SHOWN = {"type": "image_url", "image_url": {"url": DATA}}
+SHOWN = {"type": "image_url", "image_url": {"url": PNG_URL}}
 
 # Content, what OpenAI gets of it, what Ollama gets of it: its text and its images.
 FORMS: list[Any] = [
@@ -228,49 +236,58 @@ def test_content_becomes_what_each_flavor_has(body: Any, openai: Any, ollama: An
 
 def test_an_image_behind_an_address_is_not_fetched_for_ollama() -> None:
     body = user([WORDS, THERE])
-    with serving("ollama", "openai") as (local, remote):
-        near = entry("ollama", local)
-        (alone,) = answered(listed(near), chat(body))
-        (both,) = answered(listed(near, entry("openai", remote, **REMOTE)), chat(body))
+    with run_gateways("ollama", "openai") as (local, remote):
+        near = provider_entry("ollama", local)
+        (alone,) = run_calls(provider_settings(near), aog_call(body))
+        (both,) = run_calls(
+            provider_settings(near, provider_entry("openai", remote, **REMOTE)), aog_call(body)
+        )
 
     assert (alone.status, alone.json["business_code"]) == (400, 40003)
     assert "not fetched" in alone.json["message"]
-    assert local.asked == []
-    assert text(both) == "Remote [a.md]."
+    assert local.requests == []
+    assert read_text(both) == "Remote [a.md]."
 
 
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_a_provider_that_cannot_stream_answers_a_stream_in_one_event(flavor: str) -> None:
     one = {"properties": {"supported_response_mode": ["sync"]}}
-    with serving(flavor) as (server,):
-        (got,) = answered(listed(entry(flavor, server, **one)), chat({**HELLO, "stream": True}))
+    with run_gateways(flavor) as (server,):
+        (got,) = run_calls(
+            provider_settings(provider_entry(flavor, server, **one)),
+            aog_call({**HELLO, "stream": True}),
+        )
 
-    assert not server.asked[0].body.get("stream")
-    (one,) = events(got)
+    assert not server.requests[0].body.get("stream")
+    (one,) = read_events(got)
     assert one["message"]["content"].endswith(" [a.md].")
     assert one["finished"] is True
 
 
 def test_what_a_server_adds_is_passed_on() -> None:
-    with serving("openai", "ollama", "aog") as (openai, ollama, aog):
+    with run_gateways("openai", "ollama", "aog") as (openai, ollama, aog):
         openai.plan = [
-            streaming(
+            stream_response(
                 [
-                    event({**chunk("Hi"), "service_tier": "default", "usage": None}),
-                    event(chunk(delta={"reasoning_content": "Hm."})),
-                    event(chunk(finish_reason="stop", logprobs={"content": []})),
-                    event(
+                    sse_event({**chunk("Hi"), "service_tier": "default", "usage": None}),
+                    sse_event(chunk(delta={"reasoning_content": "Hm."})),
+                    sse_event(chunk(finish_reason="stop", logprobs={"content": []})),
+                    sse_event(
                         {**chunk(), "choices": [], "usage": {"prompt_tokens": 1, "more": {"a": 2}}}
                     ),
                 ]
             )
         ]
-        ollama.plan = [lines(line(**message("Hi", thinking="Hm.")), line(**LAST))]
+        ollama.plan = [
+            ollama_stream(ollama_line(**message("Hi", thinking="Hm.")), ollama_line(**LAST_LINE))
+        ]
         aog.plan = [
-            streaming([told("Hi", new={"a": 1}), told(finished=True, finish_reason="stop")])
+            stream_response(
+                [aog_event("Hi", new={"a": 1}), aog_event(finished=True, finish_reason="stop")]
+            )
         ]
         first, second, third = (
-            answered(listed(entry(flavor, server)), chat(HELLO))[0].json
+            run_calls(provider_settings(provider_entry(flavor, server)), aog_call(HELLO))[0].json
             for flavor, server in zip(FLAVORS, (openai, ollama, aog), strict=True)
         )
 
@@ -288,14 +305,18 @@ def test_a_thinking_model_s_thoughts_hold_the_time_limits_off_and_start_no_empty
     async def while_it_thinks(_: Exchange) -> None:
         await asyncio.sleep(0.5)
 
-    thought = line(**message(thinking="Hm. "))
-    with serving("ollama") as (server,):
+    thought = ollama_line(**message(thinking="Hm. "))
+    with run_gateways("ollama") as (server,):
         steps = [step for _ in range(4) for step in (thought, while_it_thinks)]
-        server.plan = [lines(*steps, line(**message("Hi")), line(**LAST))]
-        settings = listed(
-            entry("ollama", server), MODEL_FIRST_TOKEN_SECONDS="1.5", MODEL_GAP_SECONDS="1.5"
+        server.plan = [
+            ollama_stream(*steps, ollama_line(**message("Hi")), ollama_line(**LAST_LINE))
+        ]
+        settings = provider_settings(
+            provider_entry("ollama", server),
+            MODEL_FIRST_TOKEN_SECONDS="1.5",
+            MODEL_GAP_SECONDS="1.5",
         )
-        (got,) = answered(settings, call("/chat/stream", QUESTION))
+        (got,) = run_calls(settings, call("/chat/stream", QUESTION))
 
     said = [each["delta"].get("content") for each in got.lines]
     assert said == [None, "Hi", None]
@@ -314,12 +335,12 @@ PARTS: list[Any] = [
 def test_parts_of_calls_without_an_index_find_their_call(parts: list[Any]) -> None:
     def delta(identity: str, name: str, arguments: str) -> bytes:
         function = {"name": name, "arguments": arguments}
-        return event(chunk(delta={"tool_calls": [{"id": identity, "function": function}]}))
+        return sse_event(chunk(delta={"tool_calls": [{"id": identity, "function": function}]}))
 
-    with serving("openai") as (server,):
+    with run_gateways("openai") as (server,):
         said = [delta(*part) for part in parts]
-        server.plan = [streaming([*said, event(chunk(finish_reason="tool_calls"))])]
-        (got,) = answered(listed(entry("openai", server)), chat(HELLO))
+        server.plan = [stream_response([*said, sse_event(chunk(finish_reason="tool_calls"))])]
+        (got,) = run_calls(provider_settings(provider_entry("openai", server)), aog_call(HELLO))
 
     made = got.json["message"]["tool_calls"]
     assert [(each["id"], each["function"]) for each in made] == [
@@ -331,9 +352,13 @@ def test_parts_of_calls_without_an_index_find_their_call(parts: list[Any]) -> No
 def test_a_whole_answer_needs_no_reason_for_its_end() -> None:
     one = {"properties": {"supported_response_mode": ["sync"]}}
     choice = {"index": 0, "message": {"role": "assistant", "content": "Hi"}}
-    with serving("openai") as (server,):
-        server.plan = [whole({"choices": [choice]}), whole({"choices": []})]
-        first, second = answered(listed(entry("openai", server, **one)), chat(HELLO), chat(HELLO))
+    with run_gateways("openai") as (server,):
+        server.plan = [json_response({"choices": [choice]}), json_response({"choices": []})]
+        first, second = run_calls(
+            provider_settings(provider_entry("openai", server, **one)),
+            aog_call(HELLO),
+            aog_call(HELLO),
+        )
 
     assert first.json["message"]["content"] == "Hi"
     assert second.status == 502
@@ -341,23 +366,30 @@ def test_a_whole_answer_needs_no_reason_for_its_end() -> None:
 
 def test_the_way_an_answer_ends_is_one_of_the_document_s() -> None:
     for told_reason, reason in {"stop": "stop", "length": "length", "load": "stop"}.items():
-        with serving("ollama") as (server,):
+        with run_gateways("ollama") as (server,):
             server.plan = [
-                lines(line(**message("Hi")), line(**LAST | {"done_reason": told_reason}))
+                ollama_stream(
+                    ollama_line(**message("Hi")),
+                    ollama_line(**LAST_LINE | {"done_reason": told_reason}),
+                )
             ]
-            (got,) = answered(listed(entry("ollama", server)), chat(HELLO))
+            (got,) = run_calls(provider_settings(provider_entry("ollama", server)), aog_call(HELLO))
 
         assert got.json["finish_reason"] == reason
 
 
 def test_a_filtered_end_is_told_as_a_failure() -> None:
-    with serving("openai") as (server,):
+    with run_gateways("openai") as (server,):
         server.plan = [
-            streaming([event(chunk("Hi")), event(chunk(finish_reason="content_filter"))])
+            stream_response(
+                [sse_event(chunk("Hi")), sse_event(chunk(finish_reason="content_filter"))]
+            )
         ]
-        (got,) = answered(listed(entry("openai", server)), chat({**HELLO, "stream": True}))
+        (got,) = run_calls(
+            provider_settings(provider_entry("openai", server)), aog_call({**HELLO, "stream": True})
+        )
 
-    said, last = events(got)
+    said, last = read_events(got)
     assert said["message"]["content"] == "Hi"
     assert last.keys() == {"business_code", "message", "finished"}
     assert (last["business_code"], last["finished"]) == (40003, True)
@@ -368,19 +400,23 @@ def test_whole_calls_in_several_events_stay_several() -> None:
         {"id": name, "type": "function", "function": {"name": name, "arguments": "{}"}}
         for name in ("a", "b")
     ]
-    with serving("aog") as (server,):
-        parts = [told(**message(tool_calls=[call])) for call in calls]
-        server.plan = [streaming([*parts, told(finished=True, finish_reason="tool_calls")])]
-        (got,) = answered(listed(entry("aog", server)), chat(HELLO))
+    with run_gateways("aog") as (server,):
+        parts = [aog_event(**message(tool_calls=[call])) for call in calls]
+        server.plan = [
+            stream_response([*parts, aog_event(finished=True, finish_reason="tool_calls")])
+        ]
+        (got,) = run_calls(provider_settings(provider_entry("aog", server)), aog_call(HELLO))
 
     assert got.json["message"]["tool_calls"] == calls
 
 
 def test_a_call_without_arguments_has_none_that_cannot_be_read() -> None:
-    with serving("ollama", "openai") as (ollama, openai):
+    with run_gateways("ollama", "openai") as (ollama, openai):
         empty = {"function": {"name": "a", "arguments": {}}}
-        ollama.plan = [lines(line(**message(tool_calls=[empty])), line(**LAST))]
-        (got,) = answered(listed(entry("ollama", ollama)), chat(HELLO))
+        ollama.plan = [
+            ollama_stream(ollama_line(**message(tool_calls=[empty])), ollama_line(**LAST_LINE))
+        ]
+        (got,) = run_calls(provider_settings(provider_entry("ollama", ollama)), aog_call(HELLO))
         bare = {"id": "1", "type": "function", "function": {"name": "a"}}
         body = {
             "messages": [
@@ -388,37 +424,40 @@ def test_a_call_without_arguments_has_none_that_cannot_be_read() -> None:
                 {"role": "assistant", "tool_calls": [bare]},
             ]
         }
-        answered(listed(entry("openai", openai)), chat({**body, "retrieval": False}))
+        run_calls(
+            provider_settings(provider_entry("openai", openai)),
+            aog_call({**body, "retrieval": False}),
+        )
 
     assert got.json["message"]["tool_calls"][0]["function"]["arguments"] == "{}"
-    assert openai.asked[0].body["messages"][1]["tool_calls"][0]["function"]["arguments"] == "{}"
+    assert openai.requests[0].body["messages"][1]["tool_calls"][0]["function"]["arguments"] == "{}"
 
 
 def test_an_image_does_not_go_to_a_model_that_is_not_known_to_see() -> None:
-    with serving("openai") as (server,):
+    with run_gateways("openai") as (server,):
         settings = {
             **SAMPLES,
             "OPENAI_BASE_URL": f"{server.url}/v1",
             "OPENAI_CHAT_MODEL": "llama3",
         }
         body = user([WORDS, BYTES], images=[PNG])
-        answered(settings, chat(body))
+        run_calls(settings, aog_call(body))
 
-    assert server.asked[0].body["messages"] == [{"role": "user", "content": "What is it?"}]
+    assert server.requests[0].body["messages"] == [{"role": "user", "content": "What is it?"}]
 
 
 def test_what_a_server_adds_takes_no_place_of_ours_and_must_be_json() -> None:
-    extra = told("Hi", context={"x": 1}, new=1)
-    big = told("!", finished=True, finish_reason="stop").replace(
+    extra = aog_event("Hi", context={"x": 1}, new=1)
+    big = aog_event("!", finished=True, finish_reason="stop").replace(
         b'"finished"', b'"big": 1e400, "finished"'
     )
-    with serving("aog") as (server,):
-        server.plan = [streaming([extra, big])] * 2
-        settings = listed(entry("aog", server))
+    with run_gateways("aog") as (server,):
+        server.plan = [stream_response([extra, big])] * 2
+        settings = provider_settings(provider_entry("aog", server))
         asked = {"messages": [{"role": "user", "content": "Hello."}]}
-        streamed, whole = answered(settings, chat({**asked, "stream": True}), chat(asked))
+        streamed, whole = run_calls(settings, aog_call({**asked, "stream": True}), aog_call(asked))
 
-    first, second, last = events(streamed)
+    first, second, last = read_events(streamed)
     assert first["context"].keys() == whole.json["context"].keys() == {"data_points", "thoughts"}
     assert first["new"] == whole.json["new"] == 1
     assert "big" not in second.keys() | last.keys() | whole.json.keys()
@@ -447,11 +486,15 @@ def test_a_message_of_ours_has_every_flavor_s_form() -> None:
 
 
 def test_the_answer_is_no_longer_than_deployment_and_client_want() -> None:
-    with serving("ollama") as (server,):
-        settings = listed(entry("ollama", server), MAX_ANSWER_TOKENS="50")
-        answered(settings, *(chat({**HELLO, "max_tokens": most}) for most in (20, 80)), chat(HELLO))
+    with run_gateways("ollama") as (server,):
+        settings = provider_settings(provider_entry("ollama", server), MAX_ANSWER_TOKENS="50")
+        run_calls(
+            settings,
+            *(aog_call({**HELLO, "max_tokens": most}) for most in (20, 80)),
+            aog_call(HELLO),
+        )
 
-    assert [each.body["options"]["num_predict"] for each in server.asked] == [20, 50, 50]
+    assert [each.body["options"]["num_predict"] for each in server.requests] == [20, 50, 50]
 
 
 def test_a_reasoning_model_gets_no_sampling() -> None:
@@ -463,13 +506,15 @@ def test_a_reasoning_model_gets_no_sampling() -> None:
 
 
 def test_the_ollama_here_refuses_what_the_real_one_refuses() -> None:
-    assert "arguments" in str(unread({"messages": SHIRTS}))
-    assert unread({"messages": [{"role": "user", "content": ["x"]}]}) == "content"
-    assert unread({"messages": [], "options": {"stop": "x"}}) == "options.stop"
-    assert unread(sent("ollama", {"messages": SHIRTS})) is None
+    assert "arguments" in str(undecodable_field({"messages": SHIRT_CONVERSATION}))
+    assert undecodable_field({"messages": [{"role": "user", "content": ["x"]}]}) == "content"
+    assert undecodable_field({"messages": [], "options": {"stop": "x"}}) == "options.stop"
+    assert undecodable_field(sent("ollama", {"messages": SHIRT_CONVERSATION})) is None
 
 
-@pytest.mark.parametrize("body", [{"messages": SHIRTS}, *(form.values[0] for form in FORMS)])
+@pytest.mark.parametrize(
+    "body", [{"messages": SHIRT_CONVERSATION}, *(form.values[0] for form in FORMS)]
+)
 def test_ollama_s_own_client_finds_our_requests_right(body: Any) -> None:
     options = {"keep_alive": "5m", "seed": 1, "stop": "x", "max_tokens": 9, "tools": [WEATHER]}
     got = sent("ollama", {**body, **options})
@@ -487,12 +532,12 @@ def test_ollama_s_own_client_finds_our_requests_right(body: Any) -> None:
 
 
 def test_ollama_s_own_client_reads_the_ollama_here() -> None:
-    with serving("ollama") as (server,):
+    with run_gateways("ollama") as (server,):
         client = ollama.Client(host=server.url, trust_env=False)
         asked: Any = {"model": "m", "messages": [{"role": "user", "content": "Hello."}]}
         said = client.chat(**asked)
         streamed = list(client.chat(**asked, stream=True))
-        server.plan = [whole({"error": "model 'x' not found"}, 404)]
+        server.plan = [json_response({"error": "model 'x' not found"}, 404)]
         with pytest.raises(ollama.ResponseError, match="not found"):
             client.chat(**asked)
         client._client.close()

@@ -23,25 +23,25 @@ from shared.models.formats.openai import known_capabilities
 from shared.models.openai.client import embed, make_client, map_errors
 from shared.rag.flow import check_stream
 from shared.settings import read_settings
-from tests.support.calls import QUESTION, Got, call
+from tests.support.calls import QUESTION, BufferedReply, call
 from tests.support.calls import read as read_reply
 from tests.support.servers import SAMPLES, free_port
 from tests.support.upstream import (
-    BEFORE,
+    PROMPT_FILTER_CHUNK,
     STOP,
     USAGE,
     Exchange,
     Step,
     Upstream,
-    answer,
+    answer_events,
     chunk,
-    error,
-    event,
-    head,
-    piece,
-    streaming,
-    upstream,
-    whole,
+    error_response,
+    http_chunk,
+    json_response,
+    response_head,
+    run_upstream,
+    sse_event,
+    stream_response,
 )
 
 PATIENCE = 20.0  # seconds; only a hang takes so long
@@ -54,7 +54,7 @@ LIMITS = {
 
 @pytest.fixture
 def server() -> Iterator[Upstream]:
-    with upstream() as running:
+    with run_upstream() as running:
         yield running
 
 
@@ -63,16 +63,16 @@ def settings(server: Upstream, **more: str) -> dict[str, str]:
     return {**SAMPLES, **model, **more}
 
 
-def asked(server: Upstream, *routes: str, body: Any = QUESTION, **more: str) -> list[Got]:
+def asked(server: Upstream, *routes: str, body: Any = QUESTION, **more: str) -> list[BufferedReply]:
     """What the app answers, one request after the other, with one client."""
 
-    async def go() -> list[Got]:
+    async def go() -> list[BufferedReply]:
         service = build(read_settings(settings(server, **more)))
         assert service.engine is not None
         try:
             async with asyncio.timeout(PATIENCE):
                 got = [await read_reply(await service.reply(call(r, body))) for r in routes]
-                while server.open > 1:  # one is kept for the next request
+                while server.open_connections > 1:  # one is kept for the next request
                     await asyncio.sleep(0.01)
                 return got
         finally:
@@ -81,7 +81,7 @@ def asked(server: Upstream, *routes: str, body: Any = QUESTION, **more: str) -> 
     return asyncio.run(go())
 
 
-def text(got: Got) -> str:
+def text(got: BufferedReply) -> str:
     return str(got.json["message"]["content"])
 
 
@@ -100,7 +100,7 @@ def test_an_answer_comes_through_whole_and_streamed(server: Upstream) -> None:
 
 def test_the_request_is_what_the_service_expects(server: Upstream) -> None:
     asked(server, "/chat", OPENAI_API_KEY="k3y")
-    (sent,) = server.asked
+    (sent,) = server.requests
 
     assert sent.path == "/v1/chat/completions"
     assert sent.headers["authorization"] == "Bearer k3y"
@@ -116,7 +116,7 @@ def test_temperature_and_seed_go_out_also_as_zero(server: Upstream) -> None:
     overrides = {"temperature": 0, "seed": 0}
     (got,) = asked(server, "/chat", body={**QUESTION, "context": {"overrides": overrides}})
 
-    assert (server.asked[0].body["temperature"], server.asked[0].body["seed"]) == (0, 0)
+    assert (server.requests[0].body["temperature"], server.requests[0].body["seed"]) == (0, 0)
     assert len(got.json["context"]["thoughts"]) == 4
 
 
@@ -131,7 +131,7 @@ def test_a_reasoning_model_gets_its_own_parameters(server: Upstream, name: str) 
         MAX_ANSWER_TOKENS="500",
         REASONING_EFFORT="low",
     )
-    sent = server.asked[0].body
+    sent = server.requests[0].body
     note = got.json["context"]["thoughts"][4]["description"]
 
     assert got.status == 200
@@ -143,9 +143,9 @@ def test_a_reasoning_model_gets_its_own_parameters(server: Upstream, name: str) 
 def test_a_setting_says_what_a_name_does_not(server: Upstream) -> None:
     asked(server, "/chat", OPENAI_CHAT_MODEL="mine", MAX_ANSWER_TOKENS="9")
     asked(server, "/chat", OPENAI_CHAT_MODEL="gpt-5-chat")
-    server.plan.append(streaming(answer("x")))
+    server.plan.append(stream_response(answer_events("x")))
     asked(server, "/chat", OPENAI_CHAT_MODEL="mine", CHAT_MODEL_REASONING="true")
-    plain, chat, reasoning = (sent.body for sent in server.asked)
+    plain, chat, reasoning = (sent.body for sent in server.requests)
 
     assert plain["max_tokens"] == 9
     assert "temperature" in chat
@@ -172,7 +172,7 @@ def test_images_go_to_a_model_that_sees(server: Upstream) -> None:
     said = Message("user", "What is this?", ("data:image/png;base64,AA==",))
     answered(server, Prompt("answer", (said,), 0.0))
 
-    assert server.asked[0].body["messages"][0]["content"] == [
+    assert server.requests[0].body["messages"][0]["content"] == [
         {"type": "text", "text": "What is this?"},
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
     ]
@@ -183,7 +183,7 @@ CALLS = (ToolCall(0, "call_1", "weather", '{"city": "Köln"}'), ToolCall(1, "cal
 
 
 def called(**part: Any) -> bytes:
-    return event(chunk(delta={"tool_calls": [part]}))
+    return sse_event(chunk(delta={"tool_calls": [part]}))
 
 
 def test_tools_and_their_calls_and_results_go_out_unchanged(server: Upstream) -> None:
@@ -193,7 +193,7 @@ def test_tools_and_their_calls_and_results_go_out_unchanged(server: Upstream) ->
         Message("tool", "21", tool_call_id="call_1"),
     )
     answered(server, Prompt("answer", turns, 0.0, tools=(WEATHER,)))
-    sent = server.asked[0].body
+    sent = server.requests[0].body
 
     assert sent["tools"] == [WEATHER]
     assert sent["messages"] == [
@@ -220,7 +220,7 @@ def test_calls_of_tools_come_back_whole_however_they_are_cut(server: Upstream) -
         called(index=1, id="call_2", type="function", function={"name": "weather"}),
         called(index=0, function={"arguments": '"Köln"}'}),
     ]
-    server.plan.append(streaming([*parts, event(chunk(finish_reason="tool_calls"))]))
+    server.plan.append(stream_response([*parts, sse_event(chunk(finish_reason="tool_calls"))]))
     answer = answered(server, Prompt("answer", (Message("user", "x"),), 0.0, tools=(WEATHER,)))
 
     assert answer.tool_calls == CALLS
@@ -232,13 +232,15 @@ def test_calls_that_a_server_sends_whole_and_without_an_index_are_read(server: U
         {"id": call.id, "function": {"name": call.name, "arguments": call.arguments}}
         for call in CALLS
     ]
-    server.plan.append(streaming([event(chunk(delta={"tool_calls": whole})), event(STOP)]))
+    server.plan.append(
+        stream_response([sse_event(chunk(delta={"tool_calls": whole})), sse_event(STOP)])
+    )
 
     assert answered(server, Prompt("answer", (Message("user", "x"),), 0.0)).tool_calls == CALLS
 
 
 def test_a_call_that_cannot_be_read_is_an_answer_that_cannot(server: Upstream) -> None:
-    server.plan.append(streaming([called(index=0, function={"arguments": {"city": 1}})]))
+    server.plan.append(stream_response([called(index=0, function={"arguments": {"city": 1}})]))
 
     with pytest.raises(errors.Unavailable):
         answered(server, Prompt("answer", (Message("user", "x"),), 0.0))
@@ -265,7 +267,7 @@ def test_what_the_environment_holds_for_the_sdk_does_not_go_out(server: Upstream
     done = subprocess.run(
         [sys.executable, "-c", code], env={"PATH": "", **evil}, capture_output=True, timeout=60
     )
-    (sent,) = server.asked
+    (sent,) = server.requests
 
     assert done.returncode == 0, done.stderr
     assert sent.headers["authorization"] == "Bearer ours"
@@ -284,33 +286,49 @@ NO_DATE = "Mon, 01 Jan 99999999999 00:00:00 GMT"
 TWO_WAITS = {"x-ms-retry-after-ms": "100", "Retry-After": "60"}  # the SDK knows the second one
 # What a server does, the status, whether Retry-After is there, and how often it was asked.
 REFUSALS: list[Any] = [
-    pytest.param([error(400, code="content_filter")], 400, None, 1, id="content filter"),
-    pytest.param([error(400, code="context_length_exceeded")], 400, None, 1, id="too long"),
-    pytest.param([error(400, code="invalid_image")], 400, None, 1, id="other bad request"),
-    pytest.param([error(400, param="seed")], 503, None, 1, id="a parameter of ours"),
-    pytest.param([error(400, param="messages[1]")], 400, None, 1, id="the user's image"),
-    pytest.param([error(429, {"Retry-After": "nan"})] * 2, 429, "1", 2, id="429, no number"),
-    pytest.param([error(429, {"Retry-After": "1e400"})], 429, "1", 1, id="429, for ever"),
-    pytest.param([error(429, {"Retry-After": NO_DATE})] * 2, 429, "1", 2, id="429, no date"),
-    pytest.param([error(429, {"Retry-After-Ms": "8000"})], 429, "8", 1, id="429, milliseconds"),
-    pytest.param([whole({"error": "no such path"})], 503, None, 1, id="a 200 that is no stream"),
-    pytest.param([error(401)], 503, None, 1, id="wrong key"),
-    pytest.param([error(403)], 503, None, 1, id="no role"),
-    pytest.param([error(404, code="DeploymentNotFound")], 503, None, 1, id="no deployment"),
-    pytest.param([error(429, {"Retry-After": "30"})], 429, "30", 1, id="429, long wait"),
-    pytest.param([error(429, TWO_WAITS)] * 2, 429, "1", 2, id="429, two waits"),
-    pytest.param([error(429, {"Retry-After": "1"})] * 2, 429, "1", 2, id="429, short wait twice"),
-    pytest.param([error(429)] * 2, 429, "1", 2, id="429 without Retry-After"),
-    pytest.param([error(500)] * 2, 503, "1", 2, id="500"),
-    pytest.param([error(502)] * 2, 503, "1", 2, id="502"),
-    pytest.param([error(503, {"Retry-After": "20"})], 503, "20", 1, id="503, long wait"),
-    pytest.param([error(503)] * 2, 503, "1", 2, id="503 without Retry-After"),
+    pytest.param([error_response(400, code="content_filter")], 400, None, 1, id="content filter"),
+    pytest.param(
+        [error_response(400, code="context_length_exceeded")], 400, None, 1, id="too long"
+    ),
+    pytest.param([error_response(400, code="invalid_image")], 400, None, 1, id="other bad request"),
+    pytest.param([error_response(400, param="seed")], 503, None, 1, id="a parameter of ours"),
+    pytest.param([error_response(400, param="messages[1]")], 400, None, 1, id="the user's image"),
+    pytest.param(
+        [error_response(429, {"Retry-After": "nan"})] * 2, 429, "1", 2, id="429, no number"
+    ),
+    pytest.param([error_response(429, {"Retry-After": "1e400"})], 429, "1", 1, id="429, for ever"),
+    pytest.param(
+        [error_response(429, {"Retry-After": NO_DATE})] * 2, 429, "1", 2, id="429, no date"
+    ),
+    pytest.param(
+        [error_response(429, {"Retry-After-Ms": "8000"})], 429, "8", 1, id="429, milliseconds"
+    ),
+    pytest.param(
+        [json_response({"error": "no such path"})], 503, None, 1, id="a 200 that is no stream"
+    ),
+    pytest.param([error_response(401)], 503, None, 1, id="wrong key"),
+    pytest.param([error_response(403)], 503, None, 1, id="no role"),
+    pytest.param(
+        [error_response(404, code="DeploymentNotFound")], 503, None, 1, id="no deployment"
+    ),
+    pytest.param([error_response(429, {"Retry-After": "30"})], 429, "30", 1, id="429, long wait"),
+    pytest.param([error_response(429, TWO_WAITS)] * 2, 429, "1", 2, id="429, two waits"),
+    pytest.param(
+        [error_response(429, {"Retry-After": "1"})] * 2, 429, "1", 2, id="429, short wait twice"
+    ),
+    pytest.param([error_response(429)] * 2, 429, "1", 2, id="429 without Retry-After"),
+    pytest.param([error_response(500)] * 2, 503, "1", 2, id="500"),
+    pytest.param([error_response(502)] * 2, 503, "1", 2, id="502"),
+    pytest.param([error_response(503, {"Retry-After": "20"})], 503, "20", 1, id="503, long wait"),
+    pytest.param([error_response(503)] * 2, 503, "1", 2, id="503 without Retry-After"),
     pytest.param([[Exchange.reset]] * 2, 503, "1", 2, id="closed"),
     pytest.param([[Exchange.rst]] * 2, 503, "1", 2, id="reset"),
-    pytest.param([[Exchange.rst], error(502)], 503, "1", 2, id="reset, then 502"),
+    pytest.param([[Exchange.rst], error_response(502)], 503, "1", 2, id="reset, then 502"),
     pytest.param([[b"garbage\r\n\r\n"]], 503, "1", 1, id="garbage"),
     pytest.param([[Exchange.stall]], 504, None, 1, id="stall before the headers"),
-    pytest.param([[head(307, {"Location": "/v2"}), b"0\r\n\r\n"]], 503, "1", 1, id="redirect"),
+    pytest.param(
+        [[response_head(307, {"Location": "/v2"}), b"0\r\n\r\n"]], 503, "1", 1, id="redirect"
+    ),
 ]
 
 
@@ -327,22 +345,22 @@ def test_a_refusal_has_its_status_and_the_next_request_works(
     assert refused.headers.get("Retry-After") == retry_after
     assert "upstream" not in refused.data.decode()
     assert after.status == 200
-    assert len(server.asked) == times + 1
+    assert len(server.requests) == times + 1
 
 
 def test_a_short_wait_is_waited_for(server: Upstream) -> None:
-    server.plan += [error(429, {"Retry-After": "0.1"})]
+    server.plan += [error_response(429, {"Retry-After": "0.1"})]
     (got,) = asked(server, "/chat")
 
     assert got.status == 200
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 ONCE: list[Any] = [
     pytest.param([Exchange.reset], id="closed"),
     pytest.param([Exchange.rst], id="reset"),
-    pytest.param(error(502), id="502"),
-    pytest.param(error(503), id="503 without Retry-After"),
+    pytest.param(error_response(502), id="502"),
+    pytest.param(error_response(503), id="503 without Retry-After"),
 ]
 
 
@@ -351,12 +369,16 @@ ONCE: list[Any] = [
 def test_a_kept_connection_that_fails_once_costs_no_answer(
     server: Upstream, route: str, steps: list[Step]
 ) -> None:
-    server.plan += [streaming(answer("first")), steps, streaming(answer("second"))]
+    server.plan += [
+        stream_response(answer_events("first")),
+        steps,
+        stream_response(answer_events("second")),
+    ]
     _, got = asked(server, "/chat", route)
 
     assert got.status == 200
     assert b"second" in got.data
-    assert len(server.asked) == 3
+    assert len(server.requests) == 3
 
 
 def embedded(url: str) -> tuple[BaseException | None, int]:
@@ -386,12 +408,14 @@ def test_an_embedding_that_fails_once_is_made(server: Upstream, steps: list[Step
     server.plan.append(steps)
 
     assert embedded(f"{server.url}/v1") == (None, 2)
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize("end", [Exchange.reset, Exchange.rst])
 def test_an_answer_that_has_begun_is_not_asked_for_again(server: Upstream, end: Step) -> None:
-    server.plan.append([head(200, {"Content-Type": "application/json"}), piece(b'{"data'), end])
+    server.plan.append(
+        [response_head(200, {"Content-Type": "application/json"}), http_chunk(b'{"data'), end]
+    )
     failure, tries = embedded(f"{server.url}/v1")
 
     assert isinstance(failure, errors.Unavailable)
@@ -412,13 +436,13 @@ def test_a_patient_client_waits_as_long_as_it_is_asked_to(
             await clients.close()
 
     times = 1 if wait else 3
-    server.plan += [error(429, {"Retry-After": wait} if wait else {})] * times
+    server.plan += [error_response(429, {"Retry-After": wait} if wait else {})] * times
 
     assert asyncio.run(go()) == 2
-    assert len(server.asked) == times + 1
+    assert len(server.requests) == times + 1
 
 
-SAID = event(chunk("Some "))
+SAID = sse_event(chunk("Some "))
 BROKEN: list[Any] = [
     pytest.param([SAID, Exchange.reset], errors.Unavailable.default, 503, id="reset"),
     pytest.param([SAID, b"data: {\n\n"], errors.Unavailable.default, 503, id="malformed chunk"),
@@ -426,25 +450,25 @@ BROKEN: list[Any] = [
     pytest.param([SAID], "The model's answer broke off. Ask again.", 503, id="no end"),
     pytest.param([SAID, Exchange.stall], errors.DeadlineExceeded.default, 504, id="stall"),
     pytest.param(
-        [SAID, event(chunk(finish_reason="content_filter"))],
+        [SAID, sse_event(chunk(finish_reason="content_filter"))],
         errors.FILTERED_MESSAGE,
         400,
         id="filtered",
     ),
     pytest.param(
-        [SAID, event({"error": {"code": "content_filter", "message": "words"}})],
+        [SAID, sse_event({"error": {"code": "content_filter", "message": "words"}})],
         errors.FILTERED_MESSAGE,
         400,
         id="error for the filter",
     ),
     pytest.param(
-        [SAID, event({"error": {"code": "rate_limit_exceeded"}})],
+        [SAID, sse_event({"error": {"code": "rate_limit_exceeded"}})],
         errors.TooManyRequests.default,
         429,
         id="error for the rate",
     ),
     pytest.param(
-        [SAID, event({"error": "words"})], errors.Unavailable.default, 503, id="any other error"
+        [SAID, sse_event({"error": "words"})], errors.Unavailable.default, 503, id="any other error"
     ),
 ]
 
@@ -454,7 +478,7 @@ def test_a_failure_in_mid_answer_is_told_and_nothing_is_left_open(
     server: Upstream, events: Sequence[Step], sentence: str, status: int
 ) -> None:
     for _ in range(2):
-        server.plan.append(streaming(events))
+        server.plan.append(stream_response(events))
     stream, whole, after = asked(server, "/chat/stream", "/chat", "/chat", **LIMITS)
 
     *begun, last = stream.lines
@@ -466,7 +490,7 @@ def test_a_failure_in_mid_answer_is_told_and_nothing_is_left_open(
 
 
 def test_a_stall_before_the_first_token_comes_after_the_context(server: Upstream) -> None:
-    server.plan.append(streaming([Exchange.stall]))
+    server.plan.append(stream_response([Exchange.stall]))
     (stream,) = asked(server, "/chat/stream", **LIMITS)
 
     assert "context" in stream.lines[0]
@@ -488,7 +512,7 @@ def test_a_model_that_was_not_pulled_is_named_in_the_log(
     server: Upstream, caplog: pytest.LogCaptureFixture
 ) -> None:
     said = {"message": "model 'llama3.2' not found", "type": "api_error"}
-    server.plan.append(whole({"error": {**said, "param": None, "code": None}}, 404))
+    server.plan.append(json_response({"error": {**said, "param": None, "code": None}}, 404))
     (got,) = asked(server, "/chat", OPENAI_CHAT_MODEL="llama3.2")
 
     assert (got.status, got.json) == (503, {"error": errors.Misconfigured.default})
@@ -504,8 +528,8 @@ def test_a_connection_that_is_refused_is_not_tried_again() -> None:
 
 
 TRIMMINGS: list[Any] = [
-    pytest.param([event({**USAGE, "usage": {"total_tokens": 3}})], id="usage of another form"),
-    pytest.param([event({**USAGE, "usage": [None]})], id="usage that is none"),
+    pytest.param([sse_event({**USAGE, "usage": {"total_tokens": 3}})], id="usage of another form"),
+    pytest.param([sse_event({**USAGE, "usage": [None]})], id="usage that is none"),
     pytest.param([Exchange.reset], id="reset"),
     pytest.param([Exchange.stall], id="stall"),
 ]
@@ -515,7 +539,7 @@ TRIMMINGS: list[Any] = [
 def test_an_answer_that_is_whole_is_not_lost_for_what_stands_behind_it(
     server: Upstream, behind: Sequence[Step]
 ) -> None:
-    server.plan.append(streaming([SAID, event(STOP), *behind]))
+    server.plan.append(stream_response([SAID, sse_event(STOP), *behind]))
     (got,) = asked(server, "/chat", **LIMITS)
 
     assert text(got) == "Some "
@@ -525,12 +549,12 @@ def test_an_answer_that_is_whole_is_not_lost_for_what_stands_behind_it(
 def test_chunks_without_text_do_not_hold_off_the_time_limits(server: Upstream) -> None:
     async def idle(going: Exchange) -> None:
         for _ in range(100):
-            going.writer.write(piece(event(BEFORE)))
+            going.writer.write(http_chunk(sse_event(PROMPT_FILTER_CHUNK)))
             await going.writer.drain()
             await asyncio.sleep(0.1)
 
     for begun in ([], [SAID]):
-        server.plan.append(streaming([*begun, idle]))
+        server.plan.append(stream_response([*begun, idle]))
     answers = asked(server, "/chat", "/chat", **LIMITS)
 
     assert [got.status for got in answers] == [504, 504]
@@ -540,7 +564,10 @@ def test_the_two_limits_are_told_apart(server: Upstream) -> None:
     async def late(_: Exchange) -> None:
         await asyncio.sleep(1.2)
 
-    server.plan += [streaming([late, *answer("x")]), streaming([SAID, late, *answer("x")])]
+    server.plan += [
+        stream_response([late, *answer_events("x")]),
+        stream_response([SAID, late, *answer_events("x")]),
+    ]
     first = {"MODEL_FIRST_TOKEN_SECONDS": "0.3", "MODEL_GAP_SECONDS": "10"}
     gap = {"MODEL_FIRST_TOKEN_SECONDS": "10", "MODEL_GAP_SECONDS": "0.3"}
     statuses = [asked(server, "/chat", **limits)[0].status for limits in (first, gap)]
@@ -564,12 +591,12 @@ def test_a_model_on_this_machine_is_not_asked_by_a_proxy(server: Upstream) -> No
     )
 
     assert done.returncode == 0, done.stderr
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 def test_a_delta_in_parts_is_joined(server: Upstream) -> None:
     parts = [{"type": "text", "text": "Yes"}, {"type": "text", "text": " no"}]
-    server.plan.append(streaming([event(chunk(parts)), event(STOP)]))  # type: ignore[arg-type]
+    server.plan.append(stream_response([sse_event(chunk(parts)), sse_event(STOP)]))  # type: ignore[arg-type]
     (got,) = asked(server, "/chat")
 
     assert text(got) == "Yes no"
@@ -597,8 +624,8 @@ def test_what_is_known_of_a_model_by_its_name(name: str) -> None:
 
 
 def test_an_end_by_length_or_without_a_usage_is_an_end(server: Upstream) -> None:
-    server.plan.append(streaming([SAID, event(chunk(finish_reason="length"))]))
-    server.plan.append(streaming([SAID, b"data: [DONE]\n\n"]))
+    server.plan.append(stream_response([SAID, sse_event(chunk(finish_reason="length"))]))
+    server.plan.append(stream_response([SAID, b"data: [DONE]\n\n"]))
     cut, bare = asked(server, "/chat", "/chat")
 
     assert cut.json["context"]["finish_reason"] == "length"
@@ -608,17 +635,20 @@ def test_an_end_by_length_or_without_a_usage_is_an_end(server: Upstream) -> None
 
 @pytest.mark.parametrize("words", ["a\u2028b\u2029c\u0085d", "漢字 😀", "data: x", "\\n\\u00e9"])
 def test_a_token_may_hold_anything_and_be_cut_anywhere(server: Upstream, words: str) -> None:
-    data = event(chunk(words)) + event(STOP)
-    cuts = range(1, len(event(chunk(words))))
-    server.plan += [[head(200), piece(data[:cut]), piece(data[cut:]), b"0\r\n\r\n"] for cut in cuts]
+    data = sse_event(chunk(words)) + sse_event(STOP)
+    cuts = range(1, len(sse_event(chunk(words))))
+    server.plan += [
+        [response_head(200), http_chunk(data[:cut]), http_chunk(data[cut:]), b"0\r\n\r\n"]
+        for cut in cuts
+    ]
     answers = asked(server, *["/chat"] * len(cuts))
 
     assert {text(got) for got in answers} == {words}
 
 
 def test_line_ends_of_windows_comments_and_other_fields_are_read(server: Upstream) -> None:
-    lines = b": ping\r\n\r\nevent: x\r\ndata:" + event(chunk("Yes"))[6:].replace(b"\n", b"\r\n")
-    server.plan.append(streaming([lines, b"data: [DONE]"]))
+    lines = b": ping\r\n\r\nevent: x\r\ndata:" + sse_event(chunk("Yes"))[6:].replace(b"\n", b"\r\n")
+    server.plan.append(stream_response([lines, b"data: [DONE]"]))
     (got,) = asked(server, "/chat")
 
     assert text(got) == "Yes"
@@ -628,16 +658,16 @@ def test_a_client_that_leaves_closes_the_connection_to_the_model(server: Upstrea
     async def go() -> int:
         service = build(read_settings(settings(server)))
         assert service.engine is not None
-        server.plan.append(streaming([SAID, Exchange.stall]))
+        server.plan.append(stream_response([SAID, Exchange.stall]))
         reply = await service.reply(call("/chat/stream"))
         assert reply.rest is not None
         await anext(reply.rest)
         await reply.rest.aclose()
         until = time.monotonic() + PATIENCE
-        while server.open and time.monotonic() < until:
+        while server.open_connections and time.monotonic() < until:
             await asyncio.sleep(0.01)
         await service.engine.model.client.close()  # type: ignore[attr-defined]
-        return server.open
+        return server.open_connections
 
     assert asyncio.run(go()) == 0
 

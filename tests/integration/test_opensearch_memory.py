@@ -21,7 +21,7 @@ from shared.protocols.opensearch.memory_json import MAX_CONTAINERS
 from shared.protocols.opensearch.routes import HANDLERS
 from tests.support.calls import ANNA, BEN, JSON, Client
 from tests.support.fakes import engine
-from tests.support.stores import built, remembering
+from tests.support.stores import build_client, sqlite_memory
 
 OLD = "/_plugins/_ml/memory/conversation"
 NEW = "/_plugins/_ml/memory"
@@ -36,14 +36,14 @@ SAID = {
 
 @pytest.fixture
 def laptop(tmp_path: Path) -> Iterator[Client]:
-    with remembering(tmp_path) as memory:
+    with sqlite_memory(tmp_path) as memory:
         yield Client(Service(engine(), memory=memory))
 
 
 @pytest.fixture
 def cloud(tmp_path: Path) -> Iterator[Client]:
     access = AccessPolicy(sign_in=True, single_user=False)
-    with remembering(tmp_path) as memory:
+    with sqlite_memory(tmp_path) as memory:
         yield Client(Service(engine(), access, memory=memory), ANNA)
 
 
@@ -284,7 +284,7 @@ def test_nobody_in_particular_gets_nothing_where_people_sign_in(
 
 
 def test_in_azure_without_a_sign_in_nobody_owns_a_conversation(tmp_path: Path) -> None:
-    with remembering(tmp_path) as memory:
+    with sqlite_memory(tmp_path) as memory:
         client = Client(Service(engine(), AccessPolicy(single_user=False), memory=memory), ANNA)
 
     assert client("POST", OLD).status == 401
@@ -294,25 +294,25 @@ def test_in_azure_without_a_sign_in_nobody_owns_a_conversation(tmp_path: Path) -
 def test_conversations_are_closed_wherever_nothing_says_that_it_is_a_laptop(tmp_path: Path) -> None:
     file = {"MEMORY_FILE": str(tmp_path / "memory.db"), "INDEX_FILE": "samples"}
     for name in ("WEBSITE_INSTANCE_ID", "CONTAINER_NAME", "WEBSITE_POD_NAME", "WEBSITE_SITE_NAME"):
-        with built({**file, name: "x"}) as azure:
+        with build_client({**file, name: "x"}) as azure:
             assert azure("GET", NEW).status == 401
     for name in ("CONTAINER_APP_NAME", "KUBERNETES_SERVICE_HOST"):
-        with built({**file, name: "x", "AZURE_FUNCTIONS_ENVIRONMENT": ""}) as container:
+        with build_client({**file, name: "x", "AZURE_FUNCTIONS_ENVIRONMENT": ""}) as container:
             assert container("GET", NEW).status == 401
-    with built(file) as laptop:
+    with build_client(file) as laptop:
         assert laptop("GET", NEW).status == 200
 
 
 def test_settings_say_for_how_long_and_which_index(tmp_path: Path) -> None:
     file = {"MEMORY_FILE": str(tmp_path / "memory.db"), "INDEX_FILE": "samples"}
     search = {"query": {"match": {"text": "deductible"}}}
-    with built({**file, "MEMORY_DAYS": "2"}) as client:
+    with build_client({**file, "MEMORY_DAYS": "2"}) as client:
         client("POST", NEW)
         found = client("POST", "/{index}/_search", search, "documents")
     with closing(sqlite3.connect(tmp_path / "memory.db")) as connection:
         ((begun, until),) = connection.execute("SELECT created, expires FROM conversation")
     azure = {"AZURE_SEARCH_ENDPOINT": "https://127.0.0.1:1", "AZURE_SEARCH_INDEX": "mine"}
-    with built(azure) as client:
+    with build_client(azure) as client:
         other = client("POST", "/{index}/_search", search, "documents")
 
     assert abs(until - datetime.fromisoformat(begun).timestamp() - 2 * 86400) < 5
@@ -322,7 +322,7 @@ def test_settings_say_for_how_long_and_which_index(tmp_path: Path) -> None:
 
 def test_a_setting_says_how_many_conversations_one_may_have(tmp_path: Path) -> None:
     file = {"MEMORY_FILE": str(tmp_path / "memory.db"), "INDEX_FILE": "samples"}
-    with built({**file, "MAX_CONVERSATIONS": "2"}) as client:
+    with build_client({**file, "MAX_CONVERSATIONS": "2"}) as client:
         old, later, refused = client("POST", OLD), client("POST", NEW), client("POST", NEW)
         client("DELETE", f"{NEW}/{{id}}", path=later.json["memory_id"])
         again = client("POST", OLD)

@@ -20,7 +20,7 @@ from shared.http.call import Limits
 from shared.memory.base import Memory
 from shared.protocols.opensearch import search_json as wire
 from shared.protocols.opensearch.search_json import fits
-from tests.support.calls import ANNA, JSON, Client, Got, ask, call
+from tests.support.calls import ANNA, JSON, BufferedReply, Client, ask, call
 from tests.support.fakes import (
     ANSWER,
     PLUS,
@@ -30,7 +30,7 @@ from tests.support.fakes import (
     FakeRetriever,
     engine,
 )
-from tests.support.stores import remembering
+from tests.support.stores import sqlite_memory
 
 OLD = "/_plugins/_ml/memory/conversation"
 PIPELINE = "/_search/pipeline/{name}"
@@ -57,13 +57,13 @@ def asking(query: Any = None, size: int | None = None, **parameters: Any) -> dic
     return {key: value for key, value in body.items() if value is not None}
 
 
-def rag(got: Got) -> Any:
+def rag(got: BufferedReply) -> Any:
     assert got.status == 200, got.data
     return got.json["ext"]["retrieval_augmented_generation"]
 
 
 def told(model: FakeModel) -> list[tuple[str, str]]:
-    return [(message.role, message.content) for message in model.told[-1].messages]
+    return [(message.role, message.content) for message in model.calls[-1].messages]
 
 
 class Desk:
@@ -81,7 +81,7 @@ class Desk:
     def call(self) -> Client:
         return Client(self.service)
 
-    def answered(self, body: Any, pipeline: str = "p") -> Got:
+    def answered(self, body: Any, pipeline: str = "p") -> BufferedReply:
         return self.call("POST", SEARCH, body, "documents", search_pipeline=pipeline)
 
     def said(self, conversation: str) -> Any:
@@ -90,7 +90,7 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    with remembering(tmp_path) as memory:
+    with sqlite_memory(tmp_path) as memory:
         made = Desk(memory)
         assert made.call("PUT", PIPELINE, definition(), "p").json == {"acknowledged": True}
         yield made
@@ -312,7 +312,7 @@ def test_a_search_that_fails_has_its_real_status(
 
     assert (got.status, got.json["status"]) == (status, status)
     assert got.headers["Retry-After"] in ("1", "3")
-    assert desk.model.told == []
+    assert desk.model.calls == []
 
 
 def test_what_does_not_fit_the_model_is_left_out_and_not_called_a_context(desk: Desk) -> None:
@@ -355,7 +355,7 @@ FORMS: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("query", "words"), FORMS)
 def test_every_form_of_query_that_is_known_finds_words(desk: Desk, query: Any, words: str) -> None:
     desk.answered(asking(query, size=7))
-    ((_, searched, overrides),) = desk.search.told
+    ((_, searched, overrides),) = desk.search.calls
 
     assert (searched, overrides.top) == (words, 7)
 
@@ -379,7 +379,7 @@ def test_another_form_of_query_is_refused(desk: Desk, query: Any) -> None:
 
     assert (got.status, got.json["error"]["type"]) == (400, "parsing_exception")
     assert got.json["error"]["reason"].startswith("query: ")
-    assert desk.search.told == []
+    assert desk.search.calls == []
 
 
 def test_a_search_without_a_pipeline_is_a_search(desk: Desk) -> None:
@@ -389,12 +389,12 @@ def test_a_search_without_a_pipeline_is_a_search(desk: Desk) -> None:
 
     assert [each.status for each in (got, quiet, by_parameter)] == [200, 200, 200]
     assert all("ext" not in each.json for each in (got, quiet, by_parameter))
-    assert [(words, o.top) for _, words, o in desk.search.told] == [
+    assert [(words, o.top) for _, words, o in desk.search.calls] == [
         ("x", 10),
         (QUESTION, 10),
         ("x", 1),
     ]
-    assert desk.model.told == []
+    assert desk.model.calls == []
 
 
 def test_without_words_and_without_a_question_there_is_nothing_to_search(desk: Desk) -> None:
@@ -416,7 +416,7 @@ def test_a_size_of_none_is_no_search_and_an_answer_without_hits(desk: Desk) -> N
 
     assert got.json["hits"]["hits"] == []
     assert rag(got)["answer"]
-    assert desk.search.told == []
+    assert desk.search.calls == []
 
 
 @pytest.mark.parametrize(
@@ -464,7 +464,7 @@ def test_a_wrong_parameter_is_named_before_anything_is_asked(
     got = desk.answered(asking(**parameters))
 
     assert (got.status, got.json["error"]["reason"]) == (400, reason)
-    assert (desk.search.told, desk.model.told) == ([], [])
+    assert (desk.search.calls, desk.model.calls) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -486,14 +486,14 @@ def test_a_wrong_search_is_named(desk: Desk, body: Any, query: Any, reason: str 
 
     assert (got.status, got.json["error"]["type"]) == (400, "illegal_argument_exception")
     assert reason in (None, got.json["error"]["reason"])
-    assert desk.search.told == []
+    assert desk.search.calls == []
 
 
 def test_there_is_one_index(desk: Desk) -> None:
     got = desk.call("POST", SEARCH, asking(), "qa_demo")
 
     assert (got.status, got.json["error"]["type"]) == (404, "index_not_found_exception")
-    assert desk.search.told == []
+    assert desk.search.calls == []
 
 
 @pytest.mark.parametrize("pipeline", ["other", "", "P"])
@@ -501,7 +501,7 @@ def test_a_pipeline_that_is_not_there(desk: Desk, pipeline: str) -> None:
     got = desk.answered(asking(), pipeline)
 
     assert (got.status, got.json["error"]["type"]) == (404, "resource_not_found_exception")
-    assert desk.search.told == []
+    assert desk.search.calls == []
 
 
 @pytest.mark.parametrize("whose", ["missing", "foreign"])
@@ -518,7 +518,7 @@ def test_a_conversation_of_somebody_else_is_not_found_before_anything_is_asked(
     got = Client(service, ANNA)("POST", SEARCH, body, "documents", search_pipeline="p")
 
     assert got.json["error"]["reason"] == f"Conversation [{conversation}] not found"
-    assert (desk.search.told, desk.model.told) == ([], [])
+    assert (desk.search.calls, desk.model.calls) == ([], [])
 
 
 def test_a_search_shows_a_user_what_a_chat_would(desk: Desk) -> None:
@@ -526,7 +526,7 @@ def test_a_search_shows_a_user_what_a_chat_would(desk: Desk) -> None:
         engine(desk.model, desk.search), AccessPolicy(sign_in=True, single_user=False)
     )
     Client(service, ANNA)("POST", SEARCH, {"query": {"match": {"text": "x"}}}, "documents")
-    ((user, _, overrides),) = desk.search.told
+    ((user, _, overrides),) = desk.search.calls
 
     assert user.oid == "anna"
     assert (overrides.use_oid_security_filter, overrides.use_groups_security_filter) == (True, True)
@@ -580,7 +580,7 @@ def test_a_pipeline_for_a_model_that_is_no_longer_configured_says_so(desk: Desk)
 
     assert got.status == 400
     assert "the pipeline's model_id (gone): is not configured" in got.json["error"]["reason"]
-    assert desk.search.told == []
+    assert desk.search.calls == []
 
 
 def test_pipelines_are_put_got_listed_and_deleted(desk: Desk) -> None:
@@ -781,6 +781,6 @@ def test_patterns_are_held_to_limits(desk: Desk, patterns: list[str]) -> None:
 def test_the_model_is_asked_as_a_chat_asks_it(desk: Desk) -> None:
     desk.model = FakeModel([*ANSWER[:-1], Done("length")])
     desk.answered(asking())
-    (prompt,) = desk.model.told
+    (prompt,) = desk.model.calls
 
     assert (prompt.task, prompt.temperature) == ("answer", 0.3)

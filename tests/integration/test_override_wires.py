@@ -11,13 +11,13 @@ import pytest
 
 from shared.chat.overrides import INTERNAL_FIELDS, Overrides
 from tests.integration.test_azure_search import app, ask, home, notes
-from tests.support.fake_search import Search
+from tests.support.fake_search import FakeSearch
 from tests.support.servers import SIGN_IN
 from tests.support.upstream import Upstream
 
 __all__ = ["home"]  # a fixture
 
-Parts = tuple[Search, Upstream, httpx.Client]
+Parts = tuple[FakeSearch, Upstream, httpx.Client]
 BERT = "oids/any(o: o eq 'oid-b')"
 GROUPS = "groups/any(g: search.in(g, 'g2,g3', ','))"
 
@@ -74,10 +74,10 @@ def test_an_override_changes_the_request_only_if_it_is_sent(full_app: Parts, nam
     required = {"semantic_ranker": True} if name == "semantic_captions" else {}
     values = []
     for overrides in ({name: value, **required}, required):
-        search.asked.clear()
-        model.asked.clear()
+        search.requests.clear()
+        model.requests.clear()
         response = ask(client, "bert", **overrides)
-        body = search.asked[0].body if upstream == "search" else model.asked[-1].body
+        body = search.requests[0].body if upstream == "search" else model.requests[-1].body
         values.append(body.get(key))
 
         assert notes(response) == []

@@ -18,15 +18,15 @@ from tests.support.calls import QUESTION, ask, call
 from tests.support.fakes import FakeModel
 from tests.support.gateways import (
     REMOTE,
-    answered,
-    chat,
-    entry,
-    listed,
-    serving,
-    text,
+    aog_call,
+    provider_entry,
+    provider_settings,
+    read_text,
+    run_calls,
+    run_gateways,
 )
 from tests.support.servers import ROOT, SAMPLES
-from tests.support.upstream import error
+from tests.support.upstream import error_response
 
 HELLO = {"messages": [{"role": "user", "content": "Hello."}], "retrieval": False}
 PLAIN = {"provider_name": "near", "url": "http://localhost:11434/api/chat", "flavor": "ollama"}
@@ -45,23 +45,23 @@ YAML = """\
 def problems(*entries: Any, **more: str) -> tuple[str, ...]:
     """What is said of a list that is wrong."""
     with pytest.raises(SettingsError) as wrong:
-        read_settings(listed(*entries, **more))
+        read_settings(provider_settings(*entries, **more))
     return wrong.value.problems
 
 
 @pytest.mark.parametrize("name", ["providers.yaml", "providers.json"])
 def test_the_list_may_be_a_file(tmp_path: Path, name: str) -> None:
-    with serving("ollama") as (server,):
+    with run_gateways("ollama") as (server,):
         given = YAML.format(url=server.url)
         if name.endswith("json"):
             headers = {"X-Key": "${DESK_KEY}"}
-            given = json.dumps([entry("ollama", server, extra_headers=headers)])
+            given = json.dumps([provider_entry("ollama", server, extra_headers=headers)])
         (tmp_path / name).write_text(given, "utf-8")
         settings = {**SAMPLES, "MODEL_PROVIDERS": str(tmp_path / name), "DESK_KEY": "k3y"}
-        (got,) = answered(settings, chat(HELLO))
+        (got,) = run_calls(settings, aog_call(HELLO))
 
-    assert text(got) == "Local [a.md]."
-    assert server.asked[0].headers["x-key"] == "k3y"
+    assert read_text(got) == "Local [a.md]."
+    assert server.requests[0].headers["x-key"] == "k3y"
 
 
 def test_the_list_in_the_docs_is_one(tmp_path: Path) -> None:
@@ -190,14 +190,14 @@ def test_what_an_entry_must_not_say(more: dict[str, Any], words: str) -> None:
 
 
 def test_somebody_must_be_able_to_answer() -> None:
-    service = start(listed(PLAIN))
+    service = start(provider_settings(PLAIN))
 
     assert service.problems == ("MODEL_PROVIDERS must have a provider with status 1",)
 
 
 def test_a_name_of_ours_is_taken() -> None:
     named = PLAIN | {"provider_name": "demo", "status": 1}
-    service = start(listed(named, CHAT_MODEL="demo"))
+    service = start(provider_settings(named, CHAT_MODEL="demo"))
 
     assert service.problems == (
         "MODEL_PROVIDERS must not name a provider demo: the settings make one",
@@ -234,29 +234,29 @@ SECRETIVE = {
 def test_no_secret_of_the_list_comes_back_or_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "chat")
     quiet_libraries()
-    with serving("openai", "openai") as (local, remote):
-        remote.plan = [error(401), error(401)]
-        near = entry("openai", local, provider_name="near", **SECRETIVE)
-        far = entry("openai", remote, provider_name="far", **REMOTE, **SECRETIVE)
+    with run_gateways("openai", "openai") as (local, remote):
+        remote.plan = [error_response(401), error_response(401)]
+        near = provider_entry("openai", local, provider_name="near", **SECRETIVE)
+        far = provider_entry("openai", remote, provider_name="far", **REMOTE, **SECRETIVE)
         far["url"] += "?api-version=1&code=sekret-eight"
-        got = answered(
-            listed(near, far, **SECRETS),
+        got = run_calls(
+            provider_settings(near, far, **SECRETS),
             *(
                 call(f"/aog/v0.2/{name}", b"", method="GET")
                 for name in ("service", "service_provider")
             ),
-            chat({**HELLO, "hybrid_policy": "always_remote"}),
-            chat(HELLO),
+            aog_call({**HELLO, "hybrid_policy": "always_remote"}),
+            aog_call(HELLO),
             call("/health", b"", method="GET"),
         )
 
-        made = read_settings(listed(near, far, **SECRETS))
+        made = read_settings(provider_settings(near, far, **SECRETS))
 
     # ... nor where somebody prints the settings; what stands in an address, does.
     assert "sekret" not in (repr(made) + str(made.providers)).replace("sekret-eight", "")
     told = b"".join(each.data for each in got).decode()
-    assert "sekret" in json.dumps(remote.asked[0].body) + str(remote.asked[0].headers)
-    assert "code=sekret-eight" in remote.asked[0].path
+    assert "sekret" in json.dumps(remote.requests[0].body) + str(remote.requests[0].headers)
+    assert "code=sekret-eight" in remote.requests[0].path
     assert "sekret" not in told
     assert "sekret" not in caplog.text
     shown = got[1].json["data"][1]
@@ -277,26 +277,26 @@ def test_no_secret_of_the_list_comes_back_or_into_the_log(caplog: pytest.LogCapt
         "source": [{"connection_string": "***"}],
         "hint": "***",
     }
-    assert remote.asked[0].body["hint"] == "sekret-three"
-    assert remote.asked[0].body["options"] == {"token": "sekret-seven", "max_tokens": 7}
+    assert remote.requests[0].body["hint"] == "sekret-three"
+    assert remote.requests[0].body["options"] == {"token": "sekret-seven", "max_tokens": 7}
     assert "null" not in got[0].data.decode() + got[1].data.decode()
 
 
 def test_the_settings_of_their_own_make_the_first_providers() -> None:
-    with serving("openai", "ollama") as (first, listed_one):
-        settings = listed(
-            entry("ollama", listed_one, **REMOTE),
+    with run_gateways("openai", "ollama") as (first, listed_one):
+        settings = provider_settings(
+            provider_entry("ollama", listed_one, **REMOTE),
             OPENAI_BASE_URL=f"{first.url}/v1",
             OPENAI_CHAT_MODEL="llama3",
         )
-        near, far, told = answered(
+        near, far, told = run_calls(
             settings,
-            chat(HELLO),
-            chat({**HELLO, "hybrid_policy": "always_remote"}),
+            aog_call(HELLO),
+            aog_call({**HELLO, "hybrid_policy": "always_remote"}),
             call("/aog/v0.2/service_provider", b"", method="GET"),
         )
 
-    assert (text(near), text(far)) == ("Remote [a.md].", "Local [a.md].")
+    assert (read_text(near), read_text(far)) == ("Remote [a.md].", "Local [a.md].")
     first_told, second_told = told.json["data"]
     assert first_told == {
         "provider_name": "openai",
@@ -378,27 +378,27 @@ def test_the_demo_model_answers_without_settings_and_steps_aside_for_a_list() ->
         ["demo"],
         1,
     )
-    with serving("ollama") as (server,):
-        settings = listed(entry("ollama", server))
-        (got,) = answered(settings, call("/chat", QUESTION))
-        (told,) = answered(settings, call("/aog/v0.2/service_provider", b"", method="GET"))
+    with run_gateways("ollama") as (server,):
+        settings = provider_settings(provider_entry("ollama", server))
+        (got,) = run_calls(settings, call("/chat", QUESTION))
+        (told,) = run_calls(settings, call("/aog/v0.2/service_provider", b"", method="GET"))
     assert got.json["message"]["content"] == "Local [a.md]."
     assert [one["provider_name"] for one in told.json["data"]] == ["ollama"]
 
 
 def test_health_tells_of_every_provider() -> None:
-    with serving("ollama", "openai", "aog") as (local, remote, gateway):
-        remote.plan = [error(503), error(503)]
-        settings = listed(
-            entry("ollama", local, models=["near"]),
-            entry("openai", remote, models=["far"], **REMOTE),
-            entry("aog", gateway, models=["gate"], **REMOTE),
-            entry("aog", gateway, provider_name="off", status=0),
+    with run_gateways("ollama", "openai", "aog") as (local, remote, gateway):
+        remote.plan = [error_response(503), error_response(503)]
+        settings = provider_settings(
+            provider_entry("ollama", local, models=["near"]),
+            provider_entry("openai", remote, models=["far"], **REMOTE),
+            provider_entry("aog", gateway, models=["gate"], **REMOTE),
+            provider_entry("aog", gateway, provider_name="off", status=0),
         )
-        (got,) = answered(settings, call("/health", b"", method="GET"))
+        (got,) = run_calls(settings, call("/health", b"", method="GET"))
 
     assert got.json["model"] == "near"
     assert got.json["model of openai"] == "far"
     assert got.json["failing"].keys() == {"model of openai"}
-    paths = [one.asked[0].path for one in (local, remote, gateway)]
+    paths = [one.requests[0].path for one in (local, remote, gateway)]
     assert paths == ["/api/tags", "/v1/models", "/aog/v0.2/service"]

@@ -17,9 +17,16 @@ import trustme
 from shared.bootstrap.build import build
 from shared.settings import SettingsError, read_settings
 from tests.support.calls import ask
-from tests.support.gateways import OpenAI, answered, chat, entry, listed, serving
+from tests.support.gateways import (
+    OpenAI,
+    aog_call,
+    provider_entry,
+    provider_settings,
+    run_calls,
+    run_gateways,
+)
 from tests.support.servers import ROOT, SAMPLES
-from tests.support.upstream import Server, head, upstream
+from tests.support.upstream import Server, response_head, run_upstream
 
 HELLO = {
     "messages": [{"role": "user", "content": "Hello."}],
@@ -32,7 +39,9 @@ GOOD = {"url": "https://api.example.com/v1/chat/completions", "flavor": "openai"
 
 def refusal(inline: Any, settings: dict[str, str] = ALLOWED) -> tuple[int, int, str]:
     """What is said to a provider that is not called; the demo model has no server to be asked."""
-    got = ask(chat({**HELLO, "remote_service_provider": inline}), build(read_settings(settings)))
+    got = ask(
+        aog_call({**HELLO, "remote_service_provider": inline}), build(read_settings(settings))
+    )
     return got.status, got.json["business_code"], got.json["message"]
 
 
@@ -135,9 +144,11 @@ def test_an_allow_list_has_hosts_and_nothing_else(hosts: str) -> None:
 
 
 def test_it_is_not_looked_at_where_a_local_model_answers() -> None:
-    with serving("ollama") as (server,):
+    with run_gateways("ollama") as (server,):
         body = {**HELLO, "hybrid_policy": "default", "remote_service_provider": {"url": 7}}
-        (got,) = answered(listed(entry("ollama", server), **ALLOWED), chat(body))
+        (got,) = run_calls(
+            provider_settings(provider_entry("ollama", server), **ALLOWED), aog_call(body)
+        )
 
     assert got.status == 200
 
@@ -170,7 +181,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[trustme.CA, Pat
 def far(authority: tuple[trustme.CA, Path]) -> Iterator[OpenAI]:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority[0].issue_cert("127.0.0.1", "localhost").configure_cert(tls)
-    with upstream(OpenAI(), tls) as server:
+    with run_upstream(OpenAI(), tls) as server:
         yield server
 
 
@@ -223,12 +234,12 @@ def test_an_allowed_one_answers_with_the_caller_s_key_and_never_ours(
 
     assert [status for status, _ in (first, second, third)] == [200, 200, 200]
     assert "Remote [a.md]." in first[1]
-    assert [asked.body["model"] for asked in far.asked] == ["theirs", "other", "theirs"]
-    assert far.asked[0].headers["authorization"] == "Bearer the-callers-own"
-    assert far.asked[0].headers["x-team"] == "blue"
-    assert far.asked[0].body["user"] == "me"
-    assert "authorization" not in far.asked[2].headers
-    assert all("the-app-s-own-key" not in str(asked) for asked in far.asked)
+    assert [asked.body["model"] for asked in far.requests] == ["theirs", "other", "theirs"]
+    assert far.requests[0].headers["authorization"] == "Bearer the-callers-own"
+    assert far.requests[0].headers["x-team"] == "blue"
+    assert far.requests[0].body["user"] == "me"
+    assert "authorization" not in far.requests[2].headers
+    assert all("the-app-s-own-key" not in str(asked) for asked in far.requests)
     assert "the-callers-own" not in first[1]
 
 
@@ -236,12 +247,12 @@ def test_an_allowed_one_answers_with_the_caller_s_key_and_never_ours(
 def test_a_redirect_is_not_followed(
     authority: tuple[trustme.CA, Path], far: OpenAI, status: int
 ) -> None:
-    with upstream(Server()) as elsewhere:
-        far.plan = [[head(status, {"Location": f"{elsewhere.url}/v1"}), b"0\r\n\r\n"]]
+    with run_upstream(Server()) as elsewhere:
+        far.plan = [[response_head(status, {"Location": f"{elsewhere.url}/v1"}), b"0\r\n\r\n"]]
         inline = {"url": f"{far.url}/v1/chat/completions", "flavor": "openai"}
         ((got, data),) = said(authority, far, {**HELLO, "remote_service_provider": inline})
 
         assert got == 502
         assert "40017" in data
-        assert elsewhere.asked == []
-    assert len(far.asked) == 1
+        assert elsewhere.requests == []
+    assert len(far.requests) == 1

@@ -17,23 +17,23 @@ from shared.chat.overrides import UNSET
 from shared.models.base import Model
 from shared.models.router import ModelSelection, Provider, Router
 from shared.rag.flow import Rag
-from tests.support.calls import QUESTION, Got, ask, call
-from tests.support.fakes import PLUS, WORDS, FakeModel, FakeRetriever
+from tests.support.calls import QUESTION, BufferedReply, ask, call
+from tests.support.fakes import PLUS, PROMPTS, FakeModel, FakeRetriever
 from tests.support.gateways import (
     REMOTE,
-    answered,
-    chat,
-    entry,
-    events,
-    line,
-    lines,
-    listed,
+    aog_call,
     message,
-    serving,
-    text,
+    ollama_line,
+    ollama_stream,
+    provider_entry,
+    provider_settings,
+    read_events,
+    read_text,
+    run_calls,
+    run_gateways,
 )
 from tests.support.servers import free_port
-from tests.support.upstream import Exchange, Server, Step, error, whole
+from tests.support.upstream import Exchange, Server, Step, error_response, json_response
 
 QUICK = {
     "MODEL_ACCEPT_SECONDS": "1.5",
@@ -41,24 +41,29 @@ QUICK = {
     "LOCAL_FIRST_TOKEN_SECONDS": "1",
 }
 HELLO = {"messages": [{"role": "user", "content": "Hello."}], "retrieval": False}
-SOME = line(**message("Half"))
+SOME = ollama_line(**message("Half"))
 
 # Trouble before the first token: what a server does each time that it is asked.
 BEFORE: list[Any] = [
-    pytest.param([error(500)], id="a 500"),
-    pytest.param([error(503, {"Retry-After": "60"})], id="a 503 that asks to wait"),
-    pytest.param([error(429)], id="a 429"),
-    pytest.param([error(401)], id="a wrong key"),
-    pytest.param([whole({"error": "model not found"}, 404)], id="no such model there"),
-    pytest.param([whole({"error": "no tools"}, 400)], id="a 400"),
+    pytest.param([error_response(500)], id="a 500"),
+    pytest.param([error_response(503, {"Retry-After": "60"})], id="a 503 that asks to wait"),
+    pytest.param([error_response(429)], id="a 429"),
+    pytest.param([error_response(401)], id="a wrong key"),
+    pytest.param([json_response({"error": "model not found"}, 404)], id="no such model there"),
+    pytest.param([json_response({"error": "no tools"}, 400)], id="a 400"),
     pytest.param([[Exchange.reset]], id="a reset"),
     pytest.param([[Exchange.stall]], id="a stall before the headers"),
-    pytest.param([lines(Exchange.stall)], id="a stall before the first token"),
-    pytest.param([lines(Exchange.reset)], id="a reset before the first token"),
-    pytest.param([lines(line(error="crashed"))], id="an error in the place of the first token"),
-    pytest.param([lines()], id="an end before the first token"),
-    pytest.param([lines(line(**message(thinking="")), Exchange.stall)], id="an empty first token"),
-    pytest.param([lines(b"<html>\n")], id="a page in the place of the first token"),
+    pytest.param([ollama_stream(Exchange.stall)], id="a stall before the first token"),
+    pytest.param([ollama_stream(Exchange.reset)], id="a reset before the first token"),
+    pytest.param(
+        [ollama_stream(ollama_line(error="crashed"))], id="an error in the place of the first token"
+    ),
+    pytest.param([ollama_stream()], id="an end before the first token"),
+    pytest.param(
+        [ollama_stream(ollama_line(**message(thinking="")), Exchange.stall)],
+        id="an empty first token",
+    ),
+    pytest.param([ollama_stream(b"<html>\n")], id="a page in the place of the first token"),
 ]
 
 
@@ -73,31 +78,35 @@ def test_a_local_failure_before_the_first_token_falls_back(
     steps: list[list[Step]], stream: bool
 ) -> None:
     body = {**HELLO, "stream": stream}
-    with serving("ollama", "openai") as (local, remote):
+    with run_gateways("ollama", "openai") as (local, remote):
         troubled(local, steps)
-        settings = listed(entry("ollama", local), entry("openai", remote, **REMOTE), **QUICK)
-        (default,) = answered(settings, chat(body))
+        settings = provider_settings(
+            provider_entry("ollama", local), provider_entry("openai", remote, **REMOTE), **QUICK
+        )
+        (default,) = run_calls(settings, aog_call(body))
         order = [server is remote for server in remote.order]
-        (alone,) = answered(settings, chat({**body, "hybrid_policy": "always_local"}))
+        (alone,) = run_calls(settings, aog_call({**body, "hybrid_policy": "always_local"}))
 
-    assert text(default) == "Remote [a.md]."
+    assert read_text(default) == "Remote [a.md]."
     assert "gpt-4o" in default.data.decode()
     assert order == [False] * (len(order) - 1) + [True]
-    assert alone.status in (400, 502) or events(alone)[-1]["business_code"] == 40017
-    assert len(remote.asked) == 1
+    assert alone.status in (400, 502) or read_events(alone)[-1]["business_code"] == 40017
+    assert len(remote.requests) == 1
 
 
 @pytest.mark.parametrize("steps", BEFORE)
 def test_a_remote_failure_does_not_fall_back(steps: list[list[Step]]) -> None:
-    with serving("openai", "ollama") as (local, remote):
+    with run_gateways("openai", "ollama") as (local, remote):
         troubled(remote, steps)
-        settings = listed(entry("openai", local), entry("ollama", remote, **REMOTE), **QUICK)
-        (got,) = answered(settings, chat({**HELLO, "hybrid_policy": "always_remote"}))
+        settings = provider_settings(
+            provider_entry("openai", local), provider_entry("ollama", remote, **REMOTE), **QUICK
+        )
+        (got,) = run_calls(settings, aog_call({**HELLO, "hybrid_policy": "always_remote"}))
 
     code = 40003 if b"no tools" in b"".join(s for s in steps[0] if isinstance(s, bytes)) else 40017
     assert got.json["business_code"] == code
     assert got.status == (400 if code == 40003 else 502)
-    assert local.asked == []
+    assert local.requests == []
 
 
 async def dies(going: Exchange) -> None:
@@ -107,45 +116,47 @@ async def dies(going: Exchange) -> None:
 
 
 @pytest.mark.parametrize("policy", ["default", "always_local"])
-@pytest.mark.parametrize("end", [dies, Exchange.stall, line(error="x"), b"no JSON\n"])
+@pytest.mark.parametrize("end", [dies, Exchange.stall, ollama_line(error="x"), b"no JSON\n"])
 def test_a_failure_after_the_first_token_does_not_fall_back(policy: str, end: Step) -> None:
     body = {**HELLO, "hybrid_policy": policy}
-    with serving("ollama", "openai") as (local, remote):
-        troubled(local, [lines(SOME, end)])
-        settings = listed(
-            entry("ollama", local),
-            entry("openai", remote, **REMOTE),
+    with run_gateways("ollama", "openai") as (local, remote):
+        troubled(local, [ollama_stream(SOME, end)])
+        settings = provider_settings(
+            provider_entry("ollama", local),
+            provider_entry("openai", remote, **REMOTE),
             **QUICK,
             MODEL_GAP_SECONDS="0.5",
         )
-        streamed, folded = answered(settings, chat({**body, "stream": True}), chat(body))
+        streamed, folded = run_calls(settings, aog_call({**body, "stream": True}), aog_call(body))
 
-    *said, last = events(streamed)
+    *said, last = read_events(streamed)
     assert [each["message"]["content"] for each in said] == ["Half"]
     assert (last["business_code"], last["finished"]) == (40017, True)
     assert (folded.status, folded.json["business_code"]) == (502, 40017)
-    assert remote.asked == []
+    assert remote.requests == []
 
 
 def test_an_unreachable_server_falls_back() -> None:
-    with serving("openai") as (remote,):
+    with run_gateways("openai") as (remote,):
         nobody = Server(url=f"http://127.0.0.1:{free_port()}")
-        settings = listed(entry("ollama", nobody), entry("openai", remote, **REMOTE))
-        aog, current = answered(settings, chat(HELLO), call("/chat", QUESTION))
+        settings = provider_settings(
+            provider_entry("ollama", nobody), provider_entry("openai", remote, **REMOTE)
+        )
+        aog, current = run_calls(settings, aog_call(HELLO), call("/chat", QUESTION))
 
-    assert text(aog) == "Remote [a.md]."
+    assert read_text(aog) == "Remote [a.md]."
     assert current.json["message"]["content"] == "Remote [a.md]."
-    assert len(remote.asked) == 2
+    assert len(remote.requests) == 2
 
 
 def test_the_thoughts_name_the_model_and_the_fallback() -> None:
-    with serving("ollama", "openai") as (local, remote):
-        troubled(local, [error(500)])
-        settings = listed(
-            entry("ollama", local, models=["small"]),
-            entry("openai", remote, models=["large"], **REMOTE),
+    with run_gateways("ollama", "openai") as (local, remote):
+        troubled(local, [error_response(500)])
+        settings = provider_settings(
+            provider_entry("ollama", local, models=["small"]),
+            provider_entry("openai", remote, models=["large"], **REMOTE),
         )
-        whole, streamed = answered(settings, call("/chat"), call("/chat/stream"))
+        whole, streamed = run_calls(settings, call("/chat"), call("/chat/stream"))
 
     steps = {step["title"]: step for step in whole.json["context"]["thoughts"]}
     assert steps["Prompt"]["props"] == {"model": "large"}
@@ -160,12 +171,12 @@ def test_overrides_select_the_policy_and_the_model(route: str) -> None:
     def asked(**overrides: Any) -> Any:
         return call(route, {**QUESTION, "context": {"overrides": overrides}})
 
-    with serving("ollama", "openai") as (local, remote):
-        settings = listed(
-            entry("ollama", local, models=["small", "middle"]),
-            entry("openai", remote, models=["large"], **REMOTE),
+    with run_gateways("ollama", "openai") as (local, remote):
+        settings = provider_settings(
+            provider_entry("ollama", local, models=["small", "middle"]),
+            provider_entry("openai", remote, models=["large"], **REMOTE),
         )
-        got = answered(
+        got = run_calls(
             settings,
             asked(hybrid_policy="always_remote"),
             asked(model="middle"),
@@ -174,8 +185,8 @@ def test_overrides_select_the_policy_and_the_model(route: str) -> None:
             asked(hybrid_policy="never"),
         )
 
-    assert [one.body["model"] for one in remote.asked] == ["large", "large"]
-    assert [one.body["model"] for one in local.asked] == ["middle"]
+    assert [one.body["model"] for one in remote.requests] == ["large", "large"]
+    assert [one.body["model"] for one in local.requests] == ["middle"]
     assert (got[3].status, got[3].json) == (404, {"error": "There is no model 'unknown'."})
     assert got[4].status == 400
     assert "context.overrides.hybrid_policy" in got[4].json["error"]
@@ -184,27 +195,31 @@ def test_overrides_select_the_policy_and_the_model(route: str) -> None:
 def test_a_failed_rewrite_falls_back_for_the_answer_too() -> None:
     turns = [{"role": "user", "content": "One?"}, {"role": "assistant", "content": "Yes."}]
     body = {"messages": [*turns, {"role": "user", "content": "And two?"}]}
-    with serving("ollama", "openai") as (local, remote):
-        local.plan = [lines(SOME, dies)]
-        settings = listed(entry("ollama", local), entry("openai", remote, **REMOTE))
-        (got,) = answered(settings, call("/chat", body))
+    with run_gateways("ollama", "openai") as (local, remote):
+        local.plan = [ollama_stream(SOME, dies)]
+        settings = provider_settings(
+            provider_entry("ollama", local), provider_entry("openai", remote, **REMOTE)
+        )
+        (got,) = run_calls(settings, call("/chat", body))
 
     assert got.json["message"]["content"] == "Remote [a.md]."
-    assert (len(local.asked), len(remote.asked)) == (1, 2)
+    assert (len(local.requests), len(remote.requests)) == (1, 2)
 
 
 def test_a_rewrite_that_fails_twice_leaves_the_question_unchanged() -> None:
     turns = [{"role": "user", "content": "One?"}, {"role": "assistant", "content": "Yes."}]
     body = {"messages": [*turns, {"role": "user", "content": "And two?"}]}
-    with serving("ollama", "openai") as (local, remote):
-        local.plan = [lines(SOME, dies)]
-        remote.plan = [error(400)]
-        settings = listed(entry("ollama", local), entry("openai", remote, **REMOTE))
-        (got,) = answered(settings, call("/chat", body))
+    with run_gateways("ollama", "openai") as (local, remote):
+        local.plan = [ollama_stream(SOME, dies)]
+        remote.plan = [error_response(400)]
+        settings = provider_settings(
+            provider_entry("ollama", local), provider_entry("openai", remote, **REMOTE)
+        )
+        (got,) = run_calls(settings, call("/chat", body))
 
     steps = {step["title"]: step for step in got.json["context"]["thoughts"]}
     assert got.json["message"]["content"] == "Remote [a.md]."
-    assert (len(local.asked), len(remote.asked)) == (1, 2)
+    assert (len(local.requests), len(remote.requests)) == (1, 2)
     assert steps["Generated search query"]["description"] == "And two?"
     assert steps["What was used instead"]["description"] == [
         "openai was asked instead of ollama (Unavailable).",
@@ -244,10 +259,10 @@ def pair(local: Sequence[Any], clock: Clock | None = None) -> tuple[FakeModel, F
         Provider("far", "remote", made(far), models=("far",)),
     )
     router = Router(providers, seconds=0.2, now=clock or Clock())
-    return near, far, Service(Rag(FakeRetriever(), router, WORDS, UNSET))
+    return near, far, Service(Rag(FakeRetriever(), router, PROMPTS, UNSET))
 
 
-def said(got: Got) -> str:
+def said(got: BufferedReply) -> str:
     return str(got.json["message"]["content"])
 
 
@@ -256,14 +271,14 @@ def test_a_failed_model_is_skipped_and_then_tried_by_one_request() -> None:
     near, far, service = pair([errors.Unavailable()], clock)
 
     assert [said(ask(call("/chat"), service)) for _ in range(3)] == ["far"] * 3
-    assert len(near.told) == 1
+    assert len(near.calls) == 1
     clock.at += 31
     assert said(ask(call("/chat"), service)) == "far"
-    assert len(near.told) == 2
+    assert len(near.calls) == 2
     clock.at += 31
     near.script = [Delta("near"), Done()]
     assert [said(ask(call("/chat"), service)) for _ in range(2)] == ["near"] * 2
-    assert len(far.told) == 4
+    assert len(far.calls) == 4
 
 
 @pytest.mark.parametrize("history", [(), ("One?", "Yes.")])
@@ -277,7 +292,7 @@ def test_other_requests_do_not_wait_for_the_trial_request(history: tuple[str, ..
     ask(call("/chat", body), service)
     clock.at += 31
     near.script, near.query = [held, Delta("near"), Done()], held
-    near.told.clear()
+    near.calls.clear()
 
     async def go() -> list[str]:
         first = asyncio.ensure_future(service.reply(call("/chat", body)))
@@ -288,7 +303,7 @@ def test_other_requests_do_not_wait_for_the_trial_request(history: tuple[str, ..
 
     got = asyncio.run(go())
 
-    assert len(near.told) == 1
+    assert len(near.calls) == 1
     assert all("far" in each for each in got)
 
 
@@ -299,31 +314,36 @@ def test_retry_after_of_a_server_is_respected() -> None:
     clock.at += 100
     ask(call("/chat"), service)
 
-    assert len(near.told) == 1
+    assert len(near.calls) == 1
     clock.at += 21
     ask(call("/chat"), service)
-    assert len(near.told) == 2
+    assert len(near.calls) == 2
 
 
 def test_a_model_that_only_refuses_a_question_is_not_down() -> None:
     near, far, service = pair([errors.TooLong()])
 
     assert [said(ask(call("/chat"), service)) for _ in range(2)] == ["far"] * 2
-    assert (len(near.told), len(far.told)) == (2, 2)
+    assert (len(near.calls), len(far.calls)) == (2, 2)
 
 
 def test_what_a_request_brings_about_does_not_move_the_others() -> None:
     """A name that its server does not know, a parameter that it refuses."""
-    for refusal in (whole({"error": "no such model"}, 404), error(400, param="max_tokens")):
-        with serving("openai", "openai") as (local, remote):
+    for refusal in (
+        json_response({"error": "no such model"}, 404),
+        error_response(400, param="max_tokens"),
+    ):
+        with run_gateways("openai", "openai") as (local, remote):
             local.plan = [refusal]
-            settings = listed(
-                entry("openai", local, provider_name="near", models=[]),
-                entry("openai", remote, provider_name="far", models=[], **REMOTE),
+            settings = provider_settings(
+                provider_entry("openai", local, provider_name="near", models=[]),
+                provider_entry("openai", remote, provider_name="far", models=[], **REMOTE),
             )
-            answered(settings, chat({**HELLO, "model": "mine"}), chat(HELLO), chat(HELLO))
+            run_calls(
+                settings, aog_call({**HELLO, "model": "mine"}), aog_call(HELLO), aog_call(HELLO)
+            )
 
-        assert (len(local.asked), len(remote.asked)) == (3, 1)
+        assert (len(local.requests), len(remote.requests)) == (3, 1)
 
 
 def test_that_the_local_model_is_passed_over_is_told() -> None:
@@ -364,22 +384,22 @@ def test_a_slow_rewrite_that_has_begun_is_waited_for() -> None:
         ),
         seconds=0.2,
     )
-    service = Service(Rag(FakeRetriever(), router, WORDS, UNSET))
+    service = Service(Rag(FakeRetriever(), router, PROMPTS, UNSET))
     turns = [{"role": "user", "content": "One?"}, {"role": "assistant", "content": "Yes."}]
     body = {"messages": [*turns, {"role": "user", "content": "And two?"}]}
 
     assert said(ask(call("/chat", body), service)) == "near"
-    assert near.told == far.told == []
+    assert near.calls == far.calls == []
 
 
 @pytest.mark.parametrize("remote", ["nobody", {"url": "nonsense"}, "far"])
 def test_without_a_remote_one_that_can_answer_the_local_one_s_failure_is_told(remote: Any) -> None:
     near, far, service = pair([errors.Unavailable()])
     body = {**HELLO, "remote_service_provider": remote, "model": "near"}
-    got = [ask(chat(body), service).json["business_code"] for _ in range(2)]
+    got = [ask(aog_call(body), service).json["business_code"] for _ in range(2)]
 
     assert got == [40017, 40017]
-    assert (len(near.told), far.told) == (2, [])
+    assert (len(near.calls), far.calls) == (2, [])
 
 
 def test_images_are_told_of_as_they_were_used() -> None:
@@ -395,7 +415,7 @@ def test_images_are_told_of_as_they_were_used() -> None:
             Provider("near", "local", lambda _: near, models=("near",)),
             Provider("far", "remote", lambda _: far, models=("far",)),
         )
-        rag = Rag(FakeRetriever([picture]), Router(providers), WORDS, UNSET)
+        rag = Rag(FakeRetriever([picture]), Router(providers), PROMPTS, UNSET)
         steps = ask(call("/chat", body), Service(rag)).json["context"]["thoughts"]
         return [note for note in steps[4]["description"] if "instead of" not in note]
 
@@ -408,14 +428,14 @@ def test_what_a_content_filter_flags_is_not_handed_on() -> None:
         _, far, service = pair(script)
 
         assert ask(call("/chat"), service).status == 400
-        assert far.told == []
+        assert far.calls == []
 
 
 def test_a_bug_is_not_hidden_behind_the_other_model() -> None:
     _, far, service = pair([RuntimeError("x")])
 
     assert ask(call("/chat"), service).status == 500
-    assert far.told == []
+    assert far.calls == []
 
 
 def test_a_local_model_that_was_late_is_left_with_nothing_open() -> None:
@@ -452,7 +472,7 @@ def duo(near: FakeModel, far: FakeModel) -> Service:
         Provider("near", "local", lambda _: near, models=("near",)),
         Provider("far", "remote", lambda _: far, models=("far",)),
     )
-    return Service(Rag(FakeRetriever(), Router(providers, seconds=0.2), WORDS, UNSET))
+    return Service(Rag(FakeRetriever(), Router(providers, seconds=0.2), PROMPTS, UNSET))
 
 
 def test_a_local_model_waits_for_nobody_where_only_it_may_answer() -> None:
@@ -483,7 +503,7 @@ def test_a_question_that_never_reached_it_does_not_bring_a_model_back() -> None:
     near.max_prompt_tokens = 1000
     ask(call("/chat"), service)
 
-    assert len(near.told) == 1
+    assert len(near.calls) == 1
 
 
 def provider(name: str, side: Any, **more: Any) -> Provider:

@@ -27,7 +27,16 @@ from shared.ingest.targets.index_writer import Document, DocumentRejected, Index
 from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
 from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
 from shared.retrieval.sqlite.schema import IndexMeta
-from tests.support.local_runs import MODEL, WORDS, Folder, content, document, fill, passage, run
+from tests.support.sqlite_writer import (
+    MODEL,
+    WORDS,
+    Folder,
+    document,
+    dump_index,
+    passage,
+    run,
+    update_index,
+)
 
 ROUNDS, KILLS = 20, 5  # of the property: about a tenth of a second each kill
 FILES = [f"{folder}/{number}.md" for folder in ("plans", "company") for number in range(10)]
@@ -38,7 +47,7 @@ ANNA = User("a", ("g",))
 def children() -> Iterator[ForkServerContext]:
     """Makes processes that have what a run needs imported already."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.support.local_runs"])
+    context.set_forkserver_preload(["tests.support.sqlite_writer"])
     yield context
 
 
@@ -86,10 +95,10 @@ def test_run_after_kills_equals_a_fresh_run(
     for _ in range(KILLS):
         folder = changed(folder, chance)
         killed(children, index, folder, chance.uniform(0, 0.2))
-    asyncio.run(fill(index, folder))
-    asyncio.run(fill(fresh, folder))
+    asyncio.run(update_index(index, folder))
+    asyncio.run(update_index(fresh, folder))
 
-    assert content(index) == content(fresh)
+    assert dump_index(index) == dump_index(fresh)
     assert answers(index) == answers(fresh)
     assert sorted(path.name for path in tmp_path.glob("index.db*")) == ["index.db", "index.db.lock"]
 
@@ -107,8 +116,8 @@ def killed(children: ForkServerContext, index: Path, folder: Folder, seconds: fl
 
 def test_killed_run_does_not_change_the_index(tmp_path: Path, children: ForkServerContext) -> None:
     index = tmp_path / "index.db"
-    asyncio.run(fill(index, dict.fromkeys(FILES, 1)))
-    before = content(index)
+    asyncio.run(update_index(index, dict.fromkeys(FILES, 1)))
+    before = dump_index(index)
     process = children.Process(target=run, args=(index, dict.fromkeys(FILES, 2)))
     process.start()
     while not (part := tmp_path / "index.db.part").exists() and process.is_alive():
@@ -117,21 +126,21 @@ def test_killed_run_does_not_change_the_index(tmp_path: Path, children: ForkServ
     process.join()
 
     assert part.exists()
-    assert content(index) == before
+    assert dump_index(index) == before
 
 
 def test_run_without_changes_does_not_write(tmp_path: Path) -> None:
     index = tmp_path / "index.db"
-    asyncio.run(fill(index, {"a.md": 1}))
+    asyncio.run(update_index(index, {"a.md": 1}))
     os.utime(index, ns=(1, 1))
-    asyncio.run(fill(index, {"a.md": 1}))
+    asyncio.run(update_index(index, {"a.md": 1}))
 
     assert index.stat().st_mtime_ns == 1
     assert not (tmp_path / "index.db.part").exists()
 
 
 def test_empty_index_is_searchable(tmp_path: Path) -> None:
-    asyncio.run(fill(tmp_path / "index.db", {}))
+    asyncio.run(update_index(tmp_path / "index.db", {}))
 
     assert not any(answers(tmp_path / "index.db"))
 
@@ -139,7 +148,7 @@ def test_empty_index_is_searchable(tmp_path: Path) -> None:
 def test_index_stores_the_documents_path(tmp_path: Path) -> None:
     index = tmp_path / "index.db"
     for folder in ("/old", "/new"):
-        asyncio.run(fill(index, {"a.md": 1}, replace(MODEL, documents=Path(folder))))
+        asyncio.run(update_index(index, {"a.md": 1}, replace(MODEL, documents=Path(folder))))
     with closing(SqliteRetriever.open(index)) as opened:
         assert opened.documents == Path("/new")
 
@@ -149,14 +158,14 @@ def test_concurrent_run_is_rejected(tmp_path: Path) -> None:
         first = SqliteIndexWriter(tmp_path / "index.db", MODEL)
         try:
             await first.fingerprints()
-            await fill(tmp_path / "index.db", {})
+            await update_index(tmp_path / "index.db", {})
         finally:
             await first.close()
 
     with pytest.raises(IndexUnavailable, match=r"^Another run is filling index\.db: wait"):
         asyncio.run(two())
 
-    asyncio.run(fill(tmp_path / "index.db", {}))
+    asyncio.run(update_index(tmp_path / "index.db", {}))
 
 
 STRANGERS = {"text": b"no database", "zeros": bytes(4096), "cut": b"SQLite format 3\0"}
@@ -182,12 +191,12 @@ def damaged(whole: bytes, how: str) -> bytes:
 )
 def test_damaged_index_or_staging_file_is_recreated(name: str, how: str, tmp_path: Path) -> None:
     index, fresh = tmp_path / "index.db", tmp_path / "fresh.db"
-    asyncio.run(fill(index, dict.fromkeys(FILES, 1)))
+    asyncio.run(update_index(index, dict.fromkeys(FILES, 1)))
     (tmp_path / name).write_bytes(damaged(index.read_bytes(), how))
-    asyncio.run(fill(index, dict.fromkeys(FILES, 2)))
-    asyncio.run(fill(fresh, dict.fromkeys(FILES, 2)))
+    asyncio.run(update_index(index, dict.fromkeys(FILES, 2)))
+    asyncio.run(update_index(fresh, dict.fromkeys(FILES, 2)))
 
-    assert content(index) == content(fresh)
+    assert dump_index(index) == dump_index(fresh)
 
 
 @pytest.mark.parametrize("how", ["empty", "cut off", "overwritten", "but its header"])
@@ -195,8 +204,8 @@ def test_staging_file_restrictions_are_found_beside_a_damaged_index(
     how: str, tmp_path: Path
 ) -> None:
     index = tmp_path / "index.db"
-    asyncio.run(fill(index, dict.fromkeys(FILES, 1)))
-    expected = {name for _, public, _, name in content(index)["passage"] if not public}
+    asyncio.run(update_index(index, dict.fromkeys(FILES, 1)))
+    expected = {name for _, public, _, name in dump_index(index)["passage"] if not public}
     (tmp_path / "index.db.part").write_bytes(index.read_bytes())
     index.write_bytes(damaged(index.read_bytes(), how))
 
@@ -224,7 +233,7 @@ def test_other_file_is_not_overwritten(bytes: bytes, tmp_path: Path) -> None:
     index.write_bytes(bytes)
     said = r"^notes\.txt is no index of this app: name another INDEX_FILE, or remove it\.$"
     with pytest.raises(IndexUnavailable, match=said):
-        asyncio.run(fill(index, {"a.md": 1}))
+        asyncio.run(update_index(index, {"a.md": 1}))
 
     assert index.read_bytes() == bytes
     assert list(tmp_path.iterdir()) == [index]
@@ -245,25 +254,25 @@ def test_index_with_other_vectors_is_replaced_at_the_end(other: IndexMeta, tmp_p
         try:
             known = dict(await target.fingerprints())
             await target.put(Document("b.md", "1", ()), Path("b.md"))
-            return known, len(content(tmp_path / "index.db")["file"])
+            return known, len(dump_index(tmp_path / "index.db")["file"])
         finally:
             await target.finish()
             await target.close()
 
-    asyncio.run(fill(tmp_path / "index.db", {"a.md": 1}))
+    asyncio.run(update_index(tmp_path / "index.db", {"a.md": 1}))
 
     assert asyncio.run(begun()) == ({}, 1)
-    assert content(tmp_path / "index.db")["file"] == [("b.md", "1", "b.md")]
+    assert dump_index(tmp_path / "index.db")["file"] == [("b.md", "1", "b.md")]
 
 
 def test_index_of_another_version_is_recreated(tmp_path: Path) -> None:
     index = tmp_path / "index.db"
-    asyncio.run(fill(index, {"a.md": 1}))
+    asyncio.run(update_index(index, {"a.md": 1}))
     with closing(sqlite3.connect(index)) as database, database:
         database.execute("UPDATE meta SET value = '0' WHERE name = 'version'")
-    asyncio.run(fill(index, {"b.md": 1}))
+    asyncio.run(update_index(index, {"b.md": 1}))
 
-    assert [name for name, *_ in content(index)["file"]] == ["b.md"]
+    assert [name for name, *_ in dump_index(index)["file"]] == ["b.md"]
 
 
 @pytest.mark.parametrize(
@@ -290,7 +299,7 @@ def test_invalid_document_is_rejected_alone(wrong: Document, sentence: str, tmp_
 
     asyncio.run(both())
 
-    assert [name for name, *_ in content(tmp_path / "index.db")["file"]] == ["b.md"]
+    assert [name for name, *_ in dump_index(tmp_path / "index.db")["file"]] == ["b.md"]
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.01, 0.03])
@@ -312,21 +321,21 @@ def test_cancelled_run_leaves_no_partial_file(seconds: float, tmp_path: Path) ->
 
     asyncio.run(cancelled())
     asyncio.run(gone_on_with())
-    held = content(tmp_path / "index.db")
+    held = dump_index(tmp_path / "index.db")
 
     assert (len(held["file"]), len(held["words"])) in [(0, 0), (1, 3000)]
 
 
 def test_missing_folder_raises(tmp_path: Path) -> None:
     with pytest.raises(IndexUnavailable, match=r"^index\.db cannot be written: unable to open"):
-        asyncio.run(fill(tmp_path / "none" / "index.db", {}))
+        asyncio.run(update_index(tmp_path / "none" / "index.db", {}))
 
 
 def test_file_shrinks_after_removals(tmp_path: Path) -> None:
     index = tmp_path / "index.db"
     many = {f"{number}.md": 1 for number in range(300)}
-    asyncio.run(fill(index, many))
+    asyncio.run(update_index(index, many))
     large = index.stat().st_size
-    asyncio.run(fill(index, {"1.md": 1}))
+    asyncio.run(update_index(index, {"1.md": 1}))
 
     assert index.stat().st_size < large / 2

@@ -10,8 +10,8 @@ from http.client import HTTPConnection
 import httpx
 import pytest
 
-from tests.support.servers import OBEYING, PATIENCE, Server, serving
-from tests.support.upstream import upstream
+from tests.support.servers import COMMAND_MODEL, TIMEOUT, Server, run_server
+from tests.support.upstream import run_upstream
 from tests.support.worst_requests import WorstRequest, chats, headers, searches
 
 STALL = 8.0  # seconds: what held up the worker took 77; a busy machine takes about one
@@ -24,15 +24,15 @@ def patient(
 ) -> Iterator[Server]:
     """The app with a memory, and a model that takes long prompts: a script, or OpenAI's SDK."""
     folder = tmp_path_factory.mktemp("stalls")
-    with upstream() as model:
+    with run_upstream() as model:
         openai = {
             "OPENAI_BASE_URL": f"{model.url}/v1",
             "OPENAI_CHAT_MODEL": "m",
             "MAX_PROMPT_TOKENS": "10000000",
         }
-        settings = {**(OBEYING if request.param == "scripted" else openai)}
+        settings = {**(COMMAND_MODEL if request.param == "scripted" else openai)}
         settings["MEMORY_FILE"] = str(folder / "memory.db")
-        with serving(kind, folder, settings) as running:
+        with run_server(kind, folder, settings) as running:
             yield running
 
 
@@ -42,7 +42,7 @@ def longest_wait(server: Server, request: WorstRequest) -> tuple[int, float]:
     url = httpx.URL(server.url)
 
     def ask() -> None:
-        connection = HTTPConnection(url.host, url.port or 80, timeout=PATIENCE)
+        connection = HTTPConnection(url.host, url.port or 80, timeout=TIMEOUT)
         while not done.is_set():
             begun = time.monotonic()
             connection.request("HEAD", "/health")

@@ -19,7 +19,7 @@ from azure.core.credentials import AccessToken
 from azure.core.credentials_async import AsyncTokenCredential
 
 from tests.integration.test_identity import AZ, write_cli
-from tests.support.servers import PATIENCE, end, free_port
+from tests.support.servers import TIMEOUT, free_port, stop_server
 
 CLIENTS = Path(__file__).parent.parent / "clients"
 MAIN = CLIENTS / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
@@ -99,11 +99,11 @@ def azurite(home: AzuriteHome) -> Iterator[str]:
         wait_until_up(process, log_file)
         yield f"https://127.0.0.1:{port}/devstoreaccount1"
     finally:
-        end(process)
+        stop_server(process)
 
 
 def wait_until_up(process: subprocess.Popen[bytes], log_file: Path) -> None:
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while time.monotonic() < until and process.poll() is None:
         if "successfully listen" in log_file.read_text("utf-8", "replace"):
             return

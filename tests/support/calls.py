@@ -20,7 +20,7 @@ QUESTION = {"messages": [{"role": "user", "content": "What is in Plus?"}]}
 
 
 @dataclass(frozen=True)
-class Got:
+class BufferedReply:
     """A reply, read to its end."""
 
     status: int
@@ -38,7 +38,7 @@ class Got:
         return [json.loads(line) for line in self.data[:-1].split(b"\n")]
 
 
-async def never() -> bool:
+async def never_gone() -> bool:
     return False
 
 
@@ -51,7 +51,7 @@ def call(
     route: str,
     body: Any = QUESTION,
     headers: Mapping[str, str] = JSON,
-    gone: Callable[[], Awaitable[bool]] = never,
+    gone: Callable[[], Awaitable[bool]] = never_gone,
     **more: Any,
 ) -> Call:
     """A POST, or what `more` says; bytes go as they are, a list of them in pieces, else JSON."""
@@ -61,19 +61,19 @@ def call(
     return replace(Call(route, "POST", headers, data, gone, "call-1"), **more)
 
 
-async def read(reply: Reply) -> Got:
+async def read(reply: Reply) -> BufferedReply:
     """A reply read to its end."""
     data = reply.body
     if reply.rest is not None:
         async for piece in reply.rest:
             data += piece
-    return Got(reply.status, reply.headers, reply.media_type, data)
+    return BufferedReply(reply.status, reply.headers, reply.media_type, data)
 
 
-def ask(asked: Call, service: Service | None = None) -> Got:
+def ask(asked: Call, service: Service | None = None) -> BufferedReply:
     """What a service over fakes answers to a call."""
 
-    async def go() -> Got:
+    async def go() -> BufferedReply:
         return await read(await (service or Service(engine())).reply(asked))
 
     return asyncio.run(go())
@@ -87,7 +87,7 @@ class Client:
 
     def __call__(
         self, method: str, route: str, body: Any = b"", path: str = "", **query: Any
-    ) -> Got:
+    ) -> BufferedReply:
         texts = {name: str(value) for name, value in query.items()}
         asked = call(route, body or [b""], self.headers, method=method, path=path, query=texts)
         return ask(asked, self.service)

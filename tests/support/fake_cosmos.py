@@ -25,24 +25,32 @@ from shared.memory.base import Clock, Memory, Retention
 from shared.memory.cosmos.client import ContainerLocation
 from shared.memory.cosmos.store import open_cosmos
 from tests.support.azurite import AzuriteCredential
-from tests.support.upstream import Asked, Exchange, Server, Step, head, piece, upstream
+from tests.support.upstream import (
+    Exchange,
+    RecordedRequest,
+    Server,
+    Step,
+    http_chunk,
+    response_head,
+    run_upstream,
+)
 
 Item = dict[str, Any]
 Items = dict[str, Item]
-MOST_CHANGES, MOST_BYTES, MOST_ROWS = 100, 2 * 1024 * 1024, 100
+MAX_CHANGES, MAX_BYTES, MAX_ROWS = 100, 2 * 1024 * 1024, 100
 DATABASE, CONTAINER = "chat", "memory"
 FOLDER = f"/dbs/{DATABASE}/colls/{CONTAINER}/"
-FORM = re.compile(
+QUERY_FORM = re.compile(
     r"SELECT (?P<what>\*|c\.id|VALUE COUNT\(1\)) FROM c WHERE c\.conversation = @conversation"
     r"(?P<sorted> ORDER BY c\.conversation (?P<way>ASC|DESC), c\.sort (?P=way)"
     r" OFFSET @start LIMIT @size)?"
 )
 INDEX = [{"path": f"/{name}", "order": "ascending"} for name in ("conversation", "sort")]
-OWN = {"_rid", "_self", "_etag", "_ts", "_attachments"}
-ABOUT = ("account", "container")
+SYSTEM_PROPERTIES = {"_rid", "_self", "_etag", "_ts", "_attachments"}
+METADATA_KINDS = ("account", "container")
 
 
-class Refused(Exception):
+class RequestRejected(Exception):
     """What the service would not do, with its status."""
 
     def __init__(self, status: int, substatus: int = 0) -> None:
@@ -75,7 +83,7 @@ class Fault:
 
     def takes(self, kind: str) -> bool:
         """Whether it befalls this call."""
-        if self.times == 0 or (self.kind != kind and (self.kind or kind in ABOUT)):
+        if self.times == 0 or (self.kind != kind and (self.kind or kind in METADATA_KINDS)):
             return False
         self.after -= 1
         if self.after < 0:
@@ -83,28 +91,30 @@ class Fault:
         return self.after < 0
 
 
-def answered(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> list[Step]:
+def cosmos_response(
+    value: Any, status: int = 200, headers: Mapping[str, str] | None = None
+) -> list[Step]:
     """An answer in JSON, or without a body."""
     if status == 204:
         return [b"HTTP/1.1 204 X\r\n\r\n"]
-    body = [] if value is None else [piece(json.dumps(value).encode())]
+    body = [] if value is None else [http_chunk(json.dumps(value).encode())]
     named = {"Content-Type": "application/json", "x-ms-activity-id": "a", **(headers or {})}
-    return [head(status, named), *body, b"0\r\n\r\n"]
+    return [response_head(status, named), *body, b"0\r\n\r\n"]
 
 
-def failed(status: int, headers: Mapping[str, str] | None = None) -> list[Step]:
+def cosmos_error(status: int, headers: Mapping[str, str] | None = None) -> list[Step]:
     """A refusal, in words of the service's own that tell what was asked."""
-    return answered({"code": "X", "message": "the service's own words"}, status, headers)
+    return cosmos_response({"code": "X", "message": "the service's own words"}, status, headers)
 
 
-def need(holds: bool, status: int = 400) -> None:
+def require(holds: bool, status: int = 400) -> None:
     """Refuse what does not hold."""
     if not holds:
-        raise Refused(status)
+        raise RequestRejected(status)
 
 
 @dataclass
-class Cosmos(Server):
+class FakeCosmos(Server):
     """An account with one container. `partitions` may be filled and read by a test.
 
     `meanwhile` is what others do when so many operations are behind us. A count of more than
@@ -127,7 +137,7 @@ class Cosmos(Server):
     def items(self) -> list[Item]:
         """All that is there, in every partition, as it was sent."""
         every = [item for part in self.partitions.values() for item in part.values()]
-        return [{k: v for k, v in item.items() if k not in OWN} for item in every]
+        return [{k: v for k, v in item.items() if k not in SYSTEM_PROPERTIES} for item in every]
 
     def fill(self, item: Item) -> None:
         """Put an item there without a call."""
@@ -137,9 +147,9 @@ class Cosmos(Server):
         """Let calls for items fail: see Fault."""
         self.faults.append(Fault(steps, **how))
 
-    def next_steps(self, asked: Asked) -> list[Step]:
-        kind, self.looked = kind_of(asked), 0
-        if kind not in ABOUT:
+    def next_steps(self, asked: RecordedRequest) -> list[Step]:
+        kind, self.looked = operation_kind(asked), 0
+        if kind not in METADATA_KINDS:
             self.meanwhile.pop(len(self.operations), lambda: None)()
         fault = next((each for each in self.faults if each.takes(kind)), None)
         if fault is not None and not fault.applied:
@@ -147,28 +157,28 @@ class Cosmos(Server):
             return fault.steps
         try:
             status, value, headers = self.done(asked, kind)
-        except Refused as refused:
+        except RequestRejected as refused:
             status, value, headers = refused.status, {"message": "no"}, {}
             headers = {"x-ms-substatus": str(refused.substatus)} if refused.substatus else {}
         self.note(asked, kind, status)
-        return fault.steps if fault is not None else answered(value, status, headers)
+        return fault.steps if fault is not None else cosmos_response(value, status, headers)
 
-    def note(self, asked: Asked, kind: str, status: int) -> None:
-        if kind not in ABOUT:
+    def note(self, asked: RecordedRequest, kind: str, status: int) -> None:
+        if kind not in METADATA_KINDS:
             partition = asked.headers.get("x-ms-documentdb-partitionkey", "")
             self.operations.append(Operation(kind, partition, self.looked, status))
 
-    def done(self, asked: Asked, kind: str) -> tuple[int, Any, dict[str, str]]:
+    def done(self, asked: RecordedRequest, kind: str) -> tuple[int, Any, dict[str, str]]:
         signed = unquote(asked.headers.get("authorization", ""))
-        need(re.fullmatch(r"type=aad&ver=1\.0&sig=\S+", signed) is not None, 401)
-        need("x-ms-version" in asked.headers and "x-ms-date" in asked.headers)
+        require(re.fullmatch(r"type=aad&ver=1\.0&sig=\S+", signed) is not None, 401)
+        require("x-ms-version" in asked.headers and "x-ms-date" in asked.headers)
         if kind == "account":
             return 200, self.account(), {}
         if not self.exists:
-            raise Refused(404, 0 if kind == "container" else 1003)
+            raise RequestRejected(404, 0 if kind == "container" else 1003)
         if kind == "container":
             return 200, self.container(), {"etag": '"1"'}
-        need(kind != "")
+        require(kind != "")
         partition = self.partition(asked)
         if kind == "query":
             return self.query(asked, partition)
@@ -188,11 +198,13 @@ class Cosmos(Server):
         made = {"id": CONTAINER, "partitionKey": key, "indexingPolicy": policy}
         return {**made, "defaultTtl": self.ttl, "_rid": "AAAAAAAAAAA=", "_self": FOLDER}
 
-    def partition(self, asked: Asked) -> str:
+    def partition(self, asked: RecordedRequest) -> str:
         """The one partition that a call is for."""
-        need(asked.headers.get("x-ms-documentdb-query-enablecrosspartition", "False") == "False")
+        require(asked.headers.get("x-ms-documentdb-query-enablecrosspartition", "False") == "False")
         key = json.loads(asked.headers.get("x-ms-documentdb-partitionkey", "null"))
-        need(isinstance(key, list) and len(key) == 1 and isinstance(key[0], str) and key[0] != "")
+        require(
+            isinstance(key, list) and len(key) == 1 and isinstance(key[0], str) and key[0] != ""
+        )
         return str(key[0])
 
     def there(self, partition: str) -> Items:
@@ -206,7 +218,9 @@ class Cosmos(Server):
         ttl = item.get("ttl", self.ttl) if self.ttl is not None else -1
         return bool(ttl > 0 and int(self.now()) >= item["_ts"] + ttl)
 
-    def single(self, asked: Asked, kind: str, partition: str) -> tuple[int, Any, dict[str, str]]:
+    def single(
+        self, asked: RecordedRequest, kind: str, partition: str
+    ) -> tuple[int, Any, dict[str, str]]:
         id = unquote(asked.path.removeprefix(FOLDER + "docs/").strip("/"))
         status, value = self.act(
             self.there(partition),
@@ -214,12 +228,12 @@ class Cosmos(Server):
             {"operationType": kind, "id": id, "resourceBody": asked.body},
         )
         if status >= 400:
-            raise Refused(status)
+            raise RequestRejected(status)
         return status, value, {"etag": value["_etag"]} if value else {}
 
     def batch(self, changes: Any, partition: str) -> tuple[int, Any, dict[str, str]]:
-        need(isinstance(changes, list) and 0 < len(changes) <= MOST_CHANGES)
-        need(len(json.dumps(changes)) <= MOST_BYTES, 413)
+        require(isinstance(changes, list) and 0 < len(changes) <= MAX_CHANGES)
+        require(len(json.dumps(changes)) <= MAX_BYTES, 413)
         items, results = dict(self.there(partition)), []
         for change in changes:
             status, value = self.act(items, partition, change)
@@ -243,7 +257,7 @@ class Cosmos(Server):
         }
         kind, body = change["operationType"], change.get("resourceBody")
         if kind in ("Create", "Upsert", "Replace"):
-            need(isinstance(body, dict) and body.get("owner") == partition)
+            require(isinstance(body, dict) and body.get("owner") == partition)
             self.sound(body or {})
         self.looked += 1
         if kind not in ("Create", "Upsert") and change["id"] not in items:
@@ -261,26 +275,26 @@ class Cosmos(Server):
         return 200 if there else 201, self.store(items, change["resourceBody"])
 
     def replace(self, items: Items, change: Item) -> tuple[int, Any]:
-        need(change["resourceBody"]["id"] == change["id"])
+        require(change["resourceBody"]["id"] == change["id"])
         return 200, self.store(items, change["resourceBody"])
 
     def patch(self, items: Items, change: Item) -> tuple[int, Any]:
         sets, item = change["resourceBody"]["operations"], dict(items[change["id"]])
-        need(0 < len(sets) <= 10)
+        require(0 < len(sets) <= 10)
         for each in sets:
             name = each["path"].removeprefix("/")
-            need(each["op"] == "set" and re.fullmatch("[a-z][a-z_]*", name) is not None)
-            need(name not in ("id", "owner"))
+            require(each["op"] == "set" and re.fullmatch("[a-z][a-z_]*", name) is not None)
+            require(name not in ("id", "owner"))
             item[name] = each["value"]
         self.sound(item)
         return 200, self.store(items, item)
 
     def sound(self, item: Item) -> None:
         """Refuse an item that the service would not take."""
-        need(re.fullmatch(r"[^/\\?#\t\r\n]{0,254}[^/\\?#\s]", str(item.get("id"))) is not None)
+        require(re.fullmatch(r"[^/\\?#\t\r\n]{0,254}[^/\\?#\s]", str(item.get("id"))) is not None)
         ttl = item.get("ttl", -1)
-        need(type(ttl) is int and (ttl > 0 or ttl == -1) and ttl < 2**31)
-        need(len(json.dumps(item)) <= MOST_BYTES, 413)
+        require(type(ttl) is int and (ttl > 0 or ttl == -1) and ttl < 2**31)
+        require(len(json.dumps(item)) <= MAX_BYTES, 413)
 
     def store(self, items: Items, item: Item) -> Item:
         self.written += 1
@@ -290,11 +304,11 @@ class Cosmos(Server):
         items[item["id"]] = {**item, **own, "_ts": int(self.now())}
         return items[item["id"]]
 
-    def query(self, asked: Asked, partition: str) -> tuple[int, Any, dict[str, str]]:
-        need(asked.headers.get("content-type") == "application/query+json")
-        form = FORM.fullmatch(asked.body["query"])
+    def query(self, asked: RecordedRequest, partition: str) -> tuple[int, Any, dict[str, str]]:
+        require(asked.headers.get("content-type") == "application/query+json")
+        form = QUERY_FORM.fullmatch(asked.body["query"])
         values = {each["name"]: each["value"] for each in asked.body.get("parameters", ())}
-        need(form is not None and isinstance(values.get("@conversation"), str))
+        require(form is not None and isinstance(values.get("@conversation"), str))
         assert form is not None
         rows = [
             item
@@ -304,7 +318,7 @@ class Cosmos(Server):
         if form["what"].startswith("VALUE"):
             return self.counted(len(rows), asked.headers.get("x-ms-continuation"))
         if form["sorted"]:
-            need(INDEX in self.composite)
+            require(INDEX in self.composite)
             rows = self.sorted(rows, form["way"], values)
         else:
             rows.sort(key=lambda item: str(item["_rid"]))
@@ -321,9 +335,9 @@ class Cosmos(Server):
 
     def sorted(self, rows: list[Item], way: str, values: Mapping[str, Any]) -> list[Item]:
         """A part of the rows. "OFFSET LIMIT still loads each item, including those skipped"."""
-        need({"@start", "@size"} <= values.keys())
+        require({"@start", "@size"} <= values.keys())
         start, size = values["@start"], values["@size"]
-        need(type(start) is int and type(size) is int and min(start, size) >= 0)
+        require(type(start) is int and type(size) is int and min(start, size) >= 0)
         rows.sort(key=lambda item: str(item["sort"]), reverse=way == "DESC")
         self.looked = len(rows[: start + size])
         return rows[start : start + size]
@@ -334,13 +348,13 @@ class Cosmos(Server):
         """A page of what was found, and where the next one begins."""
         ids = [item["_rid"] for item in rows]
         at = ids.index(after) + 1 if after else 0
-        page = rows[at : at + MOST_ROWS]
-        more = {"x-ms-continuation": page[-1]["_rid"]} if rows[at + MOST_ROWS :] else {}
+        page = rows[at : at + MAX_ROWS]
+        more = {"x-ms-continuation": page[-1]["_rid"]} if rows[at + MAX_ROWS :] else {}
         shown = page if what == "*" else [{"id": item["id"]} for item in page]
         return 200, {"_rid": "A", "Documents": shown, "_count": len(shown)}, more
 
 
-def kind_of(asked: Asked) -> str:
+def operation_kind(asked: RecordedRequest) -> str:
     """What a request asks for; "" for what nobody should."""
     if asked.path in ("/", FOLDER):
         named = "account" if asked.path == "/" else "container"
@@ -360,7 +374,7 @@ def kind_of(asked: Asked) -> str:
 
 
 @cache
-def secured() -> ssl.SSLContext:
+def tls_context() -> ssl.SSLContext:
     """TLS for 127.0.0.1, which the SDK does not verify there."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
@@ -368,24 +382,24 @@ def secured() -> ssl.SSLContext:
 
 
 @contextmanager
-def cosmos(now: Clock = time.time, **how: Any) -> Iterator[Cosmos]:
+def run_cosmos(now: Clock = time.time, **how: Any) -> Iterator[FakeCosmos]:
     """Run an account with an empty container until the block ends."""
-    with upstream(Cosmos(now=now, **how), secured()) as fake:
+    with run_upstream(FakeCosmos(now=now, **how), tls_context()) as fake:
         yield fake
 
 
 @asynccontextmanager
-async def opened(
-    fake: Cosmos,
-    keep: float | None = None,
+async def open_cosmos_memory(
+    fake: FakeCosmos,
+    retention_seconds: float | None = None,
     now: Clock | None = None,
     seconds: float = 10,
     credential: AsyncTokenCredential | None = None,
-    most: int | None = None,
+    max_conversations: int | None = None,
 ) -> AsyncIterator[Memory]:
     """The memory over it, by the real SDK; its clock is the account's unless told otherwise."""
     place = ContainerLocation(fake.url, DATABASE, CONTAINER)
-    retention = Retention(keep, most)
+    retention = Retention(retention_seconds, max_conversations)
     memory = open_cosmos(
         place, credential or AzuriteCredential(), retention, seconds, now or fake.now
     )
@@ -393,7 +407,7 @@ async def opened(
         yield memory
     finally:
         await memory.close()
-        while fake.open:  # aiohttp closes TLS a little after it has said so
+        while fake.open_connections:  # aiohttp closes TLS a little after it has said so
             await asyncio.sleep(0.001)
         await asyncio.sleep(0.01)
 

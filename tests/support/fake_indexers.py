@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support.fake_index import FakeIndex, InvalidRequest, Json, names, require
 from tests.support.fake_service import FakeIndexService
-from tests.support.upstream import Asked, Step, error, whole
+from tests.support.upstream import RecordedRequest, Step, error_response, json_response
 
 SOURCE = {"name", "type", "credentials", "container", "dataDeletionDetectionPolicy"}
 SKILLSET = {"name", "skills", "indexProjections"}
@@ -57,7 +57,7 @@ class FakeIndexerService(FakeIndexService):
     runs: list[Json | None] = field(default_factory=lambda: [None])
     busy: bool = False
 
-    def routes(self) -> dict[str, Callable[[str, Asked], list[Step]]]:
+    def routes(self) -> dict[str, Callable[[str, RecordedRequest], list[Step]]]:
         def named(kind: str) -> str:
             return rf"/{kind}\('([a-z0-9-]+)'\)"
 
@@ -69,16 +69,16 @@ class FakeIndexerService(FakeIndexService):
             f"GET {named('indexers')}/search.status": self.status,
         }
 
-    def put_source(self, name: str, asked: Asked) -> list[Step]:
+    def put_source(self, name: str, asked: RecordedRequest) -> list[Step]:
         body = asked.body
         require(not body.keys() - SOURCE and body["type"] == "azureblob", "not such a data source")
         key = body["credentials"]["connectionString"]
         require(key.startswith("ResourceId=/subscriptions/") and key.endswith(";"), "with a key")
         require(body["container"].keys() <= {"name", "query"}, "container")
         self.sources[name] = body
-        return whole(body, 201)
+        return json_response(body, 201)
 
-    def put_skillset(self, name: str, asked: Asked) -> list[Step]:
+    def put_skillset(self, name: str, asked: RecordedRequest) -> list[Step]:
         body = asked.body
         require(not body.keys() - SKILLSET, f"unknown {body.keys() - SKILLSET}")
         made = {"/document/content", "/document/sourcefile", "/document/category"}
@@ -92,7 +92,7 @@ class FakeIndexerService(FakeIndexService):
         for selector in body["indexProjections"]["selectors"]:
             self.check_selector(selector, made)
         self.skillsets[name] = body
-        return whole(body, 201)
+        return json_response(body, 201)
 
     def check_selector(self, selector: Json, made: set[str]) -> None:
         index = self.index(selector["targetIndexName"])
@@ -108,7 +108,7 @@ class FakeIndexerService(FakeIndexService):
             raise InvalidRequest(f"no index {name}")
         return self.indexes[name]
 
-    def put_indexer(self, name: str, asked: Asked) -> list[Step]:
+    def put_indexer(self, name: str, asked: RecordedRequest) -> list[Step]:
         body = asked.body
         require(not body.keys() - INDEXER, f"unknown {body.keys() - INDEXER}")
         require(not body["parameters"]["configuration"].keys() - CONFIGURATION, "configuration")
@@ -120,17 +120,17 @@ class FakeIndexerService(FakeIndexService):
         used = {one["mappingFunction"]["name"] for one in body["fieldMappings"]}
         require(used <= FUNCTIONS, "no such function")
         self.indexers[name] = body
-        return whole(body, 201)
+        return json_response(body, 201)
 
-    def start(self, name: str, _: Asked) -> list[Step]:
+    def start(self, name: str, _: RecordedRequest) -> list[Step]:
         if self.busy:
-            return error(409, code="OperationNotAllowed")
-        return whole(None, 202) if name in self.indexers else error(404)
+            return error_response(409, code="OperationNotAllowed")
+        return json_response(None, 202) if name in self.indexers else error_response(404)
 
-    def status(self, name: str, _: Asked) -> list[Step]:
+    def status(self, name: str, _: RecordedRequest) -> list[Step]:
         if name not in self.indexers:
-            return error(404)
+            return error_response(404)
         last = self.runs.pop(0) if len(self.runs) > 1 else self.runs[0]
         limits = {"maxRunTime": "PT2H"}
         told = {"name": name, "status": "running", "lastResult": last, "limits": limits}
-        return whole({**told, "executionHistory": []})
+        return json_response({**told, "executionHistory": []})

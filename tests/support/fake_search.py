@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from tests.support.upstream import Asked, Server, Step, error, whole
+from tests.support.upstream import RecordedRequest, Server, Step, error_response, json_response
 
 API_VERSION = "2026-04-01"
 PATH = f"/indexes('docs')/docs/search.post.search?api-version={API_VERSION}"
 FIELDS = {"id", "content", "sourcepage", "sourcefile", "category", "oids", "groups"}
 SELECTS = (FIELDS, {*FIELDS, "image"}, {"id"})
-KNOWN = {
+PARAMETERS = {
     "search",
     "filter",
     "select",
@@ -37,35 +37,35 @@ def document(name: str, **more: Any) -> dict[str, Any]:
     return {"id": name, "content": content, "sourcepage": page, "sourcefile": page, **bare, **more}
 
 
-def unquoted(text: str) -> str:
+def unquote(text: str) -> str:
     return text.replace("''", "'")
 
 
-def told(holds: Callable[[re.Match[str]], bool], found: re.Match[str]) -> str:
+def evaluate(holds: Callable[[re.Match[str]], bool], found: re.Match[str]) -> str:
     return str(holds(found))
 
 
-def visible(condition: str | None, doc: Mapping[str, Any]) -> bool | None:
+def matches_filter(condition: str | None, doc: Mapping[str, Any]) -> bool | None:
     """Whether a filter lets a document through; None for a filter of a form that is not ours."""
     if condition is None:
         return True
     public = not doc.get("oids") and not doc.get("groups")
     said = condition.replace("(not oids/any() and not groups/any())", str(public))
     forms: dict[str, Callable[[re.Match[str]], bool]] = {
-        rf"oids/any\(o: o eq {TEXT}\)": lambda found: unquoted(found[1]) in doc["oids"],
+        rf"oids/any\(o: o eq {TEXT}\)": lambda found: unquote(found[1]) in doc["oids"],
         rf"groups/any\(g: search\.in\(g, {TEXT}, ','\)\)": lambda found: bool(
-            set(unquoted(found[1]).split(",")) & set(doc["groups"])
+            set(unquote(found[1]).split(",")) & set(doc["groups"])
         ),
-        rf"category eq {TEXT}": lambda found: doc["category"] == unquoted(found[1]),
-        rf"category ne {TEXT}": lambda found: doc["category"] != unquoted(found[1]),
+        rf"category eq {TEXT}": lambda found: doc["category"] == unquote(found[1]),
+        rf"category ne {TEXT}": lambda found: doc["category"] != unquote(found[1]),
         r"category eq null": lambda _: doc["category"] is None,
-        rf"(sourcefile|filepath) eq {TEXT}": lambda found: doc[found[1]] == unquoted(found[2]),
+        rf"(sourcefile|filepath) eq {TEXT}": lambda found: doc[found[1]] == unquote(found[2]),
         rf"search\.in\(category, {TEXT}\)": lambda found: (
-            doc["category"] in re.split("[ ,]+", unquoted(found[1]))
+            doc["category"] in re.split("[ ,]+", unquote(found[1]))
         ),
     }
     for form, holds in forms.items():
-        said = re.sub(form, partial(told, holds), said)
+        said = re.sub(form, partial(evaluate, holds), said)
     if not re.fullmatch(r"(?:True|False|and|or|not|[() ])+", said):
         return None
     try:
@@ -75,7 +75,7 @@ def visible(condition: str | None, doc: Mapping[str, Any]) -> bool | None:
 
 
 @dataclass
-class Search(Server):
+class FakeSearch(Server):
     """One index, `docs`. `ranker` is whether the service has a semantic ranker.
 
     `selects` are what the app asks of a hit, `scores` and `reranks` those of passages by their ids.
@@ -89,26 +89,28 @@ class Search(Server):
     selects: Sequence[set[str]] = SELECTS
     sample: Mapping[str, Any] = field(default_factory=lambda: document("x"))
 
-    def refusal(self, asked: Asked) -> list[Step] | None:
+    def refusal(self, asked: RecordedRequest) -> list[Step] | None:
         body = asked.body
-        wrong = body.keys() - KNOWN or set(str(body.get("select")).split(",")) not in self.selects
-        if asked.path != PATH or wrong or visible(body.get("filter"), self.sample) is None:
-            return error(400, code="InvalidRequest")
+        wrong = (
+            body.keys() - PARAMETERS or set(str(body.get("select")).split(",")) not in self.selects
+        )
+        if asked.path != PATH or wrong or matches_filter(body.get("filter"), self.sample) is None:
+            return error_response(400, code="InvalidRequest")
         if not asked.headers["authorization"].startswith("Bearer "):
-            return error(401)
+            return error_response(401)
         if body.get("queryType") == "semantic" and not self.ranker and not self.plan:
             details = [{"code": "SemanticQueriesNotAvailable", "message": "words"}]
-            return error(400, code="FeatureNotSupportedInService", details=details)
+            return error_response(400, code="FeatureNotSupportedInService", details=details)
         return None
 
-    def answer(self, asked: Asked) -> list[Step]:
+    def respond(self, asked: RecordedRequest) -> list[Step]:
         body = asked.body
-        seen = [doc for doc in self.docs if visible(body.get("filter"), doc)]
+        seen = [doc for doc in self.docs if matches_filter(body.get("filter"), doc)]
         ranked = body.get("queryType") == "semantic" and not self.partial
         select = body["select"].split(",")
         shown = [{name: doc[name] for name in select} for doc in seen[: body["top"]]]
         hits = [self.hit(doc, ranked, "captions" in body) for doc in shown]
-        return whole({"value": hits}, 206 if self.partial else 200)
+        return json_response({"value": hits}, 206 if self.partial else 200)
 
     def hit(self, doc: Mapping[str, Any], ranked: bool, captions: bool) -> dict[str, Any]:
         found: dict[str, Any] = {"@search.score": self.scores.get(doc["id"], 1.5), **doc}

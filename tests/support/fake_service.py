@@ -8,7 +8,14 @@ from dataclasses import dataclass, field, replace
 
 from tests.support.fake_index import FakeIndex, InvalidRequest, Json, require, validate_definition
 from tests.support.fake_search import API_VERSION
-from tests.support.upstream import Asked, Exchange, Server, Step, error, whole
+from tests.support.upstream import (
+    Exchange,
+    RecordedRequest,
+    Server,
+    Step,
+    error_response,
+    json_response,
+)
 
 MAX_BYTES = 16 * 1024 * 1024
 SEARCH = {"search", "filter", "select", "orderby", "top"}
@@ -25,34 +32,34 @@ class FakeIndexService(Server):
     cut_at: int = 0
     cut: str = "before"
 
-    def next_steps(self, asked: Asked) -> list[Step]:
-        if len(self.asked) != self.cut_at:
+    def next_steps(self, asked: RecordedRequest) -> list[Step]:
+        if len(self.requests) != self.cut_at:
             return super().next_steps(asked)
         if self.cut == "half" and "search.index" in asked.path:
             half = asked.body["value"][: len(asked.body["value"]) // 2]
             asked = replace(asked, body={"value": half})
         if self.cut != "before":
-            self.answer(asked)
+            self.respond(asked)
         return [Exchange.reset]
 
-    def refusal(self, asked: Asked) -> list[Step] | None:
+    def refusal(self, asked: RecordedRequest) -> list[Step] | None:
         if f"api-version={API_VERSION}" not in asked.path:
-            return error(400, code="InvalidApiVersion")
+            return error_response(400, code="InvalidApiVersion")
         if asked.headers.get("authorization") != "Bearer token":
-            return error(401)
+            return error_response(401)
         return None
 
-    def answer(self, asked: Asked) -> list[Step]:
+    def respond(self, asked: RecordedRequest) -> list[Step]:
         path = asked.path.partition("?")[0]
         for form, act in self.routes().items():
             if found := re.fullmatch(form, f"{asked.method} {path}"):
                 try:
                     return act(found[1], asked)
                 except InvalidRequest as wrong:
-                    return error(400, code=f"InvalidRequest: {wrong}")
-        return error(400, code=f"no request of ours: {asked.method} {asked.path}")
+                    return error_response(400, code=f"InvalidRequest: {wrong}")
+        return error_response(400, code=f"no request of ours: {asked.method} {asked.path}")
 
-    def routes(self) -> dict[str, Callable[[str, Asked], list[Step]]]:
+    def routes(self) -> dict[str, Callable[[str, RecordedRequest], list[Step]]]:
         index = r"/indexes\('([a-z0-9-]+)'\)"
         return {
             f"GET {index}": self.get_index,
@@ -61,31 +68,37 @@ class FakeIndexService(Server):
             f"POST {index}/docs/search.post.search": self.search,
         }
 
-    def get_index(self, name: str, _: Asked) -> list[Step]:
+    def get_index(self, name: str, _: RecordedRequest) -> list[Step]:
         index = self.indexes.get(name)
-        return whole(index.definition) if index else error(404, code="ResourceNotFound")
+        return (
+            json_response(index.definition)
+            if index
+            else error_response(404, code="ResourceNotFound")
+        )
 
-    def put_index(self, name: str, asked: Asked) -> list[Step]:
+    def put_index(self, name: str, asked: RecordedRequest) -> list[Step]:
         require(asked.headers.get("prefer") == "return=representation", "no Prefer")
         require(asked.body["name"] == name, "another name")
         if there := self.indexes.get(name):
             there.update(asked.body)
         else:
             self.indexes[name] = FakeIndex(validate_definition(asked.body))
-        return whole(self.indexes[name].definition, 200 if there else 201)
+        return json_response(self.indexes[name].definition, 200 if there else 201)
 
-    def batch(self, name: str, asked: Asked) -> list[Step]:
+    def batch(self, name: str, asked: RecordedRequest) -> list[Step]:
         index, actions = self.indexes[name], asked.body["value"]
         if int(asked.headers.get("content-length", 0)) > MAX_BYTES:
-            return error(413)
+            return error_response(413)
         require(len(actions) <= 1000, "over 1000 actions")
         require(len({one.get(index.key) for one in actions}) == len(actions), "a key twice")
         for action in actions:
             index.check(action)
         results = [index.perform(action) for action in actions]
-        return whole({"value": results}, 200 if all(one["status"] for one in results) else 207)
+        return json_response(
+            {"value": results}, 200 if all(one["status"] for one in results) else 207
+        )
 
-    def search(self, name: str, asked: Asked) -> list[Step]:
+    def search(self, name: str, asked: RecordedRequest) -> list[Step]:
         index, body = self.indexes[name], asked.body
         require(not body.keys() - SEARCH and body["search"] == "*", "not such a search")
         require(body["top"] <= 1000, "over 1000 hits")
@@ -93,7 +106,7 @@ class FakeIndexService(Server):
         select = body["select"].split(",")
         require(all(index.field(one)["retrievable"] for one in select), "hidden field")
         found = list(index.filter(body.get("filter")))[: body["top"]]
-        return whole({"value": [select_fields(doc, select) for doc in found]})
+        return json_response({"value": [select_fields(doc, select) for doc in found]})
 
 
 def select_fields(doc: Json, select: list[str]) -> Json:

@@ -1,8 +1,8 @@
-"""The only doubles: a model and a retriever that follow a script and remember what they were told.
+"""The only doubles: a model and a retriever that follow a script and record their calls.
 
-`FakeModel` is scripted from a test in the same process. `obeying` makes a model for a server in
-another process (`CHAT_MODEL=tests.support.fakes:obeying`): the text of the question says what it
-does.
+`FakeModel` is scripted by a test in the same process. `command_model` makes a model for a server
+in another process (`CHAT_MODEL=tests.support.fakes:command_model`): the question contains the
+commands that it executes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from shared.rag.flow import Rag
 from shared.rag.prompt import Prompts
 from shared.retrieval.base import SearchResult
 
-Played = Delta | Done | BaseException | asyncio.Event
+ScriptStep = Delta | Done | BaseException | asyncio.Event
 
 PLUS = Source(
     id="plus-2",
@@ -56,7 +56,7 @@ STANDARD = Source(
 )
 USAGE = Usage(prompt_tokens=40, completion_tokens=9)
 ANSWER = (Delta("Dental care "), Delta("[plans/plus.pdf#page=2]."), Done("stop", usage=USAGE))
-WORDS = Prompts(
+PROMPTS = Prompts(
     answer="Answer.",
     rewrite="Rewrite.",
     followups="Ask <<more?>>",
@@ -75,15 +75,15 @@ class FakeModel:
 
     def __init__(
         self,
-        script: Sequence[Played] = ANSWER,
-        query: Played | str = "dental care in Health Plus",
+        script: Sequence[ScriptStep] = ANSWER,
+        query: ScriptStep | str = "dental care in Health Plus",
         limits: Mapping[str, str] | None = None,
         max_prompt_tokens: int = 1000,
     ) -> None:
         self.script, self.query = script, query
         self.limits = limits or {}
         self.max_prompt_tokens = max_prompt_tokens
-        self.told: list[Prompt] = []
+        self.calls: list[Prompt] = []
         self.open_streams = 0
 
     def count(self, text: str) -> int:
@@ -94,8 +94,8 @@ class FakeModel:
 
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
-        self.told.append(prompt)
-        script = self.script if prompt.task == "answer" else rewritten(self.query)
+        self.calls.append(prompt)
+        script = self.script if prompt.task == "answer" else rewrite_script(self.query)
         if script and isinstance(script[0], BaseException):
             raise script[0]
         self.open_streams += 1
@@ -107,11 +107,11 @@ class FakeModel:
             self.open_streams -= 1
 
 
-def rewritten(query: Played | str) -> Sequence[Played]:
+def rewrite_script(query: ScriptStep | str) -> Sequence[ScriptStep]:
     return (Delta(query), Done()) if isinstance(query, str) else (query,)
 
 
-async def play(script: Sequence[Played]) -> AsyncGenerator[Delta | Done, None]:
+async def play(script: Sequence[ScriptStep]) -> AsyncGenerator[Delta | Done, None]:
     for entry in script:
         if isinstance(entry, BaseException):
             raise entry
@@ -129,31 +129,31 @@ class FakeRetriever:
     def __init__(
         self, sources: Sequence[Source] = (PLUS, STANDARD), error: Exception | None = None
     ) -> None:
-        self.found = SearchResult(
+        self.result = SearchResult(
             tuple(sources), {"has_vector": False, "use_semantic_captions": False, "top": 3}
         )
         self.error = error
-        self.told: list[tuple[User, str, Overrides]] = []
+        self.calls: list[tuple[User, str, Overrides]] = []
 
     async def ready(self) -> None:
         if self.error is not None:
             raise self.error
 
     async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
-        self.told.append((user, query, overrides))
+        self.calls.append((user, query, overrides))
         if self.error is not None:
             raise self.error
         if overrides.includes_images:
-            return self.found
+            return self.result
         return replace(
-            self.found, sources=tuple(replace(s, image=None) for s in self.found.sources)
+            self.result, sources=tuple(replace(s, image=None) for s in self.result.sources)
         )
 
     async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
-        self.told.append((user, sourcefile, overrides))
+        self.calls.append((user, sourcefile, overrides))
         if self.error is not None:
             raise self.error
-        return any(source.sourcefile == sourcefile for source in self.found.sources)
+        return any(source.sourcefile == sourcefile for source in self.result.sources)
 
 
 def engine(
@@ -164,7 +164,7 @@ def engine(
     """A Rag over fakes."""
     defaults = Overrides(top=3, temperature=0.3)
     models = Router.for_model(model or FakeModel())
-    return Rag(retriever or FakeRetriever(), models, WORDS, defaults, client_prompts)
+    return Rag(retriever or FakeRetriever(), models, PROMPTS, defaults, client_prompts)
 
 
 class FailingConversations:
@@ -213,16 +213,16 @@ FAILURES: Mapping[str, Callable[[], Exception]] = {
     "timeout": errors.DeadlineExceeded,
     "bug": partial(RuntimeError, "a secret of the inside"),
 }
-ORDERS = (
-    "say call wait_for release fail_with refuse_with end_with tell_of open_as log_requests flood"
+COMMANDS = (
+    "say call wait_for release fail_with refuse_with end_with report open_as log_requests flood"
 )
-ORDER = re.compile(rf"({ORDERS.replace(' ', '|').replace('_', ' ')}) ?(.*)")
+COMMAND = re.compile(rf"({COMMANDS.replace(' ', '|').replace('_', ' ')}) ?(.*)")
 
 
-class ObeyingModel:
-    """Does what the question says, order by order; `tell of NAME` says how stream NAME fares."""
+class CommandModel:
+    """Does what the question says, order by order; `report NAME` tells the state of stream NAME."""
 
-    name = "obeying"
+    name = "command_model"
     max_prompt_tokens = 100_000
     limits: Mapping[str, str] = {}
 
@@ -238,7 +238,7 @@ class ObeyingModel:
 
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
-        orders = read_orders(prompt)
+        orders = read_commands(prompt)
         name = dict(orders).get("open as", "")
         self.state[name] = "waiting"
         try:
@@ -260,7 +260,7 @@ class ObeyingModel:
 
     async def _obey(self, orders: Sequence[tuple[str, str]]) -> AsyncGenerator[Delta | Done, None]:
         for order, argument in orders:
-            if order in ("say", "tell of"):
+            if order in ("say", "report"):
                 yield Delta(argument if order == "say" else self.state.get(argument, "unknown"))
             elif order == "call":  # of a tool, in two parts
                 yield Delta("", (ToolCall(0, "call_1", argument, '{"q"'),))
@@ -291,15 +291,15 @@ class ObeyingModel:
             access.setLevel(logging.INFO)
 
 
-def read_orders(prompt: Prompt) -> list[tuple[str, str]]:
+def read_commands(prompt: Prompt) -> list[tuple[str, str]]:
     """The orders in the question, whether it is to be answered or rewritten."""
     question = prompt.messages[-1].content.partition("\n\nSources:")[0]
     if question == "ANSWER:":  # as a search pipeline asks
         question = prompt.messages[-2].content.removeprefix("QUESTION: ")
-    found = [ORDER.fullmatch(part) for part in question.split("; ")]
+    found = [COMMAND.fullmatch(part) for part in question.split("; ")]
     return [(order[1], order[2]) for order in found if order is not None]
 
 
-def obeying(_settings: object) -> ObeyingModel:
+def command_model(_settings: object) -> CommandModel:
     """The factory for `CHAT_MODEL`."""
-    return ObeyingModel()
+    return CommandModel()

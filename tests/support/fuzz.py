@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "100"))  # of each test
-PATIENCE = 30.0  # seconds a single request may take; only a hang does
+TIMEOUT = 30.0  # seconds a single request may take; only a hang does
 
 # The same examples in each run, however long one takes.
 FUZZ = settings(

@@ -16,26 +16,26 @@ from shared.app import Service
 from shared.bootstrap.build import build
 from shared.http.call import Call
 from shared.settings import read_settings
-from tests.support.calls import JSON, Got, call
+from tests.support.calls import JSON, BufferedReply, call
 from tests.support.calls import read as read_reply
 from tests.support.servers import LAPTOP, SAMPLES
 from tests.support.upstream import (
-    Asked,
+    RecordedRequest,
     Server,
     Step,
     Upstream,
-    answer,
-    event,
-    head,
-    piece,
-    streaming,
-    upstream,
-    whole,
+    answer_events,
+    http_chunk,
+    json_response,
+    response_head,
+    run_upstream,
+    sse_event,
+    stream_response,
 )
 
-PATIENCE = 60.0  # seconds; only a hang takes so long
+TIMEOUT = 60.0  # seconds; only a hang takes so long
 CHAT = "/aog/v0.2/services/{service}"
-SHIRTS = [
+SHIRT_CONVERSATION = [
     {
         "role": "system",
         "content": "You are a helpful assistant can do function call and your team is Tom",
@@ -84,10 +84,10 @@ WEATHER = {
     },
 }
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(12)).decode()
-DATA = f"data:image/png;base64,{PNG}"
+PNG_URL = f"data:image/png;base64,{PNG}"
 
 
-def line(**said: Any) -> bytes:
+def ollama_line(**said: Any) -> bytes:
     """A line of Ollama's."""
     told = {"model": "qwen3:8b", "created_at": "2026-01-02T03:04:05.678Z", "done": False}
     return json.dumps(told | said).encode() + b"\n"
@@ -97,7 +97,7 @@ def message(content: str = "", **more: Any) -> dict[str, Any]:
     return {"message": {"role": "assistant", "content": content, **more}}
 
 
-LAST = {
+LAST_LINE = {
     **message(),
     "done": True,
     "done_reason": "stop",
@@ -107,30 +107,36 @@ LAST = {
 }
 
 
-def lines(*steps: bytes | Step) -> list[Step]:
+def ollama_stream(*steps: bytes | Step) -> list[Step]:
     """A streamed answer of Ollama's."""
     kind = {"Content-Type": "application/x-ndjson"}
-    pieces: list[Step] = [piece(step) if isinstance(step, bytes) else step for step in steps]
-    return [head(200, kind), *pieces, b"0\r\n\r\n"]
+    pieces: list[Step] = [http_chunk(step) if isinstance(step, bytes) else step for step in steps]
+    return [response_head(200, kind), *pieces, b"0\r\n\r\n"]
 
 
 class Ollama(Server):
     """Ollama's `/api/chat` and `/api/tags`."""
 
-    def refusal(self, asked: Asked) -> list[Step] | None:
+    def refusal(self, asked: RecordedRequest) -> list[Step] | None:
         """What its decoder says of a field of another type."""
-        problem = unread(asked.body) if asked.path.endswith("/api/chat") else None
-        return whole({"error": f"json: cannot unmarshal {problem}"}, 400) if problem else None
+        problem = undecodable_field(asked.body) if asked.path.endswith("/api/chat") else None
+        return (
+            json_response({"error": f"json: cannot unmarshal {problem}"}, 400) if problem else None
+        )
 
-    def answer(self, asked: Asked) -> list[Step]:
+    def respond(self, asked: RecordedRequest) -> list[Step]:
         if asked.path.endswith("/api/tags"):
-            return whole({"models": []})
+            return json_response({"models": []})
         if not asked.body["stream"]:
-            return whole(json.loads(line(**LAST | message("Local [a.md]."))))
-        return lines(line(**message("Local ")), line(**message("[a.md].")), line(**LAST))
+            return json_response(json.loads(ollama_line(**LAST_LINE | message("Local [a.md]."))))
+        return ollama_stream(
+            ollama_line(**message("Local ")),
+            ollama_line(**message("[a.md].")),
+            ollama_line(**LAST_LINE),
+        )
 
 
-def unread(body: Any) -> str | None:
+def undecodable_field(body: Any) -> str | None:
     """The first field that Ollama cannot read."""
     if not isinstance(body.get("options", {}), dict):
         return "options"
@@ -147,44 +153,44 @@ def unread(body: Any) -> str | None:
     return None
 
 
-def told(content: str = "", **more: Any) -> bytes:
+def aog_event(content: str = "", **more: Any) -> bytes:
     """An event of an AOG gateway's."""
     frame = {"id": "7", "model": "deepseek-r1:7b", "created_at": "2026-01-02T03:04:05Z"}
-    return event({**frame, "finished": False, **message(content), **more})
+    return sse_event({**frame, "finished": False, **message(content), **more})
 
 
 class Gateway(Server):
     """Another AOG gateway."""
 
-    def refusal(self, asked: Asked) -> list[Step] | None:
+    def refusal(self, asked: RecordedRequest) -> list[Step] | None:
         if asked.method != "POST" or isinstance(asked.body.get("messages"), list):
             return None
-        return whole({"business_code": 40003, "message": "messages"}, 400)
+        return json_response({"business_code": 40003, "message": "messages"}, 400)
 
-    def answer(self, asked: Asked) -> list[Step]:
+    def respond(self, asked: RecordedRequest) -> list[Step]:
         if asked.method == "GET":
-            return whole({"business_code": 10000, "message": "", "data": []})
+            return json_response({"business_code": 10000, "message": "", "data": []})
         last: dict[str, Any] = {"finished": True, "finish_reason": "stop"}
         if not asked.body.get("stream"):
-            (one,) = [told("Gateway [a.md].", **last)]
-            return whole(json.loads(one.removeprefix(b"data: ")))
-        return streaming([told("Gateway "), told("[a.md]."), told(**last)])
+            (one,) = [aog_event("Gateway [a.md].", **last)]
+            return json_response(json.loads(one.removeprefix(b"data: ")))
+        return stream_response([aog_event("Gateway "), aog_event("[a.md]."), aog_event(**last)])
 
 
 class OpenAI(Upstream):
     """Chat completions, also whole, with every parameter that they have."""
 
-    def refusal(self, asked: Asked) -> list[Step] | None:
+    def refusal(self, asked: RecordedRequest) -> list[Step] | None:
         return None
 
-    def answer(self, asked: Asked) -> list[Step]:
+    def respond(self, asked: RecordedRequest) -> list[Step]:
         if not asked.path.partition("?")[0].endswith("/chat/completions"):
-            return super().answer(asked)
+            return super().respond(asked)
         if not asked.body.get("stream"):
             said = {"role": "assistant", "content": "Remote [a.md]."}
             choice = {"index": 0, "message": said, "finish_reason": "stop"}
-            return whole({"id": "1", "model": "gpt-4o", "choices": [choice]})
-        return streaming(answer("Remote ", "[a.md]."))
+            return json_response({"id": "1", "model": "gpt-4o", "choices": [choice]})
+        return stream_response(answer_events("Remote ", "[a.md]."))
 
 
 PATHS = {"openai": "/v1/chat/completions", "ollama": "/api/chat", "aog": "/aog/v0.2/services/chat"}
@@ -192,7 +198,7 @@ SERVERS: Mapping[str, type[Server]] = {"openai": OpenAI, "ollama": Ollama, "aog"
 REMOTE = {"service_source": "remote"}
 
 
-def entry(flavor: str, server: Server, **more: Any) -> dict[str, Any]:
+def provider_entry(flavor: str, server: Server, **more: Any) -> dict[str, Any]:
     """A provider of the list: available, called by its flavor, with one model."""
     made = {
         "provider_name": flavor,
@@ -205,42 +211,42 @@ def entry(flavor: str, server: Server, **more: Any) -> dict[str, Any]:
     return made | more
 
 
-def listed(*entries: Mapping[str, Any], **more: str) -> dict[str, str]:
+def provider_settings(*entries: Mapping[str, Any], **more: str) -> dict[str, str]:
     """The settings of a list of providers."""
     return {**SAMPLES, "MODEL_PROVIDERS": json.dumps(entries), **more}
 
 
 @contextmanager
-def serving(*flavors: str) -> Iterator[list[Any]]:
+def run_gateways(*flavors: str) -> Iterator[list[Any]]:
     """A server of each flavor, which share the order in which they are asked."""
     if not flavors:
         yield []
         return
-    with upstream(SERVERS[flavors[0]]()) as first, serving(*flavors[1:]) as rest:
+    with run_upstream(SERVERS[flavors[0]]()) as first, run_gateways(*flavors[1:]) as rest:
         first.order = rest[0].order if rest else first.order
         yield [first, *rest]
 
 
-def chat(body: Any, headers: Mapping[str, str] = JSON, **more: Any) -> Call:
+def aog_call(body: Any, headers: Mapping[str, str] = JSON, **more: Any) -> Call:
     """A request of the chat service."""
     return call(CHAT, body, headers, **{"path": "chat", **more})
 
 
-def answered(settings: Mapping[str, str], *calls: Call) -> list[Got]:
+def run_calls(settings: Mapping[str, str], *calls: Call) -> list[BufferedReply]:
     """What an app with these settings answers, one call after the other."""
 
-    async def go() -> list[Got]:
+    async def go() -> list[BufferedReply]:
         service = build(read_settings({**LAPTOP, **settings}))
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 return [await read_reply(await service.reply(each)) for each in calls]
         finally:
-            await closed(service)
+            await close_models(service)
 
     return asyncio.run(go())
 
 
-async def closed(service: Service) -> None:
+async def close_models(service: Service) -> None:
     """Close the clients of its models."""
     assert service.engine is not None
     for provider in service.engine.models.providers:
@@ -249,7 +255,7 @@ async def closed(service: Service) -> None:
             await client.close()
 
 
-def events(got: Got) -> list[Any]:
+def read_events(got: BufferedReply) -> list[Any]:
     """The events of a stream, each of which is one line."""
     assert got.media_type == "text/event-stream"
     assert got.data.endswith(b"\n\n")
@@ -258,7 +264,7 @@ def events(got: Got) -> list[Any]:
     return [json.loads(part[6:]) for part in parts]
 
 
-def text(got: Got) -> str:
+def read_text(got: BufferedReply) -> str:
     """What a reply says, whole or streamed."""
-    said = events(got) if got.media_type == "text/event-stream" else [got.json]
+    said = read_events(got) if got.media_type == "text/event-stream" else [got.json]
     return "".join(each["message"]["content"] for each in said)

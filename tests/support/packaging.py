@@ -15,40 +15,40 @@ from pathspec import GitIgnoreSpec
 
 from tests.support.servers import ROOT
 
-NEVER = (".funcignore", "local.settings.json")
-LISTED = ROOT / "tests" / "template" / "package.txt"
+ALWAYS_EXCLUDED = (".funcignore", "local.settings.json")
+PACKAGE_LIST = ROOT / "tests" / "template" / "package.txt"
 
 
-def packaged(folder: Path) -> list[str]:
+def list_package(folder: Path) -> list[str]:
     """The files of a project that azd puts into the package, by `.funcignore`."""
     rules = GitIgnoreSpec.from_lines((folder / ".funcignore").read_text("utf-8").splitlines())
-    return sorted(_walked(folder, "", rules))
+    return sorted(_walk(folder, "", rules))
 
 
-def _walked(folder: Path, root: str, rules: GitIgnoreSpec) -> Iterator[str]:
+def _walk(folder: Path, root: str, rules: GitIgnoreSpec) -> Iterator[str]:
     """Depth first, links followed; a folder that is left out is not looked into."""
     for path in folder.iterdir():
         name = root + path.name
         if path.is_dir():
             if path.name != ".azure" and not rules.match_file(f"{name}/"):
-                yield from _walked(path, f"{name}/", rules)
-        elif path.name not in NEVER and not rules.match_file(name):
+                yield from _walk(path, f"{name}/", rules)
+        elif path.name not in ALWAYS_EXCLUDED and not rules.match_file(name):
             yield name
 
 
-def tracked() -> list[str]:
+def list_project_files() -> list[str]:
     """The project's own files: those that git knows, or would take."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True)
     return [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
-def cloned(folder: Path) -> Path:
+def clone_project(folder: Path) -> Path:
     """The project as a clone has it, in `folder`."""
-    return copied(ROOT, tracked(), folder)
+    return copy_files(ROOT, list_project_files(), folder)
 
 
-def copied(source: Path, names: list[str], folder: Path) -> Path:
+def copy_files(source: Path, names: list[str], folder: Path) -> Path:
     """Some files of `source` at the same places in `folder`."""
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -60,4 +60,4 @@ if __name__ == "__main__":
     import tempfile
 
     with tempfile.TemporaryDirectory() as there:
-        print(*packaged(cloned(Path(there) / "clone")), sep="\n")
+        print(*list_package(clone_project(Path(there) / "clone")), sep="\n")

@@ -26,46 +26,55 @@ from shared.models.demo import ANSWERS, reply
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from shared.settings import SHARED_FOLDER
 from tests.integration.test_identity import AZ, write_cli
-from tests.support.fake_cosmos import CONTAINER, DATABASE, cosmos
-from tests.support.fake_search import FIELDS, Search
+from tests.support.fake_cosmos import CONTAINER, DATABASE, run_cosmos
+from tests.support.fake_search import FIELDS, FakeSearch
 from tests.support.isolation import app_copy
-from tests.support.upstream import Asked, Step, Upstream, answer, streaming, upstream, whole
+from tests.support.upstream import (
+    RecordedRequest,
+    Step,
+    Upstream,
+    answer_events,
+    json_response,
+    run_upstream,
+    stream_response,
+)
 
-TOLD = """The app answers over fakes of Azure AI Search, Azure OpenAI and Cosmos DB, by a fake `az`:
+STARTED_MESSAGE = """\
+The app answers over fakes of Azure AI Search, Azure OpenAI and Cosmos DB, by a fake `az`:
   search {search}
   model  {model}
   memory {memory}
 Not imitated: vectors' ranking, the semantic ranker's, rate limits."""
 
 
-class Quoting(Upstream):
+class QuotingModel(Upstream):
     """A deployment that quotes the sources of its prompt, as the demo model does."""
 
-    def answer(self, asked: Asked) -> list[Step]:
+    def respond(self, asked: RecordedRequest) -> list[Step]:
         if not asked.path.endswith("/chat/completions"):
-            return super().answer(asked)
+            return super().respond(asked)
         messages = [Message(said["role"], said["content"]) for said in asked.body["messages"]]
         last = messages[-1].content
         task = "answer" if "\n\nSources:\n" in last or last == ANSWERS else "rewrite"
         words = reply(task, messages).split(" ")
-        return streaming(answer(*(f"{word} " for word in words[:-1]), words[-1]))
+        return stream_response(answer_events(*(f"{word} " for word in words[:-1]), words[-1]))
 
 
-class Searching(Search):
+class SampleSearch(FakeSearch):
     """An index that searches the sample passages by their words."""
 
     index: SqliteRetriever
 
-    def answer(self, asked: Asked) -> list[Step]:
+    def respond(self, asked: RecordedRequest) -> list[Step]:
         words, top = asked.body.get("search") or "", asked.body["top"]
         if top == 0:
-            return whole({"value": []})
+            return json_response({"value": []})
         searching = self.index.search(User(), words, Overrides(top=top))
         with ThreadPoolExecutor() as aside:  # this thread has a loop that runs already
             found = aside.submit(asyncio.run, searching).result()
         docs = [{name: getattr(source, name) for name in FIELDS} for source in found.sources]
         how = ("queryType" in asked.body, "captions" in asked.body)
-        return whole({"value": [self.hit(doc, *how) for doc in docs]})
+        return json_response({"value": [self.hit(doc, *how) for doc in docs]})
 
 
 def serve(port: int, folder: Path) -> int:
@@ -77,14 +86,14 @@ def serve(port: int, folder: Path) -> int:
     write_cli(folder, "az", AZ)
     samples = read_passages(SHARED_FOLDER / "data" / "samples.jsonl")
     with closing(SqliteRetriever(samples)) as index:
-        searching = Searching()
+        searching = SampleSearch()
         searching.index = index
         with (
-            upstream(searching, tls) as search,
-            upstream(Quoting()) as model,
-            cosmos() as memory,
+            run_upstream(searching, tls) as search,
+            run_upstream(QuotingModel()) as model,
+            run_cosmos() as memory,
         ):
-            told = TOLD.format(search=search.url, model=model.url, memory=memory.url)
+            told = STARTED_MESSAGE.format(search=search.url, model=model.url, memory=memory.url)
             print(told, flush=True)
             settings = {
                 "AZURE_SEARCH_ENDPOINT": search.url,

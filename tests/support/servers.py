@@ -27,8 +27,8 @@ SAMPLES = {"INDEX_FILE": "samples"}  # also where there is an index of one's own
 # Also where the tests run in a container that has a name.
 LAPTOP = {"CONTAINER_NAME": "", "AZURE_FUNCTIONS_ENVIRONMENT": "Development"}
 SIGN_IN = {"WEBSITE_AUTH_ENABLED": "true", "TRUST_SIGN_IN_HEADERS": "true"}
-OBEYING = {"CHAT_MODEL": "tests.support.fakes:obeying"}
-PATIENCE = 60.0  # seconds; only a hang takes so long
+COMMAND_MODEL = {"CHAT_MODEL": "tests.support.fakes:command_model"}
+TIMEOUT = 60.0  # seconds; only a hang takes so long
 # What a host needs to know, which has no local.settings.json to read it from.
 WORKER = {
     "FUNCTIONS_WORKER_RUNTIME": "python",
@@ -48,7 +48,7 @@ class Server:
         return self.log_file.read_text("utf-8", "replace")
 
     def client(self) -> httpx.Client:
-        return httpx.Client(base_url=self.url, timeout=PATIENCE, trust_env=False)
+        return httpx.Client(base_url=self.url, timeout=TIMEOUT, trust_env=False)
 
 
 def command(kind: str, environment: Mapping[str, str] = os.environ) -> list[str]:
@@ -59,7 +59,7 @@ def command(kind: str, environment: Mapping[str, str] = os.environ) -> list[str]
 
 
 @contextmanager
-def serving(
+def run_server(
     kind: str,
     folder: Path,
     settings: Mapping[str, str],
@@ -90,7 +90,7 @@ def serving(
         wait_until_up(process, server)
         yield server
     finally:
-        end(process)
+        stop_server(process)
 
 
 def free_port() -> int:
@@ -100,7 +100,7 @@ def free_port() -> int:
 
 
 def wait_until_up(process: subprocess.Popen[bytes], server: Server) -> None:
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while time.monotonic() < until and process.poll() is None:
         try:
             httpx.head(f"{server.url}/health", timeout=5, trust_env=False)
@@ -110,7 +110,7 @@ def wait_until_up(process: subprocess.Popen[bytes], server: Server) -> None:
     raise AssertionError(f"the server did not start:\n{server.log}")
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
+def stop_server(process: subprocess.Popen[bytes]) -> None:
     """End a server as Ctrl+C does, and what is left of it by force: a host has a worker, too."""
     process.send_signal(signal.SIGINT)
     with suppress(subprocess.TimeoutExpired):

@@ -15,27 +15,34 @@ from shared.memory.base import Clock, Memory, Retention
 from shared.memory.sqlite.store import open_memory
 from shared.settings import read_settings
 from tests.support.calls import Client
-from tests.support.fake_cosmos import Cosmos
-from tests.support.fake_cosmos import opened as cosmos_opened
+from tests.support.fake_cosmos import FakeCosmos
+from tests.support.fake_cosmos import open_cosmos_memory as cosmos_opened
 from tests.support.servers import LAPTOP
 
 
-class Opened(Protocol):
+class OpenStore(Protocol):
     """Opens a store: always the same one, which keeps what an earlier opening put there."""
 
     def __call__(
-        self, keep: float | None = None, now: Clock = time.time, most: int | None = None
+        self,
+        retention_seconds: float | None = None,
+        now: Clock = time.time,
+        max_conversations: int | None = None,
     ) -> AbstractAsyncContextManager[Memory]: ...
 
 
-def sqlite(folder: Path) -> Opened:
+def sqlite_store(folder: Path) -> OpenStore:
     """A file in a folder."""
 
     @asynccontextmanager
     async def opened(
-        keep: float | None = None, now: Clock = time.time, most: int | None = None
+        retention_seconds: float | None = None,
+        now: Clock = time.time,
+        max_conversations: int | None = None,
     ) -> AsyncIterator[Memory]:
-        memory = open_memory(folder / "memory.db", Retention(keep, most), now=now)
+        memory = open_memory(
+            folder / "memory.db", Retention(retention_seconds, max_conversations), now=now
+        )
         try:
             yield memory
         finally:
@@ -44,17 +51,22 @@ def sqlite(folder: Path) -> Opened:
     return opened
 
 
-def in_cosmos(fake: Cosmos) -> Opened:
+def cosmos_store(fake: FakeCosmos) -> OpenStore:
     """An account with an empty container."""
     return partial(cosmos_opened, fake)
 
 
 @contextmanager
-def remembering(
-    folder: Path, keep: float | None = None, now: Clock = time.time, most: int | None = None
+def sqlite_memory(
+    folder: Path,
+    retention_seconds: float | None = None,
+    now: Clock = time.time,
+    max_conversations: int | None = None,
 ) -> Iterator[Memory]:
     """A memory for one test."""
-    memory = open_memory(folder / "memory.db", Retention(keep, most), now=now)
+    memory = open_memory(
+        folder / "memory.db", Retention(retention_seconds, max_conversations), now=now
+    )
 
     async def close() -> None:
         await memory.close()
@@ -66,7 +78,7 @@ def remembering(
 
 
 @contextmanager
-def built(settings: Mapping[str, str]) -> Iterator[Client]:
+def build_client(settings: Mapping[str, str]) -> Iterator[Client]:
     """The service that settings make."""
     service = build(read_settings({**LAPTOP, **settings}))
 
@@ -80,7 +92,7 @@ def built(settings: Mapping[str, str]) -> Iterator[Client]:
         asyncio.run(close())
 
 
-class Time:
+class FakeClock:
     """A clock that a test moves."""
 
     def __init__(self, at: float = 1_700_000_000.0) -> None:

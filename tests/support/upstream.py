@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Writer = asyncio.StreamWriter
-KNOWN = {
+PARAMETERS = {
     "model",
     "messages",
     "stream",
@@ -36,7 +36,7 @@ NOT_FOR_REASONING = {"temperature", "max_tokens", "top_p", "stop"}
 
 
 @dataclass(frozen=True)
-class Asked:
+class RecordedRequest:
     """One request as it arrived."""
 
     path: str
@@ -58,19 +58,25 @@ def chunk(content: str | None = None, **more: Any) -> dict[str, Any]:
     }
 
 
-BEFORE = {**chunk(), "choices": [], "prompt_filter_results": [{"prompt_index": 0}]}
+PROMPT_FILTER_CHUNK = {**chunk(), "choices": [], "prompt_filter_results": [{"prompt_index": 0}]}
 STOP = chunk(finish_reason="stop", content_filter_results={"hate": {"filtered": False}})
 USAGE = {**chunk(), "choices": [], "usage": {"prompt_tokens": 11, "completion_tokens": 3}}
 
 
-def event(value: Any) -> bytes:
+def sse_event(value: Any) -> bytes:
     return b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n"
 
 
-def answer(*texts: str) -> list[bytes]:
+def answer_events(*texts: str) -> list[bytes]:
     """The events of an answer in these pieces."""
-    said = [event(chunk(text)) for text in texts]
-    return [event(BEFORE), *said, event(STOP), event(USAGE), b"data: [DONE]\n\n"]
+    said = [sse_event(chunk(text)) for text in texts]
+    return [
+        sse_event(PROMPT_FILTER_CHUNK),
+        *said,
+        sse_event(STOP),
+        sse_event(USAGE),
+        b"data: [DONE]\n\n",
+    ]
 
 
 # One step of what a server does with a request: bytes to send, or something else to do.
@@ -100,35 +106,37 @@ class Exchange:
         await self.released.wait()
 
 
-def head(status: int, headers: Mapping[str, str] | None = None) -> bytes:
+def response_head(status: int, headers: Mapping[str, str] | None = None) -> bytes:
     lines = [f"HTTP/1.1 {status} X", "Transfer-Encoding: chunked"]
     named = {"Content-Type": "text/event-stream", **(headers or {})}
     return "\r\n".join([*lines, *(f"{k}: {v}" for k, v in named.items()), "", ""]).encode()
 
 
-def piece(data: bytes) -> bytes:
+def http_chunk(data: bytes) -> bytes:
     """One piece of a chunked body."""
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-def streaming(events: Sequence[Step], *, end: bool = True) -> list[Step]:
+def stream_response(events: Sequence[Step], *, end: bool = True) -> list[Step]:
     """A streamed answer: its events, each in a piece of its own."""
-    steps: list[Step] = [head(200)]
-    steps += [piece(step) if isinstance(step, bytes) else step for step in events]
+    steps: list[Step] = [response_head(200)]
+    steps += [http_chunk(step) if isinstance(step, bytes) else step for step in events]
     return [*steps, b"0\r\n\r\n"] if end else steps
 
 
-def whole(value: Any, status: int = 200) -> list[Step]:
+def json_response(value: Any, status: int = 200) -> list[Step]:
     """A JSON answer."""
     kind = {"Content-Type": "application/json"}
-    return [head(status, kind), piece(json.dumps(value).encode()), b"0\r\n\r\n"]
+    return [response_head(status, kind), http_chunk(json.dumps(value).encode()), b"0\r\n\r\n"]
 
 
-def error(status: int, headers: Mapping[str, str] | None = None, **said: Any) -> list[Step]:
+def error_response(
+    status: int, headers: Mapping[str, str] | None = None, **said: Any
+) -> list[Step]:
     """A refusal with its JSON body."""
     body = json.dumps({"error": {"message": "upstream's own words", **said}}).encode()
     kind = {"Content-Type": "application/json", **(headers or {})}
-    return [head(status, kind), piece(body), b"0\r\n\r\n"]
+    return [response_head(status, kind), http_chunk(body), b"0\r\n\r\n"]
 
 
 @dataclass
@@ -139,67 +147,69 @@ class Server:
     """
 
     plan: list[list[Step]] = field(default_factory=list)
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[RecordedRequest] = field(default_factory=list)
     order: list[Server] = field(default_factory=list)
     connections: int = 0
-    open: int = 0
+    open_connections: int = 0
     url: str = ""
 
-    def next_steps(self, asked: Asked) -> list[Step]:
+    def next_steps(self, asked: RecordedRequest) -> list[Step]:
         if refused := self.refusal(asked):
             return refused
-        return self.plan.pop(0) if self.plan else self.answer(asked)
+        return self.plan.pop(0) if self.plan else self.respond(asked)
 
-    def refusal(self, asked: Asked) -> list[Step] | None:
+    def refusal(self, asked: RecordedRequest) -> list[Step] | None:
         """What the service would say to a request that is wrong."""
-        return error(400, code=f"no request of ours: {asked.path}")
+        return error_response(400, code=f"no request of ours: {asked.path}")
 
-    def answer(self, asked: Asked) -> list[Step]:
+    def respond(self, asked: RecordedRequest) -> list[Step]:
         """What it says to one that is right."""
-        return whole({"path": asked.path})
+        return json_response({"path": asked.path})
 
 
 class Upstream(Server):
     """Chat completions, embeddings, and the list of models."""
 
-    def refusal(self, asked: Asked) -> list[Step] | None:
-        return strict(asked.body) if asked.path.endswith("/chat/completions") else None
+    def refusal(self, asked: RecordedRequest) -> list[Step] | None:
+        return check_parameters(asked.body) if asked.path.endswith("/chat/completions") else None
 
-    def answer(self, asked: Asked) -> list[Step]:
+    def respond(self, asked: RecordedRequest) -> list[Step]:
         if asked.path.endswith("/models"):
-            return whole({"object": "list", "data": []})
+            return json_response({"object": "list", "data": []})
         if asked.path.endswith("/embeddings"):
             vector = {"object": "embedding", "embedding": [0.25, 0.5]}
             data = [{**vector, "index": index} for index in range(len(asked.body["input"]))]
             usage = {"prompt_tokens": 1, "total_tokens": 1}
-            return whole({"object": "list", "data": data, "model": "e", "usage": usage})
-        return streaming(answer("Yes", " [a.md]."))
+            return json_response({"object": "list", "data": data, "model": "e", "usage": usage})
+        return stream_response(answer_events("Yes", " [a.md]."))
 
 
-def strict(body: Any) -> list[Step] | None:
+def check_parameters(body: Any) -> list[Step] | None:
     """The refusal of a body that the service would refuse."""
-    unknown = sorted(body.keys() - KNOWN)
+    unknown = sorted(body.keys() - PARAMETERS)
     if str(body.get("model", "")).startswith(("o3", "gpt-5")):
         unknown += sorted(body.keys() & NOT_FOR_REASONING)
     elif "reasoning_effort" in body:
         unknown.append("reasoning_effort")
     if unknown:
-        return error(400, code="unsupported_parameter", param=unknown[0])
+        return error_response(400, code="unsupported_parameter", param=unknown[0])
     for place, said in enumerate(body.get("messages", ())):
         if said["role"] == "tool" and not said.get("tool_call_id"):
-            return error(400, code="invalid_value", param=f"messages.[{place}].tool_call_id")
+            return error_response(
+                400, code="invalid_value", param=f"messages.[{place}].tool_call_id"
+            )
     return None
 
 
 @contextmanager
-def upstream(made: Server | None = None, tls: ssl.SSLContext | None = None) -> Iterator[Any]:
+def run_upstream(made: Server | None = None, tls: ssl.SSLContext | None = None) -> Iterator[Any]:
     """Run a server until the block ends."""
     made = made or Upstream()
     loop = asyncio.new_event_loop()
     started, stop = threading.Event(), asyncio.Event()
 
     async def run() -> None:
-        async with listening(made, stop, tls) as address:
+        async with listen(made, stop, tls) as address:
             made.url = f"{'https' if tls else 'http'}://{address}"
             started.set()
             await stop.wait()
@@ -216,7 +226,7 @@ def upstream(made: Server | None = None, tls: ssl.SSLContext | None = None) -> I
 
 
 @asynccontextmanager
-async def listening(
+async def listen(
     made: Server, stop: asyncio.Event, tls: ssl.SSLContext | None
 ) -> AsyncIterator[str]:
     serving: set[asyncio.Task[None]] = set()
@@ -226,14 +236,14 @@ async def listening(
             serving.add(task)
             task.add_done_callback(serving.discard)
         made.connections += 1
-        made.open += 1
+        made.open_connections += 1
         try:
             while await exchange(made, reader, writer, stop):
                 pass
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
-            made.open -= 1
+            made.open_connections -= 1
             writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
@@ -256,8 +266,8 @@ async def exchange(
     headers = {k.lower(): v for k, _, v in (line.partition(": ") for line in lines)}
     sent = await reader.readexactly(int(headers.get("content-length", 0)))
     method, path, _ = start.split()
-    asked = Asked(path, headers, json.loads(sent) if sent else None, method)
-    made.asked.append(asked)
+    asked = RecordedRequest(path, headers, json.loads(sent) if sent else None, method)
+    made.requests.append(asked)
     made.order.append(made)
     gone = asyncio.ensure_future(reader.read(1))
     working = asyncio.ensure_future(perform(made.next_steps(asked), Exchange(writer, stop)))

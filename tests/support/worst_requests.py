@@ -49,7 +49,7 @@ class WorstRequest:
         return {"Content-Type": "application/json", **encoding, **self.headers}
 
 
-def nested(depth: int) -> list[Any]:
+def nest_lists(depth: int) -> list[Any]:
     """Lists in lists."""
     value: list[Any] = []
     for _ in range(depth):
@@ -86,7 +86,7 @@ def chats() -> Iterator[WorstRequest]:
         "words": user("a b " * (JSON_LIMIT // 4)),
         "messages": {"messages": [*turn * 45_000, QUESTION]},
         "lists": {"messages": [QUESTION], "sessionState": LISTS},
-        "nesting": {"messages": [QUESTION], "sessionState": [nested(DEPTH)] * 1_300},
+        "nesting": {"messages": [QUESTION], "sessionState": [nest_lists(DEPTH)] * 1_300},
     }
     for path in CHATS:
         for name, body in shapes.items():
@@ -124,7 +124,7 @@ def searches() -> Iterator[WorstRequest]:
         yield WorstRequest(f"{path} question", path, question)
     found = {"query": {"match": {"text": "x"}}}
     yield WorstRequest("/_search _source", "/_search", {**found, "_source": ["*a" * 50] * 50})
-    nesting = {"query": {"match": {"text": [nested(DEPTH)] * 1_300}}}
+    nesting = {"query": {"match": {"text": [nest_lists(DEPTH)] * 1_300}}}
     yield WorstRequest("/_search nesting", "/_search", nesting)
     marks = "%CC%A3%CD%85" * 5_000
     yield WorstRequest("/_search q", f"/_search?q=a{marks}", method="GET")

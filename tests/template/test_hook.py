@@ -22,10 +22,17 @@ from shared.files.headers import guess_media_type
 from tests.integration.test_ingest_azure import Azure, Filled
 from tests.integration.test_ingest_cli import Seeing
 from tests.support.azurite import AzuriteHome, azurite, make_home, needs_azurite
-from tests.support.fake_search import Search
-from tests.support.packaging import cloned
-from tests.support.servers import ROOT, serving
-from tests.support.upstream import Asked, Exchange, Server, Step, error, upstream
+from tests.support.fake_search import FakeSearch
+from tests.support.packaging import clone_project
+from tests.support.servers import ROOT, run_server
+from tests.support.upstream import (
+    Exchange,
+    RecordedRequest,
+    Server,
+    Step,
+    error_response,
+    run_upstream,
+)
 from tests.template.test_package import get_answer, needs_git
 
 TIMEOUT = 120.0  # seconds, only reached by a hang
@@ -46,17 +53,17 @@ pytestmark = needs_git
 class SearchService(Filled):
     """A search service for ingestion and for the chat."""
 
-    def refusal(self, asked: Asked) -> list[Step] | None:
+    def refusal(self, asked: RecordedRequest) -> list[Step] | None:
         return None if self.of_chat(asked) else super().refusal(asked)
 
-    def answer(self, asked: Asked) -> list[Step]:
+    def respond(self, asked: RecordedRequest) -> list[Step]:
         if not self.of_chat(asked):
-            return super().answer(asked)
+            return super().respond(asked)
         docs = [{"image": None, **doc} for doc in self.indexes["docs"].docs.values()]
-        chat = Search(docs=docs)
-        return chat.refusal(asked) or chat.answer(asked)
+        chat = FakeSearch(docs=docs)
+        return chat.refusal(asked) or chat.respond(asked)
 
-    def of_chat(self, asked: Asked) -> bool:
+    def of_chat(self, asked: RecordedRequest) -> bool:
         return "docs/search.post.search" in asked.path and "orderby" not in asked.body
 
 
@@ -106,7 +113,7 @@ class Cloud:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return cloned(tmp_path_factory.mktemp("clone") / "my app")
+    return clone_project(tmp_path_factory.mktemp("clone") / "my app")
 
 
 @pytest.fixture
@@ -115,7 +122,7 @@ def cloud(project: Path, tmp_path: Path) -> Iterator[Cloud]:
         (project / left).unlink(missing_ok=True)
     home = make_home(tmp_path)
     with ExitStack() as stack:
-        model = stack.enter_context(upstream(Seeing()))
+        model = stack.enter_context(run_upstream(Seeing()))
         search = SearchService()
         stack.enter_context(Azure(home, search, model, {}).listening(search))
         values = {
@@ -147,7 +154,7 @@ def test_first_run_fills_the_index_and_second_run_changes_nothing(cloud: Cloud) 
 
 def test_hook_waits_for_role_assignments_of_every_service(cloud: Cloud) -> None:
     cloud.search.plan += [FORBIDDEN, FORBIDDEN]
-    cloud.model.plan += [error(401), error(404)]  # a new deployment, too
+    cloud.model.plan += [error_response(401), error_response(404)]  # a new deployment, too
     done = cloud.hook()
 
     assert (done.returncode, done.stderr) == (0, "")
@@ -168,7 +175,7 @@ class FakeStorage(Server):
 
     refusing: int = 3
 
-    def next_steps(self, asked: Asked) -> list[Step]:
+    def next_steps(self, asked: RecordedRequest) -> list[Step]:
         if "comp=list" in asked.path:
             none = b"<EnumerationResults><Blobs/><NextMarker/></EnumerationResults>"
             message = f"Content-Type: application/xml\r\nContent-Length: {len(none)}"
@@ -218,7 +225,7 @@ def test_interrupted_run_continues(cloud: Cloud) -> None:
     cloud.hook()
     fresh = dict(cloud.documents)
     cloud.search.indexes.clear()
-    at = len(cloud.search.asked)
+    at = len(cloud.search.requests)
     process = subprocess.Popen(
         cloud.command(),
         cwd=cloud.project / "scripts",
@@ -228,7 +235,7 @@ def test_interrupted_run_continues(cloud: Cloud) -> None:
         text=True,
     )
     until = time.monotonic() + TIMEOUT
-    while not batches(cloud.search.asked[at:]) and time.monotonic() < until:
+    while not batches(cloud.search.requests[at:]) and time.monotonic() < until:
         time.sleep(0.001)
     cloud.search.plan += [[Exchange.stall]] * 50  # the service stalls
     process.send_signal(signal.SIGINT)
@@ -242,7 +249,7 @@ def test_interrupted_run_continues(cloud: Cloud) -> None:
     assert cloud.documents == fresh
 
 
-def batches(asked: list[Asked]) -> list[Asked]:
+def batches(asked: list[RecordedRequest]) -> list[RecordedRequest]:
     return [one for one in asked if "search.index" in one.path]
 
 
@@ -265,13 +272,13 @@ def test_hook_can_be_switched_off(cloud: Cloud) -> None:
 
     assert done.returncode == 0
     assert "`make index DOCS=path/to/documents`" in done.stdout
-    assert cloud.search.asked == []
+    assert cloud.search.requests == []
     assert not (cloud.project / "local.settings.json").exists()
 
 
 def test_private_network_is_skipped_except_from_inside(cloud: Cloud) -> None:
     outside = cloud.hook(AZURE_USE_VNET="true")
-    at = len(cloud.search.asked)
+    at = len(cloud.search.requests)
     inside = cloud.hook(AZURE_USE_VNET="true", AZURE_LOAD_SAMPLES="true")
 
     assert outside.returncode == 0
@@ -355,7 +362,7 @@ def test_make_run_uses_azure_after_the_hook(cloud: Cloud, tmp_path: Path) -> Non
         bare = {"SSL_CERT_FILE": cloud.home.ca, "PATH": cloud.values["PATH"], "INDEX_FILE": ""}
         line = [sys.executable, "dev_server.py"]
         with (
-            serving("dev", tmp_path, bare, app=cloud.project, line=line) as server,
+            run_server("dev", tmp_path, bare, app=cloud.project, line=line) as server,
             server.client() as client,
         ):
             health = client.get("/health").json()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.test_newcomer import MAKE, script
-from tests.support.servers import PATIENCE, ROOT
+from tests.support.servers import ROOT, TIMEOUT
 
 # Servers, a service in this process, `make run`, `make index`, and a separate program.
 TESTS = (
@@ -72,7 +72,7 @@ def test_make_test_passes_with_hostile_settings(hostile: Path) -> None:
         env=os.environ | ENVIRONMENT,
         capture_output=True,
         text=True,
-        timeout=4 * PATIENCE,
+        timeout=4 * TIMEOUT,
     )
 
     assert done.returncode == 0, done.stdout + done.stderr

@@ -22,10 +22,10 @@ from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from shared.settings import SHARED_FOLDER
 from tests.integration.test_identity import AZ, write_cli
 from tests.support.isolation import system_trust
-from tests.support.packaging import LISTED, cloned, copied, packaged
-from tests.support.run_fakes import Quoting, Searching
-from tests.support.servers import ROOT, Server, serving
-from tests.support.upstream import upstream
+from tests.support.packaging import PACKAGE_LIST, clone_project, copy_files, list_package
+from tests.support.run_fakes import QuotingModel, SampleSearch
+from tests.support.servers import ROOT, Server, run_server
+from tests.support.upstream import run_upstream
 
 HOST = shlex.split(os.environ.get("FUNCTIONS_HOST", ""))
 # Files that developers and azd leave in a project's folder.
@@ -77,7 +77,7 @@ pytestmark = needs_git
 @pytest.fixture(scope="module")
 def used_clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A clone with the files of a developer's work."""
-    folder = cloned(tmp_path_factory.mktemp("clone") / "api")
+    folder = clone_project(tmp_path_factory.mktemp("clone") / "api")
     for name in LEFTOVER_FILES.split():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("x")
@@ -85,7 +85,7 @@ def used_clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_package_matches_the_list(used_clone: Path) -> None:
-    assert packaged(used_clone) == LISTED.read_text("utf-8").splitlines()
+    assert list_package(used_clone) == PACKAGE_LIST.read_text("utf-8").splitlines()
 
 
 def referenced_files(folder: Path, name: str) -> Iterator[str]:
@@ -100,12 +100,12 @@ def test_package_has_every_referenced_requirements_file(used_clone: Path) -> Non
     needed = set(referenced_files(used_clone, "requirements.txt"))
 
     assert needed == {"requirements.txt", "constraints.txt"}
-    assert needed <= set(packaged(used_clone))
+    assert needed <= set(list_package(used_clone))
 
 
 def test_own_index_is_in_the_package(used_clone: Path) -> None:
     (used_clone / "index.db").write_text("x")
-    names = packaged(used_clone)
+    names = list_package(used_clone)
     (used_clone / "index.db").unlink()
 
     assert "index.db" in names
@@ -154,7 +154,7 @@ def test_deployed_distributions_are_few_and_without_development_tools(python: Pa
 def unpacked(used_clone: Path, tmp_path: Path) -> Path:
     """The package, zipped, and unpacked in another folder."""
     with ZipFile(tmp_path / "package.zip", "w") as package:
-        for name in packaged(used_clone):
+        for name in list_package(used_clone):
             package.write(used_clone / name, name)
     with ZipFile(tmp_path / "package.zip") as package:
         package.extractall(tmp_path / "home site wwwroot")
@@ -170,9 +170,9 @@ def azure_settings(tmp_path: Path) -> Iterator[dict[str, str]]:
     authority.issue_cert("127.0.0.1").configure_cert(tls)
     write_cli(tmp_path, "azd", None)
     write_cli(tmp_path, "az", AZ)
-    searching = Searching()
+    searching = SampleSearch()
     searching.index = SqliteRetriever(read_passages(SHARED_FOLDER / "data" / "samples.jsonl"))
-    with upstream(searching, tls) as search, upstream(Quoting()) as model:
+    with run_upstream(searching, tls) as search, run_upstream(QuotingModel()) as model:
         yield {
             **BY_BICEP,
             "AZURE_SEARCH_ENDPOINT": search.url,
@@ -215,7 +215,7 @@ def test_unpacked_package_answers(
     path = f"{python.parent}{os.pathsep}{azure_settings['PATH']}"
     settings = {**azure_settings, "PATH": path, "VIRTUAL_ENV": str(python.parent.parent)}
     host = [str(python), *HOST[1:]] if Path(HOST[0]).name.startswith("python") else HOST
-    with serving("functions", tmp_path, settings, app=unpacked, line=host) as server:
+    with run_server("functions", tmp_path, settings, app=unpacked, line=host) as server:
         response = get_answer(server)
 
     assert response.status_code == 200, f"{response.text}\n{server.log}"
@@ -225,9 +225,9 @@ def test_unpacked_package_answers(
 def test_deployed_distributions_cover_the_imports(
     unpacked: Path, azure_settings: dict[str, str], tmp_path: Path
 ) -> None:
-    copied(ROOT, ["dev_server.py"], unpacked)
+    copy_files(ROOT, ["dev_server.py"], unpacked)
     line = [sys.executable, "dev_server.py"]
-    with serving("dev", tmp_path, azure_settings, app=unpacked, line=line) as server:
+    with run_server("dev", tmp_path, azure_settings, app=unpacked, line=line) as server:
         response = get_answer(server)
 
     assert response.status_code == 200, f"{response.text}\n{server.log}"

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.packaging import copied, tracked
+from tests.support.packaging import copy_files, list_project_files
 from tests.support.servers import ROOT
 
 HEADER = "| You do not need | delete | remove |"
@@ -196,8 +196,10 @@ def write_examples(project: Path) -> dict[str, str]:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.part))
 def test_what_is_left_imports_and_answers(row: Row, tmp_path: Path) -> None:
     others = ("tests/", "bench/", "infra/")
-    names = [name for name in tracked() if not name.startswith(others) or name in row.paths]
-    apply(row, copied(ROOT, names, tmp_path))
+    names = [
+        name for name in list_project_files() if not name.startswith(others) or name in row.paths
+    ]
+    apply(row, copy_files(ROOT, names, tmp_path))
     settings = write_examples(tmp_path)
     files = [*tmp_path.glob("*.py"), *tmp_path.glob("shared/**/*.py")]
     files += tmp_path.glob("scripts/*.py")
@@ -253,8 +255,8 @@ def mypy_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.skipif(not FULL, reason="takes minutes: make test-removal")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.part))
 def test_what_is_left_passes_its_checks(row: Row, tmp_path: Path, mypy_cache: Path) -> None:
-    names = [name for name in tracked() if not name.startswith("tests/template/")]
-    apply(row, copied(ROOT, names, tmp_path))
+    names = [name for name in list_project_files() if not name.startswith("tests/template/")]
+    apply(row, copy_files(ROOT, names, tmp_path))
     delete_importers(tmp_path)
     delete_contracts(tmp_path)
     ignored = IGNORED if row.part in DEFAULTS else []

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.support.isolation import app_copy
-from tests.support.servers import ROOT, command, serving
+from tests.support.servers import ROOT, command, run_server
 
 # What the gallery's validator looks for: src/rules.json of microsoft/template-validation-action
 # (commit 7ff95314b5e1, 2026-04-06), each at one of these places. The criteria in words, below,
@@ -234,7 +234,10 @@ def test_tests_start_and_stop_a_host_like_func(kind: str, tmp_path: Path) -> Non
     func.chmod(func.stat().st_mode | stat.S_IXUSR)
     line = command("functions", {"FUNCTIONS_HOST": "func start"})
     settings = {"CHAT_MODEL": "demo", "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
-    with serving("functions", tmp_path, settings, line=line) as server, server.client() as client:
+    with (
+        run_server("functions", tmp_path, settings, line=line) as server,
+        server.client() as client,
+    ):
         health = client.get("/health")
     port = server.url.rpartition(":")[2]
 

@@ -21,8 +21,8 @@ from shared.http.call import DISCONNECT_POLL_SECONDS, Limits
 from shared.models.base import Prompt
 from shared.models.router import Provider, Router
 from shared.settings import Settings
-from tests.support.calls import JSON, QUESTION, Got, ask, call, read
-from tests.support.fakes import PLUS, FakeModel, FakeRetriever, Played, engine
+from tests.support.calls import JSON, QUESTION, BufferedReply, ask, call, read
+from tests.support.fakes import PLUS, FakeModel, FakeRetriever, ScriptStep, engine
 
 WITH_HISTORY = {"messages": [*QUESTION["messages"], *QUESTION["messages"]]}
 WAYS = [
@@ -110,7 +110,7 @@ def test_a_failure_in_mid_answer_is_the_last_line_of_a_stream_and_a_status_witho
         assert got.headers.get("Retry-After") == retry_after
 
 
-SCRIPTS: list[tuple[Sequence[Played], str, int]] = [
+SCRIPTS: list[tuple[Sequence[ScriptStep], str, int]] = [
     ((Delta("x"), Done("content_filter")), errors.FILTERED_MESSAGE, 400),
     ((Delta("x"),), "The model's answer broke off. Ask again.", 503),
     ((), "The model's answer broke off. Ask again.", 503),
@@ -120,7 +120,7 @@ SCRIPTS: list[tuple[Sequence[Played], str, int]] = [
 @pytest.mark.parametrize(("script", "sentence", "status"), SCRIPTS)
 @pytest.mark.parametrize(("route", "keys"), WAYS)
 def test_an_answer_that_the_model_does_not_end_rightly_is_a_failure(
-    route: str, keys: dict[str, Any], script: Sequence[Played], sentence: str, status: int
+    route: str, keys: dict[str, Any], script: Sequence[ScriptStep], sentence: str, status: int
 ) -> None:
     got = ask(call(route, QUESTION | keys), Service(engine(FakeModel(script))))
 
@@ -154,8 +154,8 @@ def test_the_model_is_asked_once_and_nothing_is_rewritten_without_history() -> N
     model, search = FakeModel(), FakeRetriever()
     ask(call("/chat"), Service(engine(model, search)))
 
-    assert [prompt.task for prompt in model.told] == ["answer"]
-    assert [query for _, query, _ in search.told] == ["What is in Plus?"]
+    assert [prompt.task for prompt in model.calls] == ["answer"]
+    assert [query for _, query, _ in search.calls] == ["What is in Plus?"]
 
 
 @pytest.mark.parametrize("bad", ["", "0", "  ", '"0"', "x" * 1001])
@@ -163,13 +163,13 @@ def test_a_rewrite_that_cannot_be_used_leaves_the_question_as_it_is(bad: str) ->
     search = FakeRetriever()
     ask(call("/chat", WITH_HISTORY), Service(engine(FakeModel(query=bad), search)))
 
-    assert [query for _, query, _ in search.told] == ["What is in Plus?"]
+    assert [query for _, query, _ in search.calls] == ["What is in Plus?"]
 
 
 class Rewriting(FakeModel):
     """A rewrite plays a script too."""
 
-    def __init__(self, script: Sequence[Played]) -> None:
+    def __init__(self, script: Sequence[ScriptStep]) -> None:
         super().__init__()
         self.rewrite = script
 
@@ -182,7 +182,7 @@ def without_rewrite(why: str) -> str:
     return f"The question was searched for as it was asked: the model could not rewrite it ({why})."
 
 
-def notes(got: Got) -> list[str]:
+def notes(got: BufferedReply) -> list[str]:
     """What was used instead, as the first line of a stream or a whole answer tells."""
     told = got.json if got.media_type == "application/json" else got.lines[0]
     context = told["context"] if "context" in told else told["choices"][0]["context"]
@@ -201,14 +201,14 @@ def test_a_rewrite_that_fails_costs_no_answer(
     bare = ask(call(route, WITH_HISTORY | keys), Service(engine(FakeModel(query="0"))))
 
     assert got.status == 200
-    assert [query for _, query, _ in search.told] == ["What is in Plus?"]
+    assert [query for _, query, _ in search.calls] == ["What is in Plus?"]
     assert notes(got) == [without_rewrite(type(failure).__name__)]
     assert notes(bare) == []
     if streams(route, keys):
         assert undated(got.lines[1:]) == undated(bare.lines[1:])
     else:
         assert message(got) == message(bare)
-    assert [prompt.task for prompt in model.told] == ["rewrite", "answer"]
+    assert [prompt.task for prompt in model.calls] == ["rewrite", "answer"]
 
 
 def undated(lines: list[Any]) -> list[Any]:
@@ -216,7 +216,7 @@ def undated(lines: list[Any]) -> list[Any]:
     return [{key: value for key, value in line.items() if key != "created"} for line in lines]
 
 
-def message(got: Got) -> Any:
+def message(got: BufferedReply) -> Any:
     told = got.json
     return told.get("message") or told["choices"][0]["message"]
 
@@ -235,7 +235,7 @@ def test_a_rewrite_that_does_not_end_leaves_time_for_the_answer() -> None:
     got = ask(call("/chat", WITH_HISTORY), Service(rag))
 
     assert got.status == 200
-    assert [query for _, query, _ in search.told] == ["What is in Plus?"]
+    assert [query for _, query, _ in search.calls] == ["What is in Plus?"]
     assert notes(got) == [without_rewrite("DeadlineExceeded")]
     assert model.open_streams == 0
 
@@ -250,8 +250,8 @@ def test_a_local_model_that_does_not_rewrite_in_time_is_not_asked_for_the_answer
     got = ask(call("/chat", WITH_HISTORY), Service(rag))
 
     assert got.status == 200
-    assert [prompt.task for prompt in local.told] == ["rewrite"]
-    assert [prompt.task for prompt in remote.told] == ["answer"]
+    assert [prompt.task for prompt in local.calls] == ["rewrite"]
+    assert [prompt.task for prompt in remote.calls] == ["answer"]
     assert notes(got) == [
         "remote was asked instead of local (DeadlineExceeded).",
         without_rewrite("DeadlineExceeded"),
@@ -278,7 +278,7 @@ def test_a_question_that_is_too_long_is_refused_before_a_rewrite() -> None:
 
     assert got.status == 400
     assert "The question is too long for the model, which takes 3 tokens" in got.json["error"]
-    assert model.told == []
+    assert model.calls == []
 
 
 def test_a_rewrite_that_was_cut_leaves_the_question_as_it_is() -> None:
@@ -286,31 +286,31 @@ def test_a_rewrite_that_was_cut_leaves_the_question_as_it_is() -> None:
     model = Rewriting([Delta("half"), Done("length")])
     ask(call("/chat", WITH_HISTORY), Service(engine(model, search)))
 
-    assert [query for _, query, _ in search.told] == ["What is in Plus?"]
+    assert [query for _, query, _ in search.calls] == ["What is in Plus?"]
 
 
 def test_rewrite_and_answer_both_see_the_history() -> None:
     model = FakeModel()
     ask(call("/chat", WITH_HISTORY), Service(engine(model)))
 
-    assert [prompt.task for prompt in model.told] == ["rewrite", "answer"]
-    assert all(prompt.messages[1].content == "What is in Plus?" for prompt in model.told)
+    assert [prompt.task for prompt in model.calls] == ["rewrite", "answer"]
+    assert all(prompt.messages[1].content == "What is in Plus?" for prompt in model.calls)
 
 
 def overriding(**overrides: Any) -> dict[str, Any]:
     return {**QUESTION, "context": {"overrides": overrides}}
 
 
-def told(asked: dict[str, Any], client_prompts: bool = False) -> tuple[Prompt, Got]:
+def told(asked: dict[str, Any], client_prompts: bool = False) -> tuple[Prompt, BufferedReply]:
     model = FakeModel()
     got = ask(call("/chat", asked), Service(engine(model, client_prompts=client_prompts)))
-    return model.told[-1], got
+    return model.calls[-1], got
 
 
 def test_overrides_reach_search_and_model_and_zero_is_a_value() -> None:
     search = FakeRetriever()
     ask(call("/chat", overriding(top=7, include_category="x")), Service(engine(None, search)))
-    _, _, overrides = search.told[0]
+    _, _, overrides = search.calls[0]
 
     assert (overrides.top, overrides.include_category) == (7, "x")
     assert told(overriding(temperature=0, seed=0))[0].temperature == 0

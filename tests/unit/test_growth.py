@@ -18,7 +18,7 @@ from shared.ingest.splitting.passages import page_spans
 from shared.models.demo import best_quotes, followups, read_excerpt, search_query
 from shared.models.formats.openai import OPENAI
 from shared.models.openai.stream_decoder import StreamDecoder, read_body, split_lines
-from tests.support.fakes import Played, play
+from tests.support.fakes import ScriptStep, play
 
 T = TypeVar("T")
 TIMES = 4  # as large is the larger input
@@ -75,7 +75,7 @@ def test_a_model_s_whole_answer_may_come_in_many_chunks() -> None:
 def test_the_arguments_of_a_tool_may_come_in_many_parts() -> None:
     def read(count: int) -> Callable[[], Answer]:
         parts = [ToolCall(0, "a", "f"), *[ToolCall(0, arguments="x" * 20)] * count]
-        events: list[Played] = [*(Delta(tool_calls=(part,)) for part in parts), Done()]
+        events: list[ScriptStep] = [*(Delta(tool_calls=(part,)) for part in parts), Done()]
         return lambda: asyncio.run(collect(play(events)))
 
     answer = check_growth(read, 100_000)
@@ -88,7 +88,7 @@ def test_what_stands_beside_a_message_may_come_in_many_parts() -> None:
 
     def read(count: int) -> Callable[[], Answer]:
         deltas = [Delta(message_extra=part)] * count
-        events: list[Played] = [*deltas, Delta(message_extra={"model": "m"}), Done()]
+        events: list[ScriptStep] = [*deltas, Delta(message_extra={"model": "m"}), Done()]
         return lambda: asyncio.run(collect(play(events)))
 
     answer = check_growth(read, 100_000)

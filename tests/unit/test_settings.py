@@ -160,7 +160,10 @@ def test_strictness_scores_must_be_five_ascending_values(scores: str) -> None:
 
 
 def test_custom_model_is_imported_by_name() -> None:
-    assert start({"CHAT_MODEL": "tests.support.fakes:obeying"}).health.names["model"] == "obeying"
+    assert (
+        start({"CHAT_MODEL": "tests.support.fakes:command_model"}).health.names["model"]
+        == "command_model"
+    )
 
 
 @pytest.mark.parametrize("name", ["nonsense", "no.such:retriever", "tests.support.fakes:absent"])

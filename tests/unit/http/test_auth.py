@@ -35,7 +35,7 @@ def search(access: AccessPolicy, headers: dict[str, str], **overrides: Any) -> t
     response = ask(call("/chat", body, headers=JSON | headers), service)
     if response.status != 200:
         return response.status, response.json["error"]
-    user, _, used = search.told[0]
+    user, _, used = search.calls[0]
     return 200, (
         user.oid,
         user.groups,

@@ -12,7 +12,7 @@ from shared.app import Service
 from shared.http.body import MAX_CONTAINERS
 from shared.http.call import Limits
 from shared.telemetry.access_log import QueryStripper
-from tests.support.calls import QUESTION, Got, ask, call
+from tests.support.calls import QUESTION, BufferedReply, ask, call
 from tests.support.fakes import FakeModel, engine
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20
@@ -33,7 +33,7 @@ def form(*parts: tuple[str, bytes]) -> bytes:
     return b"".join(head % (name.encode(), data) for name, data in parts) + b"--cut--\r\n"
 
 
-def post_form(data: Any, model: FakeModel | None = None, **limits: Any) -> Got:
+def post_form(data: Any, model: FakeModel | None = None, **limits: Any) -> BufferedReply:
     service = Service(engine(model), limits=Limits(**limits))
     return ask(call("/chat", data, headers=FORM), service)
 
@@ -46,7 +46,7 @@ def test_image_type_is_detected_for_every_chunk_boundary(kind: str) -> None:
         response = post_form([data[:at], data[at:]], model)
 
         assert response.status == 200
-        assert model.told[0].messages[-1].images[0].startswith(f"data:{kind};base64,")
+        assert model.calls[0].messages[-1].images[0].startswith(f"data:{kind};base64,")
 
 
 def test_images_keep_message_and_order() -> None:
@@ -57,7 +57,7 @@ def test_images_keep_message_and_order() -> None:
     model = FakeModel(max_prompt_tokens=200_000)
     parts = [*images, ("form-data; name=json", document), (f'form-data; name="{names[2]}"', PNG)]
     response = post_form(form(*parts), model)
-    kinds = [[url[5:14] for url in message.images] for message in model.told[-1].messages]
+    kinds = [[url[5:14] for url in message.images] for message in model.calls[-1].messages]
 
     assert response.status == 200
     assert kinds == [[], ["image/gif"], [], ["image/png", "image/gif"]]

@@ -12,13 +12,13 @@ from shared.chat.events import Source
 from shared.files.folder import FolderFiles
 from shared.http.auth import MAX_PRINCIPAL_LENGTH, AccessPolicy
 from shared.http.call import MAX_HEADER_LENGTH, without_long_headers
-from tests.support.calls import JSON, Got, ask, call
+from tests.support.calls import JSON, BufferedReply, ask, call
 from tests.support.fakes import FakeRetriever, engine
 
 PADDING = " " * MAX_HEADER_LENGTH
 
 
-def chat(route: str, headers: Mapping[str, str], service: Service | None = None) -> Got:
+def chat(route: str, headers: Mapping[str, str], service: Service | None = None) -> BufferedReply:
     return ask(call(route, headers=JSON | dict(headers)), service)
 
 
@@ -44,7 +44,7 @@ def documents(tmp_path: Path) -> Service:
     return Service(engine(retriever=source), files=FolderFiles(tmp_path))
 
 
-def open_file(service: Service, **headers: str) -> Got:
+def open_file(service: Service, **headers: str) -> BufferedReply:
     names = {name.replace("_", "-"): value for name, value in headers.items()}
     return ask(call("/content/{path}", b"", names, method="GET", path="a.txt"), service)
 

@@ -333,7 +333,7 @@ def seen(model: FakeModel) -> Passage:
 def test_image_is_described_by_the_model() -> None:
     model = FakeModel((Delta("An org chart "), Delta("of the board."), Done()))
     passage = seen(model)
-    (asked,) = model.told
+    (asked,) = model.calls
 
     assert passage.content == "Picture: a.png\n\nAn org chart of the board."
     assert passage.image == picture().image

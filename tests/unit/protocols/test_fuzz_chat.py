@@ -14,7 +14,7 @@ from shared.bootstrap.build import build
 from shared.chat.overrides import Overrides
 from shared.settings import Settings
 from tests.support.calls import call, read
-from tests.support.fuzz import EXAMPLES, FUZZ, PATIENCE, junk, words
+from tests.support.fuzz import EXAMPLES, FUZZ, TIMEOUT, junk, words
 
 messages = st.lists(
     st.fixed_dictionaries({"role": st.sampled_from(["user", "assistant"]), "content": words}),
@@ -72,7 +72,7 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
 
     async def answered(route: str, data: bytes, kind: str) -> int:
         asked = call(route, data, headers={"content-type": kind})
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return (await read(await service.reply(asked))).status
 
     @FUZZ

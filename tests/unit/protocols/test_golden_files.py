@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from shared.app import Service
-from tests.support.calls import JSON, QUESTION, Got, ask, call
+from tests.support.calls import JSON, QUESTION, BufferedReply, ask, call
 from tests.support.fakes import PLUS, FakeModel, FakeRetriever, engine
-from tests.support.gateways import events
+from tests.support.gateways import read_events
 from tests.support.servers import ROOT
 
 GOLDEN = ROOT / "tests" / "support" / "golden"
@@ -46,7 +46,7 @@ def test_an_answer_is_what_the_golden_file_says(case: dict[str, Any]) -> None:
         assert got.data.endswith(b"\n\ndata: [DONE]\n\n")
         got = replace(got, data=got.data.removesuffix(b"data: [DONE]\n\n"))
     if "events" in case:
-        assert [without_time(event) for event in events(got)] == case["events"]
+        assert [without_time(event) for event in read_events(got)] == case["events"]
     elif "answer" in case:
         assert without_time(got.json) == case["answer"]
     else:
@@ -341,7 +341,9 @@ def test_no_line_but_an_error_has_an_error_key_and_no_delta_a_null() -> None:
 
 
 def test_line_ends_that_only_some_readers_know_are_escaped() -> None:
-    got: Got = ask(call("/chat/stream", {**QUESTION, "sessionState": "a\u2028b\u2029c\u0085d"}))
+    got: BufferedReply = ask(
+        call("/chat/stream", {**QUESTION, "sessionState": "a\u2028b\u2029c\u0085d"})
+    )
 
     assert len(got.data.decode().splitlines()) == len(got.lines)
     assert got.lines[0]["sessionState"] == "a\u2028b\u2029c\u0085d"

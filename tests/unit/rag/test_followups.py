@@ -15,11 +15,11 @@ from shared.rag.followups import (
     FollowupParser,
     extract_followups,
 )
-from tests.support.fakes import Played, play
+from tests.support.fakes import ScriptStep, play
 
 
 def answered(*pieces: str, reason: str = "stop") -> Answer:
-    script: list[Played] = [*(Delta(piece) for piece in pieces), Done(reason)]
+    script: list[ScriptStep] = [*(Delta(piece) for piece in pieces), Done(reason)]
     return asyncio.run(collect(extract_followups(play(script))))
 
 

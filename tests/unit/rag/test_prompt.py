@@ -15,7 +15,7 @@ from shared.chat.overrides import Overrides
 from shared.chat.request import ChatRequest
 from shared.rag.flow import answer
 from shared.rag.prompt import MESSAGE_TOKENS, build_prompt, build_rewrite_prompt, split_turns
-from tests.support.fakes import PLUS, STANDARD, WORDS, FakeModel, FakeRetriever, engine
+from tests.support.fakes import PLUS, PROMPTS, STANDARD, FakeModel, FakeRetriever, engine
 
 QUESTION = Message("user", "one two three")
 TURN = (Message("user", "u1 u2"), Message("assistant", "a1 a2"))
@@ -27,7 +27,7 @@ TURN_COST = 2 * (2 + MESSAGE_TOKENS)
 def prompted(budget: int, *history: Message) -> list[str]:
     request = ChatRequest((*history, QUESTION))
     asked = build_prompt(
-        request, Overrides(), WORDS, FakeModel(max_prompt_tokens=budget), (PLUS, STANDARD)
+        request, Overrides(), PROMPTS, FakeModel(max_prompt_tokens=budget), (PLUS, STANDARD)
     )
     return [message.content for message in asked.prompt.messages]
 
@@ -38,7 +38,7 @@ def test_a_question_that_does_not_fit_is_refused_before_any_search() -> None:
 
     with pytest.raises(TooLong, match="too long for the model, which takes 12 tokens"):
         asyncio.run(collect(events))
-    assert search.told == []
+    assert search.calls == []
 
 
 def test_the_newest_turns_that_fit_are_kept_and_never_half_of_one() -> None:
@@ -87,7 +87,7 @@ def test_sources_that_do_not_fit_are_left_out_worst_first_and_a_thought_says_so(
 def test_a_rewrite_trims_its_history_too() -> None:
     request = ChatRequest((*TURN, *TURN, QUESTION))
     tight = 1 + MESSAGE_TOKENS + 8 + MESSAGE_TOKENS + TURN_COST
-    prompt = build_rewrite_prompt(request, WORDS, FakeModel(max_prompt_tokens=tight))
+    prompt = build_rewrite_prompt(request, PROMPTS, FakeModel(max_prompt_tokens=tight))
 
     assert [message.content for message in prompt.messages[1:-1]] == ["u1 u2", "a1 a2"]
 
@@ -98,9 +98,9 @@ def test_images_go_to_a_model_that_sees_and_a_thought_tells_of_one_that_does_not
     seen = asyncio.run(collect(answer(engine(seeing), request)))
     unseen = asyncio.run(collect(answer(engine(blind), request)))
 
-    assert seeing.told[0].messages[-1].images == ("data:image/png;base64,AA==",)
+    assert seeing.calls[0].messages[-1].images == ("data:image/png;base64,AA==",)
     assert len(seen.context.steps) == 4
-    assert blind.told[0].messages[-1].images == ()
+    assert blind.calls[0].messages[-1].images == ()
     assert unseen.context.steps[4].description == ("fake cannot see images",)
 
 
@@ -112,7 +112,7 @@ def looked(model: FakeModel, *images: str, **overrides: Any) -> tuple[Message, A
     """The question as the model got it, and the answer, of a search that finds images."""
     request = ChatRequest((Message("user", "look", images),), Overrides(**overrides))
     given = asyncio.run(collect(answer(engine(model, FakeRetriever(ILLUSTRATED)), request)))
-    return model.told[0].messages[-1], given
+    return model.calls[0].messages[-1], given
 
 
 def test_the_images_of_sources_go_to_a_model_that_sees_each_named_by_its_source() -> None:

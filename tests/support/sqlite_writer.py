@@ -43,7 +43,7 @@ def passage(chance: Random, name: str, number: int) -> Passage:
     )
 
 
-async def fill(index: Path, wanted: Folder, meta: IndexMeta = MODEL) -> None:
+async def update_index(index: Path, wanted: Folder, meta: IndexMeta = MODEL) -> None:
     """Do what a run does: put what is new or changed, remove what is gone."""
     target = SqliteIndexWriter(index, meta, COMMIT_AFTER)
     try:
@@ -61,7 +61,7 @@ async def fill(index: Path, wanted: Folder, meta: IndexMeta = MODEL) -> None:
 
 def run(index: Path, wanted: Folder) -> None:
     """A whole run, as another process does it."""
-    asyncio.run(fill(index, wanted))
+    asyncio.run(update_index(index, wanted))
 
 
 QUERIES = {
@@ -79,7 +79,7 @@ QUERIES = {
 }
 
 
-def content(index: Path) -> dict[str, Any]:
+def dump_index(index: Path) -> dict[str, Any]:
     """All that an index holds, in an order that does not tell how it came in."""
     with closing(sqlite3.connect(index)) as database:
         database.execute("INSERT INTO words (words, rank) VALUES ('integrity-check', 1)")

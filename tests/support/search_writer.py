@@ -30,7 +30,7 @@ from shared.ingest.targets.azure_search.writer import (
 from shared.ingest.targets.index_writer import Document
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from tests.support.fake_service import FakeIndexService
-from tests.support.upstream import Server, upstream
+from tests.support.upstream import Server, run_upstream
 
 Result = TypeVar("Result")
 INDEX_SPEC = IndexSpec("docs", IndexFields(), dimensions=2)
@@ -81,7 +81,7 @@ def tls_contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
 
 @contextmanager
 def run_service(**more: Any) -> Iterator[FakeIndexService]:
-    with upstream(FakeIndexService(**more), tls_contexts()[0]) as running:
+    with run_upstream(FakeIndexService(**more), tls_contexts()[0]) as running:
         yield running
 
 
@@ -133,7 +133,7 @@ def document(name: str, version: str = "1", ids: str = "p0-1 p0-2 p0-3", **more:
     return Document(name, f"print-of-{version}", passages, vectors)
 
 
-async def fill(target: AzureSearchWriter, folder: Mapping[str, Document]) -> None:
+async def update_index(target: AzureSearchWriter, folder: Mapping[str, Document]) -> None:
     """Update the index as the command does: write changed documents, remove missing ones."""
     known = await target.fingerprints()
     for name in sorted(known.keys() - folder.keys()):
