@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from shared.chat.errors import ChatError, Misconfigured
@@ -64,7 +65,7 @@ class AppContext:
     problems: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass
 class Exchange:
     """A call, the app that answers it until `deadline` (the event loop's clock), its log line.
 
@@ -80,18 +81,18 @@ class Exchange:
     body: Any = None
     headers: dict[str, str] = field(default_factory=lambda: {"Cache-Control": "no-store"})
 
-    @property
+    @cached_property
     def engine(self) -> Rag:
-        """The parts of an answer, traced. Raises Misconfigured where settings are wrong."""
+        """The parts of an answer, traced after `trace`. Raises Misconfigured."""
         if self.app.engine is None:
             raise Misconfigured
-        return with_tracing(self.app.engine, self.record.span)
+        return self.app.engine
 
-    def trace(self) -> Rag:
+    def trace(self) -> None:
         """Begin the span of this request, which ends with the log line. Raises Misconfigured."""
         call, tracer = self.call, self.app.tracer
         self.record.span = tracer.start_request(f"{call.method} {call.route}", call.headers)
-        return self.engine
+        self.engine = with_tracing(self.engine, self.record.span)
 
     def identify(self, errors: ErrorFormat, body: Any = None) -> None:
         """Note the protocol, which is known once the body is read."""
