@@ -16,7 +16,8 @@ from starlette.types import Receive, Scope, Send
 from shared.app import ROUTES
 from shared.bootstrap.build import start
 from shared.chat.errors import ChatError, ClientDisconnected
-from shared.http.call import ByteStream, Call, Reply
+from shared.chat.events import ByteStream
+from shared.http.call import Call, Reply
 from shared.protocols.route import EVERY_METHOD, Route, function_name
 from shared.settings import key_requirements
 from shared.telemetry.access_log import QueryStripper, log_to_stdout, quiet_libraries

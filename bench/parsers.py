@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from shared.azure.retry import retry_after_seconds
-from shared.chat.events import Delta, Done, Source, collect
+from shared.chat.events import ByteStream, Delta, Done, Source, collect
 from shared.chat.messages import ToolCall
-from shared.files.base import File, FileChunks
+from shared.files.base import File
 from shared.files.headers import is_not_modified, parse_range
 from shared.http import json_encoding
 from shared.http.body import Body, parse_json, read_body
@@ -65,7 +65,7 @@ def form(inside: bytes) -> bytes:
 def condition(name: str) -> Parser:
     """Reads a header of a request for a file."""
 
-    def nothing(_start: int, _stop: int) -> FileChunks:
+    def nothing(_start: int, _stop: int) -> ByteStream:
         raise AssertionError("nothing is read")
 
     file = File(1000, '"a"', 0, nothing)

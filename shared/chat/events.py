@@ -1,4 +1,4 @@
-"""The events of an answer's stream, with its sources and steps."""
+"""The events of an answer's stream, with its sources and steps; streams of bytes."""
 
 from __future__ import annotations
 
@@ -133,6 +133,7 @@ class Done:
 
 Event = Context | Delta | Done
 Events = AsyncGenerator[Event, None]
+ByteStream = AsyncGenerator[bytes, None]
 
 
 @dataclass(frozen=True, slots=True)

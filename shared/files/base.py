@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from shared.chat.events import ByteStream
+
 TIMEOUT_MESSAGE = "The document could not be opened in time. Try again."
 CHANGED_MESSAGE = "The document has changed while it was read. Try again."
-
-FileChunks = AsyncGenerator[bytes, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class File:
     size: int
     etag: str
     modified: float
-    read: Callable[[int, int], FileChunks]
+    read: Callable[[int, int], ByteStream]
 
 
 class Files(Protocol):

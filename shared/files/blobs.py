@@ -17,8 +17,9 @@ from azure.storage.blob.aio import BlobClient, ContainerClient
 from shared.azure.errors import map_errors
 from shared.azure.retry import ShortStorageRetryPolicy, error_retry_after
 from shared.chat.errors import Misconfigured, NotFound, TooManyRequests, Unavailable
+from shared.chat.events import ByteStream
 from shared.chat.messages import to_data_url
-from shared.files.base import CHANGED_MESSAGE, TIMEOUT_MESSAGE, File, FileChunks
+from shared.files.base import CHANGED_MESSAGE, TIMEOUT_MESSAGE, File
 
 FILES_PREFIX, IMAGES_PREFIX = "files/", "pictures/"
 CHUNK_BYTES = 1024 * 1024  # of one request, and of memory for one stream
@@ -75,7 +76,7 @@ class BlobFiles:
             return None
         return to_data_url(data) if len(data) <= MAX_IMAGE_BYTES else None
 
-    async def _read_chunks(self, blob: BlobClient, etag: str, start: int, stop: int) -> FileChunks:
+    async def _read_chunks(self, blob: BlobClient, etag: str, start: int, stop: int) -> ByteStream:
         while start < stop:
             size = min(CHUNK_BYTES, stop - start)
             chunk = await self._read_range(blob, start, size, etag)

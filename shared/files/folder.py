@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from shared.chat.errors import ChatError, Misconfigured, NotFound, Unavailable
-from shared.files.base import CHANGED_MESSAGE, File, FileChunks
+from shared.chat.events import ByteStream
+from shared.files.base import CHANGED_MESSAGE, File
 
 CHUNK_BYTES = 64 * 1024  # of one read
 
@@ -72,7 +73,7 @@ def _stat_file(path: Path) -> File:
     return File(state.st_size, etag, state.st_mtime, partial(_read_chunks, path, etag))
 
 
-async def _read_chunks(path: Path, etag: str, start: int, stop: int) -> FileChunks:
+async def _read_chunks(path: Path, etag: str, start: int, stop: int) -> ByteStream:
     # The file is opened for each chunk: no handle is held for a slow client.
     while start < stop:
         size = min(CHUNK_BYTES, stop - start)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from shared.chat.errors import ClientDisconnected
+from shared.chat.events import ByteStream
 
-ByteStream = AsyncGenerator[bytes, None]
 T = TypeVar("T")
 MAX_HEADER_LENGTH = 2000  # characters of a parsed header: parsers can take quadratic time
 # Ignored if longer: only routes that read data use them.

@@ -9,10 +9,10 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shared.chat.events import Answer, Context, Event, Events, collect
+from shared.chat.events import Answer, ByteStream, Context, Event, Events, collect
 from shared.chat.request import ChatRequest, RequestMetadata
 from shared.http.body import Body, read_body
-from shared.http.call import ByteStream, Reply, cancel_on_disconnect
+from shared.http.call import Reply, cancel_on_disconnect
 from shared.http.json_encoding import Json, negotiate_media_type
 from shared.memory.chat_history import ChatHistory
 from shared.protocols.exchange import ErrorFormat, Exchange

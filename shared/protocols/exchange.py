@@ -9,9 +9,10 @@ from functools import cached_property
 from typing import Any
 
 from shared.chat.errors import ChatError, Misconfigured
+from shared.chat.events import ByteStream
 from shared.files.base import Files
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
-from shared.http.call import ByteStream, Call, Limits, Reply, cancel_on_disconnect
+from shared.http.call import Call, Limits, Reply, cancel_on_disconnect
 from shared.http.cross_origin import CrossOriginPolicy
 from shared.http.health import Health
 from shared.http.json_encoding import Json, dumps

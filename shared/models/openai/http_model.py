@@ -12,10 +12,11 @@ import httpx2
 from openai import AsyncOpenAI
 
 from shared.chat.errors import ChatError, Misconfigured
+from shared.chat.events import ByteStream
 from shared.models.base import ModelStream, Prompt
 from shared.models.formats.base import ModelConfig, ModelFormat, merge_json
 from shared.models.openai.client import STREAM_OPTIONS, check_ready, map_errors
-from shared.models.openai.stream_decoder import FRAMINGS, ByteStream, StreamDecoder, read_body
+from shared.models.openai.stream_decoder import FRAMINGS, StreamDecoder, read_body
 from shared.text import count_tokens
 
 DRAIN_SECONDS = 0.5

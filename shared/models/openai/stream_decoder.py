@@ -5,7 +5,7 @@ The SDK's own decoder would take more CPU time than the rest of the app for a st
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,14 +13,12 @@ from typing import Any
 from pydantic_core import from_json
 
 from shared.chat.errors import Unavailable
-from shared.chat.events import Delta, Done, Usage
+from shared.chat.events import ByteStream, Delta, Done, Usage
 from shared.chat.messages import ToolCall
 from shared.models.formats.base import NO_INDEX, DecodedChunk, ModelFormat
 
 DONE_MARKER = b"[DONE]"
 MAX_BYTES = 4 * 1024 * 1024  # of a line or a body
-
-ByteStream = AsyncGenerator[bytes, None]
 
 
 async def split_lines(chunks: AsyncIterator[bytes]) -> ByteStream:

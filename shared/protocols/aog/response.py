@@ -19,10 +19,9 @@ from shared.chat.errors import (
     NotFound,
     UnsupportedMediaType,
 )
-from shared.chat.events import Answer, Context, Delta, Done, Event, Events, Extra, collect
+from shared.chat.events import Answer, ByteStream, Context, Delta, Done, Event, Events, collect
 from shared.chat.messages import tool_call_json
 from shared.chat.request import ChatRequest
-from shared.http.call import ByteStream
 from shared.http.json_encoding import Json, server_sent_event
 from shared.protocols import context_json, tool_calls
 from shared.protocols.aog.request import BadPolicy, parse
@@ -157,7 +156,7 @@ def _frame(request: ChatRequest, model: str | None, message: Json, finished: boo
     }
 
 
-def _provider_fields(request: ChatRequest, extra: Extra) -> Json:
+def _provider_fields(request: ChatRequest, extra: Mapping[str, Any]) -> Json:
     """The provider's own fields, without those that have names of ours."""
     reserved = (*RESERVED, "context") if request.search else RESERVED
     return {key: value for key, value in extra.items() if key not in reserved}

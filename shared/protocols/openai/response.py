@@ -26,10 +26,9 @@ from shared.chat.errors import (
     Unauthorized,
     UnsupportedMediaType,
 )
-from shared.chat.events import Answer, Context, Delta, Done, Event, Events, Source
+from shared.chat.events import Answer, ByteStream, Context, Delta, Done, Event, Events, Source
 from shared.chat.messages import Message, tool_call_json
 from shared.chat.request import ChatRequest
-from shared.http.call import ByteStream
 from shared.http.json_encoding import Json, server_sent_event
 from shared.protocols import context_json, tool_calls
 from shared.protocols.chat import ChatProtocol, LateError, end_with_error, streams_by_body
