@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from shared.chat.messages import Message
 from shared.chat.overrides import UNSET, Overrides
@@ -24,26 +24,8 @@ class User:
         return self.oid is not None
 
 
-@dataclass(frozen=True, slots=True)
-class DataSource:
-    """The data source of a request, as far as the deployment must check it.
-
-    `strictness` ranges from 1 (accepts weak matches) to 5. `filter` is the client's OData.
-    """
-
-    endpoint: str
-    index: str
-    strictness: int
-    filter: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SearchOptions:
-    """How to search. `data_source` is where, if the request says so. Not `in_scope`: the model may
-    know more than the sources."""
-
-    data_source: DataSource | None = None
-    in_scope: bool = True
+Grounding = Literal["required", "optional", "none"]
+"""Whether an answer comes from the sources alone, may have more than these, or has no sources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +56,16 @@ class ChatRequest:
     """A request, whatever protocol it came by. The last words of the user are the question.
 
     An earlier message without content is an answer that was broken off: it is kept in its place
-    and counts for nothing. `state` is any JSON value; it goes back unchanged. Without `search`
-    nothing is searched. `remote` is the remote provider to ask where one is asked: its name, or a
+    and counts for nothing. `state` is for the protocol's response only, such as a client's state,
+    which is any JSON value and goes back unchanged. Without `grounding` ("none") nothing is
+    searched. `remote` is the remote provider to ask where one is asked: its name, or a
     description of one. `notes` are sentences about what was left out by now.
     """
 
     messages: tuple[Message, ...]
     overrides: Overrides = UNSET
     state: Any = None
-    search: SearchOptions | None = SearchOptions()
+    grounding: Grounding = "required"
     generation: GenerationOptions = GenerationOptions()
     remote: str | Mapping[str, Any] | None = None
     notes: tuple[str, ...] = ()

@@ -46,7 +46,8 @@ class AppContext:
 
     `files` are those behind citations, `memory` keeps conversations: None where there are none.
     `index` is what OpenSearch's clients call the one index, `links` what links to documents begin
-    with. `search_scope` is what a request may say of where to search.
+    with.
+    `search_scope` checks the data source of a request.
     `cross_origin` says which pages may call an app on a laptop; None anywhere else, where a key or
     a sign-in does.
     """

@@ -59,7 +59,7 @@ async def answer(rag: Rag, request: ChatRequest) -> Events:
     """
     selected = rag.models.select(model_selection(request))
     query, results = request.question, NO_RESULTS
-    if request.search:
+    if request.grounding != "none":
         query, overrides = await resolve_query(rag, request, selected)
         query = shorten_query(query)
         results = await rag.retriever.search(request.metadata.user, query, overrides)

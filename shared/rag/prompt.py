@@ -264,9 +264,9 @@ def _system_message(
     request: ChatRequest, texts: Prompts, lines: Iterable[str]
 ) -> tuple[Message, ...]:
     """Our instructions with the sources. None without a search, as they are about the sources."""
-    if request.search is None:
+    if request.grounding == "none":
         return ()
-    instructions = texts.answer if request.search.in_scope else texts.beyond
+    instructions = texts.answer if request.grounding == "required" else texts.beyond
     return (append_sources(Message("system", instructions), lines),)
 
 

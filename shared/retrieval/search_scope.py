@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from shared.chat.errors import BadRequest
-from shared.chat.request import ChatRequest
+from shared.chat.overrides import Overrides
 
 # Outside of strings OData has no other characters: no quote or bracket that only looks like one.
 PLAIN = re.compile(r"[A-Za-z0-9_/,.:+() \t\r\n-]*")
@@ -21,6 +21,19 @@ NO_SEARCH = (
 )
 OTHER = "is not the one that this deployment searches ({})"
 PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class DataSource:
+    """The data source of a request, as far as the deployment must check it.
+
+    `strictness` ranges from 1 (accepts weak matches) to 5. `filter` is the client's OData.
+    """
+
+    endpoint: str
+    index: str
+    strictness: int
+    filter: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +51,11 @@ class SearchScope:
     private: tuple[str, ...] = ()
     scores: tuple[float, ...] = (0, 0, 0, 0, 0)
 
-    def apply(self, request: ChatRequest) -> ChatRequest:
-        """The request with what its data source asks of the search. Raises BadRequest."""
-        source = request.search.data_source if request.search else None
-        if source is None:
-            return request
+    def apply(self, source: DataSource, overrides: Overrides) -> Overrides:
+        """Return the overrides with the filter and the strictness of a data source.
+
+        Raises BadRequest for another service or index, and for a filter that is not allowed.
+        """
         if self.endpoint is None:
             raise BadRequest(NO_SEARCH, field="data_source")
         if not _same(source.endpoint, self.endpoint):
@@ -50,9 +63,9 @@ class SearchScope:
         if source.index != self.index:
             raise BadRequest(OTHER.format("AZURE_SEARCH_INDEX"), field="index_name")
         changes: dict[str, object] = {"filter": self._check_filter(source.filter)}
-        if request.overrides.semantic_ranker:
+        if overrides.semantic_ranker:
             changes["minimum_reranker_score"] = self.scores[source.strictness - 1]
-        return replace(request, overrides=request.overrides.model_copy(update=changes))
+        return overrides.model_copy(update=changes)
 
     def _check_filter(self, condition: str | None) -> str | None:
         if condition is None:

@@ -23,7 +23,7 @@ from shared.chat.messages import (
     part_text,
 )
 from shared.chat.overrides import ModelName, Overrides, Policy, WholeNumber
-from shared.chat.request import ChatRequest, GenerationOptions, SearchOptions
+from shared.chat.request import ChatRequest, GenerationOptions
 from shared.http.body import Body
 from shared.protocols import tool_calls as tools
 from shared.protocols.tool_calls import FAST, FunctionCall
@@ -125,7 +125,7 @@ def parse(body: Body) -> ChatRequest:
             hybrid_policy=policy,
             model=frame.model or None,
         ),
-        search=None if frame.retrieval is False else SearchOptions(),
+        grounding="none" if frame.retrieval is False else "required",
         generation=GenerationOptions(tuple(body_json.get("tools") or ()), options),
         remote=_remote(body_json.get("remote_service_provider")),
     )

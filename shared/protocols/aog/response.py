@@ -158,7 +158,7 @@ def _frame(request: ChatRequest, model: str | None, message: Json, finished: boo
 
 def _provider_fields(request: ChatRequest, extra: Mapping[str, Any]) -> Json:
     """The provider's own fields, without those that have names of ours."""
-    reserved = (*RESERVED, "context") if request.search else RESERVED
+    reserved = RESERVED if request.grounding == "none" else (*RESERVED, "context")
     return {key: value for key, value in extra.items() if key not in reserved}
 
 
@@ -168,7 +168,9 @@ def _reason(done: Done) -> Json:
 
 
 def _context(request: ChatRequest, context: Context) -> Json:
-    return {"context": context_json.start_of_context(context)} if request.search else {}
+    if request.grounding == "none":
+        return {}
+    return {"context": context_json.start_of_context(context)}
 
 
 def services(policy: str, local: str, remote: str) -> Json:

@@ -6,20 +6,24 @@ embedding model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from shared.chat.events import Context, Source
 from shared.chat.messages import Message
 from shared.chat.overrides import RetrievalMode, WholeNumber
-from shared.chat.request import DataSource
+from shared.chat.request import ChatRequest
+from shared.http.json_encoding import Json
+from shared.retrieval.search_scope import DataSource
 
 QueryType = Literal[
     "simple", "semantic", "vector", "vector_simple_hybrid", "vector_semantic_hybrid"
 ]
 ContextKind = Literal["citations", "intent", "all_retrieved_documents"]
-# Each query type: how to search, and whether a ranker goes over what was found.
+# The retrieval mode of each query type, and whether a semantic ranker sorts its results.
 SEARCHES: Mapping[QueryType | None, tuple[RetrievalMode | None, bool | None]] = {
     None: (None, None),  # as the deployment does
     "simple": ("text", False),
@@ -28,23 +32,14 @@ SEARCHES: Mapping[QueryType | None, tuple[RetrievalMode | None, bool | None]] = 
     "vector_simple_hybrid": ("hybrid", False),
     "vector_semantic_hybrid": ("hybrid", True),
 }
-TOP, STRICTNESS = 5, 3
 CHECKED = ("endpoint", "index_name", "filter")  # by the deployment's settings
-CONTEXTS: tuple[ContextKind, ...] = ("citations", "intent")
-
-
-def path(field: str | None) -> str | None:
-    """Where a client wrote what is wrong."""
-    if field == "data_source":
-        return "data_sources"
-    return f"data_sources[0].parameters.{field}" if field in CHECKED else field
 
 
 def _without_nulls(value: Any) -> Any:
-    """null is "missing" here, too."""
+    """Return an object without its null fields: null means missing here, too."""
     if not isinstance(value, dict):
         return value
-    return {key: it for key, it in value.items() if it is not None}
+    return {key: field for key, field in value.items() if field is not None}
 
 
 class _Parameters(BaseModel):
@@ -52,14 +47,15 @@ class _Parameters(BaseModel):
     endpoint: str = Field(max_length=2000)
     index_name: str = Field(max_length=200)
     query_type: QueryType | None = None
-    top_n_documents: WholeNumber = Field(default=TOP, ge=1, le=50)
-    strictness: WholeNumber = Field(default=STRICTNESS, ge=1, le=5)
+    top_n_documents: WholeNumber = Field(default=5, ge=1, le=50)
+    strictness: WholeNumber = Field(default=3, ge=1, le=5)
     in_scope: bool = True
     role_information: str = ""
     filter: str = Field(default="", max_length=32_000)
-    include_contexts: Annotated[list[ContextKind], Field(max_length=10, fail_fast=True)] = list(
-        CONTEXTS
-    )
+    include_contexts: Annotated[list[ContextKind], Field(max_length=10, fail_fast=True)] = [
+        "citations",
+        "intent",
+    ]
 
 
 class AzureSearchSource(BaseModel):
@@ -69,25 +65,59 @@ class AzureSearchSource(BaseModel):
     type: Literal["azure_search"]
     parameters: Annotated[_Parameters, BeforeValidator(_without_nulls)]
 
-    @property
-    def source(self) -> DataSource:
-        """Where to search, and how, as far as the deployment has a say in that."""
-        parameters = self.parameters
-        narrowing = parameters.filter.strip() or None
-        return DataSource(
-            parameters.endpoint, parameters.index_name, parameters.strictness, narrowing
-        )
 
-    @property
-    def overrides(self) -> dict[str, Any]:
-        """The overrides that it sets."""
-        mode, ranked = SEARCHES[self.parameters.query_type]
-        top = self.parameters.top_n_documents
-        return {"top": top, "retrieval_mode": mode, "semantic_ranker": ranked}
+def apply_data_source(request: ChatRequest, source: AzureSearchSource) -> ChatRequest:
+    """Return the request with the options of its data source."""
+    parameters = source.parameters
+    mode, ranked = SEARCHES[parameters.query_type]
+    overrides = {
+        "top": parameters.top_n_documents,
+        "retrieval_mode": mode,
+        "semantic_ranker": ranked,
+    }
+    data_source = DataSource(
+        parameters.endpoint,
+        parameters.index_name,
+        parameters.strictness,
+        parameters.filter.strip() or None,
+    )
+    return replace(
+        request,
+        messages=(*_instructions(parameters.role_information), *request.messages),
+        overrides=request.overrides.model_copy(update=overrides),
+        state=replace(
+            request.state, data_source=data_source, include_contexts=parameters.include_contexts
+        ),
+        grounding="required" if parameters.in_scope else "optional",
+    )
 
-    @property
-    def instructions(self) -> tuple[Message, ...]:
-        """What it tells the model."""
-        text = self.parameters.role_information
-        message = Message("system", text, raw={"role": "system", "content": text})
-        return (message,) if text.strip() else ()
+
+def _instructions(text: str) -> tuple[Message, ...]:
+    message = Message("system", text, raw={"role": "system", "content": text})
+    return (message,) if text.strip() else ()
+
+
+def path(field: str | None) -> str | None:
+    """Return the path of a field in a client's request."""
+    if field == "data_source":
+        return "data_sources"
+    return f"data_sources[0].parameters.{field}" if field in CHECKED else field
+
+
+def retrieved_documents(
+    context: Context, queries: Sequence[Any], citation: Callable[[Source], Json]
+) -> list[Json]:
+    """Return each search result as its citation, with its scores and why it is not cited."""
+    results: list[tuple[Source, str | None]] = [(source, None) for source in context.sources]
+    results += [(each.source, each.reason) for each in context.excluded]
+    return [citation(source) | _scores(source, reason, queries) for source, reason in results]
+
+
+def _scores(source: Source, reason: str | None, queries: Sequence[Any]) -> Json:
+    return {
+        "search_queries": list(queries),
+        "data_source_index": 0,
+        "original_search_score": source.score,
+        "rerank_score": source.reranker_score,
+        **({"filter_reason": reason} if reason else {}),
+    }

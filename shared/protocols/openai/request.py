@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -19,12 +19,13 @@ from shared.chat.messages import (
     tool_call_json,
 )
 from shared.chat.overrides import ModelName, Overrides, WholeNumber
-from shared.chat.request import ChatRequest, GenerationOptions, SearchOptions
+from shared.chat.request import ChatRequest, GenerationOptions
 from shared.http.body import Body
 from shared.http.json_encoding import Json
 from shared.protocols import tool_calls as tools
-from shared.protocols.openai.data_sources import CONTEXTS, AzureSearchSource
+from shared.protocols.openai.data_sources import AzureSearchSource, apply_data_source
 from shared.protocols.tool_calls import FAST, FunctionCall
+from shared.retrieval.search_scope import DataSource
 
 # What goes to the model as it is, where the model takes it.
 OPTIONS = (
@@ -112,6 +113,16 @@ class _Frame(BaseModel):
     data_sources: Annotated[list[AzureSearchSource], Field(max_length=1)] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class RequestState:
+    """What a response needs of the request: whether a stream ends with the usage, which keys its
+    `context` has; and the data source, which the deployment checks."""
+
+    include_usage: bool
+    include_contexts: Sequence[str] = ("citations", "intent")
+    data_source: DataSource | None = None
+
+
 class FieldError(BadRequest):
     """An error of one field, named as its client wrote it."""
 
@@ -137,29 +148,18 @@ def parse(body: Body) -> ChatRequest:
     _check_last(messages)
     answerable = tuple(each for each in messages if not _is_orphan_tool_message(each))
     overrides = Overrides(temperature=frame.temperature, seed=frame.seed, model=frame.model or None)
-    usage = bool(frame.stream_options and frame.stream_options.include_usage)
     request = ChatRequest(
         answerable,
         overrides,
-        state={"include_usage": usage, "include_contexts": CONTEXTS},
+        RequestState(bool(frame.stream_options and frame.stream_options.include_usage)),
         generation=GenerationOptions(
             tuple(body_json.get("tools") or ()), _options(frame, body_json)
         ),
         notes=() if len(answerable) == len(messages) else (ORPHANS_DROPPED,),
     )
-    return _with_data_source(request, frame.data_sources[0]) if frame.data_sources else request
-
-
-def _with_data_source(request: ChatRequest, source: AzureSearchSource) -> ChatRequest:
-    """The request with its data source."""
-    parameters = source.parameters
-    return replace(
-        request,
-        messages=(*source.instructions, *request.messages),
-        overrides=request.overrides.model_copy(update=source.overrides),
-        state={**request.state, "include_contexts": parameters.include_contexts},
-        search=SearchOptions(source.source, parameters.in_scope),
-    )
+    if frame.data_sources:
+        request = apply_data_source(request, frame.data_sources[0])
+    return request
 
 
 def _frame(body_json: Mapping[str, Any]) -> _Frame:

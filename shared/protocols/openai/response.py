@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -151,7 +152,7 @@ def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream
 def trailer(request: ChatRequest, result: Answer) -> list[bytes]:
     """What stands behind the last chunk: the usage where it is asked for, and the mark of the
     end."""
-    if not request.state["include_usage"]:
+    if not request.state.include_usage:
         return [END]
     last = _envelope(request, result.context, "chat.completion.chunk", [])
     usage = {"usage": _usage(result.context, result.done, result.content)}
@@ -171,33 +172,18 @@ def _envelope(request: ChatRequest, context: Context, kind: str, choices: list[J
 def source_context(request: ChatRequest, context: Context) -> Json:
     """The sources, as On Your Data told them, and what was searched for: what is asked for."""
     queries = [step.description for step in context.steps if step.title == "Generated search query"]
-    contexts = request.state["include_contexts"]
+    citation = partial(_citation, request.metadata.links)
+    included = request.state.include_contexts
     fields: Json = {}
-    if "citations" in contexts:
-        fields["citations"] = [
-            _citation(request.metadata.links, source) for source in context.sources
-        ]
-    if "intent" in contexts:
+    if "citations" in included:
+        fields["citations"] = [citation(source) for source in context.sources]
+    if "intent" in included:
         fields["intent"] = json.dumps(queries, ensure_ascii=False)
-    if "all_retrieved_documents" in contexts:
-        results: list[tuple[Source, str | None]] = [(source, None) for source in context.sources]
-        results += [(each.source, each.reason) for each in context.excluded]
-        fields["all_retrieved_documents"] = [
-            _citation(request.metadata.links, source) | _retrieved(source, reason, queries)
-            for source, reason in results
-        ]
+    if "all_retrieved_documents" in included:
+        fields["all_retrieved_documents"] = data_sources.retrieved_documents(
+            context, queries, citation
+        )
     return fields
-
-
-def _retrieved(source: Source, reason: str | None, queries: Sequence[Any]) -> Json:
-    """What On Your Data told of a passage beside its citation."""
-    return {
-        "search_queries": list(queries),
-        "data_source_index": 0,
-        "original_search_score": source.score,
-        "rerank_score": source.reranker_score,
-        **({"filter_reason": reason} if reason else {}),
-    }
 
 
 def _citation(links: str, source: Source) -> Json:

@@ -38,7 +38,10 @@ async def chat(exchange: Exchange) -> Reply:
     _admit(exchange)
     body = await chats.begin(exchange, forms=False)
     request = await chats.read_request(exchange, openai_chat.CHAT, body)
-    request = exchange.app.search_scope.apply(_with_deployment(exchange, request))
+    request = _with_deployment(exchange, request)
+    if data_source := request.state.data_source:
+        overrides = exchange.app.search_scope.apply(data_source, request.overrides)
+        request = replace(request, overrides=overrides)
     if not exchange.engine.client_prompts:
         request = _without_instructions(request)
     notices = partial(_notice_header, exchange.headers)
