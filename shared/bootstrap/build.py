@@ -198,7 +198,7 @@ def _make_memory(clients: Clients) -> Memory | None:
 
 
 def _make_cosmos_memory(clients: Clients, retention: Retention) -> Memory:
-    from shared.memory.cosmos.client import ContainerLocation
+    from shared.memory.cosmos.items import ContainerLocation
     from shared.memory.cosmos.store import open_cosmos
 
     settings = clients.settings

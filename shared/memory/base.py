@@ -34,6 +34,12 @@ class Retention:
     seconds: float | None = None
     max_conversations: int | None = None
 
+    def expiry(self, created: str) -> float | None:
+        """Return when a conversation expires, in Unix seconds; None if it does not."""
+        if self.seconds is None:
+            return None
+        return datetime.fromisoformat(created).timestamp() + self.seconds
+
 
 UNLIMITED = Retention()
 

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 from shared.chat import errors
 from shared.memory.base import Memory, PageRequest, TooManyConversations, Turn
-from shared.memory.cosmos.client import BatchOperation, map_errors
-from shared.memory.cosmos.items import SELECT_ALL
+from shared.memory.cosmos.client import map_errors
+from shared.memory.cosmos.items import SELECT_ALL, BatchOperation
 from tests.support import azurite
 from tests.support.fake_cosmos import (
     RESET,

@@ -22,7 +22,7 @@ import trustme
 from azure.core.credentials_async import AsyncTokenCredential
 
 from shared.memory.base import Clock, Memory, Retention
-from shared.memory.cosmos.client import ContainerLocation
+from shared.memory.cosmos.items import ContainerLocation
 from shared.memory.cosmos.store import open_cosmos
 from tests.support.azurite import AzuriteCredential
 from tests.support.upstream import (

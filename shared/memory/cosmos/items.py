@@ -1,119 +1,215 @@
-"""The items in Cosmos DB: their properties, their expiry, the queries for them."""
+"""The items in Cosmos DB: their properties, their expiry, the operations on them.
+
+Every write is idempotent: the app generates ids, and nothing is incremented. So a call whose
+response is lost is repeated, and the effect of the first call is no error of the second.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, fields
-from datetime import datetime
 from hashlib import sha256
 from math import ceil, floor
+from typing import Any
 
-from shared.memory.base import (
-    Clock,
-    Conversation,
-    IdGenerator,
-    Interaction,
-    PageRequest,
-    Retention,
-    TooManyConversations,
-    Turn,
-    conversation_not_found,
-    interaction_not_found,
-)
-from shared.memory.cosmos.client import BatchOperation, CosmosContainer, Item
+from azure.core.credentials_async import AsyncTokenCredential
+from azure.cosmos.aio import ContainerProxy
+from azure.cosmos.exceptions import CosmosBatchOperationError, CosmosResourceNotFoundError
+
+from shared.chat.errors import Unavailable
+from shared.memory import base
+from shared.memory.cosmos.client import call_with_retry, make_client, map_errors
 
 CONVERSATION, DELETED, PIPELINE = "", "deleted", "pipeline"
-PIPELINES_PARTITION = "app:pipelines"
 ID_PATTERN = re.compile(r"[0-9A-Za-z]{1,64}")  # of IdGenerator: no other id is sent
-SELECT_PAGE = (
-    "SELECT * FROM c WHERE c.conversation = @conversation "
-    "ORDER BY c.conversation {0}, c.sort {0} OFFSET @start LIMIT @size"
-)
-NEWEST_FIRST, OLDEST_FIRST = SELECT_PAGE.format("DESC"), SELECT_PAGE.format("ASC")
+SELECT_ALL = "SELECT * FROM c WHERE c.conversation = @conversation"
+SELECT_PAGE = SELECT_ALL + " ORDER BY c.conversation {0}, c.sort {0} OFFSET @start LIMIT @size"
 SELECT_IDS = "SELECT c.id FROM c WHERE c.conversation = @conversation"
 # Answered by the index alone: no item is loaded.
 SELECT_COUNT = "SELECT VALUE COUNT(1) FROM c WHERE c.conversation = @conversation"
-SELECT_ALL = "SELECT * FROM c WHERE c.conversation = @conversation"
+OK, NOT_FOUND, CONFLICT = 200, 404, 409
+
+Item = dict[str, Any]
+BatchOperation = tuple[str, tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class CosmosRepository:
-    """Reads the items of owners, and creates their ids and expiry."""
+class ContainerLocation:
+    """The endpoint, database and container of the items. The partition key is `/owner`."""
 
-    container: CosmosContainer
-    ids: IdGenerator
-    retention: Retention
-    now: Clock
+    endpoint: str
+    database: str
+    container: str
 
-    async def read_conversation(self, owner: str, id: str) -> Item:
+
+class CosmosContainer:
+    """The container of the items. `seconds` limits each operation."""
+
+    def __init__(
+        self,
+        location: ContainerLocation,
+        credential: AsyncTokenCredential,
+        seconds: float,
+        now: base.Clock,
+    ) -> None:
+        self._client = make_client(location.endpoint, credential)
+        database = self._client.get_database_client(location.database)
+        self._container = database.get_container_client(location.container)
+        self._seconds, self._now, self._exists = seconds, now, False
+
+    def owner(self, owner: str) -> AbstractAsyncContextManager[Partition]:
+        """Return the context of an operation on the items of an owner."""
+        return self._operation(f"user:{owner}")
+
+    def pipelines(self) -> AbstractAsyncContextManager[Partition]:
+        """Return the context of an operation on the pipelines."""
+        return self._operation("app:pipelines")
+
+    @asynccontextmanager
+    async def _operation(self, partition: str) -> AsyncIterator[Partition]:
+        """Run the calls of one operation within the time limit, and map their errors."""
+        with map_errors():
+            async with asyncio.timeout(self._seconds):
+                if not self._exists:  # else its 404 would be taken for that of an item
+                    await call_with_retry(self._container.read)
+                    self._exists = True
+                yield Partition(self._container, partition, self._now)
+
+    async def close(self) -> None:
+        """Close the client."""
+        await self._client.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """The items of one partition: of an owner, or the pipelines. `now` decides what has expired."""
+
+    container: ContainerProxy
+    key: str
+    now: base.Clock
+
+    async def read(self, id: str) -> Item | None:
+        """Return an item; None if it is missing."""
+        try:
+            return await call_with_retry(lambda: self.container.read_item(id, self.key))
+        except CosmosResourceNotFoundError as error:
+            if error.sub_status:  # something else is missing, such as the container
+                raise
+            return None
+
+    async def find_conversation(self, id: str) -> Item | None:
+        """Return the item of a conversation; None if it is missing."""
+        item = await self._read_unexpired(id)
+        is_conversation = item is not None and item["conversation"] == CONVERSATION
+        return item if is_conversation else None
+
+    async def read_conversation(self, id: str) -> Item:
         """Return the item of a conversation. Raises NotFound."""
-        item = await self._read_unexpired(owner, id)
-        if item is None or item["conversation"] != CONVERSATION:
-            raise conversation_not_found(id)
+        item = await self.find_conversation(id)
+        if item is None:
+            raise base.conversation_not_found(id)
         return item
 
-    async def read_interaction(self, owner: str, id: str) -> Item:
+    async def read_interaction(self, id: str) -> Item:
         """Return the item of an interaction, even without its conversation. Raises NotFound."""
-        item = await self._read_unexpired(owner, id)
+        item = await self._read_unexpired(id)
         if item is None or item["conversation"] == CONVERSATION:
-            raise interaction_not_found(id)
+            raise base.interaction_not_found(id)
         return item
+
+    async def _read_unexpired(self, id: str) -> Item | None:
+        item = await self.read(id) if ID_PATTERN.fullmatch(id) else None
+        return item if item is not None and self._is_unexpired(item) else None
+
+    def _is_unexpired(self, item: Item) -> bool:
+        """Whether an item has not expired."""
+        return "expires" not in item or float(item["expires"]) > self.now()
+
+    async def query(self, query: str, conversation: str, **values: int) -> list[Any]:
+        """Return the rows of a query; `values` are those of its other parameters."""
+        names = {"conversation": conversation, **values}
+        parameters: list[dict[str, object]] = [
+            {"name": f"@{name}", "value": value} for name, value in names.items()
+        ]
+
+        async def run() -> list[Any]:
+            rows = self.container.query_items(query, parameters=parameters, partition_key=self.key)
+            return [row async for row in rows]
+
+        return await call_with_retry(run)
 
     async def query_page(
-        self, query: str, owner: str, conversation: str, page: PageRequest
+        self, conversation: str, page: base.PageRequest, newest_first: bool = True
     ) -> list[Item]:
         """Return a page of the items of a conversation, or of the owner's conversations."""
-        values = {"start": page.start, "size": page.size}
-        found = await self.container.query(
-            owner_partition(owner), query, conversation=conversation, **values
-        )
-        return [item for item in found if self.is_unexpired(item)]
+        query = SELECT_PAGE.format("DESC" if newest_first else "ASC")
+        rows = await self.query(query, conversation, start=page.start, size=page.size)
+        return [item for item in rows if self._is_unexpired(item)]
 
-    async def check_limit(self, owner: str) -> None:
-        """Raise TooManyConversations if an owner has as many as the limit allows."""
-        limit = self.retention.max_conversations
-        if limit is None:
-            return
-        if (
-            await self.container.count(
-                owner_partition(owner), SELECT_COUNT, conversation=CONVERSATION
-            )
-            >= limit
-        ):
-            raise TooManyConversations(limit)
+    async def count_conversations(self) -> int:
+        """Return the number of the owner's conversations: the sum over the response's pages."""
+        return sum(await self.query(SELECT_COUNT, CONVERSATION))
 
-    def initial_expiry(self, created: str) -> Item:
-        """Return the expiry of a new conversation, as properties of its item."""
-        if self.retention.seconds is None:
-            return {}
-        return self.expiry(datetime.fromisoformat(created).timestamp() + self.retention.seconds)
+    def new_item(self, conversation: str, id: str, expires: float | None, **values: Any) -> Item:
+        """Return an item that is written now. `values` are its other properties."""
+        item = {"id": id, "owner": self.key, "conversation": conversation, "sort": id}
+        return item | values | self._expiry(expires)
 
-    def expiry(self, expires: float | None) -> Item:
+    def _expiry(self, expires: float | None) -> Item:
         """Return an expiry as properties of an item that is written now; none for None.
 
         The service counts `ttl` in whole seconds from the last change: it never deletes an item
-        early. `is_unexpired` covers the rest of the last second.
+        early. `_is_unexpired` covers the rest of the last second.
         """
         if expires is None:
             return {}
         return {"expires": expires, "ttl": max(1, ceil(expires) - floor(self.now()))}
 
-    async def _read_unexpired(self, owner: str, id: str) -> Item | None:
-        item = (
-            await self.container.read(owner_partition(owner), id)
-            if ID_PATTERN.fullmatch(id)
-            else None
-        )
-        return item if item is not None and self.is_unexpired(item) else None
+    async def create(self, item: Item, *required: str) -> bool:
+        """Create an item. Returns whether the items with the ids `required` exist."""
+        status = await self._batch(*map(_read, required), ("create", (item,)))
+        if status == CONFLICT:  # the response of the first attempt may have been lost
+            stored = await self.read(item["id"]) or {}
+            if any(stored.get(key) != value for key, value in item.items()):
+                raise Unavailable(cause="cosmos: another item has the id of a new one")
+        return status != NOT_FOUND
 
-    def is_unexpired(self, item: Item) -> bool:
-        """Whether an item has not expired."""
-        return "expires" not in item or float(item["expires"]) > self.now()
+    async def upsert(self, item: Item) -> None:
+        """Create or replace an item."""
+        await call_with_retry(lambda: self.container.upsert_item(item))
+
+    async def patch(self, item: Item, values: Item, *required: str) -> bool:
+        """Set properties of an item. Returns whether it and the ones `required` exist."""
+        changes = values | self._expiry(item.get("expires"))
+        patches = [{"op": "set", "path": f"/{k}", "value": v} for k, v in changes.items()]
+        return await self._batch(*map(_read, required), ("patch", (item["id"], patches))) == OK
+
+    async def replace(self, id: str, item: Item) -> bool:
+        """Delete an item and create another. Returns whether both worked; if not, neither does."""
+        return await self._batch(("delete", (id,)), ("create", (item,))) == OK
+
+    async def delete(self, *ids: str) -> bool:
+        """Delete items. Returns whether all existed; if not, none is deleted."""
+        return await self._batch(*(("delete", (id,)) for id in ids)) == OK
+
+    async def _batch(self, *operations: BatchOperation) -> int:
+        """Run a transactional batch. Returns OK, or NOT_FOUND or CONFLICT if nothing was done."""
+        batch = self.container.execute_item_batch
+        try:
+            await call_with_retry(lambda: batch(operations, self.key))
+        except CosmosBatchOperationError as error:
+            if error.status_code not in (NOT_FOUND, CONFLICT):
+                raise
+            return int(error.status_code)
+        return OK
 
 
-def owner_partition(owner: str) -> str:
-    """Return the partition key of an owner."""
-    return f"user:{owner}"
+def _read(id: str) -> BatchOperation:
+    """Return the batch operation that fails if an item is missing."""
+    return "read", (id,)
 
 
 def pipeline_id(name: str) -> str:
@@ -121,22 +217,12 @@ def pipeline_id(name: str) -> str:
     return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def new_item(owner: str, conversation: str, id: str) -> Item:
-    """Return the properties that every item of an owner has."""
-    return {"id": id, "owner": owner_partition(owner), "conversation": conversation, "sort": id}
-
-
-def delete_operation(id: str) -> BatchOperation:
-    """Return the batch operation that deletes an item."""
-    return "delete", (id,)
-
-
-def to_conversation(item: Item) -> Conversation:
+def to_conversation(item: Item) -> base.Conversation:
     """Convert an item to a conversation."""
-    return Conversation(item["id"], item["name"], item["created"])
+    return base.Conversation(item["id"], item["name"], item["created"])
 
 
-def to_interaction(item: Item) -> Interaction:
+def to_interaction(item: Item) -> base.Interaction:
     """Convert an item to an interaction."""
-    turn = Turn(**{field.name: item[field.name] for field in fields(Turn)})
-    return Interaction(item["id"], item["conversation"], item["created"], turn)
+    turn = base.Turn(**{field.name: item[field.name] for field in fields(base.Turn)})
+    return base.Interaction(item["id"], item["conversation"], item["created"], turn)
