@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from math import ceil
 from pathlib import Path
 from threading import Event
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from shared.chat.errors import ChatError, Misconfigured, Unavailable
 from shared.memory.base import Clock
@@ -84,6 +84,14 @@ class MemoryFile:
             cancelled.set()
             raise
 
+    async def fetch(self, query: str, values: Sequence[object] = ()) -> list[Any]:
+        """Return the rows of a query. Raises ChatErrors."""
+        return await self.run(lambda connection: connection.execute(query, values).fetchall())
+
+    async def change(self, statement: str, values: Sequence[object]) -> int:
+        """Run a statement. Returns the number of changed rows. Raises ChatErrors."""
+        return await self.run(lambda connection: connection.execute(statement, values).rowcount)
+
     def _run_in_thread(
         self, work: Callable[[sqlite3.Connection], T], deadline: float, cancelled: Event
     ) -> T:
@@ -110,9 +118,11 @@ class MemoryFile:
     async def checkpoint(self) -> None:
         """Checkpoint the write-ahead log, which still contains deleted rows.
 
-        It does not wait for readers: that would block every other worker.
+        It does not wait for readers: that would block every other worker. If the file is busy, the
+        next deletion does it.
         """
-        await self.run(_checkpoint)
+        with suppress(ChatError):
+            await self.run(_checkpoint)
 
     async def close(self) -> None:
         """Close the file, once."""

@@ -6,50 +6,38 @@ import json
 import sqlite3
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import astuple, dataclass
-from functools import partial
 from pathlib import Path
 
-from shared.chat.errors import ChatError
-from shared.memory.base import (
-    UNLIMITED,
-    Clock,
-    Conversation,
-    Definition,
-    IdGenerator,
-    Interaction,
-    Memory,
-    PageRequest,
-    Retention,
-    TooManyConversations,
-    Turn,
-    conversation_not_found,
-    interaction_not_found,
-)
+from shared.memory import base
 from shared.memory.sqlite.connection import MemoryFile
 
 EXPIRED_BATCH_SIZE = 100  # expired conversations that are deleted with each new one
-INTERACTION_COLUMNS = """i.id, i.conversation, i.created,
-    i.input, i.prompt_template, i.response, i.origin, i.additional_info"""
 # A condition: of an owner, and not expired.
 UNEXPIRED = "c.owner = ? AND (c.expires IS NULL OR c.expires > ?)"
+CONVERSATIONS = f"SELECT c.id, c.name, c.created FROM conversation c WHERE {UNEXPIRED}"
+INTERACTIONS = """SELECT i.id, i.conversation, i.created,
+    i.input, i.prompt_template, i.response, i.origin, i.additional_info FROM interaction i"""
 
 
 def open_memory(
     path: Path,
-    retention: Retention = UNLIMITED,
+    retention: base.Retention = base.UNLIMITED,
     seconds: float = 10,
-    now: Clock = time.time,
-) -> Memory:
+    now: base.Clock = time.time,
+) -> base.Memory:
     """Return the store in a file, which is created at the first call. Each may take `seconds`."""
-    file, ids = MemoryFile(path, now, seconds), IdGenerator(now)
-    return Memory(
+    file, ids = MemoryFile(path, now, seconds), base.IdGenerator(now)
+
+    async def ready() -> None:
+        await file.fetch("SELECT 1 FROM conversation LIMIT 1")
+
+    return base.Memory(
         name="SQLite",
         conversations=SqliteConversations(file, ids, retention),
         interactions=SqliteInteractions(file, ids),
         pipelines=SqlitePipelines(file),
-        ready=partial(file.run, _check_table),
+        ready=ready,
         close=file.close,
     )
 
@@ -59,71 +47,53 @@ class SqliteConversations:
     """The Conversations of the store."""
 
     file: MemoryFile
-    ids: IdGenerator
-    retention: Retention
+    ids: base.IdGenerator
+    retention: base.Retention
 
-    async def create(self, owner: str, name: str) -> Conversation:
+    async def create(self, owner: str, name: str) -> base.Conversation:
         """Create a conversation, and delete some expired ones."""
-        new, now = self.ids.next(), self.file.now()
-        seconds, limit = self.retention.seconds, self.retention.max_conversations
-        expires = None if seconds is None else now + seconds
+        new, now, limit = self.ids.next(), self.file.now(), self.retention.max_conversations
+        row = (new.id, owner, name, new.created, self.retention.expiry(new.created))
+        expired = "SELECT id FROM conversation WHERE expires <= ? LIMIT ?"
 
         def work(connection: sqlite3.Connection) -> int:
             connection.execute("BEGIN IMMEDIATE")  # no other is created after the count
-            if limit is not None and _is_full(owner, now, limit, connection):
-                raise TooManyConversations(limit)
-            row = (new.id, owner, name, new.created, expires)
+            if limit is not None and _is_full(connection, owner, now, limit):
+                raise base.TooManyConversations(limit)
             connection.execute("INSERT INTO conversation VALUES (?, ?, ?, ?, ?)", row)
-            old = "SELECT id FROM conversation WHERE expires <= ? LIMIT ?"
-            gone = connection.execute(
-                f"DELETE FROM conversation WHERE id IN ({old})", (now, EXPIRED_BATCH_SIZE)
-            )
-            return gone.rowcount
+            delete = f"DELETE FROM conversation WHERE id IN ({expired})"
+            return connection.execute(delete, (now, EXPIRED_BATCH_SIZE)).rowcount
 
         if await self.file.run(work):
-            await self._checkpoint()
-        return Conversation(new.id, name, new.created)
+            await self.file.checkpoint()
+        return base.Conversation(new.id, name, new.created)
 
-    async def get(self, owner: str, conversation: str) -> Conversation:
-        """The one with that id. Raises NotFound."""
-        return await self.file.run(
-            partial(_read_conversation, owner, self.file.now(), conversation)
-        )
+    async def get(self, owner: str, conversation: str) -> base.Conversation:
+        """Return the conversation with that id. Raises NotFound."""
+        values = (owner, self.file.now(), conversation)
+        rows = await self.file.fetch(f"{CONVERSATIONS} AND c.id = ?", values)
+        if not rows:
+            raise base.conversation_not_found(conversation)
+        return base.Conversation(*rows[0])
 
-    async def list(self, owner: str, page: PageRequest) -> tuple[Conversation, ...]:
+    async def list(self, owner: str, page: base.PageRequest) -> tuple[base.Conversation, ...]:
         """Return a page of an owner's conversations, the newest first."""
-        query = f"""SELECT c.id, c.name, c.created FROM conversation c WHERE {UNEXPIRED}
-            ORDER BY c.id DESC LIMIT ? OFFSET ?"""
-        values = (owner, self.file.now(), page.size, page.start)
-        rows = await self.file.run(lambda connection: connection.execute(query, values).fetchall())
-        return tuple(Conversation(*row) for row in rows)
+        query = f"{CONVERSATIONS} ORDER BY c.id DESC LIMIT ? OFFSET ?"
+        rows = await self.file.fetch(query, (owner, self.file.now(), page.size, page.start))
+        return tuple(base.Conversation(*row) for row in rows)
 
     async def rename(self, owner: str, conversation: str, name: str) -> None:
         """Rename a conversation. Raises NotFound."""
-        now = self.file.now()
-
-        def work(connection: sqlite3.Connection) -> None:
-            _read_conversation(owner, now, conversation, connection)
-            row = (name, conversation)
-            connection.execute("UPDATE conversation SET name = ? WHERE id = ?", row)
-
-        await self.file.run(work)
+        statement = f"UPDATE conversation AS c SET name = ? WHERE {UNEXPIRED} AND c.id = ?"
+        if not await self.file.change(statement, (name, owner, self.file.now(), conversation)):
+            raise base.conversation_not_found(conversation)
 
     async def delete(self, owner: str, conversation: str) -> None:
         """Delete a conversation with its interactions. Raises NotFound."""
-        now = self.file.now()
-
-        def work(connection: sqlite3.Connection) -> None:
-            _read_conversation(owner, now, conversation, connection)
-            connection.execute("DELETE FROM conversation WHERE id = ?", (conversation,))
-
-        await self.file.run(work)
-        await self._checkpoint()
-
-    async def _checkpoint(self) -> None:
-        """Checkpoint the file. If it is busy, the next deletion does it."""
-        with suppress(ChatError):
-            await self.file.checkpoint()
+        statement = f"DELETE FROM conversation AS c WHERE {UNEXPIRED} AND c.id = ?"
+        if not await self.file.change(statement, (owner, self.file.now(), conversation)):
+            raise base.conversation_not_found(conversation)
+        await self.file.checkpoint()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,35 +101,40 @@ class SqliteInteractions:
     """The Interactions of the store."""
 
     file: MemoryFile
-    ids: IdGenerator
+    ids: base.IdGenerator
 
-    async def add(self, owner: str, conversation: str, turn: Turn) -> Interaction:
+    async def add(self, owner: str, conversation: str, turn: base.Turn) -> base.Interaction:
         """Append a turn to a conversation. Raises NotFound if the conversation is missing."""
-        new, now = self.ids.next(), self.file.now()
+        new = self.ids.next()
         row = (new.id, owner, conversation, new.created, *astuple(turn))
+        # One statement: the conversation cannot be deleted meanwhile.
+        statement = f"""INSERT INTO interaction SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?
+            FROM conversation c WHERE {UNEXPIRED} AND c.id = ?"""
+        values = (*row, owner, self.file.now(), conversation)
+        if not await self.file.change(statement, values):
+            raise base.conversation_not_found(conversation)
+        return base.Interaction(new.id, conversation, new.created, turn)
 
-        def work(connection: sqlite3.Connection) -> None:
-            connection.execute("BEGIN IMMEDIATE")  # the conversation cannot be deleted meanwhile
-            _read_conversation(owner, now, conversation, connection)
-            connection.execute("INSERT INTO interaction VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-
-        await self.file.run(work)
-        return Interaction(new.id, conversation, new.created, turn)
-
-    async def get(self, owner: str, interaction: str) -> Interaction:
-        """The one with that id. Raises NotFound."""
-        return await self.file.run(partial(_read_interaction, owner, self.file.now(), interaction))
+    async def get(self, owner: str, interaction: str) -> base.Interaction:
+        """Return the interaction with that id. Raises NotFound."""
+        query = f"""{INTERACTIONS} JOIN conversation c ON c.id = i.conversation
+            WHERE {UNEXPIRED} AND i.id = ?"""
+        rows = await self.file.fetch(query, (owner, self.file.now(), interaction))
+        if not rows:
+            raise base.interaction_not_found(interaction)
+        return _to_interaction(rows[0])
 
     async def list(
-        self, owner: str, conversation: str, page: PageRequest, newest_first: bool = True
-    ) -> tuple[Interaction, ...]:
+        self, owner: str, conversation: str, page: base.PageRequest, newest_first: bool = True
+    ) -> tuple[base.Interaction, ...]:
         """Return a page of a conversation. Raises NotFound."""
         order, now = ("DESC" if newest_first else "ASC"), self.file.now()
-        query = f"""SELECT {INTERACTION_COLUMNS} FROM interaction i WHERE i.conversation = ?
-            ORDER BY i.id {order} LIMIT ? OFFSET ?"""
+        query = f"{INTERACTIONS} WHERE i.conversation = ? ORDER BY i.id {order} LIMIT ? OFFSET ?"
 
-        def work(connection: sqlite3.Connection) -> tuple[Interaction, ...]:
-            _read_conversation(owner, now, conversation, connection)
+        def work(connection: sqlite3.Connection) -> tuple[base.Interaction, ...]:
+            parent = connection.execute(f"{CONVERSATIONS} AND c.id = ?", (owner, now, conversation))
+            if not parent.fetchone():
+                raise base.conversation_not_found(conversation)
             rows = connection.execute(query, (conversation, page.size, page.start))
             return tuple(map(_to_interaction, rows))
 
@@ -167,13 +142,12 @@ class SqliteInteractions:
 
     async def annotate(self, owner: str, interaction: str, additional_info: str) -> None:
         """Replace the additional information of an interaction. Raises NotFound."""
-        now, row = self.file.now(), (additional_info, interaction)
-
-        def work(connection: sqlite3.Connection) -> None:
-            _read_interaction(owner, now, interaction, connection)
-            connection.execute("UPDATE interaction SET additional_info = ? WHERE id = ?", row)
-
-        await self.file.run(work)
+        statement = f"""UPDATE interaction AS i SET additional_info = ? WHERE EXISTS (
+            SELECT 1 FROM conversation c WHERE {UNEXPIRED} AND c.id = i.conversation
+        ) AND i.id = ?"""
+        values = (additional_info, owner, self.file.now(), interaction)
+        if not await self.file.change(statement, values):
+            raise base.interaction_not_found(interaction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,64 +156,32 @@ class SqlitePipelines:
 
     file: MemoryFile
 
-    async def put(self, name: str, definition: Definition) -> None:
+    async def put(self, name: str, definition: base.Definition) -> None:
         """Create or replace a pipeline."""
         row = (name, json.dumps(dict(definition)))
-        statement = "INSERT OR REPLACE INTO pipeline VALUES (?, ?)"
-        await self.file.run(lambda connection: connection.execute(statement, row))
+        await self.file.change("INSERT OR REPLACE INTO pipeline VALUES (?, ?)", row)
 
-    async def get(self, name: str) -> Definition | None:
+    async def get(self, name: str) -> base.Definition | None:
         """Return the pipeline of that name; None if there is none."""
-        query = "SELECT definition FROM pipeline WHERE name = ?"
-        row = await self.file.run(lambda connection: connection.execute(query, (name,)).fetchone())
-        return None if row is None else dict(json.loads(row[0]))
+        rows = await self.file.fetch("SELECT definition FROM pipeline WHERE name = ?", (name,))
+        return dict(json.loads(rows[0][0])) if rows else None
 
-    async def all(self) -> Mapping[str, Definition]:
+    async def all(self) -> Mapping[str, base.Definition]:
         """Return all pipelines by name."""
-        query = "SELECT name, definition FROM pipeline ORDER BY name"
-        rows = await self.file.run(lambda connection: connection.execute(query).fetchall())
+        rows = await self.file.fetch("SELECT name, definition FROM pipeline ORDER BY name")
         return {name: json.loads(definition) for name, definition in rows}
 
     async def delete(self, name: str) -> bool:
         """Delete a pipeline. Returns whether it existed."""
-        statement = "DELETE FROM pipeline WHERE name = ?"
-        cursor = await self.file.run(lambda connection: connection.execute(statement, (name,)))
-        return cursor.rowcount > 0
+        return await self.file.change("DELETE FROM pipeline WHERE name = ?", (name,)) > 0
 
 
-def _check_table(connection: sqlite3.Connection) -> None:
-    connection.execute("SELECT 1 FROM conversation LIMIT 1")
-
-
-def _is_full(owner: str, now: float, limit: int, connection: sqlite3.Connection) -> bool:
+def _is_full(connection: sqlite3.Connection, owner: str, now: float, limit: int) -> bool:
     """Whether an owner has as many conversations as the limit allows."""
-    unexpired = f"SELECT 1 FROM conversation c WHERE {UNEXPIRED} LIMIT ?"
-    query = f"SELECT count(*) FROM ({unexpired})"
+    query = f"SELECT count(*) FROM ({CONVERSATIONS} LIMIT ?)"
     (count,) = connection.execute(query, (owner, now, limit)).fetchone()
     return bool(count >= limit)
 
 
-def _read_conversation(
-    owner: str, now: float, conversation: str, connection: sqlite3.Connection
-) -> Conversation:
-    query = f"SELECT c.id, c.name, c.created FROM conversation c WHERE {UNEXPIRED} AND c.id = ?"
-    row = connection.execute(query, (owner, now, conversation)).fetchone()
-    if row is None:
-        raise conversation_not_found(conversation)
-    return Conversation(*row)
-
-
-def _read_interaction(
-    owner: str, now: float, interaction: str, connection: sqlite3.Connection
-) -> Interaction:
-    query = f"""SELECT {INTERACTION_COLUMNS}
-        FROM interaction i JOIN conversation c ON c.id = i.conversation
-        WHERE {UNEXPIRED} AND i.id = ?"""
-    row = connection.execute(query, (owner, now, interaction)).fetchone()
-    if row is None:
-        raise interaction_not_found(interaction)
-    return _to_interaction(row)
-
-
-def _to_interaction(row: tuple[str, ...]) -> Interaction:
-    return Interaction(row[0], row[1], row[2], Turn(*row[3:]))
+def _to_interaction(row: tuple[str, ...]) -> base.Interaction:
+    return base.Interaction(row[0], row[1], row[2], base.Turn(*row[3:]))
