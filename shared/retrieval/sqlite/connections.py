@@ -12,14 +12,7 @@ from typing import Any
 
 from shared.chat.errors import Misconfigured, Unavailable
 from shared.chat.events import Source
-from shared.retrieval.sqlite.schema import (
-    IndexMeta,
-    UnknownFormat,
-    add_file,
-    add_passages,
-    create_tables,
-    read_meta,
-)
+from shared.retrieval.sqlite import schema
 from shared.retrieval.sqlite.vectors import Vectors, load_vectors
 
 INDEX_FILE_ERROR = "INDEX_FILE: {} Rebuild it with `make index DOCS=folder`."
@@ -37,7 +30,7 @@ class OpenIndex:
     `path` and `identity` are None for an index in memory, which has exactly one connection.
     """
 
-    meta: IndexMeta
+    meta: schema.IndexMeta
     has_images: bool
     idle_connections: list[sqlite3.Connection]
     path: Path | None = None
@@ -104,19 +97,15 @@ class CurrentIndex:
         self._lock = Lock()
 
     def get(self) -> OpenIndex:
-        """The index to search. Raises Misconfigured, Unavailable."""
+        """Return the index to search. Raises Misconfigured, Unavailable."""
         if isinstance(self._source, OpenIndex):
             return self._source
         with self._lock, map_errors():
-            return self._get_from_file(self._source)
-
-    def _get_from_file(self, path: Path) -> OpenIndex:
-        if self._index and self._index.identity == file_identity(path):
+            if self._index is None or self._index.identity != file_identity(self._source):
+                self.close()
+                self._index = None  # stays None if the new file cannot be opened
+                self._index = open_index(self._source)
             return self._index
-        self.close()
-        self._index = None  # stays None if the new file cannot be opened
-        self._index = open_index(path)
-        return self._index
 
     def close(self) -> None:
         """Close the idle connections."""
@@ -133,11 +122,11 @@ def build_in_memory(passages: Iterable[Source], documents: Path | None = None) -
     for passage in passages:
         files.setdefault(passage.sourcefile, []).append(passage)
     connection = sqlite3.connect(":memory:", check_same_thread=False)
-    create_tables(connection, IndexMeta())
+    schema.create_tables(connection, schema.IndexMeta())
     with connection:
         for name, rows in files.items():
-            add_passages(connection, add_file(connection, name, "", name), rows)
-    return OpenIndex(IndexMeta(documents=documents), False, [connection])
+            schema.add_file(connection, name, "", rows)
+    return OpenIndex(schema.IndexMeta(documents=documents), False, [connection])
 
 
 def file_identity(path: Path) -> FileIdentity:
@@ -153,22 +142,16 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def open_index(path: Path) -> OpenIndex:
-    """Open the index in a file. Raises Misconfigured, Unavailable."""
-    with map_errors():
-        identity = file_identity(path)
-        connection = connect(path)
-        try:
-            meta = read_meta(connection)
-            images = has_images(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return OpenIndex(meta, images, [connection], path, identity)
-
-
-def has_images(connection: sqlite3.Connection) -> bool:
-    """Whether any passage has an image."""
-    return bool(connection.execute("SELECT EXISTS (SELECT 1 FROM picture)").fetchone()[0])
+    """Open the index in a file. Raises schema.UnknownFormat, OSError, sqlite3.Error, ValueError."""
+    identity = file_identity(path)
+    connection = connect(path)
+    try:
+        meta = schema.read_meta(connection)
+        (has_images,) = connection.execute("SELECT EXISTS (SELECT 1 FROM picture)").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return OpenIndex(meta, bool(has_images), [connection], path, identity)
 
 
 @contextmanager
@@ -178,7 +161,7 @@ def map_errors() -> Iterator[None]:
         yield
     except (sqlite3.OperationalError, sqlite3.ProgrammingError) as error:
         raise Unavailable(cause=f"the embedded index: {error}") from error
-    except UnknownFormat as error:
+    except schema.UnknownFormat as error:
         message = "the file is not an index, or one of another version of this app."
         raise Misconfigured(cause=INDEX_FILE_ERROR.format(message)) from error
     except (sqlite3.Error, ValueError, TypeError, LookupError) as error:

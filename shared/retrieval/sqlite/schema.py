@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
+from shared.chat.events import Source
 from shared.text import TOKENIZER, extract_terms
 
 VERSION = "1"
@@ -65,40 +65,6 @@ class UnknownFormat(Exception):
     """The file is not an index, or one of another version."""
 
 
-class PassageRow(Protocol):
-    """A passage to store: a Source, or one that ingestion makes."""
-
-    @property
-    def id(self) -> str:
-        """Unique id of the passage."""
-        ...
-
-    @property
-    def content(self) -> str:
-        """Text of the passage."""
-        ...
-
-    @property
-    def sourcepage(self) -> str:
-        """Name that citations use."""
-        ...
-
-    @property
-    def category(self) -> str | None:
-        """Category of its document; None or empty without one."""
-        ...
-
-    @property
-    def oids(self) -> tuple[str, ...]:
-        """Users who may see it."""
-        ...
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """Groups whose members may see it."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class IndexMeta:
     """Properties of the whole index.
@@ -122,10 +88,8 @@ def create_tables(connection: sqlite3.Connection, meta: IndexMeta) -> None:
 def is_index_file(path: Path) -> bool:
     """Whether a file is an index, of any version, even a damaged one. Raises OSError."""
     with path.open("rb") as file:
-        return (
-            file.read(_APPLICATION_ID_OFFSET + len(APPLICATION_ID))[_APPLICATION_ID_OFFSET:]
-            == APPLICATION_ID
-        )
+        file.seek(_APPLICATION_ID_OFFSET)
+        return file.read(len(APPLICATION_ID)) == APPLICATION_ID
 
 
 def write_meta(connection: sqlite3.Connection, meta: IndexMeta) -> None:
@@ -146,55 +110,42 @@ def read_meta(connection: sqlite3.Connection) -> IndexMeta:
     rows: Mapping[str, str] = dict(connection.execute("SELECT name, value FROM meta"))
     if rows.get("version") != VERSION:
         raise UnknownFormat
-    documents = rows["documents"]
-    return IndexMeta(
-        Path(documents) if documents else None, rows["model"] or None, int(rows["dimensions"])
-    )
+    documents = Path(rows["documents"]) if rows["documents"] else None
+    return IndexMeta(documents, rows["model"] or None, int(rows["dimensions"]))
 
 
-def add_file(connection: sqlite3.Connection, name: str, fingerprint: str, sourcefile: str) -> int:
-    """Add a file without passages. Returns its key."""
-    row = (name, fingerprint, sourcefile)
-    cursor = connection.execute(
-        "INSERT INTO file (name, fingerprint, sourcefile) VALUES (?, ?, ?)", row
-    )
-    return int(cursor.lastrowid or 0)
-
-
-def add_passages(connection: sqlite3.Connection, file: int, rows: Sequence[PassageRow]) -> range:
-    """Add the passages of the file with the key `file`. Returns their keys, in order."""
+def add_file(
+    connection: sqlite3.Connection, name: str, fingerprint: str, passages: Sequence[Source]
+) -> range:
+    """Add a file and its passages. Returns the keys of the passages, in order."""
+    sourcefile = passages[0].sourcefile if passages else name
+    insert_file = "INSERT INTO file (name, fingerprint, sourcefile) VALUES (?, ?, ?)"
+    file = connection.execute(insert_file, (name, fingerprint, sourcefile)).lastrowid
     (last,) = connection.execute("SELECT coalesce(max(key), 0) FROM passage").fetchone()
-    keys = range(last + 1, last + 1 + len(rows))
-    for statement, make_rows in _INSERTS:
-        pairs = zip(keys, rows, strict=True)
-        values = (value for key, row in pairs for value in make_rows(file, key, row))
-        connection.executemany(statement, values)
+    keys = range(last + 1, last + 1 + len(passages))
+    _add_passages(connection, file, list(zip(keys, passages, strict=True)))
     return keys
 
 
-def _passage_rows(file: int, key: int, row: PassageRow) -> Iterable[tuple[Any, ...]]:
-    yield key, not (row.oids or row.groups), row.category or None, file, row.id
+def _add_passages(
+    connection: sqlite3.Connection, file: int | None, passages: Sequence[tuple[int, Source]]
+) -> None:
+    rows = ((key, not (p.oids or p.groups), p.category or None, file, p.id) for key, p in passages)
+    connection.executemany("INSERT INTO passage VALUES (?, ?, ?, ?, ?)", rows)
+    bodies = (
+        (key, p.sourcepage, json.dumps(p.oids), json.dumps(p.groups), p.content)
+        for key, p in passages
+    )
+    connection.executemany("INSERT INTO body VALUES (?, ?, ?, ?, ?)", bodies)
+    words = ((key, _join_terms(p.content), _join_terms(p.sourcepage)) for key, p in passages)
+    connection.executemany("INSERT INTO words (rowid, body, name) VALUES (?, ?, ?)", words)
+    oids = [("oid", name, key) for key, p in passages for name in set(p.oids)]
+    groups = [("group", name, key) for key, p in passages for name in set(p.groups)]
+    connection.executemany("INSERT INTO reader VALUES (?, ?, ?)", oids + groups)
 
 
-def _body_rows(_file: int, key: int, row: PassageRow) -> Iterable[tuple[Any, ...]]:
-    yield key, row.sourcepage, json.dumps(row.oids), json.dumps(row.groups), row.content
-
-
-def _word_rows(_file: int, key: int, row: PassageRow) -> Iterable[tuple[Any, ...]]:
-    yield key, " ".join(extract_terms(row.content)), " ".join(extract_terms(row.sourcepage))
-
-
-def _reader_rows(_file: int, key: int, row: PassageRow) -> Iterable[tuple[Any, ...]]:
-    kinds = (("oid", row.oids), ("group", row.groups))
-    return ((kind, name, key) for kind, names in kinds for name in set(names))
-
-
-_INSERTS = (
-    ("INSERT INTO passage VALUES (?, ?, ?, ?, ?)", _passage_rows),
-    ("INSERT INTO body VALUES (?, ?, ?, ?, ?)", _body_rows),
-    ("INSERT INTO words (rowid, body, name) VALUES (?, ?, ?)", _word_rows),
-    ("INSERT INTO reader VALUES (?, ?, ?)", _reader_rows),
-)
+def _join_terms(text: str) -> str:
+    return " ".join(extract_terms(text))
 
 
 def restricted_files(connection: sqlite3.Connection) -> set[str]:

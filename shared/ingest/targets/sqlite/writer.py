@@ -11,6 +11,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
+from shared.chat.events import Source
+from shared.ingest.splitting.passages import Passage
 from shared.ingest.targets.index_writer import Document, DocumentRejected
 from shared.ingest.targets.sqlite.staging_file import StagingFile, map_errors
 from shared.retrieval.sqlite import schema
@@ -159,9 +161,8 @@ def _read_fingerprints(connection: sqlite3.Connection) -> Mapping[str, str]:
 
 def _insert(connection: sqlite3.Connection, document: Document) -> None:
     passages = document.passages
-    sourcefile = passages[0].sourcefile if passages else document.name
-    file = schema.add_file(connection, document.name, document.fingerprint, sourcefile)
-    keys = schema.add_passages(connection, file, passages)
+    sources = [_to_source(passage) for passage in passages]
+    keys = schema.add_file(connection, document.name, document.fingerprint, sources)
     images = (
         (key, passage.image) for key, passage in zip(keys, passages, strict=True) if passage.image
     )
@@ -170,6 +171,18 @@ def _insert(connection: sqlite3.Connection, document: Document) -> None:
         vectors = zip(keys, quantize(document.vectors), strict=True)
         rows = ((key, scale, data) for key, (scale, data) in vectors)
         connection.executemany("INSERT INTO vector VALUES (?, ?, ?)", rows)
+
+
+def _to_source(passage: Passage) -> Source:
+    return Source(
+        id=passage.id,
+        content=passage.content,
+        sourcepage=passage.sourcepage,
+        sourcefile=passage.sourcefile,
+        category=passage.category,
+        oids=passage.oids,
+        groups=passage.groups,
+    )
 
 
 def _optimize(connection: sqlite3.Connection) -> None:
