@@ -9,7 +9,6 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +17,7 @@ from shared.chat.events import Source
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
 from shared.retrieval.base import NO_VECTORS, Embed, SearchReport, SearchResult
+from shared.retrieval.sqlite import search
 from shared.retrieval.sqlite.connections import (
     INDEX_FILE_ERROR,
     CurrentIndex,
@@ -25,14 +25,7 @@ from shared.retrieval.sqlite.connections import (
     OpenIndex,
     build_in_memory,
 )
-from shared.retrieval.sqlite.search import (
-    SearchQuery,
-    hybrid_search,
-    is_readable,
-    text_candidates,
-    text_search,
-    vector_search,
-)
+from shared.retrieval.sqlite.search import SearchQuery
 from shared.retrieval.sqlite.vectors import is_available
 
 T = TypeVar("T")
@@ -102,8 +95,8 @@ class SqliteRetriever:
         except ChatError as error:
             log.error("index: %s", error.cause)
         else:
-            reason = index._embedding_or_reason(model)
-            if (embedding or model) and isinstance(reason, str):
+            usable, reason = index._select_embedding(model)
+            if (embedding or model) and usable is None:
                 log.warning("index: the search is by text: %s", reason)
         return index
 
@@ -127,17 +120,15 @@ class SqliteRetriever:
         """
         if overrides.filter is not None:
             raise BadRequest("is not supported by the embedded index", field="filter")
-        search = partial(self._search, SearchQuery(user, query, overrides))
-        return await self._retry_if_replaced(search)
+        request = SearchQuery(user, query, overrides)
+        return await self._retry_if_replaced(lambda index: self._search(index, request))
 
     async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
         """Whether `user` may see any passage of a file. Raises ChatErrors."""
         query = SearchQuery(user, "", overrides)
-
-        async def check(index: OpenIndex) -> bool:
-            return await asyncio.to_thread(is_readable, index, query, sourcefile)
-
-        return await self._retry_if_replaced(check)
+        return await self._retry_if_replaced(
+            lambda index: asyncio.to_thread(search.is_readable, index, query, sourcefile)
+        )
 
     async def _retry_if_replaced(self, work: Callable[[OpenIndex], Awaitable[T]]) -> T:
         for _ in range(MAX_ATTEMPTS):
@@ -145,30 +136,29 @@ class SqliteRetriever:
                 return await work(await asyncio.to_thread(self._current.get))
         raise Unavailable(cause="the embedded index: its file is replaced again and again")
 
-    async def _search(self, query: SearchQuery, index: OpenIndex) -> SearchResult:
-        embedding = self._embedding_or_reason(index.meta.model)
+    async def _search(self, index: OpenIndex, query: SearchQuery) -> SearchResult:
+        embedding, reason = self._select_embedding(index.meta.model)
         mode = query.overrides.retrieval_mode or "hybrid"
-        reason = embedding if isinstance(embedding, str) else NO_VECTORS
-        if isinstance(embedding, str) or mode == "text":
+        if embedding is None or mode == "text":
             mode = "text"
             # In a thread: a blocking call would delay every other request of this worker.
-            sources = await asyncio.to_thread(text_search, index, query)
+            sources = await asyncio.to_thread(search.text_search, index, query)
         else:
             sources = await _search_with_vector(index, query, embedding.embed)
         report = SearchReport(mode, fallback_reason=reason, has_images=index.has_images)
         return SearchResult(sources, report.props(query.overrides), report.notes(query.overrides))
 
-    def _embedding_or_reason(self, model: str | None) -> Embedding | str:
-        """The embedding model, if it is the index's `model`; else why vectors are not used."""
+    def _select_embedding(self, model: str | None) -> tuple[Embedding | None, str]:
+        """Return the embedding model if it is the index's `model`; else None, and the reason."""
         if model is None:
-            return NO_VECTORS
+            return None, NO_VECTORS
         if self._embedding is None:
-            return "no embedding model is configured"
+            return None, "no embedding model is configured"
         if self._embedding.model != model:
-            return "the index was built with another embedding model"
+            return None, "the index was built with another embedding model"
         if not is_available():
-            return "numpy, which vector search needs, is not installed"
-        return self._embedding
+            return None, "numpy, which vector search needs, is not installed"
+        return self._embedding, ""
 
 
 async def _search_with_vector(
@@ -177,10 +167,10 @@ async def _search_with_vector(
     """Search by vector or hybrid. The text search runs while the query's vector is made."""
     embedding = asyncio.create_task(_embed_query(embed, query.text, index.meta.dimensions))
     try:
-        if query.overrides.retrieval_mode == "vectors":
-            return await asyncio.to_thread(vector_search, index, query, await embedding)
-        candidates = await asyncio.to_thread(text_candidates, index, query)
-        return await asyncio.to_thread(hybrid_search, index, query, candidates, await embedding)
+        by_text = None
+        if query.overrides.retrieval_mode != "vectors":
+            by_text = await asyncio.to_thread(search.text_candidates, index, query)
+        return await asyncio.to_thread(search.vector_search, index, query, await embedding, by_text)
     finally:
         embedding.cancel()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -65,53 +65,6 @@ WHERE passage.key = ?
 """
 
 
-def filter_parameters(user: User, overrides: Overrides) -> dict[str, Any]:
-    """Return the values of the parameters of `ALLOWED`."""
-    groups = user.groups if overrides.use_groups_security_filter and user.oid else ()
-    return {
-        "include_category": overrides.include_category,
-        "exclude_category": overrides.exclude_category,
-        "oid": user.oid if overrides.use_oid_security_filter else None,
-        "groups": json.dumps(groups),
-    }
-
-
-def allowed_keys(
-    connection: sqlite3.Connection, user: User, overrides: Overrides
-) -> tuple[int, ...] | None:
-    """Return the keys of the passages that may be found; None if all may."""
-    values = filter_parameters(user, overrides)
-    filtered = values["include_category"] is not None or values["exclude_category"] is not None
-    if not filtered and not connection.execute(HAS_RESTRICTED).fetchone()[0]:
-        return None
-    return tuple(key for (key,) in connection.execute(ALLOWED_KEYS, values))
-
-
-def read_sources(
-    connection: sqlite3.Connection, scored: Sequence[tuple[int, float]], overrides: Overrides
-) -> tuple[Source, ...]:
-    """Read the passages with these keys, without those below the minimum score.
-
-    If the request asks for images, the first `MAX_IMAGES` passages that have one include it.
-    """
-    minimum, results = overrides.minimum_search_score, list[Source]()
-    images_left = MAX_IMAGES if overrides.includes_images else 0
-    for key, score in scored:
-        if minimum is None or score >= minimum:
-            row = connection.execute(PASSAGE, (images_left > 0, key)).fetchone()
-            results.append(_to_source(row, score))
-            images_left -= results[-1].image is not None
-    return tuple(results)
-
-
-def _to_source(row: tuple[Any, ...], score: float) -> Source:
-    id, content, sourcepage, sourcefile, category, oids, groups, data = row
-    names = (id, content, sourcepage, sourcefile, category)
-    readers = (tuple(json.loads(oids)), tuple(json.loads(groups)))
-    image = to_data_url(data) if data else None
-    return Source(*names, *readers, score=score, image=image)
-
-
 DEFAULT_TOP = 3
 FUSION_CANDIDATES = 50  # passages that each of the two searches passes to the rank fusion
 MAX_RANKED = 25_000  # passages: ranking so many takes about 20 ms
@@ -133,12 +86,24 @@ class SearchQuery:
         """The number of passages to return."""
         return self.overrides.top or DEFAULT_TOP
 
+    @property
+    def filter_values(self) -> dict[str, Any]:
+        """The values of the parameters of `ALLOWED`."""
+        overrides, user = self.overrides, self.user
+        groups = user.groups if overrides.use_groups_security_filter and user.oid else ()
+        return {
+            "include_category": overrides.include_category,
+            "exclude_category": overrides.exclude_category,
+            "oid": user.oid if overrides.use_oid_security_filter else None,
+            "groups": json.dumps(groups),
+        }
+
 
 def text_search(index: OpenIndex, query: SearchQuery) -> tuple[Source, ...]:
     """Return the best passages by BM25. Raises IndexReplaced, ChatErrors."""
     with index.connection() as connection:
         scored = _score_by_text(connection, query, query.top)
-        return read_sources(connection, scored, query.overrides)
+        return _read_sources(connection, scored, query.overrides)
 
 
 def text_candidates(index: OpenIndex, query: SearchQuery) -> ScoredKeys:
@@ -148,30 +113,25 @@ def text_candidates(index: OpenIndex, query: SearchQuery) -> ScoredKeys:
 
 
 def vector_search(
-    index: OpenIndex, query: SearchQuery, vector: Sequence[float]
+    index: OpenIndex, query: SearchQuery, vector: Sequence[float], by_text: ScoredKeys | None = None
 ) -> tuple[Source, ...]:
-    """Return the passages nearest to a vector. Raises IndexReplaced, ChatErrors."""
+    """Return the passages nearest to a vector, or the best by fusion with the ranking `by_text`.
+
+    Raises IndexReplaced, ChatErrors.
+    """
     with index.connection() as connection:
         scored = _score_by_vector(connection, index.vectors(connection), query, vector)
-        return read_sources(connection, scored[: query.top], query.overrides)
-
-
-def hybrid_search(
-    index: OpenIndex, query: SearchQuery, by_text: ScoredKeys, vector: Sequence[float]
-) -> tuple[Source, ...]:
-    """Return the best passages by fusion of both rankings. Raises IndexReplaced, ChatErrors."""
-    with index.connection() as connection:
-        by_vector = _score_by_vector(connection, index.vectors(connection), query, vector)
-        rankings = [[key for key, _ in by_text], [key for key, _ in by_vector[:FUSION_CANDIDATES]]]
-        scores = reciprocal_rank_fusion(rankings)
-        best = _sort_by_score(connection, list(scores.items()))[: query.top]
-        return read_sources(connection, best, query.overrides)
+        if by_text is not None:
+            rankings = [[key for key, _ in by_text], [key for key, _ in scored[:FUSION_CANDIDATES]]]
+            scores = reciprocal_rank_fusion(rankings)
+            scored = _sort_by_score(connection, list(scores.items()))
+        return _read_sources(connection, scored[: query.top], query.overrides)
 
 
 def is_readable(index: OpenIndex, query: SearchQuery, sourcefile: str) -> bool:
     """Whether the user may see any passage of a file. Raises IndexReplaced, ChatErrors."""
     with index.connection() as connection:
-        values = filter_parameters(query.user, query.overrides) | {"sourcefile": sourcefile}
+        values = query.filter_values | {"sourcefile": sourcefile}
         return bool(connection.execute(IS_READABLE, values).fetchone()[0])
 
 
@@ -180,8 +140,7 @@ def _score_by_text(connection: sqlite3.Connection, query: SearchQuery, limit: in
     if not terms:
         return ()
     rare = _rare_terms(connection, terms)
-    values = filter_parameters(query.user, query.overrides)
-    values |= {"query": join_fts_queries(terms), "limit": limit}
+    values = query.filter_values | {"query": join_fts_queries(terms), "limit": limit}
     if len(rare) < len(terms):
         parameters = values | {"rare": join_fts_queries(rare)}
         scored = connection.execute(TEXT_SEARCH_IN_RARE, parameters).fetchall()
@@ -206,9 +165,19 @@ def _rare_terms(connection: sqlite3.Connection, terms: Sequence[str]) -> list[st
 def _score_by_vector(
     connection: sqlite3.Connection, vectors: Vectors, query: SearchQuery, vector: Sequence[float]
 ) -> ScoredKeys:
-    allowed = allowed_keys(connection, query.user, query.overrides)
+    allowed = _allowed_keys(connection, query.filter_values)
     nearest = vectors.nearest(vector, max(FUSION_CANDIDATES, query.top), allowed)
     return _sort_by_score(connection, nearest)
+
+
+def _allowed_keys(
+    connection: sqlite3.Connection, values: Mapping[str, Any]
+) -> tuple[int, ...] | None:
+    """Return the keys of the passages that may be found; None if all may."""
+    filtered = values["include_category"] is not None or values["exclude_category"] is not None
+    if not filtered and not connection.execute(HAS_RESTRICTED).fetchone()[0]:
+        return None
+    return tuple(key for (key,) in connection.execute(ALLOWED_KEYS, values))
 
 
 def _sort_by_score(connection: sqlite3.Connection, scored: ScoredKeys) -> ScoredKeys:
@@ -217,3 +186,28 @@ def _sort_by_score(connection: sqlite3.Connection, scored: ScoredKeys) -> Scored
         (-score, connection.execute(PASSAGE_ID, (key,)).fetchone()[0], key) for key, score in scored
     )
     return [(key, -negated) for negated, _, key in sorted(rows)]
+
+
+def _read_sources(
+    connection: sqlite3.Connection, scored: ScoredKeys, overrides: Overrides
+) -> tuple[Source, ...]:
+    """Read the passages with these keys, without those below the minimum score.
+
+    If the request asks for images, the first `MAX_IMAGES` passages that have one include it.
+    """
+    minimum, results = overrides.minimum_search_score, list[Source]()
+    images_left = MAX_IMAGES if overrides.includes_images else 0
+    for key, score in scored:
+        if minimum is None or score >= minimum:
+            row = connection.execute(PASSAGE, (images_left > 0, key)).fetchone()
+            results.append(_to_source(row, score))
+            images_left -= results[-1].image is not None
+    return tuple(results)
+
+
+def _to_source(row: tuple[Any, ...], score: float) -> Source:
+    id, content, sourcepage, sourcefile, category, oids, groups, data = row
+    names = (id, content, sourcepage, sourcefile, category)
+    readers = (tuple(json.loads(oids)), tuple(json.loads(groups)))
+    image = to_data_url(data) if data else None
+    return Source(*names, *readers, score=score, image=image)
