@@ -10,17 +10,22 @@ import pytest
 
 from shared.chat.errors import Unavailable
 from shared.chat.events import Context, Delta, Done, Event, Events, collect
-from shared.rag.citation_numbers import MarkerRewriter, number_citations, number_sources
+from shared.rag.citation_numbers import CitationRewriter, number_citations, number_sources
 from tests.support.fakes import PLUS, STANDARD
 
-PAGES = {"a[1].pdf": 1, "b.md": 2, "b.md#page=2": 3, "c": 4, "c][d": 5}
+
+def rewriter(*pages: str) -> CitationRewriter:
+    return CitationRewriter([replace(PLUS, sourcepage=page) for page in pages])
+
+
+PAGES = ("a[1].pdf", "b.md", "b.md#page=2", "c", "c][d")
 
 TEXTS = [
     ("Yes [b.md].", "Yes [doc2]."),
     ("[b.md]", "[doc2]"),
     ("[b.md][b.md#page=2][b.md]", "[doc2][doc3][doc2]"),
     ("See [a[1].pdf], or [[a[1].pdf]].", "See [doc1], or [[doc1]]."),
-    ("[doc1] stays, and [doc9], and [1].", "[doc1] stays, and [doc9], and [1]."),
+    ("[doc9] stays, and [1].", "[doc9] stays, and [1]."),
     ("x[0] = y[b.md", "x[0] = y[b.md"),
     ("[unknown.md] [b.mdx] [B.MD] [ b.md ]", "[unknown.md] [b.mdx] [B.MD] [ b.md ]"),
     ("[c] [c][d] [c]", "[doc4] [doc5] [doc4]"),
@@ -35,22 +40,22 @@ TEXTS = [
 @pytest.mark.parametrize(("text", "cited"), TEXTS)
 def test_a_marker_is_found_wherever_it_is_cut(text: str, cited: str) -> None:
     for size in range(1, len(text) + 2):
-        markers = MarkerRewriter(PAGES)
-        shown = [markers.feed(text[at : at + size]) for at in range(0, len(text), size)]
+        citations = rewriter(*PAGES)
+        shown = [citations.feed(text[at : at + size]) for at in range(0, len(text), size)]
 
-        assert "".join(shown) + markers.end() == cited
+        assert "".join(shown) + citations.end() == cited
 
 
 def test_what_is_no_marker_is_shown_at_once() -> None:
-    markers = MarkerRewriter(PAGES)
+    citations = rewriter(*PAGES)
 
-    assert markers.feed("before [b.m") == "before "
-    assert markers.feed("x after") == "[b.mx after"
-    assert markers.feed("[z") == "[z"
+    assert citations.feed("before [b.m") == "before "
+    assert citations.feed("x after") == "[b.mx after"
+    assert citations.feed("[z") == "[z"
 
 
-def test_without_sources_nothing_is_kept_back() -> None:
-    assert MarkerRewriter({}).feed("[b.md] [") == "[b.md] ["
+def test_without_sources_no_marker_is_kept_back() -> None:
+    assert rewriter().feed("[b.md] [b") == "[b.md] [b"
 
 
 def test_a_source_has_the_number_of_its_first_passage() -> None:
@@ -75,24 +80,24 @@ def test_the_stream_s_sources_are_those_of_its_context() -> None:
 
 
 def test_markers_inside_of_what_might_have_been_one_are_found_at_the_end() -> None:
-    markers = MarkerRewriter({"[]a]b[": 2, "]a": 3})
+    citations = rewriter("x", "[]a]b[", "]a")
 
-    assert markers.feed("][[]a]") + markers.end() == "][[doc3]"
+    assert citations.feed("][[]a]") + citations.end() == "][[doc3]"
 
 
 def test_a_name_of_any_length_is_cited_however_it_is_cut() -> None:
     page = "x" * 3000
-    markers = MarkerRewriter({page: 1})
+    citations = rewriter(page)
 
-    assert "".join(map(markers.feed, f"See [{page}].")) + markers.end() == "See [doc1]."
+    assert "".join(map(citations.feed, f"See [{page}].")) + citations.end() == "See [doc1]."
 
 
 def test_a_megabyte_of_brackets_takes_no_seconds() -> None:
-    markers = MarkerRewriter({f"plans/{place}.md": place for place in range(1, 51)})
+    citations = rewriter(*(f"plans/{number}.md" for number in range(1, 51)))
     text = "[x " * 350_000 + "[" * 1_150_000
     before = process_time()
 
-    assert markers.feed(text) + markers.end() == text
+    assert citations.feed(text) + citations.end() == text
     assert process_time() - before < 5  # it took over six
 
 
