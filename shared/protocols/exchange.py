@@ -18,7 +18,6 @@ from shared.http.health import Health
 from shared.http.json_encoding import Json, dumps
 from shared.memory.base import Memory
 from shared.rag.flow import Rag
-from shared.rag.tracing import with_tracing
 from shared.retrieval.search_scope import SearchScope
 from shared.telemetry.access_log import AccessLog
 from shared.telemetry.spans import NOOP_TRACER, Tracer
@@ -94,7 +93,7 @@ class Exchange:
         """Begin the span of this request, which ends with the log line. Raises Misconfigured."""
         call, tracer = self.call, self.app.tracer
         self.record.span = tracer.start_request(f"{call.method} {call.route}", call.headers)
-        self.engine = with_tracing(self.engine, self.record.span)
+        self.engine = replace(self.engine, span=self.record.span)
 
     def identify(self, errors: ErrorFormat, body: Any = None) -> None:
         """Note the protocol, which is known once the body is read."""

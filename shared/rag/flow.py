@@ -19,7 +19,9 @@ from shared.models.fallback import SelectedModel
 from shared.models.router import ModelSelection, Router
 from shared.rag import prompt as prompts
 from shared.rag.prompt import COMPOSED, PromptBuilder
+from shared.rag.tracing import child_span, trace_models
 from shared.retrieval.base import Retriever, SearchResult, shorten_query
+from shared.telemetry.spans import NOOP_TRACER, Span
 
 MAX_QUERY_LENGTH = 1000  # characters; a longer rewrite of a question is of no use
 NO_RESULTS = SearchResult((), {})
@@ -34,7 +36,8 @@ log = logging.getLogger("chat")
 class Rag:
     """What answers are made with: the adapters, the prompts, the defaults.
 
-    `rewrite_seconds` is how long all of a rewrite may take.
+    All of a rewrite may take `rewrite_seconds`. Searches and models are traced in child spans of
+    `span`.
     """
 
     retriever: Retriever
@@ -44,11 +47,32 @@ class Rag:
     client_prompts: bool = False
     rewrite_seconds: float = 30
     prompt_builder: PromptBuilder = COMPOSED
+    span: Span = NOOP_TRACER
 
     @property
     def model(self) -> Model:
-        """The model that answers where a request says nothing."""
+        """The model of a request without options."""
         return self.models.default
+
+    def select_model(self, selection: ModelSelection) -> SelectedModel:
+        """Select the model of a request. Raises ChatErrors."""
+        return trace_models(self.models.select(selection), self.span)
+
+    async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
+        """Search for passages. Raises ChatErrors."""
+        with child_span(self.span, "search") as span:
+            span.set_attributes({"chat.index": self.retriever.name})
+            results = await self.retriever.search(user, query, overrides)
+            span.set_attributes({"chat.hits": len(results.sources)})
+        return results
+
+    def fit_request(
+        self, request: ChatRequest, model: Model
+    ) -> tuple[ChatRequest, tuple[str, ...]]:
+        """Return the request with defaults and only what the model supports, and notes on that."""
+        fitted, notes = fit_to_model(request, model, self.client_prompts)
+        overrides = fitted.overrides.with_defaults(self.defaults)
+        return replace(fitted, overrides=overrides), notes
 
 
 async def answer(rag: Rag, request: ChatRequest) -> Events:
@@ -57,60 +81,56 @@ async def answer(rag: Rag, request: ChatRequest) -> Events:
     Everything that can be refused is refused before the Context. A failure is an exception, one
     of the ChatErrors where the caller can know why.
     """
-    selected = rag.models.select(model_selection(request))
+    overrides = request.overrides
+    selected = rag.select_model(
+        ModelSelection(
+            overrides.hybrid_policy, overrides.model, request.remote, request.metadata.id
+        )
+    )
     query, results = request.question, NO_RESULTS
     if request.grounding != "none":
         query, overrides = await resolve_query(rag, request, selected)
         query = shorten_query(query)
-        results = await rag.retriever.search(request.metadata.user, query, overrides)
+        results = await rag.search(request.metadata.user, query, overrides)
         results = replace(results, notes=(*image_notes(request, selected.model), *results.notes))
     async with AsyncExitStack() as stack:
         started = await selected.run_with_fallback(
             partial(start_answer, rag, request, results, stack)
         )
-        yield make_context(request, query, started, selected.notes)
+        yield make_context(query, started, (*request.notes, *selected.notes))
         async for event in started.events:
             yield event
 
 
-def model_selection(request: ChatRequest) -> ModelSelection:
-    """The model that a request asks for."""
-    overrides = request.overrides
-    return ModelSelection(
-        overrides.hybrid_policy, overrides.model, request.remote, request.metadata.id
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class StartedAnswer:
-    """An answer that a model has begun to give: its prompt, the search results, its events."""
+    """An answer that a model has begun: the request as fitted to the model, with notes on that,
+    the search results, the prompt and the events."""
 
     model: Model
+    request: ChatRequest
+    notes: tuple[str, ...]
     results: SearchResult
     built: prompts.BuiltPrompt
     events: Events
-    captions: bool
-    notes: tuple[str, ...]
 
 
 async def start_answer(
     rag: Rag, request: ChatRequest, results: SearchResult, stack: AsyncExitStack, model: Model
 ) -> StartedAnswer:
     """Call a model for the answer. Raises ChatErrors, the model's refusals among them."""
-    fitted, notes = fit_to_model(request, model, rag.client_prompts)
-    overrides = fitted.overrides.with_defaults(rag.defaults)
+    fitted, notes = rag.fit_request(request, model)
     if "images" in model.limits:
         results = replace(results, sources=drop_images(results.sources))
     build = rag.prompt_builder.build
     # In a thread: counting megabytes would hold up every other answer of this worker.
-    built = await asyncio.to_thread(build, fitted, overrides, rag.prompts, model, results.sources)
+    built = await asyncio.to_thread(build, fitted, rag.prompts, model, results.sources)
     events = await open_stream(model, built.prompt, stack)
-    captions = bool(overrides.semantic_captions)
-    return StartedAnswer(model, results, built, events, captions, notes)
+    return StartedAnswer(model, fitted, notes, results, built, events)
 
 
 async def open_stream(model: Model, prompt: Prompt, stack: AsyncExitStack) -> Events:
-    """The events of a model's answer, open until `stack` is closed. Raises its refusal."""
+    """Return the events of a model's answer, open until `stack` is closed. Raises its refusal."""
     try:
         stream = await stack.enter_async_context(model.open(prompt))
     except ChatError as failure:
@@ -119,31 +139,27 @@ async def open_stream(model: Model, prompt: Prompt, stack: AsyncExitStack) -> Ev
     return await stack.enter_async_context(aclosing(check_stream(stream)))
 
 
-def make_context(
-    request: ChatRequest, query: str, started: StartedAnswer, fallback_notes: Sequence[str]
-) -> Context:
-    """The context of an answer that a model has begun."""
-    results, built, model = started.results, started.built, started.model.name
-    steps = thoughts(request, query, results, built.prompt, model)
+def make_context(query: str, started: StartedAnswer, earlier_notes: Sequence[str]) -> Context:
+    """Make the context of an answer that a model has begun."""
+    results, built, model = started.results, started.built, started.model
     all_notes = (
-        *request.notes,
-        *fallback_notes,
+        *earlier_notes,
         *started.notes,
         *results.notes,
         *omission_notes(results, built),
     )
-    if notes := tuple(dict.fromkeys(all_notes)):
+    notes = tuple(dict.fromkeys(all_notes))
+    steps = make_steps(query, started)
+    if notes:
         steps = (*steps, Step("What was used instead", notes))
-    instructions = built.prompt.messages[0].content
-    sources = results.sources[: built.fitted]
     return Context(
-        sources,
-        steps,
-        model,
-        started.captions,
-        built.images,
-        instructions,
-        single_chunk="streaming" in started.model.limits,
+        sources=results.sources[: built.fitted],
+        steps=steps,
+        model=model.name,
+        captions=bool(started.request.overrides.semantic_captions),
+        images=built.images,
+        instructions=built.prompt.messages[0].content,
+        single_chunk="streaming" in model.limits,
         notes=notes,
         excluded=tuple(excluded_sources(results, built)),
     )
@@ -152,7 +168,7 @@ def make_context(
 async def resolve_query(
     rag: Rag, request: ChatRequest, selected: SelectedModel
 ) -> tuple[str, Overrides]:
-    """As `rewrite_question`, with the question itself where no model rewrites it in time.
+    """Rewrite the question, or return it unchanged if no model rewrites it in time.
 
     A note says so, and the log has the cause. Raises what fails before a model is called.
     """
@@ -172,62 +188,58 @@ async def resolve_query(
     why, cause = type(failure).__name__, failure.cause or failure.message
     log.warning("request id=%s rewrite %s: %s", request.metadata.id, why, cause)
     selected.notes.append(NOT_REWRITTEN.format(why=why))
-    fitted, _ = fit_to_model(request, selected.model, rag.client_prompts)
-    return fitted.question, fitted.overrides.with_defaults(rag.defaults)
+    fitted, _ = rag.fit_request(request, selected.model)
+    return fitted.question, fitted.overrides
 
 
 async def rewrite_question(rag: Rag, request: ChatRequest, model: Model) -> tuple[str, Overrides]:
-    """The question, rewritten so that it stands alone where there are turns before it, and the
-    overrides that hold for a search for it.
+    """Return a search query that makes sense without the history, and the overrides of the search.
 
-    Raises TooLong where the model could not answer it in any case, before a model is called.
+    Raises TooLong if the model could not answer the question in any case, before it is called.
     """
-    fitted, _ = fit_to_model(request, model, rag.client_prompts)
-    overrides = fitted.overrides.with_defaults(rag.defaults)
-    await asyncio.to_thread(rag.prompt_builder.check, fitted, overrides, rag.prompts, model)
+    fitted, _ = rag.fit_request(request, model)
+    await asyncio.to_thread(rag.prompt_builder.room, fitted, rag.prompts, model)
     if not fitted.history:
-        return fitted.question, overrides
+        return fitted.question, fitted.overrides
     prompt = await asyncio.to_thread(prompts.build_rewrite_prompt, fitted, rag.prompts, model)
     async with AsyncExitStack() as stack:
         rewrite = await collect(await open_stream(model, prompt, stack))
     query = " ".join(rewrite.content.split()).strip('"')
-    # "0" is how the prompt lets the model say that it cannot write one
+    # "0" is how the prompt lets the model say that it cannot write one.
     usable = query not in ("", "0") and len(query) <= MAX_QUERY_LENGTH
     complete = rewrite.done.finish_reason == "stop"
-    return query if usable and complete else fitted.question, overrides
+    return query if usable and complete else fitted.question, fitted.overrides
 
 
-def thoughts(
-    request: ChatRequest, query: str, results: SearchResult, prompt: Prompt, model: str
-) -> tuple[Step, ...]:
-    """The four steps of every answer, in the order and with the titles of the documents."""
+def make_steps(query: str, started: StartedAnswer) -> tuple[Step, ...]:
+    """Make the four steps of every answer, in the order and with the titles of the documents."""
+    results, request = started.results, started.request
+    sources = tuple(redact_acl(source, request.metadata.user) for source in results.sources)
     return (
         Step("Original user query", request.question),
         Step("Generated search query", query, results.props),
-        Step(
-            "Results",
-            tuple(redact_acl(source, request.metadata.user) for source in results.sources),
-        ),
-        Step("Prompt", prompt.messages, {"model": model}),
+        Step("Results", sources),
+        Step("Prompt", started.built.prompt.messages, {"model": started.model.name}),
     )
 
 
 def redact_acl(source: Source, user: User) -> Source:
-    """A source that names nobody but the caller: the ids of others are not theirs to read."""
+    """Return a source without the ids of other users and groups: they are not the caller's to
+    read."""
     oids = tuple(oid for oid in source.oids if oid == user.oid)
     groups = tuple(group for group in source.groups if group in user.groups)
     return replace(source, oids=oids, groups=groups)
 
 
 def excluded_sources(results: SearchResult, built: prompts.BuiltPrompt) -> Iterator[ExcludedSource]:
-    """Results that may not be cited: first those without room in the prompt."""
+    """Yield the results that may not be cited: first those without room in the prompt."""
     for source in results.sources[built.fitted :]:
         yield ExcludedSource(source, "rerank")
     yield from results.excluded
 
 
 def omission_notes(results: SearchResult, built: prompts.BuiltPrompt) -> Iterator[str]:
-    """Notes about results that are not in the prompt."""
+    """Yield notes about results that are not in the prompt."""
     if number := len(results.sources) - built.fitted:
         yield f"{number} of the passages found did not fit the model and were left out."
     images = sum(source.image is not None for source in results.sources[: built.fitted])
@@ -236,8 +248,10 @@ def omission_notes(results: SearchResult, built: prompts.BuiltPrompt) -> Iterato
 
 
 async def check_stream(stream: ModelStream) -> Events:
-    """A model's stream up to its end. Raises ContentFiltered where the filter stopped it,
-    Unavailable where it broke off."""
+    """Yield a model's events up to its Done.
+
+    Raises ContentFiltered if the model's filter stopped it, Unavailable if it broke off.
+    """
     try:
         async with aclosing(stream):
             async for event in stream:

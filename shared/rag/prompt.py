@@ -11,7 +11,6 @@ from pathlib import Path
 from shared.chat.errors import TooLong
 from shared.chat.events import Source
 from shared.chat.messages import Message
-from shared.chat.overrides import Overrides
 from shared.chat.request import ChatRequest
 from shared.models.base import Model, Prompt
 from shared.retrieval.base import MAX_IMAGES
@@ -42,18 +41,22 @@ def read_prompts(folder: Path) -> Prompts:
     return Prompts(*((folder / f"{name}.txt").read_text("utf-8").strip() for name in names))
 
 
-def instructions(texts: Prompts, request: ChatRequest, overrides: Overrides) -> Message:
-    """The system message: ours, or the request's template, or ours with the template behind it."""
-    template = overrides.prompt_template or ""
-    ours = (texts.answer, template[3:]) if template.startswith(">>>") else (template,)
-    parts = [*(ours if template else (texts.answer,)), *request.instructions]
-    if overrides.suggest_followup_questions:
+def instructions(request: ChatRequest, texts: Prompts) -> Message:
+    """Return the system message: the app's, or the request's template, or both if it begins with
+    `>>>`; then the client's own instructions."""
+    template = request.overrides.prompt_template or ""
+    if template.startswith(">>>"):
+        parts = [texts.answer, template[3:]]
+    else:
+        parts = [template or texts.answer]
+    parts += request.instructions
+    if request.overrides.suggest_followup_questions:
         parts.append(texts.followups)
     return Message("system", "\n".join(parts))
 
 
 def split_turns(history: Iterable[Message]) -> list[list[Message]]:
-    """The history in turns: a user's message and everything until the next one."""
+    """Split the history into turns: a user's message and everything until the next one."""
     turns: list[list[Message]] = []
     for message in history:
         if message.role == "user" or not turns:
@@ -63,7 +66,7 @@ def split_turns(history: Iterable[Message]) -> list[list[Message]]:
 
 
 def count_message_tokens(messages: Iterable[Message], count: Callable[[str], int]) -> int:
-    """Tokens of some messages, their frames included."""
+    """Count the tokens of some messages, their frames included."""
     return sum(
         count(full_text(message)) + MESSAGE_TOKENS + len(message.images) * IMAGE_TOKENS
         for message in messages
@@ -71,14 +74,14 @@ def count_message_tokens(messages: Iterable[Message], count: Callable[[str], int
 
 
 def full_text(message: Message) -> str:
-    """The text of a message and of its tool calls."""
+    """Return the text of a message and of its tool calls."""
     calls = (f"\n{call.name} {call.arguments}" for call in message.tool_calls)
     name = str((message.raw or {}).get("name") or "")
     return message.content + name + "".join(calls)
 
 
 def newest_turns(history: tuple[Message, ...], room: int, model: Model) -> tuple[Message, ...]:
-    """The newest whole turns that fit into `room` tokens, oldest first."""
+    """Return the newest whole turns that fit into `room` tokens, oldest first."""
     newest: list[list[Message]] = []
     for turn in reversed(split_turns(history)):
         room -= count_message_tokens(turn, model.count)
@@ -89,12 +92,12 @@ def newest_turns(history: tuple[Message, ...], room: int, model: Model) -> tuple
 
 
 def append_sources(question: Message, lines: Iterable[str]) -> Message:
-    """The question, followed by a line `sourcepage: content` for each source."""
+    """Append a line `sourcepage: content` for each source to the question."""
     return replace(question, content=f"{question.content}\n\nSources:\n" + "\n".join(lines))
 
 
 def remaining_tokens(messages: Iterable[Message], model: Model) -> int:
-    """How many tokens are left beside these messages. Raises TooLong where they do not fit."""
+    """Return how many tokens are left beside these messages. Raises TooLong if they do not fit."""
     room = model.max_prompt_tokens - count_message_tokens(messages, model.count)
     if room < 0:
         raise TooLong(
@@ -105,7 +108,7 @@ def remaining_tokens(messages: Iterable[Message], model: Model) -> int:
 
 
 def fit_lines(lines: Iterable[str], room: int, model: Model) -> list[str]:
-    """The first lines that fit into `room` tokens together."""
+    """Return the first lines that fit into `room` tokens together."""
     fitting: list[str] = []
     for line in lines:
         room -= model.count(f"{line}\n")
@@ -113,16 +116,6 @@ def fit_lines(lines: Iterable[str], room: int, model: Model) -> list[str]:
             break
         fitting.append(line)
     return fitting
-
-
-def check(request: ChatRequest, overrides: Overrides, texts: Prompts, model: Model) -> None:
-    """Raise TooLong where a question does not fit the model even without sources and history."""
-    _bare(request, instructions(texts, request, overrides), model)
-
-
-def _bare(request: ChatRequest, system: Message, model: Model) -> int:
-    """The room beside instructions and question. Raises TooLong."""
-    return remaining_tokens((system, append_sources(request.messages[-1], ())), model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,77 +129,71 @@ class BuiltPrompt:
 
 @dataclass(frozen=True, slots=True)
 class PromptBuilder:
-    """One way to build the prompt for an answer; `check` raises TooLong before anything is
-    searched."""
+    """One way to build the prompt for an answer, of a request that is fitted to the model.
 
-    check: Callable[[ChatRequest, Overrides, Prompts, Model], None]
-    build: Callable[[ChatRequest, Overrides, Prompts, Model, tuple[Source, ...]], BuiltPrompt]
+    `room` returns the tokens left for sources and history. Both functions raise TooLong.
+    """
+
+    room: Callable[[ChatRequest, Prompts, Model], int]
+    build: Callable[[ChatRequest, Prompts, Model, tuple[Source, ...]], BuiltPrompt]
+
+
+def composed_room(request: ChatRequest, texts: Prompts, model: Model) -> int:
+    """Return the tokens left beside instructions and question. Raises TooLong."""
+    question = append_sources(request.messages[-1], ())
+    return remaining_tokens((instructions(request, texts), question), model)
 
 
 def build_prompt(
-    request: ChatRequest,
-    overrides: Overrides,
-    texts: Prompts,
-    model: Model,
-    sources: tuple[Source, ...],
+    request: ChatRequest, texts: Prompts, model: Model, sources: tuple[Source, ...]
 ) -> BuiltPrompt:
-    """The prompt for an answer.
+    """Build the prompt for an answer.
 
     Instructions and question come first, then sources, their images, then the newest turns of the
     history: what does not fit is left out in the opposite order. Raises TooLong.
     """
-    system, question = instructions(texts, request, overrides), request.messages[-1]
-    room = _bare(request, system, model)
-    captions = bool(overrides.semantic_captions)
+    system, question = instructions(request, texts), request.messages[-1]
+    captions = bool(request.overrides.semantic_captions)
+    room = composed_room(request, texts, model)
     lines = fit_lines((source.prompt_line(captions) for source in sources), room, model)
     room = remaining_tokens((system, append_sources(question, lines)), model)
     shown = fit_images(sources[: len(lines)], room)
-    final = append_images(question, lines, shown, overrides.gpt4v_input == "images")
+    final = append_images(question, lines, shown, request.overrides.gpt4v_input == "images")
     history = newest_turns(request.history, remaining_tokens((system, final), model), model)
-    messages = (system, *history, final)
-    return BuiltPrompt(
-        make_prompt(request, messages, overrides), len(lines), tuple(image_urls(shown))
-    )
+    images = final.images[len(question.images) :]
+    return BuiltPrompt(make_prompt(request, (system, *history, final)), len(lines), images)
 
 
-def make_prompt(
-    request: ChatRequest, messages: tuple[Message, ...], overrides: Overrides
-) -> Prompt:
-    """The prompt of these messages, with the request's options for the model."""
-    temperature, seed = overrides.temperature or 0.0, overrides.seed
+def make_prompt(request: ChatRequest, messages: tuple[Message, ...]) -> Prompt:
+    """Make the prompt of these messages, with the request's options for the model."""
+    temperature, seed = request.overrides.temperature or 0.0, request.overrides.seed
     generation = request.generation
     return Prompt("answer", messages, temperature, seed, generation.tools, generation.parameters)
 
 
-def image_urls(shown: Mapping[int, Source]) -> list[str]:
-    """The images of some sources."""
-    return [source.image for source in shown.values() if source.image]
-
-
 def fit_images(sources: Iterable[Source], room: int) -> dict[int, Source]:
-    """The sources whose images fit into `room` tokens, by their places."""
-    with_image = [(place, source) for place, source in enumerate(sources) if source.image]
+    """Return the sources whose images fit into `room` tokens, by their indexes."""
+    with_image = [(index, source) for index, source in enumerate(sources) if source.image]
     return dict(with_image[: min(MAX_IMAGES, room // (IMAGE_TOKENS + LABEL_TOKENS))])
 
 
 def append_images(
     question: Message, lines: Iterable[str], shown: Mapping[int, Source], only_images: bool
 ) -> Message:
-    """The question with its sources and their images; each line says which image is its own.
+    """Append sources and their images to the question; each line says which image is its own.
 
     `only_images`: the image replaces the source's text.
     """
     texts, first = list(lines), len(question.images) + 1  # the user's own come before
-    for number, (place, source) in enumerate(shown.items(), first):
-        text = f"{source.sourcepage}:" if only_images else texts[place]
-        texts[place] = f"{text} (image {number})"
-    return replace(
-        append_sources(question, texts), images=question.images + tuple(image_urls(shown))
-    )
+    for number, (index, source) in enumerate(shown.items(), first):
+        text = f"{source.sourcepage}:" if only_images else texts[index]
+        texts[index] = f"{text} (image {number})"
+    images = tuple(source.image for source in shown.values() if source.image)
+    return replace(append_sources(question, texts), images=question.images + images)
 
 
 def build_rewrite_prompt(request: ChatRequest, texts: Prompts, model: Model) -> Prompt:
-    """The prompt for a search query that makes sense without the history."""
+    """Build the prompt for a search query that makes sense without the history."""
     system = Message("system", texts.rewrite)
     question = Message("user", request.question)
     # Text only: a model to which no tool is offered may refuse tool messages.
@@ -219,40 +206,45 @@ def build_rewrite_prompt(request: ChatRequest, texts: Prompts, model: Model) -> 
     return Prompt("rewrite", (system, *history, question), temperature=0.0)
 
 
-COMPOSED = PromptBuilder(check, build_prompt)
+def passthrough_room(
+    request: ChatRequest, texts: Prompts, model: Model, lines: Iterable[str] = ()
+) -> int:
+    """Return the tokens left beside what must be there, the offered tools included.
 
-
-def check_passthrough(
-    request: ChatRequest, _overrides: Overrides, texts: Prompts, model: Model
-) -> None:
-    """Raise TooLong where a question does not fit the model even without sources and history."""
-    _room(request, _system_message(request, texts, ()), model)
+    That is the app's instructions with the `lines` of sources, the client's instructions, and
+    everything from the question on. Raises TooLong.
+    """
+    first = request.question_index
+    before = (message for message in request.messages[:first] if message.role == "system")
+    required = (*before, *request.messages[first:])
+    generation = request.generation
+    extras = (*generation.tools, generation.parameters.get("response_format"))
+    as_text = [Message("system", json.dumps(extra)) for extra in extras if extra]
+    system = _app_instructions(request, texts, lines)
+    return remaining_tokens((*system, *required, *as_text), model)
 
 
 def build_passthrough_prompt(
-    request: ChatRequest,
-    overrides: Overrides,
-    texts: Prompts,
-    model: Model,
-    sources: tuple[Source, ...],
+    request: ChatRequest, texts: Prompts, model: Model, sources: tuple[Source, ...]
 ) -> BuiltPrompt:
-    """The prompt for an answer: our instructions and the sources, then the client's messages.
+    """Build the prompt for an answer: the app's instructions and the sources, then the client's
+    messages.
 
     Its `system` messages and everything from the question on are always there; what does not fit
     is left out of the turns before, oldest first, then of the sources. Raises TooLong.
     """
-    room = _room(request, _system_message(request, texts, ()), model)
+    room = passthrough_room(request, texts, model)
     lines = fit_lines((source.prompt_line() for source in sources), room, model)
-    system = _system_message(request, texts, lines)
     before = request.messages[: request.question_index]
-    history = [each for each in before if each.role != "system"]
-    newest = newest_turns(tuple(history), _room(request, system, model), model)
-    messages = (*system, *_without(len(history) - len(newest), request.messages))
-    return BuiltPrompt(make_prompt(request, messages, overrides), len(lines))
+    history = tuple(message for message in before if message.role != "system")
+    newest = newest_turns(history, passthrough_room(request, texts, model, lines), model)
+    messages = _drop_oldest(len(history) - len(newest), request.messages)
+    system = _app_instructions(request, texts, lines)
+    return BuiltPrompt(make_prompt(request, (*system, *messages)), len(lines))
 
 
-def _without(number: int, messages: Iterable[Message]) -> Iterator[Message]:
-    """The same messages without so many of the oldest; instructions are never left out."""
+def _drop_oldest(number: int, messages: Iterable[Message]) -> Iterator[Message]:
+    """Yield the messages without `number` of the oldest; instructions are never left out."""
     for message in messages:
         if message.role != "system" and number > 0:
             number -= 1
@@ -260,28 +252,16 @@ def _without(number: int, messages: Iterable[Message]) -> Iterator[Message]:
             yield message
 
 
-def _system_message(
+def _app_instructions(
     request: ChatRequest, texts: Prompts, lines: Iterable[str]
 ) -> tuple[Message, ...]:
-    """Our instructions with the sources. None without a search, as they are about the sources."""
+    """Return the app's instructions with the sources; none without a search, as they are about
+    the sources."""
     if request.grounding == "none":
         return ()
-    instructions = texts.answer if request.grounding == "required" else texts.beyond
-    return (append_sources(Message("system", instructions), lines),)
+    text = texts.answer if request.grounding == "required" else texts.beyond
+    return (append_sources(Message("system", text), lines),)
 
 
-def _fixed(request: ChatRequest) -> list[Message]:
-    """The client's instructions, and everything from the question on."""
-    place = request.question_index
-    return [it for i, it in enumerate(request.messages) if i >= place or it.role == "system"]
-
-
-def _room(request: ChatRequest, system: Iterable[Message], model: Model) -> int:
-    """The tokens left beside what must be there, the offered tools included."""
-    generation = request.generation
-    extras = (*generation.tools, generation.parameters.get("response_format"))
-    as_text = [Message("system", json.dumps(extra)) for extra in extras if extra]
-    return remaining_tokens((*system, *_fixed(request), *as_text), model)
-
-
-PASSTHROUGH = PromptBuilder(check_passthrough, build_passthrough_prompt)
+COMPOSED = PromptBuilder(composed_room, build_prompt)
+PASSTHROUGH = PromptBuilder(passthrough_room, build_passthrough_prompt)

@@ -1,4 +1,4 @@
-"""Spans around the retriever and the models of an answer."""
+"""Spans around the searches and the models of an answer."""
 
 from __future__ import annotations
 
@@ -8,22 +8,9 @@ from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 
 from shared.chat.events import Done
-from shared.chat.overrides import Overrides
-from shared.chat.request import User
-from shared.models.base import Model, ModelProxy, ModelStream, Prompt
+from shared.models.base import ModelProxy, ModelStream, Prompt
 from shared.models.fallback import SelectedModel
-from shared.models.router import ModelSelection, Router
-from shared.rag.flow import Rag
-from shared.retrieval.base import Retriever, SearchResult
 from shared.telemetry.spans import NOOP_TRACER, Attributes, Span
-
-
-def with_tracing(rag: Rag, parent: Span) -> Rag:
-    """The engine with its work in child spans of `parent`; unchanged without a tracer."""
-    if parent is NOOP_TRACER:
-        return rag
-    retriever, models = TracedRetriever(rag.retriever, parent), TracedRouter(rag.models, parent)
-    return replace(rag, retriever=retriever, models=models)
 
 
 @contextmanager
@@ -42,49 +29,14 @@ def child_span(parent: Span, name: str) -> Iterator[Span]:
     span.end()
 
 
-class TracedRetriever:
-    """A retriever whose searches are spans."""
-
-    def __init__(self, retriever: Retriever, parent: Span) -> None:
-        self.retriever, self.parent, self.name = retriever, parent, retriever.name
-
-    async def ready(self) -> None:
-        """Delegates."""
-        await self.retriever.ready()
-
-    async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
-        """Delegates, in a span."""
-        with child_span(self.parent, "search") as span:
-            span.set_attributes({"chat.index": self.name})
-            results = await self.retriever.search(user, query, overrides)
-            span.set_attributes({"chat.hits": len(results.sources)})
-        return results
-
-    async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
-        """Delegates."""
-        return await self.retriever.readable(user, sourcefile, overrides)
-
-
-class TracedRouter(Router):
-    """A router whose models are traced."""
-
-    def __init__(self, router: Router, parent: Span) -> None:
-        """Which providers are down is left to `router`."""
-        self.providers, self.policy = router.providers, router.policy
-        self.router, self.parent = router, parent
-
-    @property
-    def default(self) -> Model:
-        """Delegates, traced."""
-        return TracedModel(self.router.default, self.parent)
-
-    def select(self, selection: ModelSelection) -> SelectedModel:
-        """Delegates, traced."""
-        selected = self.router.select(selection)
-        fallback = selected.fallback
-        if fallback is not None:
-            fallback = replace(fallback, model=TracedModel(fallback.model, self.parent))
-        return replace(selected, model=TracedModel(selected.model, self.parent), fallback=fallback)
+def trace_models(selected: SelectedModel, parent: Span) -> SelectedModel:
+    """Trace a model and its fallback in child spans of `parent`; unchanged without a tracer."""
+    if parent is NOOP_TRACER:
+        return selected
+    fallback = selected.fallback
+    if fallback is not None:
+        fallback = replace(fallback, model=TracedModel(fallback.model, parent))
+    return replace(selected, model=TracedModel(selected.model, parent), fallback=fallback)
 
 
 @dataclass(frozen=True)
@@ -95,7 +47,7 @@ class TracedModel(ModelProxy):
 
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
-        """Delegates, in a span that lasts until the stream is closed."""
+        """Open the model, in a span that lasts until the stream is closed."""
         with child_span(self.parent, prompt.task) as span:
             span.set_attributes(
                 {"gen_ai.operation.name": "chat", "gen_ai.request.model": self.name}
@@ -106,7 +58,7 @@ class TracedModel(ModelProxy):
 
 
 async def trace_stream(stream: ModelStream, span: Span) -> ModelStream:
-    """The same stream; the span gets its first token and its usage."""
+    """Yield the same events; the span gets the first token and the usage."""
     waiting = True
     async with aclosing(stream):
         async for event in stream:
@@ -119,12 +71,12 @@ async def trace_stream(stream: ModelStream, span: Span) -> ModelStream:
 
 
 def usage_attributes(done: Done) -> Attributes:
-    """Attributes of the end of a stream, by OpenTelemetry's names."""
-    facts = {"gen_ai.response.finish_reason": done.finish_reason}
+    """Return the attributes of the end of a stream, by OpenTelemetry's names."""
+    attributes = {"gen_ai.response.finish_reason": done.finish_reason}
     if done.usage is None:
-        return facts
+        return attributes
     return {
-        **facts,
+        **attributes,
         "gen_ai.usage.input_tokens": done.usage.prompt_tokens,
         "gen_ai.usage.output_tokens": done.usage.completion_tokens,
     }

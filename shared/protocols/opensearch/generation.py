@@ -126,7 +126,7 @@ async def _ask(exchange: Exchange, parts: _PromptInput) -> tuple[PipelinePrompt,
 
 def _select_model(exchange: Exchange, seconds: float) -> SelectedModel:
     """The models to ask, the first of which leaves the other half of the time."""
-    selected = exchange.engine.models.select(ModelSelection(request_id=exchange.call.id))
+    selected = exchange.engine.select_model(ModelSelection(request_id=exchange.call.id))
     if selected.fallback is not None:
         limit = min(selected.fallback.seconds, seconds / 2)
         selected.fallback = replace(selected.fallback, seconds=limit)

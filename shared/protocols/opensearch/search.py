@@ -71,4 +71,4 @@ async def _sources(exchange: Exchange, request: Search) -> tuple[Source, ...]:
     user = access.get_user(exchange.call.headers)
     overrides = access.apply_filters(user, Overrides(top=request.size))
     used = overrides.with_defaults(engine.defaults)
-    return (await engine.retriever.search(user, shorten_query(request.words), used)).sources
+    return (await engine.search(user, shorten_query(request.words), used)).sources

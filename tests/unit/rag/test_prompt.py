@@ -26,9 +26,7 @@ TURN_COST = 2 * (2 + MESSAGE_TOKENS)
 
 def prompted(budget: int, *history: Message) -> list[str]:
     request = ChatRequest((*history, QUESTION))
-    asked = build_prompt(
-        request, Overrides(), PROMPTS, FakeModel(max_prompt_tokens=budget), (PLUS, STANDARD)
-    )
+    asked = build_prompt(request, PROMPTS, FakeModel(max_prompt_tokens=budget), (PLUS, STANDARD))
     return [message.content for message in asked.prompt.messages]
 
 
