@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from shared import settings as configuration
@@ -74,7 +74,7 @@ def build(settings: Settings) -> Service:
         ),
         search_scope=_make_search_scope(settings),
         links=settings.link_base_url,
-        cross_origin=_make_cross_origin_policy(settings) if settings.on_laptop else None,
+        cross_origin=_make_cross_origin_policy(settings),
         tracer=_make_tracer(settings),
         limits=Limits(
             settings.json_limit,
@@ -106,27 +106,29 @@ def _make_health(
     checks |= {
         kind: HealthCheck(part.name, part.ready) for kind, part in parts.items() if part is not None
     }
-    for other in models.other_providers:
-        checks[f"model of {other.name}"] = HealthCheck(
-            other.get_model(None).name, other.get_model(None).ready
-        )
+    for provider in models.other_providers:
+        other = provider.get_model(None)
+        checks[f"model of {provider.name}"] = HealthCheck(other.name, other.ready)
     if name := clients.embedding_model:
         checks["vectors"] = HealthCheck(name, clients.check_embedding)
     return Health(checks)
 
 
 def _make_retriever(clients: Clients) -> Retriever:
-    """Make the retriever of the settings. Raises SettingsError."""
-    name = configuration.first_setting(clients.settings, RETRIEVER_FACTORIES)
-    if name is None:
-        raise SettingsError((f"{' or '.join(RETRIEVER_FACTORIES)} is required",))
-    return RETRIEVER_FACTORIES[name](clients)
+    """Make the retriever of the first of these settings that has a value. Raises SettingsError."""
+    settings = clients.settings
+    if settings.retriever:
+        return _make_custom_retriever(settings, settings.retriever)
+    if settings.search_endpoint:
+        return _make_azure_search_retriever(clients)
+    if settings.index_file:
+        return _make_sqlite_retriever(clients)
+    raise SettingsError(("RETRIEVER or AZURE_SEARCH_ENDPOINT is required",))
 
 
-def _make_custom_retriever(clients: Clients) -> Retriever:
+def _make_custom_retriever(settings: Settings, name: str) -> Retriever:
     """Make a retriever with the factory of RETRIEVER. Raises SettingsError."""
-    name = clients.settings.retriever or ""
-    retriever: Retriever = import_factory("RETRIEVER", name, ())(clients.settings)
+    retriever: Retriever = import_factory("RETRIEVER", name, ())(settings)
     if missing := missing_members(retriever):
         problem = f"RETRIEVER names a factory whose retriever has no {', '.join(missing)}"
         raise SettingsError((problem,))
@@ -182,8 +184,10 @@ def _make_search_scope(settings: Settings) -> SearchScope:
     )
 
 
-def _make_cross_origin_policy(settings: Settings) -> CrossOriginPolicy:
+def _make_cross_origin_policy(settings: Settings) -> CrossOriginPolicy | None:
     """Make the policy that protects the app on a laptop."""
+    if not settings.on_laptop:
+        return None
     return CrossOriginPolicy(
         settings.allowed_origins, settings.codespace, settings.codespaces_domain
     )
@@ -192,26 +196,27 @@ def _make_cross_origin_policy(settings: Settings) -> CrossOriginPolicy:
 def _make_memory(clients: Clients) -> Memory | None:
     """Make the store of conversations; None if they are not stored."""
     settings = clients.settings
-    name = configuration.first_setting(settings, MEMORY_FACTORIES)
     retention = Retention(settings.retention_seconds, settings.max_conversations)
-    return MEMORY_FACTORIES[name](clients, retention) if name else None
+    if settings.cosmos_endpoint:
+        return _make_cosmos_memory(clients, settings.cosmos_endpoint, retention)
+    if settings.memory_file:
+        return _make_sqlite_memory(settings, settings.memory_file, retention)
+    return None
 
 
-def _make_cosmos_memory(clients: Clients, retention: Retention) -> Memory:
+def _make_cosmos_memory(clients: Clients, endpoint: str, retention: Retention) -> Memory:
     from shared.memory.cosmos.items import ContainerLocation
     from shared.memory.cosmos.store import open_cosmos
 
     settings = clients.settings
-    (endpoint,) = configuration.require_settings(settings, "AZURE_COSMOS_ENDPOINT")
     location = ContainerLocation(endpoint, settings.cosmos_database, settings.cosmos_container)
     return open_cosmos(location, clients.identity, retention, settings.memory_seconds)
 
 
-def _make_sqlite_memory(clients: Clients, retention: Retention) -> Memory:
+def _make_sqlite_memory(settings: Settings, name: str, retention: Retention) -> Memory:
     from shared.memory.sqlite.store import open_memory
 
-    (name,) = configuration.require_settings(clients.settings, "MEMORY_FILE")
-    return open_memory(SHARED_FOLDER.parent / name, retention, clients.settings.memory_seconds)
+    return open_memory(SHARED_FOLDER.parent / name, retention, settings.memory_seconds)
 
 
 def _make_tracer(settings: Settings) -> Tracer:
@@ -234,28 +239,34 @@ def _make_tracer(settings: Settings) -> Tracer:
 
 def _make_files(clients: Clients, retriever: Retriever) -> Files | None:
     """Make the file store of citations; None without one. Raises SettingsError."""
-    name = configuration.first_setting(clients.settings, FILES_FACTORIES)
-    return FILES_FACTORIES[name](clients, retriever) if name else None
+    settings = clients.settings
+    if settings.storage_endpoint:
+        files: Files = _make_blob_files(clients)
+        return files
+    if settings.documents_path:
+        return _make_folder_files(settings.documents_path)
+    if settings.index_file:
+        return _make_indexed_files(retriever)
+    return None
 
 
-def _make_blob_files(clients: Clients, _retriever: Retriever | None = None) -> Any:
+def _make_blob_files(clients: Clients) -> Any:
     from shared.files.blobs import BlobFiles
 
     return BlobFiles(clients.blob_container, clients.settings.storage_seconds)
 
 
-def _make_folder_files(clients: Clients, _retriever: Retriever) -> Files:
-    """Make the store of DOCUMENTS_PATH, relative to the app's folder."""
+def _make_folder_files(path: str) -> Files:
+    """Make the store of DOCUMENTS_PATH, relative to the app's folder. Raises SettingsError."""
     from shared.files.folder import FolderFiles
 
-    (path,) = configuration.require_settings(clients.settings, "DOCUMENTS_PATH")
     folder = SHARED_FOLDER.parent / path
     if not folder.is_dir():
         raise SettingsError(("DOCUMENTS_PATH must be a folder that exists",))
     return FolderFiles(folder)
 
 
-def _make_indexed_files(_clients: Clients, retriever: Retriever) -> Files | None:
+def _make_indexed_files(retriever: Retriever) -> Files | None:
     """Make the store of the folder that the SQLite index was made from."""
     from shared.files.folder import IndexFolderFiles
     from shared.retrieval.sqlite.retriever import SqliteRetriever
@@ -263,20 +274,3 @@ def _make_indexed_files(_clients: Clients, retriever: Retriever) -> Files | None
     if not isinstance(retriever, SqliteRetriever):
         return None
     return IndexFolderFiles(lambda: retriever.documents)
-
-
-# The adapters, by setting: the first setting with a value selects the adapter.
-RETRIEVER_FACTORIES: Mapping[str, Callable[[Clients], Retriever]] = {
-    "RETRIEVER": _make_custom_retriever,
-    "AZURE_SEARCH_ENDPOINT": _make_azure_search_retriever,
-    "INDEX_FILE": _make_sqlite_retriever,
-}
-MEMORY_FACTORIES: Mapping[str, Callable[[Clients, Retention], Memory]] = {
-    "AZURE_COSMOS_ENDPOINT": _make_cosmos_memory,
-    "MEMORY_FILE": _make_sqlite_memory,
-}
-FILES_FACTORIES: Mapping[str, Callable[[Clients, Retriever], Files | None]] = {
-    "AZURE_STORAGE_ENDPOINT": _make_blob_files,
-    "DOCUMENTS_PATH": _make_folder_files,
-    "INDEX_FILE": _make_indexed_files,
-}

@@ -30,30 +30,30 @@ class Clients:
         managed = bool(self.settings.identity_endpoint)
         return identity.get_credential(managed, self.settings.azure_client_id)
 
+    @property
+    def azure_openai_base_url(self) -> str:
+        """The base URL of Azure OpenAI's API. Raises SettingsError."""
+        (url,) = configuration.require_settings(self.settings, "AZURE_OPENAI_ENDPOINT")
+        return f"{url.removesuffix('/v1').removesuffix('/openai')}/openai/v1"
+
     @cached_property
     def azure_openai(self) -> Any:
         """The client of Azure OpenAI, for chat and embeddings. Raises SettingsError."""
         from shared.azure import identity
         from shared.models.openai.client import make_client
 
-        (url,) = configuration.require_settings(self.settings, "AZURE_OPENAI_ENDPOINT")
-        endpoint = url.removesuffix("/v1").removesuffix("/openai")
         key = identity.make_token_provider(self.identity, identity.OPENAI_SCOPE)
-        return make_client(f"{endpoint}/openai/v1/", key, self.batch)
+        return make_client(f"{self.azure_openai_base_url}/", key, self.batch)
 
     @cached_property
     def openai(self) -> Any:
         """The client of OPENAI_BASE_URL, for chat and embeddings. Raises SettingsError."""
-        from shared.models.openai.client import make_client
+        from shared.models.openai.client import fixed_key, make_client
 
         (base_url,) = configuration.require_settings(self.settings, "OPENAI_BASE_URL")
         secret = self.settings.openai_api_key
-        value = secret.get_secret_value() if secret else "none"  # servers without keys accept any
-
-        async def key() -> str:
-            return value
-
-        return make_client(base_url, key, self.batch)
+        key = secret.get_secret_value() if secret else "none"  # servers without keys accept any
+        return make_client(base_url, fixed_key(key), self.batch)
 
     @property
     def embedding_model(self) -> str | None:

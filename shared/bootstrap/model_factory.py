@@ -12,8 +12,8 @@ from shared import settings as configuration
 from shared.bootstrap.clients import Clients, make_model_config
 from shared.bootstrap.provider_factory import make_provider, make_request_model_factory
 from shared.models.base import Model
-from shared.models.router import Provider, Router, Side
-from shared.settings import SettingsError
+from shared.models.router import Provider, Router
+from shared.settings import Settings, SettingsError
 
 
 def import_factory(setting: str, name: str, known: Iterable[str]) -> Callable[..., Any]:
@@ -36,27 +36,30 @@ CHAT_PATH = "/chat/completions"
 def _make_demo(_clients: Clients) -> Provider:
     from shared.models.demo import DemoModel
 
-    model = DemoModel()
-    card = _provider_card("demo", "demo", model.name, model.max_prompt_tokens)
-    return _single_model_provider(model, card)
+    return _single_model_provider("demo", "demo", DemoModel())
 
 
 def _make_azure_openai(clients: Clients) -> Provider:
     names = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_CHAT_DEPLOYMENT")
-    endpoint, name = configuration.require_settings(clients.settings, *names)
-    base = f"{endpoint.removesuffix('/v1').removesuffix('/openai')}/openai/v1"
+    _, name = configuration.require_settings(clients.settings, *names)
+    url = clients.azure_openai_base_url + CHAT_PATH
     hint = "does the app's identity have the role Cognitive Services OpenAI User on it?"
-    return _make_http_provider(
-        clients, clients.azure_openai, base, name, ("azure-openai", "remote", hint)
-    )
+    model = _make_http_model(clients.settings, clients.azure_openai, url, name, hint)
+    card = {"service_source": "remote", "url": url, "auth_type": "apikey"}
+    return _single_model_provider("azure-openai", "openai", model, card)
 
 
 def _make_openai(clients: Clients) -> Provider:
-    names = ("OPENAI_BASE_URL", "OPENAI_CHAT_MODEL")
-    base, name = configuration.require_settings(clients.settings, *names)
-    side: Side = "local" if is_local(base) else "remote"
-    row = ("openai", side, "is OPENAI_API_KEY right?")
-    return _make_http_provider(clients, clients.openai, base, name, row)
+    settings, names = clients.settings, ("OPENAI_BASE_URL", "OPENAI_CHAT_MODEL")
+    base, name = configuration.require_settings(settings, *names)
+    url = base.rstrip("/") + CHAT_PATH
+    model = _make_http_model(settings, clients.openai, url, name, "is OPENAI_API_KEY right?")
+    card = {
+        "service_source": "local" if is_local(base) else "remote",
+        "url": url,
+        "auth_type": "none" if settings.openai_api_key is None else "apikey",
+    }
+    return _single_model_provider("openai", "openai", model, card)
 
 
 def is_local(url: str) -> bool:
@@ -69,36 +72,29 @@ def is_local(url: str) -> bool:
     return address.is_loopback or address.is_private
 
 
-def _make_http_provider(
-    clients: Clients, client: Any, base: str, model: str, row: tuple[str, Side, str]
-) -> Provider:
-    """Make a provider with the one model that the settings name."""
+def _make_http_model(settings: Settings, client: Any, url: str, name: str, hint: str) -> Model:
+    """Make the model that the settings name, at a URL of OpenAI's chat completions."""
     from shared.models.formats.openai import OPENAI, known_capabilities, model_limits
     from shared.models.openai.http_model import HttpModel
 
-    settings, (provider, side, hint) = clients.settings, row
-    reasoning, vision = known_capabilities(model)
+    reasoning, vision = known_capabilities(name)
     config = make_model_config(
         settings,
-        model,
-        server_model=model,
+        name,
+        server_model=name,
         reasoning=reasoning if settings.reasoning is None else settings.reasoning,
         supports_images=vision if settings.vision is None else settings.vision,
         reasoning_effort=settings.reasoning_effort,
         hint=hint,
     )
-    url = base.rstrip("/") + CHAT_PATH
-    has_key = provider == "azure-openai" or settings.openai_api_key is not None
-    fields = {"service_source": side, "url": url, "auth_type": "apikey" if has_key else "none"}
-    card = _provider_card(provider, "openai", model, settings.prompt_tokens, **fields)
-    return _single_model_provider(
-        HttpModel(client, url, OPENAI, config, model_limits(config)), card
-    )
+    return HttpModel(client, url, OPENAI, config, model_limits(config))
 
 
-def _provider_card(name: str, flavor: str, model: str, tokens: int, **more: Any) -> dict[str, Any]:
-    """Make the public metadata of a provider, in the form of MODEL_PROVIDERS."""
-    return {
+def _single_model_provider(
+    name: str, flavor: str, model: Model, more: Mapping[str, Any] | None = None
+) -> Provider:
+    """Make a provider with one model, and public metadata in the form of MODEL_PROVIDERS."""
+    card = {
         "provider_name": name,
         "service_name": "chat",
         "service_source": "local",
@@ -106,20 +102,19 @@ def _provider_card(name: str, flavor: str, model: str, tokens: int, **more: Any)
         "method": "POST",
         "url": "",
         "flavor": flavor,
-        "properties": {"max_input_tokens": tokens, "supported_response_mode": ["stream", "sync"]},
+        "properties": {
+            "max_input_tokens": model.max_prompt_tokens,
+            "supported_response_mode": ["stream", "sync"],
+        },
         "auth_type": "none",
         "extra_headers": {},
         "extra_json_body": {},
         "status": 1,
-        "models": [model],
+        "models": [model.name],
         "allow_to_select_model": True,
-        **more,
+        **(more or {}),
     }
-
-
-def _single_model_provider(model: Model, card: Mapping[str, Any]) -> Provider:
-    name, side = card["provider_name"], card["service_source"]
-    return Provider(name, side, lambda _: model, models=(model.name,), metadata=card)
+    return Provider(name, card["service_source"], lambda _: model, (model.name,), metadata=card)
 
 
 # The values of CHAT_MODEL. Any other is `package.module:factory`, a function Settings -> Model.
@@ -135,6 +130,8 @@ def make_router(clients: Clients) -> Router:
     settings = clients.settings
     providers = _make_configured_providers(clients)
     providers += (make_provider(clients, metadata) for metadata in settings.providers)
+    if not providers:
+        providers = [_make_named_provider(clients, DEFAULT_MODEL)]
     names = [provider.name for provider in providers]
     if duplicates := sorted({name for name in names if names.count(name) > 1}):
         problem = f"MODEL_PROVIDERS must not name a provider {duplicates[0]}: the settings make one"
@@ -157,28 +154,22 @@ def make_chat_model(clients: Clients) -> Model | None:
 
 
 def _make_configured_providers(clients: Clients) -> list[Provider]:
-    """Make the providers outside of MODEL_PROVIDERS; the demo model if there is no other."""
+    """Make the providers outside of MODEL_PROVIDERS. Raises SettingsError."""
     settings = clients.settings
-    names = [
-        name
-        for name, value in (
-            ("azure-openai", settings.azure_openai_endpoint),
-            ("openai", settings.openai_base_url),
-        )
-        if value
-    ]
     if settings.chat_model:
-        names = [settings.chat_model]
-    elif not names and not configuration.first_setting(settings, ["MODEL_PROVIDERS"]):
-        names = [DEFAULT_MODEL]
-    return [_make_named_provider(clients, name) for name in names]
+        return [_make_named_provider(clients, settings.chat_model)]
+    providers = []
+    if settings.azure_openai_endpoint:
+        providers.append(_make_azure_openai(clients))
+    if settings.openai_base_url:
+        providers.append(_make_openai(clients))
+    return providers
 
 
 def _make_named_provider(clients: Clients, name: str) -> Provider:
+    """Make the provider of a value of CHAT_MODEL. Raises SettingsError."""
     factory = MODEL_FACTORIES.get(name)
     if factory is not None:
         return factory(clients)
     model: Model = import_factory("CHAT_MODEL", name, MODEL_FACTORIES)(clients.settings)
-    return _single_model_provider(
-        model, _provider_card("custom", "custom", model.name, model.max_prompt_tokens)
-    )
+    return _single_model_provider("custom", "custom", model)

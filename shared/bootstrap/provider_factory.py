@@ -34,7 +34,7 @@ def make_provider(clients: Clients, metadata: ProviderMetadata) -> Provider:
 
 def _make_model(
     settings: Settings, client: Any, metadata: ProviderMetadata, name: str | None
-) -> Model:
+) -> Any:
     """Make a model of a described provider; without `name` the provider chooses it."""
     from shared.models.formats import FLAVORS
     from shared.models.formats.openai import known_capabilities, model_limits
@@ -72,26 +72,13 @@ def make_request_model_factory(clients: Clients) -> RequestProviderFactory:
     )
 
     def make(description: Mapping[str, Any], name: str | None) -> Model:
-        provider = parse_request_provider(description, hosts)
-        default = provider.models[0] if provider.models else None
-        selected = name if name and provider.allow_to_select_model else default
-        model = _make_model(clients.settings, None, provider, selected)
-        return RequestProviderModel(
-            make_client=partial(_make_client, clients, provider, trusted=False),
-            make_model=partial(_make_model_with_client, clients.settings, provider, selected),
-            name=model.name,
-            max_prompt_tokens=model.max_prompt_tokens,
-            limits=model.limits,
-            count=model.count,
-        )
+        metadata = parse_request_provider(description, hosts)
+        default = metadata.models[0] if metadata.models else None
+        selected = name if name and metadata.allow_to_select_model else default
+        model = _make_model(clients.settings, None, metadata, selected)
+        return RequestProviderModel(model, partial(_make_client, clients, metadata, trusted=False))
 
     return make
-
-
-def _make_model_with_client(
-    settings: Settings, metadata: ProviderMetadata, name: str | None, client: Any
-) -> Any:
-    return _make_model(settings, client, metadata, name)
 
 
 def _make_client(clients: Clients, provider: ProviderMetadata, trusted: bool = True) -> Any:
@@ -107,6 +94,8 @@ def _make_client(clients: Clients, provider: ProviderMetadata, trusted: bool = T
 
 def _make_key_provider(clients: Clients, provider: ProviderMetadata, trusted: bool) -> Any:
     """Make a function that returns the provider's key; None without a key."""
+    from shared.models.openai.client import fixed_key
+
     if provider.key is None:
         return None
     value = provider.key.get_secret_value()
@@ -114,8 +103,4 @@ def _make_key_provider(clients: Clients, provider: ProviderMetadata, trusted: bo
         from shared.azure import identity
 
         return identity.make_token_provider(clients.identity, identity.OPENAI_SCOPE)
-
-    async def key() -> str:
-        return value
-
-    return key
+    return fixed_key(value)

@@ -81,6 +81,15 @@ class DropRetryClient(DefaultAioHttpClient):
             raise APIConnectionError(request=request) from error
 
 
+def fixed_key(value: str) -> GetKey:
+    """Return a function that returns a key that never changes."""
+
+    async def get_key() -> str:
+        return value
+
+    return get_key
+
+
 def make_client(
     base_url: str,
     key: GetKey | None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,7 +12,7 @@ from openai import AsyncOpenAI
 from pydantic import ValidationError
 
 from shared.chat.errors import BadRequest, Forbidden, NoProvider
-from shared.models.base import ModelStream, Prompt
+from shared.models.base import ModelProxy, ModelStream, Prompt
 from shared.models.openai.http_model import HttpModel
 from shared.models.providers.metadata import ProviderMetadata, describe_errors
 
@@ -60,16 +60,12 @@ def _check_values(provider: ProviderMetadata) -> None:
         raise BadRequest(f"{FIELD}.auth_key.apikey: must be one word of ASCII characters")
 
 
-@dataclass(frozen=True, slots=True)
-class RequestProviderModel:
+@dataclass(frozen=True)
+class RequestProviderModel(ModelProxy):
     """A Model with a client of its own for each answer, which no other request shares."""
 
+    model: HttpModel
     make_client: Callable[[], AsyncOpenAI]
-    make_model: Callable[[AsyncOpenAI], HttpModel]
-    name: str
-    max_prompt_tokens: int
-    limits: Mapping[str, str]
-    count: Callable[[str], int]
 
     async def ready(self) -> None:
         """Do nothing: no health check calls it."""
@@ -77,5 +73,8 @@ class RequestProviderModel:
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
         """Send the prompt; entered with the headers of the response. Raises ChatErrors."""
-        async with self.make_client() as client, self.make_model(client).open(prompt) as stream:
+        async with (
+            self.make_client() as client,
+            replace(self.model, client=client).open(prompt) as stream,
+        ):
             yield stream
