@@ -6,7 +6,7 @@ One maps a prompt to a request body, the other an object of a response to a Deco
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -100,6 +100,16 @@ def merge_json(body: RequestBody, more: Mapping[str, Any]) -> RequestBody:
     return merged
 
 
+def drop_none(fields: Mapping[str, Any]) -> RequestBody:
+    """Return the fields without those that are None."""
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def select_fields(fields: Mapping[str, Any], names: Iterable[str]) -> RequestBody:
+    """Return the fields of these names, as far as there are any."""
+    return {name: fields[name] for name in names if name in fields}
+
+
 def extra_fields(obj: Mapping[str, Any], *known: str) -> Extra:
     """Return the other fields of an object.
 
@@ -107,8 +117,8 @@ def extra_fields(obj: Mapping[str, Any], *known: str) -> Extra:
     """
     return {
         key: value
-        for key, value in obj.items()
-        if key not in known and value is not None and is_json_safe(value)
+        for key, value in drop_none(obj).items()
+        if key not in known and is_json_safe(value)
     }
 
 
@@ -137,3 +147,9 @@ def to_usage(prompt: Any, completion: Any) -> Usage | None:
     """Return the numbers of tokens, if the server reports both."""
     both = isinstance(prompt, int) and isinstance(completion, int)
     return Usage(prompt, completion) if both else None
+
+
+def decode_usage(usage: Any) -> Usage | None:
+    """Decode the `usage` of a response, if it is an object with both numbers of tokens."""
+    tokens = usage if isinstance(usage, Mapping) else {}
+    return to_usage(tokens.get("prompt_tokens"), tokens.get("completion_tokens"))

@@ -12,49 +12,34 @@ from pydantic_core import from_json
 from shared.chat.errors import BadRequest, Unavailable
 from shared.chat.messages import Message, is_json_safe, iterate_parts, part_image_url, part_text
 from shared.models.base import Prompt
-from shared.models.formats.base import (
-    DecodedChunk,
-    ModelConfig,
-    ModelFormat,
-    RequestBody,
-    decode_tool_calls,
-    extra_fields,
-    to_usage,
-)
-from shared.models.formats.openai import MESSAGE_FIELDS, max_answer_tokens
-from shared.models.formats.openai import build_message as plain
+from shared.models.formats import base, openai
+from shared.models.formats.base import DecodedChunk, ModelConfig, ModelFormat, RequestBody
 
-# Ollama's names of options.
-OPTIONS = {"top_p": "top_p", "stop": "stop"}
+SUPPORTED_OPTIONS = ("top_p", "stop")
 SUPPORTED_FIELDS = ("keep_alive", "think", "format")
 
 
 def build_body(config: ModelConfig, prompt: Prompt) -> RequestBody:
     """Build the body of a request. Raises BadRequest for an image at a URL."""
     options: RequestBody = {"temperature": prompt.temperature}
-    options |= {ours: prompt.options[k] for k, ours in OPTIONS.items() if k in prompt.options}
+    options |= base.select_fields(prompt.options, SUPPORTED_OPTIONS)
     if isinstance(options.get("stop"), str):
         options["stop"] = [options["stop"]]
-    if prompt.seed is not None:
-        options["seed"] = prompt.seed
-    if max_tokens := max_answer_tokens(config, prompt):
-        options["num_predict"] = max_tokens
-    body: RequestBody = {
+    limits = {"seed": prompt.seed, "num_predict": openai.max_answer_tokens(config, prompt)}
+    fields = {
         "messages": [_build_message(message) for message in prompt.messages],
-        "options": options,
+        "options": options | base.drop_none(limits),
+        "model": config.server_model,
+        "tools": list(prompt.tools) or None,
+        "stream": config.supports_streaming,
     }
-    if config.server_model is not None:
-        body["model"] = config.server_model
-    if prompt.tools:
-        body["tools"] = list(prompt.tools)
-    body["stream"] = config.supports_streaming
-    return body | {key: prompt.options[key] for key in SUPPORTED_FIELDS if key in prompt.options}
+    return base.drop_none(fields) | base.select_fields(prompt.options, SUPPORTED_FIELDS)
 
 
 def _build_message(message: Message) -> RequestBody:
-    raw = plain(message) if message.raw is None else message.raw
+    raw = openai.build_message(message) if message.raw is None else message.raw
     parts = list(iterate_parts(raw))
-    fields = {key: raw[key] for key in MESSAGE_FIELDS if raw.get(key) not in (None, [])}
+    fields = openai.message_fields(raw)
     if calls := raw.get("tool_calls"):
         fields["tool_calls"] = [_build_tool_call(call) for call in calls]
     if raw.get("content") is not None or parts:
@@ -80,11 +65,9 @@ def _images(parts: list[Any]) -> Iterator[str]:
 
 def _build_tool_call(call: Mapping[str, Any]) -> RequestBody:
     function = call["function"]
-    function_json = {
-        "name": function["name"],
-        "arguments": parse_arguments(function.get("arguments")),
-    }
-    return {"id": call["id"], "type": "function", "function": function_json}
+    arguments = parse_arguments(function.get("arguments"))
+    described = {"name": function["name"], "arguments": arguments}
+    return {"id": call["id"], "type": "function", "function": described}
 
 
 def parse_arguments(text: str | None) -> RequestBody:
@@ -104,22 +87,19 @@ def decode(line: Mapping[str, Any]) -> DecodedChunk:
         raise Unavailable(cause="the model's stream ended with an error")
     message, is_last = line.get("message") or {}, bool(line.get("done"))
     tool_calls = [
-        {**call, "id": call.get("id") or f"call_{uuid4().hex}"} for call in _tool_calls(message)
+        {**call, "id": call.get("id") or f"call_{uuid4().hex}"}
+        for call in message.get("tool_calls") or ()
     ]
     return DecodedChunk(
         text=message.get("content") or "",
-        calls=decode_tool_calls(tool_calls),
+        calls=base.decode_tool_calls(tool_calls),
         finish_reason=(line.get("done_reason") or "stop") if is_last else None,
         is_last=is_last,
         model=line.get("model"),
-        usage=to_usage(line.get("prompt_eval_count"), line.get("eval_count")),
-        extra=extra_fields(line, "model", "created_at", "message", "done", "done_reason"),
-        message_extra=extra_fields(message, "role", "content", "tool_calls"),
+        usage=base.to_usage(line.get("prompt_eval_count"), line.get("eval_count")),
+        extra=base.extra_fields(line, "model", "created_at", "message", "done", "done_reason"),
+        message_extra=base.extra_fields(message, "role", "content", "tool_calls"),
     )
-
-
-def _tool_calls(message: Mapping[str, Any]) -> list[Any]:
-    return message.get("tool_calls") or []
 
 
 def ready_url(url: str) -> str | None:

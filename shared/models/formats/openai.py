@@ -15,16 +15,8 @@ from shared.chat.messages import (
     tool_call_json,
 )
 from shared.models.base import Prompt
-from shared.models.formats.base import (
-    DecodedChunk,
-    ModelConfig,
-    ModelFormat,
-    RequestBody,
-    decode_tool_calls,
-    extra_fields,
-    to_error,
-    to_usage,
-)
+from shared.models.formats import base
+from shared.models.formats.base import DecodedChunk, ModelConfig, ModelFormat, RequestBody
 
 # Known models, by their names. A deployment may have any name: settings override these.
 REASONING_MODELS = re.compile(r"(?:^|/)(?:o\d(?![a-z\d])|gpt-5(?!\d))(?!.*chat)", re.I)
@@ -71,27 +63,21 @@ def model_limits(config: ModelConfig) -> Mapping[str, str]:
 
 def build_body(config: ModelConfig, prompt: Prompt) -> RequestBody:
     """Build the body of a request, with the parameters that the model supports."""
-    body: RequestBody = {"messages": [build_message(message) for message in prompt.messages]}
-    if config.server_model is not None:
-        body["model"] = config.server_model
-    if config.supports_streaming:
-        body |= {"stream": True, "stream_options": {"include_usage": True}}
-    if prompt.seed is not None:
-        body["seed"] = prompt.seed
-    if prompt.tools:
-        body["tools"] = list(prompt.tools)
-    if not config.reasoning:
-        body["temperature"] = prompt.temperature
-    elif config.reasoning_effort:
-        body["reasoning_effort"] = config.reasoning_effort
-    if max_tokens := max_answer_tokens(config, prompt):
-        body["max_completion_tokens" if config.reasoning else "max_tokens"] = max_tokens
-    unsupported = UNSUPPORTED_BY_REASONING if config.reasoning else ()
-    return body | {
-        k: prompt.options[k]
-        for k in SUPPORTED_OPTIONS
-        if k in prompt.options and k not in unsupported
+    streams, reasoning = config.supports_streaming, config.reasoning
+    fields = {
+        "messages": [build_message(message) for message in prompt.messages],
+        "model": config.server_model,
+        "stream": True if streams else None,
+        "stream_options": {"include_usage": True} if streams else None,
+        "seed": prompt.seed,
+        "tools": list(prompt.tools) or None,
+        "temperature": None if reasoning else prompt.temperature,
+        "reasoning_effort": config.reasoning_effort if reasoning else None,
+        "max_completion_tokens" if reasoning else "max_tokens": max_answer_tokens(config, prompt),
     }
+    unsupported = UNSUPPORTED_BY_REASONING if reasoning else ()
+    names = [name for name in SUPPORTED_OPTIONS if name not in unsupported]
+    return base.drop_none(fields) | base.select_fields(prompt.options, names)
 
 
 def max_answer_tokens(config: ModelConfig, prompt: Prompt) -> int | None:
@@ -120,8 +106,13 @@ def build_message(message: Message) -> RequestBody:
     return {"role": message.role, "content": [*text, *images]}
 
 
+def message_fields(raw: Mapping[str, Any]) -> RequestBody:
+    """Return the known fields of a message, beside its content."""
+    return {key: raw[key] for key in MESSAGE_FIELDS if raw.get(key) not in (None, [])}
+
+
 def _clean_message(raw: Mapping[str, Any]) -> RequestBody:
-    fields = {key: raw[key] for key in MESSAGE_FIELDS if raw.get(key) not in (None, [])}
+    fields = message_fields(raw)
     if "tool_calls" in fields:
         fields["tool_calls"] = [_clean_tool_call(call) for call in fields["tool_calls"]]
     content, images = raw.get("content"), raw.get("images")
@@ -146,7 +137,7 @@ def _clean_tool_call(call: Mapping[str, Any]) -> RequestBody:
 
 
 def _clean_part(part: Any) -> RequestBody:
-    """Return a part with its known keys only: not_empty servers fetch a URL in any key."""
+    """Return a part with its known keys only: other servers fetch a URL in any key."""
     url = part_image_url(part)
     if url is None:
         return {"type": "text", "text": part_text(part)}
@@ -158,32 +149,30 @@ def _clean_part(part: Any) -> RequestBody:
 def decode(chunk: Mapping[str, Any]) -> DecodedChunk:
     """Decode a chunk of a stream, or a whole response."""
     if chunk.get("error"):
-        raise to_error(chunk["error"])
+        raise base.to_error(chunk["error"])
     # Azure sends chunks without choices: filter results before, usage after the text.
     choice = next(iter(chunk.get("choices") or ()), None) or {}
     delta = choice.get("delta") or choice.get("message") or {}
-    usage = chunk.get("usage")
-    tokens = usage if isinstance(usage, Mapping) else {}
     reason = choice.get("finish_reason")
     return DecodedChunk(
         text=_text(delta.get("content")) or _text(delta.get("refusal")),
-        calls=decode_tool_calls(delta.get("tool_calls")),
+        calls=base.decode_tool_calls(delta.get("tool_calls")),
         finish_reason=reason if isinstance(reason, str) and reason else None,
         model=chunk.get("model"),
-        usage=to_usage(tokens.get("prompt_tokens"), tokens.get("completion_tokens")),
+        usage=base.decode_usage(chunk.get("usage")),
         fingerprint=chunk.get("system_fingerprint"),
         answer_filter=choice.get("content_filter_results"),
         prompt_filter=chunk.get("prompt_filter_results"),
         extra={
-            **extra_fields(chunk, "id", "object", "created", "model", "choices"),
-            **extra_fields(choice, "index", "delta", "message", "finish_reason"),
+            **base.extra_fields(chunk, "id", "object", "created", "model", "choices"),
+            **base.extra_fields(choice, "index", "delta", "message", "finish_reason"),
         },
-        message_extra=extra_fields(delta, "role", "content", "refusal", "tool_calls"),
+        message_extra=base.extra_fields(delta, "role", "content", "refusal", "tool_calls"),
     )
 
 
 def _text(content: Any) -> str:
-    """Return the text of a content; not_empty servers send it in parts."""
+    """Return the text of a content; other servers send it in parts."""
     if isinstance(content, list):
         return "".join(_text(part.get("text")) for part in content)
     return content if isinstance(content, str) else ""

@@ -72,7 +72,7 @@ FRAMINGS: Mapping[str, Callable[[AsyncIterator[bytes]], ByteStream]] = {
 
 @dataclass(slots=True)
 class StreamDecoder:
-    """Decodes the objects of one response, and collects what they say message_extra its text.
+    """Decodes the objects of one response, and collects what they report beside its text.
 
     `model` is the requested name until the server reports its own. `indexes_by_id` are the indexes
     of tool calls by their ids, `last_index` is the highest one.
