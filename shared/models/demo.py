@@ -26,76 +26,119 @@ from shared.text import (
     select_stopwords,
 )
 
-# Between two sentences; not behind a shortened word or the number of a list item.
-_SENTENCE_END = re.compile(
-    r"(?:(?<=[.!?\u061f\u0964])|(?<=[.!?][\"')\]\u201d]))\s+"
-    r"(?<!\b[A-Z]\.\s)(?<!\b(?:Dr|Mr|Ms|No|Nr|St|vs|cf)\.\s)(?<!\b(?:Mrs|Inc|e\.g|i\.e)\.\s)"
-    r"(?<![.:;!?]\s\d\.\s)(?![a-z\u00df-\u00ff\u03ac-\u03ce\u0430-\u045f])"
-    r"|(?<=[\u3002\uff01\uff1f])"
+HEADING = "The demo model does not answer, it only quotes. From the documents:"
+UNKNOWN = "I don't know: no passage was found that shares a word with the question."
+MAX_QUOTES = 3
+MAX_FOLLOWUPS = 3
+MAX_LINKED_QUESTIONS = 4  # each referring to the one before it
+SOURCES = "\n\nSources:\n"
+FOLLOWUP_MARKS = "double angle brackets"  # how a prompt asks for follow-up questions
+
+
+class DemoModel:
+    """A Model without a network or a memory: it quotes the sources that its prompt holds."""
+
+    name = "demo"
+    max_prompt_tokens = 8000
+    limits: Mapping[str, str] = {
+        "images": "The images were left out: the demo model cannot see them.",
+        "temperature": "temperature was left out: the demo model quotes, so it has no effect.",
+        "seed": "seed was left out: the demo model quotes, so it has no effect.",
+    }
+
+    def count(self, text: str) -> int:
+        """Return how many tokens `text` has at most."""
+        return count_tokens(text)
+
+    async def ready(self) -> None:
+        """Do nothing: it always answers."""
+
+    @asynccontextmanager
+    async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
+        """Accept any prompt; yield the answer word by word, and one Done."""
+        async with aclosing(_stream(prompt)) as stream:
+            yield stream
+
+
+async def _stream(prompt: Prompt) -> ModelStream:
+    # In a thread: matching the sources would hold up every other answer of this worker.
+    text = await asyncio.to_thread(reply, prompt.task, prompt.messages)
+    for word in re.findall(r"\s*\S+", text):
+        yield Delta(word)
+        await asyncio.sleep(0)
+    prompt_tokens = sum(count_tokens(message.content) for message in prompt.messages)
+    yield Done(usage=Usage(prompt_tokens, count_tokens(text)), model=DemoModel.name)
+
+
+def reply(task: str, messages: Sequence[Message]) -> str:
+    """Return the whole answer to a prompt's messages."""
+    questions, lines = read_prompt(messages)
+    query = search_query(questions)
+    if task == "rewrite":
+        return query
+    excerpts = [read_excerpt(line) for line in lines]
+    quotes = best_quotes(questions[-1], query, excerpts).items()
+    answer = [f"- {text} [{citation}]" for text, citation in islice(quotes, MAX_QUOTES)]
+    answer = [HEADING, *answer] if answer else [UNKNOWN]
+    if any(message.role == "system" and FOLLOWUP_MARKS in message.content for message in messages):
+        answer += followups(excerpts, questions)
+    return "\n".join(answer)
+
+
+# The messages of a search pipeline's prompt.
+RESULT = re.compile(r"SEARCH RESULT \d+: ")
+QUESTION, ANSWERS = "QUESTION: ", "ANSWER:"
+
+# A question that refers to the one before it: "And in Health Plus?", "Is it free?"
+_REFERRING = re.compile(
+    r"^\W*(?:and|or|but|also|then|so|what about|how about|what if|und|et|y)\b"
+    r"|\b(?:it|its|they|them|theirs?|these|those|ones|this|he|him|she|her)\b"
+    r"|^\W*(?:is|was|does|did|can|will|has) that\b|\bthat\W*$",
+    re.IGNORECASE,
 )
-_ITEM = re.compile(r"(?:^|\s)[-*\u2022]\s+(?![a-z])")
-_MIN_ITEMS = 3  # fewer dashes may stand in sentences: "Monday - Friday"
-_TABLE_RULE = re.compile(r"\|(?:\s*(?::-+:?|-{3,}:?|-+:)\s*\|){1,100}")
-_HEADING_PATH = re.compile(r"(?:[^.!?|<>]{1,120} > (?=[^\W\d_])(?![a-z]))+")
-_MAX_HEADING_WORDS = 8
 
 
-class Excerpt(NamedTuple):
-    """A source of a prompt: its headings, and its parts with the text that each is matched by."""
+def read_prompt(messages: Sequence[Message]) -> tuple[list[str], list[str]]:
+    """Return the user's questions, and the sources, a line each.
 
-    line: str
-    citation: str
-    headings: Sequence[str]
-    parts: Mapping[str, str]
-
-
-def read_excerpt(line: str) -> Excerpt:
-    """Read a source given as `sourcepage: content` on one line."""
-    citation, _, content = line.partition(": ")
-    path = _HEADING_PATH.match(content)
-    end = path.end() + _heading_end(content[path.end() :]) if path else 0
-    headings = [heading for heading in re.split(r" > ?", content[:end].strip()) if heading]
-    return Excerpt(line, citation, headings, _parts(content[end:]))
-
-
-def _heading_end(content: str) -> int:
-    """Where the heading at the start of a text ends; 0 where that cannot be told."""
-    # Other languages have capitals inside sentences too.
-    if select_stopwords(extract_terms(content)) is not ENGLISH:
-        return 0
-    words = _SENTENCE_END.split(content, 1)[0].split(" ")[: _MAX_HEADING_WORDS + 1]
-    for number, (before, word) in enumerate(pairwise(words), 1):
-        begins = word.istitle() and (before.islower() or word.lower() in ENGLISH)
-        if begins and before[-1:].isalnum() and before.lower() not in ENGLISH:
-            return len(" ".join(words[:number])) + 1
-    return 0
+    The sources stand behind the last question, or in the first message where the messages are a
+    client's own; in the prompt of a search pipeline they are messages.
+    """
+    texts = [message.content for message in messages if message.role == "user"] or [""]
+    if len(texts) > 1 and texts[-1] == ANSWERS and texts[-2].startswith(QUESTION):
+        results = [" ".join(text.split()) for text in texts if RESULT.match(text)]
+        earlier = [text for text in texts[:-2] if not RESULT.match(text)]
+        return [*earlier, texts[-2].removeprefix(QUESTION)], results
+    question, marker, sources = texts[-1].rpartition(SOURCES)
+    if marker:
+        texts[-1] = question
+    elif messages[0].role == "system":
+        _, marker, sources = messages[0].content.rpartition(SOURCES)
+    return texts, sources.split("\n") if marker else []
 
 
-def _parts(content: str) -> dict[str, str]:
-    """The parts of a text; a row is matched together with the header of its table."""
-    rule = _TABLE_RULE.search(content)
-    if not rule:
-        return {text: text for text in _sentences(content)}
-    parts, header = dict[str, str](), ""
-    pieces = re.split(rf"(\|(?:[^|]*\|){{{rule[0].count('|') - 1}}})", content)  # each second a row
-    for piece, following in zip_longest(pieces, pieces[2:], fillvalue=""):
-        if not piece.startswith("|"):
-            parts |= {text: text for text in _sentences(piece)}
-        elif _TABLE_RULE.fullmatch(following):
-            header = piece
-        elif not _TABLE_RULE.fullmatch(piece):
-            parts[piece] = header + piece
-    return parts
+def search_query(questions: Sequence[str]) -> str:
+    """Return the last question, with the terms of the one before if it refers to that."""
+    *earlier, question = (" ".join(each.split()) for each in questions[-MAX_LINKED_QUESTIONS:])
+    if not earlier or (content_terms(question) and not _REFERRING.search(question)):
+        return question
+    before = search_query(earlier)
+    stopwords = select_stopwords(extract_terms(before))
+    words = (word.strip(".,:;!?") for word in before.split())
+    content_words = (word for word in words if not stopwords.issuperset(extract_terms(word)))
+    return " ".join((question, *content_words))
 
 
-def _sentences(text: str) -> Iterator[str]:
-    items = _ITEM.split(text)
-    for item in items if len(items) > _MIN_ITEMS else [text]:
-        yield from filter(None, map(str.strip, _SENTENCE_END.split(item)))
+def followups(excerpts: Sequence[Excerpt], questions: Sequence[str]) -> list[str]:
+    """Make questions about headings that no question has named yet, in double brackets."""
+    earlier = [set(extract_terms(question)) for question in questions]
+    headings = dict.fromkeys(excerpt.headings[-1] for excerpt in excerpts if excerpt.headings)
+    new = (each for each in headings if not any(map(set(extract_terms(each)).issubset, earlier)))
+    return [f'<<Is there more about "{each}"?>>' for each in islice(new, MAX_FOLLOWUPS)]
 
 
 def best_quotes(question: str, query: str, excerpts: Sequence[Excerpt]) -> dict[str, str]:
-    """The best part of each excerpt, with its citation, in the order of the excerpts.
+    """Return the best part of each excerpt, with its citation, in the order of the excerpts.
 
     The question's own terms count first, then those that the query adds to them. An excerpt that
     shares no term with the query has no quote, nor has one that shares none with the question
@@ -120,7 +163,7 @@ def best_quotes(question: str, query: str, excerpts: Sequence[Excerpt]) -> dict[
 
 
 def _scores(table: sqlite3.Connection, question: str, total: int) -> Mapping[str, float]:
-    """What each text scores that shares a telling word with a question: for rare ones, more."""
+    """Score each text by the terms that it shares with a question: rare ones count more."""
     scores = defaultdict[str, float](float)
     for term in islice(content_terms(question), MAX_TERMS):
         rows = table.execute("SELECT part FROM t WHERE t MATCH ?", (fts_query(term),)).fetchall()
@@ -129,111 +172,70 @@ def _scores(table: sqlite3.Connection, question: str, total: int) -> Mapping[str
     return scores
 
 
-HEADING = "The demo model does not answer, it only quotes. From the documents:"
-UNKNOWN = "I don't know: no passage was found that shares a word with the question."
-MAX_QUOTES = 3
-MAX_FOLLOWUPS = 3
-MAX_LINKED_QUESTIONS = 4  # each leaning on the one before it
-SOURCES = "\n\nSources:\n"
-FOLLOWUP_MARKS = "double angle brackets"  # how a prompt asks for follow-up questions
-
-# The messages of a search pipeline's prompt.
-RESULT = re.compile(r"SEARCH RESULT \d+: ")
-QUESTION, ANSWERS = "QUESTION: ", "ANSWER:"
-
-# The form of a question that leans on the one before it: "And in Health Plus?", "Is it free?"
-_LEANING = re.compile(
-    r"^\W*(?:and|or|but|also|then|so|what about|how about|what if|und|et|y)\b"
-    r"|\b(?:it|its|they|them|theirs?|these|those|ones|this|he|him|she|her)\b"
-    r"|^\W*(?:is|was|does|did|can|will|has) that\b|\bthat\W*$",
-    re.IGNORECASE,
+# Between two sentences; not behind a shortened word or the number of a list item.
+_SENTENCE_END = re.compile(
+    r"(?:(?<=[.!?\u061f\u0964])|(?<=[.!?][\"')\]\u201d]))\s+"
+    r"(?<!\b[A-Z]\.\s)(?<!\b(?:Dr|Mr|Ms|No|Nr|St|vs|cf)\.\s)(?<!\b(?:Mrs|Inc|e\.g|i\.e)\.\s)"
+    r"(?<![.:;!?]\s\d\.\s)(?![a-z\u00df-\u00ff\u03ac-\u03ce\u0430-\u045f])"
+    r"|(?<=[\u3002\uff01\uff1f])"
 )
+_ITEM = re.compile(r"(?:^|\s)[-*\u2022]\s+(?![a-z])")
+_MIN_ITEMS = 3  # fewer dashes may stand in sentences: "Monday - Friday"
+_TABLE_RULE = re.compile(r"\|(?:\s*(?::-+:?|-{3,}:?|-+:)\s*\|){1,100}")
+_HEADING_PATH = re.compile(r"(?:[^.!?|<>]{1,120} > (?=[^\W\d_])(?![a-z]))+")
+_MAX_HEADING_WORDS = 8
 
 
-class DemoModel:
-    """A Model without a network or a memory: it quotes the sources that its prompt holds."""
+class Excerpt(NamedTuple):
+    """A source of a prompt: its line, its headings, and the text that each part is matched by."""
 
-    name = "demo"
-    max_prompt_tokens = 8000
-    limits: Mapping[str, str] = {
-        "images": "The images were left out: the demo model cannot see them.",
-        "temperature": "temperature was left out: the demo model quotes, so it has no effect.",
-        "seed": "seed was left out: the demo model quotes, so it has no effect.",
-    }
-
-    def count(self, text: str) -> int:
-        """How many tokens `text` is at most."""
-        return count_tokens(text)
-
-    async def ready(self) -> None:
-        """It always answers."""
-
-    @asynccontextmanager
-    async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
-        """Accept any prompt; give the answer word by word, and one Done."""
-        async with aclosing(_stream(prompt)) as stream:
-            yield stream
+    line: str
+    citation: str
+    headings: Sequence[str]
+    parts: Mapping[str, str]
 
 
-async def _stream(prompt: Prompt) -> ModelStream:
-    # In a thread: matching the sources would hold up every other answer of this worker.
-    text = await asyncio.to_thread(reply, prompt.task, prompt.messages)
-    for word in re.findall(r"\s*\S+", text):
-        yield Delta(word)
-        await asyncio.sleep(0)
-    prompt_tokens = sum(count_tokens(message.content) for message in prompt.messages)
-    yield Done(usage=Usage(prompt_tokens, count_tokens(text)), model=DemoModel.name)
+def read_excerpt(line: str) -> Excerpt:
+    """Read a source: `sourcepage: content` on one line."""
+    citation, _, content = line.partition(": ")
+    path = _HEADING_PATH.match(content)
+    end = path.end() + _heading_end(content[path.end() :]) if path else 0
+    headings = [heading for heading in re.split(r" > ?", content[:end].strip()) if heading]
+    return Excerpt(line, citation, headings, _parts(content[end:]))
 
 
-def reply(task: str, messages: Sequence[Message]) -> str:
-    """The whole answer to a prompt's messages."""
-    questions, lines = read_prompt(messages)
-    query = search_query(questions)
-    if task == "rewrite":
-        return query
-    excerpts = [read_excerpt(line) for line in lines]
-    quotes = best_quotes(questions[-1], query, excerpts).items()
-    answer = [f"- {text} [{citation}]" for text, citation in islice(quotes, MAX_QUOTES)]
-    answer = [HEADING, *answer] if answer else [UNKNOWN]
-    if any(message.role == "system" and FOLLOWUP_MARKS in message.content for message in messages):
-        answer += followups(excerpts, questions)
-    return "\n".join(answer)
+def _heading_end(content: str) -> int:
+    """Return where the heading at the start of a text ends; 0 if that cannot be determined."""
+    # Other languages have capitals inside sentences too.
+    if select_stopwords(extract_terms(content)) is not ENGLISH:
+        return 0
+    words = _SENTENCE_END.split(content, 1)[0].split(" ")[: _MAX_HEADING_WORDS + 1]
+    for number, (before, word) in enumerate(pairwise(words), 1):
+        begins = word.istitle() and (before.islower() or word.lower() in ENGLISH)
+        if begins and before[-1:].isalnum() and before.lower() not in ENGLISH:
+            return len(" ".join(words[:number])) + 1
+    return 0
 
 
-def read_prompt(messages: Sequence[Message]) -> tuple[list[str], list[str]]:
-    """The user's questions, and the sources, a line each.
-
-    The sources stand behind the last question, or in the first message where the messages are a
-    client's own; in the prompt of a search pipeline they are messages.
-    """
-    texts = [message.content for message in messages if message.role == "user"] or [""]
-    if len(texts) > 1 and texts[-1] == ANSWERS and texts[-2].startswith(QUESTION):
-        results = [" ".join(text.split()) for text in texts if RESULT.match(text)]
-        earlier = [text for text in texts[:-2] if not RESULT.match(text)]
-        return [*earlier, texts[-2].removeprefix(QUESTION)], results
-    question, marker, sources = texts[-1].rpartition(SOURCES)
-    if marker:
-        texts[-1] = question
-    elif messages[0].role == "system":
-        _, marker, sources = messages[0].content.rpartition(SOURCES)
-    return texts, sources.split("\n") if marker else []
-
-
-def search_query(questions: Sequence[str]) -> str:
-    """The last question; where it leans on the one before, with the telling words of that."""
-    *earlier, question = (" ".join(each.split()) for each in questions[-MAX_LINKED_QUESTIONS:])
-    if not earlier or (content_terms(question) and not _LEANING.search(question)):
-        return question
-    before = search_query(earlier)
-    stopwords = select_stopwords(extract_terms(before))
-    words = (word.strip(".,:;!?") for word in before.split())
-    telling = (word for word in words if not stopwords.issuperset(extract_terms(word)))
-    return " ".join((question, *telling))
+def _parts(content: str) -> dict[str, str]:
+    """Split a text into sentences and rows; a row is matched together with its table's header."""
+    rule = _TABLE_RULE.search(content)
+    if rule is None:
+        return {sentence: sentence for sentence in _sentences(content)}
+    row = rf"(\|(?:[^|]*\|){{{rule[0].count('|') - 1}}})"
+    pieces = re.split(row, content)  # each second one is a row
+    parts, header = dict[str, str](), ""
+    for piece, following in zip_longest(pieces, pieces[2:], fillvalue=""):
+        if not piece.startswith("|"):
+            parts |= {sentence: sentence for sentence in _sentences(piece)}
+        elif _TABLE_RULE.fullmatch(following):
+            header = piece
+        elif not _TABLE_RULE.fullmatch(piece):
+            parts[piece] = header + piece
+    return parts
 
 
-def followups(excerpts: Sequence[Excerpt], questions: Sequence[str]) -> list[str]:
-    """Questions about headings that no question has named yet, in double brackets."""
-    earlier = [set(extract_terms(question)) for question in questions]
-    headings = dict.fromkeys(excerpt.headings[-1] for excerpt in excerpts if excerpt.headings)
-    new = (each for each in headings if not any(map(set(extract_terms(each)).issubset, earlier)))
-    return [f'<<Is there more about "{each}"?>>' for each in islice(new, MAX_FOLLOWUPS)]
+def _sentences(text: str) -> Iterator[str]:
+    items = _ITEM.split(text)
+    for item in items if len(items) > _MIN_ITEMS else [text]:
+        yield from filter(None, map(str.strip, _SENTENCE_END.split(item)))
