@@ -99,8 +99,8 @@ def _parse_object(value: Any) -> Any:
 
 
 def _check_url(value: str) -> str:
-    found = URL.fullmatch(value)
-    if not found or int((found[3] or ":1")[1:]) not in range(1, 65536):
+    match = URL.fullmatch(value)
+    if not match or int((match[3] or ":1")[1:]) not in range(1, 65536):
         raise ValueError("must be a URL such as https://host/v1/chat/completions")
     return value
 
@@ -115,8 +115,8 @@ def _check_headers(headers: dict[str, str]) -> dict[str, str]:
 
 
 def _check_fields(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    if taken := sorted(FORBIDDEN_FIELDS & body.keys()):
-        raise ValueError(f"must not set {taken[0]}, which is the request's own")
+    if forbidden := sorted(FORBIDDEN_FIELDS & body.keys()):
+        raise ValueError(f"must not set {forbidden[0]}, which is the request's own")
     if not is_json_safe(body):
         raise ValueError(NOT_JSON_SAFE)
     return body
@@ -185,7 +185,7 @@ class ProviderMetadata(BaseModel):
         return value
 
     @model_validator(mode="after")
-    def _keyed(self) -> ProviderMetadata:
+    def _check_key(self) -> ProviderMetadata:
         names = {"apikey"} if self.auth_type == "apikey" else set()
         if self.auth_key.keys() != names:
             expected = '{"apikey": ...}' if names else "{}"

@@ -79,30 +79,28 @@ def _resolve_secrets(
     provider: ProviderMetadata, environment: Mapping[str, str]
 ) -> ProviderMetadata:
     """Resolve the secrets of a provider. Raises ValueError for one in clear text."""
-    keys = {}
-    for name, secret in provider.auth_key.items():
-        value = secret.get_secret_value()
-        if value == IDENTITY:
-            _check_trusted(provider.url)
-            keys[name] = secret
-        elif REFERENCE.fullmatch(value):
-            key = _resolve_text(f".auth_key.{name}", value, environment)
-            if " " in key:
-                raise ValueError(f".auth_key.{name}: must be one word")
-            keys[name] = SecretStr(key)
-        else:
-            raise ValueError(
-                f".auth_key.{name}: must be ${{NAME}}, a variable of the environment: "
-                "no secret stands in the list"
-            )
-    more = {
-        "auth_key": keys,
-        "extra_headers": _resolve_value(".extra_headers", provider.extra_headers, environment),
-        "extra_json_body": _resolve_value(
-            ".extra_json_body", provider.extra_json_body, environment
-        ),
-    }
-    return provider.with_secrets(**more)
+    headers, body = provider.extra_headers, provider.extra_json_body
+    return provider.with_secrets(
+        auth_key={"apikey": _resolve_key(provider, environment)} if provider.key else {},
+        extra_headers=_resolve_value(".extra_headers", headers, environment),
+        extra_json_body=_resolve_value(".extra_json_body", body, environment),
+    )
+
+
+def _resolve_key(provider: ProviderMetadata, environment: Mapping[str, str]) -> SecretStr:
+    path, value = ".auth_key.apikey", provider.auth_key["apikey"].get_secret_value()
+    if value == IDENTITY:
+        _check_trusted(provider.url)
+        return SecretStr(value)
+    if not REFERENCE.fullmatch(value):
+        raise ValueError(
+            f"{path}: must be ${{NAME}}, a variable of the environment: "
+            "no secret stands in the list"
+        )
+    key = _resolve_text(path, value, environment)
+    if " " in key:
+        raise ValueError(f"{path}: must be one word")
+    return SecretStr(key)
 
 
 def _resolve_value(path: str, value: Any, environment: Mapping[str, str]) -> Any:
@@ -117,16 +115,16 @@ def _resolve_value(path: str, value: Any, environment: Mapping[str, str]) -> Any
 
 
 def _resolve_text(path: str, value: str, environment: Mapping[str, str]) -> str:
-    def of(found: re.Match[str]) -> str:
-        secret = environment.get(found[1], "").strip()
+    def get_secret(match: re.Match[str]) -> str:
+        secret = environment.get(match[1], "").strip()
         if not secret:
-            raise ValueError(f"{path}: the variable {found[1]} is not set")
+            raise ValueError(f"{path}: the variable {match[1]} is not set")
         return secret
 
-    filled = REFERENCE.sub(of, value)
-    if filled != value and not re.fullmatch(r"[\x20-\x7e]+", filled):
+    resolved = REFERENCE.sub(get_secret, value)
+    if resolved != value and not re.fullmatch(r"[\x20-\x7e]+", resolved):
         raise ValueError(f"{path}: must be a text of ASCII characters")
-    return filled
+    return resolved
 
 
 def _check_trusted(url: str) -> None:
