@@ -92,13 +92,9 @@ def _check_container_name(value: str) -> str:
     return value
 
 
-def _parse_providers(value: Any, info: ValidationInfo) -> Any:
+def _parse_providers(value: str, info: ValidationInfo) -> tuple[ProviderMetadata, ...]:
     """Parse MODEL_PROVIDERS, with secrets from the environment."""
-    return (
-        read_list(value, info.context or {}, SHARED_FOLDER.parent)
-        if isinstance(value, str)
-        else value
-    )
+    return read_list(value, info.context or {}, SHARED_FOLDER.parent)
 
 
 def _check_ascending(scores: tuple[float, ...]) -> tuple[float, ...]:
@@ -107,22 +103,22 @@ def _check_ascending(scores: tuple[float, ...]) -> tuple[float, ...]:
     return scores
 
 
-def _parse_hosts(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    hosts = frozenset(part.strip().lower() for part in value.split(",") if part.strip())
+def _split(value: str) -> frozenset[str]:
+    """Split a list that is separated by commas."""
+    return frozenset(part.strip().lower() for part in value.split(",")) - {""}
+
+
+def _check_hosts(hosts: frozenset[str]) -> frozenset[str]:
     if not all(HOST.fullmatch(host) for host in hosts):
         raise ValueError("must be hosts such as api.example.com or host:port, separated by commas")
     return frozenset(host.removesuffix(":443") for host in hosts)
 
 
-def _parse_origins(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    origins = frozenset(part.strip().lower().rstrip("/") for part in value.split(","))
-    if not all(ORIGIN.fullmatch(origin) for origin in origins - {"", "*"}):
+def _check_origins(values: frozenset[str]) -> frozenset[str]:
+    origins = frozenset(value.rstrip("/") for value in values) - {""}
+    if not all(ORIGIN.fullmatch(origin) for origin in origins - {"*"}):
         raise ValueError("must be origins such as https://www.example.com, separated by commas")
-    return origins - {""}
+    return origins
 
 
 SHARED_FOLDER = Path(__file__).parent
@@ -135,8 +131,8 @@ Url = Annotated[str, AfterValidator(_check_url)]
 SecureUrl = Annotated[str, AfterValidator(_check_secure_url)]
 ContainerName = Annotated[str, AfterValidator(_check_container_name)]
 Providers = Annotated[tuple[ProviderMetadata, ...], BeforeValidator(_parse_providers)]
-Origins = Annotated[frozenset[str], BeforeValidator(_parse_origins)]
-Hosts = Annotated[frozenset[str], BeforeValidator(_parse_hosts)]
+Origins = Annotated[frozenset[str], BeforeValidator(_split), AfterValidator(_check_origins)]
+Hosts = Annotated[frozenset[str], BeforeValidator(_split), AfterValidator(_check_hosts)]
 Key = Annotated[SecretStr, AfterValidator(_check_key)]
 CallerKey = Annotated[Key, AfterValidator(_check_caller_key)]
 Score = Annotated[float, Field(ge=0, le=4)]
@@ -343,7 +339,7 @@ def has_setting(settings: Settings, alias: str) -> bool:
 def first_setting(settings: Settings, aliases: Iterable[str]) -> str | None:
     """Return the first setting with a value, including defaults; None without any."""
     values = settings.model_dump(by_alias=True)
-    return next((alias for alias in aliases if values.get(alias)), None)
+    return next((alias for alias in aliases if values[alias]), None)
 
 
 def _alias(name: str) -> str:
