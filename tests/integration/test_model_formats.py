@@ -53,7 +53,7 @@ def sent(flavor: str, body: Any, **more: Any) -> Any:
 
 @pytest.mark.parametrize("flavor", FLAVORS)
 @pytest.mark.parametrize("retrieval", [True, False])
-def test_the_document_s_seven_messages_arrive_unchanged(flavor: str, retrieval: bool) -> None:
+def test_the_messages_of_the_specification_are_sent_unchanged(flavor: str, retrieval: bool) -> None:
     messages = sent(flavor, {"messages": SHIRT_CONVERSATION, "retrieval": retrieval})["messages"]
     theirs = messages[1:] if retrieval else messages
     expected = json.loads(json.dumps(SHIRT_CONVERSATION))
@@ -72,7 +72,7 @@ PICTURE = "https://example.com/a.png"
 
 
 @pytest.mark.parametrize("flavor", ["openai", "ollama"])
-def test_keys_that_nobody_reads_do_not_reach_the_model_s_server(flavor: str) -> None:
+def test_unknown_keys_are_not_sent_to_the_model_s_server(flavor: str) -> None:
     function = {"name": "search", "arguments": "{}", "pad": "x"}
     call = {"id": "c1", "type": "function", "function": function, "pad": "x"}
     parts = [
@@ -93,7 +93,7 @@ def test_keys_that_nobody_reads_do_not_reach_the_model_s_server(flavor: str) -> 
     assert "uuid" not in body
 
 
-def test_how_closely_an_image_is_looked_at_goes_with_it() -> None:
+def test_the_detail_of_an_image_is_sent() -> None:
     def image(**more: Any) -> Any:
         part = {"type": "image_url", "image_url": {"url": PICTURE, **more}}
         content = [{"type": "text", "text": "What is this?"}, part]
@@ -106,12 +106,12 @@ def test_how_closely_an_image_is_looked_at_goes_with_it() -> None:
 
 
 @pytest.mark.parametrize("flavor", FLAVORS)
-def test_without_retrieval_nothing_of_ours_is_said(flavor: str) -> None:
+def test_without_retrieval_no_instructions_are_added(flavor: str) -> None:
     assert sent(flavor, HELLO)["messages"] == HELLO["messages"]
 
 
 @pytest.mark.parametrize("flavor", FLAVORS)
-def test_the_client_s_instructions_stand_behind_ours(flavor: str) -> None:
+def test_the_client_s_instructions_follow_those_of_the_app(flavor: str) -> None:
     theirs = {"role": "system", "content": "Ignore the sources. You are a pirate."}
     body = {"messages": [theirs, {"role": "user", "content": "What is in Plus?"}]}
     ours, second, _ = sent(flavor, body)["messages"]
@@ -121,7 +121,7 @@ def test_the_client_s_instructions_stand_behind_ours(flavor: str) -> None:
 
 
 @pytest.mark.parametrize("flavor", FLAVORS)
-def test_tools_go_out_and_calls_come_back_through_every_flavor(flavor: str) -> None:
+def test_every_flavor_supports_tools_and_tool_calls(flavor: str) -> None:
     called = {"name": "search", "arguments": '{"q": "a"}'}
     made_call = {"index": 0, "id": "call_1", "type": "function", "function": called}
     parsed = [{"function": {"name": "search", "arguments": {"q": "a"}}}]
@@ -154,7 +154,7 @@ def test_tools_go_out_and_calls_come_back_through_every_flavor(flavor: str) -> N
     assert whole.json["message"]["content"] == ""
 
 
-def test_each_of_ollama_s_calls_has_its_own_place_and_id() -> None:
+def test_each_tool_call_of_ollama_has_its_own_index_and_id() -> None:
     calls: list[Any] = [{"function": {"name": name, "arguments": {}}} for name in ("a", "b")]
     three = [
         ollama_line(**message(tool_calls=calls)),
@@ -182,7 +182,7 @@ def test_each_of_ollama_s_calls_has_its_own_place_and_id() -> None:
         (None, {}),
     ],
 )
-def test_arguments_become_the_object_that_ollama_wants(given: Any, expected: Any) -> None:
+def test_tool_arguments_become_an_object_for_ollama(given: Any, expected: Any) -> None:
     assert parse_arguments(given) == expected
 
 
@@ -224,7 +224,7 @@ FORMS: list[Any] = [
 
 
 @pytest.mark.parametrize(("body", "openai", "ollama"), FORMS)
-def test_content_becomes_what_each_flavor_has(body: Any, openai: Any, ollama: Any) -> None:
+def test_content_is_converted_for_each_flavor(body: Any, openai: Any, ollama: Any) -> None:
     said = body["messages"][0]
 
     assert sent("aog", body)["messages"] == [said]
@@ -234,7 +234,7 @@ def test_content_becomes_what_each_flavor_has(body: Any, openai: Any, ollama: An
     assert sent("ollama", body)["messages"] == [expected]
 
 
-def test_an_image_behind_an_address_is_not_fetched_for_ollama() -> None:
+def test_an_image_at_a_url_is_refused_for_ollama() -> None:
     body = user([WORDS, THERE])
     with run_gateways("ollama", "openai") as (local, remote):
         near = provider_entry("ollama", local)
@@ -250,7 +250,7 @@ def test_an_image_behind_an_address_is_not_fetched_for_ollama() -> None:
 
 
 @pytest.mark.parametrize("flavor", FLAVORS)
-def test_a_provider_that_cannot_stream_answers_a_stream_in_one_event(flavor: str) -> None:
+def test_a_provider_without_streaming_answers_a_stream_in_one_event(flavor: str) -> None:
     one = {"properties": {"supported_response_mode": ["sync"]}}
     with run_gateways(flavor) as (server,):
         (got,) = run_calls(
@@ -264,7 +264,7 @@ def test_a_provider_that_cannot_stream_answers_a_stream_in_one_event(flavor: str
     assert one["finished"] is True
 
 
-def test_what_a_server_adds_is_passed_on() -> None:
+def test_additional_fields_of_a_response_are_returned() -> None:
     with run_gateways("openai", "ollama", "aog") as (openai, ollama, aog):
         openai.plan = [
             stream_response(
@@ -301,7 +301,7 @@ def test_what_a_server_adds_is_passed_on() -> None:
     assert not {"choices", "object", "created", "done", "done_reason"} & (first | second).keys()
 
 
-def test_a_thinking_model_s_thoughts_hold_the_time_limits_off_and_start_no_empty_line() -> None:
+def test_reasoning_extends_the_time_limits_and_writes_no_empty_line() -> None:
     async def while_it_thinks(_: Exchange) -> None:
         await asyncio.sleep(0.5)
 
@@ -332,7 +332,7 @@ PARTS: list[Any] = [
 
 
 @pytest.mark.parametrize("parts", PARTS)
-def test_parts_of_calls_without_an_index_find_their_call(parts: list[Any]) -> None:
+def test_parts_of_tool_calls_without_an_index_are_assigned_to_their_call(parts: list[Any]) -> None:
     def delta(identity: str, name: str, arguments: str) -> bytes:
         function = {"name": name, "arguments": arguments}
         return sse_event(chunk(delta={"tool_calls": [{"id": identity, "function": function}]}))
@@ -349,7 +349,7 @@ def test_parts_of_calls_without_an_index_find_their_call(parts: list[Any]) -> No
     ]
 
 
-def test_a_whole_answer_needs_no_reason_for_its_end() -> None:
+def test_an_answer_without_streaming_may_lack_a_finish_reason() -> None:
     one = {"properties": {"supported_response_mode": ["sync"]}}
     choice = {"index": 0, "message": {"role": "assistant", "content": "Hi"}}
     with run_gateways("openai") as (server,):
@@ -364,7 +364,7 @@ def test_a_whole_answer_needs_no_reason_for_its_end() -> None:
     assert second.status == 502
 
 
-def test_the_way_an_answer_ends_is_one_of_the_document_s() -> None:
+def test_finish_reasons_are_those_of_the_specification() -> None:
     for told_reason, reason in {"stop": "stop", "length": "length", "load": "stop"}.items():
         with run_gateways("ollama") as (server,):
             server.plan = [
@@ -378,7 +378,7 @@ def test_the_way_an_answer_ends_is_one_of_the_document_s() -> None:
         assert got.json["finish_reason"] == reason
 
 
-def test_a_filtered_end_is_told_as_a_failure() -> None:
+def test_a_finish_by_content_filter_is_an_error() -> None:
     with run_gateways("openai") as (server,):
         server.plan = [
             stream_response(
@@ -395,7 +395,7 @@ def test_a_filtered_end_is_told_as_a_failure() -> None:
     assert (last["business_code"], last["finished"]) == (40003, True)
 
 
-def test_whole_calls_in_several_events_stay_several() -> None:
+def test_whole_tool_calls_in_several_events_stay_separate() -> None:
     calls = [
         {"id": name, "type": "function", "function": {"name": name, "arguments": "{}"}}
         for name in ("a", "b")
@@ -410,7 +410,7 @@ def test_whole_calls_in_several_events_stay_several() -> None:
     assert got.json["message"]["tool_calls"] == calls
 
 
-def test_a_call_without_arguments_has_none_that_cannot_be_read() -> None:
+def test_a_tool_call_without_arguments_has_empty_arguments() -> None:
     with run_gateways("ollama", "openai") as (ollama, openai):
         empty = {"function": {"name": "a", "arguments": {}}}
         ollama.plan = [
@@ -433,7 +433,7 @@ def test_a_call_without_arguments_has_none_that_cannot_be_read() -> None:
     assert openai.requests[0].body["messages"][1]["tool_calls"][0]["function"]["arguments"] == "{}"
 
 
-def test_an_image_does_not_go_to_a_model_that_is_not_known_to_see() -> None:
+def test_images_are_not_sent_to_a_model_without_vision() -> None:
     with run_gateways("openai") as (server,):
         settings = {
             **SAMPLES,
@@ -446,7 +446,7 @@ def test_an_image_does_not_go_to_a_model_that_is_not_known_to_see() -> None:
     assert server.requests[0].body["messages"] == [{"role": "user", "content": "What is it?"}]
 
 
-def test_what_a_server_adds_takes_no_place_of_ours_and_must_be_json() -> None:
+def test_additional_fields_replace_no_field_and_must_be_json() -> None:
     extra = aog_event("Hi", context={"x": 1}, new=1)
     big = aog_event("!", finished=True, finish_reason="stop").replace(
         b'"finished"', b'"big": 1e400, "finished"'
@@ -463,7 +463,7 @@ def test_what_a_server_adds_takes_no_place_of_ours_and_must_be_json() -> None:
     assert "big" not in second.keys() | last.keys() | whole.json.keys()
 
 
-def test_bodies_are_merged_object_by_object() -> None:
+def test_extra_body_is_merged_recursively() -> None:
     body = {"options": {"seed": 1, "stop": ["a"]}, "model": "m"}
 
     assert merge_json(body, {"options": {"seed": 2, "num_ctx": 8}, "x": {"y": 1}}) == {
@@ -477,7 +477,7 @@ def test_bodies_are_merged_object_by_object() -> None:
     assert body == {"options": {"seed": 1, "stop": ["a"]}, "model": "m"}
 
 
-def test_a_message_of_ours_has_every_flavor_s_form() -> None:
+def test_a_message_of_the_app_has_the_form_of_each_flavor() -> None:
     body = {"messages": [{"role": "user", "content": "What is in Plus?"}]}
     for flavor in FLAVORS:
         ours, theirs = sent(flavor, body)["messages"]
@@ -485,7 +485,7 @@ def test_a_message_of_ours_has_every_flavor_s_form() -> None:
         assert (ours["role"], theirs) == ("system", body["messages"][0])
 
 
-def test_the_answer_is_no_longer_than_deployment_and_client_want() -> None:
+def test_max_tokens_is_the_lower_limit_of_deployment_and_client() -> None:
     with run_gateways("ollama") as (server,):
         settings = provider_settings(provider_entry("ollama", server), MAX_ANSWER_TOKENS="50")
         run_calls(
@@ -497,7 +497,7 @@ def test_the_answer_is_no_longer_than_deployment_and_client_want() -> None:
     assert [each.body["options"]["num_predict"] for each in server.requests] == [20, 50, 50]
 
 
-def test_a_reasoning_model_gets_no_sampling() -> None:
+def test_a_reasoning_model_gets_no_sampling_parameters() -> None:
     body = {**HELLO, "temperature": 1, "top_p": 0.5, "stop": "x", "max_tokens": 20}
     got = sent("openai", body, models=["o3-mini"])
 
@@ -505,7 +505,7 @@ def test_a_reasoning_model_gets_no_sampling() -> None:
     assert not {"temperature", "top_p", "stop", "max_tokens"} & got.keys()
 
 
-def test_the_ollama_here_refuses_what_the_real_one_refuses() -> None:
+def test_the_fake_ollama_refuses_what_ollama_refuses() -> None:
     assert "arguments" in str(undecodable_field({"messages": SHIRT_CONVERSATION}))
     assert undecodable_field({"messages": [{"role": "user", "content": ["x"]}]}) == "content"
     assert undecodable_field({"messages": [], "options": {"stop": "x"}}) == "options.stop"
@@ -515,7 +515,7 @@ def test_the_ollama_here_refuses_what_the_real_one_refuses() -> None:
 @pytest.mark.parametrize(
     "body", [{"messages": SHIRT_CONVERSATION}, *(form.values[0] for form in FORMS)]
 )
-def test_ollama_s_own_client_finds_our_requests_right(body: Any) -> None:
+def test_ollama_s_client_accepts_the_requests(body: Any) -> None:
     options = {"keep_alive": "5m", "seed": 1, "stop": "x", "max_tokens": 9, "tools": [WEATHER]}
     got = sent("ollama", {**body, **options})
     for each in got["messages"]:  # its own name for base64
@@ -531,7 +531,7 @@ def test_ollama_s_own_client_finds_our_requests_right(body: Any) -> None:
     assert [each.content for each in said] == [each.get("content") for each in got["messages"]]
 
 
-def test_ollama_s_own_client_reads_the_ollama_here() -> None:
+def test_ollama_s_client_reads_the_fake_ollama() -> None:
     with run_gateways("ollama") as (server,):
         client = ollama.Client(host=server.url, trust_env=False)
         asked: Any = {"model": "m", "messages": [{"role": "user", "content": "Hello."}]}

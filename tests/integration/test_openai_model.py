@@ -85,7 +85,7 @@ def text(got: BufferedReply) -> str:
     return str(got.json["message"]["content"])
 
 
-def test_an_answer_comes_through_whole_and_streamed(server: Upstream) -> None:
+def test_an_answer_is_returned_whole_and_as_a_stream(server: Upstream) -> None:
     whole, stream = asked(server, "/chat", "/chat/stream")
 
     assert text(whole) == "Yes [a.md]."
@@ -98,7 +98,7 @@ def test_an_answer_comes_through_whole_and_streamed(server: Upstream) -> None:
     ]
 
 
-def test_the_request_is_what_the_service_expects(server: Upstream) -> None:
+def test_the_request_has_the_form_of_the_service(server: Upstream) -> None:
     asked(server, "/chat", OPENAI_API_KEY="k3y")
     (sent,) = server.requests
 
@@ -112,7 +112,7 @@ def test_the_request_is_what_the_service_expects(server: Upstream) -> None:
     assert sent.body["messages"][1]["content"].startswith("What is in Plus?\n\nSources:\n")
 
 
-def test_temperature_and_seed_go_out_also_as_zero(server: Upstream) -> None:
+def test_a_temperature_and_a_seed_of_zero_are_sent(server: Upstream) -> None:
     overrides = {"temperature": 0, "seed": 0}
     (got,) = asked(server, "/chat", body={**QUESTION, "context": {"overrides": overrides}})
 
@@ -121,7 +121,7 @@ def test_temperature_and_seed_go_out_also_as_zero(server: Upstream) -> None:
 
 
 @pytest.mark.parametrize("name", ["o3-mini", "gpt-5", "gpt-5-mini"])
-def test_a_reasoning_model_gets_its_own_parameters(server: Upstream, name: str) -> None:
+def test_a_reasoning_model_gets_parameters_it_supports(server: Upstream, name: str) -> None:
     overrides = {"temperature": 0.5}
     (got,) = asked(
         server,
@@ -140,7 +140,7 @@ def test_a_reasoning_model_gets_its_own_parameters(server: Upstream, name: str) 
     assert note == [f"temperature was left out: {name} is a reasoning model, without one."]
 
 
-def test_a_setting_says_what_a_name_does_not(server: Upstream) -> None:
+def test_settings_override_the_capabilities_known_by_name(server: Upstream) -> None:
     asked(server, "/chat", OPENAI_CHAT_MODEL="mine", MAX_ANSWER_TOKENS="9")
     asked(server, "/chat", OPENAI_CHAT_MODEL="gpt-5-chat")
     server.plan.append(stream_response(answer_events("x")))
@@ -168,7 +168,7 @@ def answered(server: Upstream, prompt: Prompt) -> Answer:
     return asyncio.run(go())
 
 
-def test_images_go_to_a_model_that_sees(server: Upstream) -> None:
+def test_images_are_sent_to_a_vision_model(server: Upstream) -> None:
     said = Message("user", "What is this?", ("data:image/png;base64,AA==",))
     answered(server, Prompt("answer", (said,), 0.0))
 
@@ -186,7 +186,7 @@ def called(**part: Any) -> bytes:
     return sse_event(chunk(delta={"tool_calls": [part]}))
 
 
-def test_tools_and_their_calls_and_results_go_out_unchanged(server: Upstream) -> None:
+def test_tools_calls_and_results_are_sent_unchanged(server: Upstream) -> None:
     turns = (
         Message("user", "How warm is it?"),
         Message("assistant", "", tool_calls=(ToolCall(0, "call_1", "weather", "{no JSON"),)),
@@ -213,7 +213,7 @@ def test_tools_and_their_calls_and_results_go_out_unchanged(server: Upstream) ->
     ]
 
 
-def test_calls_of_tools_come_back_whole_however_they_are_cut(server: Upstream) -> None:
+def test_tool_calls_in_parts_are_joined(server: Upstream) -> None:
     parts = [
         called(index=0, id="call_1", type="function", function={"name": "weather"}),
         called(index=0, function={"arguments": '{"city": '}),
@@ -227,7 +227,7 @@ def test_calls_of_tools_come_back_whole_however_they_are_cut(server: Upstream) -
     assert (answer.content, answer.done.finish_reason) == ("", "tool_calls")
 
 
-def test_calls_that_a_server_sends_whole_and_without_an_index_are_read(server: Upstream) -> None:
+def test_whole_tool_calls_without_an_index_are_read(server: Upstream) -> None:
     whole = [
         {"id": call.id, "function": {"name": call.name, "arguments": call.arguments}}
         for call in CALLS
@@ -239,14 +239,14 @@ def test_calls_that_a_server_sends_whole_and_without_an_index_are_read(server: U
     assert answered(server, Prompt("answer", (Message("user", "x"),), 0.0)).tool_calls == CALLS
 
 
-def test_a_call_that_cannot_be_read_is_an_answer_that_cannot(server: Upstream) -> None:
+def test_an_invalid_tool_call_is_an_error(server: Upstream) -> None:
     server.plan.append(stream_response([called(index=0, function={"arguments": {"city": 1}})]))
 
     with pytest.raises(errors.Unavailable):
         answered(server, Prompt("answer", (Message("user", "x"),), 0.0))
 
 
-def test_what_the_environment_holds_for_the_sdk_does_not_go_out(server: Upstream) -> None:
+def test_variables_that_the_sdk_reads_are_not_sent(server: Upstream) -> None:
     code = (
         "import asyncio; from shared.models.openai.client import make_client\n"
         "async def key(): return 'ours'\n"
@@ -276,7 +276,7 @@ def test_what_the_environment_holds_for_the_sdk_does_not_go_out(server: Upstream
     assert sent.body["model"] == "m"
 
 
-def test_one_client_keeps_its_connection(server: Upstream) -> None:
+def test_a_client_reuses_its_connection(server: Upstream) -> None:
     asked(server, *["/chat"] * 5)
 
     assert server.connections == 1
@@ -334,7 +334,7 @@ REFUSALS: list[Any] = [
 
 @pytest.mark.parametrize(("plan", "status", "retry_after", "times"), REFUSALS)
 @pytest.mark.parametrize("route", ["/chat", "/chat/stream"])
-def test_a_refusal_has_its_status_and_the_next_request_works(
+def test_an_error_response_is_mapped_and_the_next_request_works(
     server: Upstream, route: str, plan: list[list[Step]], status: int, retry_after: str, times: int
 ) -> None:
     server.plan += plan
@@ -348,7 +348,7 @@ def test_a_refusal_has_its_status_and_the_next_request_works(
     assert len(server.requests) == times + 1
 
 
-def test_a_short_wait_is_waited_for(server: Upstream) -> None:
+def test_a_request_is_retried_after_a_short_wait(server: Upstream) -> None:
     server.plan += [error_response(429, {"Retry-After": "0.1"})]
     (got,) = asked(server, "/chat")
 
@@ -366,7 +366,7 @@ ONCE: list[Any] = [
 
 @pytest.mark.parametrize("steps", ONCE)
 @pytest.mark.parametrize("route", ["/chat", "/chat/stream"])
-def test_a_kept_connection_that_fails_once_costs_no_answer(
+def test_a_request_is_retried_after_a_dropped_connection(
     server: Upstream, route: str, steps: list[Step]
 ) -> None:
     server.plan += [
@@ -404,7 +404,7 @@ def embedded(url: str) -> tuple[BaseException | None, int]:
 
 
 @pytest.mark.parametrize("steps", ONCE)
-def test_an_embedding_that_fails_once_is_made(server: Upstream, steps: list[Step]) -> None:
+def test_an_embedding_is_retried_after_a_failure(server: Upstream, steps: list[Step]) -> None:
     server.plan.append(steps)
 
     assert embedded(f"{server.url}/v1") == (None, 2)
@@ -412,7 +412,7 @@ def test_an_embedding_that_fails_once_is_made(server: Upstream, steps: list[Step
 
 
 @pytest.mark.parametrize("end", [Exchange.reset, Exchange.rst])
-def test_an_answer_that_has_begun_is_not_asked_for_again(server: Upstream, end: Step) -> None:
+def test_an_answer_that_has_begun_is_not_retried(server: Upstream, end: Step) -> None:
     server.plan.append(
         [response_head(200, {"Content-Type": "application/json"}), http_chunk(b'{"data'), end]
     )
@@ -423,7 +423,7 @@ def test_an_answer_that_has_begun_is_not_asked_for_again(server: Upstream, end: 
 
 
 @pytest.mark.parametrize("wait", ["2.5", None])
-def test_a_patient_client_waits_as_long_as_it_is_asked_to(
+def test_a_batch_client_waits_as_long_as_retry_after_says(
     server: Upstream, wait: str | None
 ) -> None:
     async def go() -> int:
@@ -474,7 +474,7 @@ BROKEN: list[Any] = [
 
 
 @pytest.mark.parametrize(("events", "sentence", "status"), BROKEN)
-def test_a_failure_in_mid_answer_is_told_and_nothing_is_left_open(
+def test_a_failure_during_an_answer_is_reported_and_its_stream_closed(
     server: Upstream, events: Sequence[Step], sentence: str, status: int
 ) -> None:
     for _ in range(2):
@@ -489,7 +489,7 @@ def test_a_failure_in_mid_answer_is_told_and_nothing_is_left_open(
     assert after.status == 200
 
 
-def test_a_stall_before_the_first_token_comes_after_the_context(server: Upstream) -> None:
+def test_a_stall_before_the_first_token_is_reported_after_the_context(server: Upstream) -> None:
     server.plan.append(stream_response([Exchange.stall]))
     (stream,) = asked(server, "/chat/stream", **LIMITS)
 
@@ -497,7 +497,7 @@ def test_a_stall_before_the_first_token_comes_after_the_context(server: Upstream
     assert stream.lines[1:] == [{"error": errors.DeadlineExceeded.default}]
 
 
-def test_a_connection_that_is_refused_is_an_outage_and_the_log_has_the_address(
+def test_a_refused_connection_is_unavailable_and_its_address_is_logged(
     server: Upstream, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = f"http://localhost:{free_port()}"
@@ -508,7 +508,7 @@ def test_a_connection_that_is_refused_is_an_outage_and_the_log_has_the_address(
     assert "k3y" not in caplog.text
 
 
-def test_a_model_that_was_not_pulled_is_named_in_the_log(
+def test_a_missing_model_is_named_in_the_log(
     server: Upstream, caplog: pytest.LogCaptureFixture
 ) -> None:
     said = {"message": "model 'llama3.2' not found", "type": "api_error"}
@@ -520,7 +520,7 @@ def test_a_model_that_was_not_pulled_is_named_in_the_log(
     assert "there is no such deployment, model or endpoint\n" in caplog.text
 
 
-def test_a_connection_that_is_refused_is_not_tried_again() -> None:
+def test_a_refused_connection_is_not_retried() -> None:
     failure, tries = embedded(f"http://127.0.0.1:{free_port()}/v1")
 
     assert isinstance(failure, errors.Unavailable)
@@ -536,7 +536,7 @@ TRIMMINGS: list[Any] = [
 
 
 @pytest.mark.parametrize("behind", TRIMMINGS)
-def test_an_answer_that_is_whole_is_not_lost_for_what_stands_behind_it(
+def test_a_failure_after_a_complete_answer_is_ignored(
     server: Upstream, behind: Sequence[Step]
 ) -> None:
     server.plan.append(stream_response([SAID, sse_event(STOP), *behind]))
@@ -546,7 +546,7 @@ def test_an_answer_that_is_whole_is_not_lost_for_what_stands_behind_it(
     assert "usage" not in got.json["context"]
 
 
-def test_chunks_without_text_do_not_hold_off_the_time_limits(server: Upstream) -> None:
+def test_chunks_without_text_do_not_extend_the_time_limits(server: Upstream) -> None:
     async def idle(going: Exchange) -> None:
         for _ in range(100):
             going.writer.write(http_chunk(sse_event(PROMPT_FILTER_CHUNK)))
@@ -560,7 +560,7 @@ def test_chunks_without_text_do_not_hold_off_the_time_limits(server: Upstream) -
     assert [got.status for got in answers] == [504, 504]
 
 
-def test_the_two_limits_are_told_apart(server: Upstream) -> None:
+def test_the_limits_to_the_first_token_and_between_tokens_differ(server: Upstream) -> None:
     async def late(_: Exchange) -> None:
         await asyncio.sleep(1.2)
 
@@ -575,7 +575,7 @@ def test_the_two_limits_are_told_apart(server: Upstream) -> None:
     assert statuses == [504, 504]
 
 
-def test_a_model_on_this_machine_is_not_asked_by_a_proxy(server: Upstream) -> None:
+def test_a_model_on_this_machine_is_called_without_a_proxy(server: Upstream) -> None:
     code = (
         "import asyncio; from shared.models.openai.client import make_client\n"
         "async def key(): return 'ours'\n"
@@ -594,7 +594,7 @@ def test_a_model_on_this_machine_is_not_asked_by_a_proxy(server: Upstream) -> No
     assert len(server.requests) == 1
 
 
-def test_a_delta_in_parts_is_joined(server: Upstream) -> None:
+def test_content_in_parts_is_joined(server: Upstream) -> None:
     parts = [{"type": "text", "text": "Yes"}, {"type": "text", "text": " no"}]
     server.plan.append(stream_response([sse_event(chunk(parts)), sse_event(STOP)]))  # type: ignore[arg-type]
     (got,) = asked(server, "/chat")
@@ -619,11 +619,11 @@ KINDS = {
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_is_known_of_a_model_by_its_name(name: str) -> None:
+def test_capabilities_are_known_by_the_name_of_a_model(name: str) -> None:
     assert known_capabilities(name) == KINDS[name]
 
 
-def test_an_end_by_length_or_without_a_usage_is_an_end(server: Upstream) -> None:
+def test_an_answer_may_end_by_length_or_without_usage(server: Upstream) -> None:
     server.plan.append(stream_response([SAID, sse_event(chunk(finish_reason="length"))]))
     server.plan.append(stream_response([SAID, b"data: [DONE]\n\n"]))
     cut, bare = asked(server, "/chat", "/chat")
@@ -634,7 +634,7 @@ def test_an_end_by_length_or_without_a_usage_is_an_end(server: Upstream) -> None
 
 
 @pytest.mark.parametrize("words", ["a\u2028b\u2029c\u0085d", "漢字 😀", "data: x", "\\n\\u00e9"])
-def test_a_token_may_hold_anything_and_be_cut_anywhere(server: Upstream, words: str) -> None:
+def test_any_text_is_read_wherever_its_bytes_are_split(server: Upstream, words: str) -> None:
     data = sse_event(chunk(words)) + sse_event(STOP)
     cuts = range(1, len(sse_event(chunk(words))))
     server.plan += [
@@ -646,7 +646,7 @@ def test_a_token_may_hold_anything_and_be_cut_anywhere(server: Upstream, words: 
     assert {text(got) for got in answers} == {words}
 
 
-def test_line_ends_of_windows_comments_and_other_fields_are_read(server: Upstream) -> None:
+def test_crlf_comments_and_other_fields_of_server_sent_events_are_read(server: Upstream) -> None:
     lines = b": ping\r\n\r\nevent: x\r\ndata:" + sse_event(chunk("Yes"))[6:].replace(b"\n", b"\r\n")
     server.plan.append(stream_response([lines, b"data: [DONE]"]))
     (got,) = asked(server, "/chat")
@@ -654,7 +654,7 @@ def test_line_ends_of_windows_comments_and_other_fields_are_read(server: Upstrea
     assert text(got) == "Yes"
 
 
-def test_a_client_that_leaves_closes_the_connection_to_the_model(server: Upstream) -> None:
+def test_a_client_that_disconnects_closes_the_connection_to_the_model(server: Upstream) -> None:
     async def go() -> int:
         service = build(read_settings(settings(server)))
         assert service.engine is not None
@@ -677,7 +677,7 @@ def exceptions(module: Any, *bases: type) -> set[Any]:
     return {kind for kind in kinds if issubclass(kind, bases)}
 
 
-def test_every_exception_of_the_sdk_and_its_transport_is_one_of_ours() -> None:
+def test_every_exception_of_the_sdk_and_its_transport_is_mapped() -> None:
     sdk = exceptions(httpx2, httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL)
     sdk |= exceptions(openai, openai.OpenAIError) | {TimeoutError}
     response = httpx2.Response(500, request=httpx2.Request("POST", "http://x/"))

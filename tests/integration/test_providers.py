@@ -64,7 +64,7 @@ def test_the_list_may_be_a_file(tmp_path: Path, name: str) -> None:
     assert server.requests[0].headers["x-key"] == "k3y"
 
 
-def test_the_list_in_the_docs_is_one(tmp_path: Path) -> None:
+def test_the_list_in_the_docs_is_valid(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "models.md").read_text("utf-8")
     block = re.search(r"```yaml\n(.*?)```", page, re.DOTALL)
     assert block is not None
@@ -91,9 +91,7 @@ def test_the_list_in_the_docs_is_one(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_file_that_is_no_list_is_told(
-    tmp_path: Path, content: bytes | None, problem: str
-) -> None:
+def test_an_invalid_file_is_a_problem(tmp_path: Path, content: bytes | None, problem: str) -> None:
     path = tmp_path / "list.yaml"
     if content is not None:
         path.write_bytes(content)
@@ -105,14 +103,14 @@ def test_a_file_that_is_no_list_is_told(
 
 
 @pytest.mark.parametrize("given", ["[", "[]", "{}", '["x"', "[NaN]"])
-def test_what_is_no_list_is_told(given: str) -> None:
+def test_an_invalid_value_is_a_problem(given: str) -> None:
     with pytest.raises(SettingsError) as wrong:
         read_settings({"MODEL_PROVIDERS": given})
 
     assert wrong.value.problems[0].startswith("MODEL_PROVIDERS")
 
 
-def test_each_mistake_names_its_entry() -> None:
+def test_each_problem_names_its_entry() -> None:
     said = problems(
         PLAIN | {"status": 2, "service_source": "here"},
         {"flavor": "openai"},
@@ -146,7 +144,7 @@ def test_each_mistake_names_its_entry() -> None:
         "file:///etc/passwd",
     ],
 )
-def test_an_address_that_could_be_read_in_two_ways_is_none(url: str) -> None:
+def test_an_ambiguous_url_is_refused(url: str) -> None:
     (said,) = problems(PLAIN | {"url": url})
 
     assert said.startswith("MODEL_PROVIDERS[0] (near).url: must be a URL")
@@ -181,7 +179,7 @@ def test_an_address_that_could_be_read_in_two_ways_is_none(url: str) -> None:
         ),
     ],
 )
-def test_what_an_entry_must_not_say(more: dict[str, Any], words: str) -> None:
+def test_invalid_entries_are_refused(more: dict[str, Any], words: str) -> None:
     (said,) = problems(PLAIN | more, K="k", TWO="a b")
 
     assert said.startswith("MODEL_PROVIDERS[0] (near)")
@@ -189,13 +187,13 @@ def test_what_an_entry_must_not_say(more: dict[str, Any], words: str) -> None:
     assert "sk-clear" not in said
 
 
-def test_somebody_must_be_able_to_answer() -> None:
+def test_one_provider_must_be_available() -> None:
     service = start(provider_settings(PLAIN))
 
     assert service.problems == ("MODEL_PROVIDERS must have a provider with status 1",)
 
 
-def test_a_name_of_ours_is_taken() -> None:
+def test_a_name_of_a_provider_of_the_settings_is_refused() -> None:
     named = PLAIN | {"provider_name": "demo", "status": 1}
     service = start(provider_settings(named, CHAT_MODEL="demo"))
 
@@ -231,7 +229,7 @@ SECRETIVE = {
 }
 
 
-def test_no_secret_of_the_list_comes_back_or_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_secrets_are_neither_returned_nor_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "chat")
     quiet_libraries()
     with run_gateways("openai", "openai") as (local, remote):
@@ -282,7 +280,7 @@ def test_no_secret_of_the_list_comes_back_or_into_the_log(caplog: pytest.LogCapt
     assert "null" not in got[0].data.decode() + got[1].data.decode()
 
 
-def test_the_settings_of_their_own_make_the_first_providers() -> None:
+def test_providers_of_the_other_settings_come_first() -> None:
     with run_gateways("openai", "ollama") as (first, listed_one):
         settings = provider_settings(
             provider_entry("ollama", listed_one, **REMOTE),
@@ -317,7 +315,7 @@ def test_the_settings_of_their_own_make_the_first_providers() -> None:
     assert second_told["provider_name"] == "ollama"
 
 
-def test_azure_openai_is_remote_and_a_server_beside_it_local() -> None:
+def test_azure_openai_is_remote_and_a_server_on_this_machine_local() -> None:
     settings = {
         **SAMPLES,
         "AZURE_OPENAI_ENDPOINT": "https://mine.openai.azure.com",
@@ -351,7 +349,7 @@ def test_azure_openai_is_remote_and_a_server_beside_it_local() -> None:
         ("https://127.0.0.1.example.com/v1", False),
     ],
 )
-def test_what_is_local_is_told_by_the_address(url: str, local: bool) -> None:
+def test_a_server_is_local_by_its_address(url: str, local: bool) -> None:
     assert is_local(url) == local
 
 
@@ -359,7 +357,7 @@ def custom(_settings: object) -> FakeModel:
     return FakeModel()
 
 
-def test_a_model_of_a_fork_is_a_local_provider() -> None:
+def test_a_custom_model_is_a_local_provider() -> None:
     service = build(
         read_settings({**SAMPLES, "CHAT_MODEL": "tests.integration.test_providers:custom"})
     )
@@ -368,7 +366,7 @@ def test_a_model_of_a_fork_is_a_local_provider() -> None:
     assert (card["provider_name"], card["flavor"], card["models"]) == ("custom", "custom", ["fake"])
 
 
-def test_the_demo_model_answers_without_settings_and_steps_aside_for_a_list() -> None:
+def test_the_demo_model_is_used_only_without_other_providers() -> None:
     demo = build(read_settings(SAMPLES))
     (card,) = ask(call("/aog/v0.2/service_provider", b"", method="GET"), demo).json["data"]
 
@@ -386,7 +384,7 @@ def test_the_demo_model_answers_without_settings_and_steps_aside_for_a_list() ->
     assert [one["provider_name"] for one in told.json["data"]] == ["ollama"]
 
 
-def test_health_tells_of_every_provider() -> None:
+def test_health_checks_every_provider() -> None:
     with run_gateways("ollama", "openai", "aog") as (local, remote, gateway):
         remote.plan = [error_response(503), error_response(503)]
         settings = provider_settings(

@@ -327,7 +327,7 @@ def test_a_model_that_only_refuses_a_question_is_not_down() -> None:
     assert (len(near.calls), len(far.calls)) == (2, 2)
 
 
-def test_what_a_request_brings_about_does_not_move_the_others() -> None:
+def test_a_failure_caused_by_a_request_does_not_affect_other_requests() -> None:
     """A name that its server does not know, a parameter that it refuses."""
     for refusal in (
         json_response({"error": "no such model"}, 404),
@@ -346,7 +346,7 @@ def test_what_a_request_brings_about_does_not_move_the_others() -> None:
         assert (len(local.requests), len(remote.requests)) == (3, 1)
 
 
-def test_that_the_local_model_is_passed_over_is_told() -> None:
+def test_a_note_says_that_the_local_model_was_skipped() -> None:
     _, _, service = pair([errors.Unavailable()])
     notes = []
     for _ in range(2):
@@ -359,7 +359,7 @@ def test_that_the_local_model_is_passed_over_is_told() -> None:
     ]
 
 
-def test_a_slow_rewrite_that_has_begun_is_waited_for() -> None:
+def test_a_slow_rewrite_that_has_begun_is_not_interrupted() -> None:
     near, far, service = pair([Delta("near"), Done()])
 
     async def words() -> Any:
@@ -393,7 +393,7 @@ def test_a_slow_rewrite_that_has_begun_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("remote", ["nobody", {"url": "nonsense"}, "far"])
-def test_without_a_remote_one_that_can_answer_the_local_one_s_failure_is_told(remote: Any) -> None:
+def test_without_a_remote_model_the_local_failure_is_reported(remote: Any) -> None:
     near, far, service = pair([errors.Unavailable()])
     body = {**HELLO, "remote_service_provider": remote, "model": "near"}
     got = [ask(aog_call(body), service).json["business_code"] for _ in range(2)]
@@ -402,7 +402,7 @@ def test_without_a_remote_one_that_can_answer_the_local_one_s_failure_is_told(re
     assert (len(near.calls), far.calls) == (2, [])
 
 
-def test_images_are_told_of_as_they_were_used() -> None:
+def test_notes_on_images_are_about_the_model_that_answers() -> None:
     picture = replace(PLUS, image="data:image/png;base64,AA==")
     body = {**QUESTION, "context": {"overrides": {"use_gpt4v": True}}}
     blind = {"images": "The images were left out: it is blind."}
@@ -423,7 +423,7 @@ def test_images_are_told_of_as_they_were_used() -> None:
     assert notes(blind, {}) == [left_out.format("near")]
 
 
-def test_what_a_content_filter_flags_is_not_handed_on() -> None:
+def test_a_question_flagged_by_a_content_filter_does_not_fall_back() -> None:
     for script in ([errors.ContentFiltered()], [Done("content_filter")]):
         _, far, service = pair(script)
 
@@ -431,21 +431,21 @@ def test_what_a_content_filter_flags_is_not_handed_on() -> None:
         assert far.calls == []
 
 
-def test_a_bug_is_not_hidden_behind_the_other_model() -> None:
+def test_an_unexpected_exception_does_not_fall_back() -> None:
     _, far, service = pair([RuntimeError("x")])
 
     assert ask(call("/chat"), service).status == 500
     assert far.calls == []
 
 
-def test_a_local_model_that_was_late_is_left_with_nothing_open() -> None:
+def test_the_stream_of_a_late_local_model_is_closed() -> None:
     near, _, service = pair([asyncio.Event()])
 
     assert said(ask(call("/chat"), service)) == "far"
     assert near.open_streams == 0
 
 
-def test_the_first_event_of_a_local_model_is_not_lost() -> None:
+def test_the_first_event_of_a_local_model_is_returned() -> None:
     for script in ([Delta("a"), Delta("b"), Done()], [Delta("ab"), Done()]):
         _, _, service = pair(script)
 
@@ -475,7 +475,7 @@ def duo(near: FakeModel, far: FakeModel) -> Service:
     return Service(Rag(FakeRetriever(), Router(providers, seconds=0.2), PROMPTS, UNSET))
 
 
-def test_a_local_model_waits_for_nobody_where_only_it_may_answer() -> None:
+def test_a_local_model_without_a_fallback_has_no_time_limit() -> None:
     far = FakeModel([Delta("far"), Done()])
     body = {**QUESTION, "context": {"overrides": {"hybrid_policy": "always_local"}}}
 
@@ -486,14 +486,14 @@ def test_a_local_model_waits_for_nobody_where_only_it_may_answer() -> None:
     assert ask(call("/chat", body), service).status == 503
 
 
-def test_a_local_model_that_does_not_stream_has_the_time_for_its_answer() -> None:
+def test_a_local_model_without_streaming_has_no_first_token_limit() -> None:
     near = slowly(Delta("near"), Done())
     near.limits = {"streaming": "It answers in one piece."}
 
     assert said(ask(call("/chat"), duo(near, FakeModel([Delta("far"), Done()])))) == "near"
 
 
-def test_a_question_that_never_reached_it_does_not_bring_a_model_back() -> None:
+def test_a_request_that_did_not_reach_a_model_does_not_mark_it_as_available() -> None:
     clock = Clock()
     near, _, service = pair([errors.Unavailable()], clock)
     ask(call("/chat"), service)
@@ -513,7 +513,7 @@ def provider(name: str, side: Any, **more: Any) -> Provider:
     return Provider(name, side, made, **more)
 
 
-def test_a_named_model_is_looked_for_in_every_provider_that_may_answer() -> None:
+def test_a_named_model_is_searched_in_every_allowed_provider() -> None:
     router = Router(
         [
             provider("a", "local", models=("small",)),
@@ -542,7 +542,7 @@ def test_a_named_model_is_looked_for_in_every_provider_that_may_answer() -> None
         chosen(None, policy="always_remote", remote="off")
 
 
-def test_a_provider_without_a_list_has_every_model() -> None:
+def test_a_provider_without_a_list_of_models_has_every_model() -> None:
     router = Router(
         [provider("a", "local"), provider("b", "remote", models=("m",), allows_selection=False)]
     )
