@@ -99,9 +99,12 @@ class Clients:
                 await vars(self)[name].close()
 
 
-def make_model_config(settings: Settings, name: str, **more: Any) -> Any:
-    """Make the configuration of a model: the settings for all models, and its own values."""
+def make_http_model(settings: Settings, client: Any, url: str, flavor: str, **config: Any) -> Any:
+    """Make the model of an HTTP server, with the settings for all models and its own `config`."""
+    from shared.models.formats import FLAVORS
     from shared.models.formats.base import ModelConfig
+    from shared.models.formats.openai import model_limits
+    from shared.models.openai.http_model import HttpModel
 
     common = {
         "max_prompt_tokens": settings.prompt_tokens,
@@ -109,5 +112,7 @@ def make_model_config(settings: Settings, name: str, **more: Any) -> Any:
         "accept_seconds": settings.accept_seconds,
         "first_seconds": settings.first_seconds,
         "gap_seconds": settings.gap_seconds,
+        "reasoning_effort": settings.reasoning_effort,
     }
-    return ModelConfig(name=name, **common | more)
+    model_config = ModelConfig(**common | config)
+    return HttpModel(client, url, FLAVORS[flavor], model_config, model_limits(model_config))

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from shared import settings as configuration
-from shared.bootstrap.clients import Clients, make_model_config
+from shared.bootstrap.clients import Clients, make_http_model
 from shared.bootstrap.provider_factory import make_provider, make_request_model_factory
 from shared.models.base import Model
 from shared.models.router import Provider, Router
@@ -44,7 +44,7 @@ def _make_azure_openai(clients: Clients) -> Provider:
     _, name = configuration.require_settings(clients.settings, *names)
     url = clients.azure_openai_base_url + CHAT_PATH
     hint = "does the app's identity have the role Cognitive Services OpenAI User on it?"
-    model = _make_http_model(clients.settings, clients.azure_openai, url, name, hint)
+    model = _make_named_model(clients.settings, clients.azure_openai, url, name, hint)
     card = {"service_source": "remote", "url": url, "auth_type": "apikey"}
     return _single_model_provider("azure-openai", "openai", model, card)
 
@@ -53,7 +53,7 @@ def _make_openai(clients: Clients) -> Provider:
     settings, names = clients.settings, ("OPENAI_BASE_URL", "OPENAI_CHAT_MODEL")
     base, name = configuration.require_settings(settings, *names)
     url = base.rstrip("/") + CHAT_PATH
-    model = _make_http_model(settings, clients.openai, url, name, "is OPENAI_API_KEY right?")
+    model = _make_named_model(settings, clients.openai, url, name, "is OPENAI_API_KEY right?")
     card = {
         "service_source": "local" if is_local(base) else "remote",
         "url": url,
@@ -72,22 +72,23 @@ def is_local(url: str) -> bool:
     return address.is_loopback or address.is_private
 
 
-def _make_http_model(settings: Settings, client: Any, url: str, name: str, hint: str) -> Model:
+def _make_named_model(settings: Settings, client: Any, url: str, name: str, hint: str) -> Model:
     """Make the model that the settings name, at a URL of OpenAI's chat completions."""
-    from shared.models.formats.openai import OPENAI, known_capabilities, model_limits
-    from shared.models.openai.http_model import HttpModel
+    from shared.models.formats.openai import known_capabilities
 
     reasoning, vision = known_capabilities(name)
-    config = make_model_config(
+    model: Model = make_http_model(
         settings,
-        name,
+        client,
+        url,
+        flavor="openai",
+        name=name,
         server_model=name,
         reasoning=reasoning if settings.reasoning is None else settings.reasoning,
         supports_images=vision if settings.vision is None else settings.vision,
-        reasoning_effort=settings.reasoning_effort,
         hint=hint,
     )
-    return HttpModel(client, url, OPENAI, config, model_limits(config))
+    return model
 
 
 def _single_model_provider(

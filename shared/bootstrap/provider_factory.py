@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from shared.bootstrap.clients import Clients, make_model_config
+from shared.bootstrap.clients import Clients, make_http_model
 from shared.models.base import Model
 from shared.models.providers.metadata import ProviderMetadata, redact_provider
 from shared.models.providers.provider_list import IDENTITY
@@ -36,26 +36,25 @@ def _make_model(
     settings: Settings, client: Any, metadata: ProviderMetadata, name: str | None
 ) -> Any:
     """Make a model of a described provider; without `name` the provider chooses it."""
-    from shared.models.formats import FLAVORS
-    from shared.models.formats.openai import known_capabilities, model_limits
-    from shared.models.openai.http_model import HttpModel
+    from shared.models.formats.openai import known_capabilities
 
     streams = "stream" in metadata.properties.supported_response_mode
-    seconds = settings.accept_seconds + (0 if streams else settings.first_seconds)
-    config = make_model_config(
+    return make_http_model(
         settings,
-        name or metadata.provider_name,
+        client,
+        metadata.url,
+        metadata.flavor,
+        name=name or metadata.provider_name,
         server_model=name,
         max_prompt_tokens=metadata.properties.max_input_tokens or settings.prompt_tokens,
         reasoning=metadata.flavor == "openai" and known_capabilities(name or "")[0],
         supports_images=True,  # unknown; if not, its server responds with an error
-        reasoning_effort=settings.reasoning_effort,
-        accept_seconds=seconds,
+        # Without streaming, the headers come with the whole answer.
+        accept_seconds=settings.accept_seconds + (0 if streams else settings.first_seconds),
         supports_streaming=streams,
         extra_body=metadata.extra_json_body,
         hint="is the description of its provider in MODEL_PROVIDERS, or in the request, right?",
     )
-    return HttpModel(client, metadata.url, FLAVORS[metadata.flavor], config, model_limits(config))
 
 
 def make_request_model_factory(clients: Clients) -> RequestProviderFactory:
