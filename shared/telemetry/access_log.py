@@ -65,21 +65,15 @@ class AccessLog:
         or a service, so that alerts can filter by level.
         """
         first = "-" if self.first_event_seconds is None else f"{self.first_event_seconds:.3f}"
-        log.log(
-            logging.WARNING if self.failed else logging.INFO,
-            "request id=%s %s %s dialect=%s status=%d first=%s total=%.3f hits=%s tokens=%s "
-            "outcome=%s",
-            self.id,
-            self.method,
-            self.route,
-            self.dialect,
-            self.status,
-            first,
-            time.monotonic() - self.start_time,
-            "-" if self.hits is None else self.hits,
-            "-" if self.tokens is None else self.tokens,
-            self.outcome,
+        total = time.monotonic() - self.start_time
+        hits = "-" if self.hits is None else self.hits
+        tokens = "-" if self.tokens is None else self.tokens
+        line = (
+            f"request id={self.id} {self.method} {self.route} dialect={self.dialect} "
+            f"status={self.status} first={first} total={total:.3f} hits={hits} tokens={tokens} "
+            f"outcome={self.outcome}"
         )
+        log.log(logging.WARNING if self.failed else logging.INFO, "%s", line)
         self.span.set_attributes(self._attributes())
         self.span.end(self.outcome if self.failed else "")
 
