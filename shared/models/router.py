@@ -121,9 +121,8 @@ class Router:
         return self._available_in_order()[1:]
 
     def _available_in_order(self) -> list[Provider]:
-        sides: tuple[Side, Side] = ("local", "remote")
-        order = sides[::-1] if self.policy == "always_remote" else sides
-        return [provider for side in order for provider in self._available(side)]
+        local, remote = self._available("local"), self._available("remote")
+        return [*remote, *local] if self.policy == "always_remote" else [*local, *remote]
 
     def default_provider_name(self, side: Side) -> str:
         """Return the name of a side's default provider; empty if the side has none."""
@@ -139,9 +138,8 @@ class Router:
         if policy == "always_remote":
             return SelectedModel(self._select_remote(selection)[1])
         if policy == "always_local":
-            return SelectedModel(
-                self._select_provider("local", selection.model).get_model(selection.model)
-            )
+            provider = self._select_provider("local", selection.model)
+            return SelectedModel(provider.get_model(selection.model))
         try:
             local = self._select_provider("local", selection.model)
         except (NoProvider, NoSuchModel) as error:
@@ -168,17 +166,15 @@ class Router:
     def _available(self, side: Side) -> list[Provider]:
         return [item for item in self.providers if item.side == side and item.available]
 
-    def _candidates(self, side: Side, model: str | None) -> list[Provider]:
-        """The available providers of a side that have a model, in the order of the list."""
-        return [provider for provider in self._available(side) if provider.has_model(model)]
-
     def _select_provider(self, side: Side, model: str | None) -> Provider:
-        if not self._available(side):
+        """Return the first available provider of a side that has a model."""
+        available = self._available(side)
+        if not available:
             raise NoProvider(f"No {side} provider is available.")
-        candidates = self._candidates(side, model)
-        if not candidates:
+        provider = next((item for item in available if item.has_model(model)), None)
+        if provider is None:
             raise no_such_model(model)
-        return candidates[0]
+        return provider
 
     def _select_remote(self, selection: ModelSelection) -> tuple[str, Model]:
         """The name of the remote provider for a request, and its model."""
@@ -227,10 +223,8 @@ class Router:
         if isinstance(failure, BadRequest) and failure.upstream_status is not None:
             self._record_answer(local)  # the server responded: it is not down
         if isinstance(failure, DOWN_ERRORS):
-            wait = getattr(failure, "retry_after", None) or DOWN_SECONDS
-            self._down_until[local.name] = self._now() + min(
-                max(wait, DOWN_SECONDS), MAX_DOWN_SECONDS
-            )
+            wait = max(getattr(failure, "retry_after", None) or 0, DOWN_SECONDS)
+            self._down_until[local.name] = self._now() + min(wait, MAX_DOWN_SECONDS)
 
     def _record_answer(self, local: Provider) -> None:
         self._down_until.pop(local.name, None)

@@ -29,6 +29,7 @@ from shared.chat.errors import (
     Unavailable,
 )
 from shared.models.formats.base import ERROR_CODES
+from shared.models.formats.openai import SUPPORTED_OPTIONS
 
 GetKey = Callable[[], Awaitable[str]]
 
@@ -46,17 +47,7 @@ OWN_PARAMETERS = (
     "reasoning_effort",
 )
 # Parameters that an error may name to the client, who may have sent them.
-REPORTED_PARAMETERS = (
-    *OWN_PARAMETERS,
-    "top_p",
-    "stop",
-    "tools",
-    "tool_choice",
-    "response_format",
-    "parallel_tool_calls",
-    "frequency_penalty",
-    "presence_penalty",
-)
+REPORTED_PARAMETERS = (*OWN_PARAMETERS, *SUPPORTED_OPTIONS, "tools")
 USER_AGENT = "serverless-rag-chat"
 RAW_RESPONSE_HEADER = "x-stainless-raw-response"  # tells the SDK not to read the stream
 STREAM_OPTIONS: Any = {"headers": {RAW_RESPONSE_HEADER: "stream"}}
@@ -96,11 +87,11 @@ def make_client(
     patient: bool = False,
     headers: Mapping[str, str] | None = None,
 ) -> AsyncOpenAI:
-    """Return a client of an endpoint. `key` is called at every attempt; None sends
-    none. `headers` go out with every request.
+    """Return a client of an endpoint.
 
-    A `patient` one is for a run over many documents: it waits as long as the service asks (the SDK
-    up to two minutes), several times.
+    `key` is called at every attempt; None sends none. `headers` are sent with every request. A
+    `patient` client is for a run over many documents: it waits as long as the service requests
+    (the SDK up to two minutes), several times.
     """
 
     async def set_headers(request: httpx2.Request) -> None:
@@ -130,11 +121,8 @@ def make_client(
 
 def _headers(request: httpx2.Request, length: int, more: Mapping[str, str]) -> httpx2.Headers:
     """Return the app's own headers: the SDK adds others, and values of the environment."""
-    raw = (
-        {RAW_RESPONSE_HEADER: "stream"}
-        if request.headers.get(RAW_RESPONSE_HEADER) == "stream"
-        else {}
-    )
+    is_raw = request.headers.get(RAW_RESPONSE_HEADER) == "stream"
+    raw = {RAW_RESPONSE_HEADER: "stream"} if is_raw else {}
     ours = {
         "host": request.url.netloc.decode(),
         "accept": "text/event-stream, application/x-ndjson, application/json",
