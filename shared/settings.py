@@ -142,12 +142,10 @@ Callers = Literal["keys", "signed-in", "anyone"]
 
 # Settings that require each other.
 REQUIRED_PAIRS = (
-    ("azure_openai_endpoint", "azure_openai_chat_deployment"),
-    ("openai_base_url", "openai_chat_model"),
-    ("search_endpoint", "search_index"),
+    ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_CHAT_DEPLOYMENT"),
+    ("OPENAI_BASE_URL", "OPENAI_CHAT_MODEL"),
+    ("AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX"),
 )
-
-
 UNTRUSTED_SIGN_IN = (
     "WEBSITE_AUTH_ENABLED is set, and the platform is not App Service: any client could send its "
     "sign-in headers. Remove it, or set TRUST_SIGN_IN_HEADERS to true if a proxy in front of the "
@@ -324,11 +322,12 @@ def key_requirements(environment: Mapping[str, str]) -> KeyRequirements:
 def _check_combinations(settings: Settings) -> Iterator[str]:
     if settings.sign_in and not settings.in_app_service and not settings.trust_sign_in:
         yield UNTRUSTED_SIGN_IN
-    for pair in REQUIRED_PAIRS:
-        missing = [name for name in pair if getattr(settings, name) is None]
-        if len(missing) == 1:
-            (present,) = set(pair) - set(missing)
-            yield f"{_alias(missing[0])} is required with {_alias(present)}"
+    values = settings.model_dump(by_alias=True)
+    for first, second in REQUIRED_PAIRS:
+        if values[first] and not values[second]:
+            yield f"{second} is required with {first}"
+        if values[second] and not values[first]:
+            yield f"{first} is required with {second}"
 
 
 def has_setting(settings: Settings, alias: str) -> bool:
@@ -340,10 +339,6 @@ def first_setting(settings: Settings, aliases: Iterable[str]) -> str | None:
     """Return the first setting with a value, including defaults; None without any."""
     values = settings.model_dump(by_alias=True)
     return next((alias for alias in aliases if values[alias]), None)
-
-
-def _alias(name: str) -> str:
-    return str(Settings.model_fields[name].alias)
 
 
 def require_settings(settings: Settings, *aliases: str) -> list[str]:

@@ -32,14 +32,14 @@ class Prompt:
 class Model(Protocol):
     """A language model, local or remote.
 
-    `max_prompt_tokens` is the budget that history and sources are trimmed to. `limits` says in
-    sentences what it cannot do, by the name of what is asked: `images`, `temperature`, `seed`,
-    `streaming` (its answer comes in one piece).
+    `max_prompt_tokens` is the budget that history and sources are trimmed to. `limits` are
+    sentences on what it does not support, by the name of the option: `images`, `temperature`,
+    `seed`, `streaming` (its answer comes in one piece).
     """
 
     @property
     def name(self) -> str:
-        """What answers call it."""
+        """The name of the model in answers."""
         ...
 
     @property
@@ -49,23 +49,25 @@ class Model(Protocol):
 
     @property
     def limits(self) -> Mapping[str, str]:
-        """What it cannot do."""
+        """What it does not support."""
         ...
 
     def count(self, text: str) -> int:
-        """How many tokens `text` is at most."""
+        """Return how many tokens `text` has at most."""
         ...
 
     async def ready(self) -> None:
-        """Ask whether it would answer, at no cost. Raises the ChatError that stands against it."""
+        """Check, free of charge, that it would answer. Raises the ChatError that it meets."""
         ...
 
     def open(self, prompt: Prompt) -> AbstractAsyncContextManager[ModelStream]:
-        """Ask. It is entered when the model has accepted the prompt, so a refusal is raised there.
+        """Send a prompt. Entered when the model has accepted it, so a refusal is raised there.
 
-        It gives any Deltas and then one Done, each when the model gives it. Leaving it closes the
-        upstream, read to its end or not. No time limit, task group or context variable may span
-        a yield of the stream: its first event is read in another task than the rest.
+        The stream yields any Deltas and then one Done, each when the model sends it. Leaving the
+        context closes the stream, read to its end or not. No time limit, task group or context
+        variable may span a yield of the stream: its first event is read in another task than the
+        rest.
+
         Raises a ChatError: ContentFiltered, TooLong, TooManyRequests, Unavailable, Misconfigured.
         """
         ...

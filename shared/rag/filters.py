@@ -1,6 +1,7 @@
 """The filters around an answer, in their order: each takes a stream of events and returns one.
 
-Spans are no filter: `rag/tracing.py` wraps the retriever and the models."""
+Spans are no filter: the flow starts them around searches and models.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ T = TypeVar("T")
 async def with_deadline(
     deadline: float, events: AsyncGenerator[T, None]
 ) -> AsyncGenerator[T, None]:
-    """The same events, until the event loop's clock shows `deadline`, in seconds.
+    """Yield the same events until `deadline`, in seconds of the event loop's clock.
 
     Raises DeadlineExceeded then. The limit is set anew around each event: the first is read in
     another task than the rest, and a time limit that spans a `yield` never fires there.
@@ -35,7 +36,7 @@ async def with_deadline(
                 async with asyncio.timeout_at(deadline) as limit:
                     event = await anext(events, None)
             except TimeoutError:
-                if not limit.expired():  # somebody else's
+                if not limit.expired():  # not this time limit
                     raise
                 raise DeadlineExceeded from None
             if event is None:
@@ -45,10 +46,10 @@ async def with_deadline(
 
 @dataclass(frozen=True, slots=True)
 class FilterContext:
-    """What the filters need of one request. Deadlines are times of the event loop's clock.
+    """The input of the filters for one request. Deadlines are times of the event loop's clock.
 
-    `history` is the conversation that stores the answer, `protocol_filters` are those that only
-    the request's protocol has.
+    `history` is the conversation that stores the answer, `protocol_filters` are those of the
+    request's protocol.
     """
 
     request: ChatRequest
@@ -60,9 +61,9 @@ class FilterContext:
 
 
 def extract_followups(context: FilterContext, events: Events) -> Events:
-    """Move follow-up questions out of the text, where they are asked for."""
-    wanted = context.request.overrides.suggest_followup_questions
-    return followups.extract_followups(events) if wanted else events
+    """Move follow-up questions out of the text, if the request has the option."""
+    requested = context.request.overrides.suggest_followup_questions
+    return followups.extract_followups(events) if requested else events
 
 
 def end_model(context: FilterContext, events: Events) -> Events:
@@ -77,7 +78,7 @@ def store_answer(context: FilterContext, events: Events) -> Events:
 
 
 def apply_protocol_filters(context: FilterContext, events: Events) -> Events:
-    """Apply what the protocol adds."""
+    """Apply the filters of the protocol."""
     for apply in context.protocol_filters:
         events = apply(events)
     return events
@@ -89,7 +90,7 @@ def end_request(context: FilterContext, events: Events) -> Events:
 
 
 def observe(context: FilterContext, events: Events) -> Events:
-    """Record what the log line has of an answer."""
+    """Record the fields of the log line."""
     return context.record.observe(events)
 
 
@@ -99,7 +100,7 @@ FILTERS: tuple[Callable[[FilterContext, Events], Events], ...] = (
     store_answer,  # before a protocol's filters: the stored text is the same for all protocols
     apply_protocol_filters,  # such as OpenAI's citations by number
     end_request,  # around all that can take time
-    observe,  # last: the log has what is sent, when it is sent
+    observe,  # last: the log records what is sent, when it is sent
 )
 
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from shared.chat.events import Delta, Done, Events
 
-MAX_QUESTION_LENGTH = 300  # characters between the marks of a question; what is longer is text
-MAX_BLANK_LENGTH = 200  # characters of blank space that are held back; what is longer is text
+MAX_QUESTION_LENGTH = 300  # characters between the marks of a question; longer ones are text
+MAX_BLANK_LENGTH = 200  # characters of blank space that are held back; longer ones are text
 BULLETS = "-*\u2022"  # a model may list its questions: the mark of an item goes with its question
 
-_ASKS = ("?", "\uff1f", "\u061f")
+_QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 _PLAIN = re.compile(r"[^\s<]+")
 
 
@@ -32,7 +32,7 @@ class FollowupParser:
         self._alone = True  # no text was shown in this line, or since the last question
 
     def feed(self, text: str) -> str:
-        """Takes a piece; returns the text that is decided by now."""
+        """Take a piece; return the text that is decided by now."""
         shown, at = [], 0
         while at < len(text):
             plain = None if self._alone or self._space or self._marker else _PLAIN.match(text, at)
@@ -41,7 +41,7 @@ class FollowupParser:
         return "".join(shown)
 
     def end(self, cut: bool) -> str:
-        """What is left to be shown when the text ends; of a text that was cut, no half marker."""
+        """Return the rest of the text at its end; if it was cut, without half a marker."""
         if self._is_whole() and (cut or not self._behind.endswith("<")):
             self._accept()
         if cut and self._marker:
@@ -50,7 +50,7 @@ class FollowupParser:
         return rest.rstrip() if self.questions else rest
 
     def _read(self, character: str) -> str:
-        """Takes a character; returns the text that is decided by now."""
+        """Take a character; return the text that is decided by now."""
         if self._is_whole():
             return self._read_behind(character)
         if self._marker:
@@ -70,7 +70,7 @@ class FollowupParser:
         return self._hold(character)
 
     def _read_item(self, character: str) -> str:
-        """A character behind the mark of an item, or of one of two digits and a dot or bracket."""
+        """Take a character after a bullet or a digit: an item's number has two digits at most."""
         number = self._item.isdecimal()
         if number and (character in ".)" or (character.isdecimal() and len(self._item) == 1)):
             self._item += character
@@ -91,7 +91,7 @@ class FollowupParser:
         return shown
 
     def _read_marker(self, character: str) -> str:
-        """A character behind a "<", or inside of a marker, where neither line end nor "<<" is."""
+        """Take a character after a "<" or in a marker, which has neither a line end nor "<<"."""
         begins = self._marker == "<"
         doubled = character == "<" and self._marker.endswith("<")
         if begins != doubled or character == "\n":
@@ -102,9 +102,9 @@ class FollowupParser:
         return self._decide() if self._is_whole() else ""
 
     def _decide(self) -> str:
-        """A marker is whole: a question, or code or a place to be filled in, which is text.
+        """Decide whether a whole marker is a question, or text: code, or a placeholder.
 
-        `1 <<n and m>> 2`, `<<name>>`: what does not ask must stand alone.
+        `1 <<n and m>> 2`, `<<name>>`: without a question mark it must stand alone.
         """
         question = self._question()
         if is_question(question):
@@ -112,7 +112,7 @@ class FollowupParser:
         return "" if not self._marker or (question and self._alone) else self._show()
 
     def _read_behind(self, character: str) -> str:
-        """A character behind a marker, a question only where its line or another marker ends it."""
+        """Take a character after a marker: a question only if a line end or a marker follows."""
         begun = self._behind.endswith("<")
         if character == ("<" if begun else "\n"):
             self._accept()
@@ -134,7 +134,7 @@ class FollowupParser:
         self._keep(self._behind, alone=True)
 
     def _show(self) -> str:
-        """What is held back is text; what it ends with may stand before another marker."""
+        """Return the pending text, but for its end that may stand before another marker."""
         fixed = self._space + self._marker[:2] if self._marker else ""
         rest = self._marker[2:] + self._behind if self._marker else self._space
         text = rest.removesuffix("<").rstrip()
@@ -149,21 +149,21 @@ class FollowupParser:
 
 
 def is_question(text: str) -> bool:
-    """Whether the words between two marks end as a question does."""
-    return text.endswith(_ASKS)
+    """Whether a text ends with a question mark."""
+    return text.endswith(_QUESTION_MARKS)
 
 
 async def extract_followups(events: Events) -> Events:
-    """The same events; the questions move from the text into the last one."""
-    splitter = FollowupParser()
+    """Yield the same events; the questions move from the text into the last one."""
+    parser = FollowupParser()
     async with aclosing(events):
         async for event in events:
             if isinstance(event, Delta):
-                if (text := splitter.feed(event.content)) or event.tool_calls:
+                if (text := parser.feed(event.content)) or event.tool_calls:
                     yield replace(event, content=text)
                 continue
             if isinstance(event, Done):
-                if rest := splitter.end(cut=event.finish_reason == "length"):
+                if rest := parser.end(cut=event.finish_reason == "length"):
                     yield Delta(rest)
-                event = replace(event, followups=tuple(splitter.questions))
+                event = replace(event, followups=tuple(parser.questions))
             yield event

@@ -15,8 +15,7 @@ from shared.chat.request import ChatRequest
 from shared.models.base import Model, Prompt
 from shared.retrieval.base import MAX_IMAGES
 
-# What a message costs beside its text: its role and the marks around it (OpenAI's own count).
-MESSAGE_TOKENS = 4
+MESSAGE_TOKENS = 4  # of a message beside its text: its role and delimiters, as OpenAI counts
 IMAGE_TOKENS = 800  # of one image: OpenAI counts 765 for 1024 by 1024 pixels
 LABEL_TOKENS = 8  # of " (image 1)" behind a source's text
 
@@ -120,7 +119,7 @@ def fit_lines(lines: Iterable[str], room: int, model: Model) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class BuiltPrompt:
-    """A prompt for an answer; it has the first `fitted` sources and these `images` of theirs."""
+    """A prompt for an answer, with the first `fitted` sources and the URLs of their `images`."""
 
     prompt: Prompt
     fitted: int

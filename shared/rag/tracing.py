@@ -15,7 +15,7 @@ from shared.telemetry.spans import NOOP_TRACER, Attributes, Span
 
 @contextmanager
 def child_span(parent: Span, name: str) -> Iterator[Span]:
-    """A span around a block, ended however the block ends."""
+    """Start a span around a block, and end it however the block ends."""
     span = parent.start_child(name)
     try:
         yield span
