@@ -261,8 +261,8 @@ def properties() -> None:
         )
 
     assert read_text(whole) == read_text(streamed) == read_text(far) == "Gateway [a.md]."
-    assert all(asked.body["stream"] is False for asked in small.requests)
-    assert all(1 < len(asked.body["messages"]) < 21 for asked in small.requests)
+    assert all(request.body["stream"] is False for request in small.requests)
+    assert all(1 < len(request.body["messages"]) < 21 for request in small.requests)
     assert len(large.requests[0].body["messages"]) == 21
     (one,) = read_events(streamed)
     assert (one["finished"], one["finish_reason"]) == (True, "stop")
@@ -674,7 +674,12 @@ def models() -> None:
         ]
         got = run_calls(settings, *(aog_call(body) for body in calls))
 
-    assert [asked.body["model"] for asked in local.requests] == ["large", "large", "small", "small"]
+    assert [request.body["model"] for request in local.requests] == [
+        "large",
+        "large",
+        "small",
+        "small",
+    ]
     assert fixed.requests[0].body["model"] == "m"
     refused(got[4], 30003, 404, "unknown")
     assert got[5].status == 200

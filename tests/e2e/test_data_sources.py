@@ -157,7 +157,7 @@ def test_what_a_search_is_asked_for(
     response = chat(parts, **parameters)
     told = context(response)
 
-    assert [asked.body for asked in parts[0].requests] == [body]
+    assert [request.body for request in parts[0].requests] == [body]
     assert told.keys() == {"citations", "intent"}
     assert "x-chat-notice" not in response.headers
 
@@ -565,7 +565,7 @@ def test_a_filter_that_the_service_refuses_is_a_400(parts: Parts) -> None:
 
     assert response.status_code == 400
     assert told["param"] == "data_sources[0].parameters.filter"
-    assert [asked.body["top"] for asked in parts[0].requests] == [5, 1]
+    assert [request.body["top"] for request in parts[0].requests] == [5, 1]
 
 
 def test_an_index_that_does_not_fit_is_not_the_filter_s_fault(parts: Parts) -> None:

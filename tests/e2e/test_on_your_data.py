@@ -324,7 +324,7 @@ def test_an_index_with_one_of_the_two_is_filtered_by_it(home: Path, there: str) 
         "oids": " or oids/any(o: o eq 'anna')",
         "groups": " or groups/any(g: search.in(g, 'g1', ','))",
     }[there]
-    assert [asked.body["filter"] for asked in search.requests] == [
+    assert [request.body["filter"] for request in search.requests] == [
         public,
         f"{public.removesuffix(')')}{own})",
     ]

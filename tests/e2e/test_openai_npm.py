@@ -134,5 +134,5 @@ def test_a_data_source(running: tuple[FakeSearch, Upstream, str], made: str) -> 
     files = [citation["filepath"] for citation in whole["context"]["citations"]]
     assert files == ["public.md", "plan.md"]
     assert first["context"] == whole["context"]
-    sent = {asked.body["filter"] for asked in search.requests}
+    sent = {request.body["filter"] for request in search.requests}
     assert sent == {f"{PUBLIC} and (category ne 'other')"}

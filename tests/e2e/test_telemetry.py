@@ -400,11 +400,11 @@ def test_docs_log_line_has_the_real_form(page: str) -> None:
 class Ingestion(HttpServer):
     """A fake ingestion endpoint of Application Insights."""
 
-    def refusal(self, asked: RecordedRequest) -> list[Step] | None:
+    def refusal(self, request: RecordedRequest) -> list[Step] | None:
         return None
 
-    def respond(self, asked: RecordedRequest) -> list[Step]:
-        count = len(asked.body)
+    def respond(self, request: RecordedRequest) -> list[Step]:
+        count = len(request.body)
         return json_response({"itemsReceived": count, "itemsAccepted": count, "errors": []})
 
 
@@ -424,7 +424,7 @@ def test_application_insights_gets_spans_without_text(tmp_path: Path) -> None:
             client.post("/chat/stream", json=body)
         # flushed at the end
 
-    items = [item for asked in ingestion.requests for item in asked.body]
+    items = [item for request in ingestion.requests for item in request.body]
     spans = [it["data"] for it in items if it["data"]["baseType"] == "RemoteDependencyData"]
     by_name = {span["baseData"]["name"]: span["baseData"] for span in spans}
     events = [it["data"]["baseData"]["message"] for it in items if it["data"] not in spans]

@@ -85,6 +85,6 @@ def test_passages_of_an_interrupted_run_are_own() -> None:
 def test_new_index_is_not_searched_for_old_passages() -> None:
     with run_service() as running:
         run(running, partial(update_index, folder={"a.md": A}), restricted=True)
-    searches = [asked for asked in running.requests if "post.search" in asked.path]
+    searches = [request for request in running.requests if "post.search" in request.path]
 
     assert len(searches) == 1

@@ -31,7 +31,7 @@ def run_with_index(
 
     with run_upstream(FakeSearch(docs=docs), tls_contexts()[0]) as search:
         result = asyncio.run(run())
-    return result, [asked.body for asked in search.requests]
+    return result, [request.body for request in search.requests]
 
 
 BOTH = Overrides(top=50, use_oid_security_filter=True, use_groups_security_filter=True)

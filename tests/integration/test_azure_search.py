@@ -177,7 +177,7 @@ def test_a_search_is_this_request(
     response = ask(client, **overrides)
 
     assert response.status_code == 200
-    assert [asked.body for asked in search.requests] == [body]
+    assert [request.body for request in search.requests] == [body]
     assert search.requests[0].headers["authorization"] == "Bearer token-of-az"
     assert notes(response) == []
 
@@ -259,7 +259,11 @@ def test_a_missing_ranker_is_noticed_once(home: Path) -> None:
         search.ranker = False
         first, second = ask(client, semantic_ranker=True), ask(client, semantic_ranker=True)
 
-    assert [asked.body.get("queryType") for asked in search.requests] == ["semantic", None, None]
+    assert [request.body.get("queryType") for request in search.requests] == [
+        "semantic",
+        None,
+        None,
+    ]
     assert hit_ids(first) == hit_ids(second) == ["public", "plan", "other"]
     for response in (first, second):
         assert [note.split()[0] for note in notes(response)] == ["semantic_ranker"]
@@ -284,15 +288,20 @@ def test_a_search_with_an_embedding_model_is_hybrid_by_default(home: Path) -> No
         plain = ask(client, retrieval_mode="text")
         named = ask(client, vector_fields=["embedding", "foo"])
     queries = vector_query(kind="vector", vector=[0.25, 0.5])
-    embedded = [asked.body for asked in model.requests]
+    embedded = [request.body for request in model.requests]
 
-    assert [asked.body.get("vectorQueries") for asked in search.requests] == [
+    assert [request.body.get("vectorQueries") for request in search.requests] == [
         queries,
         queries,
         None,
         queries,
     ]
-    assert [asked.body.get("search") for asked in search.requests] == [QUERY, None, QUERY, QUERY]
+    assert [request.body.get("search") for request in search.requests] == [
+        QUERY,
+        None,
+        QUERY,
+        QUERY,
+    ]
     assert embedded[0] == {"model": "e", "input": [QUERY], "encoding_format": "float"}
     assert len(embedded) == 3
     assert hybrid.json()["context"]["thoughts"][1]["props"]["has_vector"] is True
@@ -430,7 +439,7 @@ def test_health_reports_a_failing_index(home: Path) -> None:
     assert failing["index"] == "Azure AI Search"
     assert failing["failing"] == {"index": errors.Misconfigured.default}
     assert later == failing  # the result is cached for half a minute
-    assert [asked.body["top"] for asked in search.requests] == [0]
+    assert [request.body["top"] for request in search.requests] == [0]
 
 
 def test_searches_share_one_connection(home: Path) -> None:
@@ -496,7 +505,7 @@ def test_an_answer_makes_one_search_one_embedding_one_chat_call_and_one_log_line
     with app(home, **more) as (search, model, client):
         assert ask(client).status_code == 200
         log = max(home.glob("dev-*.log"), key=lambda path: path.stat().st_mtime).read_text("utf-8")
-    paths = [asked.path for asked in model.requests]
+    paths = [request.path for request in model.requests]
 
     assert paths == ["/v1/embeddings", "/v1/chat/completions"]
     assert model.connections == 1

@@ -162,7 +162,7 @@ def test_existing_index_keeps_its_own_fields() -> None:
         run(running, partial(update_index, folder={"a.md": CHANGED}))
         definition = running.indexes["docs"].definition
 
-    assert [asked.method for asked in running.requests].count("PUT") == 1
+    assert [request.method for request in running.requests].count("PUT") == 1
     assert [one["name"] for one in definition["fields"]][:3] == ["id", "pages", "content"]
     assert definition["scoringProfiles"] == kept["scoringProfiles"]
     assert docs(running)["a-md-p0-2"]["pages"] == 7
@@ -313,7 +313,7 @@ def test_restricted_files_use_existing_fields_only(has: tuple[str, ...]) -> None
         found = run(running, AzureSearchWriter.restricted_files)
 
     assert found == ({"a.md"} if "groups" in has else set())
-    assert {asked.method for asked in running.requests} <= {"GET", "POST"}
+    assert {request.method for request in running.requests} <= {"GET", "POST"}
 
 
 def test_restricted_files_reject_incompatible_fields() -> None:
@@ -536,7 +536,7 @@ def test_no_request_without_sign_in() -> None:
 def test_only_throttled_passages_are_sent_again() -> None:
     with run_service() as running:
         run(running, AzureSearchWriter.fingerprints)
-        running.indexes["docs"].refusing = {"a-md-p0-2": [503, 429], "a-md-p0-3": [422]}
+        running.indexes["docs"].statuses = {"a-md-p0-2": [503, 429], "a-md-p0-3": [422]}
         run(running, partial(update_index, folder={"a.md": A}), RecordingRetry().policy())
     sent = [one.body["value"] for one in running.requests if "search.index" in one.path]
 
@@ -547,7 +547,7 @@ def test_only_throttled_passages_are_sent_again() -> None:
 def test_rejected_passage_is_named_and_retried_next_run() -> None:
     with run_service() as running:
         run(running, AzureSearchWriter.fingerprints)
-        running.indexes["docs"].refusing = {"a-md-p0-3": [400]}
+        running.indexes["docs"].statuses = {"a-md-p0-3": [400]}
         with pytest.raises(
             DocumentRejected, match=r"1 of 2 passages: a-md-p0-3 with status 400"
         ) as failed:

@@ -273,14 +273,14 @@ class Storage(Raw):
 
     data = bytes(range(48, 58)) * 10
 
-    def refusal(self, asked: RecordedRequest) -> list[Step] | None:
-        authorized = asked.headers["authorization"].startswith("Bearer ")
+    def refusal(self, request: RecordedRequest) -> list[Step] | None:
+        authorized = request.headers["authorization"].startswith("Bearer ")
         return None if authorized else make_error(401, "NoAuthenticationInformation")
 
-    def respond(self, asked: RecordedRequest) -> list[Step]:
-        if asked.method == "HEAD":
+    def respond(self, request: RecordedRequest) -> list[Step]:
+        if request.method == "HEAD":
             return [make_head(200, {"Content-Length": "100"})]
-        first, last = map(int, asked.headers["x-ms-range"].removeprefix("bytes=").split("-"))
+        first, last = map(int, request.headers["x-ms-range"].removeprefix("bytes=").split("-"))
         return make_range(
             self.data[first : last + 1], {"Content-Range": f"bytes {first}-{last}/100"}
         )

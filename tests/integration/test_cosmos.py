@@ -621,7 +621,8 @@ def test_every_call_is_for_one_partition(fake: FakeCosmos) -> None:
     assert {each.partition for each in fake.operations} == {'["user:anna"]', '["app:pipelines"]'}
     assert [(each.kind, each.status) for each in missing] == [("Read", 404)]  # of `ready`
     across = [
-        asked.headers.get("x-ms-documentdb-query-enablecrosspartition") for asked in fake.requests
+        request.headers.get("x-ms-documentdb-query-enablecrosspartition")
+        for request in fake.requests
     ]
     assert set(across) == {None}
     assert fake.connections <= 2
@@ -648,7 +649,7 @@ def looked(fake: FakeCosmos, work: Act) -> tuple[int, int]:
     """How many operations work takes, and how many items they look at."""
     fake.operations.clear()
     told(fake, work)
-    return len(fake.operations), sum(each.looked for each in fake.operations)
+    return len(fake.operations), sum(each.items_read for each in fake.operations)
 
 
 SIZES = [10, 10_000]
@@ -701,7 +702,7 @@ def test_a_limit_costs_one_count_for_each_new_conversation(fake: FakeCosmos) -> 
 
     told(fake, create_the_last, max_conversations=10_000)
 
-    assert [(each.kind, each.looked) for each in fake.operations] == [
+    assert [(each.kind, each.items_read) for each in fake.operations] == [
         ("query", 0),
         ("batch", 1),
         ("query", 0),
@@ -709,7 +710,7 @@ def test_a_limit_costs_one_count_for_each_new_conversation(fake: FakeCosmos) -> 
 
 
 def test_a_count_that_comes_in_parts_is_added_up(fake: FakeCosmos) -> None:
-    fake.most_counted = 2
+    fake.max_count = 2
     for number in range(5):
         fake.fill(conversation(f"{number:024d}"))
         fake.fill(interaction(f"1{number:023d}"))

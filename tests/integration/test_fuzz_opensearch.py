@@ -107,9 +107,9 @@ def test_hundreds_of_calls_near_the_right_ones_never_end_in_a_500(tmp_path: Path
     message = client("POST", f"{MEMORY}/{{id}}/messages", {"input": "x"}, memory).json["message_id"]
     ids = {"{id}": memory, "message": message, "{name}": "fuzz"}
 
-    async def answered(asked: Call) -> int:
+    async def answered(request: Call) -> int:
         async with asyncio.timeout(TIMEOUT):
-            return (await read(await service.reply(asked))).status
+            return (await read(await service.reply(request))).status
 
     @FUZZ
     @given(st.data())

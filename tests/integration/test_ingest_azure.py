@@ -30,10 +30,10 @@ QUESTION = "Where is the org chart?"
 class Filled(FakeIndexService):
     """Takes the token of the `az` beside it."""
 
-    def refusal(self, asked: RecordedRequest) -> list[Step] | None:
-        signed_in = asked.headers["authorization"].startswith("Bearer ")
-        same = {**asked.headers, "authorization": "Bearer token" if signed_in else ""}
-        return super().refusal(RecordedRequest(asked.path, same, asked.body, asked.method))
+    def refusal(self, request: RecordedRequest) -> list[Step] | None:
+        signed_in = request.headers["authorization"].startswith("Bearer ")
+        same = {**request.headers, "authorization": "Bearer token" if signed_in else ""}
+        return super().refusal(RecordedRequest(request.path, same, request.body, request.method))
 
 
 @dataclass(frozen=True)

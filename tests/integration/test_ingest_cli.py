@@ -290,10 +290,10 @@ def test_ctrl_c_stops_with_a_message(tmp_path: Path, index: Path) -> None:
 class Seeing(Upstream):
     """Sees Anna, whatever it is shown."""
 
-    def respond(self, asked: RecordedRequest) -> list[Step]:
-        if asked.path.endswith("/chat/completions"):
+    def respond(self, request: RecordedRequest) -> list[Step]:
+        if request.path.endswith("/chat/completions"):
             return stream_response(answer_events("Anna leads the board."))
-        return super().respond(asked)
+        return super().respond(request)
 
 
 @pytest.fixture
@@ -321,7 +321,9 @@ def test_image_is_described_found_and_returned(
     settings = {**talking(model), "INDEX_FILE": str(index)}
     done = run_command(str(known.folder), **settings)
     assert done.returncode == 0, done.stderr
-    described = len([asked for asked in model.requests if asked.path.endswith("/completions")])
+    described = len(
+        [request for request in model.requests if request.path.endswith("/completions")]
+    )
     overrides = {"use_gpt4v": True, "retrieval_mode": "text", "top": 1}
     body = {
         "messages": [{"role": "user", "content": chart.question}],

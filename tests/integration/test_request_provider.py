@@ -234,12 +234,12 @@ def test_an_allowed_one_answers_with_the_caller_s_key_and_never_ours(
 
     assert [status for status, _ in (first, second, third)] == [200, 200, 200]
     assert "Remote [a.md]." in first[1]
-    assert [asked.body["model"] for asked in far.requests] == ["theirs", "other", "theirs"]
+    assert [request.body["model"] for request in far.requests] == ["theirs", "other", "theirs"]
     assert far.requests[0].headers["authorization"] == "Bearer the-callers-own"
     assert far.requests[0].headers["x-team"] == "blue"
     assert far.requests[0].body["user"] == "me"
     assert "authorization" not in far.requests[2].headers
-    assert all("the-app-s-own-key" not in str(asked) for asked in far.requests)
+    assert all("the-app-s-own-key" not in str(request) for request in far.requests)
     assert "the-callers-own" not in first[1]
 
 

@@ -16,11 +16,11 @@ Message = Mapping[str, Any]
 
 
 class AogError(Exception):
-    """What the service says went wrong."""
+    """An error response or an error event of the service."""
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        super().__init__(told["message"])
-        self.code = int(told["business_code"])
+    def __init__(self, body: Mapping[str, Any]) -> None:
+        super().__init__(body["message"])
+        self.code = int(body["business_code"])
 
 
 class AogClient:
@@ -40,7 +40,7 @@ class AogClient:
     def chat(self, messages: Sequence[Message], **fields: Any) -> Any:
         """A whole answer."""
         body = {"messages": messages, **fields}
-        return self._checked(self.http.post(f"{VERSION}/services/chat", json=body))
+        return self._check(self.http.post(f"{VERSION}/services/chat", json=body))
 
     def stream(self, messages: Sequence[Message], **fields: Any) -> Iterator[Any]:
         """An answer's events, until the one that is finished."""
@@ -48,7 +48,7 @@ class AogClient:
         with self.http.stream("POST", f"{VERSION}/services/chat", json=body) as response:
             if response.status_code != 200:
                 response.read()
-                self._checked(response)
+                self._check(response)
             for piece in response.iter_raw():
                 event = json.loads(piece.decode().removeprefix("data:"))
                 if "business_code" in event:
@@ -58,10 +58,10 @@ class AogClient:
                     return
 
     def _data(self, name: str) -> list[Any]:
-        return list(self._checked(self.http.get(f"{VERSION}/{name}"))["data"])
+        return list(self._check(self.http.get(f"{VERSION}/{name}"))["data"])
 
-    def _checked(self, response: httpx.Response) -> Any:
-        told = response.json()
+    def _check(self, response: httpx.Response) -> Any:
+        body = response.json()
         if response.status_code != 200:
-            raise AogError(told)
-        return told
+            raise AogError(body)
+        return body

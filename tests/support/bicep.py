@@ -28,8 +28,8 @@ class Param:
     @property
     def description(self) -> str:
         """What it is for, or nothing."""
-        found = re.search(r"@description\('(.+)'\)", self.decorators)
-        return found[1] if found else ""
+        match = re.search(r"@description\('(.+)'\)", self.decorators)
+        return match[1] if match else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +46,16 @@ class Block:
 
     def object(self, key: str) -> dict[str, str]:
         """The keys and one-line values of an object in the body; {} where there is none."""
-        found = re.search(rf"(?ms)^( +){key}: {{\n(.*?)^\1}}$", self.body)
-        if not found:
+        match = re.search(rf"(?ms)^( +){key}: {{\n(.*?)^\1}}$", self.body)
+        if not match:
             return {}
-        depth = len(found[1]) + 2
-        return dict(re.findall(rf"(?m)^ {{{depth}}}(\w+): (.+)$", found[2]))
+        depth = len(match[1]) + 2
+        return dict(re.findall(rf"(?m)^ {{{depth}}}(\w+): (.+)$", match[2]))
 
     def array(self, key: str) -> tuple[str, ...]:
         """The lines of an array in the body; () where there is none, or where it is one line."""
-        found = re.search(rf"(?ms)^( +){key}: \[\n(.*?)^\1\]$", self.body)
-        return tuple(line.strip() for line in found[2].splitlines()) if found else ()
+        match = re.search(rf"(?ms)^( +){key}: \[\n(.*?)^\1\]$", self.body)
+        return tuple(line.strip() for line in match[2].splitlines()) if match else ()
 
 
 @cache
@@ -66,17 +66,17 @@ def text(name: str) -> str:
 
 def params(name: str) -> dict[str, Param]:
     """The parameters of a file, in order."""
-    found = re.finditer(
+    matches = re.finditer(
         r"(?ms)^((?:@(?:[^\n]|\n(?=[ })\n]))*\n)*)param (\w+) ([^\n=]+?)(?: = ([^\n]+))?\n",
         text(name),
     )
-    return {one[2]: Param(one[3], _plain(one[4]), one[1]) for one in found}
+    return {one[2]: Param(one[3], _plain(one[4]), one[1]) for one in matches}
 
 
 def variables(name: str) -> dict[str, str]:
     """The variables of a file that are one line."""
-    found = re.findall(r"(?m)^var (\w+) = ([^\n{]+)$", text(name))
-    return {variable: _plain(value) or "" for variable, value in found}
+    matches = re.findall(r"(?m)^var (\w+) = ([^\n{]+)$", text(name))
+    return {variable: _plain(value) or "" for variable, value in matches}
 
 
 def outputs(name: str) -> dict[str, str]:
@@ -86,25 +86,25 @@ def outputs(name: str) -> dict[str, str]:
 
 def blocks(kind: str, name: str) -> dict[str, Block]:
     """The resources, or modules, of a file that it makes itself."""
-    found = re.finditer(
+    matches = re.finditer(
         rf"(?ms)^{kind} (\w+) '([^']+)' = (?:if \(([^\n]+)\) )?{{\n(.*?)^}}$", text(name)
     )
-    return {one[1]: Block(one[2], one[3] or "", one[4]) for one in found}
+    return {one[1]: Block(one[2], one[3] or "", one[4]) for one in matches}
 
 
 def existing(name: str) -> dict[str, str]:
     """What a file only refers to: the expression that names it, by its symbol."""
-    found = re.findall(r"(?ms)^resource (\w+) '[^']+' existing = {\n  name: (\w+)$", text(name))
-    return dict(found)
+    matches = re.findall(r"(?ms)^resource (\w+) '[^']+' existing = {\n  name: (\w+)$", text(name))
+    return dict(matches)
 
 
 def parameters_file() -> Iterator[tuple[str, str, str | None]]:
     """Each parameter that azd fills, the name in its environment, and the default there."""
     read = json.loads((INFRA / "main.parameters.json").read_text("utf-8"))
-    for name, given in read["parameters"].items():
-        found = re.fullmatch(r"\$\{(\w+)(?:=(.*))?\}", given["value"])
-        assert found, name
-        yield name, found[1], found[2]
+    for name, parameter in read["parameters"].items():
+        match = re.fullmatch(r"\$\{(\w+)(?:=(.*))?\}", parameter["value"])
+        assert match, name
+        yield name, match[1], match[2]
 
 
 def _plain(value: str | None) -> str | None:

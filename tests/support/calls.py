@@ -70,11 +70,11 @@ async def read(reply: Reply) -> BufferedReply:
     return BufferedReply(reply.status, reply.headers, reply.media_type, data)
 
 
-def ask(asked: Call, service: Service | None = None) -> BufferedReply:
+def ask(request: Call, service: Service | None = None) -> BufferedReply:
     """What a service over fakes answers to a call."""
 
     async def go() -> BufferedReply:
-        return await read(await (service or Service(engine())).reply(asked))
+        return await read(await (service or Service(engine())).reply(request))
 
     return asyncio.run(go())
 

@@ -1,7 +1,7 @@
-"""A small, strict Azure Cosmos DB for NoSQL: one container, over TLS, with its ways to fail.
+"""A strict fake of Azure Cosmos DB for NoSQL: one container, over TLS, with failures.
 
-It refuses what the service would: a call without a partition, an order without its composite
-index, a time to live of nothing, an id that has no path. It obeys the few queries of ours.
+It rejects what the service rejects: a call without a partition, an order without its composite
+index, a time to live of 0, an id that is not a path. It executes only the queries of the app.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ METADATA_KINDS = ("account", "container")
 
 
 class RequestRejected(Exception):
-    """What the service would not do, with its status."""
+    """A request that the service would reject, with the status."""
 
     def __init__(self, status: int, substatus: int = 0) -> None:
         super().__init__(status)
@@ -60,19 +60,19 @@ class RequestRejected(Exception):
 
 @dataclass(frozen=True)
 class Operation:
-    """One call for items as it was answered: what it was, and how many items it looked at."""
+    """One call for items with its response status, and the number of items that it read."""
 
     kind: str
     partition: str
-    looked: int
+    items_read: int
     status: int
 
 
 @dataclass
 class Fault:
-    """What `times` calls of a kind get, or of any for items, when `after` have been let through.
+    """The response of `times` calls of a kind, or of any item call, after `after` normal ones.
 
-    `applied`: the call does its work, only its answer is another.
+    `applied`: the call takes effect, and only its response is replaced.
     """
 
     steps: list[Step]
@@ -81,8 +81,8 @@ class Fault:
     kind: str = ""
     applied: bool = False
 
-    def takes(self, kind: str) -> bool:
-        """Whether it befalls this call."""
+    def matches(self, kind: str) -> bool:
+        """Returns whether the fault applies to this call."""
         if self.times == 0 or (self.kind != kind and (self.kind or kind in METADATA_KINDS)):
             return False
         self.after -= 1
@@ -94,31 +94,31 @@ class Fault:
 def cosmos_response(
     value: Any, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> list[Step]:
-    """An answer in JSON, or without a body."""
+    """A JSON response, or one without a body."""
     if status == 204:
         return [b"HTTP/1.1 204 X\r\n\r\n"]
     body = [] if value is None else [http_chunk(json.dumps(value).encode())]
-    named = {"Content-Type": "application/json", "x-ms-activity-id": "a", **(headers or {})}
-    return [response_head(status, named), *body, b"0\r\n\r\n"]
+    all_headers = {"Content-Type": "application/json", "x-ms-activity-id": "a", **(headers or {})}
+    return [response_head(status, all_headers), *body, b"0\r\n\r\n"]
 
 
 def cosmos_error(status: int, headers: Mapping[str, str] | None = None) -> list[Step]:
-    """A refusal, in words of the service's own that tell what was asked."""
+    """An error response whose message repeats the request, as the service's do."""
     return cosmos_response({"code": "X", "message": "the service's own words"}, status, headers)
 
 
 def require(holds: bool, status: int = 400) -> None:
-    """Refuse what does not hold."""
+    """Raises RequestRejected where a condition is false."""
     if not holds:
         raise RequestRejected(status)
 
 
 @dataclass
 class FakeCosmos(Server):
-    """An account with one container. `partitions` may be filled and read by a test.
+    """An account with one container. Tests may write and read `partitions`.
 
-    `meanwhile` is what others do when so many operations are behind us. A count of more than
-    `most_counted` items comes in parts, each in a page of its own.
+    `meanwhile` maps numbers of operations to changes by other clients, made after as many. A count
+    of more than `max_count` items is split into pages.
     """
 
     now: Clock = time.time
@@ -128,50 +128,50 @@ class FakeCosmos(Server):
     exists: bool = True
     faults: list[Fault] = field(default_factory=list)
     meanwhile: dict[int, Callable[[], object]] = field(default_factory=dict)
-    most_counted: int = 1_000_000
+    max_count: int = 1_000_000
     operations: list[Operation] = field(default_factory=list)
     written: int = 0
-    looked: int = 0
+    items_read: int = 0
 
     @property
     def items(self) -> list[Item]:
-        """All that is there, in every partition, as it was sent."""
+        """The items of all partitions, without system properties."""
         every = [item for part in self.partitions.values() for item in part.values()]
         return [{k: v for k, v in item.items() if k not in SYSTEM_PROPERTIES} for item in every]
 
     def fill(self, item: Item) -> None:
-        """Put an item there without a call."""
+        """Store an item without a call."""
         self.store(self.partitions.setdefault(item["owner"], {}), item)
 
     def fail(self, steps: list[Step], **how: Any) -> None:
-        """Let calls for items fail: see Fault."""
+        """Make item calls fail: see Fault."""
         self.faults.append(Fault(steps, **how))
 
-    def next_steps(self, asked: RecordedRequest) -> list[Step]:
-        kind, self.looked = operation_kind(asked), 0
+    def next_steps(self, request: RecordedRequest) -> list[Step]:
+        kind, self.items_read = operation_kind(request), 0
         if kind not in METADATA_KINDS:
             self.meanwhile.pop(len(self.operations), lambda: None)()
-        fault = next((each for each in self.faults if each.takes(kind)), None)
+        fault = next((each for each in self.faults if each.matches(kind)), None)
         if fault is not None and not fault.applied:
-            self.note(asked, kind, 0)
+            self.record(request, kind, 0)
             return fault.steps
         try:
-            status, value, headers = self.done(asked, kind)
+            status, value, headers = self.handle(request, kind)
         except RequestRejected as refused:
             status, value, headers = refused.status, {"message": "no"}, {}
             headers = {"x-ms-substatus": str(refused.substatus)} if refused.substatus else {}
-        self.note(asked, kind, status)
+        self.record(request, kind, status)
         return fault.steps if fault is not None else cosmos_response(value, status, headers)
 
-    def note(self, asked: RecordedRequest, kind: str, status: int) -> None:
+    def record(self, request: RecordedRequest, kind: str, status: int) -> None:
         if kind not in METADATA_KINDS:
-            partition = asked.headers.get("x-ms-documentdb-partitionkey", "")
-            self.operations.append(Operation(kind, partition, self.looked, status))
+            partition = request.headers.get("x-ms-documentdb-partitionkey", "")
+            self.operations.append(Operation(kind, partition, self.items_read, status))
 
-    def done(self, asked: RecordedRequest, kind: str) -> tuple[int, Any, dict[str, str]]:
-        signed = unquote(asked.headers.get("authorization", ""))
+    def handle(self, request: RecordedRequest, kind: str) -> tuple[int, Any, dict[str, str]]:
+        signed = unquote(request.headers.get("authorization", ""))
         require(re.fullmatch(r"type=aad&ver=1\.0&sig=\S+", signed) is not None, 401)
-        require("x-ms-version" in asked.headers and "x-ms-date" in asked.headers)
+        require("x-ms-version" in request.headers and "x-ms-date" in request.headers)
         if kind == "account":
             return 200, self.account(), {}
         if not self.exists:
@@ -179,12 +179,12 @@ class FakeCosmos(Server):
         if kind == "container":
             return 200, self.container(), {"etag": '"1"'}
         require(kind != "")
-        partition = self.partition(asked)
+        partition = self.partition(request)
         if kind == "query":
-            return self.query(asked, partition)
+            return self.query(request, partition)
         if kind == "batch":
-            return self.batch(asked.body, partition)
-        return self.single(asked, kind, partition)
+            return self.batch(request.body, partition)
+        return self.single(request, kind, partition)
 
     def account(self) -> Item:
         region = [{"name": "West Europe", "databaseAccountEndpoint": self.url}]
@@ -195,37 +195,39 @@ class FakeCosmos(Server):
     def container(self) -> Item:
         key = {"paths": ["/owner"], "kind": "Hash", "version": 2}
         policy = {"indexingMode": "consistent", "compositeIndexes": self.composite}
-        made = {"id": CONTAINER, "partitionKey": key, "indexingPolicy": policy}
-        return {**made, "defaultTtl": self.ttl, "_rid": "AAAAAAAAAAA=", "_self": FOLDER}
+        properties = {"id": CONTAINER, "partitionKey": key, "indexingPolicy": policy}
+        return {**properties, "defaultTtl": self.ttl, "_rid": "AAAAAAAAAAA=", "_self": FOLDER}
 
-    def partition(self, asked: RecordedRequest) -> str:
-        """The one partition that a call is for."""
-        require(asked.headers.get("x-ms-documentdb-query-enablecrosspartition", "False") == "False")
-        key = json.loads(asked.headers.get("x-ms-documentdb-partitionkey", "null"))
+    def partition(self, request: RecordedRequest) -> str:
+        """The partition key of a call."""
+        require(
+            request.headers.get("x-ms-documentdb-query-enablecrosspartition", "False") == "False"
+        )
+        key = json.loads(request.headers.get("x-ms-documentdb-partitionkey", "null"))
         require(
             isinstance(key, list) and len(key) == 1 and isinstance(key[0], str) and key[0] != ""
         )
         return str(key[0])
 
-    def there(self, partition: str) -> Items:
-        """The items of a partition whose time is not over."""
+    def live_items(self, partition: str) -> Items:
+        """The items of a partition that have not expired."""
         items = self.partitions.setdefault(partition, {})
-        for id in [id for id, item in items.items() if self.over(item)]:
+        for id in [id for id, item in items.items() if self.is_expired(item)]:
             del items[id]
         return items
 
-    def over(self, item: Item) -> bool:
+    def is_expired(self, item: Item) -> bool:
         ttl = item.get("ttl", self.ttl) if self.ttl is not None else -1
         return bool(ttl > 0 and int(self.now()) >= item["_ts"] + ttl)
 
     def single(
-        self, asked: RecordedRequest, kind: str, partition: str
+        self, request: RecordedRequest, kind: str, partition: str
     ) -> tuple[int, Any, dict[str, str]]:
-        id = unquote(asked.path.removeprefix(FOLDER + "docs/").strip("/"))
-        status, value = self.act(
-            self.there(partition),
+        id = unquote(request.path.removeprefix(FOLDER + "docs/").strip("/"))
+        status, value = self.apply(
+            self.live_items(partition),
             partition,
-            {"operationType": kind, "id": id, "resourceBody": asked.body},
+            {"operationType": kind, "id": id, "resourceBody": request.body},
         )
         if status >= 400:
             raise RequestRejected(status)
@@ -234,9 +236,9 @@ class FakeCosmos(Server):
     def batch(self, changes: Any, partition: str) -> tuple[int, Any, dict[str, str]]:
         require(isinstance(changes, list) and 0 < len(changes) <= MAX_CHANGES)
         require(len(json.dumps(changes)) <= MAX_BYTES, 413)
-        items, results = dict(self.there(partition)), []
+        items, results = dict(self.live_items(partition)), []
         for change in changes:
-            status, value = self.act(items, partition, change)
+            status, value = self.apply(items, partition, change)
             results.append({"statusCode": status, "resourceBody": value, "requestCharge": 1})
             if status >= 400:
                 at = len(results) - 1
@@ -245,9 +247,9 @@ class FakeCosmos(Server):
         self.partitions[partition] = items
         return 200, results, {}
 
-    def act(self, items: Items, partition: str, change: Item) -> tuple[int, Any]:
+    def apply(self, items: Items, partition: str, change: Item) -> tuple[int, Any]:
         """One operation on the items of a partition: its status, and the item."""
-        acts: dict[str, Callable[[Items, Item], tuple[int, Any]]] = {
+        operations: dict[str, Callable[[Items, Item], tuple[int, Any]]] = {
             "Create": self.create,
             "Upsert": self.upsert,
             "Replace": self.replace,
@@ -258,11 +260,11 @@ class FakeCosmos(Server):
         kind, body = change["operationType"], change.get("resourceBody")
         if kind in ("Create", "Upsert", "Replace"):
             require(isinstance(body, dict) and body.get("owner") == partition)
-            self.sound(body or {})
-        self.looked += 1
+            self.validate(body or {})
+        self.items_read += 1
         if kind not in ("Create", "Upsert") and change["id"] not in items:
             return 404, None
-        status, item = acts[kind](items, change)
+        status, item = operations[kind](items, change)
         return status, None if kind == "Delete" else item
 
     def create(self, items: Items, change: Item) -> tuple[int, Any]:
@@ -286,11 +288,11 @@ class FakeCosmos(Server):
             require(each["op"] == "set" and re.fullmatch("[a-z][a-z_]*", name) is not None)
             require(name not in ("id", "owner"))
             item[name] = each["value"]
-        self.sound(item)
+        self.validate(item)
         return 200, self.store(items, item)
 
-    def sound(self, item: Item) -> None:
-        """Refuse an item that the service would not take."""
+    def validate(self, item: Item) -> None:
+        """Raises RequestRejected for an item that the service would reject."""
         require(re.fullmatch(r"[^/\\?#\t\r\n]{0,254}[^/\\?#\s]", str(item.get("id"))) is not None)
         ttl = item.get("ttl", -1)
         require(type(ttl) is int and (ttl > 0 or ttl == -1) and ttl < 2**31)
@@ -304,48 +306,48 @@ class FakeCosmos(Server):
         items[item["id"]] = {**item, **own, "_ts": int(self.now())}
         return items[item["id"]]
 
-    def query(self, asked: RecordedRequest, partition: str) -> tuple[int, Any, dict[str, str]]:
-        require(asked.headers.get("content-type") == "application/query+json")
-        form = QUERY_FORM.fullmatch(asked.body["query"])
-        values = {each["name"]: each["value"] for each in asked.body.get("parameters", ())}
+    def query(self, request: RecordedRequest, partition: str) -> tuple[int, Any, dict[str, str]]:
+        require(request.headers.get("content-type") == "application/query+json")
+        form = QUERY_FORM.fullmatch(request.body["query"])
+        values = {each["name"]: each["value"] for each in request.body.get("parameters", ())}
         require(form is not None and isinstance(values.get("@conversation"), str))
         assert form is not None
         rows = [
             item
-            for item in self.there(partition).values()
+            for item in self.live_items(partition).values()
             if item["conversation"] == values["@conversation"]
         ]
         if form["what"].startswith("VALUE"):
-            return self.counted(len(rows), asked.headers.get("x-ms-continuation"))
+            return self.count_page(len(rows), request.headers.get("x-ms-continuation"))
         if form["sorted"]:
             require(INDEX in self.composite)
-            rows = self.sorted(rows, form["way"], values)
+            rows = self.sort_page(rows, form["way"], values)
         else:
             rows.sort(key=lambda item: str(item["_rid"]))
-            self.looked = len(rows)
-        return self.rows(rows, form["what"], asked.headers.get("x-ms-continuation"))
+            self.items_read = len(rows)
+        return self.result_page(rows, form["what"], request.headers.get("x-ms-continuation"))
 
-    def counted(self, rows: int, after: str | None) -> tuple[int, Any, dict[str, str]]:
-        """A count, or a part of it. It comes from the index: no item is loaded."""
+    def count_page(self, rows: int, after: str | None) -> tuple[int, Any, dict[str, str]]:
+        """A count, or one page of it. The index answers it: no item is read."""
         left = rows - int(after or 0)
-        more = left > self.most_counted
-        headers = {"x-ms-continuation": str(int(after or 0) + self.most_counted)} if more else {}
-        part = min(left, self.most_counted)
+        more = left > self.max_count
+        headers = {"x-ms-continuation": str(int(after or 0) + self.max_count)} if more else {}
+        part = min(left, self.max_count)
         return 200, {"_rid": "A", "Documents": [part], "_count": 1}, headers
 
-    def sorted(self, rows: list[Item], way: str, values: Mapping[str, Any]) -> list[Item]:
-        """A part of the rows. "OFFSET LIMIT still loads each item, including those skipped"."""
+    def sort_page(self, rows: list[Item], way: str, values: Mapping[str, Any]) -> list[Item]:
+        """One page of the rows. "OFFSET LIMIT still loads each item, including those skipped"."""
         require({"@start", "@size"} <= values.keys())
         start, size = values["@start"], values["@size"]
         require(type(start) is int and type(size) is int and min(start, size) >= 0)
         rows.sort(key=lambda item: str(item["sort"]), reverse=way == "DESC")
-        self.looked = len(rows[: start + size])
+        self.items_read = len(rows[: start + size])
         return rows[start : start + size]
 
-    def rows(
+    def result_page(
         self, rows: list[Item], what: str, after: str | None
     ) -> tuple[int, Any, dict[str, str]]:
-        """A page of what was found, and where the next one begins."""
+        """A page of the results, and the continuation of the next one."""
         ids = [item["_rid"] for item in rows]
         at = ids.index(after) + 1 if after else 0
         page = rows[at : at + MAX_ROWS]
@@ -354,23 +356,25 @@ class FakeCosmos(Server):
         return 200, {"_rid": "A", "Documents": shown, "_count": len(shown)}, more
 
 
-def operation_kind(asked: RecordedRequest) -> str:
-    """What a request asks for; "" for what nobody should."""
-    if asked.path in ("/", FOLDER):
-        named = "account" if asked.path == "/" else "container"
-        return named if asked.method == "GET" else ""
-    if not asked.path.startswith(FOLDER + "docs/"):
+def operation_kind(request: RecordedRequest) -> str:
+    """The kind of a request; "" for an unknown one."""
+    if request.path in ("/", FOLDER):
+        kind = "account" if request.path == "/" else "container"
+        return kind if request.method == "GET" else ""
+    if not request.path.startswith(FOLDER + "docs/"):
         return ""
-    if asked.path != FOLDER + "docs/":
+    if request.path != FOLDER + "docs/":
         kinds = {"GET": "Read", "PUT": "Replace", "PATCH": "Patch", "DELETE": "Delete"}
-        return kinds.get(asked.method, "")
+        return kinds.get(request.method, "")
     marks = {
         "x-ms-documentdb-isquery": "query",
         "x-ms-cosmos-is-batch-request": "batch",
         "x-ms-documentdb-is-upsert": "Upsert",
     }
-    said = [kind for name, kind in marks.items() if asked.headers.get(name, "").lower() == "true"]
-    return [*said, "Create"][0]
+    matching = [
+        kind for name, kind in marks.items() if request.headers.get(name, "").lower() == "true"
+    ]
+    return [*matching, "Create"][0]
 
 
 @cache
@@ -397,7 +401,7 @@ async def open_cosmos_memory(
     credential: AsyncTokenCredential | None = None,
     max_conversations: int | None = None,
 ) -> AsyncIterator[Memory]:
-    """The memory over it, by the real SDK; its clock is the account's unless told otherwise."""
+    """Opens a memory on the account with the real SDK. The default clock is the account's."""
     place = ContainerLocation(fake.url, DATABASE, CONTAINER)
     retention = Retention(retention_seconds, max_conversations)
     memory = open_cosmos(
@@ -407,7 +411,7 @@ async def open_cosmos_memory(
         yield memory
     finally:
         await memory.close()
-        while fake.open_connections:  # aiohttp closes TLS a little after it has said so
+        while fake.open_connections:  # aiohttp closes TLS a little after it has reported it
             await asyncio.sleep(0.001)
         await asyncio.sleep(0.01)
 

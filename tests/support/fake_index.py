@@ -21,7 +21,7 @@ ANY = re.compile(r"\((\w+)/any\(\)(?: or (\w+)/any\(\))?\)")  # lists that are n
 
 
 class InvalidRequest(Exception):
-    """What the service would answer 400 to."""
+    """A request that the service would answer with 400."""
 
 
 def require(holds: object, why: str) -> None:
@@ -33,31 +33,39 @@ def names(parts: Any) -> set[str]:
     return {part["name"] for part in parts or ()}
 
 
-def validate_definition(given: Json) -> Json:
-    """A definition as the service keeps it: every trait said."""
-    require(not given.keys() - INDEX, f"unknown {given.keys() - INDEX}")
-    fields = [validate_field(one) for one in given["fields"]]
+def validate_definition(definition: Json) -> Json:
+    """Returns a definition as the service stores it, with every attribute."""
+    require(not definition.keys() - INDEX, f"unknown {definition.keys() - INDEX}")
+    fields = [validate_field(one) for one in definition["fields"]]
     require([one["type"] for one in fields if one["key"]] == ["Edm.String"], "one key, of text")
     require(len(names(fields)) == len(fields), "a name twice")
-    validate_vectors(fields, given.get("vectorSearch") or {})
+    validate_vectors(fields, definition.get("vectorSearch") or {})
     text = {one["name"] for one in fields if one["searchable"] and one["retrievable"]}
-    for ranking in (given.get("semantic") or {}).get("configurations", ()):
+    for ranking in (definition.get("semantic") or {}).get("configurations", ()):
         used = ranking["prioritizedFields"]
         ranked = [used["titleField"], *used["prioritizedContentFields"]]
         require({one["fieldName"] for one in ranked} <= text, "ranked, and not searchable")
-    return {**given, "fields": fields}
+    return {**definition, "fields": fields}
 
 
-def validate_field(given: Json) -> Json:
-    require(not given.keys() - FIELD, f"unknown {given.keys() - FIELD}")
-    require(given["type"] in TYPES, f"type {given['type']}")
-    require(given.get("analyzer") in {None, *ANALYZERS}, "unknown analyzer")
-    vector = given["type"] == "Collection(Edm.Single)"
-    require(not given.get("analyzer") or given.get("searchable"), "analyzed, and not searchable")
-    require(vector == ("dimensions" in given), "vectors have dimensions, and nothing else has")
-    require(not (given["type"].startswith("Coll") and given.get("sortable")), "sorted by a list")
-    whole = {trait: bool(given.get(trait, trait == "retrievable")) for trait in ATTRIBUTES}
-    return {**given, **whole}
+def validate_field(definition: Json) -> Json:
+    require(not definition.keys() - FIELD, f"unknown {definition.keys() - FIELD}")
+    require(definition["type"] in TYPES, f"type {definition['type']}")
+    require(definition.get("analyzer") in {None, *ANALYZERS}, "unknown analyzer")
+    vector = definition["type"] == "Collection(Edm.Single)"
+    require(
+        not definition.get("analyzer") or definition.get("searchable"),
+        "analyzed, and not searchable",
+    )
+    require(vector == ("dimensions" in definition), "vectors have dimensions, and nothing else has")
+    require(
+        not (definition["type"].startswith("Coll") and definition.get("sortable")),
+        "sorted by a list",
+    )
+    attributes = {
+        trait: bool(definition.get(trait, trait == "retrievable")) for trait in ATTRIBUTES
+    }
+    return {**definition, **attributes}
 
 
 def validate_vectors(fields: list[Json], search: Json) -> None:
@@ -71,33 +79,33 @@ def validate_vectors(fields: list[Json], search: Json) -> None:
 
 @dataclass
 class FakeIndex:
-    """A definition and the documents. `refusing`: what a key gets the next times it is sent."""
+    """A definition and the documents. `statuses`: by key, the results of its next actions."""
 
     definition: Json
     docs: dict[str, Json] = field(default_factory=dict)
-    refusing: dict[str, list[int]] = field(default_factory=dict)
+    statuses: dict[str, list[int]] = field(default_factory=dict)
 
     def field(self, name: str) -> Json:
-        found = next((one for one in self.definition["fields"] if one["name"] == name), None)
-        require(found, f"no field {name}")
-        return found or {}
+        match = next((one for one in self.definition["fields"] if one["name"] == name), None)
+        require(match, f"no field {name}")
+        return match or {}
 
     @property
     def key(self) -> str:
         return str(next(one["name"] for one in self.definition["fields"] if one["key"]))
 
-    def update(self, given: Json) -> None:
-        """Take a new definition. Fields may be added; none may change or go."""
-        new = validate_definition(given)
-        kept = {one["name"]: one for one in new["fields"]}
+    def update(self, definition: Json) -> None:
+        """Replace the definition. Fields may be added, but not changed or removed."""
+        new = validate_definition(definition)
+        fields = {one["name"]: one for one in new["fields"]}
         for one in self.definition["fields"]:
-            require(kept.get(one["name"]) == one, f"field {one['name']} was changed")
+            require(fields.get(one["name"]) == one, f"field {one['name']} was changed")
         self.definition = new
 
     def perform(self, action: Json) -> Json:
-        """Do one action of a batch; its result."""
+        """Execute one action of a batch, and return its result."""
         key, status = action[self.key], 200
-        planned = self.refusing.get(key)
+        planned = self.statuses.get(key)
         if planned and (status := planned.pop(0)) != 200:
             return self.result(key, status)
         match action["@search.action"]:
@@ -108,16 +116,16 @@ class FakeIndex:
             case _:
                 status = 200 if key in self.docs else 201
                 empty = {one["name"]: None for one in self.definition["fields"]}
-                given = {name: value for name, value in action.items() if name[0] != "@"}
-                self.docs[key] = empty | self.docs.get(key, {}) | given
+                values = {name: value for name, value in action.items() if name[0] != "@"}
+                self.docs[key] = empty | self.docs.get(key, {}) | values
         return self.result(key, status)
 
     def result(self, key: str, status: int) -> Json:
-        said = None if status < 300 else "the service's\nown words"
-        return {"key": key, "status": status < 300, "errorMessage": said, "statusCode": status}
+        message = None if status < 300 else "the service's\nown words"
+        return {"key": key, "status": status < 300, "errorMessage": message, "statusCode": status}
 
     def check(self, action: Json) -> None:
-        """Refuse an action that the whole batch would be refused for."""
+        """Raises InvalidRequest for an action that makes the service reject the whole batch."""
         kinds = {"upload", "merge", "mergeOrUpload", "delete"}
         require(action.get("@search.action") in kinds, "no such action")
         require(KEY.fullmatch(action.get(self.key) or ""), "no key, or not one")
@@ -126,23 +134,23 @@ class FakeIndex:
                 check_value(self.field(name), value)
 
     def filter(self, condition: str | None) -> Iterator[Json]:
-        """The documents that a filter lets through, in the order of their keys."""
+        """The documents that match a filter, in the order of their keys."""
         terms = [self.term(term) for term in (condition or "").split(" and ") if term]
         for key in sorted(self.docs):
             if all(holds(self.docs[key]) for holds in terms):
                 yield self.docs[key]
 
     def term(self, text: str) -> Callable[[Json], bool]:
-        """Whether a part of a filter holds for a document."""
-        if found := ANY.fullmatch(text):
-            lists = [self.field(name) for name in found.groups() if name]
+        """Returns the predicate of one term of a filter."""
+        if match := ANY.fullmatch(text):
+            lists = [self.field(name) for name in match.groups() if name]
             require(
                 all(one["type"] == "Collection(Edm.String)" for one in lists), f"no list: {text}"
             )
             require(all(one["filterable"] for one in lists), f"no filter: {text}")
             return lambda doc: any(doc[one["name"]] for one in lists)
-        if (found := TERM.fullmatch(text)) and self.field(found[1])["filterable"]:
-            return partial(matches_term, found)
+        if (match := TERM.fullmatch(text)) and self.field(match[1])["filterable"]:
+            return partial(matches_term, match)
         raise InvalidRequest(f"no filter: {text}")
 
 

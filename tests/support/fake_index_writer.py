@@ -28,8 +28,10 @@ class FakeIndexWriter:
         return {name: document.fingerprint for name, document in self.documents.items()}
 
     async def restricted_files(self) -> Set[str]:
-        held = self.documents.values()
-        return {one.name for one in held if any(each.oids or each.groups for each in one.passages)}
+        documents = self.documents.values()
+        return {
+            one.name for one in documents if any(each.oids or each.groups for each in one.passages)
+        }
 
     async def put(self, document: Document, path: Path) -> None:
         self.put_names.append(document.name)

@@ -33,7 +33,7 @@ FUNCTIONS = {"base64Encode", "urlDecode"}
 
 
 def indexer_run(start: int, done: int = 0, failed: int = 0, **more: Any) -> Json:
-    """A run as its status tells it; `start` is the minute at which it began."""
+    """A run in the form of the status; it started at minute `start`."""
     return {
         "status": "success",
         "errorMessage": None,
@@ -49,7 +49,7 @@ def indexer_run(start: int, done: int = 0, failed: int = 0, **more: Any) -> Json
 
 @dataclass
 class FakeIndexerService(FakeIndexService):
-    """`runs` is what each look at a status shows, the last one for ever; None before any run."""
+    """`runs` are the results of status requests, the last one repeated; None before any run."""
 
     sources: dict[str, Json] = field(default_factory=dict)
     skillsets: dict[str, Json] = field(default_factory=dict)
@@ -58,19 +58,19 @@ class FakeIndexerService(FakeIndexService):
     busy: bool = False
 
     def routes(self) -> dict[str, Callable[[str, RecordedRequest], list[Step]]]:
-        def named(kind: str) -> str:
+        def pattern(kind: str) -> str:
             return rf"/{kind}\('([a-z0-9-]+)'\)"
 
         return super().routes() | {
-            f"PUT {named('datasources')}": self.put_source,
-            f"PUT {named('skillsets')}": self.put_skillset,
-            f"PUT {named('indexers')}": self.put_indexer,
-            f"POST {named('indexers')}/search.run": self.start,
-            f"GET {named('indexers')}/search.status": self.status,
+            f"PUT {pattern('datasources')}": self.put_source,
+            f"PUT {pattern('skillsets')}": self.put_skillset,
+            f"PUT {pattern('indexers')}": self.put_indexer,
+            f"POST {pattern('indexers')}/search.run": self.start,
+            f"GET {pattern('indexers')}/search.status": self.status,
         }
 
-    def put_source(self, name: str, asked: RecordedRequest) -> list[Step]:
-        body = asked.body
+    def put_source(self, name: str, request: RecordedRequest) -> list[Step]:
+        body = request.body
         require(not body.keys() - SOURCE and body["type"] == "azureblob", "not such a data source")
         key = body["credentials"]["connectionString"]
         require(key.startswith("ResourceId=/subscriptions/") and key.endswith(";"), "with a key")
@@ -78,38 +78,38 @@ class FakeIndexerService(FakeIndexService):
         self.sources[name] = body
         return json_response(body, 201)
 
-    def put_skillset(self, name: str, asked: RecordedRequest) -> list[Step]:
-        body = asked.body
+    def put_skillset(self, name: str, request: RecordedRequest) -> list[Step]:
+        body = request.body
         require(not body.keys() - SKILLSET, f"unknown {body.keys() - SKILLSET}")
-        made = {"/document/content", "/document/sourcefile", "/document/category"}
+        outputs = {"/document/content", "/document/sourcefile", "/document/category"}
         for skill in body["skills"]:
             require(not skill.keys() - SKILL - SKILLS[skill["@odata.type"]], "unknown in a skill")
             require(
-                {one["source"] for one in skill["inputs"]} <= made, "an input that nothing makes"
+                {one["source"] for one in skill["inputs"]} <= outputs, "an input that nothing makes"
             )
-            made |= {f"{skill['context']}/{one['targetName']}" for one in skill["outputs"]}
-            made |= {f"{one}/*" for one in made if one.endswith("/pages")}
+            outputs |= {f"{skill['context']}/{one['targetName']}" for one in skill["outputs"]}
+            outputs |= {f"{one}/*" for one in outputs if one.endswith("/pages")}
         for selector in body["indexProjections"]["selectors"]:
-            self.check_selector(selector, made)
+            self.check_selector(selector, outputs)
         self.skillsets[name] = body
         return json_response(body, 201)
 
-    def check_selector(self, selector: Json, made: set[str]) -> None:
+    def check_selector(self, selector: Json, outputs: set[str]) -> None:
         index = self.index(selector["targetIndexName"])
         require(index.field(index.key).get("analyzer") == "keyword", "a key without keyword")
         parent = index.field(selector["parentKeyFieldName"])
         require(parent["filterable"] and not parent["key"], "not for parents")
         for mapping in selector["mappings"]:
             require(index.field(mapping["name"]) != parent, "a mapping for parents")
-            require(mapping["source"] in made, f"nothing makes {mapping['source']}")
+            require(mapping["source"] in outputs, f"nothing makes {mapping['source']}")
 
     def index(self, name: str) -> FakeIndex:
         if name not in self.indexes:
             raise InvalidRequest(f"no index {name}")
         return self.indexes[name]
 
-    def put_indexer(self, name: str, asked: RecordedRequest) -> list[Step]:
-        body = asked.body
+    def put_indexer(self, name: str, request: RecordedRequest) -> list[Step]:
+        body = request.body
         require(not body.keys() - INDEXER, f"unknown {body.keys() - INDEXER}")
         require(not body["parameters"]["configuration"].keys() - CONFIGURATION, "configuration")
         require(body["dataSourceName"] in self.sources, "no such data source")
@@ -132,5 +132,5 @@ class FakeIndexerService(FakeIndexService):
             return error_response(404)
         last = self.runs.pop(0) if len(self.runs) > 1 else self.runs[0]
         limits = {"maxRunTime": "PT2H"}
-        told = {"name": name, "status": "running", "lastResult": last, "limits": limits}
-        return json_response({**told, "executionHistory": []})
+        body = {"name": name, "status": "running", "lastResult": last, "limits": limits}
+        return json_response({**body, "executionHistory": []})

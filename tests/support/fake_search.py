@@ -1,4 +1,4 @@
-"""A small, strict Azure AI Search: it refuses what the service would, and obeys our filters."""
+"""A strict fake of Azure AI Search: rejects what the service rejects, applies the app's filters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TEXT = r"'((?:[^']|'')*)'"
 
 
 def document(name: str, **more: Any) -> dict[str, Any]:
-    """A passage as it lies in the index."""
+    """A passage as the index stores it."""
     page = f"{name}.md"
     bare: dict[str, Any] = {"category": None, "oids": [], "groups": [], "image": None}
     content = f"The deductible in {name}."
@@ -41,35 +41,35 @@ def unquote(text: str) -> str:
     return text.replace("''", "'")
 
 
-def evaluate(holds: Callable[[re.Match[str]], bool], found: re.Match[str]) -> str:
-    return str(holds(found))
+def evaluate(holds: Callable[[re.Match[str]], bool], match: re.Match[str]) -> str:
+    return str(holds(match))
 
 
 def matches_filter(condition: str | None, doc: Mapping[str, Any]) -> bool | None:
-    """Whether a filter lets a document through; None for a filter of a form that is not ours."""
+    """Returns whether a document matches a filter; None for a filter that the app does not send."""
     if condition is None:
         return True
     public = not doc.get("oids") and not doc.get("groups")
-    said = condition.replace("(not oids/any() and not groups/any())", str(public))
+    expression = condition.replace("(not oids/any() and not groups/any())", str(public))
     forms: dict[str, Callable[[re.Match[str]], bool]] = {
-        rf"oids/any\(o: o eq {TEXT}\)": lambda found: unquote(found[1]) in doc["oids"],
-        rf"groups/any\(g: search\.in\(g, {TEXT}, ','\)\)": lambda found: bool(
-            set(unquote(found[1]).split(",")) & set(doc["groups"])
+        rf"oids/any\(o: o eq {TEXT}\)": lambda match: unquote(match[1]) in doc["oids"],
+        rf"groups/any\(g: search\.in\(g, {TEXT}, ','\)\)": lambda match: bool(
+            set(unquote(match[1]).split(",")) & set(doc["groups"])
         ),
-        rf"category eq {TEXT}": lambda found: doc["category"] == unquote(found[1]),
-        rf"category ne {TEXT}": lambda found: doc["category"] != unquote(found[1]),
+        rf"category eq {TEXT}": lambda match: doc["category"] == unquote(match[1]),
+        rf"category ne {TEXT}": lambda match: doc["category"] != unquote(match[1]),
         r"category eq null": lambda _: doc["category"] is None,
-        rf"(sourcefile|filepath) eq {TEXT}": lambda found: doc[found[1]] == unquote(found[2]),
-        rf"search\.in\(category, {TEXT}\)": lambda found: (
-            doc["category"] in re.split("[ ,]+", unquote(found[1]))
+        rf"(sourcefile|filepath) eq {TEXT}": lambda match: doc[match[1]] == unquote(match[2]),
+        rf"search\.in\(category, {TEXT}\)": lambda match: (
+            doc["category"] in re.split("[ ,]+", unquote(match[1]))
         ),
     }
     for form, holds in forms.items():
-        said = re.sub(form, partial(evaluate, holds), said)
-    if not re.fullmatch(r"(?:True|False|and|or|not|[() ])+", said):
+        expression = re.sub(form, partial(evaluate, holds), expression)
+    if not re.fullmatch(r"(?:True|False|and|or|not|[() ])+", expression):
         return None
     try:
-        return bool(eval(said, {"__builtins__": {}}))
+        return bool(eval(expression, {"__builtins__": {}}))
     except SyntaxError:
         return None
 
@@ -78,7 +78,7 @@ def matches_filter(condition: str | None, doc: Mapping[str, Any]) -> bool | None
 class FakeSearch(Server):
     """One index, `docs`. `ranker` is whether the service has a semantic ranker.
 
-    `selects` are what the app asks of a hit, `scores` and `reranks` those of passages by their ids.
+    `selects` are the allowed field lists; `scores` and `reranks` are the scores by passage id.
     """
 
     docs: Sequence[Mapping[str, Any]] = ()
@@ -89,33 +89,33 @@ class FakeSearch(Server):
     selects: Sequence[set[str]] = SELECTS
     sample: Mapping[str, Any] = field(default_factory=lambda: document("x"))
 
-    def refusal(self, asked: RecordedRequest) -> list[Step] | None:
-        body = asked.body
+    def refusal(self, request: RecordedRequest) -> list[Step] | None:
+        body = request.body
         wrong = (
             body.keys() - PARAMETERS or set(str(body.get("select")).split(",")) not in self.selects
         )
-        if asked.path != PATH or wrong or matches_filter(body.get("filter"), self.sample) is None:
+        if request.path != PATH or wrong or matches_filter(body.get("filter"), self.sample) is None:
             return error_response(400, code="InvalidRequest")
-        if not asked.headers["authorization"].startswith("Bearer "):
+        if not request.headers["authorization"].startswith("Bearer "):
             return error_response(401)
         if body.get("queryType") == "semantic" and not self.ranker and not self.plan:
             details = [{"code": "SemanticQueriesNotAvailable", "message": "words"}]
             return error_response(400, code="FeatureNotSupportedInService", details=details)
         return None
 
-    def respond(self, asked: RecordedRequest) -> list[Step]:
-        body = asked.body
-        seen = [doc for doc in self.docs if matches_filter(body.get("filter"), doc)]
+    def respond(self, request: RecordedRequest) -> list[Step]:
+        body = request.body
+        visible = [doc for doc in self.docs if matches_filter(body.get("filter"), doc)]
         ranked = body.get("queryType") == "semantic" and not self.partial
         select = body["select"].split(",")
-        shown = [{name: doc[name] for name in select} for doc in seen[: body["top"]]]
-        hits = [self.hit(doc, ranked, "captions" in body) for doc in shown]
+        selected = [{name: doc[name] for name in select} for doc in visible[: body["top"]]]
+        hits = [self.hit(doc, ranked, "captions" in body) for doc in selected]
         return json_response({"value": hits}, 206 if self.partial else 200)
 
     def hit(self, doc: Mapping[str, Any], ranked: bool, captions: bool) -> dict[str, Any]:
-        found: dict[str, Any] = {"@search.score": self.scores.get(doc["id"], 1.5), **doc}
+        hit: dict[str, Any] = {"@search.score": self.scores.get(doc["id"], 1.5), **doc}
         if ranked:
-            found["@search.rerankerScore"] = self.reranks.get(doc["id"], 2.5)
+            hit["@search.rerankerScore"] = self.reranks.get(doc["id"], 2.5)
         if ranked and captions:
-            found["@search.captions"] = [{"text": f"caption of {doc['id']}", "highlights": ""}]
-        return found
+            hit["@search.captions"] = [{"text": f"caption of {doc['id']}", "highlights": ""}]
+        return hit

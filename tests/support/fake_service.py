@@ -32,32 +32,32 @@ class FakeIndexService(Server):
     cut_at: int = 0
     cut: str = "before"
 
-    def next_steps(self, asked: RecordedRequest) -> list[Step]:
+    def next_steps(self, request: RecordedRequest) -> list[Step]:
         if len(self.requests) != self.cut_at:
-            return super().next_steps(asked)
-        if self.cut == "half" and "search.index" in asked.path:
-            half = asked.body["value"][: len(asked.body["value"]) // 2]
-            asked = replace(asked, body={"value": half})
+            return super().next_steps(request)
+        if self.cut == "half" and "search.index" in request.path:
+            half = request.body["value"][: len(request.body["value"]) // 2]
+            request = replace(request, body={"value": half})
         if self.cut != "before":
-            self.respond(asked)
+            self.respond(request)
         return [Exchange.reset]
 
-    def refusal(self, asked: RecordedRequest) -> list[Step] | None:
-        if f"api-version={API_VERSION}" not in asked.path:
+    def refusal(self, request: RecordedRequest) -> list[Step] | None:
+        if f"api-version={API_VERSION}" not in request.path:
             return error_response(400, code="InvalidApiVersion")
-        if asked.headers.get("authorization") != "Bearer token":
+        if request.headers.get("authorization") != "Bearer token":
             return error_response(401)
         return None
 
-    def respond(self, asked: RecordedRequest) -> list[Step]:
-        path = asked.path.partition("?")[0]
+    def respond(self, request: RecordedRequest) -> list[Step]:
+        path = request.path.partition("?")[0]
         for form, act in self.routes().items():
-            if found := re.fullmatch(form, f"{asked.method} {path}"):
+            if match := re.fullmatch(form, f"{request.method} {path}"):
                 try:
-                    return act(found[1], asked)
+                    return act(match[1], request)
                 except InvalidRequest as wrong:
                     return error_response(400, code=f"InvalidRequest: {wrong}")
-        return error_response(400, code=f"no request of ours: {asked.method} {asked.path}")
+        return error_response(400, code=f"no request of ours: {request.method} {request.path}")
 
     def routes(self) -> dict[str, Callable[[str, RecordedRequest], list[Step]]]:
         index = r"/indexes\('([a-z0-9-]+)'\)"
@@ -76,18 +76,18 @@ class FakeIndexService(Server):
             else error_response(404, code="ResourceNotFound")
         )
 
-    def put_index(self, name: str, asked: RecordedRequest) -> list[Step]:
-        require(asked.headers.get("prefer") == "return=representation", "no Prefer")
-        require(asked.body["name"] == name, "another name")
-        if there := self.indexes.get(name):
-            there.update(asked.body)
+    def put_index(self, name: str, request: RecordedRequest) -> list[Step]:
+        require(request.headers.get("prefer") == "return=representation", "no Prefer")
+        require(request.body["name"] == name, "another name")
+        if index := self.indexes.get(name):
+            index.update(request.body)
         else:
-            self.indexes[name] = FakeIndex(validate_definition(asked.body))
-        return json_response(self.indexes[name].definition, 200 if there else 201)
+            self.indexes[name] = FakeIndex(validate_definition(request.body))
+        return json_response(self.indexes[name].definition, 200 if index else 201)
 
-    def batch(self, name: str, asked: RecordedRequest) -> list[Step]:
-        index, actions = self.indexes[name], asked.body["value"]
-        if int(asked.headers.get("content-length", 0)) > MAX_BYTES:
+    def batch(self, name: str, request: RecordedRequest) -> list[Step]:
+        index, actions = self.indexes[name], request.body["value"]
+        if int(request.headers.get("content-length", 0)) > MAX_BYTES:
             return error_response(413)
         require(len(actions) <= 1000, "over 1000 actions")
         require(len({one.get(index.key) for one in actions}) == len(actions), "a key twice")
@@ -98,15 +98,15 @@ class FakeIndexService(Server):
             {"value": results}, 200 if all(one["status"] for one in results) else 207
         )
 
-    def search(self, name: str, asked: RecordedRequest) -> list[Step]:
-        index, body = self.indexes[name], asked.body
+    def search(self, name: str, request: RecordedRequest) -> list[Step]:
+        index, body = self.indexes[name], request.body
         require(not body.keys() - SEARCH and body["search"] == "*", "not such a search")
         require(body["top"] <= 1000, "over 1000 hits")
         require(index.field(body["orderby"])["sortable"] and body["orderby"] == index.key, "order")
         select = body["select"].split(",")
         require(all(index.field(one)["retrievable"] for one in select), "hidden field")
-        found = list(index.filter(body.get("filter")))[: body["top"]]
-        return json_response({"value": [select_fields(doc, select) for doc in found]})
+        documents = list(index.filter(body.get("filter")))[: body["top"]]
+        return json_response({"value": [select_fields(doc, select) for doc in documents]})
 
 
 def select_fields(doc: Json, select: list[str]) -> Json:

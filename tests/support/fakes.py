@@ -66,9 +66,9 @@ PROMPTS = Prompts(
 
 
 class FakeModel:
-    """Plays a script: events are given, an exception is raised and an asyncio.Event awaited there.
+    """Plays a script: yields events, raises exceptions and awaits asyncio.Events.
 
-    A script that begins with an exception refuses the prompt. A rewrite gives `query`.
+    A script that begins with an exception rejects the prompt. A rewrite returns `query`.
     """
 
     name = "fake"
@@ -122,7 +122,7 @@ async def play(script: Sequence[ScriptStep]) -> AsyncGenerator[Delta | Done, Non
 
 
 class FakeRetriever:
-    """Gives the same passages, or raises; remembers each search."""
+    """Returns the same passages, or raises; records each call."""
 
     name = "fake"
 
@@ -168,15 +168,15 @@ def engine(
 
 
 class FailingConversations:
-    """The conversations of a memory that can be read, and of which none can be begun."""
+    """Conversations of a memory whose `create` raises."""
 
-    def __init__(self, there: Conversations, error: Exception) -> None:
+    def __init__(self, inner: Conversations, error: Exception) -> None:
         self.error = error
         self.get, self.list, self.rename, self.delete = (
-            there.get,
-            there.list,
-            there.rename,
-            there.delete,
+            inner.get,
+            inner.list,
+            inner.rename,
+            inner.delete,
         )
 
     async def create(self, owner: str, name: str) -> Conversation:
@@ -184,13 +184,13 @@ class FailingConversations:
 
 
 class FailingInteractions:
-    """The interactions of a memory to which nothing can be added, or that cannot be read."""
+    """Interactions of a memory whose `add` raises, and `list` too where `reading`."""
 
-    def __init__(self, there: Interactions, error: Exception, reading: bool = False) -> None:
-        self.there, self.error, self.reading = there, error, reading
-        self.get, self.annotate = there.get, there.annotate
+    def __init__(self, inner: Interactions, error: Exception, reading: bool = False) -> None:
+        self.inner, self.error, self.reading = inner, error, reading
+        self.get, self.annotate = inner.get, inner.annotate
 
-    async def add(self, owner: str, conversation: str, said: Turn) -> Interaction:
+    async def add(self, owner: str, conversation: str, turn: Turn) -> Interaction:
         raise self.error
 
     async def list(
@@ -198,10 +198,10 @@ class FailingInteractions:
     ) -> tuple[Interaction, ...]:
         if self.reading:
             raise self.error
-        return await self.there.list(owner, conversation, page, newest_first)
+        return await self.inner.list(owner, conversation, page, newest_first)
 
 
-# What a question may order: `say some words; wait for a; release a; fail with 429`.
+# A question may contain commands: `say some words; wait for a; release a; fail with 429`.
 FAILURES: Mapping[str, Callable[[], Exception]] = {
     "content filter": errors.ContentFiltered,
     "too long": errors.TooLong,
@@ -220,7 +220,7 @@ COMMAND = re.compile(rf"({COMMANDS.replace(' ', '|').replace('_', ' ')}) ?(.*)")
 
 
 class CommandModel:
-    """Does what the question says, order by order; `report NAME` tells the state of stream NAME."""
+    """Executes the commands of the question; `report NAME` writes the state of stream NAME."""
 
     name = "command_model"
     max_prompt_tokens = 100_000
@@ -238,66 +238,68 @@ class CommandModel:
 
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
-        orders = read_commands(prompt)
-        name = dict(orders).get("open as", "")
+        commands = read_commands(prompt)
+        name = dict(commands).get("open as", "")
         self.state[name] = "waiting"
         try:
-            for order, argument in orders:
-                if order == "refuse with":
+            for command, argument in commands:
+                if command == "refuse with":
                     raise FAILURES[argument]()
-                if order == "open as":
-                    await self._hold(argument)
+                if command == "open as":
+                    await self._wait_until_released(argument)
             self.state[name] = "open"
-            stream = self._obey(orders)
+            stream = self._execute(commands)
             yield stream
             await stream.aclose()
         finally:
             self.state[name] = "closed"
 
-    async def _hold(self, name: str) -> None:
+    async def _wait_until_released(self, name: str) -> None:
         if name.startswith("held"):
             await self.released[name].wait()
 
-    async def _obey(self, orders: Sequence[tuple[str, str]]) -> AsyncGenerator[Delta | Done, None]:
-        for order, argument in orders:
-            if order in ("say", "report"):
-                yield Delta(argument if order == "say" else self.state.get(argument, "unknown"))
-            elif order == "call":  # of a tool, in two parts
+    async def _execute(
+        self, commands: Sequence[tuple[str, str]]
+    ) -> AsyncGenerator[Delta | Done, None]:
+        for command, argument in commands:
+            if command in ("say", "report"):
+                yield Delta(argument if command == "say" else self.state.get(argument, "unknown"))
+            elif command == "call":  # of a tool, in two parts
                 yield Delta("", (ToolCall(0, "call_1", argument, '{"q"'),))
                 yield Delta("", (ToolCall(0, arguments=": 1}"),))
                 yield Done("tool_calls", usage=USAGE)
                 return
-            elif order == "flood":  # more than any buffer on the way takes
+            elif command == "flood":  # more than any buffer on the way takes
                 for _ in range(1000):
                     yield Delta("x" * 60_000)
-            elif order == "end with":
+            elif command == "end with":
                 if argument != "nothing":
                     yield Done(argument)
                 return
             else:
-                await self._act(order, argument)
+                await self._control(command, argument)
         yield Done("stop", usage=USAGE)
 
-    async def _act(self, order: str, argument: str) -> None:
-        if order == "fail with":
+    async def _control(self, command: str, argument: str) -> None:
+        if command == "fail with":
             raise FAILURES[argument]()
-        if order == "wait for":
+        if command == "wait for":
             await self.released[argument].wait()
-        if order == "release":
+        if command == "release":
             self.released[argument].set()
-        if order == "log requests":  # as the platform's web server does; ours have it off
+        if command == "log requests":  # as the platform's web server does; ours have it off
             access = logging.getLogger("uvicorn.access")
             access.addHandler(logging.StreamHandler(sys.stdout))
             access.setLevel(logging.INFO)
 
 
 def read_commands(prompt: Prompt) -> list[tuple[str, str]]:
-    """The orders in the question, whether it is to be answered or rewritten."""
+    """Returns the commands in the question of an answer or of a rewrite."""
     question = prompt.messages[-1].content.partition("\n\nSources:")[0]
     if question == "ANSWER:":  # as a search pipeline asks
         question = prompt.messages[-2].content.removeprefix("QUESTION: ")
-    found = [COMMAND.fullmatch(part) for part in question.split("; ")]
-    return [(order[1], order[2]) for order in found if order is not None]
+    matches = [COMMAND.fullmatch(part) for part in question.split("; ")]
+    return [(match[1], match[2]) for match in matches if match is not None]
 
 
 def command_model(_settings: object) -> CommandModel:

@@ -1,6 +1,6 @@
-"""Small servers of the other flavors, Ollama's own API and an AOG gateway, and the app before them.
+"""Fake servers of the other flavors, Ollama's own API and an AOG gateway, and calls to the app.
 
-Both are strict: they refuse what the real ones refuse.
+Both are strict: they reject what the real servers reject.
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(12)).decode()
 PNG_URL = f"data:image/png;base64,{PNG}"
 
 
-def ollama_line(**said: Any) -> bytes:
-    """A line of Ollama's."""
-    told = {"model": "qwen3:8b", "created_at": "2026-01-02T03:04:05.678Z", "done": False}
-    return json.dumps(told | said).encode() + b"\n"
+def ollama_line(**fields: Any) -> bytes:
+    """A line of an Ollama stream."""
+    defaults = {"model": "qwen3:8b", "created_at": "2026-01-02T03:04:05.678Z", "done": False}
+    return json.dumps(defaults | fields).encode() + b"\n"
 
 
 def message(content: str = "", **more: Any) -> dict[str, Any]:
@@ -108,7 +108,7 @@ LAST_LINE = {
 
 
 def ollama_stream(*steps: bytes | Step) -> list[Step]:
-    """A streamed answer of Ollama's."""
+    """An Ollama stream."""
     kind = {"Content-Type": "application/x-ndjson"}
     pieces: list[Step] = [http_chunk(step) if isinstance(step, bytes) else step for step in steps]
     return [response_head(200, kind), *pieces, b"0\r\n\r\n"]
@@ -117,17 +117,17 @@ def ollama_stream(*steps: bytes | Step) -> list[Step]:
 class Ollama(Server):
     """Ollama's `/api/chat` and `/api/tags`."""
 
-    def refusal(self, asked: RecordedRequest) -> list[Step] | None:
-        """What its decoder says of a field of another type."""
-        problem = undecodable_field(asked.body) if asked.path.endswith("/api/chat") else None
+    def refusal(self, request: RecordedRequest) -> list[Step] | None:
+        """The error of its decoder for a field of another type."""
+        problem = undecodable_field(request.body) if request.path.endswith("/api/chat") else None
         return (
             json_response({"error": f"json: cannot unmarshal {problem}"}, 400) if problem else None
         )
 
-    def respond(self, asked: RecordedRequest) -> list[Step]:
-        if asked.path.endswith("/api/tags"):
+    def respond(self, request: RecordedRequest) -> list[Step]:
+        if request.path.endswith("/api/tags"):
             return json_response({"models": []})
-        if not asked.body["stream"]:
+        if not request.body["stream"]:
             return json_response(json.loads(ollama_line(**LAST_LINE | message("Local [a.md]."))))
         return ollama_stream(
             ollama_line(**message("Local ")),
@@ -137,24 +137,24 @@ class Ollama(Server):
 
 
 def undecodable_field(body: Any) -> str | None:
-    """The first field that Ollama cannot read."""
+    """The first field that Ollama cannot decode."""
     if not isinstance(body.get("options", {}), dict):
         return "options"
     if not isinstance(body.get("options", {}).get("stop", []), list):
         return "options.stop"
-    for said in body["messages"]:
-        if not isinstance(said.get("content", ""), str):
+    for entry in body["messages"]:
+        if not isinstance(entry.get("content", ""), str):
             return "content"
-        for each in said.get("tool_calls", ()):
+        for each in entry.get("tool_calls", ()):
             if not isinstance(each["function"]["arguments"], dict):
                 return "string into Go struct field ToolCallFunction.arguments"
-        for image in said.get("images", ()):
+        for image in entry.get("images", ()):
             base64.b64decode(image, validate=True)
     return None
 
 
 def aog_event(content: str = "", **more: Any) -> bytes:
-    """An event of an AOG gateway's."""
+    """An event of an AOG gateway."""
     frame = {"id": "7", "model": "deepseek-r1:7b", "created_at": "2026-01-02T03:04:05Z"}
     return sse_event({**frame, "finished": False, **message(content), **more})
 
@@ -162,16 +162,16 @@ def aog_event(content: str = "", **more: Any) -> bytes:
 class Gateway(Server):
     """Another AOG gateway."""
 
-    def refusal(self, asked: RecordedRequest) -> list[Step] | None:
-        if asked.method != "POST" or isinstance(asked.body.get("messages"), list):
+    def refusal(self, request: RecordedRequest) -> list[Step] | None:
+        if request.method != "POST" or isinstance(request.body.get("messages"), list):
             return None
         return json_response({"business_code": 40003, "message": "messages"}, 400)
 
-    def respond(self, asked: RecordedRequest) -> list[Step]:
-        if asked.method == "GET":
+    def respond(self, request: RecordedRequest) -> list[Step]:
+        if request.method == "GET":
             return json_response({"business_code": 10000, "message": "", "data": []})
         last: dict[str, Any] = {"finished": True, "finish_reason": "stop"}
-        if not asked.body.get("stream"):
+        if not request.body.get("stream"):
             (one,) = [aog_event("Gateway [a.md].", **last)]
             return json_response(json.loads(one.removeprefix(b"data: ")))
         return stream_response([aog_event("Gateway "), aog_event("[a.md]."), aog_event(**last)])
@@ -180,15 +180,15 @@ class Gateway(Server):
 class OpenAI(Upstream):
     """Chat completions, also whole, with every parameter that they have."""
 
-    def refusal(self, asked: RecordedRequest) -> list[Step] | None:
+    def refusal(self, request: RecordedRequest) -> list[Step] | None:
         return None
 
-    def respond(self, asked: RecordedRequest) -> list[Step]:
-        if not asked.path.partition("?")[0].endswith("/chat/completions"):
-            return super().respond(asked)
-        if not asked.body.get("stream"):
-            said = {"role": "assistant", "content": "Remote [a.md]."}
-            choice = {"index": 0, "message": said, "finish_reason": "stop"}
+    def respond(self, request: RecordedRequest) -> list[Step]:
+        if not request.path.partition("?")[0].endswith("/chat/completions"):
+            return super().respond(request)
+        if not request.body.get("stream"):
+            answer = {"role": "assistant", "content": "Remote [a.md]."}
+            choice = {"index": 0, "message": answer, "finish_reason": "stop"}
             return json_response({"id": "1", "model": "gpt-4o", "choices": [choice]})
         return stream_response(answer_events("Remote ", "[a.md]."))
 
@@ -199,8 +199,8 @@ REMOTE = {"service_source": "remote"}
 
 
 def provider_entry(flavor: str, server: Server, **more: Any) -> dict[str, Any]:
-    """A provider of the list: available, called by its flavor, with one model."""
-    made = {
+    """An available provider of the list, named by its flavor, with one model."""
+    defaults = {
         "provider_name": flavor,
         "service_name": "chat",
         "url": server.url + PATHS[flavor],
@@ -208,17 +208,17 @@ def provider_entry(flavor: str, server: Server, **more: Any) -> dict[str, Any]:
         "status": 1,
         "models": ["m"],
     }
-    return made | more
+    return defaults | more
 
 
 def provider_settings(*entries: Mapping[str, Any], **more: str) -> dict[str, str]:
-    """The settings of a list of providers."""
+    """Settings with a list of providers."""
     return {**SAMPLES, "MODEL_PROVIDERS": json.dumps(entries), **more}
 
 
 @contextmanager
 def run_gateways(*flavors: str) -> Iterator[list[Any]]:
-    """A server of each flavor, which share the order in which they are asked."""
+    """Runs a server of each flavor; they share one list of requests in order."""
     if not flavors:
         yield []
         return
@@ -228,12 +228,12 @@ def run_gateways(*flavors: str) -> Iterator[list[Any]]:
 
 
 def aog_call(body: Any, headers: Mapping[str, str] = JSON, **more: Any) -> Call:
-    """A request of the chat service."""
+    """A call of the AOG chat service."""
     return call(CHAT, body, headers, **{"path": "chat", **more})
 
 
 def run_calls(settings: Mapping[str, str], *calls: Call) -> list[BufferedReply]:
-    """What an app with these settings answers, one call after the other."""
+    """Returns the replies of an app with these settings, called in sequence."""
 
     async def go() -> list[BufferedReply]:
         service = build(read_settings({**LAPTOP, **settings}))
@@ -247,7 +247,7 @@ def run_calls(settings: Mapping[str, str], *calls: Call) -> list[BufferedReply]:
 
 
 async def close_models(service: Service) -> None:
-    """Close the clients of its models."""
+    """Close the clients of a service's models."""
     assert service.engine is not None
     for provider in service.engine.models.providers:
         client = getattr(provider.get_model(None), "client", None)
@@ -255,16 +255,16 @@ async def close_models(service: Service) -> None:
             await client.close()
 
 
-def read_events(got: BufferedReply) -> list[Any]:
-    """The events of a stream, each of which is one line."""
-    assert got.media_type == "text/event-stream"
-    assert got.data.endswith(b"\n\n")
-    parts = got.data[:-2].split(b"\n\n")
+def read_events(reply: BufferedReply) -> list[Any]:
+    """The events of a stream. Each must be one line."""
+    assert reply.media_type == "text/event-stream"
+    assert reply.data.endswith(b"\n\n")
+    parts = reply.data[:-2].split(b"\n\n")
     assert all(part.startswith(b"data: ") and b"\n" not in part for part in parts)
     return [json.loads(part[6:]) for part in parts]
 
 
-def read_text(got: BufferedReply) -> str:
-    """What a reply says, whole or streamed."""
-    said = read_events(got) if got.media_type == "text/event-stream" else [got.json]
-    return "".join(each["message"]["content"] for each in said)
+def read_text(reply: BufferedReply) -> str:
+    """The answer's text in a reply, whole or streamed."""
+    objects = read_events(reply) if reply.media_type == "text/event-stream" else [reply.json]
+    return "".join(each["message"]["content"] for each in objects)

@@ -20,13 +20,13 @@ PACKAGE_LIST = ROOT / "tests" / "template" / "package.txt"
 
 
 def list_package(folder: Path) -> list[str]:
-    """The files of a project that azd puts into the package, by `.funcignore`."""
+    """Returns the files of a project that azd deploys, after `.funcignore`."""
     rules = GitIgnoreSpec.from_lines((folder / ".funcignore").read_text("utf-8").splitlines())
     return sorted(_walk(folder, "", rules))
 
 
 def _walk(folder: Path, root: str, rules: GitIgnoreSpec) -> Iterator[str]:
-    """Depth first, links followed; a folder that is left out is not looked into."""
+    """Yields files depth first and follows links; an ignored folder is not entered."""
     for path in folder.iterdir():
         name = root + path.name
         if path.is_dir():
@@ -37,19 +37,19 @@ def _walk(folder: Path, root: str, rules: GitIgnoreSpec) -> Iterator[str]:
 
 
 def list_project_files() -> list[str]:
-    """The project's own files: those that git knows, or would take."""
+    """Returns the files that git tracks or would add."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True)
     return [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
 def clone_project(folder: Path) -> Path:
-    """The project as a clone has it, in `folder`."""
+    """Copies the files of a clone into `folder`."""
     return copy_files(ROOT, list_project_files(), folder)
 
 
 def copy_files(source: Path, names: list[str], folder: Path) -> Path:
-    """Some files of `source` at the same places in `folder`."""
+    """Copies files of `source` to the same relative paths in `folder`."""
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source / name, folder / name)
@@ -59,5 +59,5 @@ def copy_files(source: Path, names: list[str], folder: Path) -> Path:
 if __name__ == "__main__":
     import tempfile
 
-    with tempfile.TemporaryDirectory() as there:
-        print(*list_package(clone_project(Path(there) / "clone")), sep="\n")
+    with tempfile.TemporaryDirectory() as folder:
+        print(*list_package(clone_project(Path(folder) / "clone")), sep="\n")

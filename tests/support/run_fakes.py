@@ -1,7 +1,7 @@
-"""The Azure path without Azure: the app over real SDKs, on services of ours that speak their wire.
+"""Runs the app with its Azure adapters and the real SDKs against fakes of the Azure services.
 
 `python -m tests.support.run_fakes --port 7071`. The index holds the sample passages.
-The model quotes.
+The model quotes its sources.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ Not imitated: vectors' ranking, the semantic ranker's, rate limits."""
 class QuotingModel(Upstream):
     """A deployment that quotes the sources of its prompt, as the demo model does."""
 
-    def respond(self, asked: RecordedRequest) -> list[Step]:
-        if not asked.path.endswith("/chat/completions"):
-            return super().respond(asked)
-        messages = [Message(said["role"], said["content"]) for said in asked.body["messages"]]
+    def respond(self, request: RecordedRequest) -> list[Step]:
+        if not request.path.endswith("/chat/completions"):
+            return super().respond(request)
+        messages = [Message(it["role"], it["content"]) for it in request.body["messages"]]
         last = messages[-1].content
         task = "answer" if "\n\nSources:\n" in last or last == ANSWERS else "rewrite"
         words = reply(task, messages).split(" ")
@@ -65,16 +65,16 @@ class SampleSearch(FakeSearch):
 
     index: SqliteRetriever
 
-    def respond(self, asked: RecordedRequest) -> list[Step]:
-        words, top = asked.body.get("search") or "", asked.body["top"]
+    def respond(self, request: RecordedRequest) -> list[Step]:
+        words, top = request.body.get("search") or "", request.body["top"]
         if top == 0:
             return json_response({"value": []})
         searching = self.index.search(User(), words, Overrides(top=top))
-        with ThreadPoolExecutor() as aside:  # this thread has a loop that runs already
-            found = aside.submit(asyncio.run, searching).result()
-        docs = [{name: getattr(source, name) for name in FIELDS} for source in found.sources]
-        how = ("queryType" in asked.body, "captions" in asked.body)
-        return json_response({"value": [self.hit(doc, *how) for doc in docs]})
+        with ThreadPoolExecutor() as thread:  # this thread has a loop that runs already
+            result = thread.submit(asyncio.run, searching).result()
+        docs = [{name: getattr(source, name) for name in FIELDS} for source in result.sources]
+        options = ("queryType" in request.body, "captions" in request.body)
+        return json_response({"value": [self.hit(doc, *options) for doc in docs]})
 
 
 def serve(port: int, folder: Path) -> int:
@@ -93,8 +93,8 @@ def serve(port: int, folder: Path) -> int:
             run_upstream(QuotingModel()) as model,
             run_cosmos() as memory,
         ):
-            told = STARTED_MESSAGE.format(search=search.url, model=model.url, memory=memory.url)
-            print(told, flush=True)
+            message = STARTED_MESSAGE.format(search=search.url, model=model.url, memory=memory.url)
+            print(message, flush=True)
             settings = {
                 "AZURE_SEARCH_ENDPOINT": search.url,
                 "AZURE_SEARCH_INDEX": "docs",

@@ -38,7 +38,7 @@ WORKER = {
 
 @dataclass(frozen=True)
 class Server:
-    """A server that runs: its address, and what it has written by now."""
+    """A running server: its address and its output so far."""
 
     url: str
     log_file: Path
@@ -66,10 +66,10 @@ def run_server(
     app: Path | None = None,
     line: Sequence[str] = (),
 ) -> Iterator[Server]:
-    """Run a server until the block ends. What it writes goes into a file in `folder`.
+    """Run a server until the block ends. Its output goes to a file in `folder`.
 
-    `app` is the folder that is served, a copy of the app's if there is none; `line` is a command
-    line in place of the kind's own.
+    `app` is the folder to serve, a copy of the app by default; `line` replaces the command line of
+    the kind.
     """
     port = free_port()
     log_file = folder / f"{kind}-{port}.log"
@@ -111,7 +111,7 @@ def wait_until_up(process: subprocess.Popen[bytes], server: Server) -> None:
 
 
 def stop_server(process: subprocess.Popen[bytes]) -> None:
-    """End a server as Ctrl+C does, and what is left of it by force: a host has a worker, too."""
+    """Stop a server as Ctrl+C does, then kill its process group: a host has a worker, too."""
     process.send_signal(signal.SIGINT)
     with suppress(subprocess.TimeoutExpired):
         process.wait(20)

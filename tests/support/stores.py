@@ -1,4 +1,4 @@
-"""The stores that the contract of memory is held against, each opened for one test."""
+"""The stores that the tests of the memory contract run against, each opened for one test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.servers import LAPTOP
 
 
 class OpenStore(Protocol):
-    """Opens a store: always the same one, which keeps what an earlier opening put there."""
+    """Opens the same store each time, with the data of earlier openings."""
 
     def __call__(
         self,
@@ -32,10 +32,10 @@ class OpenStore(Protocol):
 
 
 def sqlite_store(folder: Path) -> OpenStore:
-    """A file in a folder."""
+    """Returns the opener of a SQLite file in a folder."""
 
     @asynccontextmanager
-    async def opened(
+    async def open_store(
         retention_seconds: float | None = None,
         now: Clock = time.time,
         max_conversations: int | None = None,
@@ -48,11 +48,11 @@ def sqlite_store(folder: Path) -> OpenStore:
         finally:
             await memory.close()
 
-    return opened
+    return open_store
 
 
 def cosmos_store(fake: FakeCosmos) -> OpenStore:
-    """An account with an empty container."""
+    """Returns the opener of a fake Cosmos DB account."""
     return partial(cosmos_opened, fake)
 
 
@@ -63,7 +63,7 @@ def sqlite_memory(
     now: Clock = time.time,
     max_conversations: int | None = None,
 ) -> Iterator[Memory]:
-    """A memory for one test."""
+    """Opens a SQLite memory until the block ends."""
     memory = open_memory(
         folder / "memory.db", Retention(retention_seconds, max_conversations), now=now
     )
@@ -79,7 +79,7 @@ def sqlite_memory(
 
 @contextmanager
 def build_client(settings: Mapping[str, str]) -> Iterator[Client]:
-    """The service that settings make."""
+    """Builds the service of some settings, with a client."""
     service = build(read_settings({**LAPTOP, **settings}))
 
     async def close() -> None:

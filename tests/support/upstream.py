@@ -1,7 +1,7 @@
-"""A small server that speaks OpenAI's chat completions on loopback, and every way it can fail.
+"""A fake server of OpenAI's chat completions on loopback, with every kind of failure.
 
-It is strict: a parameter that the service does not know, or that a reasoning model refuses, is
-refused as the service would. It runs in a thread of its own and remembers what it was sent.
+It is strict: it rejects parameters that the service, or a reasoning model, rejects. It runs in a
+thread of its own and records its requests.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NOT_FOR_REASONING = {"temperature", "max_tokens", "top_p", "stop"}
 
 @dataclass(frozen=True)
 class RecordedRequest:
-    """One request as it arrived."""
+    """One request as the server received it."""
 
     path: str
     headers: Mapping[str, str]
@@ -68,11 +68,11 @@ def sse_event(value: Any) -> bytes:
 
 
 def answer_events(*texts: str) -> list[bytes]:
-    """The events of an answer in these pieces."""
-    said = [sse_event(chunk(text)) for text in texts]
+    """The events of an answer with these deltas."""
+    deltas = [sse_event(chunk(text)) for text in texts]
     return [
         sse_event(PROMPT_FILTER_CHUNK),
-        *said,
+        *deltas,
         sse_event(STOP),
         sse_event(USAGE),
         b"data: [DONE]\n\n",
@@ -91,7 +91,7 @@ class Exchange:
     released: asyncio.Event
 
     def reset(self) -> None:
-        """Cut the connection as a crash does."""
+        """Close the connection without a response, as a crash does."""
         self.writer.transport.abort()
 
     def rst(self) -> None:
@@ -102,23 +102,23 @@ class Exchange:
         self.writer.transport.abort()
 
     async def stall(self) -> None:
-        """Say nothing more until the test ends, or the client goes."""
+        """Send nothing more until the test ends or the client disconnects."""
         await self.released.wait()
 
 
 def response_head(status: int, headers: Mapping[str, str] | None = None) -> bytes:
     lines = [f"HTTP/1.1 {status} X", "Transfer-Encoding: chunked"]
-    named = {"Content-Type": "text/event-stream", **(headers or {})}
-    return "\r\n".join([*lines, *(f"{k}: {v}" for k, v in named.items()), "", ""]).encode()
+    all_headers = {"Content-Type": "text/event-stream", **(headers or {})}
+    return "\r\n".join([*lines, *(f"{k}: {v}" for k, v in all_headers.items()), "", ""]).encode()
 
 
 def http_chunk(data: bytes) -> bytes:
-    """One piece of a chunked body."""
+    """One chunk of a chunked body."""
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
 def stream_response(events: Sequence[Step], *, end: bool = True) -> list[Step]:
-    """A streamed answer: its events, each in a piece of its own."""
+    """A streamed response: each event in a chunk of its own."""
     steps: list[Step] = [response_head(200)]
     steps += [http_chunk(step) if isinstance(step, bytes) else step for step in events]
     return [*steps, b"0\r\n\r\n"] if end else steps
@@ -131,19 +131,19 @@ def json_response(value: Any, status: int = 200) -> list[Step]:
 
 
 def error_response(
-    status: int, headers: Mapping[str, str] | None = None, **said: Any
+    status: int, headers: Mapping[str, str] | None = None, **fields: Any
 ) -> list[Step]:
-    """A refusal with its JSON body."""
-    body = json.dumps({"error": {"message": "upstream's own words", **said}}).encode()
+    """An error response with its JSON body."""
+    body = json.dumps({"error": {"message": "upstream's own words", **fields}}).encode()
     kind = {"Content-Type": "application/json", **(headers or {})}
     return [response_head(status, kind), http_chunk(body), b"0\r\n\r\n"]
 
 
 @dataclass
 class Server:
-    """A server: `plan` says what the next requests get, its own answer where it is empty.
+    """A server: `plan` has the responses of the next requests; after them `respond` makes them.
 
-    `order` has an entry for each request: servers that share it show who was asked when.
+    `order` has an entry for each request: servers may share it, to record the order of requests.
     """
 
     plan: list[list[Step]] = field(default_factory=list)
@@ -153,39 +153,41 @@ class Server:
     open_connections: int = 0
     url: str = ""
 
-    def next_steps(self, asked: RecordedRequest) -> list[Step]:
-        if refused := self.refusal(asked):
-            return refused
-        return self.plan.pop(0) if self.plan else self.respond(asked)
+    def next_steps(self, request: RecordedRequest) -> list[Step]:
+        if rejection := self.refusal(request):
+            return rejection
+        return self.plan.pop(0) if self.plan else self.respond(request)
 
-    def refusal(self, asked: RecordedRequest) -> list[Step] | None:
-        """What the service would say to a request that is wrong."""
-        return error_response(400, code=f"no request of ours: {asked.path}")
+    def refusal(self, request: RecordedRequest) -> list[Step] | None:
+        """Returns the error response of an invalid request, else None."""
+        return error_response(400, code=f"no request of ours: {request.path}")
 
-    def respond(self, asked: RecordedRequest) -> list[Step]:
-        """What it says to one that is right."""
-        return json_response({"path": asked.path})
+    def respond(self, request: RecordedRequest) -> list[Step]:
+        """Returns the response of a valid request."""
+        return json_response({"path": request.path})
 
 
 class Upstream(Server):
     """Chat completions, embeddings, and the list of models."""
 
-    def refusal(self, asked: RecordedRequest) -> list[Step] | None:
-        return check_parameters(asked.body) if asked.path.endswith("/chat/completions") else None
+    def refusal(self, request: RecordedRequest) -> list[Step] | None:
+        return (
+            check_parameters(request.body) if request.path.endswith("/chat/completions") else None
+        )
 
-    def respond(self, asked: RecordedRequest) -> list[Step]:
-        if asked.path.endswith("/models"):
+    def respond(self, request: RecordedRequest) -> list[Step]:
+        if request.path.endswith("/models"):
             return json_response({"object": "list", "data": []})
-        if asked.path.endswith("/embeddings"):
+        if request.path.endswith("/embeddings"):
             vector = {"object": "embedding", "embedding": [0.25, 0.5]}
-            data = [{**vector, "index": index} for index in range(len(asked.body["input"]))]
+            data = [{**vector, "index": index} for index in range(len(request.body["input"]))]
             usage = {"prompt_tokens": 1, "total_tokens": 1}
             return json_response({"object": "list", "data": data, "model": "e", "usage": usage})
         return stream_response(answer_events("Yes", " [a.md]."))
 
 
 def check_parameters(body: Any) -> list[Step] | None:
-    """The refusal of a body that the service would refuse."""
+    """Returns the error response of a body that the service would reject, else None."""
     unknown = sorted(body.keys() - PARAMETERS)
     if str(body.get("model", "")).startswith(("o3", "gpt-5")):
         unknown += sorted(body.keys() & NOT_FOR_REASONING)
@@ -193,8 +195,8 @@ def check_parameters(body: Any) -> list[Step] | None:
         unknown.append("reasoning_effort")
     if unknown:
         return error_response(400, code="unsupported_parameter", param=unknown[0])
-    for place, said in enumerate(body.get("messages", ())):
-        if said["role"] == "tool" and not said.get("tool_call_id"):
+    for place, message in enumerate(body.get("messages", ())):
+        if message["role"] == "tool" and not message.get("tool_call_id"):
             return error_response(
                 400, code="invalid_value", param=f"messages.[{place}].tool_call_id"
             )
@@ -202,15 +204,15 @@ def check_parameters(body: Any) -> list[Step] | None:
 
 
 @contextmanager
-def run_upstream(made: Server | None = None, tls: ssl.SSLContext | None = None) -> Iterator[Any]:
+def run_upstream(server: Server | None = None, tls: ssl.SSLContext | None = None) -> Iterator[Any]:
     """Run a server until the block ends."""
-    made = made or Upstream()
+    server = server or Upstream()
     loop = asyncio.new_event_loop()
     started, stop = threading.Event(), asyncio.Event()
 
     async def run() -> None:
-        async with listen(made, stop, tls) as address:
-            made.url = f"{'https' if tls else 'http'}://{address}"
+        async with listen(server, stop, tls) as address:
+            server.url = f"{'https' if tls else 'http'}://{address}"
             started.set()
             await stop.wait()
 
@@ -218,7 +220,7 @@ def run_upstream(made: Server | None = None, tls: ssl.SSLContext | None = None) 
     thread.start()
     started.wait(10)
     try:
-        yield made
+        yield server
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join(10)
@@ -227,68 +229,68 @@ def run_upstream(made: Server | None = None, tls: ssl.SSLContext | None = None) 
 
 @asynccontextmanager
 async def listen(
-    made: Server, stop: asyncio.Event, tls: ssl.SSLContext | None
+    server: Server, stop: asyncio.Event, tls: ssl.SSLContext | None
 ) -> AsyncIterator[str]:
-    serving: set[asyncio.Task[None]] = set()
+    tasks: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: Writer) -> None:
         if task := asyncio.current_task():
-            serving.add(task)
-            task.add_done_callback(serving.discard)
-        made.connections += 1
-        made.open_connections += 1
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+        server.connections += 1
+        server.open_connections += 1
         try:
-            while await exchange(made, reader, writer, stop):
+            while await handle_request(server, reader, writer, stop):
                 pass
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
-            made.open_connections -= 1
+            server.open_connections -= 1
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
-    host, port = server.sockets[0].getsockname()
+    listener = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
+    host, port = listener.sockets[0].getsockname()
     try:
         yield f"{host}:{port}"
     finally:
-        server.close()
-        left = list(serving)  # clients that keep their connections for later
-        for task in left:
+        listener.close()
+        open_tasks = list(tasks)  # clients that keep their connections for later
+        for task in open_tasks:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.gather(*open_tasks, return_exceptions=True)
 
 
-async def exchange(
-    made: Server, reader: asyncio.StreamReader, writer: Writer, stop: asyncio.Event
+async def handle_request(
+    server: Server, reader: asyncio.StreamReader, writer: Writer, stop: asyncio.Event
 ) -> bool:
-    """Read a request and answer it; whether the connection can be used again."""
+    """Read a request and answer it. Returns whether the connection can be reused."""
     start, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
     headers = {k.lower(): v for k, _, v in (line.partition(": ") for line in lines)}
     sent = await reader.readexactly(int(headers.get("content-length", 0)))
     method, path, _ = start.split()
-    asked = RecordedRequest(path, headers, json.loads(sent) if sent else None, method)
-    made.requests.append(asked)
-    made.order.append(made)
+    request = RecordedRequest(path, headers, json.loads(sent) if sent else None, method)
+    server.requests.append(request)
+    server.order.append(server)
     gone = asyncio.ensure_future(reader.read(1))
-    working = asyncio.ensure_future(perform(made.next_steps(asked), Exchange(writer, stop)))
+    responding = asyncio.ensure_future(perform(server.next_steps(request), Exchange(writer, stop)))
     try:
-        await asyncio.wait({gone, working}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():  # the client has gone
+        await asyncio.wait({gone, responding}, return_when=asyncio.FIRST_COMPLETED)
+        if not responding.done():  # the client has gone
             return False
         gone.cancel()
         await asyncio.wait({gone})
-        await working
+        await responding
         return not writer.is_closing() and gone.cancelled()
     finally:
-        for task in (gone, working):
+        for task in (gone, responding):
             task.cancel()
-        await asyncio.wait({gone, working})
+        await asyncio.wait({gone, responding})
 
 
-async def perform(steps: Sequence[Step], going: Exchange) -> None:
+async def perform(steps: Sequence[Step], running: Exchange) -> None:
     for step in steps:
         if isinstance(step, bytes):
-            going.writer.write(step)
-            await going.writer.drain()
-        elif asyncio.iscoroutine(result := step(going)):
+            running.writer.write(step)
+            await running.writer.drain()
+        elif asyncio.iscoroutine(result := step(running)):
             await result

@@ -122,16 +122,16 @@ def searches() -> Iterator[WorstRequest]:
             yield WorstRequest(f"{path} {name}", path, body)
         question = {"ext": {"generative_qa_parameters": {"llm_question": MARKS}}}
         yield WorstRequest(f"{path} question", path, question)
-    found = {"query": {"match": {"text": "x"}}}
-    yield WorstRequest("/_search _source", "/_search", {**found, "_source": ["*a" * 50] * 50})
+    query = {"query": {"match": {"text": "x"}}}
+    yield WorstRequest("/_search _source", "/_search", {**query, "_source": ["*a" * 50] * 50})
     nesting = {"query": {"match": {"text": [nest_lists(DEPTH)] * 1_300}}}
     yield WorstRequest("/_search nesting", "/_search", nesting)
     marks = "%CC%A3%CD%85" * 5_000
     yield WorstRequest("/_search q", f"/_search?q=a{marks}", method="GET")
     memory = "/_plugins/_ml/memory"
     yield WorstRequest("memory name", memory, {"name": MARKS})
-    said = {"input": "x" * 2_000_000, "response": "y" * 2_000_000}
-    yield WorstRequest("memory messages", f"{memory}/x/messages", said)
+    turn = {"input": "x" * 2_000_000, "response": "y" * 2_000_000}
+    yield WorstRequest("memory messages", f"{memory}/x/messages", turn)
     settings = {"persistent": {f"k{number}": True for number in range(200_000)}}
     yield WorstRequest("cluster settings", "/_cluster/settings", settings, "PUT")
     processor = {"description": MARKS, "model_id": "x", "context_field_list": ["text"]}

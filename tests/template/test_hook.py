@@ -53,18 +53,18 @@ pytestmark = needs_git
 class SearchService(Filled):
     """A search service for ingestion and for the chat."""
 
-    def refusal(self, asked: RecordedRequest) -> list[Step] | None:
-        return None if self.of_chat(asked) else super().refusal(asked)
+    def refusal(self, request: RecordedRequest) -> list[Step] | None:
+        return None if self.of_chat(request) else super().refusal(request)
 
-    def respond(self, asked: RecordedRequest) -> list[Step]:
-        if not self.of_chat(asked):
-            return super().respond(asked)
+    def respond(self, request: RecordedRequest) -> list[Step]:
+        if not self.of_chat(request):
+            return super().respond(request)
         docs = [{"image": None, **doc} for doc in self.indexes["docs"].docs.values()]
         chat = FakeSearch(docs=docs)
-        return chat.refusal(asked) or chat.respond(asked)
+        return chat.refusal(request) or chat.respond(request)
 
-    def of_chat(self, asked: RecordedRequest) -> bool:
-        return "docs/search.post.search" in asked.path and "orderby" not in asked.body
+    def of_chat(self, request: RecordedRequest) -> bool:
+        return "docs/search.post.search" in request.path and "orderby" not in request.body
 
 
 @dataclass
@@ -175,17 +175,17 @@ class FakeStorage(Server):
 
     refusing: int = 3
 
-    def next_steps(self, asked: RecordedRequest) -> list[Step]:
-        if "comp=list" in asked.path:
+    def next_steps(self, request: RecordedRequest) -> list[Step]:
+        if "comp=list" in request.path:
             none = b"<EnumerationResults><Blobs/><NextMarker/></EnumerationResults>"
             message = f"Content-Type: application/xml\r\nContent-Length: {len(none)}"
             return [f"HTTP/1.1 200 X\r\n{message}\r\n\r\n".encode() + none]
-        if asked.method != "HEAD":
+        if request.method != "HEAD":
             return [b"HTTP/1.1 200 X\r\nContent-Length: 0\r\n\r\n"]
         if self.refusing:
             self.refusing -= 1
             return FORBIDDEN
-        name = unquote(asked.path.partition("/files/")[2].partition("?")[0])
+        name = unquote(request.path.partition("/files/")[2].partition("?")[0])
         mark = sha256((DOCUMENTS / name).read_bytes()).hexdigest()
         media_type = guess_media_type(name)
         told = f"x-ms-meta-sha256: {mark}\r\nContent-Type: {media_type}\r\nContent-Length: 0"
