@@ -1,11 +1,11 @@
-"""Calls of tools, as OpenAI's protocol and AOG's have them in requests, answers and streams."""
+"""Tool calls, as OpenAI's protocol and AOG's have them in requests, answers and streams."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from shared.chat.messages import ToolCall
 from shared.http.body import Body
@@ -17,41 +17,36 @@ MAX_BYTES = 256 * 1024  # of all tools as JSON: they are written again for each 
 TOO_LARGE = f"must have {MAX_BYTES} bytes at most, together"
 
 
-class FunctionCall(BaseModel):
-    """The function that a call is of."""
+class RequestFunction(BaseModel, strict=True):
+    """The function that a tool call in a request names."""
 
-    model_config = ConfigDict(strict=True)
     name: str = Field(min_length=1)
     arguments: str | None = None
 
 
-class RequestToolCall(Protocol):
-    """A call as a request has it."""
+class RequestToolCall(BaseModel, strict=True):
+    """A tool call in a request. A tool's message answers to its `id`."""
 
-    @property
-    def id(self) -> str:
-        """What a tool's message answers to."""
-        ...
-
-    @property
-    def function(self) -> FunctionCall:
-        """The function."""
-        ...
+    id: str = Field(min_length=1)
+    type: Literal["function"] | None = None
+    function: RequestFunction
 
 
 def exceed_limit(tools: Any, body: Body) -> bool:
-    """Whether the tools of a request are over their limit; those of a small body are not."""
+    """Return whether the tools of a request are over their limit; those of a small body are not."""
     return body.size > MAX_BYTES and len(dumps(tools)) > MAX_BYTES
 
 
-def read(calls: Sequence[RequestToolCall] | None) -> Iterator[ToolCall]:
-    """The calls of a message."""
-    for place, call in enumerate(calls or ()):
-        yield ToolCall(place, call.id, call.function.name, call.function.arguments or "")
+def parse_tool_calls(calls: Iterable[RequestToolCall] | None) -> tuple[ToolCall, ...]:
+    """Return the tool calls of a message."""
+    return tuple(
+        ToolCall(index, call.id, call.function.name, call.function.arguments or "")
+        for index, call in enumerate(calls or ())
+    )
 
 
-def part(call: ToolCall) -> Json:
-    """A part of a call: only its first has an id and a name."""
+def format_part(call: ToolCall) -> Json:
+    """Return the JSON of a part of a tool call: only the first part has an id and a name."""
     function: Json = {"arguments": call.arguments}
     if call.name is not None:
         function = {"name": call.name, **function}

@@ -107,7 +107,7 @@ def test_a_stream_is_the_answer_in_chunks(usage: bool | None) -> None:
     assert deltas[0]["context"] == chat().json["choices"][0]["message"]["context"]
 
 
-@pytest.mark.parametrize("route", ["/v1/chat/completions", aog.CHAT])
+@pytest.mark.parametrize("route", ["/v1/chat/completions", aog.CHAT_ROUTE])
 def test_tools_over_their_limit_are_a_400_that_names_them(route: str) -> None:
     def answer(text: str) -> BufferedReply:
         tool = {"type": "function", "function": {"name": "f", "description": text}}

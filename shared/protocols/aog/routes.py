@@ -1,60 +1,65 @@
-"""The routes of AOG v0.2."""
+"""The routes of AOG v0.2: its one service, `chat`, and the lists of services and providers."""
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 from shared.chat.errors import NotFound
 from shared.http.call import Reply
 from shared.protocols import chat as chats
-from shared.protocols.aog import response as aog
+from shared.protocols.aog.response import CHAT, NoSuchService
 from shared.protocols.exchange import Exchange
 from shared.protocols.route import EVERY_METHOD, READ, Route, check_method
 
+SERVICE = "chat"
 VERSION = "/aog/v0.2"
-CHAT = f"{VERSION}/services/{{service}}"
-EXAMPLE = f"{VERSION}/services/{aog.NAME}"
+CHAT_ROUTE = f"{VERSION}/services/{{service}}"
+CHAT_PATH = f"{VERSION}/services/{SERVICE}"
 
 
 async def chat(exchange: Exchange) -> Reply:
     """Answer a chat. Raises NoSuchService for another service, whatever the method is."""
-    if exchange.call.path != aog.NAME:
-        raise aog.missing_service(exchange.call.path)
-    check_method(exchange.call.method, ("POST",), chats.USAGE.format(EXAMPLE))
+    if exchange.call.path != SERVICE:
+        printable = re.sub(r"[^\w.-]", "?", exchange.call.path)[:60]
+        raise NoSuchService(f"There is no service {printable}: the one here is {SERVICE}.")
+    check_method(exchange.call.method, ("POST",), chats.USAGE.format(CHAT_PATH))
     body = await chats.begin(exchange, forms=False)
-    request = await chats.read_request(exchange, aog.CHAT, body)
-    return await chats.respond(exchange, aog.CHAT, request)
+    request = await chats.read_request(exchange, CHAT, body)
+    return await chats.respond(exchange, CHAT, request)
 
 
-async def services(exchange: Exchange) -> Reply:
-    """The services."""
+async def list_services(exchange: Exchange) -> Reply:
+    """List the one service, with the names of its default providers."""
     models = exchange.engine.models
-    exchange.identify(aog.CHAT)
-    return exchange.json_reply(
-        aog.services(
-            models.policy,
-            models.default_provider_name("local"),
-            models.default_provider_name("remote"),
-        )
-    )
+    service = {
+        "service_name": SERVICE,
+        "hybrid_policy": models.policy,
+        "local_service_providers": models.default_provider_name("local"),
+        "remote_service_providers": models.default_provider_name("remote"),
+    }
+    exchange.identify(CHAT)
+    body = {"business_code": 10000, "message": "The services.", "data": [service]}
+    return exchange.json_reply(body)
 
 
-async def providers(exchange: Exchange) -> Reply:
-    """The providers of the services."""
-    models = exchange.engine.models
-    exchange.identify(aog.CHAT)
-    return exchange.json_reply(aog.service_providers(one.metadata for one in models.providers))
+async def list_providers(exchange: Exchange) -> Reply:
+    """List the providers of the service, without their keys."""
+    data = [dict(provider.metadata) for provider in exchange.engine.models.providers]
+    exchange.identify(CHAT)
+    body = {"business_code": 20000, "message": "The service providers.", "data": data}
+    return exchange.json_reply(body)
 
 
-async def other(_exchange: Exchange) -> Reply:
-    """Another version."""
-    raise NotFound(f"There is nothing here: POST {EXAMPLE} is the chat.")
+async def reject_version(_exchange: Exchange) -> Reply:
+    """Raise NotFound for another version."""
+    raise NotFound(f"There is nothing here: POST {CHAT_PATH} is the chat.")
 
 
-_route = partial(Route, errors=aog.CHAT)
+_route = partial(Route, errors=CHAT)
 ROUTES = (
-    _route(path=CHAT, methods=EVERY_METHOD, handler=chat),
-    _route(path=f"{VERSION}/service", methods=READ, handler=services),
-    _route(path=f"{VERSION}/service_provider", methods=READ, handler=providers),
-    _route(path="/aog/{*path}", methods=EVERY_METHOD, handler=other),
+    _route(path=CHAT_ROUTE, methods=EVERY_METHOD, handler=chat),
+    _route(path=f"{VERSION}/service", methods=READ, handler=list_services),
+    _route(path=f"{VERSION}/service_provider", methods=READ, handler=list_providers),
+    _route(path="/aog/{*path}", methods=EVERY_METHOD, handler=reject_version),
 )

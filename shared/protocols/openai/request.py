@@ -24,7 +24,7 @@ from shared.http.body import Body
 from shared.http.json_encoding import Json
 from shared.protocols import tool_calls as tools
 from shared.protocols.openai.data_sources import AzureSearchSource, apply_data_source
-from shared.protocols.tool_calls import FAST, FunctionCall
+from shared.protocols.tool_calls import FAST, RequestToolCall
 from shared.retrieval.search_scope import DataSource
 
 # What goes to the model as it is, where the model takes it.
@@ -63,18 +63,11 @@ class _Part(BaseModel):
     image_url: _Url | None = None
 
 
-class _Call(BaseModel):
-    model_config = ConfigDict(strict=True)
-    id: str = Field(min_length=1)
-    type: Literal["function"] | None = None
-    function: FunctionCall
-
-
 class _Message(BaseModel):
     model_config = ConfigDict(strict=True)
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | Annotated[list[_Part], FAST] | None = None
-    tool_calls: Annotated[list[_Call], FAST] | None = None
+    tool_calls: Annotated[list[RequestToolCall], FAST] | None = None
     tool_call_id: str | None = None
     name: str | None = Field(default=None, max_length=200)
 
@@ -227,7 +220,7 @@ def _message(path: str, read: _Message) -> Message:
     parts = list(_parts(path, read.content))
     if role == "assistant":
         parts = [_without_citations(part) for part in parts]
-    calls = tuple(tools.read(read.tool_calls))
+    calls = tools.parse_tool_calls(read.tool_calls)
     alone = isinstance(read.content, str)
     content = parts[0]["text"] if alone else parts or None
     fields = {

@@ -120,7 +120,7 @@ def chunk(request: ChatRequest, context: Context, event: Event) -> Json | None:
         case Delta(content, calls):
             delta = {"content": content} if content else {}
             if calls:
-                delta["tool_calls"] = [tool_calls.part(call) for call in calls]
+                delta["tool_calls"] = [tool_calls.format_part(call) for call in calls]
         case Done():
             delta, reason = {}, event.finish_reason
     choice = {"index": 0, "delta": delta, "finish_reason": reason}
