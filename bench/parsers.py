@@ -22,8 +22,8 @@ from shared.models.openai.stream_decoder import StreamDecoder, sse_data
 from shared.protocols.ai_chat.routes import negotiate
 from shared.protocols.aog.response import CHAT as AOG
 from shared.protocols.openai.response import CHAT as OPENAI_CHAT
-from shared.protocols.opensearch import search_json
-from shared.protocols.opensearch.pipelines import flat
+from shared.protocols.opensearch.pipelines import flatten_settings
+from shared.protocols.opensearch.search import parse_search
 from shared.rag.citation_numbers import CitationRewriter
 from shared.rag.followups import FollowupParser
 from shared.retrieval.base import shorten_query
@@ -126,8 +126,8 @@ PARSERS: Mapping[str, Parser] = {
     "Retry-After": lambda value: retry_after_seconds({"retry-after": value}),
     **{route: partial(parse, route) for route in ROUTES},
     "OData": lambda value: narrowing(value, ("oids", "groups")),
-    "_search": lambda given: search_json.search(given, {}).fields.of({"a" * 1000: ""}),
-    "_cluster/settings": lambda given: list(flat(given)),
+    "_search": lambda given: parse_search(given, {}).source_filter.apply({"a" * 1000: ""}),
+    "_cluster/settings": lambda given: list(flatten_settings(given)),
     "follow-ups": lambda pieces: "".join(map(FollowupParser().feed, pieces)),
     "citations": lambda pieces: "".join(map(CitationRewriter(SOURCES).feed, pieces)),
     "a model's stream": count_calls,

@@ -17,7 +17,7 @@ import pytest
 from shared.app import Service
 from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
-from shared.protocols.opensearch.memory_json import MAX_CONTAINERS
+from shared.protocols.opensearch.memory import MAX_CONTAINERS
 from shared.protocols.opensearch.routes import HANDLERS
 from tests.support.calls import ANNA, BEN, JSON, Client
 from tests.support.fakes import engine

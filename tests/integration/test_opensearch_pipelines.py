@@ -18,8 +18,7 @@ from shared.chat.events import Delta, Done, Source
 from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
 from shared.memory.base import Memory
-from shared.protocols.opensearch import search_json as wire
-from shared.protocols.opensearch.search_json import fits
+from shared.protocols.opensearch.search import matches, parse_search
 from tests.support.calls import ANNA, JSON, BufferedReply, Client, ask, call
 from tests.support.fakes import (
     ANSWER,
@@ -683,8 +682,8 @@ def test_without_memory_there_is_the_default_pipeline_and_no_other() -> None:
 
 
 def test_a_model_has_thirty_seconds_unless_more_are_asked_for() -> None:
-    read = wire.search(asking(), {}).question
-    more = wire.search(asking(timeout=90), {}).question
+    read = parse_search(asking(), {}).question
+    more = parse_search(asking(timeout=90), {}).question
 
     assert (read and read.seconds, more and more.seconds) == (30, 90)
 
@@ -768,7 +767,7 @@ def test_a_full_page_says_that_there_may_be_more(desk: Desk) -> None:
     ],
 )
 def test_only_a_star_is_special_in_a_pattern(pattern: str, names: set[str]) -> None:
-    assert {name for name in ("text", "title", "category") if fits(name, pattern)} == names
+    assert {name for name in ("text", "title", "category") if matches(name, pattern)} == names
 
 
 @pytest.mark.parametrize("patterns", [["[" * 100_000], ["x" * 101], ["x"] * 51])

@@ -1,61 +1,66 @@
-"""How OpenSearch tells of a failure: its types for ours, and its shape."""
+"""OpenSearch's errors: their types, their JSON, and the check of a body against a model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
-from shared.chat.errors import (
-    BadRequest,
-    ChatError,
-    DeadlineExceeded,
-    Forbidden,
-    MethodNotAllowed,
-    NotFound,
-    TooLarge,
-    TooManyRequests,
-    Unauthorized,
-    Unavailable,
-    Unsupported,
-    UnsupportedMediaType,
-)
+from pydantic import BaseModel, ValidationError
+
+from shared.chat import errors
+from shared.chat.errors import BadRequest, ChatError, describe_errors
 from shared.http.json_encoding import Json
 from shared.protocols.exchange import ErrorFormat
 
+M = TypeVar("M", bound=BaseModel)
+
 
 class ParsingError(BadRequest):
-    """A search that is written in a way that is not understood here."""
+    """The form of a query is not supported."""
 
 
-class IndexNotFound(NotFound):
-    """A search of another index than the one there is."""
+class IndexNotFound(errors.NotFound):
+    """A search names another index than the one there is."""
 
 
-# What OpenSearch calls our failures; the first that fits.
+# OpenSearch's types for our errors, the first match.
 TYPES: Sequence[tuple[type[ChatError], str]] = (
     (ParsingError, "parsing_exception"),
     (IndexNotFound, "index_not_found_exception"),
-    (NotFound, "resource_not_found_exception"),
+    (errors.NotFound, "resource_not_found_exception"),
     (BadRequest, "illegal_argument_exception"),
-    (Unauthorized, "security_exception"),
-    (Forbidden, "security_exception"),
-    (MethodNotAllowed, "method_not_allowed_exception"),
-    (TooLarge, "content_too_long_exception"),
-    (UnsupportedMediaType, "media_type_header_exception"),
-    (TooManyRequests, "rejected_execution_exception"),
-    (Unsupported, "unsupported_operation_exception"),
-    (DeadlineExceeded, "timeout_exception"),
-    (Unavailable, "unavailable_exception"),
+    (errors.Unauthorized, "security_exception"),
+    (errors.Forbidden, "security_exception"),
+    (errors.MethodNotAllowed, "method_not_allowed_exception"),
+    (errors.TooLarge, "content_too_long_exception"),
+    (errors.UnsupportedMediaType, "media_type_header_exception"),
+    (errors.TooManyRequests, "rejected_execution_exception"),
+    (errors.Unsupported, "unsupported_operation_exception"),
+    (errors.DeadlineExceeded, "timeout_exception"),
+    (errors.Unavailable, "unavailable_exception"),
     (ChatError, "exception"),
 )
 
 
-def error(failure: ChatError, _body: Any = None) -> Json:
-    """A failure in OpenSearch's shape."""
+def format_error(failure: ChatError, _body: Any) -> Json:
+    """Format a failure."""
     kind = next(name for error_class, name in TYPES if isinstance(failure, error_class))
     field = f"{failure.field}: " if failure.field else ""
     cause = {"type": kind, "reason": f"{field}{failure.message}"}
     return {"error": {"root_cause": [cause], **cause}, "status": failure.status}
 
 
-ERROR_FORMAT = ErrorFormat(name="opensearch", error=error)
+def validate(model: type[M], value: Any, prefix: str = "") -> M:
+    """Validate a body, a part of one (at `prefix`), or query parameters.
+
+    Raises BadRequest that names the fields at fault.
+    """
+    if not isinstance(value, Mapping):
+        raise BadRequest(f"{prefix.rstrip('.')} must be an object")
+    try:
+        return model.model_validate(value)
+    except ValidationError as failure:
+        raise BadRequest(describe_errors(failure, lambda path: f"{prefix}{path}")) from None
+
+
+ERROR_FORMAT = ErrorFormat(name="opensearch", error=format_error)

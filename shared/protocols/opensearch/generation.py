@@ -1,4 +1,7 @@
-"""The answer that a pipeline makes of the hits of a search, with the prompt of the document."""
+"""Generates the answer to the question of a search: a pipeline's prompt over the hits.
+
+"RAG pipeline" of the document, whose sentences the table of parameters follows.
+"""
 
 from __future__ import annotations
 
@@ -9,32 +12,128 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
-from shared.chat.errors import ChatError, DeadlineExceeded
-from shared.chat.events import Events, Source, collect
+from pydantic import BaseModel, Field
+
+from shared.chat.errors import BadRequest, ChatError, DeadlineExceeded
+from shared.chat.events import Events, collect
 from shared.chat.messages import Message
 from shared.http.json_encoding import Json
-from shared.memory.base import Interaction, Turn
+from shared.memory.base import Interaction, PageRequest, Turn
 from shared.memory.chat_history import store_turn, to_messages
 from shared.models.base import Model, Prompt
 from shared.models.fallback import SelectedModel
 from shared.models.router import ModelSelection
 from shared.protocols.exchange import Exchange
-from shared.protocols.opensearch import search_json as wire
-from shared.protocols.opensearch.handler import get_memory
-from shared.protocols.opensearch.search_json import RAG, Pipeline, Question
+from shared.protocols.opensearch.errors import validate
+from shared.protocols.opensearch.memory import V2_11, V2_12, MemoryApi, get_owner_and_memory
+from shared.protocols.opensearch.pipelines import (
+    DEFAULT,
+    RAG,
+    Pipeline,
+    check_model,
+    find_definition,
+    parse_pipeline,
+)
 from shared.rag import prompt as prompts
 from shared.rag.flow import open_stream
 
-LEAST_SECONDS = 1.0  # for the model, however little is left of the request's time
+EXT = "ext.generative_qa_parameters"
+NO_PIPELINE = "_none"  # OpenSearch's name for a search without any pipeline
+MAX_INTERACTIONS = 100
+MIN_SECONDS = 1.0  # for the model, however little is left of the request's time
+
+
+class Question(BaseModel, strict=True):
+    """The parameters of a question, under the names of both versions.
+
+    `context_size` is the number of hits that are used, None for all.
+    """
+
+    llm_question: str
+    llm_model: str | None = None
+    conversation_id: str | None = None
+    memory_id: str | None = None
+    context_size: int | None = Field(default=None, ge=1)
+    interaction_size: int | None = Field(default=None, ge=0, le=MAX_INTERACTIONS)
+    message_size: int | None = Field(default=None, ge=0, le=MAX_INTERACTIONS)
+    timeout: float | None = Field(default=None, gt=0)
+
+    @property
+    def conversation(self) -> str | None:
+        """The id of the conversation."""
+        return self.memory_id if self.conversation_id is None else self.conversation_id
+
+    @property
+    def interaction_count(self) -> int:
+        """How many interactions of the conversation are used, the newest."""
+        sizes = (self.interaction_size, self.message_size, 10)
+        return next(size for size in sizes if size is not None)
+
+    @property
+    def seconds(self) -> float:
+        """How long the model may take."""
+        return self.timeout or 30.0
+
+    @property
+    def memory_api(self) -> MemoryApi:
+        """The version whose names the client uses."""
+        return V2_12 if {"memory_id", "message_size"} & self.model_fields_set else V2_11
+
+
+def parse_question(body: Json) -> Question | None:
+    """Parse the question of a search; None if there is none. Raises BadRequest."""
+    ext = body.get("ext") or {}
+    parameters = ext.get("generative_qa_parameters") if isinstance(ext, dict) else ext
+    if parameters is None:
+        return None
+    question = validate(Question, parameters, f"{EXT}.")
+    if not question.llm_question.strip():
+        raise BadRequest(f"{EXT}.llm_question: must not be empty")
+    if question.conversation_id is not None and question.memory_id is not None:
+        raise BadRequest(f"{EXT}: conversation_id and memory_id are two names for one thing")
+    return question
+
+
+async def find_pipeline(exchange: Exchange, question: Question | None) -> Pipeline | None:
+    """Return the pipeline that a search names, without a name the default one for a question.
+
+    Raises NotFound, BadRequest.
+    """
+    name = exchange.call.query.get("search_pipeline", DEFAULT if question else NO_PIPELINE)
+    if name == NO_PIPELINE:
+        return None
+    pipeline = parse_pipeline(await find_definition(exchange, name))
+    if question is None:
+        raise BadRequest(f"{EXT}.llm_question: is required with a search pipeline")
+    check_model(exchange, pipeline.model_id, f"the pipeline's model_id ({pipeline.model_id})")
+    if question.llm_model is not None:
+        check_model(exchange, question.llm_model, f"{EXT}.llm_model")
+    return pipeline
+
+
+async def list_interactions(
+    exchange: Exchange, question: Question | None
+) -> tuple[Interaction, ...]:
+    """Return the newest interactions of the question's conversation, the oldest first.
+
+    Raises NotFound, also for a question that uses none of them.
+    """
+    if question is None or question.conversation is None:
+        return ()
+    owner, memory = get_owner_and_memory(exchange)
+    page = PageRequest(0, question.interaction_count or 1)
+    newest = await memory.interactions.list(owner, question.conversation, page)
+    return newest[: question.interaction_count][::-1]
 
 
 @dataclass(frozen=True, slots=True)
-class ConversationState:
-    """The conversation that an answer belongs to, and its newest interactions, oldest first."""
+class PromptInput:
+    """What a prompt is built of; the `interactions` are sorted, the oldest first."""
 
-    owner: str
-    id: str
-    interactions: tuple[Interaction, ...]
+    pipeline: Pipeline
+    question: Question
+    contexts: Sequence[str]
+    interactions: Sequence[Interaction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,89 +142,41 @@ class PipelinePrompt:
 
     messages: tuple[Message, ...]
     instructions: str
-    contexts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _PromptInput:
-    """What a prompt is built of."""
-
-    pipeline: Pipeline
-    question: Question
     contexts: Sequence[str]
-    interactions: Sequence[Interaction]
 
 
-async def generate(
-    exchange: Exchange,
-    pipeline: Pipeline,
-    question: Question,
-    sources: tuple[Source, ...],
-    conversation: ConversationState | None,
-) -> Json:
-    """The answer, stored when it is whole; or why there is none."""
-    contexts = wire.contexts(sources[: question.contexts], pipeline.context_field_list)
-    interactions = conversation.interactions if conversation else ()
-    parts = _PromptInput(pipeline, question, contexts, interactions)
+async def generate(exchange: Exchange, inputs: PromptInput) -> Json:
+    """Return what a pipeline adds to the response of a search: the answer, or why there is none.
+
+    A whole answer is stored in the conversation of the question, if it names one.
+    """
     try:
-        prompt, text = await _ask(exchange, parts)
+        prompt, text = await _ask_model(exchange, inputs)
     except ChatError as failure:
         exchange.record.record_failure(failure)
-        return wire.failed(failure.message)
-    result: tuple[str | None, str | None] = (None, None)
-    if conversation is not None:
-        turn, memory = _turn(question, prompt, text), get_memory(exchange)
-        result = await store_turn(
-            memory, conversation.owner, conversation.id, turn, exchange.call.id
-        )
-    return wire.generated(text, question.names, *result)
+        return {"ext": {RAG: {"error": failure.message}}}
+    stored = await _store(exchange, inputs.question, prompt, text)
+    return {"ext": {RAG: {"answer": text, **stored}}}
 
 
-def _build_prompt(model: Model, parts: _PromptInput) -> PipelinePrompt:
-    """The messages, in the order of the document: what does not fit is left out, as in a chat."""
-    pipeline, contexts = parts.pipeline, parts.contexts
-    system = [Message("system", pipeline.system_prompt)] if pipeline.system_prompt else []
-    user = [Message("user", pipeline.user_instructions)] if pipeline.user_instructions else []
-    question = (Message("user", f"QUESTION: {parts.question.text}"), Message("user", "ANSWER:"))
-    room = prompts.remaining_tokens((*system, *user, *question), model)
-    results = _fitting(contexts, room, model)
-    room -= prompts.count_message_tokens(results, model.count)
-    history = prompts.newest_turns(to_messages(parts.interactions), room, model)
-    messages = (*system, *user, *results, *history, *question)
-    instructions = "\n".join(message.content for message in (*system, *user))
-    return PipelinePrompt(messages, instructions, tuple(contexts[: len(results)]))
-
-
-def _fitting(contexts: Sequence[str], room: int, model: Model) -> list[Message]:
-    """The first results that fit into `room` tokens together."""
-    fitting: list[Message] = []
-    for number, text in enumerate(contexts, 1):
-        result = Message("user", f"SEARCH RESULT {number}: {text}")
-        room -= prompts.count_message_tokens([result], model.count)
-        if room < 0:
-            break
-        fitting.append(result)
-    return fitting
-
-
-async def _ask(exchange: Exchange, parts: _PromptInput) -> tuple[PipelinePrompt, str]:
-    """The prompt that a model accepted, and its whole answer. Raises ChatErrors."""
+async def _ask_model(exchange: Exchange, inputs: PromptInput) -> tuple[PipelinePrompt, str]:
+    """Return the prompt that a model accepted, and its whole answer. Raises ChatErrors."""
     # A request that ends in a 504 would be repeated: there must be time to say what went wrong.
     left = exchange.deadline - asyncio.get_running_loop().time()
     left -= exchange.app.limits.storage_seconds
-    seconds = min(parts.question.seconds, max(LEAST_SECONDS, left))
+    seconds = min(inputs.question.seconds, max(MIN_SECONDS, left))
     try:
         async with asyncio.timeout(seconds), AsyncExitStack() as stack:
             temperature = exchange.engine.defaults.temperature or 0.0
-            opening = partial(_open, parts, temperature, stack)
-            prompt, events = await _select_model(exchange, seconds).run_with_fallback(opening)
+            attempt = partial(_open, inputs, temperature, stack)
+            prompt, events = await _select_model(exchange, seconds).run_with_fallback(attempt)
             return prompt, (await collect(exchange.record.observe(events))).content
     except TimeoutError:
         raise DeadlineExceeded(f"The model did not answer within {seconds:.3g} seconds.") from None
 
 
 def _select_model(exchange: Exchange, seconds: float) -> SelectedModel:
-    """The models to ask, the first of which leaves the other half of the time."""
+    """Select the model and its fallback, to which half of the time is left."""
     selected = exchange.engine.select_model(ModelSelection(request_id=exchange.call.id))
     if selected.fallback is not None:
         limit = min(selected.fallback.seconds, seconds / 2)
@@ -134,12 +185,49 @@ def _select_model(exchange: Exchange, seconds: float) -> SelectedModel:
 
 
 async def _open(
-    parts: _PromptInput, temperature: float, stack: AsyncExitStack, model: Model
+    inputs: PromptInput, temperature: float, stack: AsyncExitStack, model: Model
 ) -> tuple[PipelinePrompt, Events]:
-    prompt = await asyncio.to_thread(_build_prompt, model, parts)
+    """Build the prompt for a model, and open the stream of its answer."""
+    prompt = await asyncio.to_thread(_build_prompt, model, inputs)
     return prompt, await open_stream(model, Prompt("answer", prompt.messages, temperature), stack)
 
 
-def _turn(question: Question, prompt: PipelinePrompt, text: str) -> Turn:
+def _build_prompt(model: Model, inputs: PromptInput) -> PipelinePrompt:
+    """Build the messages in the document's order; what does not fit is left out, as in a chat."""
+    pipeline, text = inputs.pipeline, inputs.question.llm_question
+    system = [Message("system", pipeline.system_prompt)] if pipeline.system_prompt else []
+    user = [Message("user", pipeline.user_instructions)] if pipeline.user_instructions else []
+    question = (Message("user", f"QUESTION: {text}"), Message("user", "ANSWER:"))
+    room = prompts.remaining_tokens((*system, *user, *question), model)
+    results = _fit_results(inputs.contexts, room, model)
+    room -= prompts.count_message_tokens(results, model.count)
+    history = prompts.newest_turns(to_messages(inputs.interactions), room, model)
+    messages = (*system, *user, *results, *history, *question)
+    instructions = "\n".join(message.content for message in (*system, *user))
+    return PipelinePrompt(messages, instructions, inputs.contexts[: len(results)])
+
+
+def _fit_results(contexts: Sequence[str], room: int, model: Model) -> list[Message]:
+    """Return the messages of the first contexts that fit into `room` tokens together."""
+    results: list[Message] = []
+    for number, text in enumerate(contexts, 1):
+        result = Message("user", f"SEARCH RESULT {number}: {text}")
+        room -= prompts.count_message_tokens([result], model.count)
+        if room < 0:
+            break
+        results.append(result)
+    return results
+
+
+async def _store(exchange: Exchange, question: Question, prompt: PipelinePrompt, text: str) -> Json:
+    """Store an answer in its conversation. Returns the id of the interaction, or a warning."""
+    if question.conversation is None:
+        return {}
+    owner, memory = get_owner_and_memory(exchange)
     contexts = json.dumps(prompt.contexts, ensure_ascii=False)
-    return Turn(question.text, prompt.instructions, text, RAG, contexts)
+    turn = Turn(question.llm_question, prompt.instructions, text, RAG, contexts)
+    interaction, warning = await store_turn(
+        memory, owner, question.conversation, turn, exchange.call.id
+    )
+    result = {question.memory_api.interaction_id: interaction, "warning": warning}
+    return {key: value for key, value in result.items() if value}

@@ -3,36 +3,61 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from shared.chat.errors import BadRequest, NotFound, Unsupported
+from pydantic import BaseModel, Field
+
+from shared.chat.errors import BadRequest, NotFound
 from shared.http.json_encoding import Json
 from shared.protocols.exchange import Exchange
-from shared.protocols.opensearch import search_json as wire
-from shared.protocols.opensearch.handler import get_memory
-from shared.protocols.opensearch.memory_json import ACKNOWLEDGED
-from shared.protocols.opensearch.search_json import Pipeline
+from shared.protocols.opensearch.errors import validate
+from shared.protocols.opensearch.memory import get_memory
 
+RAG = "retrieval_augmented_generation"  # the one processor that there is
+OTHER_PHASES = ("request_processors", "phase_results_processors")
 DEFAULT = "default"
 NAME = re.compile(r"(?![_.])[\w.-]{1,100}")
-LONGEST_SETTING = 200  # characters of the name of one
+MAX_TEXT_LENGTH = 20_000  # characters of each of a pipeline's texts
+MAX_SETTING_LENGTH = 200  # characters of a setting's name
 # The first steps of the document: nothing has to be turned on here.
 FEATURES = ("memory_feature_enabled", "rag_pipeline_feature_enabled")
-CONFIGURED = (
-    "Models are configured in the settings of the deployment (AZURE_OPENAI_CHAT_DEPLOYMENT, "
-    "OPENAI_CHAT_MODEL): there are no connectors, model groups, tasks or agents. A pipeline's "
-    "model_id is the name of the configured model."
-)
+ACKNOWLEDGED: Json = {"acknowledged": True}
 
 
-async def find_pipeline(exchange: Exchange, name: str) -> Pipeline:
-    """The pipeline of a name. Raises NotFound."""
-    return wire.pipeline(await _find_definition(exchange, name))
+class Pipeline(BaseModel, strict=True, frozen=True):
+    """The one processor of a pipeline."""
+
+    tag: str | None = Field(default=None, max_length=MAX_TEXT_LENGTH)
+    description: str = Field(max_length=MAX_TEXT_LENGTH)
+    model_id: str = Field(min_length=1, max_length=MAX_TEXT_LENGTH)
+    context_field_list: list[str] = Field(min_length=1, max_length=20)
+    system_prompt: str | None = Field(default=None, max_length=MAX_TEXT_LENGTH)
+    user_instructions: str | None = Field(default=None, max_length=MAX_TEXT_LENGTH)
 
 
-async def _find_definition(exchange: Exchange, name: str) -> Json:
-    """The definition of a name: a stored one before the one that the settings make.
+def parse_pipeline(definition: Json) -> Pipeline:
+    """Parse the definition of a pipeline. Raises BadRequest."""
+    match definition.get("response_processors"):
+        case [Mapping() as processor]:
+            pass
+        case _:
+            raise BadRequest(f"response_processors: must be a list of one object with {RAG}")
+    phases = [name for name in OTHER_PHASES if definition.get(name)]
+    others = [name for name in (*processor, *phases) if name != RAG]
+    if others or RAG not in processor:
+        other = f" (not {others[0]})" if others else ""
+        raise BadRequest(f"response_processors: {RAG} is the only processor here{other}")
+    return validate(Pipeline, processor[RAG], f"response_processors[0].{RAG}.")
+
+
+def format_definition(pipeline: Pipeline) -> Json:
+    """Format the definition of a pipeline, without the keys that have no effect here."""
+    return {"response_processors": [{RAG: pipeline.model_dump(exclude_none=True)}]}
+
+
+async def find_definition(exchange: Exchange, name: str) -> Json:
+    """Return the definition of a name: a stored one before the one of the settings.
 
     Raises NotFound.
     """
@@ -42,63 +67,64 @@ async def _find_definition(exchange: Exchange, name: str) -> Json:
         return dict(stored)
     if name == DEFAULT:
         return _default_definition(exchange)
-    raise _missing(name)
+    raise _not_found(name)
 
 
 def _default_definition(exchange: Exchange) -> Json:
-    """The definition that the settings make."""
-    processor = Pipeline(
+    """Return the definition that the settings make."""
+    pipeline = Pipeline(
         description="The answer to the question, made from the settings of the deployment.",
         model_id=exchange.engine.model.name,
         context_field_list=["text"],
         system_prompt=exchange.engine.prompts.pipeline,
     )
-    return wire.definition(processor)
+    return format_definition(pipeline)
 
 
-async def put(exchange: Exchange) -> Json:
-    """Store a pipeline."""
-    name = _check_writable(exchange)
-    processor = wire.pipeline(exchange.body)
-    check_model(exchange, processor.model_id, "model_id")
-    if not NAME.fullmatch(name):
+async def put_pipeline(exchange: Exchange) -> Json:
+    """Create or replace a pipeline."""
+    exchange.app.access.check_admin(exchange.call.headers)
+    pipeline = parse_pipeline(exchange.body)
+    check_model(exchange, pipeline.model_id, "model_id")
+    if not NAME.fullmatch(exchange.call.path):
         raise BadRequest(
             "the name of a pipeline has 1 to 100 letters, digits, dots, hyphens and underscores, "
             "and does not begin with a dot or an underscore"
         )
-    await get_memory(exchange).pipelines.put(name, wire.definition(processor))
+    definition = format_definition(pipeline)
+    await get_memory(exchange).pipelines.put(exchange.call.path, definition)
     return ACKNOWLEDGED
 
 
-async def get(exchange: Exchange) -> Json:
-    """One pipeline, by its name."""
+async def get_pipeline(exchange: Exchange) -> Json:
+    """Return a pipeline by its name."""
     name = exchange.call.path
-    return {name: await _find_definition(exchange, name)}
+    return {name: await find_definition(exchange, name)}
 
 
-async def every(exchange: Exchange) -> Json:
-    """Every pipeline."""
+async def list_pipelines(exchange: Exchange) -> Json:
+    """Return all pipelines by name."""
     memory = exchange.app.memory
     stored = await memory.pipelines.all() if memory else {}
     return {DEFAULT: _default_definition(exchange), **stored}
 
 
-async def delete(exchange: Exchange) -> Json:
-    """Delete a stored pipeline; a default one is then the one that the settings make."""
-    name = _check_writable(exchange)
-    if not await get_memory(exchange).pipelines.delete(name):
-        raise _missing(name)
+async def delete_pipeline(exchange: Exchange) -> Json:
+    """Delete a stored pipeline; the default one is then that of the settings."""
+    exchange.app.access.check_admin(exchange.call.headers)
+    if not await get_memory(exchange).pipelines.delete(exchange.call.path):
+        raise _not_found(exchange.call.path)
     return ACKNOWLEDGED
 
 
-async def settings(exchange: Exchange) -> Json:
-    """Turn on what is always on."""
+async def put_settings(exchange: Exchange) -> Json:
+    """Accept settings that turn on what is always on. Raises BadRequest for others."""
     exchange.app.access.check_admin(exchange.call.headers)
     applied: dict[str, Json] = {"persistent": {}, "transient": {}}
     for scope, values in exchange.body.items():
         if scope not in applied or not isinstance(values, dict):
             raise BadRequest(f"{scope[:100]}: must be `persistent` or `transient`, an object")
-        for name, value in flat(values):
+        for name, value in flatten_settings(values):
             is_known = name.removeprefix("plugins.ml_commons.") in FEATURES
             if not is_known or str(value).lower() != "true":
                 raise BadRequest(f"{name[:100]}: cannot be set here, but for {', '.join(FEATURES)}")
@@ -108,33 +134,22 @@ async def settings(exchange: Exchange) -> Json:
     return ACKNOWLEDGED | applied
 
 
-def flat(values: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Settings by their full names, however they were nested."""
-    for name, value in values.items():
-        whole = f"{prefix}{name}"
-        if isinstance(value, dict) and value and len(whole) <= LONGEST_SETTING:
-            yield from flat(value, f"{whole}.")
+def flatten_settings(values: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield settings by their full names, however they are nested."""
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict) and value and len(name) <= MAX_SETTING_LENGTH:
+            yield from flatten_settings(value, f"{name}.")
         else:
-            yield whole, value
-
-
-async def models(_exchange: Exchange) -> Json:
-    """Models are configured in the settings."""
-    raise Unsupported(CONFIGURED)
+            yield name, value
 
 
 def check_model(exchange: Exchange, name: str, field: str) -> None:
-    """Raise BadRequest where a model is none of those that are configured."""
+    """Raise BadRequest unless a model is the configured one."""
     configured = exchange.engine.model.name
     if name != configured:
         raise BadRequest(f"is not configured here: the model is {configured}", field=field)
 
 
-def _check_writable(exchange: Exchange) -> str:
-    """The name of the pipeline that is to be changed. Raises Unauthorized, Forbidden."""
-    exchange.app.access.check_admin(exchange.call.headers)
-    return exchange.call.path
-
-
-def _missing(name: str) -> NotFound:
+def _not_found(name: str) -> NotFound:
     return NotFound(f"Pipeline [{name}] not found")

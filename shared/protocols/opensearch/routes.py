@@ -6,59 +6,76 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from shared.chat.errors import BadRequest, DeadlineExceeded
+from shared.chat.errors import BadRequest, DeadlineExceeded, Unsupported
 from shared.http.body import read_optional_json
 from shared.http.call import Reply, cancel_on_disconnect
 from shared.http.json_encoding import Json
 from shared.protocols.exchange import Exchange
 from shared.protocols.opensearch import memory, pipelines
 from shared.protocols.opensearch.errors import ERROR_FORMAT
-from shared.protocols.opensearch.handler import JsonHandler
-from shared.protocols.opensearch.memory_json import NEW, OLD, MemoryNames
+from shared.protocols.opensearch.memory import V2_11, V2_12
 from shared.protocols.opensearch.search import search
 from shared.protocols.route import Route, function_name
 
 ML = "/_plugins/_ml"
 MEMORY = f"{ML}/memory"
+NO_MEMORY_SEARCH = (
+    "Conversations and messages cannot be searched here: list them, the newest first."
+)
+NO_TRACES = "There are no traces here: a message is all that is stored of an answer."
+NO_MODELS = (
+    "Models are configured in the settings of the deployment (AZURE_OPENAI_CHAT_DEPLOYMENT, "
+    "OPENAI_CHAT_MODEL): there are no connectors, model groups, tasks or agents. A pipeline's "
+    "model_id is the name of the configured model."
+)
 
-
-VersionedHandler = Callable[[MemoryNames, Exchange], Awaitable[Json]]
-
-
-def _handlers(names: MemoryNames, **methods: VersionedHandler) -> dict[str, JsonHandler]:
-    return {method: partial(handler, names) for method, handler in methods.items()}
+JsonHandler = Callable[[Exchange], Awaitable[Json]]
+"""Answers a call, whose body is an object, with JSON. Raises ChatErrors."""
 
 
 async def alive(_exchange: Exchange) -> Json:
-    """For a client that asks whether there is a server."""
+    """Answer a client that checks whether there is a server."""
     return {}
 
 
+async def _reject(reason: str, _exchange: Exchange) -> Json:
+    raise Unsupported(reason)
+
+
+def _unsupported(reason: str, *methods: str) -> dict[str, JsonHandler]:
+    """Return handlers that raise Unsupported."""
+    return dict.fromkeys(methods, partial(_reject, reason))
+
+
 HANDLERS: Mapping[str, Mapping[str, JsonHandler]] = {
-    f"{MEMORY}/conversation": _handlers(OLD, POST=memory.create, GET=memory.conversations),
-    f"{MEMORY}/conversation/{{id}}": _handlers(
-        OLD, POST=memory.add, GET=memory.interactions, DELETE=memory.delete
-    ),
-    MEMORY: _handlers(NEW, POST=memory.create, GET=memory.conversations),
-    f"{MEMORY}/{{id}}": _handlers(
-        NEW, GET=memory.conversation, PUT=memory.rename, DELETE=memory.delete
-    ),
-    f"{MEMORY}/{{id}}/messages": _handlers(NEW, POST=memory.add, GET=memory.interactions),
-    f"{MEMORY}/message/{{id}}": _handlers(NEW, GET=memory.interaction, PUT=memory.annotate),
-    f"{MEMORY}/message/{{id}}/traces": _handlers(NEW, GET=memory.traces),
-    f"{MEMORY}/_search": _handlers(NEW, GET=memory.search, POST=memory.search),
-    f"{MEMORY}/{{id}}/_search": _handlers(NEW, GET=memory.search, POST=memory.search),
-    "/_search/pipeline": {"GET": pipelines.every},
+    f"{MEMORY}/conversation": {"POST": V2_11.create_conversation, "GET": V2_11.list_conversations},
+    f"{MEMORY}/conversation/{{id}}": {
+        "POST": V2_11.add_interaction,
+        "GET": V2_11.list_interactions,
+        "DELETE": memory.delete_conversation,
+    },
+    MEMORY: {"POST": V2_12.create_conversation, "GET": V2_12.list_conversations},
+    f"{MEMORY}/{{id}}": {
+        "GET": V2_12.get_conversation,
+        "PUT": memory.rename_conversation,
+        "DELETE": memory.delete_conversation,
+    },
+    f"{MEMORY}/{{id}}/messages": {"POST": V2_12.add_interaction, "GET": V2_12.list_interactions},
+    f"{MEMORY}/message/{{id}}": {"GET": V2_12.get_interaction, "PUT": memory.annotate_interaction},
+    f"{MEMORY}/message/{{id}}/traces": _unsupported(NO_TRACES, "GET"),
+    f"{MEMORY}/_search": _unsupported(NO_MEMORY_SEARCH, "GET", "POST"),
+    f"{MEMORY}/{{id}}/_search": _unsupported(NO_MEMORY_SEARCH, "GET", "POST"),
+    "/_search/pipeline": {"GET": pipelines.list_pipelines},
     "/_search/pipeline/{name}": {
-        "GET": pipelines.get,
-        "PUT": pipelines.put,
-        "DELETE": pipelines.delete,
+        "GET": pipelines.get_pipeline,
+        "PUT": pipelines.put_pipeline,
+        "DELETE": pipelines.delete_pipeline,
     },
     "/_search": {"GET": search, "POST": search},
     "/{index}/_search": {"GET": search, "POST": search},
-    "/_cluster/settings": {"PUT": pipelines.settings},
+    "/_cluster/settings": {"PUT": pipelines.put_settings},
     "/": {"HEAD": alive},
-    f"{ML}/{{*path}}": dict.fromkeys(("GET", "POST", "PUT", "DELETE"), pipelines.models),
+    f"{ML}/{{*path}}": _unsupported(NO_MODELS, "GET", "POST", "PUT", "DELETE"),
 }
 
 # What is changed there holds for all.
@@ -66,23 +83,20 @@ ADMINISTRATIVE = ("/_search/pipeline/{name}", "/_cluster/settings")
 
 
 async def reply(handlers: Mapping[str, JsonHandler], exchange: Exchange) -> Reply:
-    """Answer a call by the handler of its method."""
+    """Answer a call by the handler of its method. Raises ChatErrors."""
     exchange.trace()
     exchange.identify(ERROR_FORMAT)
     # Before the client is watched: to look for a disconnect can take a chunk from the body.
     exchange.body = await read_optional_json(exchange.call, exchange.app.limits, exchange.deadline)
     if not isinstance(exchange.body, dict):
         raise BadRequest("The body must be a JSON object.")
-    answer = _answer(handlers[exchange.call.method], exchange)
-    return await cancel_on_disconnect(answer, exchange.call.is_disconnected)
-
-
-async def _answer(handler: JsonHandler, exchange: Exchange) -> Reply:
+    work = handlers[exchange.call.method](exchange)
     try:
         async with asyncio.timeout_at(exchange.deadline):
-            return exchange.json_reply(await handler(exchange))
+            answer = await cancel_on_disconnect(work, exchange.call.is_disconnected)
     except TimeoutError:
         raise DeadlineExceeded from None
+    return exchange.json_reply(answer)
 
 
 def _route(path: str, handlers: Mapping[str, JsonHandler]) -> Route:
