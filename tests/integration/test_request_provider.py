@@ -159,12 +159,12 @@ import asyncio, json, sys
 from shared.bootstrap.build import build
 from shared.settings import read_settings
 from tests.support.calls import read as read_reply
-from tests.support.gateways import chat
+from tests.support.gateways import aog_call
 settings, bodies = json.load(sys.stdin)
 async def go():
     service = build(read_settings(settings))
     for body in bodies:
-        got = await read_reply(await service.reply(chat(body)))
+        got = await read_reply(await service.reply(aog_call(body)))
         print(json.dumps([got.status, got.data.decode()]))
 asyncio.run(go())
 """
