@@ -57,12 +57,12 @@ def _check_url(value: str) -> str:
     return value.rstrip("/")
 
 
-def _check_secure_url(value: str) -> str:
+def _check_tls(value: str) -> str:
     """Check a URL that gets tokens of the identity: https, or on this machine."""
-    parts = urlsplit(_check_url(value))
+    parts = urlsplit(value)
     if parts.scheme != "https" and parts.hostname not in LOOPBACK_HOSTS:
         raise ValueError("must be a URL such as https://host: no token goes out without TLS")
-    return value.rstrip("/")
+    return value
 
 
 def _check_key(value: SecretStr) -> SecretStr:
@@ -128,7 +128,7 @@ HOST = re.compile(r"[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?(:[0-9]{1,5})?", re.ASCII
 ROUTE_WORDS = ("admin", "aog", "ask", "chat", "content", "health", "openai", "v1")
 IndexName = Annotated[Name, AfterValidator(_check_index_name)]
 Url = Annotated[str, AfterValidator(_check_url)]
-SecureUrl = Annotated[str, AfterValidator(_check_secure_url)]
+SecureUrl = Annotated[Url, AfterValidator(_check_tls)]
 ContainerName = Annotated[str, AfterValidator(_check_container_name)]
 Providers = Annotated[tuple[ProviderMetadata, ...], BeforeValidator(_parse_providers)]
 Origins = Annotated[frozenset[str], BeforeValidator(_split), AfterValidator(_check_origins)]

@@ -132,7 +132,7 @@ def search_query(questions: Sequence[str]) -> str:
 def followups(excerpts: Sequence[Excerpt], questions: Sequence[str]) -> list[str]:
     """Make questions about headings that no question has named yet, in double brackets."""
     earlier = [set(extract_terms(question)) for question in questions]
-    headings = dict.fromkeys(excerpt.headings[-1] for excerpt in excerpts if excerpt.headings)
+    headings = dict.fromkeys(excerpt.heading for excerpt in excerpts if excerpt.heading)
     new = (each for each in headings if not any(map(set(extract_terms(each)).issubset, earlier)))
     return [f'<<Is there more about "{each}"?>>' for each in islice(new, MAX_FOLLOWUPS)]
 
@@ -187,11 +187,11 @@ _MAX_HEADING_WORDS = 8
 
 
 class Excerpt(NamedTuple):
-    """A source of a prompt: its line, its headings, and the text that each part is matched by."""
+    """A source of a prompt: its line, its heading, and the text that each part is matched by."""
 
     line: str
     citation: str
-    headings: Sequence[str]
+    heading: str
     parts: Mapping[str, str]
 
 
@@ -200,8 +200,8 @@ def read_excerpt(line: str) -> Excerpt:
     citation, _, content = line.partition(": ")
     path = _HEADING_PATH.match(content)
     end = path.end() + _heading_end(content[path.end() :]) if path else 0
-    headings = [heading for heading in re.split(r" > ?", content[:end].strip()) if heading]
-    return Excerpt(line, citation, headings, _parts(content[end:]))
+    heading = content[:end].rstrip(" >").rpartition(" > ")[2]
+    return Excerpt(line, citation, heading, _parts(content[end:]))
 
 
 def _heading_end(content: str) -> int:
