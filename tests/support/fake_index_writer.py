@@ -15,8 +15,6 @@ from shared.ingest.targets.index_writer import Document, DocumentRejected
 class FakeIndexWriter:
     """Keeps documents by name; `rejections` maps names to the reason for rejecting them."""
 
-    name = "fake"
-
     def __init__(self, rejections: Mapping[str, str] | None = None) -> None:
         self.rejections = rejections or {}
         self.documents: dict[str, Document] = {}

@@ -42,11 +42,6 @@ class IndexWriter(Protocol):
     are complete.
     """
 
-    @property
-    def name(self) -> str:
-        """The display name."""
-        ...
-
     async def fingerprints(self) -> Mapping[str, str]:
         """The fingerprint of each file with any data in the index, by the file's name."""
         ...

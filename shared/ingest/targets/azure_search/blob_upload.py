@@ -39,15 +39,13 @@ _HASH_KEY = "sha256"  # the metadata with the hash of the file's content
 
 def make_uploader(endpoint: str, container: str, credential: Any, **options: Any) -> BlobUploader:
     """Build the uploader of a container. `options` are the SDK's own."""
-    retry_policy = StorageRetryPolicy(retry_total=6, retry_status=6, retry_backoff_max=30)
     settings = {
-        "retry_policy": retry_policy,
+        "retry_policy": StorageRetryPolicy(retry_total=6, retry_status=6, retry_backoff_max=30),
         "max_single_put_size": BLOCK_BYTES,
         "max_block_size": BLOCK_BYTES,
     }
-    return BlobUploader(
-        make_container_client(endpoint, container, credential, **(settings | options))
-    )
+    client = make_container_client(endpoint, container, credential, **(settings | options))
+    return BlobUploader(client)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +57,12 @@ class BlobUploader:
     async def ensure_container(self) -> None:
         """Create the container if it does not exist."""
         async with _map_errors():
-            if not await self.container.exists():
-                await self._create_container()
-
-    async def _create_container(self) -> None:
-        try:
-            await self.container.create_container()
-        except ResourceExistsError as error:
-            if "AlreadyExists" not in error_code(error):
-                raise  # a container of that name is being deleted
+            try:
+                if not await self.container.exists():
+                    await self.container.create_container()
+            except ResourceExistsError as error:
+                if "AlreadyExists" not in error_code(error):
+                    raise  # a container of that name is being deleted
 
     async def put(
         self, name: str, path: Path, media_type: str, metadata: Mapping[str, str] = NO_METADATA
@@ -101,9 +96,8 @@ class BlobUploader:
     async def remove_images(self, prefix: str, keep: Collection[str] = ()) -> None:
         """Remove the images of passages whose ids start with `prefix`, except those in `keep`."""
         async with _map_errors():
-            async for name in self.container.list_blob_names(
-                name_starts_with=IMAGES_PREFIX + prefix
-            ):
+            names = self.container.list_blob_names(name_starts_with=IMAGES_PREFIX + prefix)
+            async for name in names:
                 if name.removeprefix(IMAGES_PREFIX) not in keep:
                     await self._delete(name)
 
@@ -118,9 +112,8 @@ class BlobUploader:
             return None
 
     async def _upload(self, name: str, data: Any, media_type: str, **more: Any) -> None:
-        settings = ContentSettings(content_type=media_type)
-        put = partial(self.container.upload_blob, overwrite=True, max_concurrency=1)
-        await put(name, data, content_settings=settings, **more)
+        more |= {"content_settings": ContentSettings(content_type=media_type)}
+        await self.container.upload_blob(name, data, overwrite=True, max_concurrency=1, **more)
 
     async def _delete(self, name: str) -> None:
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from azure.search.documents.aio import SearchClient
@@ -20,16 +19,21 @@ from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.azure_search.odata import quote
 
 PAGE_SIZE = 1000  # the limit of one search
+MAX_ACTIONS = 1000  # of one batch, the service's limit
+MAX_BYTES = 8 * 1024 * 1024  # half of the service's limit, which includes the envelope
 TRANSIENT_STATUSES = (409, 422, 429, 503)  # of a single document in a batch
 MAX_ERROR_LENGTH = 200  # characters of the service's message
+ACTION = "@search.action"
+
+Action = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchDocuments:
-    """The documents of one index; `key` is the name of their key field."""
+    """The documents of one index, which have these fields."""
 
     client: SearchClient
-    key: str
+    fields: IndexFields
     retry_policy: RetryPolicy
 
     async def query(self, condition: str, *select: str) -> AsyncGenerator[dict[str, Any], None]:
@@ -37,21 +41,31 @@ class SearchDocuments:
 
         Raises DocumentRejected.
         """
-        after = ""
+        key, after = self.fields.id, ""
         while True:
-            fetch = partial(self._fetch_page, f"{condition}{after}", [self.key, *select])
-            page = await self.retry_policy.call_with_retry(fetch)
+            page = await self.retry_policy.call_with_retry(
+                self._fetch_page, f"{condition}{after}", [key, *select]
+            )
             for row in page:
                 yield row
             if len(page) < PAGE_SIZE:
                 return
-            after = f" and {self.key} gt {quote(page[-1][self.key])}"
+            after = f" and {key} gt {quote(page[-1][key])}"
 
     async def _fetch_page(self, condition: str, select: list[str]) -> list[dict[str, Any]]:
         results = await self.client.search(
-            "*", filter=condition, select=select, order_by=[self.key], top=PAGE_SIZE
+            "*", filter=condition, select=select, order_by=[self.fields.id], top=PAGE_SIZE
         )
         return [{name: row[name] for name in select} async for row in results]
+
+    async def set_fingerprint(self, keys: Iterable[str], fingerprint: str) -> None:
+        """Set the fingerprint of existing passages; none is created. Raises DocumentRejected."""
+        key_field = self.fields.id
+        await self.send({ACTION: "merge", key_field: key, FINGERPRINT: fingerprint} for key in keys)
+
+    async def delete(self, keys: Iterable[str]) -> None:
+        """Delete passages; a missing one is no error. Raises DocumentRejected."""
+        await self.send({ACTION: "delete", self.fields.id: key} for key in keys)
 
     async def send(self, actions: Iterable[Action]) -> None:
         """Send changes in concurrent batches, in any order. Raises DocumentRejected."""
@@ -65,7 +79,7 @@ class SearchDocuments:
             nonlocal pending
             request = IndexDocumentsBatch(actions=[IndexAction(action) for action in pending])
             results = await self.client.index_documents(request)
-            pending = actions_to_retry(pending, results, self.key)
+            pending = actions_to_retry(pending, results, self.fields.id)
             if pending:
                 raise PartialFailure(f"{len(pending)} passages were not taken")
 
@@ -103,35 +117,21 @@ def _rejection_message(result: IndexingResult, rejected: int, sent: int) -> str:
     )
 
 
-Action = dict[str, Any]
-
-MAX_ACTIONS = 1000  # the service's limit
-MAX_BYTES = 8 * 1024 * 1024  # half of the service's limit, which includes the envelope
-ACTION = "@search.action"
-
-
-@dataclass(frozen=True, slots=True)
-class IndexFeatures:
-    """The optional features of an index: stored images, a vector field."""
-
-    images: bool = False
-    vectors: bool = False
-
-
 def upload_actions(
-    document: Document, fields: IndexFields, features: IndexFeatures
+    document: Document, fields: IndexFields, has_images: bool, has_vectors: bool
 ) -> Iterator[Action]:
     """Yield the actions that write the passages of a file, in order.
 
+    `has_images` and `has_vectors` say whether images are stored and the index has a vector field.
     All fields of the app are set, also empty ones, so that no value of an older passage with the
     same id remains; other fields are kept.
     """
-    vectors: Sequence[Sequence[float] | None]
-    vectors = document.vectors or (None,) * len(document.passages)
+    vectors = document.vectors or [None] * len(document.passages)
     for passage, vector in zip(document.passages, vectors, strict=True):
-        row = _upload_action(passage, fields, features.images)
-        embedding = None if vector is None else list(vector)
-        yield row | {fields.embedding: embedding} if features.vectors else row
+        action = _upload_action(passage, fields, has_images)
+        if has_vectors:
+            action[fields.embedding] = None if vector is None else list(vector)
+        yield action
 
 
 def _upload_action(passage: Passage, fields: IndexFields, has_images: bool) -> Action:
@@ -147,16 +147,6 @@ def _upload_action(passage: Passage, fields: IndexFields, has_images: bool) -> A
         fields.image: passage.id if has_images and passage.image else None,
         FINGERPRINT: None,
     }
-
-
-def fingerprint_action(key: str, fingerprint: str, fields: IndexFields) -> Action:
-    """The action that sets the fingerprint of an existing passage; it never creates one."""
-    return {ACTION: "merge", fields.id: key, FINGERPRINT: fingerprint}
-
-
-def delete_action(key: str, fields: IndexFields) -> Action:
-    """The action that deletes a passage; a missing one is no error."""
-    return {ACTION: "delete", fields.id: key}
 
 
 def split_batches(actions: Iterable[Action]) -> Iterator[list[Action]]:

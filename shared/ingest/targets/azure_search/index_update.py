@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from azure.core.exceptions import ResourceNotFoundError
+from azure.search.documents.indexes import models
 from azure.search.documents.indexes.aio import SearchIndexClient
-from azure.search.documents.indexes.models import (
-    AzureOpenAIVectorizer,
-    AzureOpenAIVectorizerParameters,
-    HnswAlgorithmConfiguration,
-    HnswParameters,
-    RescoringOptions,
-    ScalarQuantizationCompression,
-    ScalarQuantizationParameters,
-    SearchField,
-    SearchIndex,
-    SemanticConfiguration,
-    SemanticField,
-    SemanticPrioritizedFields,
-    SemanticSearch,
-    VectorSearch,
-    VectorSearchProfile,
-)
+from azure.search.documents.indexes.models import SearchField, SearchIndex
 
 from shared.ingest.targets.azure_search.retry import RetryPolicy
 from shared.ingest.targets.index_writer import IndexUnavailable
@@ -66,7 +50,9 @@ def build_index(index_spec: IndexSpec) -> SearchIndex:
     return SearchIndex(
         name=index_spec.index,
         fields=[*_plain_fields(index_spec.fields), *_vector_fields(index_spec)],
-        semantic_search=SemanticSearch(configurations=[_semantic_configuration(index_spec.fields)]),
+        semantic_search=models.SemanticSearch(
+            configurations=[_semantic_configuration(index_spec.fields)]
+        ),
         vector_search=_vector_search(index_spec) if index_spec.dimensions else None,
     )
 
@@ -92,9 +78,9 @@ def _field(
 ) -> SearchField:
     """Build a field with only these attributes; the service's defaults enable more."""
     flags = {one: one in attributes.split() for one in FIELD_ATTRIBUTES}
-    field = SearchField(name=name, type=field_type, retrievable=True, **flags)
-    field.analyzer_name = analyzer
-    return field
+    return SearchField(
+        name=name, type=field_type, retrievable=True, analyzer_name=analyzer, **flags
+    )
 
 
 def _vector_fields(index_spec: IndexSpec) -> list[SearchField]:
@@ -114,15 +100,17 @@ def _vector_fields(index_spec: IndexSpec) -> list[SearchField]:
     ]
 
 
-def _vector_search(index_spec: IndexSpec) -> VectorSearch:
+def _vector_search(index_spec: IndexSpec) -> models.VectorSearch:
     vectorizer = index_spec.vectorizer
-    return VectorSearch(
+    return models.VectorSearch(
         algorithms=[
-            HnswAlgorithmConfiguration(name=ALGORITHM, parameters=HnswParameters(metric="cosine"))
+            models.HnswAlgorithmConfiguration(
+                name=ALGORITHM, parameters=models.HnswParameters(metric="cosine")
+            )
         ],
         compressions=[_compression()],
         profiles=[
-            VectorSearchProfile(
+            models.VectorSearchProfile(
                 name=PROFILE,
                 algorithm_configuration_name=ALGORITHM,
                 compression_name=COMPRESSION,
@@ -133,12 +121,12 @@ def _vector_search(index_spec: IndexSpec) -> VectorSearch:
     )
 
 
-def _compression() -> ScalarQuantizationCompression:
+def _compression() -> models.ScalarQuantizationCompression:
     """Quantize vectors to a quarter of the memory; the best are rescored with full precision."""
-    return ScalarQuantizationCompression(
+    return models.ScalarQuantizationCompression(
         compression_name=COMPRESSION,
-        parameters=ScalarQuantizationParameters(quantized_data_type="int8"),
-        rescoring_options=RescoringOptions(
+        parameters=models.ScalarQuantizationParameters(quantized_data_type="int8"),
+        rescoring_options=models.RescoringOptions(
             enable_rescoring=True,
             default_oversampling=4,
             rescore_storage_method="preserveOriginals",
@@ -146,10 +134,10 @@ def _compression() -> ScalarQuantizationCompression:
     )
 
 
-def _vectorizer(vectorizer: Vectorizer) -> AzureOpenAIVectorizer:
-    return AzureOpenAIVectorizer(
+def _vectorizer(vectorizer: Vectorizer) -> models.AzureOpenAIVectorizer:
+    return models.AzureOpenAIVectorizer(
         vectorizer_name=VECTORIZER,
-        parameters=AzureOpenAIVectorizerParameters(
+        parameters=models.AzureOpenAIVectorizerParameters(
             resource_url=vectorizer.endpoint,
             deployment_name=vectorizer.deployment,
             model_name=vectorizer.model,
@@ -157,12 +145,12 @@ def _vectorizer(vectorizer: Vectorizer) -> AzureOpenAIVectorizer:
     )
 
 
-def _semantic_configuration(names: IndexFields) -> SemanticConfiguration:
-    return SemanticConfiguration(
+def _semantic_configuration(names: IndexFields) -> models.SemanticConfiguration:
+    return models.SemanticConfiguration(
         name=SEMANTIC_CONFIGURATION,
-        prioritized_fields=SemanticPrioritizedFields(
-            title_field=SemanticField(field_name=names.sourcefile),
-            content_fields=[SemanticField(field_name=names.content)],
+        prioritized_fields=models.SemanticPrioritizedFields(
+            title_field=models.SemanticField(field_name=names.sourcefile),
+            content_fields=[models.SemanticField(field_name=names.content)],
         ),
     )
 
@@ -170,12 +158,11 @@ def _semantic_configuration(names: IndexFields) -> SemanticConfiguration:
 OTHER_INDEX = "name another index in AZURE_SEARCH_INDEX, or delete this one"
 # The attributes that a field needs to be used by the app.
 REQUIRED_ATTRIBUTES = ("key", "searchable", "filterable", "sortable")
-VECTOR_PARTS = (
-    ("algorithms", "name"),
-    ("compressions", "compression_name"),
-    ("profiles", "name"),
-    ("vectorizers", "vectorizer_name"),
-)
+# The lists of named items in two parts of an index, by their names in the service's JSON.
+LISTS = {
+    "semantic": ("configurations",),
+    "vectorSearch": ("algorithms", "compressions", "profiles", "vectorizers"),
+}
 
 
 async def create_or_update(
@@ -183,11 +170,11 @@ async def create_or_update(
 ) -> tuple[SearchIndex, bool]:
     """Create or update the index; returns it and whether it is new. Raises DocumentRejected."""
     ours = build_index(index_spec)
-    existing = await retry_policy.call_with_retry(partial(_get_index, client, index_spec.index))
-    index = ours if existing is None else merge_index(existing, ours)
-    if index is not None:
-        await retry_policy.call_with_retry(partial(client.create_or_update_index, index))
-    return index or existing or ours, existing is None
+    existing = await retry_policy.call_with_retry(_get_index, client, index_spec.index)
+    index = ours if existing is None else existing
+    if existing is None or merge_index(existing, ours):
+        await retry_policy.call_with_retry(client.create_or_update_index, index)
+    return index, existing is None
 
 
 async def existing_fields(
@@ -197,7 +184,7 @@ async def existing_fields(
 
     Raises DocumentRejected, also for an incompatible field.
     """
-    existing = await retry_policy.call_with_retry(partial(_get_index, client, index_spec.index))
+    existing = await retry_policy.call_with_retry(_get_index, client, index_spec.index)
     if existing is None:
         return frozenset()
     _check_fields(existing, build_index(index_spec))
@@ -212,21 +199,18 @@ async def _get_index(client: SearchIndexClient, name: str) -> SearchIndex | None
     return existing if list(existing.fields) else None
 
 
-def merge_index(existing: SearchIndex, ours: SearchIndex) -> SearchIndex | None:
-    """Add to an existing index what it lacks of ours; None where it lacks nothing.
+def merge_index(existing: SearchIndex, ours: SearchIndex) -> bool:
+    """Add to an existing index what it lacks of ours; returns whether it lacked anything.
 
     Its own fields are kept. Raises IndexUnavailable for an incompatible field.
     """
     _check_fields(existing, ours)
-    names = {field.name for field in existing.fields}
-    missing = [field for field in ours.fields if field.name not in names]
-    additions = _add_semantic_search(existing, ours) | _add_vector_search(existing, ours)
-    if not missing and not additions:
-        return None
-    existing.fields = [*existing.fields, *missing]
-    for name, value in additions.items():
-        setattr(existing, name, value)
-    return existing
+    changes = [
+        _add_vector_search(existing, ours),  # first, as it reads the existing fields
+        _add_missing(existing, ours, "fields"),
+        _add_lists(existing, ours, "semantic"),
+    ]
+    return any(changes)
 
 
 def _check_fields(existing: SearchIndex, ours: SearchIndex) -> None:
@@ -258,37 +242,31 @@ def _check_field(index: str, existing: SearchField, ours: SearchField) -> None:
     )
 
 
-def _add_semantic_search(existing: SearchIndex, ours: SearchIndex) -> dict[str, Any]:
-    """Add our semantic configuration to the existing ones."""
-    has = existing.semantic_search or SemanticSearch()
-    adds = ours.semantic_search or SemanticSearch()
-    added = _add_missing(has, adds, "configurations", "name")
-    return {"semantic_search": has} if added else {}
-
-
-def _add_vector_search(existing: SearchIndex, ours: SearchIndex) -> dict[str, Any]:
+def _add_vector_search(existing: SearchIndex, ours: SearchIndex) -> bool:
     """Add what our vector field needs, unless the index uses another profile."""
     used = {field.vector_search_profile_name for field in existing.fields} - {None}
     if ours.vector_search is None or (used and PROFILE not in used):
-        return {}
-    has = existing.vector_search or VectorSearch()
-    added = [_add_missing(has, ours.vector_search, part, key) for part, key in VECTOR_PARTS]
-    return {"vector_search": has} if any([*added, _set_vectorizer(has, ours.vector_search)]) else {}
-
-
-def _add_missing(has: Any, adds: Any, part: str, key: str) -> bool:
-    """Add to a list of `has` the items of `adds` with new names; returns whether there were any."""
-    old = list(getattr(has, part) or ())
-    names = {getattr(one, key) for one in old}
-    new = [one for one in getattr(adds, part) or () if getattr(one, key) not in names]
-    setattr(has, part, [*old, *new])
-    return bool(new)
-
-
-def _set_vectorizer(has: VectorSearch, adds: VectorSearch) -> bool:
-    """Set our vectorizer in our profile if it has none; returns whether it was set."""
-    bare = [one for one in has.profiles or () if one.name == PROFILE and not one.vectorizer_name]
-    if not bare or not adds.vectorizers:
         return False
-    bare[0].vectorizer_name = VECTORIZER
-    return True
+    changed = _add_lists(existing, ours, "vectorSearch")
+    profiles = existing["vectorSearch"]["profiles"]
+    profile = next(each for each in profiles if each["name"] == PROFILE)
+    if ours.vector_search.vectorizers and not profile.get("vectorizer"):
+        profile["vectorizer"] = VECTORIZER
+        return True
+    return changed
+
+
+def _add_lists(existing: SearchIndex, ours: SearchIndex, part: str) -> bool:
+    """Add what some lists of a part lack; returns whether they lacked anything."""
+    if not existing.get(part):
+        existing[part] = {}
+    return any([_add_missing(existing[part], ours[part], name) for name in LISTS[part]])
+
+
+def _add_missing(existing: Any, ours: Any, name: str) -> bool:
+    """Add to a list of `existing` the items of `ours` with new names; returns whether any."""
+    items = existing.get(name) or []
+    names = {item["name"] for item in items}
+    missing = [item for item in ours.get(name) or () if item["name"] not in names]
+    existing[name] = [*items, *missing]
+    return bool(missing)

@@ -9,8 +9,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from itertools import count
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
 
@@ -18,6 +17,7 @@ from shared.azure.errors import NO_IDENTITY_MESSAGE
 from shared.azure.retry import error_retry_after
 from shared.ingest.targets.index_writer import DocumentRejected, IndexUnavailable
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 ROLE_RETRY_SECONDS = 15  # between attempts, while a role assignment takes effect
@@ -44,10 +44,6 @@ class PartialFailure(AzureError):
     """Some documents of a batch failed for a transient reason."""
 
 
-def _ignore(_message: str) -> None:
-    """Drop a message."""
-
-
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """Retries calls to Azure AI Search.
@@ -62,15 +58,19 @@ class RetryPolicy:
     max_wait: float = 300
     timeout: float = 180
     role_wait: float = 0
-    notify: Callable[[str], None] = _ignore
+    notify: Callable[[str], None] = lambda _: None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
-    async def call_with_retry(self, call: Callable[[], Awaitable[T]]) -> T:
+    async def call_with_retry(
+        self, call: Callable[P, Awaitable[T]], *args: P.args, **options: P.kwargs
+    ) -> T:
         """Call until it succeeds, or fails for good. Maps SDK errors to DocumentRejected."""
-        for attempt in count(1):
+        attempt = 0
+        while True:
+            attempt += 1
             try:
                 async with asyncio.timeout(self.timeout):
-                    return await call()
+                    return await call(*args, **options)
             except (AzureError, TimeoutError) as failure:
                 pause = self._pause(failure, attempt)
                 if pause is None:
@@ -81,19 +81,16 @@ class RetryPolicy:
                 await self.sleep(pause)
             except MALFORMED_RESPONSE_ERRORS as failure:
                 raise map_failure(failure) from failure
-        raise AssertionError("count() does not end")
 
     def _pause(self, failure: Exception, attempt: int) -> float | None:
         """Seconds until the next attempt; None if there is none."""
         status = get_status(failure)
         if status in (401, 403):
             return ROLE_RETRY_SECONDS if attempt * ROLE_RETRY_SECONDS <= self.role_wait else None
-        is_permanent = status is not None and status not in TRANSIENT_STATUSES
-        if (
-            is_permanent
-            or isinstance(failure, ClientAuthenticationError)
-            or attempt >= self.max_attempts
-        ):
+        is_transient = status is None or status in TRANSIENT_STATUSES
+        if isinstance(failure, ClientAuthenticationError) or not is_transient:
+            return None
+        if attempt >= self.max_attempts:
             return None
         requested = error_retry_after(failure)
         if requested is not None:
@@ -104,8 +101,6 @@ class RetryPolicy:
 def get_status(failure: Exception) -> int | None:
     """The status of an error response; None for connection errors and truncated responses."""
     status = failure.status_code if isinstance(failure, HttpResponseError) else None
-    if status is None and isinstance(failure, ClientAuthenticationError) and failure.response:
-        status = failure.response.status_code
     return status if status is not None and status >= 400 else None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Set
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.pipeline.policies import AsyncRetryPolicy
@@ -17,26 +17,17 @@ from shared.chat.citation_paths import decode_path, encode_path
 from shared.files.headers import guess_media_type
 from shared.ingest.concurrency import for_each_concurrently
 from shared.ingest.splitting.passages import Passage, id_prefix
+from shared.ingest.targets.azure_search import index_update
 from shared.ingest.targets.azure_search.blob_upload import BlobUploader
-from shared.ingest.targets.azure_search.documents import (
-    IndexFeatures,
-    SearchDocuments,
-    delete_action,
-    fingerprint_action,
-    upload_actions,
-)
-from shared.ingest.targets.azure_search.index_update import (
-    FINGERPRINT,
-    OTHER_INDEX,
-    IndexSpec,
-    create_or_update,
-    existing_fields,
-)
+from shared.ingest.targets.azure_search.documents import SearchDocuments, upload_actions
+from shared.ingest.targets.azure_search.index_update import FINGERPRINT, OTHER_INDEX, IndexSpec
 from shared.ingest.targets.azure_search.retry import RetryPolicy
 from shared.ingest.targets.index_writer import UNFINISHED, Document, IndexUnavailable
 from shared.retrieval.azure_search.client import API_VERSION, CONNECT_SECONDS
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.azure_search.odata import quote
+
+T = TypeVar("T")
 
 READ_SECONDS = 60  # without data
 
@@ -59,20 +50,23 @@ def make_clients(
     endpoint: str, index: str, credential: AsyncTokenCredential, **more: Any
 ) -> SearchClients:
     """Build the clients for `index` at `endpoint`; `more` are options of the SDK (`transport`)."""
-    options: dict[str, Any] = {
-        "api_version": API_VERSION,
-        "connection_timeout": CONNECT_SECONDS,
-        "read_timeout": READ_SECONDS,
-        **more,
-    }
 
-    def client_options() -> dict[str, Any]:
-        return options | {"retry_policy": AsyncRetryPolicy.no_retries()}
+    def make_client(client_class: Callable[..., T], *names: str) -> T:
+        return client_class(
+            endpoint,
+            *names,
+            credential,
+            api_version=API_VERSION,
+            connection_timeout=CONNECT_SECONDS,
+            read_timeout=READ_SECONDS,
+            retry_policy=AsyncRetryPolicy.no_retries(),
+            **more,
+        )
 
     return SearchClients(
-        SearchClient(endpoint, index, credential, **client_options()),
-        SearchIndexClient(endpoint, credential, **client_options()),
-        SearchIndexerClient(endpoint, credential, **client_options()),
+        make_client(SearchClient, index),
+        make_client(SearchIndexClient),
+        make_client(SearchIndexerClient),
     )
 
 
@@ -100,17 +94,16 @@ class AzureSearchWriter:
 
     `store_image` stores the image of a passage under its id; without it there are no images.
     `restricted` says that some files are not public: then passages of other origin are an error, as
-    they may not follow the rules. `features` and `written_files` are set by `fingerprints`;
-    `written_files` are the files in an index that this run created, and None in any other.
+    they may not follow the rules. `fingerprints` sets `has_vectors`, whether the index has a vector
+    field, and `written_files`: the files in an index that this run created, None in any other.
     """
 
     clients: SearchClients
     index_spec: IndexSpec
     retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
     store_image: StoreImage | None = None
-    name: str = "Azure AI Search"
     restricted: bool = False
-    features: IndexFeatures = field(default_factory=IndexFeatures, init=False)
+    has_vectors: bool = field(default=False, init=False)
     written_files: set[str] | None = field(default=None, init=False)
 
     async def fingerprints(self) -> Mapping[str, str]:
@@ -118,14 +111,13 @@ class AzureSearchWriter:
 
         Must be called before `put`. Raises DocumentRejected.
         """
-        index, new = await create_or_update(
+        index, new = await index_update.create_or_update(
             self.clients.indexes, self.index_spec, self.retry_policy
         )
         if self.restricted and not new:
             await self._check_exclusive()
-        vectors = any(one.name == self._fields.embedding for one in index.fields)
-        self.features = IndexFeatures(self.store_image is not None, vectors)
         names, fingerprints = self._fields, dict[str, str]()
+        self.has_vectors = any(one.name == names.embedding for one in index.fields)
         condition = f"{FINGERPRINT} ne null and {names.sourcefile} ne null"
         async for row in self._documents.query(condition, names.sourcefile, FINGERPRINT):
             name, mark = decode_path(row[names.sourcefile]), row[FINGERPRINT]
@@ -142,7 +134,9 @@ class AzureSearchWriter:
         Raises DocumentRejected.
         """
         names = self._fields
-        existing = await existing_fields(self.clients.indexes, self.index_spec, self.retry_policy)
+        existing = await index_update.existing_fields(
+            self.clients.indexes, self.index_spec, self.retry_policy
+        )
         filters = [f"{name}/any()" for name in (names.oids, names.groups) if name in existing]
         if not filters or not {names.id, names.sourcefile} <= existing:
             return set()
@@ -153,27 +147,26 @@ class AzureSearchWriter:
         """Replace all passages of a file; `path` is not read. Raises DocumentRejected."""
         if not document.passages:
             return await self.remove(document.name)
-        fields, send = self._fields, self._documents.send
-        rows = upload_actions(document, fields, self.features)
-        first = next(rows)
-        key, ids = document.passages[0].id, {passage.id for passage in document.passages}
+        images = self.store_image is not None
+        actions = upload_actions(document, self._fields, images, self.has_vectors)
+        first = next(actions)
+        ids = [passage.id for passage in document.passages]
         old = await self._read_marks(document.name)
         # Sent first and alone: from here on the file is unfinished, whatever its other marks.
-        await send([first | {FINGERPRINT: INCOMPLETE}])
+        await self._documents.send([first | {FINGERPRINT: INCOMPLETE}])
         await for_each_concurrently(self._store_image_of, document.passages)
-        await send(rows)
-        await send(delete_action(stale, fields) for stale in sorted(old.keys() - ids))
-        await send([fingerprint_action(key, document.fingerprint, fields)])
+        await self._documents.send(actions)
+        await self._documents.delete(sorted(old.keys() - set(ids)))
+        await self._documents.set_fingerprint(ids[:1], document.fingerprint)
 
     async def remove(self, name: str) -> None:
         """Delete all passages of a file, if there are any. Raises DocumentRejected."""
-        old, send = await self._read_marks(name), self._documents.send
-        await send(
-            fingerprint_action(key, INCOMPLETE, self._fields) for key, mark in old.items() if mark
-        )
+        old = await self._read_marks(name)
+        marked = [key for key, mark in old.items() if mark]
+        await self._documents.set_fingerprint(marked, INCOMPLETE)
         # The marked ones last: the file must stay known as long as it has passages.
-        await send(delete_action(key, self._fields) for key, mark in old.items() if not mark)
-        await send(delete_action(key, self._fields) for key, mark in old.items() if mark)
+        await self._documents.delete(key for key, mark in old.items() if not mark)
+        await self._documents.delete(marked)
 
     async def finish(self) -> None:
         """Do nothing: searches find the changes within seconds."""
@@ -201,7 +194,7 @@ class AzureSearchWriter:
 
     @property
     def _documents(self) -> SearchDocuments:
-        return SearchDocuments(self.clients.documents, self._fields.id, self.retry_policy)
+        return SearchDocuments(self.clients.documents, self._fields, self.retry_policy)
 
     async def _read_marks(self, name: str) -> dict[str, str | None]:
         """The mark of each passage of a file in the index, by the passage's key."""
@@ -228,7 +221,6 @@ class IndexedFiles:
 
     index: AzureSearchWriter
     files: BlobUploader
-    name: str = "Azure AI Search"
     existing_files: set[str] = field(default_factory=set, init=False)
 
     async def fingerprints(self) -> Mapping[str, str]:
