@@ -107,9 +107,10 @@ class StagingFile:
 
     def _if_compatible(self, path: Path) -> Path | None:
         meta, expected = self._meta(path), self._expected_meta
-        if meta is None or meta.model != expected.model:
+        if meta is None:
             return None
-        return path if meta.dimensions == expected.dimensions else None
+        same_vectors = (meta.model, meta.dimensions) == (expected.model, expected.dimensions)
+        return path if same_vectors else None
 
     def _meta(self, path: Path) -> IndexMeta | None:
         if path not in self._meta_cache:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Set
 from contextlib import closing, contextmanager
-from functools import partial
+from functools import wraps
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from shared.chat.events import Source
 from shared.ingest.splitting.passages import Passage
@@ -20,10 +20,28 @@ from shared.retrieval.sqlite.connections import connect
 from shared.retrieval.sqlite.schema import IndexMeta
 from shared.retrieval.sqlite.vectors import quantize
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 COMMIT_PASSAGES = 4000  # passages between commits; a crash loses at most these
 VACUUM_DIVISOR = 4  # VACUUM if more than one page in this number is empty
+
+
+def _in_thread(
+    method: Callable[Concatenate[SqliteIndexWriter, P], T],
+) -> Callable[Concatenate[SqliteIndexWriter, P], Coroutine[Any, Any, T]]:
+    """Run a method of the writer in a thread, one call at a time, and map its errors."""
+
+    def run(writer: SqliteIndexWriter, *args: P.args, **options: P.kwargs) -> T:
+        # After a cancellation, `close` must wait for the thread of the last `put`.
+        with writer._lock, map_errors(writer._staging.index_path):
+            return method(writer, *args, **options)
+
+    @wraps(method)
+    async def run_in_thread(writer: SqliteIndexWriter, /, *args: P.args, **options: P.kwargs) -> T:
+        return await asyncio.to_thread(run, writer, *args, **options)
+
+    return run_in_thread
 
 
 class SqliteIndexWriter:
@@ -34,47 +52,15 @@ class SqliteIndexWriter:
     file that is no index is not changed. All methods raise IndexUnavailable.
     """
 
-    name = "embedded index"
-
     def __init__(self, index: Path, meta: IndexMeta, commit_after: int = COMMIT_PASSAGES) -> None:
         self._staging, self._meta, self._commit_after = StagingFile(index, meta), meta, commit_after
         self._connection: sqlite3.Connection | None = None
         self._uncommitted = 0
         self._lock = Lock()
 
-    async def fingerprints(self) -> Mapping[str, str]:
+    @_in_thread
+    def fingerprints(self) -> Mapping[str, str]:
         """The fingerprint of each file, by the file's name."""
-        return await self._run_in_thread(self._fingerprints)
-
-    async def restricted_files(self) -> Set[str]:
-        """The files with passages that only some users may see, whatever their vectors."""
-        return await self._run_in_thread(self._restricted_files)
-
-    async def put(self, document: Document, path: Path) -> None:
-        """Replace all passages of a file. Raises DocumentRejected."""
-        await self._run_in_thread(partial(self._put, document))
-
-    async def remove(self, name: str) -> None:
-        """Remove a file."""
-        await self._run_in_thread(partial(self._remove, name))
-
-    async def finish(self) -> None:
-        """Replace the index with the staging file; nothing is written without a change."""
-        await self._run_in_thread(self._finish)
-
-    async def close(self) -> None:
-        """Commit and release the lock. Unfinished changes stay for the next run."""
-        await self._run_in_thread(self._close)
-
-    async def _run_in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.to_thread(self._run_locked, work)
-
-    def _run_locked(self, work: Callable[[], T]) -> T:
-        # After a cancellation, `close` must wait for the thread of the last `put`.
-        with self._lock, map_errors(self._staging.index_path):
-            return work()
-
-    def _fingerprints(self) -> Mapping[str, str]:
         self._staging.acquire()
         if self._connection is not None:
             return _read_fingerprints(self._connection)
@@ -84,15 +70,46 @@ class SqliteIndexWriter:
         with closing(connect(path)) as connection:
             return _read_fingerprints(connection)
 
-    def _restricted_files(self) -> Set[str]:
+    @_in_thread
+    def restricted_files(self) -> Set[str]:
+        """The files with passages that only some users may see, whatever their vectors."""
         self._staging.acquire()
         return self._staging.restricted_files()
 
-    def _put(self, document: Document) -> None:
+    @_in_thread
+    def put(self, document: Document, path: Path) -> None:
+        """Replace all passages of a file. Raises DocumentRejected."""
         self._check_document(document)
         with self._transaction(len(document.passages)) as connection:
             schema.remove_file(connection, document.name)
             _insert(connection, document)
+
+    @_in_thread
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        with self._transaction(1) as connection:
+            schema.remove_file(connection, name)
+
+    @_in_thread
+    def finish(self) -> None:
+        """Replace the index with the staging file; nothing is written without a change."""
+        self._staging.acquire()
+        if self._connection is None and self._staging.is_up_to_date():
+            return
+        connection = self._open()
+        schema.write_meta(connection, self._meta)
+        connection.commit()
+        _optimize(connection)
+        self._close_connection()
+        self._staging.replace_index()
+
+    @_in_thread
+    def close(self) -> None:
+        """Commit and release the lock. Unfinished changes stay for the next run."""
+        if self._connection is not None:
+            self._connection.commit()
+        self._close_connection()
+        self._staging.close()
 
     def _check_document(self, document: Document) -> None:
         dimensions, vectors = self._meta.dimensions, document.vectors or ()
@@ -107,10 +124,6 @@ class SqliteIndexWriter:
                 text.encode()
         except UnicodeEncodeError as error:
             raise DocumentRejected("Its name or its text is no Unicode.") from error
-
-    def _remove(self, name: str) -> None:
-        with self._transaction(1) as connection:
-            schema.remove_file(connection, name)
 
     @contextmanager
     def _transaction(self, passages: int) -> Iterator[sqlite3.Connection]:
@@ -131,23 +144,6 @@ class SqliteIndexWriter:
             self._staging.acquire()
             self._connection = self._staging.open()
         return self._connection
-
-    def _finish(self) -> None:
-        self._staging.acquire()
-        if self._connection is None and self._staging.is_up_to_date():
-            return
-        connection = self._open()
-        schema.write_meta(connection, self._meta)
-        connection.commit()
-        _optimize(connection)
-        self._close_connection()
-        self._staging.replace_index()
-
-    def _close(self) -> None:
-        if self._connection is not None:
-            self._connection.commit()
-        self._close_connection()
-        self._staging.close()
 
     def _close_connection(self) -> None:
         if self._connection is not None:
