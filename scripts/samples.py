@@ -8,8 +8,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tqdm import tqdm
-
 from shared.ingest.cli import (
     HANDLED_ERRORS,
     format_summary,
@@ -18,7 +16,7 @@ from shared.ingest.cli import (
     print_lines,
 )
 from shared.ingest.scan import Listing
-from shared.ingest.setup import IngestOptions, build_setup
+from shared.ingest.setup import IngestOptions, open_setup
 from shared.ingest.targets.index_writer import DocumentRejected
 from shared.settings import SHARED_FOLDER, Settings
 
@@ -83,14 +81,12 @@ async def try_load(settings: Settings) -> None:
     """Make one attempt. Raises the errors of HANDLED_ERRORS."""
     start = time.monotonic()
     listing, rules = list_documents(SAMPLES)
-    parts = await build_setup(settings, SAMPLES, IngestOptions(), bool(rules.rules), tqdm.write)
-    try:
-        if has_other_documents(await parts.writer.fingerprints(), listing):
+    options = IngestOptions(SAMPLES)
+    async with open_setup(settings, options, restricted=bool(rules.rules)) as setup:
+        if has_other_documents(await setup.writer.fingerprints(), listing):
             return print_lines([OTHER_DOCUMENTS_MESSAGE.format(index=settings.search_index)])
-        print_lines([f"{len(listing.files)} sample documents -> {parts.description}"])
-        summary = await index_documents(IngestOptions(), parts, listing, rules)
-    finally:
-        await parts.close()
+        print_lines([f"{len(listing.files)} sample documents -> {setup.description}"])
+        summary = await index_documents(options, setup, listing, rules)
     for _, reason in summary.skipped:
         if re.search(r"status 40[13]\b", reason):
             raise UploadForbidden(reason)

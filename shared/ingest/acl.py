@@ -23,6 +23,11 @@ ACL_FILE_LOOKALIKE = re.compile(
     r"\.?acls?(?: ?\(\d+\))?(?:\.(?:ya?ml|json|txt|bak|old|orig))*[ ~]*", re.IGNORECASE
 )
 
+CONTRADICTION = (
+    f"--no-rules contradicts {ACL_FILE} in the folder: leave out --no-rules, or remove {ACL_FILE} "
+    "to make its files public."
+)
+
 # Object ids of Entra ID. Other values, such as names with spaces, would match nobody.
 Id = Annotated[str, Field(pattern=r"^[\w.@:+-]{1,128}$")]
 
@@ -68,6 +73,18 @@ class Acl:
         matches = (readers for pattern, readers in self.rules if path_matches(pattern, path))
         return next(matches, DocumentReaders())
 
+    def public_by_default(self, names: Iterable[str]) -> set[str]:
+        """The documents that no rule matches, where the rules restrict no file.
+
+        Empty where a rule restricts a file: then the other documents are public on purpose, as are
+        those that an entry with empty lists matches.
+        """
+        if any(readers != DocumentReaders() for _, readers in self.rules):
+            return set()
+        paths = {normalize("NFC", name) for name in names}
+        patterns = [pattern for pattern, _ in self.rules]
+        return {path for path in paths if not any(path_matches(each, path) for each in patterns)}
+
 
 def path_matches(pattern: str, name: str) -> bool:
     """Whether a path matches a pattern: `*` within a folder, `**` across folders."""
@@ -102,6 +119,12 @@ def read_acl(folder: Path, names: Iterable[str], acl_files: Iterable[str] = ()) 
         if not any(path_matches(pattern, name) for name in paths):
             raise AclError(f"{ACL_FILE}: {pattern} fits none of the documents.")
     return Acl(tuple(sorted(rules.items(), key=lambda rule: _depth(rule[0]), reverse=True)))
+
+
+def check_no_rules(folder: Path) -> None:
+    """Raise AclError where a folder has rules, as --no-rules states that it has none."""
+    if os.path.lexists(folder / ACL_FILE):
+        raise AclError(CONTRADICTION)
 
 
 def _check_locations(folder: Path, acl_files: Iterable[str]) -> None:

@@ -25,14 +25,7 @@ from shared.ingest.document import MEGABYTE
 from shared.ingest.pipeline import IngestPipeline, IngestSummary
 from shared.ingest.sandbox import SandboxLimits, SandboxReader, SandboxStartError
 from shared.ingest.scan import Listing, list_folder
-from shared.ingest.setup import (
-    IngestOptions,
-    IngestSetup,
-    build_setup,
-    check_no_rules,
-    check_restricted_files,
-    public_by_default,
-)
+from shared.ingest.setup import IngestOptions, IngestSetup, check_restricted_files, open_setup
 from shared.ingest.targets.index_writer import DocumentRejected
 from shared.settings import Settings, SettingsError
 from shared.telemetry.access_log import quiet_libraries
@@ -70,62 +63,53 @@ def read_environment() -> Mapping[str, str]:
     return {name: str(value) for name, value in values.items()} | dict(os.environ)
 
 
-def parse_arguments(arguments: list[str] | None) -> tuple[Path, IngestOptions]:
+def parse_arguments(arguments: list[str] | None) -> IngestOptions:
     """Parse the command line."""
-    parser = argparse.ArgumentParser(prog="python -m shared.ingest", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m shared.ingest",
+        description=__doc__,
+        argument_default=argparse.SUPPRESS,  # IngestOptions has the defaults
+    )
     add = parser.add_argument
     add("folder", type=Path, help="the folder of documents; subfolders are included")
     add("--prune", action="store_true", help="remove what is no longer in the folder")
     add("--no-rules", action="store_true", help="make public what a removed acl.yaml restricted")
-    add("--largest", type=int, default=32, metavar="MB", help="skip larger files (32)")
+    add("--largest", dest="max_megabytes", type=int, metavar="MB", help="skip larger files (32)")
     azure = parser.add_argument_group("with Azure AI Search")
     add = azure.add_argument
     add("--indexer", action="store_true", help="let the service read the files by itself")
     add("--storage", metavar="ID", help="the storage account's /subscriptions/... (--indexer)")
     add("--embedding-model", metavar="NAME", help="the model, if not named like its deployment")
-    add("--roles", type=float, default=0, metavar="SECONDS", help="retry refusals so long (0)")
+    add("--roles", type=float, metavar="SECONDS", help="retry refusals so long (0)")
     values = parser.parse_args(arguments)
-    if values.indexer and not (values.storage or "").startswith("/subscriptions/"):
+    values.folder = values.folder.expanduser()
+    options = IngestOptions(**vars(values))
+    if options.indexer and not (options.storage or "").startswith("/subscriptions/"):
         parser.error("--indexer needs --storage /subscriptions/.../storageAccounts/NAME")
-    if values.largest < 1:
+    if options.max_megabytes < 1:
         parser.error("--largest must be 1 or more")
-    if values.storage and not values.indexer:
+    if options.storage and not options.indexer:
         parser.error("--storage is for --indexer alone")
-    return values.folder.expanduser(), _to_options(values)
+    return options
 
 
-def _to_options(values: argparse.Namespace) -> IngestOptions:
-    return IngestOptions(
-        prune=values.prune,
-        no_rules=values.no_rules,
-        indexer=values.indexer,
-        max_megabytes=values.largest,
-        embedding_model=values.embedding_model,
-        storage_id=values.storage,
-        role_wait=values.roles,
-    )
-
-
-async def run(folder: Path, options: IngestOptions, settings: Settings) -> None:
+async def run(options: IngestOptions, settings: Settings) -> None:
     """Index a folder and print a summary. Raises HANDLED_ERRORS."""
     start = time.monotonic()
     if options.no_rules:
-        check_no_rules(folder)
-    listing, rules = list_documents(folder)
+        acl.check_no_rules(options.folder)
+    listing, rules = list_documents(options.folder)
     if options.indexer:
         from shared.ingest.indexer.run import index_folder
 
-        results = await index_folder(settings, folder, listing, options, tqdm.write)
+        results = await index_folder(settings, listing, options)
         print_lines(format_indexer_summary(*results, time.monotonic() - start))
         return
-    public = public_by_default(listing, rules)
-    await check_restricted_files(settings, folder, options, public, tqdm.write)
-    setup = await build_setup(settings, folder, options, bool(rules.rules), tqdm.write)
-    try:
-        print_lines([f"{len(listing.files)} documents in {folder} -> {setup.description}"])
+    public = rules.public_by_default(file.name for file in listing.files)
+    await check_restricted_files(settings, options, public)
+    async with open_setup(settings, options, restricted=bool(rules.rules)) as setup:
+        print_lines([f"{len(listing.files)} documents in {options.folder} -> {setup.description}"])
         summary = await index_documents(options, setup, listing, rules)
-    finally:
-        await setup.close()
     print_lines(format_summary(summary, time.monotonic() - start))
 
 
@@ -185,9 +169,8 @@ def format_indexer_summary(
     yield f"The indexer took {result.indexed} files, and did not take {len(result.failed)}."
     yield "Its passages have no page numbers: a citation opens a PDF at its beginning."
     yield from format_file_list("Not uploaded", uploads.rejected)
-    yield from format_file_list("Not taken", ((file.name, file.reason) for file in result.failed))
-    warnings = ((file.name, file.reason) for file in result.warnings)
-    yield from format_file_list("Taken with a warning", warnings)
+    yield from format_file_list("Not taken", result.failed)
+    yield from format_file_list("Taken with a warning", result.warnings)
 
 
 def format_file_list(title: str, files: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -213,9 +196,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command. Returns 0 (also when files were skipped), 1 on an error, 130 on Ctrl+C."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     quiet_libraries()
-    folder, options = parse_arguments(arguments)
+    options = parse_arguments(arguments)
     try:
-        asyncio.run(run(folder, options, configuration.read_settings(read_environment())))
+        asyncio.run(run(options, configuration.read_settings(read_environment())))
     except HANDLED_ERRORS as error:
         print(error_message(error), file=sys.stderr)
         return 1

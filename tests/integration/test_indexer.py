@@ -12,7 +12,6 @@ import pytest
 
 from shared.ingest.indexer.definitions import IndexerPlan
 from shared.ingest.indexer.run import (
-    FileFailure,
     IndexerResult,
     blob_metadata,
     create_indexer,
@@ -163,9 +162,7 @@ def test_run_is_followed_to_its_end() -> None:
     )
     outcome = run_plan(service, heard)
 
-    assert outcome == IndexerResult(
-        8, (FileFailure("b/ü.pdf", "it is encrypted"),), (FileFailure("long.txt", "cut"),)
-    )
+    assert outcome == IndexerResult(8, (("b/ü.pdf", "it is encrypted"),), (("long.txt", "cut"),))
     assert heard.messages == [
         "docs-files is set up.",
         "docs-passages is set up.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -45,21 +45,23 @@ def test_unused_embedding_model_is_rejected(tmp_path: Path) -> None:
     assert not index.exists()
 
 
+async def upload(uploads: BlobUploader, folder: Path, **more: Any) -> UploadResult:
+    return await upload_files(uploads, list_folder(folder), IngestOptions(folder, **more))
+
+
 @needs_azurite
 def test_indexer_rejects_unknown_files_in_the_container(tmp_path: Path) -> None:
     async def work(uploads: BlobUploader) -> tuple[list[str], UploadResult, list[str]]:
         write(tmp_path, "docs/board.md", "Salaries.")
-        await upload_files(uploads, list_folder(tmp_path / "docs"), IngestOptions(), print)
+        await upload(uploads, tmp_path / "docs")
         (tmp_path / "docs/board.md").unlink()
         write(tmp_path, "docs/a.md", "Apples.")
         with pytest.raises(
             DocumentRejected, match=r"1 files .* such as board.md.*--prune removes them"
         ):
-            await upload_files(uploads, list_folder(tmp_path / "docs"), IngestOptions(), print)
+            await upload(uploads, tmp_path / "docs")
         before = await uploads.list_names()
-        pruned = await upload_files(
-            uploads, list_folder(tmp_path / "docs"), IngestOptions(prune=True), print
-        )
+        pruned = await upload(uploads, tmp_path / "docs", prune=True)
         return before, pruned, await uploads.list_names()
 
     before, pruned, after = over_azurite(tmp_path, work)
@@ -74,13 +76,9 @@ def test_file_that_became_too_large_is_removed(tmp_path: Path) -> None:
     async def work(uploads: BlobUploader) -> tuple[UploadResult, list[str]]:
         for name in ("a.md", "b.md"):
             write(tmp_path, f"docs/{name}", "Apples.")
-        await upload_files(
-            uploads, list_folder(tmp_path / "docs"), IngestOptions(max_megabytes=1), print
-        )
+        await upload(uploads, tmp_path / "docs", max_megabytes=1)
         write(tmp_path, "docs/a.md", "x" * (MEGABYTE + 1))
-        done = await upload_files(
-            uploads, list_folder(tmp_path / "docs"), IngestOptions(max_megabytes=1), print
-        )
+        done = await upload(uploads, tmp_path / "docs", max_megabytes=1)
         return done, await uploads.list_names()
 
     done, names = over_azurite(tmp_path, work)

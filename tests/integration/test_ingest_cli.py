@@ -339,7 +339,7 @@ def test_image_is_described_found_and_returned(
 
     assert done.returncode == 0, done.stderr
     assert described >= 6
-    assert "pictures described by gpt-4o" in done.stdout
+    assert "images described by gpt-4o" in done.stdout
     assert "Anna leads the board." in context["data_points"]["text"][0]
     assert [part["type"] for part in sent] == ["text", "image_url"]
     assert sent[1]["image_url"]["url"] == image["url"]

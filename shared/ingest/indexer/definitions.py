@@ -4,33 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from azure.search.documents.indexes.models import (
-    AzureOpenAIEmbeddingSkill,
-    DataSourceCredentials,
-    FieldMapping,
-    FieldMappingFunction,
-    IndexingParameters,
-    IndexingParametersConfiguration,
-    InputFieldMappingEntry,
-    NativeBlobSoftDeleteDeletionDetectionPolicy,
-    OutputFieldMappingEntry,
-    SearchIndexer,
-    SearchIndexerDataContainer,
-    SearchIndexerDataSourceConnection,
-    SearchIndexerIndexProjection,
-    SearchIndexerIndexProjectionSelector,
-    SearchIndexerIndexProjectionsParameters,
-    SearchIndexerSkill,
-    SearchIndexerSkillset,
-    SplitSkill,
-)
+from azure.search.documents.indexes import models
 
 from shared.ingest.targets.azure_search.index_update import PARENT, IndexSpec, Vectorizer
+from shared.retrieval.azure_search.field_mapping import IndexFields
 
-PAGE_LENGTH, OVERLAP_LENGTH = (
-    2000,
-    200,
-)  # characters; about 350 tokens or more, as of our own passages
+# Characters; about 350 tokens or more, as of our own passages.
+PAGE_LENGTH, OVERLAP_LENGTH = 2000, 200
 PAGE_PATH = "/document/pages/*"
 EXCLUDED_EXTENSIONS = ".png,.jpg,.jpeg,.gif,.webp,.bmp,.tif,.tiff"  # they have no text
 FIXED_SIZE_MODEL = "text-embedding-ada-002"  # a model that does not accept `dimensions`
@@ -65,89 +45,92 @@ class IndexerPlan:
         return f"{self.index_spec.index}-indexer"
 
 
-def build_data_source(plan: IndexerPlan) -> SearchIndexerDataSourceConnection:
+def build_data_source(plan: IndexerPlan) -> models.SearchIndexerDataSourceConnection:
     """Build the data source; deleted files are detected by the account's soft delete."""
-    return SearchIndexerDataSourceConnection(
+    return models.SearchIndexerDataSourceConnection(
         name=plan.data_source_name,
         type="azureblob",
-        credentials=DataSourceCredentials(connection_string=f"ResourceId={plan.storage_id};"),
-        container=SearchIndexerDataContainer(name=plan.container, query=plan.folder),
-        data_deletion_detection_policy=NativeBlobSoftDeleteDeletionDetectionPolicy(),
+        credentials=models.DataSourceCredentials(
+            connection_string=f"ResourceId={plan.storage_id};"
+        ),
+        container=models.SearchIndexerDataContainer(name=plan.container, query=plan.folder),
+        data_deletion_detection_policy=models.NativeBlobSoftDeleteDeletionDetectionPolicy(),
     )
 
 
-def build_skillset(plan: IndexerPlan) -> SearchIndexerSkillset:
+def build_skillset(plan: IndexerPlan) -> models.SearchIndexerSkillset:
     """Build the skillset: passages and their vectors, and no document for the file itself."""
-    vectorizer = plan.index_spec.vectorizer
-    return SearchIndexerSkillset(
+    skills = [_split_skill()]
+    if plan.index_spec.vectorizer:
+        skills.append(_embedding_skill(plan.index_spec.vectorizer, plan.index_spec.dimensions))
+    return models.SearchIndexerSkillset(
         name=plan.skillset_name,
-        skills=[
-            _split_skill(),
-            *((_embedding_skill(vectorizer, plan.index_spec.dimensions),) if vectorizer else ()),
-        ],
-        index_projection=SearchIndexerIndexProjection(
+        skills=skills,
+        index_projection=models.SearchIndexerIndexProjection(
             selectors=[_projection(plan.index_spec)],
-            parameters=SearchIndexerIndexProjectionsParameters(
+            parameters=models.SearchIndexerIndexProjectionsParameters(
                 projection_mode="skipIndexingParentDocuments"
             ),
         ),
     )
 
 
-def _split_skill() -> SearchIndexerSkill:
-    return SplitSkill(
+def _split_skill() -> models.SearchIndexerSkill:
+    return models.SplitSkill(
         name="split",
         context="/document",
         text_split_mode="pages",
         maximum_page_length=PAGE_LENGTH,
         page_overlap_length=OVERLAP_LENGTH,
-        inputs=[InputFieldMappingEntry(name="text", source="/document/content")],
-        outputs=[OutputFieldMappingEntry(name="textItems", target_name="pages")],
+        inputs=[models.InputFieldMappingEntry(name="text", source="/document/content")],
+        outputs=[models.OutputFieldMappingEntry(name="textItems", target_name="pages")],
     )
 
 
-def _embedding_skill(vectorizer: Vectorizer, dimensions: int | None) -> SearchIndexerSkill:
-    return AzureOpenAIEmbeddingSkill(
+def _embedding_skill(vectorizer: Vectorizer, dimensions: int | None) -> models.SearchIndexerSkill:
+    return models.AzureOpenAIEmbeddingSkill(
         name="embed",
         context=PAGE_PATH,
         resource_url=vectorizer.endpoint,
         deployment_name=vectorizer.deployment,
         model_name=vectorizer.model,
         dimensions=None if vectorizer.model == FIXED_SIZE_MODEL else dimensions,
-        inputs=[InputFieldMappingEntry(name="text", source=PAGE_PATH)],
-        outputs=[OutputFieldMappingEntry(name="embedding", target_name="vector")],
+        inputs=[models.InputFieldMappingEntry(name="text", source=PAGE_PATH)],
+        outputs=[models.OutputFieldMappingEntry(name="embedding", target_name="vector")],
     )
 
 
-def _projection(index_spec: IndexSpec) -> SearchIndexerIndexProjectionSelector:
+def _projection(index_spec: IndexSpec) -> models.SearchIndexerIndexProjectionSelector:
     """Map the fields of a passage. There are no page numbers: the source page is the file."""
     names = index_spec.fields
+    file = f"/document/{names.sourcefile}"
     sources = {
         names.content: PAGE_PATH,
-        names.sourcepage: f"/document/{names.sourcefile}",
-        names.sourcefile: f"/document/{names.sourcefile}",
+        names.sourcepage: file,
+        names.sourcefile: file,
         names.category: f"/document/{names.category}",
-        **({names.embedding: f"{PAGE_PATH}/vector"} if index_spec.vectorizer else {}),
     }
-    return SearchIndexerIndexProjectionSelector(
+    if index_spec.vectorizer:
+        sources[names.embedding] = f"{PAGE_PATH}/vector"
+    return models.SearchIndexerIndexProjectionSelector(
         target_index_name=index_spec.index,
         parent_key_field_name=PARENT,
         source_context=PAGE_PATH,
-        mappings=[InputFieldMappingEntry(name=n, source=s) for n, s in sources.items()],
+        mappings=[models.InputFieldMappingEntry(name=n, source=s) for n, s in sources.items()],
     )
 
 
-def build_indexer(plan: IndexerPlan) -> SearchIndexer:
+def build_indexer(plan: IndexerPlan) -> models.SearchIndexer:
     """Build the indexer; it skips unsupported files without stopping."""
-    return SearchIndexer(
+    return models.SearchIndexer(
         name=plan.indexer_name,
         data_source_name=plan.data_source_name,
         skillset_name=plan.skillset_name,
         target_index_name=plan.index_spec.index,
-        parameters=IndexingParameters(
+        parameters=models.IndexingParameters(
             max_failed_items=-1,
             max_failed_items_per_batch=-1,
-            configuration=IndexingParametersConfiguration(
+            configuration=models.IndexingParametersConfiguration(
                 data_to_extract="contentAndMetadata",
                 image_action="none",
                 excluded_file_name_extensions=EXCLUDED_EXTENSIONS,
@@ -155,22 +138,22 @@ def build_indexer(plan: IndexerPlan) -> SearchIndexer:
                 fail_on_unprocessable_document=False,
             ),
         ),
-        field_mappings=_field_mappings(plan),
+        field_mappings=_field_mappings(plan.index_spec.fields),
     )
 
 
-def _field_mappings(plan: IndexerPlan) -> list[FieldMapping]:
+def _field_mappings(fields: IndexFields) -> list[models.FieldMapping]:
     """Map the blobs' metadata, which is percent-encoded to be ASCII."""
-    names = plan.index_spec.fields
-    decoded = FieldMappingFunction(name="urlDecode")
+    table = (
+        ("metadata_storage_path", fields.id, "base64Encode"),
+        ("sourcefile", fields.sourcefile, "urlDecode"),
+        ("category", fields.category, "urlDecode"),
+    )
     return [
-        FieldMapping(
-            source_field_name="metadata_storage_path",
-            target_field_name=names.id,
-            mapping_function=FieldMappingFunction(name="base64Encode"),
-        ),
-        *(
-            FieldMapping(source_field_name=source, target_field_name=name, mapping_function=decoded)
-            for source, name in (("sourcefile", names.sourcefile), ("category", names.category))
-        ),
+        models.FieldMapping(
+            source_field_name=source,
+            target_field_name=target,
+            mapping_function=models.FieldMappingFunction(name=function),
+        )
+        for source, target, function in table
     ]

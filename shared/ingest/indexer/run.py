@@ -4,45 +4,29 @@ For large corpora. The service knows no pages of a PDF and no acl.yaml."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote
 
 from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
 from azure.search.documents.indexes.models import IndexerExecutionResult
+from tqdm import tqdm
 
 from shared import settings as configuration
 from shared.bootstrap.clients import Clients
 from shared.chat.citation_paths import encode_path
 from shared.files.headers import guess_media_type
-from shared.ingest.acl import Acl
+from shared.ingest import setup
+from shared.ingest.acl import ACL_FILE, Acl
 from shared.ingest.document import MEGABYTE, too_large_message
-from shared.ingest.indexer.definitions import (
-    IndexerPlan,
-    build_data_source,
-    build_indexer,
-    build_skillset,
-)
+from shared.ingest.indexer import definitions
+from shared.ingest.indexer.definitions import IndexerPlan
 from shared.ingest.scan import Listing, SourceFile
-from shared.ingest.setup import (
-    IngestOptions,
-    Notify,
-    build_index_spec,
-    check_restricted_files,
-    check_search_fields,
-    get_embedding_dimensions,
-    public_by_default,
-)
+from shared.ingest.targets.azure_search import index_update
 from shared.ingest.targets.azure_search.blob_upload import BlobUploader, make_uploader
-from shared.ingest.targets.azure_search.index_update import (
-    KEY_ANALYZER,
-    OTHER_INDEX,
-    create_or_update,
-)
 from shared.ingest.targets.azure_search.retry import RetryPolicy
 from shared.ingest.targets.azure_search.writer import SearchClients, make_clients
 from shared.ingest.targets.index_writer import DocumentRejected, IndexUnavailable
@@ -51,7 +35,6 @@ from shared.settings import Settings
 POLL_SECONDS = 10
 MAX_SECONDS = 7200  # the service ends a run of an indexer after two hours
 MAX_ERROR_LENGTH = 300  # characters of the service's message
-ACL_FILE = "acl.yaml"
 RUNNING = ("inProgress", "reset")
 
 ACL_UNSUPPORTED = (
@@ -62,15 +45,36 @@ STILL_RUNNING = (
     "The indexer {name} is still at work after {minutes} minutes. It goes on without this command; "
     "run it again to follow it."
 )
+WRONG_KEY_ANALYZER = (
+    "The key {key} of the index {index} has not the analyzer keyword, which an indexer needs: "
+    f"{index_update.OTHER_INDEX}."
+)
+PROGRESS = "{} files so far, {} of them failed."
 FAILED = "The indexer {name} ended with an error: {why}"
+UNKNOWN_FILES = (
+    "The container has {number} files that are not in the folder, such as {name}: the indexer "
+    "would make passages of them that everyone finds. --prune removes them."
+)
+
+# The settings that an indexer needs.
+REQUIRED_SETTINGS = (
+    "AZURE_SEARCH_ENDPOINT",
+    "AZURE_SEARCH_INDEX",
+    "AZURE_STORAGE_ENDPOINT",
+    "AZURE_OPENAI_ENDPOINT",
+    "AZURE_OPENAI_EMBEDDING_DEPLOYMENT",
+)
+
+FileFailure = tuple[str, str]  # a file's name, and why it was not taken
 
 
 @dataclass(frozen=True, slots=True)
-class FileFailure:
-    """A file that failed or has a warning, and the service's message."""
+class UploadResult:
+    """The number of uploaded and removed files, and the rejected files with the reason."""
 
-    name: str
-    reason: str
+    uploaded: int
+    removed: int
+    rejected: tuple[FileFailure, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +100,18 @@ async def create_indexer(
     The search service's own identity needs the roles Storage Blob Data
     Reader on the storage account and Cognitive Services OpenAI User on the model's resource.
     """
-    index, _ = await create_or_update(clients.indexes, plan.index_spec, retry_policy)
+    index, _ = await index_update.create_or_update(clients.indexes, plan.index_spec, retry_policy)
     key = next(field for field in index.fields if field.key)
-    if key.analyzer_name != KEY_ANALYZER:
-        raise IndexUnavailable(
-            f"The key {key.name} of the index {index.name} has not the analyzer keyword, which an "
-            f"indexer needs: {OTHER_INDEX}."
-        )
-    steps: tuple[tuple[Callable[..., Any], Any], ...] = (
-        (clients.indexers.create_or_update_data_source_connection, build_data_source(plan)),
-        (clients.indexers.create_or_update_skillset, build_skillset(plan)),
-        (clients.indexers.create_or_update_indexer, build_indexer(plan)),
+    if key.analyzer_name != index_update.KEY_ANALYZER:
+        raise IndexUnavailable(WRONG_KEY_ANALYZER.format(key=key.name, index=index.name))
+    indexers = clients.indexers
+    steps: tuple[tuple[Callable[..., Awaitable[Any]], Any], ...] = (
+        (indexers.create_or_update_data_source_connection, definitions.build_data_source(plan)),
+        (indexers.create_or_update_skillset, definitions.build_skillset(plan)),
+        (indexers.create_or_update_indexer, definitions.build_indexer(plan)),
     )
     for create, definition in steps:
-        await retry_policy.call_with_retry(partial(create, definition))
+        await retry_policy.call_with_retry(create, definition)
         retry_policy.notify(f"{definition.name} is set up.")
 
 
@@ -123,25 +125,23 @@ async def run_indexer(
 
     A run that is already in progress is followed.
     """
-    get_last_run = partial(
-        retry_policy.call_with_retry, partial(_get_last_run, clients, plan.indexer_name)
-    )
-    before = await get_last_run()
+    call, name = retry_policy.call_with_retry, plan.indexer_name
+    before = await call(_get_last_run, clients, name)
     previous_start = before.start_time if before and before.status != "inProgress" else None
     await create_indexer(clients, plan, retry_policy)
-    await retry_policy.call_with_retry(partial(_start_run, clients, plan.indexer_name))
-    message = ""
+    await call(_start_run, clients, name)
+    progress = ""
     for _ in range(max(1, int(max_seconds / POLL_SECONDS))):
         await retry_policy.sleep(POLL_SECONDS)
-        now = await get_last_run()
-        if now is None or now.start_time == previous_start:
+        last = await call(_get_last_run, clients, name)
+        if last is None or last.start_time == previous_start:
             continue
-        if now.status not in RUNNING:
-            return _to_result(plan, now)
-        message = _notify_progress(retry_policy, now, message)
-    raise DocumentRejected(
-        STILL_RUNNING.format(name=plan.indexer_name, minutes=round(max_seconds / 60))
-    )
+        if last.status not in RUNNING:
+            return _to_result(plan, last)
+        previous, progress = progress, PROGRESS.format(last.item_count, last.failed_item_count)
+        if progress != previous:
+            retry_policy.notify(progress)
+    raise DocumentRejected(STILL_RUNNING.format(name=name, minutes=round(max_seconds / 60)))
 
 
 async def _get_last_run(clients: SearchClients, name: str) -> IndexerExecutionResult | None:
@@ -157,25 +157,14 @@ async def _start_run(clients: SearchClients, name: str) -> None:
         await clients.indexers.run_indexer(name)
 
 
-def _notify_progress(retry_policy: RetryPolicy, now: IndexerExecutionResult, previous: str) -> str:
-    """Notify about the progress if the message is new; returns the message."""
-    message = f"{now.item_count} files so far, {now.failed_item_count} of them failed."
-    if message != previous:
-        retry_policy.notify(message)
-    return message
-
-
 def _to_result(plan: IndexerPlan, last: IndexerExecutionResult) -> IndexerResult:
     if last.status != "success":
-        raise DocumentRejected(
-            FAILED.format(
-                name=plan.indexer_name, why=_single_line(last.error_message or last.status)
-            )
-        )
+        reason = _single_line(last.error_message or last.status)
+        raise DocumentRejected(FAILED.format(name=plan.indexer_name, why=reason))
     return IndexerResult(
         indexed=last.item_count - last.failed_item_count,
-        failed=tuple(_to_failure(plan, one.key, one.error_message) for one in last.errors),
-        warnings=tuple(_to_failure(plan, one.key, one.message) for one in last.warnings),
+        failed=tuple(_to_failure(plan, item.key, item.error_message) for item in last.errors),
+        warnings=tuple(_to_failure(plan, item.key, item.message) for item in last.warnings),
     )
 
 
@@ -183,70 +172,43 @@ def _to_failure(plan: IndexerPlan, key: str | None, message: str) -> FileFailure
     """Get the file's name from the key, which has its percent-encoded URL among other parts."""
     address = parse_qs(key or "").get("localId", [key or ""])[0]
     _, separator, name = unquote(address).partition(f"/{plan.container}/{plan.folder}")
-    return FileFailure(name if separator else address or "(no file)", _single_line(message))
+    return name if separator else address or "(no file)", _single_line(message)
 
 
 def _single_line(message: str) -> str:
     return " ".join(message.split())[:MAX_ERROR_LENGTH]
 
 
-UNKNOWN_FILES = (
-    "The container has {number} files that are not in the folder, such as {name}: the indexer "
-    "would make passages of them that everyone finds. --prune removes them."
-)
-
-# The settings that an indexer needs.
-REQUIRED_SETTINGS = (
-    "AZURE_SEARCH_ENDPOINT",
-    "AZURE_SEARCH_INDEX",
-    "AZURE_STORAGE_ENDPOINT",
-    "AZURE_OPENAI_ENDPOINT",
-    "AZURE_OPENAI_EMBEDDING_DEPLOYMENT",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class UploadResult:
-    """The number of uploaded and removed files, and the rejected files with the reason."""
-
-    uploaded: int
-    removed: int
-    rejected: tuple[tuple[str, str], ...]
-
-
 async def index_folder(
-    settings: Settings, folder: Path, listing: Listing, options: IngestOptions, notify: Notify
+    settings: Settings, listing: Listing, options: setup.IngestOptions
 ) -> tuple[UploadResult, IndexerResult]:
     """Upload a folder's files, set the indexer up, and follow it.
 
     Raises DocumentRejected, SettingsError, and AclError where the index restricts one of the files.
     """
-    refuse_acl(folder)
-    check_search_fields(settings)
+    refuse_acl(options.folder)
     endpoint, index, storage, *_ = configuration.require_settings(settings, *REQUIRED_SETTINGS)
-    await check_restricted_files(
-        settings, folder, options, public_by_default(listing, Acl()), notify
-    )
+    public = Acl().public_by_default(file.name for file in listing.files)
+    await setup.check_restricted_files(settings, options, public)
     clients = Clients(settings, batch=True)
-    retry_policy = RetryPolicy(role_wait=options.role_wait, notify=notify)
+    retry_policy = RetryPolicy(role_wait=options.roles, notify=tqdm.write)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
         files = make_uploader(storage, settings.storage_container, clients.identity)
         stack.push_async_callback(files.close)
         search = make_clients(endpoint, index, clients.identity)
         stack.push_async_callback(search.close)
-        dimensions = await get_embedding_dimensions(settings)
-        index_spec = build_index_spec(
-            settings.model_copy(update={"search_vectorizer": True}), dimensions, options
-        )
-        plan = IndexerPlan(index_spec, options.storage_id or "", settings.storage_container)
-        uploads = await upload_files(files, listing, options, notify)
+        dimensions = await setup.get_embedding_dimensions(settings)
+        with_vectorizer = settings.model_copy(update={"search_vectorizer": True})
+        index_spec = setup.build_index_spec(with_vectorizer, dimensions, options)
+        plan = IndexerPlan(index_spec, options.storage or "", settings.storage_container)
+        uploads = await upload_files(files, listing, options)
         result = await run_indexer(search, plan, retry_policy)
     return uploads, result
 
 
 async def upload_files(
-    files: BlobUploader, listing: Listing, options: IngestOptions, notify: Notify
+    files: BlobUploader, listing: Listing, options: setup.IngestOptions
 ) -> UploadResult:
     """Update the container from the folder; rejected files are skipped.
 
@@ -265,7 +227,7 @@ async def upload_files(
         except DocumentRejected as failure:
             rejected.append((file.name, str(failure)))
         if number % 100 == 0:
-            notify(f"{number} of {len(listing.files)} files are uploaded.")
+            tqdm.write(f"{number} of {len(listing.files)} files are uploaded.")
     return UploadResult(uploaded, len(stale), tuple(rejected))
 
 
