@@ -135,10 +135,13 @@ def file_identity(path: Path) -> FileIdentity:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """Return a read-only connection, which also works in a read-only folder."""
-    uri = f"{path.absolute().as_uri()}?mode=ro"
-    return sqlite3.connect(uri, uri=True, check_same_thread=False)
+def connect(path: Path, mode: str = "ro", timeout: float = 5) -> sqlite3.Connection:
+    """Return a connection for any thread, one at a time. `timeout` is for a lock, in seconds.
+
+    The default `mode` of SQLite also works in a read-only folder.
+    """
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    return sqlite3.connect(uri, uri=True, timeout=timeout, check_same_thread=False)
 
 
 def open_index(path: Path) -> OpenIndex:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from shared.ingest.targets.index_writer import IndexUnavailable
 from shared.retrieval.sqlite import schema
+from shared.retrieval.sqlite.connections import connect
 from shared.retrieval.sqlite.schema import IndexMeta, UnknownFormat
 
 CACHE_KIB = 65536  # SQLite's page cache while writing
@@ -29,7 +30,7 @@ class StagingFile:
 
     def __init__(self, path: Path, meta: IndexMeta) -> None:
         self.index_path = path
-        self._expected_meta = meta
+        self._expected = meta
         self._path = _sibling(path, "part")
         self._lock: sqlite3.Connection | None = None
         self._meta_cache: dict[Path, IndexMeta | None] = {}
@@ -46,31 +47,27 @@ class StagingFile:
             self._lock.close()
         self._lock = None
 
-    def usable_staging(self) -> Path | None:
-        """The path of the staging file if a run can continue with it."""
-        return self._if_compatible(self._path)
-
-    def usable_index(self) -> Path | None:
-        """The path of the index if a run can continue with it."""
-        return self._if_compatible(self.index_path)
+    def usable_file(self) -> Path | None:
+        """The file that a run can continue with: the staging file, else the index, else None."""
+        return next(filter(self._is_usable, (self._path, self.index_path)), None)
 
     def is_up_to_date(self) -> bool:
         """Whether the index has the expected metadata and there is no staging file."""
-        return not self.usable_staging() and self._meta(self.index_path) == self._expected_meta
+        return not self._is_usable(self._path) and self._meta(self.index_path) == self._expected
 
     def restricted_files(self) -> set[str]:
         """The files that the staging file or the index restricts, also if it would be recreated."""
         names: set[str] = set()
         for path in filter(Path.exists, (self._path, self.index_path)):
-            with closing(_connect(path)) as connection:
+            with closing(connect(path, "rw", LOCK_WAIT_SECONDS)) as connection:
                 names |= _read_restricted_files(connection)
         return names
 
     def open(self) -> sqlite3.Connection:
         """Open the staging file for writing; it is created if it does not exist."""
-        if not self.usable_staging():
+        if not self._is_usable(self._path):
             self._create()
-        connection = _connect(self._path)
+        connection = connect(self._path, "rw", LOCK_WAIT_SECONDS)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         connection.executemany("INSERT INTO words (words, rank) VALUES (?, ?)", FTS_OPTIONS.items())
@@ -97,20 +94,20 @@ class StagingFile:
         new = _sibling(self.index_path, "new")
         for old in (new, _journal_path(new), self._path, _journal_path(self._path)):
             old.unlink(missing_ok=True)
-        if self.usable_index():
+        if self._is_usable(self.index_path):
             shutil.copyfile(self.index_path, new)
         else:
             with closing(sqlite3.connect(new)) as connection:
-                schema.create_tables(connection, self._expected_meta)
+                schema.create_tables(connection, self._expected)
         os.replace(new, self._path)
-        self._meta_cache[self._path] = self._expected_meta
+        self._meta_cache[self._path] = self._expected
 
-    def _if_compatible(self, path: Path) -> Path | None:
-        meta, expected = self._meta(path), self._expected_meta
+    def _is_usable(self, path: Path) -> bool:
+        """Whether a file is a valid index with vectors of the expected model."""
+        meta, expected = self._meta(path), self._expected
         if meta is None:
-            return None
-        same_vectors = (meta.model, meta.dimensions) == (expected.model, expected.dimensions)
-        return path if same_vectors else None
+            return False
+        return (meta.model, meta.dimensions) == (expected.model, expected.dimensions)
 
     def _meta(self, path: Path) -> IndexMeta | None:
         if path not in self._meta_cache:
@@ -122,7 +119,7 @@ class StagingFile:
         if not path.exists():
             return None
         try:
-            with closing(_connect(path)) as connection:
+            with closing(connect(path, "rw", LOCK_WAIT_SECONDS)) as connection:
                 meta = schema.read_meta(connection)
                 (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
                 return meta if state == "ok" else None
@@ -160,7 +157,7 @@ def _check_is_index(index: Path) -> None:
 
 def _acquire_lock(index: Path) -> sqlite3.Connection:
     """Acquire SQLite's file lock, which the system releases when the process ends."""
-    lock = _connect(_sibling(index, "lock"), "rwc", 0)
+    lock = connect(_sibling(index, "lock"), "rwc", timeout=0)
     try:
         lock.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:
@@ -171,14 +168,6 @@ def _acquire_lock(index: Path) -> sqlite3.Connection:
             f"Another run is filling {index.name}: wait until it has ended."
         ) from error
     return lock
-
-
-def _connect(
-    path: Path, mode: str = "rw", timeout: float = LOCK_WAIT_SECONDS
-) -> sqlite3.Connection:
-    uri = f"{path.absolute().as_uri()}?mode={mode}"
-    # Calls come from different threads, one at a time.
-    return sqlite3.connect(uri, uri=True, timeout=timeout, check_same_thread=False)
 
 
 def _sibling(index: Path, suffix: str) -> Path:

@@ -64,7 +64,7 @@ class SqliteIndexWriter:
         self._staging.acquire()
         if self._connection is not None:
             return _read_fingerprints(self._connection)
-        path = self._staging.usable_staging() or self._staging.usable_index()
+        path = self._staging.usable_file()
         if path is None:
             return {}
         with closing(connect(path)) as connection:
