@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any
 
-from shared.chat.events import Answer, ByteStream, Context, Event, Events, collect
+from shared.chat.events import Answer, ByteStream, Events, collect
 from shared.chat.request import ChatRequest, RequestMetadata
 from shared.http.body import Body, read_body
 from shared.http.call import Reply, cancel_on_disconnect
@@ -20,34 +19,10 @@ from shared.rag import filters
 from shared.rag.filters import FilterContext
 from shared.rag.prompt import COMPOSED, PromptBuilder
 
-Chunk = Callable[[ChatRequest, Context, Event], Json | None]
-"""Writes one event of a stream, given the request and the stream's context; None for no line."""
-Frame = Callable[[Json], bytes]
 LateError = Callable[[Exception], Json]
 """Logs a failure and writes it."""
 Stream = Callable[[ChatRequest, Events, LateError], ByteStream]
 """Writes events as bytes. A failure before the first line is an exception."""
-
-
-def stream_of(chunk: Chunk, frame: Frame) -> Stream:
-    """A stream of one line for each event that `chunk` writes, and one for an error."""
-
-    def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
-        lines = encode(chunk, frame, request, events)
-        return end_with_error(lines, lambda failure: frame(error(failure)))
-
-    return stream
-
-
-async def encode(chunk: Chunk, frame: Frame, request: ChatRequest, events: Events) -> ByteStream:
-    """One line for each event that `chunk` writes."""
-    context = Context((), (), "")
-    async with aclosing(events):
-        async for event in events:
-            if isinstance(event, Context):
-                context = event
-            if (value := chunk(request, context, event)) is not None:
-                yield frame(value)
 
 
 async def end_with_error(lines: ByteStream, error: Callable[[Exception], bytes]) -> ByteStream:
@@ -86,21 +61,19 @@ USAGE = (
 class ChatProtocol(ErrorFormat):
     """One protocol of a chat: how its requests are read, its answers and streams written.
 
-    `parse` raises BadRequest, which names the key at fault. `streams` says by route and body
-    whether the answer is a stream.
+    `parse` raises BadRequest, which names the key at fault.
     """
 
     media_type: str
     parse: Callable[[Body], ChatRequest]
-    streams: Callable[[str, Any], bool]
     answer: Callable[[ChatRequest, Answer], Json]
     stream: Stream
     prompt_builder: PromptBuilder = COMPOSED
 
 
-def streams_by_body(_route: str, body: Any) -> bool:
-    """The body's `stream` decides whether an answer streams; not where it is missing."""
-    return bool(body.get("stream"))
+def streams(exchange: Exchange) -> bool:
+    """Return whether the answer to a request is a stream, by its route or the body's `stream`."""
+    return exchange.call.route.endswith("/stream") or bool(exchange.body.get("stream"))
 
 
 async def begin(exchange: Exchange, forms: bool) -> Body:
@@ -140,7 +113,7 @@ async def respond(
     )
     engine = replace(exchange.engine, prompt_builder=protocol.prompt_builder)
     events = filters.answer(engine, context)
-    if not protocol.streams(call.route, exchange.body):
+    if not streams(exchange):
         whole = await cancel_on_disconnect(collect(events), call.is_disconnected)
         return exchange.json_reply(protocol.answer(request, whole))
     lines = protocol.stream(request, events, exchange.late_error)

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from shared.chat.errors import ChatError
-from shared.chat.events import Context, Done, Source, Step, Usage
+from shared.chat.events import Answer, Context, Done, Source, Step, Usage
 from shared.chat.messages import Message
 from shared.chat.overrides import Overrides, is_set
 from shared.chat.request import ChatRequest
@@ -60,6 +60,11 @@ def end_of_context(done: Done) -> Json:
     if done.warnings:
         end["warnings"] = list(done.warnings)
     return end
+
+
+def whole_context(answer: Answer) -> Json:
+    """The context of a whole answer."""
+    return start_of_context(answer.context) | end_of_context(answer.done)
 
 
 def usage(tokens: Usage) -> Json:

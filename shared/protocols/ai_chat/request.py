@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from shared.chat.errors import BadRequest, describe_errors
 from shared.chat.messages import NOT_JSON_SAFE, Message, is_json_safe, to_data_url
@@ -48,54 +49,50 @@ def _data_url(name: str, data: bytes) -> str:
     return url
 
 
-class _Message(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _Message(BaseModel, strict=True):
     role: Literal["user", "assistant", "system"]
     content: str | None = None
 
 
-class _Context(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _Context(BaseModel, strict=True):
     overrides: dict[str, Any] | None = None
 
 
-class Frame(BaseModel):
+class _Frame(BaseModel, strict=True):
     """The keys of all three versions. Unknown keys are ignored everywhere."""
 
-    model_config = ConfigDict(strict=True)
     # Fail fast: an error for each of a million wrong elements would take seconds and gigabytes.
     messages: list[_Message] = Field(min_length=1, fail_fast=True)
     context: _Context | None = None
 
 
-def parse(body: Body, state_key: str, flat: bool = False, last_only: bool = False) -> ChatRequest:
+def parse(body: Body, state_key: str, flat: bool = False) -> ChatRequest:
     """Read a request. Raises BadRequest that names each key at fault.
 
-    `flat`: overrides may stand right under `context`. `last_only`: earlier messages do not count.
+    `flat`: overrides may stand right under `context`.
     """
     if not isinstance(body.json, dict):
         raise BadRequest("The body must be a JSON object.")
-    frame = _frame(body.json)
-    messages = _messages(frame, body.files)
-    state = body.json.get(state_key)
-    _check_state(state, state_key)
-    overrides = _overrides(body.json, flat)
-    return ChatRequest(messages[-1:] if last_only else messages, overrides, state)
-
-
-def parse_boolean(body: Any, key: str) -> bool:
-    """A boolean field of the body; missing and null mean false. Raises BadRequest."""
-    value = body.get(key)
-    if value is not None and not isinstance(value, bool):
-        raise BadRequest(f"{key}: must be true or false")
-    return bool(value)
-
-
-def _frame(body: Any) -> Frame:
     try:
-        return Frame.model_validate(body)
+        frame = _Frame.model_validate(body.json)
     except ValidationError as failure:
         raise BadRequest(describe_errors(failure, lambda path: path)) from None
+    messages = _messages(frame, body.files)
+    state = body.json.get(state_key)
+    if not is_json_safe(state):
+        raise BadRequest(f"{state_key}: {NOT_JSON_SAFE}")
+    return ChatRequest(messages, _overrides(body.json, flat), state)
+
+
+def parse_rag_chat(body: Body, last_only: bool = False) -> ChatRequest:
+    """Read a request of the oldest version. Raises BadRequest.
+
+    `last_only`: earlier messages do not count.
+    """
+    request = parse(body, "session_state", flat=True)
+    if not isinstance(body.json.get("stream"), bool | None):
+        raise BadRequest("stream: must be true or false")
+    return replace(request, messages=request.messages[-1:]) if last_only else request
 
 
 def _overrides(body: Mapping[str, Any], flat: bool) -> Overrides:
@@ -110,7 +107,7 @@ def _overrides(body: Mapping[str, Any], flat: bool) -> Overrides:
         raise BadRequest(message) from None
 
 
-def _messages(frame: Frame, files: Mapping[str, bytes]) -> tuple[Message, ...]:
+def _messages(frame: _Frame, files: Mapping[str, bytes]) -> tuple[Message, ...]:
     image_urls = images(files, [message.role for message in frame.messages])
     messages = [
         Message(message.role, message.content or "", image_urls.get(index, ()))
@@ -122,8 +119,3 @@ def _messages(frame: Frame, files: Mapping[str, bytes]) -> tuple[Message, ...]:
     if not messages[-1].content.strip():
         raise BadRequest(f"{last}.content: must not be empty")
     return tuple(messages)
-
-
-def _check_state(state: Any, key: str) -> None:
-    if not is_json_safe(state):
-        raise BadRequest(f"{key}: {NOT_JSON_SAFE}")

@@ -10,7 +10,7 @@ from shared.chat.request import ChatRequest
 from shared.http.call import Reply, cancel_on_disconnect
 from shared.memory.chat_history import ChatHistory
 from shared.protocols import chat as chats
-from shared.protocols.ai_chat import current, rag_chat
+from shared.protocols.ai_chat import response as ai_chat
 from shared.protocols.chat import ChatProtocol
 from shared.protocols.context_json import CONVERSATION
 from shared.protocols.exchange import Exchange
@@ -24,8 +24,7 @@ async def chat(exchange: Exchange) -> Reply:
     request = await chats.read_request(exchange, protocol, body)
     if not exchange.engine.client_prompts:
         _refuse_instructions(request)
-    streams = protocol.streams(exchange.call.route, body.json)
-    history = _history(exchange, request, streams)
+    history = _history(exchange, request)
     if history is not None:
         loading = history.with_history(request)
         request = await cancel_on_disconnect(loading, exchange.call.is_disconnected)
@@ -40,12 +39,12 @@ def negotiate(route: str, body: Any) -> ChatProtocol:
     """
     keys = body.keys() if isinstance(body, dict) else ()
     if route == "/ask":
-        return rag_chat.ASK
+        return ai_chat.ASK
     if route == "/chat" and "stream" in keys:
-        return rag_chat.CHAT
+        return ai_chat.RAG_CHAT
     if "session_state" in keys and "sessionState" not in keys:
-        return current.APPS
-    return current.CURRENT
+        return ai_chat.APPS
+    return ai_chat.CURRENT
 
 
 def _refuse_instructions(request: ChatRequest) -> None:
@@ -56,7 +55,7 @@ def _refuse_instructions(request: ChatRequest) -> None:
             raise BadRequest("must be user or assistant in this deployment", field=field)
 
 
-def _history(exchange: Exchange, request: ChatRequest, streams: bool) -> ChatHistory | None:
+def _history(exchange: Exchange, request: ChatRequest) -> ChatHistory | None:
     """The conversation of a chat; None where it asks for none, or there is no memory."""
     memory, state = exchange.app.memory, request.state
     if memory is None or not isinstance(state, dict) or CONVERSATION not in state:
@@ -65,10 +64,10 @@ def _history(exchange: Exchange, request: ChatRequest, streams: bool) -> ChatHis
     if not isinstance(conversation, str | None):
         raise BadRequest("must be a string or null", field=CONVERSATION)
     owner = exchange.app.access.get_owner(exchange.call.headers)
-    return ChatHistory(memory, owner, conversation, streams)
+    return ChatHistory(memory, owner, conversation, chats.streams(exchange))
 
 
-_route = partial(Route, methods=("POST",), handler=chat, errors=current.CURRENT)
+_route = partial(Route, methods=("POST",), handler=chat, errors=ai_chat.CURRENT)
 ROUTES = tuple(
     _route(path=path, usage=chats.USAGE.format(path)) for path in ("/chat", "/chat/stream", "/ask")
 )

@@ -16,7 +16,7 @@ from shared.chat.request import ChatRequest
 from shared.http.json_encoding import Json, server_sent_event
 from shared.protocols import context_json, tool_calls
 from shared.protocols.aog.request import BadPolicy, parse
-from shared.protocols.chat import ChatProtocol, LateError, end_with_error, pace, streams_by_body
+from shared.protocols.chat import ChatProtocol, LateError, end_with_error, pace
 from shared.rag.prompt import PASSTHROUGH
 
 PAUSE = 0.002  # seconds: its clients take what comes at once for one event
@@ -157,7 +157,6 @@ CHAT = ChatProtocol(
     name="aog",
     media_type="text/event-stream",
     parse=parse,
-    streams=streams_by_body,
     answer=answer,
     stream=stream,
     prompt_builder=PASSTHROUGH,

@@ -32,7 +32,7 @@ from shared.chat.messages import Message, tool_call_json
 from shared.chat.request import ChatRequest
 from shared.http.json_encoding import Json, server_sent_event
 from shared.protocols import context_json, tool_calls
-from shared.protocols.chat import ChatProtocol, LateError, end_with_error, streams_by_body
+from shared.protocols.chat import ChatProtocol, LateError, end_with_error
 from shared.protocols.openai import data_sources
 from shared.protocols.openai.request import FieldError, parse
 from shared.rag.prompt import PASSTHROUGH
@@ -240,7 +240,6 @@ CHAT = ChatProtocol(
     name="openai",
     media_type="text/event-stream",
     parse=parse,
-    streams=streams_by_body,
     answer=answer,
     stream=stream,
     prompt_builder=PASSTHROUGH,

@@ -1,0 +1,149 @@
+"""Answers and streams of the AI Chat Protocol, in its three versions.
+
+The current version (`sessionState`) and the "HTTP protocol for AI chat apps" (`session_state`)
+have `message` or `delta`, `context` and the state at the top. The "HTTP protocol for RAG chat
+apps", the oldest, has them in OpenAI's envelope, inside of each choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
+
+from shared.chat.events import Answer, ByteStream, Context, Delta, Done, Event, Events
+from shared.chat.request import ChatRequest
+from shared.http.json_encoding import Json, json_line
+from shared.protocols import context_json
+from shared.protocols.ai_chat.request import parse, parse_rag_chat
+from shared.protocols.chat import ChatProtocol, LateError, end_with_error
+
+Chunk = Callable[[ChatRequest, Context, Event], Json | None]
+"""Writes one event of a stream, given the request and the stream's context; None for no line."""
+
+
+async def encode(chunk: Chunk, request: ChatRequest, events: Events) -> ByteStream:
+    """Encode each event that `chunk` writes as a line."""
+    context = Context((), (), "")
+    async with aclosing(events):
+        async for event in events:
+            if isinstance(event, Context):
+                context = event
+            if (value := chunk(request, context, event)) is not None:
+                yield json_line(value)
+
+
+def stream(chunk: Chunk, request: ChatRequest, events: Events, error: LateError) -> ByteStream:
+    """Encode a stream as JSON lines, an error too."""
+    return end_with_error(encode(chunk, request, events), lambda it: json_line(error(it)))
+
+
+def answer(state_key: str, request: ChatRequest, result: Answer) -> Json:
+    """A whole answer: `message`, `context` and the state."""
+    return {
+        "message": context_json.message(result.content),
+        "context": context_json.whole_context(result),
+        state_key: context_json.state(request, result.done.conversation),
+    }
+
+
+def chunk(state_key: str, request: ChatRequest, _context: Context, event: Event) -> Json | None:
+    """One line of a stream. The context goes out once, in the first line."""
+    match event:
+        case Context():
+            context = context_json.start_of_context(event)
+            state = context_json.state(request, event.conversation)
+            return {"delta": {"role": "assistant"}, "context": context, state_key: state}
+        case Delta(content):
+            return {"delta": {"content": content}} if content else None
+        case Done():
+            return {"delta": {"role": "assistant"}, "context": context_json.end_of_context(event)}
+
+
+def rag_chat_answer(request: ChatRequest, result: Answer) -> Json:
+    """A whole answer, in the envelope of an OpenAI chat completion."""
+    done, message = result.done, context_json.message(result.content)
+    context = context_json.whole_context(result)
+    choice = _choice("message", message, done.finish_reason, context=context)
+    choice["session_state"] = context_json.state(request, done.conversation)
+    envelope = _envelope(request, done.model, choice | _filter_results(done), "chat.completion")
+    return envelope | {"usage": None} | _from_model(done)
+
+
+def rag_chat_chunk(request: ChatRequest, context: Context, event: Event) -> Json | None:
+    """One line of a stream: the envelope of an OpenAI chat completion chunk."""
+    match event:
+        case Context():
+            return _first(request, event)
+        case Delta(""):
+            return None
+        case Delta(content):
+            choice = _choice("delta", {"content": content}, None)
+            return _envelope(request, context.model, choice, "chat.completion.chunk")
+        case Done():
+            end = context_json.end_of_context(event)
+            choice = _choice("delta", {"role": "assistant"}, event.finish_reason, context=end)
+            choice |= _filter_results(event)
+            model = event.model or context.model
+            return _envelope(request, model, choice, "chat.completion.chunk") | _from_model(event)
+
+
+def _first(request: ChatRequest, context: Context) -> Json:
+    # The published web component of that version reads the context in the delta.
+    start = context_json.start_of_context(context)
+    choice = _choice("delta", {"role": "assistant", "context": start}, None, context=start)
+    choice["session_state"] = context_json.state(request, context.conversation)
+    return {"choices": [choice], "object": "chat.completion.chunk"}
+
+
+def _choice(key: str, value: Json, finish_reason: str | None, **more: Json) -> Json:
+    return {key: value, "finish_reason": finish_reason, "index": 0, **more}
+
+
+def _envelope(request: ChatRequest, model: str | None, choice: Json, kind: str) -> Json:
+    return {
+        "id": request.metadata.id,
+        "created": request.metadata.created,
+        "model": model,
+        "object": kind,
+        "choices": [choice],
+    }
+
+
+def _filter_results(done: Done) -> Json:
+    return {"content_filter_results": done.answer_filter} if done.answer_filter else {}
+
+
+def _from_model(done: Done) -> Json:
+    """Fields that only some models fill: usage, fingerprint, the prompt's filter results."""
+    fields = {
+        "usage": context_json.usage(done.usage) if done.usage else None,
+        "system_fingerprint": done.fingerprint,
+        "prompt_filter_results": list(done.prompt_filter) if done.prompt_filter else None,
+    }
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _protocol(name: str, media_type: str, state_key: str) -> ChatProtocol:
+    return ChatProtocol(
+        name=name,
+        media_type=media_type,
+        parse=partial(parse, state_key=state_key),
+        answer=partial(answer, state_key),
+        error=context_json.error,
+        stream=partial(stream, partial(chunk, state_key)),
+    )
+
+
+CURRENT = _protocol("ai-chat-protocol", "application/jsonl", "sessionState")
+APPS = _protocol("ai-chat-apps", "application/json-lines", "session_state")
+RAG_CHAT = ChatProtocol(
+    name="rag-chat-apps",
+    media_type="application/json-lines",
+    parse=parse_rag_chat,
+    answer=rag_chat_answer,
+    error=partial(context_json.error, flat=True),
+    stream=partial(stream, rag_chat_chunk),
+)
+ASK = replace(RAG_CHAT, parse=partial(parse_rag_chat, last_only=True))
