@@ -20,7 +20,7 @@ ChatError 500
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from math import ceil
 from typing import Any, ClassVar
 
@@ -224,13 +224,14 @@ def describe_errors(failure: ValidationError, format_path: Callable[[str], str])
     """Format the first errors, each with its path as `format_path` rewrites it."""
     errors = failure.errors(include_url=False, include_input=False)
     messages = [
-        f"{format_path(_join_path(error['loc']))}: {describe_error(error)}"
+        f"{format_path(join_path(error['loc']))}: {describe_error(error)}"
         for error in errors[:MAX_ERRORS]
     ]
     return "; ".join(messages)
 
 
-def _join_path(location: Sequence[int | str]) -> str:
+def join_path(location: Iterable[int | str]) -> str:
+    """Join the parts of a location: `messages[0].content`."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     return "".join(parts).removeprefix(".")
 

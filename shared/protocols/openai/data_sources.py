@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from shared.chat.events import Context, Source
 from shared.chat.messages import Message
@@ -42,8 +42,7 @@ def _without_nulls(value: Any) -> Any:
     return {key: field for key, field in value.items() if field is not None}
 
 
-class _Parameters(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _Parameters(BaseModel, strict=True):
     endpoint: str = Field(max_length=2000)
     index_name: str = Field(max_length=200)
     query_type: QueryType | None = None
@@ -58,10 +57,9 @@ class _Parameters(BaseModel):
     ]
 
 
-class AzureSearchSource(BaseModel):
+class AzureSearchSource(BaseModel, strict=True):
     """One data source: an index of Azure AI Search."""
 
-    model_config = ConfigDict(strict=True)
     type: Literal["azure_search"]
     parameters: Annotated[_Parameters, BeforeValidator(_without_nulls)]
 

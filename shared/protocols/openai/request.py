@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from shared.chat.errors import BadRequest, describe_error
+from shared.chat.errors import BadRequest, describe_error, join_path
 from shared.chat.messages import (
     NOT_JSON_SAFE,
     Message,
@@ -49,22 +49,19 @@ def _address(url: str) -> str:
     return url
 
 
-class _Url(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _Url(BaseModel, strict=True):
     url: Annotated[str, AfterValidator(_address)]
     detail: str | None = Field(default=None, max_length=20)
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _Part(BaseModel, strict=True):
     type: Literal["text", "image_url", "refusal"]
     text: str | None = None
     refusal: str | None = None
     image_url: _Url | None = None
 
 
-class _Message(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _Message(BaseModel, strict=True):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | Annotated[list[_Part], FAST] | None = None
     tool_calls: Annotated[list[RequestToolCall], FAST] | None = None
@@ -72,26 +69,22 @@ class _Message(BaseModel):
     name: str | None = Field(default=None, max_length=200)
 
 
-class _Function(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _Function(BaseModel, strict=True):
     name: str = Field(min_length=1)
 
 
-class _Tool(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _Tool(BaseModel, strict=True):
     type: Literal["function"]
     function: _Function
 
 
-class _StreamOptions(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _StreamOptions(BaseModel, strict=True):
     include_usage: bool | None = None
 
 
-class _Frame(BaseModel):
+class _Frame(BaseModel, strict=True):
     """The known fields. null means "missing" everywhere, unknown fields are ignored."""
 
-    model_config = ConfigDict(strict=True)
     messages: list[_Message] = Field(min_length=1, fail_fast=True)
     model: ModelName | None = None
     tools: Annotated[list[_Tool], Field(fail_fast=True, max_length=128)] | None = None
@@ -166,16 +159,13 @@ def _frame(body_json: Mapping[str, Any]) -> _Frame:
             each for each in more if branch == "str" and [*each["loc"]][: len(place)] == place
         ]
         error = (others or [first])[-1]
-        raise field_error(_path(error["loc"]), describe_error(error)) from None
+        path = join_path(filter(_is_in_path, error["loc"]))
+        raise field_error(path, describe_error(error)) from None
 
 
-def _path(location: tuple[int | str, ...]) -> str:
-    """The path of an error without the branches of unions that pydantic names."""
-    names = (part for part in location if isinstance(part, int) or re.fullmatch("[a-z_]+", part))
-    parts = (
-        f"[{part}]" if isinstance(part, int) else f".{part}" for part in names if part != "str"
-    )
-    return "".join(parts).removeprefix(".")
+def _is_in_path(part: int | str) -> bool:
+    """Return whether a part of an error's location is not the branch of a union."""
+    return isinstance(part, int) or (part != "str" and re.fullmatch("[a-z_]+", part) is not None)
 
 
 def _check(frame: _Frame, body_json: Mapping[str, Any]) -> None:

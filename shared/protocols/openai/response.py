@@ -10,23 +10,8 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
+from shared.chat import errors
 from shared.chat.citation_paths import encode_path
-from shared.chat.errors import (
-    BadRequest,
-    ChatError,
-    ContentFiltered,
-    DeadlineExceeded,
-    Forbidden,
-    MethodNotAllowed,
-    Misconfigured,
-    NoSuchModel,
-    NotFound,
-    TooLarge,
-    TooLong,
-    TooManyRequests,
-    Unauthorized,
-    UnsupportedMediaType,
-)
 from shared.chat.events import Answer, ByteStream, Context, Delta, Done, Event, Events, Source
 from shared.chat.messages import Message, tool_call_json
 from shared.chat.request import ChatRequest
@@ -38,27 +23,26 @@ from shared.protocols.openai.request import FieldError, parse
 from shared.rag.prompt import PASSTHROUGH
 from shared.text import count_tokens
 
-# OpenAI's names for our failures, their type and their code; the first that fits.
-KINDS: Sequence[tuple[type[ChatError], str, str | None]] = (
-    (ContentFiltered, "invalid_request_error", "content_filter"),
-    (TooLong, "invalid_request_error", "context_length_exceeded"),
-    (NoSuchModel, "invalid_request_error", "model_not_found"),
-    (Unauthorized, "authentication_error", "invalid_api_key"),
-    (Forbidden, "permission_error", None),
-    (TooManyRequests, "rate_limit_error", "rate_limit_exceeded"),
-    (BadRequest, "invalid_request_error", None),
-    (NotFound, "invalid_request_error", None),
-    (MethodNotAllowed, "invalid_request_error", None),
-    (TooLarge, "invalid_request_error", None),
-    (UnsupportedMediaType, "invalid_request_error", None),
-    (ChatError, "server_error", None),
+INVALID_REQUEST = "invalid_request_error"
+# OpenAI's type and code of our errors, the first match; without one the status decides.
+KINDS: Sequence[tuple[type[errors.ChatError], str, str | None]] = (
+    (errors.ContentFiltered, INVALID_REQUEST, "content_filter"),
+    (errors.TooLong, INVALID_REQUEST, "context_length_exceeded"),
+    (errors.NoSuchModel, INVALID_REQUEST, "model_not_found"),
+    (errors.Unauthorized, "authentication_error", "invalid_api_key"),
+    (errors.Forbidden, "permission_error", None),
+    (errors.TooManyRequests, "rate_limit_error", "rate_limit_exceeded"),
 )
 END = b"data: [DONE]\n\n"
 
 
-def _is_rejected(failure: ChatError, body: Any) -> bool:
-    """Whether the model did not take what the client asked of it. What it does not take of ours is
-    not the client's affair."""
+def _is_rejected(failure: errors.ChatError, body: Any) -> bool:
+    """Return whether the model rejected the client's request, for a reason without a name of ours.
+
+    A rejected parameter that the client did not send is no error of the client.
+    """
+    if isinstance(failure, errors.ContentFiltered | errors.TooLong):
+        return False
     is_clients = isinstance(body, dict) and body.get(failure.upstream_param or "") is not None
     return (
         failure.from_model
@@ -67,33 +51,41 @@ def _is_rejected(failure: ChatError, body: Any) -> bool:
     )
 
 
-def status(failure: ChatError, body: Any = None) -> int:
-    """The HTTP status: what the model does not take is the client's affair."""
+def status(failure: errors.ChatError, body: Any = None) -> int:
+    """Return the HTTP status: 400 for what the model rejected."""
     return 400 if _is_rejected(failure, body) else failure.status
 
 
-def headers(failure: ChatError) -> Mapping[str, str]:
-    """OpenAI's own clients ask twice more after any 5xx: not where that would only cost again."""
-    if isinstance(failure, DeadlineExceeded | Misconfigured):
+def headers(failure: errors.ChatError) -> Mapping[str, str]:
+    """Return the headers: OpenAI's clients repeat a request after any 5xx, at a cost."""
+    if isinstance(failure, errors.DeadlineExceeded | errors.Misconfigured):
         return {**failure.headers, "x-should-retry": "false"}
     return failure.headers
 
 
-def error(failure: ChatError, body: Any = None) -> Json:
+def error(failure: errors.ChatError, body: Any = None) -> Json:
     """A failure in OpenAI's shape."""
-    shown_error, param = failure, failure.field
+    if _is_rejected(failure, body):
+        return _rejection(failure.upstream_param)
+    param = failure.field
     if not isinstance(failure, FieldError):
         param = data_sources.path(failure.field)
     message = f"{param}: {failure.message}" if param else failure.message
-    if _is_rejected(failure, body) and not isinstance(failure, ContentFiltered | TooLong):
-        shown_error, param = BadRequest(), failure.upstream_param
-        message = "The model did not accept the request."
-        if param:
-            message = f"{param}: the model did not accept it."
-    if isinstance(failure, NoSuchModel):
-        message += " GET /v1/models lists what there is."
-    kind, code = next((kind, code) for type_, kind, code in KINDS if isinstance(shown_error, type_))
-    param = "model" if isinstance(failure, NoSuchModel) else param
+    if isinstance(failure, errors.NoSuchModel):
+        message, param = f"{message} GET /v1/models lists what there is.", "model"
+    default = (INVALID_REQUEST if failure.status < 500 else "server_error", None)
+    matches = ((kind, code) for type_, kind, code in KINDS if isinstance(failure, type_))
+    return _error(message, param, *next(matches, default))
+
+
+def _rejection(param: str | None) -> Json:
+    message = "The model did not accept the request."
+    if param:
+        message = f"{param}: the model did not accept it."
+    return _error(message, param, INVALID_REQUEST)
+
+
+def _error(message: str, param: str | None, kind: str, code: str | None = None) -> Json:
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
