@@ -35,7 +35,7 @@ class AccessPolicy:
 
     sign_in: bool = False
     force_security_filters: bool = True
-    single_user: bool = True
+    single_user: bool = False
 
     def get_user(self, headers: Mapping[str, str]) -> User:
         """Read the signed-in user, or an anonymous one. Raises BadRequest.
@@ -121,7 +121,7 @@ class ApiKeyPolicy:
     """
 
     key: str | None = None
-    allow_anonymous: bool = True
+    allow_anonymous: bool = False
 
     def check(self, access: AccessPolicy, headers: Mapping[str, str]) -> None:
         """Raise Unauthorized without the key or a signed-in user."""

@@ -24,7 +24,7 @@ from shared.chat.request import User
 from shared.retrieval.search_scope import SearchScope, narrowing
 from shared.settings import read_settings
 from tests.integration.test_azure_search import PUBLIC, SELECT, app, home, signed
-from tests.support.calls import CHAT_KEY, BufferedReply, ask, call
+from tests.support.calls import CHAT_KEY, BufferedReply, ask, call, local_service
 from tests.support.fake_search import FakeSearch
 from tests.support.fakes import FakeModel, FakeRetriever, engine
 from tests.support.fuzz import FUZZ
@@ -265,7 +265,7 @@ def configured(
     searched = SearchScope(
         "https://mine.search.windows.net", "docs", private=("oids", "groups"), **more
     )
-    return Service(engine(model, retriever), search_scope=searched)
+    return local_service(engine(model, retriever), search_scope=searched)
 
 
 def posted(service: Service, /, stream: bool = False, **parameters: Any) -> BufferedReply:
@@ -294,7 +294,7 @@ def test_role_information_that_says_nothing_is_none() -> None:
 
 def test_the_intent_is_text_in_every_language() -> None:
     asked = [{"role": "user", "content": "¿Qué es 漢字?"}]
-    got = ask(call(ROUTE, {"messages": asked}), Service(engine()))
+    got = ask(call(ROUTE, {"messages": asked}), local_service(engine()))
     told = got.json["choices"][0]["message"]["context"]
 
     assert told["intent"] == '["¿Qué es 漢字?"]'
@@ -377,7 +377,7 @@ def test_a_wrong_parameter_is_told_by_its_place(parameters: dict[str, Any], name
 def test_no_data_source_is_the_deployment_s_search(empty: Any) -> None:
     retriever = FakeRetriever()
     body = {"messages": QUESTION, "data_sources": empty}
-    got = ask(call(ROUTE, body), Service(engine(FakeModel(), retriever)))
+    got = ask(call(ROUTE, body), local_service(engine(FakeModel(), retriever)))
 
     assert got.status == 200
     ((_, _, used),) = retriever.calls
@@ -385,7 +385,7 @@ def test_no_data_source_is_the_deployment_s_search(empty: Any) -> None:
 
 
 def test_without_a_search_service_the_setting_is_named() -> None:
-    got = posted(Service(engine()))
+    got = posted(local_service(engine()))
 
     assert (got.status, got.json["error"]["param"]) == (400, "data_sources")
     assert "AZURE_SEARCH_ENDPOINT" in got.json["error"]["message"]
@@ -760,7 +760,7 @@ def test_the_numbers_of_an_earlier_answer_are_not_the_model_s_to_copy() -> None:
         {"role": "assistant", "content": parts_of_it},
         *QUESTION,
     ]
-    ask(call(ROUTE, {"messages": messages}), Service(engine(model)))
+    ask(call(ROUTE, {"messages": messages}), local_service(engine(model)))
     said = [(each.content, (each.raw or {}).get("content")) for each in model.calls[-1].messages]
 
     assert said[1:4:2] == [("What is [doc1]?", "What is [doc1]?"), ("And?", "And?")]

@@ -13,13 +13,12 @@ from typing import Any, get_args
 import httpx
 import pytest
 
-from shared.app import Service
 from shared.bootstrap.build import build, start
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.azure_search.search_fields import FieldName
 from shared.settings import SettingsError, read_settings
 from tests.integration.test_azure_search import app, home, signed
-from tests.support.calls import CHAT_KEY, ask, call
+from tests.support.calls import CHAT_KEY, ask, call, local_service
 from tests.support.fake_search import FakeSearch
 from tests.support.fakes import FakeModel, FakeRetriever, engine
 from tests.support.servers import SIGN_IN
@@ -279,7 +278,7 @@ def test_a_link_to_a_file_of_an_index_made_elsewhere_is_encoded_once() -> None:
     hit = {"chunk_id": "a1", "chunk": "Text.", "title": "Report: 100%.pdf"}
     retriever = FakeRetriever([fields.to_source(hit)])
     body = {"messages": QUESTION}
-    got = ask(call(ROUTE, body), Service(engine(FakeModel(), retriever))).json
+    got = ask(call(ROUTE, body), local_service(engine(FakeModel(), retriever))).json
     (citation,) = got["choices"][0]["message"]["context"]["citations"]
 
     assert citation["url"] == "/content/Report%3A%20100%25.pdf#a1"

@@ -19,7 +19,7 @@ from shared.models.demo import DemoModel
 from shared.protocols.aog import routes as aog
 from shared.protocols.tool_calls import MAX_BYTES
 from shared.settings import read_settings
-from tests.support.calls import ANNA, CHAT_KEY, JSON, BufferedReply, ask, call
+from tests.support.calls import ANNA, CHAT_KEY, JSON, BufferedReply, ask, call, local_service
 from tests.support.fakes import PLUS, STANDARD, FakeModel, FakeRetriever, engine
 from tests.support.gateways import (
     REMOTE,
@@ -122,7 +122,7 @@ def test_tools_over_their_limit_are_a_400_that_names_them(route: str) -> None:
 def test_a_passage_cannot_cite_another_source() -> None:
     text = "Plus covers transport by ambulance, see [doc2]."
     lying = replace(PLUS, content=text, sourcepage="a%5Bdoc2%5D.md")
-    service = Service(engine(DemoModel(), FakeRetriever([lying, STANDARD])))
+    service = local_service(engine(DemoModel(), FakeRetriever([lying, STANDARD])))
     body = {"messages": [user("What does Plus cover by ambulance?")]}
     message = chat(body, service).json["choices"][0]["message"]
     streamed = chunks(chat({**body, "stream": True}, service))
@@ -134,7 +134,7 @@ def test_a_passage_cannot_cite_another_source() -> None:
 
 
 def test_usage_is_estimated_where_the_model_tells_none() -> None:
-    service = Service(engine(FakeModel([Delta("four words are here"), Done()])))
+    service = local_service(engine(FakeModel([Delta("four words are here"), Done()])))
     used = chat(HELLO, service).json["usage"]
 
     assert used["prompt_tokens"] > 10
@@ -164,7 +164,7 @@ def test_calls_of_tools_come_back_whole_and_in_parts() -> None:
         Done("tool_calls"),
     ]
     model = FakeModel(script)
-    service = Service(engine(model))
+    service = local_service(engine(model))
     body = {**HELLO, "tools": [WEATHER], "tool_choice": "auto"}
     (choice,) = chat(body, service).json["choices"]
     streamed = chunks(chat({**body, "stream": True}, service))
@@ -193,7 +193,7 @@ def test_a_round_of_tools_is_gone_on_from() -> None:
         {"role": "assistant", "content": None, "tool_calls": [called]},
         {"role": "tool", "tool_call_id": "1", "content": "found"},
     ]
-    got = chat({"messages": asked}, Service(engine(model)))
+    got = chat({"messages": asked}, local_service(engine(model)))
 
     assert got.status == 200
     ours, *theirs = model.calls[0].messages
@@ -207,7 +207,7 @@ def test_a_client_s_instructions_act_where_they_may_and_are_left_out_else(role: 
     body = {"messages": [{"role": role, "content": "Be a pirate."}, *HELLO["messages"]]}
     for allowed in (True, False):
         model = FakeModel()
-        service = Service(engine(model, client_prompts=allowed))
+        service = local_service(engine(model, client_prompts=allowed))
         for got in (chat(body, service), chat({**body, "stream": True}, service)):
             told = [said.content for said in model.calls[-1].messages]
 
@@ -350,12 +350,14 @@ def test_a_failure_has_openai_s_words(
     failure: Exception, status: int, kind: str, code: str | None
 ) -> None:
     for stream in (False, True):
-        got = chat({**HELLO, "stream": stream}, Service(engine(FakeModel([failure]))))
+        got = chat({**HELLO, "stream": stream}, local_service(engine(FakeModel([failure]))))
 
         assert got.status == status
         assert (got.json["error"]["type"], got.json["error"]["code"]) == (kind, code)
         assert "secret" not in got.data.decode()
-    late = chat({**HELLO, "stream": True}, Service(engine(FakeModel([Delta("Half"), failure]))))
+    late = chat(
+        {**HELLO, "stream": True}, local_service(engine(FakeModel([Delta("Half"), failure])))
+    )
     *_, last, rest = late.data.split(b"\n\n")
     assert rest == b""
     assert json.loads(last.removeprefix(b"data: "))["error"]["code"] == code
@@ -451,7 +453,7 @@ def test_a_call_whose_arguments_are_null_has_none() -> None:
 
 
 def test_what_is_not_the_message_s_text_counts_too() -> None:
-    service = Service(engine(FakeModel(max_prompt_tokens=200)))
+    service = local_service(engine(FakeModel(max_prompt_tokens=200)))
     schema = {"type": "json_schema", "json_schema": {"x": ["word"] * 500}}
 
     assert chat({**HELLO, "response_format": schema}, service).status == 400
@@ -556,7 +558,7 @@ def test_who_comes_by_the_key_alone_is_nobody() -> None:
     search = FakeRetriever()
     access = AccessPolicy(sign_in=True, single_user=False)
     service = replace(
-        Service(engine(FakeModel(), search), access),
+        local_service(engine(FakeModel(), search), access),
         api_key=ApiKeyPolicy(CHAT_KEY, allow_anonymous=False),
     )
     chat(HELLO, service, headers={**JSON, "api-key": CHAT_KEY})

@@ -26,7 +26,7 @@ from shared.http.call import Limits
 from shared.rag.flow import Rag
 from shared.telemetry.open_telemetry import OpenTelemetryTracer
 from shared.telemetry.spans import NOOP_TRACER
-from tests.support.calls import JSON, QUESTION, call, read
+from tests.support.calls import JSON, QUESTION, call, local_service, read
 from tests.support.fakes import FakeModel, FakeRetriever, engine
 from tests.support.servers import COMMAND_MODEL, ROOT, run_server
 from tests.support.upstream import RecordedRequest, Step, json_response, run_upstream
@@ -49,7 +49,7 @@ def record_spans(rag: Rag, act: Callable[[Service], Any], ratio: float = 1) -> S
     """Run `act` with a service over fakes; return its spans by name, all of them ended."""
     exporter = InMemorySpanExporter()
     tracing = OpenTelemetryTracer(exporter, ratio)
-    asyncio.run(act(Service(rag, tracer=tracing, limits=Limits(request_seconds=20))))
+    asyncio.run(act(local_service(rag, tracer=tracing, limits=Limits(request_seconds=20))))
     tracing.provider.shutdown()
     spans = exporter.get_finished_spans()
     assert not WORDS.search("".join(span.to_json() for span in spans))
@@ -328,7 +328,7 @@ def test_worker_logs_each_line_once_to_its_output() -> None:
 
 def lines(caplog: pytest.LogCaptureFixture, route: str, rag: Rag) -> list[str]:
     caplog.set_level(logging.INFO, "chat")
-    asyncio.run(post(route)(Service(rag)))
+    asyncio.run(post(route)(local_service(rag)))
     return [message for message in caplog.messages if " dialect=" in message]
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from shared.app import Service
 from shared.chat import errors
 from shared.chat.events import Context, Delta, Done
 from shared.chat.messages import Message
@@ -20,7 +19,7 @@ from shared.http.auth import AccessPolicy
 from shared.memory.base import Conversation, Interaction, Memory, PageRequest, Turn
 from shared.memory.chat_history import EMPTY_ANSWER, NOT_CREATED, NOT_STORED, ChatHistory
 from shared.rag import flow
-from tests.support.calls import ANNA, JSON, BufferedReply, ask, call, read
+from tests.support.calls import ANNA, JSON, BufferedReply, ask, call, local_service, read
 from tests.support.fakes import (
     ANSWER,
     PLUS,
@@ -109,7 +108,7 @@ def test_null_creates_a_conversation_named_by_the_question(
 ) -> None:
     question = "What is in Plus? " + "x" * 200
     state = {"conversation_id": None, "mine": [1, {"x": None}]}
-    got = ask(asked(route, key, more, state, question), Service(engine(), memory=memory))
+    got = ask(asked(route, key, more, state, question), local_service(engine(), memory=memory))
     ((conversation, said),) = kept(memory)
 
     assert state_of(got, key) == state | {"conversation_id": conversation.id}
@@ -127,7 +126,9 @@ def test_null_creates_a_conversation_named_by_the_question(
 def test_an_id_continues_a_conversation(memory: Memory, route: str, key: str, more: Any) -> None:
     conversation, model = begin(memory, turns=12), FakeModel()
     state = {"conversation_id": conversation}
-    got = ask(asked(route, key, more, state, "And then?"), Service(engine(model), memory=memory))
+    got = ask(
+        asked(route, key, more, state, "And then?"), local_service(engine(model), memory=memory)
+    )
     rewrite, answer = model.calls
 
     assert state_of(got, key) == state
@@ -147,7 +148,7 @@ def test_a_request_with_a_history_of_its_own_keeps_it(
     conversation, model = begin(memory, turns=2), FakeModel()
     said = ("Mine?", "Mine.", "And then?")
     state = {"conversation_id": conversation}
-    got = ask(asked(route, key, more, state, *said), Service(engine(model), memory=memory))
+    got = ask(asked(route, key, more, state, *said), local_service(engine(model), memory=memory))
 
     assert got.status == 200
     assert [m.content for m in model.calls[-1].messages[1:-1]] == ["Mine?", "Mine."]
@@ -161,7 +162,7 @@ def test_a_conversation_of_another_owner_is_not_found(
     memory: Memory, route: str, key: str, more: Any, whose: str
 ) -> None:
     ids = {"missing": "0" * 24, "foreign": begin(memory, 1, "ben"), "odd": "../x?'"}
-    service = Service(
+    service = local_service(
         engine(model := FakeModel()), AccessPolicy(True, single_user=False), memory=memory
     )
     state = {"conversation_id": ids[whose]}
@@ -178,7 +179,7 @@ def test_a_conversation_of_another_owner_is_not_found(
 def test_other_session_states_are_echoed_and_nothing_is_stored(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:
-    service = Service(engine(), memory=memory)
+    service = local_service(engine(), memory=memory)
     for state in (None, "conversation_id", 7, ["conversation_id"], {"id": "x"}, {"deep": {"x": 1}}):
         got = ask(asked(route, key, more, state), service)
 
@@ -189,7 +190,7 @@ def test_other_session_states_are_echoed_and_nothing_is_stored(
 @everywhere
 def test_without_memory_every_state_is_echoed(route: str, key: str, more: Any) -> None:
     for state in ({"conversation_id": None}, {"conversation_id": "x"}, {"conversation_id": 7}):
-        got = ask(asked(route, key, more, state), Service(engine()))
+        got = ask(asked(route, key, more, state), local_service(engine()))
 
         assert state_of(got, key) == state
 
@@ -198,7 +199,9 @@ def test_without_memory_every_state_is_echoed(route: str, key: str, more: Any) -
 def test_an_id_of_another_type_is_a_bad_request(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:
-    got = ask(asked(route, key, more, {"conversation_id": 7}), Service(engine(), memory=memory))
+    got = ask(
+        asked(route, key, more, {"conversation_id": 7}), local_service(engine(), memory=memory)
+    )
 
     assert (got.status, got.json) == (400, {"error": "conversation_id: must be a string or null"})
 
@@ -223,7 +226,7 @@ def test_an_answer_has_one_context_then_its_deltas_then_one_done(
 
 
 def test_storing_requires_sign_in_if_it_is_enabled(memory: Memory) -> None:
-    service = Service(engine(), AccessPolicy(True, single_user=False), memory=memory)
+    service = local_service(engine(), AccessPolicy(True, single_user=False), memory=memory)
     state = {"conversation_id": None}
 
     assert ask(asked("/chat", "sessionState", {}, state), service).status == 401
@@ -247,7 +250,7 @@ def test_an_incomplete_answer_is_not_stored(
     memory: Memory, route: str, key: str, more: Any, script: Sequence[ScriptStep]
 ) -> None:
     conversation = begin(memory)
-    service = Service(engine(FakeModel(script)), memory=memory)
+    service = local_service(engine(FakeModel(script)), memory=memory)
     ask(asked(route, key, more, {"conversation_id": conversation}), service)
     ask(asked(route, key, more, {"conversation_id": None}), service)
 
@@ -255,7 +258,7 @@ def test_an_incomplete_answer_is_not_stored(
 
 
 def test_a_failed_answer_without_streaming_creates_no_conversation(memory: Memory) -> None:
-    service = Service(engine(FakeModel([Delta("Half"), errors.Unavailable()])), memory=memory)
+    service = local_service(engine(FakeModel([Delta("Half"), errors.Unavailable()])), memory=memory)
     got = ask(asked("/chat", "sessionState", {}, {"conversation_id": None}), service)
 
     assert got.status == 503
@@ -266,7 +269,7 @@ def test_a_failed_answer_without_streaming_creates_no_conversation(memory: Memor
 def test_an_empty_answer_is_not_stored_and_has_a_warning(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:
-    conversation, service = begin(memory), Service(engine(FakeModel([Done()])), memory=memory)
+    conversation, service = begin(memory), local_service(engine(FakeModel([Done()])), memory=memory)
     got = ask(asked(route, key, more, {"conversation_id": conversation}), service)
 
     assert warnings(got) == [EMPTY_ANSWER]
@@ -282,7 +285,7 @@ def test_a_clients_instructions_do_not_count_as_history(memory: Memory) -> None:
         ],
         "sessionState": {"conversation_id": conversation},
     }
-    service = Service(engine(model, client_prompts=True), memory=memory)
+    service = local_service(engine(model, client_prompts=True), memory=memory)
 
     assert ask(call("/chat", body), service).status == 200
     assert [m.content for m in model.calls[-1].messages[1:-1]] == ["question 0", "answer 0"]
@@ -292,7 +295,7 @@ def test_a_clients_instructions_do_not_count_as_history(memory: Memory) -> None:
 def test_a_rejected_question_creates_no_conversation(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:
-    service = Service(engine(FakeModel([errors.TooManyRequests()])), memory=memory)
+    service = local_service(engine(FakeModel([errors.TooManyRequests()])), memory=memory)
     got = ask(asked(route, key, more, {"conversation_id": None}), service)
 
     assert got.status == 429
@@ -304,7 +307,7 @@ def test_a_disconnected_client_stores_nothing(memory: Memory) -> None:
 
     async def leave() -> None:
         state = {"conversation_id": conversation}
-        service = Service(engine(model), memory=memory)
+        service = local_service(engine(model), memory=memory)
         reply = await service.reply(asked("/chat/stream", "sessionState", {}, state))
         assert reply.rest is not None
         await anext(reply.rest)
@@ -321,7 +324,7 @@ def test_the_answer_is_stored_before_its_last_event(memory: Memory) -> None:
 
     async def look() -> list[bytes]:
         state = {"conversation_id": conversation}
-        service = Service(engine(), memory=memory)
+        service = local_service(engine(), memory=memory)
         reply = await service.reply(asked("/chat/stream", "sessionState", {}, state))
         assert reply.rest is not None
         before = [reply.body, await anext(reply.rest), await anext(reply.rest)]
@@ -340,7 +343,9 @@ def test_follow_up_questions_are_not_stored(memory: Memory) -> None:
     model = FakeModel([Delta("Yes. <<And"), Delta(" why?>>"), Done()])
     more = {"context": {"overrides": {"suggest_followup_questions": True}}}
     state = {"conversation_id": None}
-    got = ask(asked("/chat", "sessionState", more, state), Service(engine(model), memory=memory))
+    got = ask(
+        asked("/chat", "sessionState", more, state), local_service(engine(model), memory=memory)
+    )
     ((_, (said,)),) = kept(memory)
 
     assert got.json["context"]["followup_questions"] == ["And why?"]
@@ -351,7 +356,7 @@ def test_lone_surrogates_are_stored_as_question_marks(memory: Memory) -> None:
     model = FakeModel([Delta("a \ud83d"), Done()])
     got = ask(
         asked("/chat", "sessionState", {}, {"conversation_id": None}),
-        Service(engine(model), memory=memory),
+        local_service(engine(model), memory=memory),
     )
     ((_, (said,)),) = kept(memory)
 
@@ -375,8 +380,8 @@ def test_an_answer_survives_a_failing_store_with_a_warning(
     error: Exception,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    begun = Service(engine(), memory=failing(memory, error, "add"))
-    unbegun = Service(engine(), memory=failing(memory, error, "begin"))
+    begun = local_service(engine(), memory=failing(memory, error, "add"))
+    unbegun = local_service(engine(), memory=failing(memory, error, "begin"))
     state = {"conversation_id": None, "mine": 1}
     first = ask(asked(route, key, more, state), begun)
     second = ask(asked(route, key, more, state), unbegun)
@@ -400,10 +405,10 @@ def test_a_chat_beyond_the_limit_is_answered_and_not_stored(
 ) -> None:
     with sqlite_memory(tmp_path, max_conversations=1) as memory:
         there, state = begin(memory), {"conversation_id": None}
-        got = ask(asked(route, key, more, state), Service(engine(), memory=memory))
+        got = ask(asked(route, key, more, state), local_service(engine(), memory=memory))
         ((conversation, said),) = kept(memory)
         later = asked(route, key, more, {"conversation_id": there})
-        more_said = ask(later, Service(engine(), memory=memory))
+        more_said = ask(later, local_service(engine(), memory=memory))
 
     assert warnings(got) == [
         "The limit of 1 stored conversations is reached: delete some to begin another. "
@@ -420,7 +425,9 @@ def test_a_store_that_cannot_be_read_is_an_error(
 ) -> None:
     error = errors.Unavailable(retry_after=7)
     there = FailingInteractions(memory.interactions, error, reading=True)
-    service = Service(engine(model := FakeModel()), memory=replace(memory, interactions=there))
+    service = local_service(
+        engine(model := FakeModel()), memory=replace(memory, interactions=there)
+    )
     got = ask(asked(route, key, more, {"conversation_id": begin(memory)}), service)
 
     assert (got.status, got.headers["Retry-After"]) == (503, "7")
@@ -432,7 +439,7 @@ def test_concurrent_answers_of_one_conversation_are_all_stored(memory: Memory) -
 
     async def both() -> list[BufferedReply]:
         state = {"conversation_id": conversation}
-        service = Service(engine(), memory=memory)
+        service = local_service(engine(), memory=memory)
         questions = [f"question {number}" for number in range(8)]
         calls = [asked("/chat", "sessionState", {}, state, text) for text in questions]
         replies = await asyncio.gather(*(service.reply(each) for each in calls))
@@ -446,7 +453,10 @@ def test_concurrent_answers_of_one_conversation_are_all_stored(memory: Memory) -
 def test_a_long_conversation_is_trimmed(memory: Memory) -> None:
     conversation, model = begin(memory, turns=10), FakeModel(max_prompt_tokens=70)
     state = {"conversation_id": conversation}
-    ask(asked("/chat", "sessionState", {}, state, "Why?"), Service(engine(model), memory=memory))
+    ask(
+        asked("/chat", "sessionState", {}, state, "Why?"),
+        local_service(engine(model), memory=memory),
+    )
     history = [m.content for m in model.calls[-1].messages[1:-1]]
 
     assert 0 < len(history) < 20
@@ -456,7 +466,7 @@ def test_a_long_conversation_is_trimmed(memory: Memory) -> None:
 def test_an_expired_conversation_is_not_found(tmp_path: Path) -> None:
     clock = FakeClock()
     with sqlite_memory(tmp_path, retention_seconds=60.0, now=clock) as memory:
-        service = Service(engine(FakeModel(ANSWER)), memory=memory)
+        service = local_service(engine(FakeModel(ANSWER)), memory=memory)
         first = ask(asked("/chat", "sessionState", {}, {"conversation_id": None}), service)
         state = state_of(first, "sessionState")
         assert ask(asked("/chat", "sessionState", {}, state), service).status == 200

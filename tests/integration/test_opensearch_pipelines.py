@@ -19,7 +19,7 @@ from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
 from shared.memory.base import Memory
 from shared.protocols.opensearch.search import matches, parse_search
-from tests.support.calls import ANNA, JSON, BufferedReply, Client, ask, call
+from tests.support.calls import ANNA, JSON, BufferedReply, Client, ask, call, local_service
 from tests.support.fakes import (
     ANSWER,
     PLUS,
@@ -74,7 +74,7 @@ class Desk:
 
     @property
     def service(self) -> Service:
-        return Service(engine(self.model, self.search), memory=self.memory)
+        return local_service(engine(self.model, self.search), memory=self.memory)
 
     @property
     def call(self) -> Client:
@@ -508,7 +508,7 @@ def test_a_conversation_of_somebody_else_is_not_found_before_anything_is_asked(
     desk: Desk, whose: str
 ) -> None:
     conversation = begun(desk) if whose == "foreign" else "0" * 24
-    service = Service(
+    service = local_service(
         engine(desk.model, desk.search),
         AccessPolicy(sign_in=True, single_user=False),
         memory=desk.memory,
@@ -521,7 +521,7 @@ def test_a_conversation_of_somebody_else_is_not_found_before_anything_is_asked(
 
 
 def test_a_search_shows_a_user_what_a_chat_would(desk: Desk) -> None:
-    service = Service(
+    service = local_service(
         engine(desk.model, desk.search), AccessPolicy(sign_in=True, single_user=False)
     )
     Client(service, ANNA)("POST", SEARCH, {"query": {"match": {"text": "x"}}}, "documents")
@@ -610,7 +610,9 @@ FEATURE = {"persistent": {"plugins.ml_commons.memory_feature_enabled": True}}
 def test_where_people_sign_in_only_admins_change_what_holds_for_all(
     desk: Desk, method: str, route: str
 ) -> None:
-    service = Service(engine(), AccessPolicy(sign_in=True, single_user=False), memory=desk.memory)
+    service = local_service(
+        engine(), AccessPolicy(sign_in=True, single_user=False), memory=desk.memory
+    )
     body = FEATURE if "settings" in route else definition(system_prompt="stolen")
     name = "p" if "{name}" in route else ""
 

@@ -9,12 +9,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shared.app import Service
+from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.http.call import Call, Reply
+from shared.rag.flow import Rag
 from tests.support.fakes import engine
 
 JSON = {"content-type": "application/json"}
 ANNA = JSON | {"x-ms-client-principal-id": "anna"}
 BEN = JSON | {"x-ms-client-principal-id": "ben"}
+SINGLE_USER = AccessPolicy(single_user=True)
 CHAT_KEY = "the-key-of-the-clients"  # CHAT_API_KEY
 QUESTION = {"messages": [{"role": "user", "content": "What is in Plus?"}]}
 
@@ -70,11 +73,16 @@ async def read(reply: Reply) -> BufferedReply:
     return BufferedReply(reply.status, reply.headers, reply.media_type, data)
 
 
+def local_service(rag: Rag, access: AccessPolicy = SINGLE_USER, **parts: Any) -> Service:
+    """A service as on a laptop, without sign-in and keys."""
+    return Service(rag, access, **{"api_key": ApiKeyPolicy(allow_anonymous=True), **parts})
+
+
 def ask(request: Call, service: Service | None = None) -> BufferedReply:
     """What a service over fakes answers to a call."""
 
     async def go() -> BufferedReply:
-        return await read(await (service or Service(engine())).reply(request))
+        return await read(await (service or local_service(engine())).reply(request))
 
     return asyncio.run(go())
 
