@@ -107,13 +107,13 @@ def part_image_url(part: Any) -> str | None:
     return base64_to_data_url(part["image"]) if part["type"] == "image" else None
 
 
-def check_image_url(url: str) -> None:
-    """Raise ValueError unless `url` is a data URL of an image, or on a public host.
+def check_image_url(url: str) -> str:
+    """Return `url`. Raises ValueError unless it is a data URL of an image, or on a public host.
 
     The model's server fetches the URL, so a private host would allow request forgery (SSRF).
     """
     if url.startswith("data:image/"):
-        return
+        return url
     if not url.startswith(("https://", "http://")):
         raise ValueError("must begin with https://, http:// or data:image/")
     if len(url) > MAX_URL_LENGTH:
@@ -121,6 +121,7 @@ def check_image_url(url: str) -> None:
     match = PUBLIC_URL.fullmatch(url)
     if match is None or match["top"].lower() in LOCAL_DOMAINS:
         raise ValueError(NOT_PUBLIC)
+    return url
 
 
 def base64_to_data_url(image: str) -> str:

@@ -110,12 +110,10 @@ def guess_media_type(name: str) -> str:
 
 
 def add_charset(media_type: str, head: bytes) -> str:
-    """Add `charset=utf-8` to a text type if `head`, the first bytes of the file, is UTF-8.
+    """Add `charset=utf-8` to the type of a text if `head`, the first bytes of the file, is UTF-8.
 
     Other encodings are left to byte order marks and the browser.
     """
-    if not media_type.startswith("text/"):
-        return media_type
     try:
         getincrementaldecoder("utf-8")().decode(head)  # the last character may be incomplete
     except UnicodeDecodeError:

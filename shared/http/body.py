@@ -13,12 +13,7 @@ from typing import Any
 from multipart import MultipartError, MultipartParser, ParserLimitReached
 from pydantic_core import from_json
 
-from shared.chat.errors import (
-    BadRequest,
-    DeadlineExceeded,
-    TooLarge,
-    UnsupportedMediaType,
-)
+from shared.chat.errors import BadRequest, DeadlineExceeded, TooLarge, UnsupportedMediaType
 from shared.http.call import MAX_HEADER_LENGTH, Call, Limits
 
 
@@ -44,8 +39,8 @@ async def read_body(call: Call, limits: Limits, deadline: float, forms: bool = T
 
     Raises UnsupportedMediaType, TooLarge, DeadlineExceeded, BadRequest, ClientDisconnected.
     """
-    header = _content_type_header(call.headers)
-    is_form = _check_media_type(header, call.headers) == "multipart/form-data"
+    header = _parse_content_type(call.headers)
+    is_form = header.get_content_type() == "multipart/form-data"
     if is_form and not forms:
         raise UnsupportedMediaType
     data = await _read_bytes(call, limits.form_bytes if is_form else limits.json_bytes, deadline)
@@ -65,7 +60,7 @@ async def read_optional_json(call: Call, limits: Limits, deadline: float) -> Any
     if not data.strip():
         return {}
     # A page of another site can send JSON, but not this media type without a preflight.
-    if _check_media_type(_content_type_header(call.headers), call.headers) != "application/json":
+    if _parse_content_type(call.headers).get_content_type() != "application/json":
         raise UnsupportedMediaType
     return parse_json(data)
 
@@ -87,20 +82,19 @@ def parse_json(data: bytes) -> Any:
         raise BadRequest(f"The body is not valid JSON{suffix}.") from None
 
 
-def _content_type_header(headers: Mapping[str, str]) -> Header:
-    """Parse the Content-Type. Raises UnsupportedMediaType if it is too long."""
-    if len(headers.get("content-type", "")) > MAX_HEADER_LENGTH:
+def _parse_content_type(headers: Mapping[str, str]) -> Header:
+    """Parse the Content-Type, JSON or a form.
+
+    Raises UnsupportedMediaType for other types and encodings, and for a header that is too long.
+    """
+    content_type = headers.get("content-type", "")
+    if len(content_type) > MAX_HEADER_LENGTH:
         raise UnsupportedMediaType(
             f"The Content-Type has more than {MAX_HEADER_LENGTH} characters."
         )
     header = Header()
-    header["content-type"] = headers.get("content-type", "")
-    return header
-
-
-def _check_media_type(header: Header, headers: Mapping[str, str]) -> str:
-    """Return the media type. Raises UnsupportedMediaType for others, and for other encodings."""
-    media_type = header.get_content_type() if header["content-type"] else "missing"
+    header["content-type"] = content_type
+    media_type = header.get_content_type() if content_type else "missing"
     charset = str(header.get_content_charset("utf-8"))
     encoding_supported = _content_encoding(headers) in ("", "identity", "gzip")
     if media_type not in ("application/json", "multipart/form-data"):
@@ -110,7 +104,7 @@ def _check_media_type(header: Header, headers: Mapping[str, str]) -> str:
         )
     if charset not in ("", "utf-8", "utf8", "us-ascii", "ascii") or not encoding_supported:
         raise UnsupportedMediaType("Send the body as UTF-8, plain or with gzip.")
-    return media_type
+    return header
 
 
 def _content_encoding(headers: Mapping[str, str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from contextlib import aclosing
-from dataclasses import dataclass
 from email.utils import formatdate
 
 from shared.chat.citation_paths import MAX_PATH_LENGTH, decode_path, encode_path
@@ -26,46 +25,37 @@ from shared.protocols.route import READ, Route
 from shared.rag.filters import with_deadline
 from shared.retrieval.base import Retriever
 
-_SLASH = re.compile(r"%2F", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class FileName:
-    """A file's `name` in its folder, and the `sourcefile` that the index knows it by."""
-
-    name: str
-    sourcefile: str
-
-
-def candidates(link_path: str) -> tuple[FileName, ...]:
-    """The files that a link's path may mean, the likeliest first; none where it leads elsewhere.
-
-    `given` is decoded once, but for `%2F`, which hosts hand over as it is. A client that encodes
-    the citation once more hands over the very `sourcefile`.
-    """
-    paths = dict.fromkeys((_SLASH.sub("/", link_path), link_path))
-    names = (name for path in paths for name in (FileName(path, encode_path(path)), _twice(path)))
-    return tuple(dict.fromkeys(name for name in names if _inside(name.name)))
-
-
-def _twice(path: str) -> FileName:
-    name = decode_path(path)
-    # Only what the index itself would have made: no second spelling of a name.
-    return FileName(name, path) if encode_path(name) == path else FileName(path, encode_path(path))
-
-
-def _inside(name: str) -> bool:
-    """Whether a name can be a file's below the top folder, on any system."""
-    climbs = any(part in ("", ".", "..") for part in name.split("/"))
-    # A backslash parts names on some systems; elsewhere it is a letter like others.
-    climbs |= ".." in name.replace("\\", "/").split("/")
-    return not climbs and len(name) <= MAX_PATH_LENGTH and "\0" not in name
-
-
 HEAD = 64 * 1024  # bytes of a text that its charset is guessed from
 
 # A browser revalidates its copy each time: a right may be taken back.
 CACHE_HEADERS = {"Cache-Control": "private, no-cache", "Accept-Ranges": "bytes"}
+
+_SLASH = re.compile(r"%2F", re.IGNORECASE)
+
+
+def candidates(link_path: str) -> tuple[str, ...]:
+    """Return the names of the files that a link's path may mean, the likeliest first.
+
+    The path is decoded once, but for `%2F`, which hosts pass on unchanged. A client that encodes
+    the citation once more sends the `sourcefile` itself. No name leads out of the root folder.
+    """
+    paths = dict.fromkeys((_SLASH.sub("/", link_path), link_path))
+    names = (name for path in paths for name in (path, _decode_again(path)))
+    return tuple(dict.fromkeys(name for name in names if _is_inside(name)))
+
+
+def _decode_again(path: str) -> str:
+    name = decode_path(path)
+    # Only what the index itself would have made: no second spelling of a name.
+    return name if encode_path(name) == path else path
+
+
+def _is_inside(name: str) -> bool:
+    """Return whether a name can be a file's below the root folder, on any system."""
+    climbs = any(part in ("", ".", "..") for part in name.split("/"))
+    # A backslash parts names on some systems; elsewhere it is a letter like others.
+    climbs |= ".." in name.replace("\\", "/").split("/")
+    return not climbs and len(name) <= MAX_PATH_LENGTH and "\0" not in name
 
 
 async def content(exchange: Exchange) -> Reply:
@@ -96,8 +86,8 @@ async def _name(exchange: Exchange, retriever: Retriever) -> str:
     user = access.get_user(call.headers)
     overrides = access.apply_filters(user, UNSET)
     for candidate in candidates(call.path):
-        if await retriever.readable(user, candidate.sourcefile, overrides):
-            return candidate.name
+        if await retriever.readable(user, encode_path(candidate), overrides):
+            return candidate
     raise NotFound
 
 

@@ -392,7 +392,7 @@ def test_another_spelling_is_a_404(folder: Path, other: str) -> None:
 
 
 def test_candidates_are_inside_the_folder() -> None:
-    tried = [named.name for path in OUTSIDE_PATHS for named in candidates(path)]
+    tried = [name for path in OUTSIDE_PATHS for name in candidates(path)]
 
     assert [name for name in tried if ".." in name.split("/") or name.startswith("/")] == []
 

@@ -44,13 +44,8 @@ ORPHANS_DROPPED = "tool messages without a tool_call_id were left out: they answ
 CITATION = re.compile(r" ?\[doc\d{1,3}\]", re.ASCII)
 
 
-def _address(url: str) -> str:
-    check_image_url(url)
-    return url
-
-
 class _Url(BaseModel, strict=True):
-    url: Annotated[str, AfterValidator(_address)]
+    url: Annotated[str, AfterValidator(check_image_url)]
     detail: str | None = Field(default=None, max_length=20)
 
 
@@ -110,12 +105,10 @@ class RequestState:
 
 
 class FieldError(BadRequest):
-    """An error of one field, named as its client wrote it."""
+    """An error of one field, whose `field` is its path in the client's request."""
 
-
-def field_error(field: str, message: str) -> BadRequest:
-    """The error of a field."""
-    return FieldError(message, field=field)
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message, field=field)
 
 
 def parse(body: Body) -> ChatRequest:
@@ -125,11 +118,11 @@ def parse(body: Body) -> ChatRequest:
         raise BadRequest("The body must be a JSON object.")
     for key, value in body_json.items():
         if not is_json_safe(value):
-            raise field_error(f"{key:.60}", NOT_JSON_SAFE)
+            raise FieldError(f"{key:.60}", NOT_JSON_SAFE)
     frame = _frame(body_json)
     _check(frame, body_json)
     if tools.exceed_limit(body_json.get("tools"), body):
-        raise field_error("tools", tools.TOO_LARGE)
+        raise FieldError("tools", tools.TOO_LARGE)
     messages = tuple(_message(f"messages[{i}]", each) for i, each in enumerate(frame.messages))
     _check_last(messages)
     answerable = tuple(each for each in messages if not _is_orphan_tool_message(each))
@@ -160,7 +153,7 @@ def _frame(body_json: Mapping[str, Any]) -> _Frame:
         ]
         error = (others or [first])[-1]
         path = join_path(filter(_is_in_path, error["loc"]))
-        raise field_error(path, describe_error(error)) from None
+        raise FieldError(path, describe_error(error)) from None
 
 
 def _is_in_path(part: int | str) -> bool:
@@ -170,13 +163,13 @@ def _is_in_path(part: int | str) -> bool:
 
 def _check(frame: _Frame, body_json: Mapping[str, Any]) -> None:
     if (frame.n or 1) > 1:
-        raise field_error("n", "must be 1: there is one answer")
+        raise FieldError("n", "must be 1: there is one answer")
     if frame.logprobs or body_json.get("top_logprobs"):
-        raise field_error("logprobs", "are not given here")
+        raise FieldError("logprobs", "are not given here")
     if body_json.get("functions"):
-        raise field_error("functions", "are not read here: offer them as tools")
+        raise FieldError("functions", "are not read here: offer them as tools")
     if body_json.get("dataSources"):  # a filter in it must not be left out
-        raise field_error("dataSources", "are not read here: send data_sources, as since 2024")
+        raise FieldError("dataSources", "are not read here: send data_sources, as since 2024")
 
 
 def _is_orphan_tool_message(message: Message) -> bool:
@@ -190,12 +183,12 @@ def _is_orphan_tool_message(message: Message) -> bool:
 
 def _check_last(messages: tuple[Message, ...]) -> None:
     if not any(message.role == "user" and message.content.strip() for message in messages):
-        raise field_error("messages", "at least one must be the user's, with a text")
+        raise FieldError("messages", "at least one must be the user's, with a text")
     last = f"messages[{len(messages) - 1}]"
     if messages[-1].role not in ("user", "tool"):
-        raise field_error(f"{last}.role", "the last one is the user's or a tool's")
+        raise FieldError(f"{last}.role", "the last one is the user's or a tool's")
     if _is_orphan_tool_message(messages[-1]):
-        raise field_error(f"{last}.tool_call_id", "is required")
+        raise FieldError(f"{last}.tool_call_id", "is required")
 
 
 def _options(frame: _Frame, body_json: Mapping[str, Any]) -> dict[str, Any]:
@@ -243,10 +236,10 @@ def _parts(path: str, content: str | list[_Part] | None) -> Iterator[Json]:
     for place, part in enumerate(content if isinstance(content, list) else ()):
         if part.type == "image_url":
             if part.image_url is None:
-                raise field_error(f"{path}.content[{place}].image_url", "is required")
+                raise FieldError(f"{path}.content[{place}].image_url", "is required")
             yield {"type": "image_url", "image_url": part.image_url.model_dump(exclude_none=True)}
             continue
         text = part.text if part.type == "text" else part.refusal
         if text is None:
-            raise field_error(f"{path}.content[{place}].{part.type}", "is required")
+            raise FieldError(f"{path}.content[{place}].{part.type}", "is required")
         yield {"type": "text", "text": text}

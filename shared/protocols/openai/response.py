@@ -4,7 +4,7 @@ had them, and the models that there are."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Any
@@ -223,9 +223,9 @@ def model(name: str, owner: str) -> Json:
     return {"id": name, "object": "model", "created": 0, "owned_by": owner}
 
 
-def models(names: Iterable[tuple[str, str]]) -> Json:
-    """The models that there are, each with its provider."""
-    return {"object": "list", "data": [model(name, owner) for name, owner in names]}
+def models(owners: Mapping[str, str]) -> Json:
+    """The list of the models, each with its provider."""
+    return {"object": "list", "data": [model(name, owner) for name, owner in owners.items()]}
 
 
 CHAT = ChatProtocol(

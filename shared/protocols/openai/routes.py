@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -52,17 +51,17 @@ async def models(exchange: Exchange) -> Reply:
     """The models."""
     _admit(exchange)
     exchange.identify(openai_chat.CHAT)
-    return exchange.json_reply(openai_chat.models(_models(exchange.engine.models)))
+    return exchange.json_reply(openai_chat.models(_owners(exchange.engine.models)))
 
 
 async def model(exchange: Exchange) -> Reply:
     """One of the models. Raises NoSuchModel."""
     _admit(exchange)
     exchange.identify(openai_chat.CHAT)
-    name, providers = exchange.call.path, dict(_models(exchange.engine.models))
-    if name not in providers:
+    name, owners = exchange.call.path, _owners(exchange.engine.models)
+    if name not in owners:
         raise NoSuchModel(f"There is no model {name!r:.100}.")
-    return exchange.json_reply(openai_chat.model(name, providers[name]))
+    return exchange.json_reply(openai_chat.model(name, owners[name]))
 
 
 def _admit(exchange: Exchange) -> None:
@@ -101,14 +100,13 @@ async def _notice_header(headers: dict[str, str], events: Events) -> Events:
             yield event
 
 
-def _models(models: Router) -> Iterator[tuple[str, str]]:
-    """Each model's name, and its provider's: the first that has it."""
-    seen: set[str] = set()
+def _owners(models: Router) -> dict[str, str]:
+    """Return the name of the first provider of each model, by the model's name."""
+    owners: dict[str, str] = {}
     for provider in models.providers:
         for name in provider.models if provider.available else ():
-            if name not in seen:
-                seen.add(name)
-                yield name, provider.name
+            owners.setdefault(name, provider.name)
+    return owners
 
 
 def _route(path: str, **more: Any) -> Route:
