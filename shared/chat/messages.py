@@ -43,49 +43,18 @@ class Message:
     raw: Mapping[str, Any] | None = None
 
 
-# The image types that models accept, by their first bytes.
-SIGNATURES: Mapping[bytes, str] = {
-    b"\x89PNG\r\n\x1a\n": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF87a": "image/gif",
-    b"GIF89a": "image/gif",
-}
+def tool_call_json(call: ToolCall) -> dict[str, Any]:
+    """Make the JSON of a tool call, as in OpenAI's and AOG's messages."""
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
 
 
-def detect_image_type(data: bytes) -> str | None:
-    """Return the media type of a PNG, JPEG, GIF or WebP image; None for other data."""
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return next((value for start, value in SIGNATURES.items() if data.startswith(start)), None)
-
-
-def to_data_url(data: bytes) -> str | None:
-    """Encode an image as a data URL; None for other data."""
-    media_type = detect_image_type(data)
-    return f"data:{media_type};base64,{base64.b64encode(data).decode()}" if media_type else None
-
-
-NOT_JSON_SAFE = "contains a number out of range"
-HEAD_LENGTH = 64  # characters of base64 that hold an image's signature
-MAX_URL_LENGTH = 2000  # characters of an image's URL; a data URL may be longer
-# Stricter than RFC 3986: no URL matches in which two parsers could see different hosts. No form of
-# an IP address matches either: the last label must be letters, or punycode (xn--).
-LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-TOP_LABEL = "[A-Za-z]{2,63}|[Xx][Nn]--[A-Za-z0-9-]{0,58}[A-Za-z0-9]"
-PUBLIC_URL = re.compile(
-    rf"https?://(?=[^:/]{{1,253}}(?:[:/]|$))(?:{LABEL}\.)+(?P<top>{TOP_LABEL})"
-    r"(?::[1-9][0-9]{0,4})?(?:/[!-\[\]-~]*)?"
-)
-# RFC 6761, 6762 (appendix G), 7686, 8375 (home.arpa), and other names common in private networks.
-LOCAL_DOMAINS = frozenset(
-    "localhost test invalid example local internal intranet private corp home lan arpa onion "
-    "localdomain svc".split()
-)
-NOT_PUBLIC = (
-    "must name a public host, such as https://example.com/picture.png: the model's server fetches "
-    "it, so IP addresses, local names and user names are refused; a path begins with / and is "
-    "percent-encoded ASCII"
-)
+def iterate_parts(message: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the parts of a message's `content` and its `images`."""
+    content = message.get("content")
+    yield from content if isinstance(content, list) else () if content is None else (content,)
+    for image in message.get("images") or ():
+        yield {"type": "image", "image": image}
 
 
 def part_text(part: Any) -> str:
@@ -107,6 +76,59 @@ def part_image_url(part: Any) -> str | None:
     return base64_to_data_url(part["image"]) if part["type"] == "image" else None
 
 
+# The image types that models accept, by their first bytes.
+SIGNATURES: Mapping[bytes, str] = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
+HEAD_LENGTH = 64  # characters of base64 that hold an image's signature
+
+
+def detect_image_type(data: bytes) -> str | None:
+    """Return the media type of a PNG, JPEG, GIF or WebP image; None for other data."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((value for start, value in SIGNATURES.items() if data.startswith(start)), None)
+
+
+def to_data_url(data: bytes) -> str | None:
+    """Encode an image as a data URL; None for other data."""
+    media_type = detect_image_type(data)
+    return f"data:{media_type};base64,{base64.b64encode(data).decode()}" if media_type else None
+
+
+def base64_to_data_url(image: str) -> str:
+    """Make a data URL of a base64 image, with the media type of its signature."""
+    try:
+        head = base64.b64decode(image[:HEAD_LENGTH])
+    except binascii.Error:
+        head = b""
+    return f"data:{detect_image_type(head) or 'application/octet-stream'};base64,{image}"
+
+
+MAX_URL_LENGTH = 2000  # characters of an image's URL; a data URL may be longer
+# Stricter than RFC 3986: no URL matches in which two parsers could see different hosts. No form of
+# an IP address matches either: the last label must be letters, or punycode (xn--).
+LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+TOP_LABEL = "[A-Za-z]{2,63}|[Xx][Nn]--[A-Za-z0-9-]{0,58}[A-Za-z0-9]"
+PUBLIC_URL = re.compile(
+    rf"https?://(?=[^:/]{{1,253}}(?:[:/]|$))(?:{LABEL}\.)+(?P<top>{TOP_LABEL})"
+    r"(?::[1-9][0-9]{0,4})?(?:/[!-\[\]-~]*)?"
+)
+# RFC 6761, 6762 (appendix G), 7686, 8375 (home.arpa), and other names common in private networks.
+LOCAL_DOMAINS = frozenset(
+    "localhost test invalid example local internal intranet private corp home lan arpa onion "
+    "localdomain svc".split()
+)
+NOT_PUBLIC = (
+    "must name a public host, such as https://example.com/picture.png: the model's server fetches "
+    "it, so IP addresses, local names and user names are refused; a path begins with / and is "
+    "percent-encoded ASCII"
+)
+
+
 def check_image_url(url: str) -> str:
     """Return `url`. Raises ValueError unless it is a data URL of an image, or on a public host.
 
@@ -124,27 +146,7 @@ def check_image_url(url: str) -> str:
     return url
 
 
-def base64_to_data_url(image: str) -> str:
-    """Make a data URL of a base64 image, with the media type of its signature."""
-    try:
-        head = base64.b64decode(image[:HEAD_LENGTH])
-    except binascii.Error:
-        head = b""
-    return f"data:{detect_image_type(head) or 'application/octet-stream'};base64,{image}"
-
-
-def iterate_parts(message: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the parts of a message's `content` and its `images`."""
-    content = message.get("content")
-    yield from content if isinstance(content, list) else () if content is None else (content,)
-    for image in message.get("images") or ():
-        yield {"type": "image", "image": image}
-
-
-def tool_call_json(call: ToolCall) -> dict[str, Any]:
-    """Make the JSON of a tool call, as in OpenAI's and AOG's messages."""
-    function = {"name": call.name, "arguments": call.arguments}
-    return {"id": call.id, "type": "function", "function": function}
+NOT_JSON_SAFE = "contains a number out of range"
 
 
 def is_json_safe(value: Any) -> bool:
