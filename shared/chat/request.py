@@ -25,15 +25,15 @@ class User:
 
 
 Grounding = Literal["required", "optional", "none"]
-"""Whether an answer comes from the sources alone, may have more than these, or has no sources."""
+"""Whether the answer is limited to the sources, may go beyond them, or has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationOptions:
-    """What goes to the model beside the messages.
+    """Options for the model.
 
-    `tools` are offered to it, each as OpenAI's chat completions describe a tool. `parameters` are
-    for a model that takes them, by the names of its client's protocol.
+    `tools` are those that it may call, in the form of OpenAI's chat completions. `parameters` are
+    sent to a model that supports them, by their names in the client's protocol.
     """
 
     tools: tuple[Mapping[str, Any], ...] = ()
@@ -42,8 +42,8 @@ class GenerationOptions:
 
 @dataclass(frozen=True, slots=True)
 class RequestMetadata:
-    """Who sent a request, its id, when it was read (Unix seconds), and what links to documents
-    begin with."""
+    """The user of a request, its id, the time of its arrival (Unix seconds), and the beginning of
+    links to documents."""
 
     user: User = User()
     id: str = ""
@@ -53,13 +53,13 @@ class RequestMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """A request, whatever protocol it came by. The last words of the user are the question.
+    """A request of any protocol. The question is the last message of the user that has text.
 
-    An earlier message without content is an answer that was broken off: it is kept in its place
-    and counts for nothing. `state` is for the protocol's response only, such as a client's state,
-    which is any JSON value and goes back unchanged. Without `grounding` ("none") nothing is
-    searched. `remote` is the remote provider to ask where one is asked: its name, or a
-    description of one. `notes` are sentences about what was left out by now.
+    An earlier message without content is an incomplete answer: it keeps its place and is ignored.
+    `state` is for the protocol's response only, such as a client's state, which is any JSON value
+    and is returned unchanged. With `grounding` "none" nothing is searched. `remote` is the name or
+    the description of the remote provider to use, if any. `notes` are sentences about parts of the
+    request that were left out.
     """
 
     messages: tuple[Message, ...]
@@ -73,7 +73,7 @@ class ChatRequest:
 
     @property
     def question_index(self) -> int:
-        """Where the question stands: behind it there are tools' results, or nothing."""
+        """The index of the question, which only results of tools can follow."""
         questions = (
             index
             for index, message in enumerate(self.messages)
@@ -83,12 +83,12 @@ class ChatRequest:
 
     @property
     def question(self) -> str:
-        """The last words of the user."""
+        """The text of the question."""
         return self.messages[self.question_index].content
 
     @property
     def history(self) -> tuple[Message, ...]:
-        """Everything said before the question, the client's own instructions left out."""
+        """The messages before the question, without the client's own instructions."""
         messages = (m for m in self.messages[: self.question_index] if m.role != "system")
         return tuple(m for m in messages if m.content.strip() or m.images or m.tool_calls)
 

@@ -1,4 +1,4 @@
-"""What the protocols of a chat share: reading a request, and answering it whole or as a stream."""
+"""Reads and answers the requests of all chat protocols, as a whole or as a stream."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from shared.rag.filters import FilterContext
 from shared.rag.prompt import COMPOSED, PromptBuilder
 
 LateError = Callable[[Exception], Json]
-"""Logs a failure and writes it."""
+"""Logs a failure and returns its JSON."""
 Stream = Callable[[ChatRequest, Events, LateError], ByteStream]
 """Writes events as bytes. A failure before the first line is an exception."""
 
 
 async def end_with_error(lines: ByteStream, error: Callable[[Exception], bytes]) -> ByteStream:
-    """The same lines; a failure behind the first becomes the last."""
+    """Pass lines through; a failure after the first line becomes the last line."""
     started = False
     try:
         async with aclosing(lines):
@@ -40,7 +40,7 @@ async def end_with_error(lines: ByteStream, error: Callable[[Exception], bytes])
 
 
 async def pace(lines: ByteStream, seconds: float) -> ByteStream:
-    """The same lines, with so many seconds at least between two of them."""
+    """Pass lines through, with at least `seconds` between two of them."""
     ready, now = 0.0, asyncio.get_running_loop().time
     async with aclosing(lines):
         async for line in lines:
@@ -84,9 +84,12 @@ async def begin(exchange: Exchange, forms: bool) -> Body:
 
 
 async def read_request(exchange: Exchange, protocol: ChatProtocol, body: Body) -> ChatRequest:
-    """The request with its user, the filters that hold for it, an id and a time."""
+    """Return the request with its user, the security filters, an id and a time.
+
+    Raises BadRequest, Unauthorized.
+    """
     exchange.identify(protocol, body.json)
-    # In a thread where it is large: reading it would hold up every other answer.
+    # A large one is parsed in a thread: it would block every other request.
     large = body.size > LARGE
     read = await asyncio.to_thread(protocol.parse, body) if large else protocol.parse(body)
     access = exchange.app.access

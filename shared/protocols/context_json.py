@@ -17,11 +17,11 @@ from shared.chat.request import ChatRequest
 from shared.http.json_encoding import Json
 from shared.protocols.exchange import ErrorFormat
 
-CONVERSATION = "conversation_id"  # the key of a client's state that asks to be remembered
+CONVERSATION = "conversation_id"  # the key of a client's state that names a stored conversation
 
 
 def override_path(field: str, body: Any, flat: bool) -> str:
-    """Where a client wrote an override: in `context.overrides`, or (`flat`) right in `context`."""
+    """Return the path of an override: in `context.overrides`, or (`flat`) right in `context`."""
     context = (body or {}).get("context") or {}
     name = field.partition("[")[0]
     inside = is_set((context.get("overrides") or {}).get(name))
@@ -30,7 +30,7 @@ def override_path(field: str, body: Any, flat: bool) -> str:
 
 
 def error(failure: ChatError, body: Any, flat: bool = False) -> Json:
-    """`{"error": "<sentence>"}`, the field at fault named by the path that the client used."""
+    """Return `{"error": "<sentence>"}`, with the path of the invalid field in the request."""
     if failure.field is None:
         return {"error": failure.message}
     is_override = failure.field in Overrides.model_fields
@@ -39,19 +39,19 @@ def error(failure: ChatError, body: Any, flat: bool = False) -> Json:
 
 
 def state(request: ChatRequest, conversation: str | None) -> Any:
-    """The client's state, with the id of the conversation that was begun for it."""
+    """Return the client's state, with the id of a new conversation, if any."""
     if conversation is None:
         return request.state
     return {**request.state, CONVERSATION: conversation}
 
 
 def start_of_context(context: Context) -> Json:
-    """What is known before the answer: `data_points` and `thoughts`."""
+    """Return the context before the answer: `data_points` and `thoughts`."""
     return {"data_points": data_points(context), "thoughts": [thought(s) for s in context.steps]}
 
 
 def end_of_context(done: Done) -> Json:
-    """What is known after the answer."""
+    """Return the context after the answer."""
     end: Json = {"finish_reason": done.finish_reason}
     if done.usage is not None:
         end["usage"] = usage(done.usage)
@@ -63,12 +63,12 @@ def end_of_context(done: Done) -> Json:
 
 
 def whole_context(answer: Answer) -> Json:
-    """The context of a whole answer."""
+    """Return the context of a whole answer."""
     return start_of_context(answer.context) | end_of_context(answer.done)
 
 
 def usage(tokens: Usage) -> Json:
-    """Tokens, as OpenAI names them."""
+    """Return token counts by OpenAI's names."""
     return {
         "prompt_tokens": tokens.prompt_tokens,
         "completion_tokens": tokens.completion_tokens,
@@ -77,14 +77,14 @@ def usage(tokens: Usage) -> Json:
 
 
 def message(content: str) -> Json:
-    """A whole answer's message."""
+    """Return the message of a whole answer."""
     return {"content": content, "role": "assistant", "function_call": None, "tool_calls": None}
 
 
 def data_points(context: Context) -> Json:
-    """The passages as text, and what may be cited, once each: frontends link only those.
+    """Return the passages as text, and the citable pages once each: frontends link only those.
 
-    `images` are there only when images were used.
+    `images` are there only if images were used.
     """
     pages = dict.fromkeys(source.sourcepage for source in context.sources)
     lines = [source.prompt_line(context.captions) for source in context.sources]
@@ -93,7 +93,7 @@ def data_points(context: Context) -> Json:
 
 
 def thought(step: Step) -> Json:
-    """One step, for a debug display."""
+    """Return a step of the answer, for a debug display."""
     value = step.description
     description: Any = (
         value if isinstance(value, str) else [_description_part(part) for part in value]

@@ -1,4 +1,4 @@
-"""One call being answered: what a handler needs, and how replies and failures are written."""
+"""The exchange of a call and its reply: what a handler needs, and how errors are written."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ CLIENT_GONE = "client gone"  # the outcome of a request whose client left
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorFormat:
-    """How a protocol writes a failure; `error` is given the body as far as it could be read.
+    """How a protocol writes an error. `error` gets the request's body, None if it is not parsed.
 
-    `status` and `headers` are the failure's own, where the protocol has no others for it.
+    `status` and `headers` are those of the error, unless the protocol has others.
     """
 
     name: str
@@ -41,14 +41,13 @@ class ErrorFormat:
 
 @dataclass(frozen=True, slots=True)
 class AppContext:
-    """What the settings made. `problems` are the settings that are wrong: then `engine` is None.
+    """The parts of the app. `problems` describe wrong settings: then `engine` is None.
 
-    `files` are those behind citations, `memory` keeps conversations: None where there are none.
-    `index` is what OpenSearch's clients call the one index, `links` what links to documents begin
-    with.
     `search_scope` checks the data source of a request.
-    `cross_origin` says which pages may call an app on a laptop; None anywhere else, where a key or
-    a sign-in does.
+    `files` serves the files that citations refer to, `memory` stores conversations; None without.
+    `index` is the name of the index for OpenSearch's clients, `links` the beginning of links to
+    documents. `cross_origin` restricts the pages that may call an app on a laptop; None elsewhere,
+    where a key or a sign-in does.
     """
 
     engine: Rag | None = None
@@ -70,8 +69,8 @@ class AppContext:
 class Exchange:
     """A call, the app that answers it until `deadline` (the event loop's clock), its log line.
 
-    `errors` and `body` are the route's and None until the request is read. `headers` are those of
-    a successful reply: a filter over a stream may add to them until its first line is sent.
+    `errors` is the format of the route, and `body` is None, until `identify`. `headers` are those
+    of a successful reply: a filter over a stream may add to them until its first line is sent.
     """
 
     app: AppContext
@@ -96,26 +95,26 @@ class Exchange:
         self.engine = replace(self.engine, span=self.record.span)
 
     def identify(self, errors: ErrorFormat, body: Any = None) -> None:
-        """Note the protocol, which is known once the body is read."""
+        """Set the protocol, which depends on the body, and the body."""
         self.errors, self.body, self.record.dialect = errors, body, errors.name
 
     def json_reply(self, value: Json) -> Reply:
-        """A successful reply."""
+        """Return a successful reply."""
         return Reply(200, JSON, dumps(value), self.headers)
 
     def failed(self, failure: ChatError) -> Reply:
-        """A failure with its status."""
+        """Log a failure and return its reply."""
         self.record.record_failure(failure)
         body = dumps(self.errors.error(failure, self.body))
         status = self.errors.status(failure, self.body)
         return Reply(status, JSON, body, dict(self.errors.headers(failure)))
 
     def late_error(self, failure: Exception) -> Json:
-        """A failure after a stream has begun, logged."""
+        """Log a failure after the start of a stream and return its JSON."""
         return self.errors.error(self._logged(failure), self.body)
 
     async def begin(self, reply: Reply) -> Reply:
-        """The reply with the first piece of its stream; a failure until then is an exception."""
+        """Return the reply with the first chunk of its stream. Raises the failures until then."""
         if reply.rest is None:
             return reply
         pieces = self._with_log_line(reply.rest)
@@ -123,7 +122,7 @@ class Exchange:
         return replace(reply, body=first, rest=pieces)
 
     async def _with_log_line(self, pieces: ByteStream) -> ByteStream:
-        """The same bytes; the log line is written at their end. A failure is a ChatError."""
+        """Pass bytes through and write the log line at their end. Raises ChatErrors."""
         started = False
         self.record.outcome = CLIENT_GONE  # until the end is reached, or an error is logged
         try:
@@ -142,7 +141,7 @@ class Exchange:
                 self.record.write()
 
     def _logged(self, failure: Exception) -> ChatError:
-        """What the caller may know of a late failure; the log has the rest."""
+        """Log a late failure and return the error that the caller may see."""
         if not isinstance(failure, ChatError):
             self.record.log_exception(failure)
             failure = ChatError()

@@ -15,7 +15,7 @@ async def health(exchange: Exchange) -> Reply:
     if app.problems:
         wrong = {"error": "Settings are wrong or missing.", "settings": list(app.problems)}
         return Reply(503, JSON, dumps(wrong))
-    # HEAD is for whoever only wants to know that the app runs: it asks no part.
+    # HEAD only checks that the app runs: it calls no service.
     failing = {} if exchange.call.method == "HEAD" else await app.health.failures()
     status = {"status": "degraded" if failing else "ok"}
     more = {"failing": failing} if failing else {}

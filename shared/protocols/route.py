@@ -1,4 +1,4 @@
-"""A route of a protocol: what the app needs to register it and to dispatch a call to it."""
+"""The route of a protocol, which the app registers and dispatches calls to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.http.call import Reply
 from shared.protocols.exchange import ErrorFormat, Exchange
 
 Handler = Callable[[Exchange], Awaitable[Reply]]
-"""Answers a call. Its reply's stream has not begun. Raises ChatErrors."""
+"""Answers a call, with a stream that is not started. Raises ChatErrors."""
 
 READ = ("GET", "HEAD")
 EVERY_METHOD = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD")
@@ -20,12 +20,12 @@ EVERY_METHOD = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """A path with its methods and its handler. What is in braces is in `Call.path`.
+    """A path with its methods and its handler. `Call.path` has the value of its parameter.
 
-    `errors` writes failures until the body is read. `auth` is the key that the host asks for,
-    where the settings want keys: "function", "anonymous" for none, "administrative" for a function
-    key to read and the master key to change. `usage` is the right call, as a 405 shows it. `name`
-    is the Azure function's, `pattern` its route, where they are not made of `path`.
+    `errors` writes failures until the body is parsed. `auth` is the key that the host requires, if
+    the settings require keys: "function", "anonymous" for none, "administrative" for a function
+    key to read and the master key to change. `usage` is a correct call, for the message of a 405.
+    `name` is the Azure function's and `pattern` its route, if they differ from `path`.
     """
 
     path: str
@@ -38,7 +38,7 @@ class Route:
     pattern: str = ""
 
     def check_method(self, method: str) -> None:
-        """Raise MethodNotAllowed where it is none of this route's."""
+        """Raise MethodNotAllowed for a method that this route does not have."""
         check_method(method, self.methods, self.usage or f"{', '.join(self.methods)} {self.path}")
 
 
@@ -49,5 +49,5 @@ def check_method(method: str, allowed: Sequence[str], usage: str) -> None:
 
 
 def function_name(path: str) -> str:
-    """The words of a path, as the name of an Azure function."""
+    """Return the name of an Azure function for a path."""
     return re.sub(r"[\W_]+", "_", path).strip("_") or "root"

@@ -40,7 +40,7 @@ def stream(chunk: Chunk, request: ChatRequest, events: Events, error: LateError)
 
 
 def answer(state_key: str, request: ChatRequest, result: Answer) -> Json:
-    """A whole answer: `message`, `context` and the state."""
+    """Return an answer: `message`, `context` and the state."""
     return {
         "message": context_json.message(result.content),
         "context": context_json.whole_context(result),
@@ -49,7 +49,7 @@ def answer(state_key: str, request: ChatRequest, result: Answer) -> Json:
 
 
 def chunk(state_key: str, request: ChatRequest, _context: Context, event: Event) -> Json | None:
-    """One line of a stream. The context goes out once, in the first line."""
+    """Return a line of a stream. Only the first one has the context."""
     match event:
         case Context():
             context = context_json.start_of_context(event)
@@ -62,7 +62,7 @@ def chunk(state_key: str, request: ChatRequest, _context: Context, event: Event)
 
 
 def rag_chat_answer(request: ChatRequest, result: Answer) -> Json:
-    """A whole answer, in the envelope of an OpenAI chat completion."""
+    """Return an answer in the envelope of an OpenAI chat completion."""
     done, message = result.done, context_json.message(result.content)
     context = context_json.whole_context(result)
     choice = _choice("message", message, done.finish_reason, context=context)
@@ -72,7 +72,7 @@ def rag_chat_answer(request: ChatRequest, result: Answer) -> Json:
 
 
 def rag_chat_chunk(request: ChatRequest, context: Context, event: Event) -> Json | None:
-    """One line of a stream: the envelope of an OpenAI chat completion chunk."""
+    """Return a line of a stream, in the envelope of an OpenAI chat completion chunk."""
     match event:
         case Context():
             return _first(request, event)

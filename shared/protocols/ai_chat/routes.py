@@ -32,9 +32,9 @@ async def chat(exchange: Exchange) -> Reply:
 
 
 def negotiate(route: str, body: Any) -> ChatProtocol:
-    """The version of the protocol that a request speaks, by its route and body alone.
+    """Return the version of the protocol that a request uses, by its route and body alone.
 
-    `/ask`, and `/chat` with a `stream` key, speak the oldest; else a body with `session_state` and
+    `/ask`, and `/chat` with a `stream` key, use the oldest; else a body with `session_state` and
     no `sessionState` the middle one; else the current one.
     """
     keys = body.keys() if isinstance(body, dict) else ()
@@ -56,7 +56,7 @@ def _refuse_instructions(request: ChatRequest) -> None:
 
 
 def _history(exchange: Exchange, request: ChatRequest) -> ChatHistory | None:
-    """The conversation of a chat; None where it asks for none, or there is no memory."""
+    """Return the conversation to store a chat in; None if not requested, or without memory."""
     memory, state = exchange.app.memory, request.state
     if memory is None or not isinstance(state, dict) or CONVERSATION not in state:
         return None

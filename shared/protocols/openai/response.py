@@ -1,5 +1,5 @@
-"""OpenAI's chat completions: answers and chunks, with the sources where "Azure OpenAI On Your Data"
-had them, and the models that there are."""
+"""Responses of OpenAI's chat completions, with the sources as "Azure OpenAI On Your Data" had them,
+and the list of the models."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def headers(failure: errors.ChatError) -> Mapping[str, str]:
 
 
 def error(failure: errors.ChatError, body: Any = None) -> Json:
-    """A failure in OpenAI's shape."""
+    """Return the JSON of an error."""
     if _is_rejected(failure, body):
         return _rejection(failure.upstream_param)
     param = failure.field
@@ -90,7 +90,7 @@ def _error(message: str, param: str | None, kind: str, code: str | None = None) 
 
 
 def answer(request: ChatRequest, result: Answer) -> Json:
-    """A whole answer: a `chat.completion`."""
+    """Return the JSON of an answer: a `chat.completion`."""
     calls = [tool_call_json(call) for call in result.tool_calls]
     message: Json = {"role": "assistant", "content": result.content or (None if calls else "")}
     if calls:
@@ -102,7 +102,7 @@ def answer(request: ChatRequest, result: Answer) -> Json:
 
 
 def chunk(request: ChatRequest, context: Context, event: Event) -> Json | None:
-    """One chunk of a stream. Only the first has a `context`: clients take it for that."""
+    """Return a chunk of a stream. Only the first has a `context`, which clients look for."""
     reason: str | None = None
     match event:
         case Context():
@@ -120,7 +120,7 @@ def chunk(request: ChatRequest, context: Context, event: Event) -> Json | None:
 
 
 async def encode(request: ChatRequest, events: Events) -> ByteStream:
-    """Each event of a stream, and what stands behind the last."""
+    """Encode each event of a stream, and its trailer."""
     context, parts = Context((), (), ""), list[str]()
     async with aclosing(events):
         async for event in events:
@@ -137,13 +137,12 @@ async def encode(request: ChatRequest, events: Events) -> ByteStream:
 
 
 def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
-    """A stream as server-sent events, an error too."""
+    """Encode a stream as server-sent events, an error too."""
     return end_with_error(encode(request, events), lambda it: server_sent_event(error(it)))
 
 
 def trailer(request: ChatRequest, result: Answer) -> list[bytes]:
-    """What stands behind the last chunk: the usage where it is asked for, and the mark of the
-    end."""
+    """Return the lines after the last chunk: the usage, if requested, and the end marker."""
     if not request.state.include_usage:
         return [END]
     last = _envelope(request, result.context, "chat.completion.chunk", [])
@@ -162,7 +161,7 @@ def _envelope(request: ChatRequest, context: Context, kind: str, choices: list[J
 
 
 def source_context(request: ChatRequest, context: Context) -> Json:
-    """The sources, as On Your Data told them, and what was searched for: what is asked for."""
+    """Return the `context` of an answer: its sources and search queries, as far as requested."""
     queries = [step.description for step in context.steps if step.title == "Generated search query"]
     citation = partial(_citation, request.metadata.links)
     included = request.state.include_contexts
@@ -189,7 +188,7 @@ def _citation(links: str, source: Source) -> Json:
 
 
 def _url(links: str, source: Source) -> str:
-    """Where the passage can be read: the index's own address where it has them, else our route."""
+    """Return the URL of a passage: the one in the index, if it has any, else this app's route."""
     if source.url is not None:
         return source.url
     file, _, place = source.sourcepage.partition("#")
@@ -203,7 +202,7 @@ def _url(links: str, source: Source) -> str:
 
 
 def _usage(context: Context, done: Done, text: str) -> Json:
-    """Tokens: the model's own count, else an estimate."""
+    """Return the token counts of the model, else an estimate."""
     if done.usage is not None:
         return context_json.usage(done.usage)
     prompt = [
@@ -219,12 +218,12 @@ def _usage(context: Context, done: Done, text: str) -> Json:
 
 
 def model(name: str, owner: str) -> Json:
-    """One of the models."""
+    """Return the JSON of a model."""
     return {"id": name, "object": "model", "created": 0, "owned_by": owner}
 
 
 def models(owners: Mapping[str, str]) -> Json:
-    """The list of the models, each with its provider."""
+    """Return the JSON of all models."""
     return {"object": "list", "data": [model(name, owner) for name, owner in owners.items()]}
 
 

@@ -33,7 +33,7 @@ NO_INSTRUCTIONS = (
 
 
 async def chat(exchange: Exchange) -> Reply:
-    """Answer a chat completion, citing by number; a header has the notes of the answer."""
+    """Answer a chat completion, with numbered citations and the answer's notes in a header."""
     _admit(exchange)
     body = await chats.begin(exchange, forms=False)
     request = await chats.read_request(exchange, openai_chat.CHAT, body)
@@ -48,14 +48,14 @@ async def chat(exchange: Exchange) -> Reply:
 
 
 async def models(exchange: Exchange) -> Reply:
-    """The models."""
+    """List the models."""
     _admit(exchange)
     exchange.identify(openai_chat.CHAT)
     return exchange.json_reply(openai_chat.models(_owners(exchange.engine.models)))
 
 
 async def model(exchange: Exchange) -> Reply:
-    """One of the models. Raises NoSuchModel."""
+    """Describe a model. Raises NoSuchModel."""
     _admit(exchange)
     exchange.identify(openai_chat.CHAT)
     name, owners = exchange.call.path, _owners(exchange.engine.models)
@@ -65,14 +65,14 @@ async def model(exchange: Exchange) -> Reply:
 
 
 def _admit(exchange: Exchange) -> None:
-    """Raise Unauthorized for a caller without a key."""
+    """Raise Unauthorized for a caller without the key or a sign-in."""
     exchange.app.api_key.check(exchange.app.access, exchange.call.headers)
 
 
 def _with_deployment(exchange: Exchange, request: ChatRequest) -> ChatRequest:
-    """The request, for the model in its path where there is one: that wins over the body's.
+    """Return the request with the model of its path, which takes precedence over the body's.
 
-    Raises NoSuchModel for what is no name.
+    Raises NoSuchModel for an invalid name.
     """
     call = exchange.call
     if call.route != DEPLOYMENT:
@@ -83,7 +83,7 @@ def _with_deployment(exchange: Exchange, request: ChatRequest) -> ChatRequest:
 
 
 def _without_instructions(request: ChatRequest) -> ChatRequest:
-    """The request without the client's instructions, be they an image alone, and a note."""
+    """Return the request without the client's instructions, of text or images, and with a note."""
     messages = tuple(each for each in request.messages if each.role != "system")
     if len(messages) == len(request.messages):
         return request
@@ -91,7 +91,7 @@ def _without_instructions(request: ChatRequest) -> ChatRequest:
 
 
 async def _notice_header(headers: dict[str, str], events: Events) -> Events:
-    """The same events; the notes of their context become a header, known with the first line."""
+    """Pass events through and put the notes of their context into a header."""
     async with aclosing(events):
         async for event in events:
             if isinstance(event, Context) and event.notes:
