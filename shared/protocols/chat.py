@@ -59,9 +59,9 @@ USAGE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatProtocol(ErrorFormat):
-    """One protocol of a chat: how its requests are read, its answers and streams written.
+    """A chat protocol: how its requests are parsed, its answers and streams written.
 
-    `parse` raises BadRequest, which names the key at fault.
+    `parse` raises BadRequest that names the field at fault.
     """
 
     media_type: str
@@ -77,8 +77,7 @@ def streams(exchange: Exchange) -> bool:
 
 
 async def begin(exchange: Exchange, forms: bool) -> Body:
-    """Begin to trace a chat and read its body, a form where `forms` are allowed. Raises
-    ChatErrors."""
+    """Begin to trace a chat and read its body, with `forms` also a form. Raises ChatErrors."""
     exchange.trace()
     return await read_body(exchange.call, exchange.app.limits, exchange.deadline, forms)
 
@@ -91,12 +90,12 @@ async def read_request(exchange: Exchange, protocol: ChatProtocol, body: Body) -
     exchange.identify(protocol, body.json)
     # A large one is parsed in a thread: it would block every other request.
     large = body.size > LARGE
-    read = await asyncio.to_thread(protocol.parse, body) if large else protocol.parse(body)
+    parsed = await asyncio.to_thread(protocol.parse, body) if large else protocol.parse(body)
     access = exchange.app.access
     user = access.get_user(exchange.call.headers)
     return replace(
-        read,
-        overrides=access.apply_filters(user, read.overrides),
+        parsed,
+        overrides=access.apply_filters(user, parsed.overrides),
         metadata=RequestMetadata(user, exchange.call.id, int(time.time()), exchange.app.links),
     )
 

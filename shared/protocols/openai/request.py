@@ -1,9 +1,9 @@
-"""A chat completion's request, as OpenAI's and Azure OpenAI's clients send it, read from JSON."""
+"""Parses the requests of OpenAI's and Azure OpenAI's chat completions."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -27,7 +27,7 @@ from shared.protocols.openai.data_sources import AzureSearchSource, apply_data_s
 from shared.protocols.tool_calls import FAST, RequestToolCall
 from shared.retrieval.search_scope import DataSource
 
-# What goes to the model as it is, where the model takes it.
+# Parameters that are sent to the model unchanged, if it supports them.
 OPTIONS = (
     *("top_p", "stop", "tool_choice", "parallel_tool_calls", "response_format"),
     *("frequency_penalty", "presence_penalty", "reasoning_effort"),
@@ -50,6 +50,8 @@ class _Url(BaseModel, strict=True):
 
 
 class _Part(BaseModel, strict=True):
+    """A part of a content; the field of the name `type` has its value."""
+
     type: Literal["text", "image_url", "refusal"]
     text: str | None = None
     refusal: str | None = None
@@ -77,7 +79,7 @@ class _StreamOptions(BaseModel, strict=True):
     include_usage: bool | None = None
 
 
-class _Frame(BaseModel, strict=True):
+class _Fields(BaseModel, strict=True):
     """The known fields. null means "missing" everywhere, unknown fields are ignored."""
 
     messages: list[_Message] = Field(min_length=1, fail_fast=True)
@@ -96,8 +98,8 @@ class _Frame(BaseModel, strict=True):
 
 @dataclass(frozen=True, slots=True)
 class RequestState:
-    """What a response needs of the request: whether a stream ends with the usage, which keys its
-    `context` has; and the data source, which the deployment checks."""
+    """What a response needs of the request: whether a stream ends with the usage, and the keys of
+    its `context`; and the data source, which the deployment checks."""
 
     include_usage: bool
     include_contexts: Sequence[str] = ("citations", "intent")
@@ -112,38 +114,42 @@ class FieldError(BadRequest):
 
 
 def parse(body: Body) -> ChatRequest:
-    """Read a request. Raises BadRequest that names the field at fault."""
+    """Parse a request. Raises BadRequest that names the field at fault."""
     body_json = body.json
     if not isinstance(body_json, dict):
         raise BadRequest("The body must be a JSON object.")
     for key, value in body_json.items():
         if not is_json_safe(value):
             raise FieldError(f"{key:.60}", NOT_JSON_SAFE)
-    frame = _frame(body_json)
-    _check(frame, body_json)
+    fields = _validate(body_json)
+    _check(fields, body_json)
     if tools.exceed_limit(body_json.get("tools"), body):
         raise FieldError("tools", tools.TOO_LARGE)
-    messages = tuple(_message(f"messages[{i}]", each) for i, each in enumerate(frame.messages))
+    messages = tuple(
+        _parse_message(f"messages[{i}]", each) for i, each in enumerate(fields.messages)
+    )
     _check_last(messages)
     answerable = tuple(each for each in messages if not _is_orphan_tool_message(each))
-    overrides = Overrides(temperature=frame.temperature, seed=frame.seed, model=frame.model or None)
+    overrides = Overrides(
+        temperature=fields.temperature, seed=fields.seed, model=fields.model or None
+    )
     request = ChatRequest(
         answerable,
         overrides,
-        RequestState(bool(frame.stream_options and frame.stream_options.include_usage)),
+        RequestState(bool(fields.stream_options and fields.stream_options.include_usage)),
         generation=GenerationOptions(
-            tuple(body_json.get("tools") or ()), _options(frame, body_json)
+            tuple(body_json.get("tools") or ()), _options(fields, body_json)
         ),
         notes=() if len(answerable) == len(messages) else (ORPHANS_DROPPED,),
     )
-    if frame.data_sources:
-        request = apply_data_source(request, frame.data_sources[0])
+    if fields.data_sources:
+        request = apply_data_source(request, fields.data_sources[0])
     return request
 
 
-def _frame(body_json: Mapping[str, Any]) -> _Frame:
+def _validate(body_json: Mapping[str, Any]) -> _Fields:
     try:
-        return _Frame.model_validate(body_json)
+        return _Fields.model_validate(body_json)
     except ValidationError as failure:
         first, *more = failure.errors(include_url=False, include_input=False)
         *place, branch = first["loc"]
@@ -161,10 +167,10 @@ def _is_in_path(part: int | str) -> bool:
     return isinstance(part, int) or (part != "str" and re.fullmatch("[a-z_]+", part) is not None)
 
 
-def _check(frame: _Frame, body_json: Mapping[str, Any]) -> None:
-    if (frame.n or 1) > 1:
+def _check(fields: _Fields, body_json: Mapping[str, Any]) -> None:
+    if (fields.n or 1) > 1:
         raise FieldError("n", "must be 1: there is one answer")
-    if frame.logprobs or body_json.get("top_logprobs"):
+    if fields.logprobs or body_json.get("top_logprobs"):
         raise FieldError("logprobs", "are not given here")
     if body_json.get("functions"):
         raise FieldError("functions", "are not read here: offer them as tools")
@@ -173,9 +179,9 @@ def _check(frame: _Frame, body_json: Mapping[str, Any]) -> None:
 
 
 def _is_orphan_tool_message(message: Message) -> bool:
-    """Whether it is a tool's message that answers no call: models reject it.
+    """Return whether it is a tool's message that answers no call: models reject it.
 
-    The sample app of On Your Data sends the `context` of its earlier answers so.
+    The sample app of On Your Data sends the `context` of its earlier answers in such messages.
     """
     raw = message.raw or {}
     return message.role == "tool" and not message.tool_call_id and "name" not in raw
@@ -191,55 +197,56 @@ def _check_last(messages: tuple[Message, ...]) -> None:
         raise FieldError(f"{last}.tool_call_id", "is required")
 
 
-def _options(frame: _Frame, body_json: Mapping[str, Any]) -> dict[str, Any]:
-    max_tokens = frame.max_completion_tokens or frame.max_tokens
+def _options(fields: _Fields, body_json: Mapping[str, Any]) -> dict[str, Any]:
+    max_tokens = fields.max_completion_tokens or fields.max_tokens
     options = {key: body_json[key] for key in OPTIONS if body_json.get(key) is not None}
     return options | ({"max_tokens": max_tokens} if max_tokens else {})
 
 
-def _message(path: str, read: _Message) -> Message:
-    """A message. Only its known fields go to the model."""
-    role = ROLES[read.role]
-    parts = list(_parts(path, read.content))
+def _parse_message(path: str, message: _Message) -> Message:
+    """Return a message. Only its known fields go to the model."""
+    role = ROLES[message.role]
+    parts = _parse_parts(path, message.content)
     if role == "assistant":
         parts = [_without_citations(part) for part in parts]
-    calls = tools.parse_tool_calls(read.tool_calls)
-    alone = isinstance(read.content, str)
-    content = parts[0]["text"] if alone else parts or None
-    fields = {
+    calls = tools.parse_tool_calls(message.tool_calls)
+    is_text = isinstance(message.content, str)
+    content = parts[0]["text"] if is_text else parts or None
+    raw = {
         "content": content if content is not None or calls else "",
-        "name": read.name,
+        "name": message.name,
         "tool_calls": [tool_call_json(call) for call in calls] or None,
-        "tool_call_id": read.tool_call_id,
+        "tool_call_id": message.tool_call_id,
     }
-    present = {key: value for key, value in fields.items() if value is not None}
+    present = {key: value for key, value in raw.items() if value is not None}
     return Message(
         role=role,
         content="\n".join(part["text"] for part in parts if part["type"] == "text"),
         images=tuple(part["image_url"]["url"] for part in parts if part["type"] == "image_url"),
         tool_calls=calls,
-        tool_call_id=read.tool_call_id,
+        tool_call_id=message.tool_call_id,
         raw={"role": role, **present},
     )
 
 
 def _without_citations(part: Json) -> Json:
-    """A part of an earlier answer without its `[docN]`, which number the sources of that time."""
+    """Return a part of an earlier answer without its `[docN]`, which number other sources."""
     text = part.get("text")
     return part if text is None else {**part, "text": CITATION.sub("", text)}
 
 
-def _parts(path: str, content: str | list[_Part] | None) -> Iterator[Json]:
-    """The parts of a content, in order; a refusal is text, too."""
+def _parse_parts(path: str, content: str | list[_Part] | None) -> list[Json]:
+    """Return the parts of a content, in order."""
     if isinstance(content, str):
-        yield {"type": "text", "text": content}
-    for place, part in enumerate(content if isinstance(content, list) else ()):
-        if part.type == "image_url":
-            if part.image_url is None:
-                raise FieldError(f"{path}.content[{place}].image_url", "is required")
-            yield {"type": "image_url", "image_url": part.image_url.model_dump(exclude_none=True)}
-            continue
-        text = part.text if part.type == "text" else part.refusal
-        if text is None:
-            raise FieldError(f"{path}.content[{place}].{part.type}", "is required")
-        yield {"type": "text", "text": text}
+        return [{"type": "text", "text": content}]
+    return [_parse_part(f"{path}.content[{i}]", part) for i, part in enumerate(content or ())]
+
+
+def _parse_part(path: str, part: _Part) -> Json:
+    """Return a part as text or image; a refusal is text, too."""
+    value = getattr(part, part.type)
+    if value is None:
+        raise FieldError(f"{path}.{part.type}", "is required")
+    if isinstance(value, _Url):
+        return {"type": "image_url", "image_url": value.model_dump(exclude_none=True)}
+    return {"type": "text", "text": value}
