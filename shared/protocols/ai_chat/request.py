@@ -58,7 +58,7 @@ class _Context(BaseModel, strict=True):
     overrides: dict[str, Any] | None = None
 
 
-class _Frame(BaseModel, strict=True):
+class _Fields(BaseModel, strict=True):
     """The keys of all three versions. Unknown keys are ignored everywhere."""
 
     # Fail fast: an error for each of a million wrong elements would take seconds and gigabytes.
@@ -74,10 +74,10 @@ def parse(body: Body, state_key: str, flat: bool = False) -> ChatRequest:
     if not isinstance(body.json, dict):
         raise BadRequest("The body must be a JSON object.")
     try:
-        frame = _Frame.model_validate(body.json)
+        fields = _Fields.model_validate(body.json)
     except ValidationError as failure:
         raise BadRequest(describe_errors(failure, lambda path: path)) from None
-    messages = _messages(frame, body.files)
+    messages = _messages(fields, body.files)
     state = body.json.get(state_key)
     if not is_json_safe(state):
         raise BadRequest(f"{state_key}: {NOT_JSON_SAFE}")
@@ -107,11 +107,11 @@ def _overrides(body: Mapping[str, Any], flat: bool) -> Overrides:
         raise BadRequest(message) from None
 
 
-def _messages(frame: _Frame, files: Mapping[str, bytes]) -> tuple[Message, ...]:
-    image_urls = images(files, [message.role for message in frame.messages])
+def _messages(fields: _Fields, files: Mapping[str, bytes]) -> tuple[Message, ...]:
+    image_urls = images(files, [message.role for message in fields.messages])
     messages = [
         Message(message.role, message.content or "", image_urls.get(index, ()))
-        for index, message in enumerate(frame.messages)
+        for index, message in enumerate(fields.messages)
     ]
     last = f"messages[{len(messages) - 1}]"
     if messages[-1].role != "user":
