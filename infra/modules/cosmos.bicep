@@ -21,7 +21,7 @@ param closed bool
 @description('IPv4 addresses that still do.')
 param allowedIps string[]
 
-resource account 'Microsoft.DocumentDB/databaseAccounts@2026-03-15' = {
+resource account 'Microsoft.DocumentDB/databaseAccounts@2025-04-15' = {
   name: name
   location: location
   tags: tags
@@ -47,13 +47,13 @@ resource account 'Microsoft.DocumentDB/databaseAccounts@2026-03-15' = {
   }
 }
 
-resource sql 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases@2026-03-15' = {
+resource sql 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases@2025-04-15' = {
   parent: account
   name: database
   properties: { resource: { id: database } }
 }
 
-resource memory 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2026-03-15' = {
+resource memory 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2025-04-15' = {
   parent: sql
   name: container
   properties: {

@@ -15,7 +15,7 @@ param retentionDays int
 @description('How many GB a day are taken at most.')
 param dailyGb int
 
-resource workspace 'Microsoft.OperationalInsights/workspaces@2026-03-01' = {
+resource workspace 'Microsoft.OperationalInsights/workspaces@2025-07-01' = {
   name: 'log-${token}'
   location: location
   tags: tags

@@ -28,7 +28,7 @@ var zoneNames = {
 var wanted = map(endpoints, one => one.group)
 var groups = filter(['blob', 'searchService', 'account', 'Sql'], group => contains(wanted, group))
 
-resource network 'Microsoft.Network/virtualNetworks@2025-09-01' = {
+resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   name: name
   location: location
   tags: tags
@@ -80,7 +80,7 @@ resource links 'Microsoft.Network/privateDnsZones/virtualNetworkLinks@2024-06-01
   }
 ]
 
-resource privateEndpoints 'Microsoft.Network/privateEndpoints@2025-09-01' = [
+resource privateEndpoints 'Microsoft.Network/privateEndpoints@2025-05-01' = [
   for one in endpoints: {
     name: 'pe-${one.name}-${name}'
     location: location
@@ -97,7 +97,7 @@ resource privateEndpoints 'Microsoft.Network/privateEndpoints@2025-09-01' = [
   }
 ]
 
-resource names 'Microsoft.Network/privateEndpoints/privateDnsZoneGroups@2025-09-01' = [
+resource names 'Microsoft.Network/privateEndpoints/privateDnsZoneGroups@2025-05-01' = [
   for (one, i) in endpoints: {
     parent: privateEndpoints[i]
     name: 'default'

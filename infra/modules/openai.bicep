@@ -36,7 +36,7 @@ param closed bool
 @description('IPv4 addresses that still do.')
 param allowedIps string[]
 
-resource account 'Microsoft.CognitiveServices/accounts@2026-07-01' = {
+resource account 'Microsoft.CognitiveServices/accounts@2025-06-01' = {
   name: name
   location: location
   tags: tags
@@ -54,7 +54,7 @@ resource account 'Microsoft.CognitiveServices/accounts@2026-07-01' = {
   }
 }
 
-resource chat 'Microsoft.CognitiveServices/accounts/deployments@2026-07-01' = {
+resource chat 'Microsoft.CognitiveServices/accounts/deployments@2025-06-01' = {
   parent: account
   name: chatModel
   sku: { name: sku, capacity: chatCapacity }
@@ -65,7 +65,7 @@ resource chat 'Microsoft.CognitiveServices/accounts/deployments@2026-07-01' = {
   }
 }
 
-resource embedding 'Microsoft.CognitiveServices/accounts/deployments@2026-07-01' = {
+resource embedding 'Microsoft.CognitiveServices/accounts/deployments@2025-06-01' = {
   parent: account
   name: embeddingModel
   sku: { name: sku, capacity: embeddingCapacity }

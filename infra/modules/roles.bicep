@@ -54,11 +54,11 @@ var roleIds = {
 // An empty name is refused also where nothing is made of it.
 var cosmosAccount = empty(cosmosName) ? 'none' : cosmosName
 
-resource hostStorage 'Microsoft.Storage/storageAccounts@2026-04-01' existing = {
+resource hostStorage 'Microsoft.Storage/storageAccounts@2025-06-01' existing = {
   name: hostStorageName
 }
 
-resource documentStorage 'Microsoft.Storage/storageAccounts@2026-04-01' existing = {
+resource documentStorage 'Microsoft.Storage/storageAccounts@2025-06-01' existing = {
   name: documentStorageName
 
   resource blobs 'blobServices' existing = {
@@ -74,11 +74,11 @@ resource search 'Microsoft.Search/searchServices@2025-05-01' existing = {
   name: searchName
 }
 
-resource openAi 'Microsoft.CognitiveServices/accounts@2026-07-01' existing = {
+resource openAi 'Microsoft.CognitiveServices/accounts@2025-06-01' existing = {
   name: openAiName
 }
 
-resource cosmos 'Microsoft.DocumentDB/databaseAccounts@2026-03-15' existing = {
+resource cosmos 'Microsoft.DocumentDB/databaseAccounts@2025-04-15' existing = {
   name: cosmosAccount
 }
 
@@ -139,7 +139,7 @@ resource appWritesTelemetry 'Microsoft.Authorization/roleAssignments@2022-04-01'
 }
 
 // The app alone: who provisions has no need to read what others asked. A laptop remembers in a file (MEMORY_FILE).
-resource appKeepsConversations 'Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments@2026-03-15' = if (!empty(cosmosName)) {
+resource appKeepsConversations 'Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments@2024-11-15' = if (!empty(cosmosName)) {
   parent: cosmos
   name: guid(cosmos.id, cosmosDatabase, cosmosContainer, appPrincipalId, roleIds.cosmosDbBuiltInDataContributor)
   properties: {

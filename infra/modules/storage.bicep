@@ -20,7 +20,7 @@ param closed bool
 @description('IPv4 addresses that still do.')
 param allowedIps string[]
 
-resource account 'Microsoft.Storage/storageAccounts@2026-04-01' = {
+resource account 'Microsoft.Storage/storageAccounts@2025-06-01' = {
   name: name
   location: location
   tags: tags
@@ -43,7 +43,7 @@ resource account 'Microsoft.Storage/storageAccounts@2026-04-01' = {
   }
 }
 
-resource blobs 'Microsoft.Storage/storageAccounts/blobServices@2026-04-01' = {
+resource blobs 'Microsoft.Storage/storageAccounts/blobServices@2025-01-01' = {
   parent: account
   name: 'default'
   properties: {
@@ -53,7 +53,7 @@ resource blobs 'Microsoft.Storage/storageAccounts/blobServices@2026-04-01' = {
   }
 }
 
-resource folder 'Microsoft.Storage/storageAccounts/blobServices/containers@2026-04-01' = {
+resource folder 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-01-01' = {
   parent: blobs
   name: container
   properties: { publicAccess: 'None' }
