@@ -302,6 +302,7 @@ module app 'modules/app.bicep' = {
     authUnauthenticated: authUnauthenticated
     chatApiKey: !empty(chatApiKey) && length(chatApiKey) < 20 ? fail('AZURE_CHAT_API_KEY must have 20 characters or more: openssl rand -base64 30 makes one.') : chatApiKey
     settings: {
+      AzureWebJobsStorage__accountName: hostStorage.outputs.name // the URI alone can lose a race at the host's start
       AzureWebJobsStorage__blobServiceUri: hostStorage.outputs.endpoint
       AzureWebJobsStorage__credential: 'managedidentity'
       AzureWebJobsStorage__clientId: identity.outputs.clientId

@@ -13,6 +13,7 @@ from tests.support import bicep
 
 ROOT = Path(__file__).parent.parent.parent
 PLATFORM = {  # settings of the host and the platform
+    "AzureWebJobsStorage__accountName",
     "AzureWebJobsStorage__blobServiceUri",
     "AzureWebJobsStorage__credential",
     "AzureWebJobsStorage__clientId",
@@ -330,6 +331,7 @@ def test_app_uses_its_identity_for_all_services() -> None:
     )
     assert settings["OVERRIDE_USE_MI_FIC_ASSERTION_CLIENTID"] == "identityClientId"
     assert app.value("identityClientId") == client
+    assert settings["AzureWebJobsStorage__accountName"] == "hostStorage.outputs.name"
     assert settings["AzureWebJobsStorage__blobServiceUri"] == "hostStorage.outputs.endpoint"
     assert app.value("packagesUrl") == "'${hostStorage.outputs.endpoint}${packages}'"
     assert settings["AZURE_STORAGE_ENDPOINT"] == "documentStorage.outputs.endpoint"
