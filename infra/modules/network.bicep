@@ -19,14 +19,15 @@ param tags object
 @description('What is reached privately.')
 param endpoints endpoint[]
 
-var zoneNames = {
-  blob: 'privatelink.blob.${environment().suffixes.storage}'
-  searchService: 'privatelink.search.windows.net'
-  account: 'privatelink.openai.azure.com'
-  Sql: 'privatelink.documents.azure.com'
+var zonesOfGroup = {
+  blob: ['privatelink.blob.${environment().suffixes.storage}']
+  searchService: ['privatelink.search.windows.net']
+  // A Foundry resource has a name in each of them.
+  account: ['privatelink.openai.azure.com', 'privatelink.cognitiveservices.azure.com', 'privatelink.services.ai.azure.com']
+  Sql: ['privatelink.documents.azure.com']
 }
-var wanted = map(endpoints, one => one.group)
-var groups = filter(['blob', 'searchService', 'account', 'Sql'], group => contains(wanted, group))
+var groups = map(endpoints, endpoint => endpoint.group)
+var zoneNames = union(flatten(map(groups, group => zonesOfGroup[group])), [])
 
 resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   name: name
@@ -60,15 +61,15 @@ resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
 }
 
 resource zones 'Microsoft.Network/privateDnsZones@2024-06-01' = [
-  for group in groups: {
-    name: zoneNames[group]
+  for zone in zoneNames: {
+    name: zone
     location: 'global'
     tags: tags
   }
 ]
 
 resource links 'Microsoft.Network/privateDnsZones/virtualNetworkLinks@2024-06-01' = [
-  for (group, i) in groups: {
+  for (zone, i) in zoneNames: {
     parent: zones[i]
     name: name
     location: 'global'
@@ -103,9 +104,9 @@ resource names 'Microsoft.Network/privateEndpoints/privateDnsZoneGroups@2025-05-
     name: 'default'
     properties: {
       privateDnsZoneConfigs: [
-        {
-          name: one.group
-          properties: { privateDnsZoneId: zones[indexOf(groups, one.group)].id }
+        for zone in zonesOfGroup[one.group]: {
+          name: replace(zone, '.', '-')
+          properties: { privateDnsZoneId: resourceId('Microsoft.Network/privateDnsZones', zone) }
         }
       ]
     }

@@ -1,4 +1,4 @@
-metadata description = 'Azure OpenAI with the model that answers and the one that makes vectors, asked by roles alone.'
+metadata description = 'A Foundry resource with the model that answers and the one that makes vectors, called by roles alone.'
 
 @description('The name of the resource, and the host in its address.')
 param name string
@@ -40,10 +40,13 @@ resource account 'Microsoft.CognitiveServices/accounts@2025-06-01' = {
   name: name
   location: location
   tags: tags
-  kind: 'OpenAI'
+  // Azure upgrades accounts of the kind OpenAI to this one; with the old kind here, the next deployment would revert it.
+  kind: 'AIServices'
+  identity: { type: 'SystemAssigned' } // as allowProjectManagement requires
   sku: { name: 'S0' }
   properties: {
     customSubDomainName: name // without one there are no tokens, only keys
+    allowProjectManagement: true
     disableLocalAuth: true
     publicNetworkAccess: closed && empty(allowedIps) ? 'Disabled' : 'Enabled'
     networkAcls: {
@@ -78,6 +81,7 @@ resource embedding 'Microsoft.CognitiveServices/accounts/deployments@2025-06-01'
 
 output id string = account.id
 output name string = account.name
-output endpoint string = account.properties.endpoint
+// account.properties.endpoint is another one for this kind: https://NAME.cognitiveservices.azure.com/.
+output endpoint string = 'https://${account.name}.openai.azure.com/'
 output chatDeployment string = chat.name
 output embeddingDeployment string = embedding.name

@@ -359,14 +359,17 @@ def test_dependencies_are_created_first() -> None:
 
 def test_private_endpoints_use_the_zone_names_of_azure() -> None:
     network = bicep.text("modules/network.bicep")
-    zones = re.findall(r"(?m)^  (\w+): '(privatelink\.[^']+)'$", network)
+    zones = re.findall(r"(?m)^  (\w+): \[('privatelink\..+')\]$", network)
     asked = bicep.blocks("module", "main.bicep")["network"].body
 
     assert dict(zones) == {
-        "blob": "privatelink.blob.${environment().suffixes.storage}",
-        "searchService": "privatelink.search.windows.net",
-        "account": "privatelink.openai.azure.com",
-        "Sql": "privatelink.documents.azure.com",
+        "blob": "'privatelink.blob.${environment().suffixes.storage}'",
+        "searchService": "'privatelink.search.windows.net'",
+        "account": (
+            "'privatelink.openai.azure.com', 'privatelink.cognitiveservices.azure.com', "
+            "'privatelink.services.ai.azure.com'"
+        ),
+        "Sql": "'privatelink.documents.azure.com'",
     }
     assert re.findall(r"name: '(\w+)'.*group: '(\w+)'", asked) == [
         ("host", "blob"),
@@ -378,17 +381,30 @@ def test_private_endpoints_use_the_zone_names_of_azure() -> None:
     assert "{ serviceName: 'Microsoft.App/environments' }" in network
 
 
-def test_each_endpoint_kind_has_one_dns_zone() -> None:
+def test_each_endpoint_is_registered_in_all_zones_of_its_kind() -> None:
     network = bicep.text("modules/network.bicep")
     (kinds,) = re.findall(r"(?m)^  group: (.+)$", network)
-    known = kinds.split(" | ")
 
     assert bicep.variables("modules/network.bicep") == {
-        "wanted": "map(endpoints, one => one.group)",
-        "groups": f"filter([{', '.join(known)}], group => contains(wanted, group))",
+        "groups": "map(endpoints, endpoint => endpoint.group)",
+        "zoneNames": "union(flatten(map(groups, group => zonesOfGroup[group])), [])",
     }
-    for group in known:
-        assert f"\n  {group.strip(chr(39))}: 'privatelink." in network
+    for group in kinds.split(" | "):
+        assert f"\n  {group.strip(chr(39))}: ['privatelink." in network
+    assert "for zone in zonesOfGroup[one.group]: {" in network
+    assert network.count("for zone in zoneNames: {") == 1
+    assert network.count("for (zone, i) in zoneNames: {") == 1
+
+
+def test_models_stand_in_the_kind_of_account_that_azure_upgrades_to() -> None:
+    account = bicep.blocks("resource", "modules/openai.bicep")["account"]
+
+    assert account.value("kind") == "'AIServices'"
+    assert account.value("identity") == "{ type: 'SystemAssigned' }"
+    assert account.value("allowProjectManagement") == "true"
+    assert bicep.outputs("modules/openai.bicep")["endpoint"] == (
+        "'https://${account.name}.openai.azure.com/'"
+    )
 
 
 def test_memory_is_deployed_only_with_sign_in() -> None:
