@@ -135,6 +135,10 @@ param logDailyGb int = 1
 
 var tags = { 'azd-env-name': environmentName }
 var token = toLower(uniqueString(subscription().id, environmentName, location))
+// A resource cannot move to another region, so that one in another region has another name.
+var searchRegion = empty(searchLocation) ? location : searchLocation
+var searchToken = toLower(uniqueString(subscription().id, environmentName, searchRegion))
+var openAiToken = toLower(uniqueString(subscription().id, environmentName, openAiLocation))
 var signIn = !empty(authClientId)
 var memory = signIn && useMemory
 var origins = filter(split(replace(allowedOrigins, ' ', ''), ','), one => !empty(one))
@@ -200,8 +204,8 @@ module documentStorage 'modules/storage.bicep' = {
 module search 'modules/search.bicep' = {
   scope: group
   params: {
-    name: 'srch-${token}'
-    location: empty(searchLocation) ? location : searchLocation
+    name: 'srch-${searchToken}'
+    location: searchRegion
     tags: tags
     sku: useVnet && searchSku == 'free' ? fail('AZURE_SEARCH_SKU=free has no private endpoint: take basic with AZURE_USE_VNET.') : searchSku
     semanticRanker: ranker
@@ -213,7 +217,7 @@ module search 'modules/search.bicep' = {
 module openAi 'modules/openai.bicep' = {
   scope: group
   params: {
-    name: 'oai-${token}'
+    name: 'oai-${openAiToken}'
     location: openAiLocation
     tags: tags
     sku: openAiSku

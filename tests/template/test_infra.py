@@ -347,6 +347,20 @@ def test_sign_in_has_no_secret_and_accepts_only_listed_apps() -> None:
     assert auth.value("excludedPaths") == "['/health']"
 
 
+def test_resource_names_hash_the_region_that_they_are_in() -> None:
+    main, variables = bicep.blocks("module", "main.bicep"), bicep.variables("main.bicep")
+
+    for symbol, block in main.items():
+        location = block.object("params").get("location")
+        name = block.object("params").get("name", "")
+        for token in re.findall(r"\$\{(\w+)\}", name):
+            assert variables[token] == (
+                f"toLower(uniqueString(subscription().id, environmentName, {location}))"
+            ), symbol
+    assert main["search"].value("location") == "searchRegion"
+    assert main["openAi"].value("location") == "openAiLocation"
+
+
 def test_dependencies_are_created_first() -> None:
     assert bicep.blocks("module", "main.bicep")["app"].value("dependsOn") == "[roles]"
     openai = bicep.blocks("resource", "modules/openai.bicep")
