@@ -7,9 +7,43 @@ targetScope = 'subscription'
 @description('The name of the azd environment: names are made from it, and every resource is tagged with it.')
 param environmentName string
 
-@minLength(1)
+// The regions of Flex Consumption, as Azure-Samples/functions-quickstart-python-http-azd listed them on 2025-11-24, without
+// the canary region. A newer one that `az functionapp list-flexconsumption-locations` shows can be added.
+@allowed([
+  'australiaeast'
+  'australiasoutheast'
+  'brazilsouth'
+  'canadacentral'
+  'centralindia'
+  'centralus'
+  'eastasia'
+  'eastus'
+  'eastus2'
+  'francecentral'
+  'germanywestcentral'
+  'italynorth'
+  'japaneast'
+  'koreacentral'
+  'northcentralus'
+  'northeurope'
+  'norwayeast'
+  'southafricanorth'
+  'southcentralus'
+  'southeastasia'
+  'southindia'
+  'spaincentral'
+  'swedencentral'
+  'uaenorth'
+  'uksouth'
+  'ukwest'
+  'westcentralus'
+  'westeurope'
+  'westus'
+  'westus2'
+  'westus3'
+])
 @metadata({ azd: { type: 'location' } })
-@description('Where everything but the models lies: a region that has Flex Consumption (az functionapp list-flexconsumption-locations).')
+@description('Where everything but the models is: a region that has Flex Consumption.')
 param location string
 
 @description('Who fills the index: the object id of whoever provisions, a person or a pipeline. azd knows it; empty gives nobody those roles.')

@@ -67,7 +67,7 @@ def text(name: str) -> str:
 def params(name: str) -> dict[str, Param]:
     """The parameters of a file, in order."""
     matches = re.finditer(
-        r"(?ms)^((?:@(?:[^\n]|\n(?=[ })\n]))*\n)*)param (\w+) ([^\n=]+?)(?: = ([^\n]+))?\n",
+        r"(?ms)^((?:@(?:[^\n]|\n(?=[ })\]\n]))*\n)*)param (\w+) ([^\n=]+?)(?: = ([^\n]+))?\n",
         text(name),
     )
     return {one[2]: Param(one[3], _plain(one[4]), one[1]) for one in matches}
