@@ -33,7 +33,7 @@ def test_azure_yaml_has_exactly_these_keys(azure: dict[str, Any]) -> None:
     assert azure | {"pipeline": {}} == {
         "name": "serverless-rag-chat",
         "metadata": {"template": "serverless-rag-chat-python@0.1.0"},
-        "requiredVersions": {"azd": ">= 1.23.15"},
+        "requiredVersions": {"azd": ">= 1.25.6"},
         "services": {"api": {"project": ".", "language": "python", "host": "function"}},
         "hooks": {"postprovision": {"run": "scripts/postprovision.py", "interactive": True}},
         "pipeline": {},
