@@ -113,7 +113,7 @@ param searchIndex string = 'documents'
 
 @minValue(1)
 @maxValue(1000)
-@description('How many instances the app may grow to: the limit of what a flood of questions can cost.')
+@description('How many instances the app may grow to. Reported not to be enforced for HTTP triggers (Azure/azure-functions-host issue 11790): the capacity of the models bounds what a flood of questions costs.')
 param maximumInstanceCount int = 40
 
 @allowed([512, 2048, 4096])
