@@ -56,10 +56,10 @@ param principalType string = 'User'
 @metadata({
   azd: {
     type: 'location'
-    // The SKU, the model and the capacity of the defaults below: azd offers only regions that have so much left.
+    // The SKU, the model and the capacity of the defaults below: azd offers only regions that have so much left, unless AZURE_OPENAI_LOCATION is set.
     usageName: [
-      'OpenAI.GlobalStandard.gpt-5.4-mini,50'
-      'OpenAI.GlobalStandard.text-embedding-3-small,50'
+      'OpenAI.GlobalStandard.gpt-5.4-mini,30'
+      'OpenAI.GlobalStandard.text-embedding-3-small,30'
     ]
   }
 })
@@ -82,7 +82,7 @@ param chatModelVersion string = '2026-03-17'
 
 @minValue(1)
 @description('How much the model that answers may do, in thousands of tokens a minute: a question costs about two thousand.')
-param chatCapacity int = 50
+param chatCapacity int = 30
 
 @description('The model that makes vectors. Another one needs the documents to be indexed anew.')
 param embeddingModel string = 'text-embedding-3-small'
@@ -92,7 +92,7 @@ param embeddingModelVersion string = '1'
 
 @minValue(1)
 @description('How much the model that makes vectors may do, in thousands of tokens a minute: indexing waits for it, questions hardly use it.')
-param embeddingCapacity int = 50
+param embeddingCapacity int = 30
 
 // https://learn.microsoft.com/azure/search/search-sku-tier, as of 2025-08-01
 @allowed(['free', 'basic', 'standard'])
