@@ -46,12 +46,15 @@ param environmentName string
 @description('Where everything but the models is: a region that has Flex Consumption.')
 param location string
 
-@description('Who fills the index: the object id of whoever provisions, a person or a pipeline. azd knows it; empty gives nobody those roles.')
+@description('Who provisions and may index documents, by the object id. azd always sets its signed-in user or pipeline; empty: nobody.')
 param principalId string = ''
 
 @allowed(['User', 'ServicePrincipal'])
 @description('What principalId is. ServicePrincipal in a pipeline.')
 param principalType string = 'User'
+
+@description('The object id of a group in Entra ID whose members may index documents too; empty: none.')
+param indexersGroupId string = ''
 
 @metadata({
   azd: {
@@ -175,6 +178,10 @@ var searchToken = toLower(uniqueString(subscription().id, environmentName, searc
 var openAiToken = toLower(uniqueString(subscription().id, environmentName, openAiLocation))
 var signIn = !empty(authClientId)
 var memory = signIn && useMemory
+var indexers = concat(
+  empty(principalId) ? [] : [{ id: principalId, type: principalType }],
+  empty(indexersGroupId) ? [] : [{ id: indexersGroupId, type: 'Group' }]
+)
 var origins = filter(split(replace(allowedOrigins, ' ', ''), ','), one => !empty(one))
 var ips = useVnet && !empty(allowedIps) ? filter(split(replace(allowedIps, ' ', ''), ','), one => !empty(one)) : []
 var clients = filter(split(replace(authAllowedClients, ' ', ''), ','), one => !empty(one))
@@ -304,8 +311,7 @@ module roles 'modules/roles.bicep' = {
   params: {
     appPrincipalId: identity.outputs.principalId
     searchPrincipalId: search.outputs.principalId
-    deployerPrincipalId: principalId
-    deployerPrincipalType: principalType
+    indexers: indexers
     hostStorageName: hostStorage.outputs.name
     documentStorageName: documentStorage.outputs.name
     documentContainer: documents

@@ -1,17 +1,19 @@
 metadata description = 'Who may do what: every role that this template gives, and no more.'
 
+@description('A person, program or group by its object id.')
+type indexer = {
+  id: string
+  type: 'User' | 'ServicePrincipal' | 'Group'
+}
+
 @description('The app.')
 param appPrincipalId string
 
 @description('The search service, which reads documents itself where `make index ARGS=--indexer` told it to; empty, it has no identity.')
 param searchPrincipalId string
 
-@description('Whoever provisions, and fills the index; empty, nobody.')
-param deployerPrincipalId string
-
-@allowed(['User', 'ServicePrincipal'])
-@description('What the deployer is.')
-param deployerPrincipalType string
+@description('Who may index documents.')
+param indexers indexer[]
 
 @description('The storage account that the Functions host works in.')
 param hostStorageName string
@@ -149,46 +151,54 @@ resource appKeepsConversations 'Microsoft.DocumentDB/databaseAccounts/sqlRoleAss
   }
 }
 
-resource deployerFillsDocuments 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(deployerPrincipalId)) {
-  scope: documentStorage::blobs::documents
-  name: guid(documentStorage::blobs::documents.id, deployerPrincipalId, roleIds.storageBlobDataContributor)
-  properties: {
-    principalId: deployerPrincipalId
-    principalType: deployerPrincipalType
-    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roleIds.storageBlobDataContributor)
+resource indexersWriteDocuments 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for indexer in indexers: {
+    scope: documentStorage::blobs::documents
+    name: guid(documentStorage::blobs::documents.id, indexer.id, roleIds.storageBlobDataContributor)
+    properties: {
+      principalId: indexer.id
+      principalType: indexer.type
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roleIds.storageBlobDataContributor)
+    }
   }
-}
+]
 
-resource deployerFillsIndex 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(deployerPrincipalId)) {
-  scope: search
-  name: guid(search.id, deployerPrincipalId, roleIds.searchIndexDataContributor)
-  properties: {
-    principalId: deployerPrincipalId
-    principalType: deployerPrincipalType
-    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roleIds.searchIndexDataContributor)
+resource indexersWriteIndex 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for indexer in indexers: {
+    scope: search
+    name: guid(search.id, indexer.id, roleIds.searchIndexDataContributor)
+    properties: {
+      principalId: indexer.id
+      principalType: indexer.type
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roleIds.searchIndexDataContributor)
+    }
   }
-}
+]
 
 // Makes the index, and grows it by the fields that it lacks.
-resource deployerMakesIndex 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(deployerPrincipalId)) {
-  scope: search
-  name: guid(search.id, deployerPrincipalId, roleIds.searchServiceContributor)
-  properties: {
-    principalId: deployerPrincipalId
-    principalType: deployerPrincipalType
-    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roleIds.searchServiceContributor)
+resource indexersCreateIndex 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for indexer in indexers: {
+    scope: search
+    name: guid(search.id, indexer.id, roleIds.searchServiceContributor)
+    properties: {
+      principalId: indexer.id
+      principalType: indexer.type
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roleIds.searchServiceContributor)
+    }
   }
-}
+]
 
-resource deployerAsksModels 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(deployerPrincipalId)) {
-  scope: openAi
-  name: guid(openAi.id, deployerPrincipalId, roleIds.cognitiveServicesOpenAIUser)
-  properties: {
-    principalId: deployerPrincipalId
-    principalType: deployerPrincipalType
-    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roleIds.cognitiveServicesOpenAIUser)
+resource indexersCallModels 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for indexer in indexers: {
+    scope: openAi
+    name: guid(openAi.id, indexer.id, roleIds.cognitiveServicesOpenAIUser)
+    properties: {
+      principalId: indexer.id
+      principalType: indexer.type
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roleIds.cognitiveServicesOpenAIUser)
+    }
   }
-}
+]
 
 // On the account, as its documentation says: an indexer names the account, then the container.
 resource searchReadsDocuments 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(searchPrincipalId)) {

@@ -34,11 +34,12 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A resource or module: what it is made from, its condition (or nothing) and its body."""
+    """A resource or module: its type or file, its condition or loop (or nothing) and its body."""
 
     source: str
     condition: str
     body: str
+    loop: str = ""
 
     def value(self, key: str) -> str:
         """What a key of the body is set to, where that is one line. Raises StopIteration."""
@@ -89,7 +90,13 @@ def blocks(kind: str, name: str) -> dict[str, Block]:
     matches = re.finditer(
         rf"(?ms)^{kind} (\w+) '([^']+)' = (?:if \(([^\n]+)\) )?{{\n(.*?)^}}$", text(name)
     )
-    return {one[1]: Block(one[2], one[3] or "", one[4]) for one in matches}
+    loops = re.finditer(
+        rf"(?ms)^{kind} (\w+) '([^']+)' = \[\n  for (\w+ in \w+): {{\n(.*?)^  }}\n\]$", text(name)
+    )
+    return {
+        **{one[1]: Block(one[2], one[3] or "", one[4]) for one in matches},
+        **{one[1]: Block(one[2], "", one[4], loop=one[3]) for one in loops},
+    }
 
 
 def existing(name: str) -> dict[str, str]:

@@ -30,18 +30,17 @@ ROLES = {  # principal, resource, role
     ("app", "openAi", "cognitiveServicesOpenAIUser"),
     ("app", "insights", "monitoringMetricsPublisher"),
     ("app", CONVERSATIONS, "cosmosDbBuiltInDataContributor"),
-    ("deployer", DOCUMENTS, "storageBlobDataContributor"),
-    ("deployer", "search", "searchIndexDataContributor"),
-    ("deployer", "search", "searchServiceContributor"),
-    ("deployer", "openAi", "cognitiveServicesOpenAIUser"),
+    ("indexer.id", DOCUMENTS, "storageBlobDataContributor"),
+    ("indexer.id", "search", "searchIndexDataContributor"),
+    ("indexer.id", "search", "searchServiceContributor"),
+    ("indexer.id", "openAi", "cognitiveServicesOpenAIUser"),
     ("search", "documentStorage", "storageBlobDataReader"),
     ("search", "openAi", "cognitiveServicesOpenAIUser"),
 }
 WHO_AND_WHERE = {  # the names in roles.bicep
     "appPrincipalId": "identity.outputs.principalId",
     "searchPrincipalId": "search.outputs.principalId",
-    "deployerPrincipalId": "principalId",
-    "deployerPrincipalType": "principalType",
+    "indexers": "indexers",
     "hostStorageName": "hostStorage.outputs.name",
     "documentStorageName": "documentStorage.outputs.name",
     "documentContainer": "documents",
@@ -131,11 +130,19 @@ def test_role_assignment_names_are_unique_and_have_a_principal_type() -> None:
     for role in roles("Microsoft.Authorization/").values():
         who, where = role.value("principalId"), role.value("scope")
         what = role.value("roleDefinitionId").removesuffix(")").split(", ")[1]
-        kind = "deployerPrincipalType" if who.startswith("deployer") else "'ServicePrincipal'"
+        kind = "indexer.type" if who == "indexer.id" else "'ServicePrincipal'"
 
         assert role.value("name") == f"guid({where}.id, {who}, {what})"
         assert role.value("principalType") == kind
-        assert role.condition == ("" if who.startswith("app") else f"!empty({who})")
+        assert role.condition == ("!empty(searchPrincipalId)" if who.startswith("search") else "")
+        assert role.loop == ("indexer in indexers" if who == "indexer.id" else "")
+
+
+def test_indexers_are_who_provisions_and_the_group() -> None:
+    assert re.findall(r"(?ms)^var indexers = concat\(\n(.*?)^\)$", bicep.text("main.bicep")) == [
+        "  empty(principalId) ? [] : [{ id: principalId, type: principalType }],\n"
+        "  empty(indexersGroupId) ? [] : [{ id: indexersGroupId, type: 'Group' }]\n"
+    ]
 
 
 def test_roles_are_assigned_in_one_file_and_no_keys_are_used() -> None:
@@ -376,8 +383,10 @@ def test_dependencies_are_created_first() -> None:
     openai = bicep.blocks("resource", "modules/openai.bicep")
     assert openai["embedding"].value("dependsOn") == "[chat]"
     assert bicep.blocks("resource", "modules/network.bicep").keys() == {
-        "network"
-    }  # the rest: loops
+        "network",
+        "zones",
+        "privateEndpoints",
+    }  # the rest: loops with an index
     assert bicep.text("modules/network.bicep").count("dependsOn: [links]") == 1
 
 
