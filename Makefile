@@ -98,12 +98,12 @@ $(VENV)/.run: $(VENV)/.made requirements.txt constraints.txt
 	@$(PIP) -r requirements.txt
 	@touch $@
 
-$(VENV)/.ingest: $(VENV)/.made requirements.txt constraints.txt requirements-ingest.txt
+$(VENV)/.ingest: $(VENV)/.made requirements.txt constraints.txt requirements-ingest.txt requirements-local.txt
 	@echo "Installing what reads documents into $(VENV) (once) ..."
-	@$(PIP) -r requirements.txt -r requirements-ingest.txt
+	@$(PIP) -r requirements.txt -r requirements-local.txt
 	@touch $@ $(VENV)/.run
 
-$(VENV)/.dev: $(VENV)/.made requirements.txt constraints.txt requirements-ingest.txt requirements-dev.txt
+$(VENV)/.dev: $(VENV)/.made requirements.txt constraints.txt requirements-ingest.txt requirements-local.txt requirements-dev.txt
 	@echo "Installing what the app and its tests need into $(VENV) (once) ..."
 	@$(PIP) -r requirements-dev.txt
 	@touch $@ $(VENV)/.run $(VENV)/.ingest

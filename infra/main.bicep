@@ -386,5 +386,8 @@ output AZURE_OPENAI_CHAT_DEPLOYMENT string = openAi.outputs.chatDeployment
 output AZURE_OPENAI_EMBEDDING_DEPLOYMENT string = openAi.outputs.embeddingDeployment
 output AZURE_STORAGE_ENDPOINT string = documentStorage.outputs.endpoint
 output AZURE_STORAGE_CONTAINER string = documents
+// What was deployed, which may differ from what was set: the hook after provisioning reads these.
+output AZURE_VNET_IN_USE bool = useVnet
+output AZURE_ALLOWED_IPS_IN_USE string = join(ips, ',')
 // What `make index ARGS="--indexer --storage ..."` asks for.
 output AZURE_STORAGE_ID string = documentStorage.outputs.id

@@ -84,10 +84,10 @@ def read_azd_settings(environment: Mapping[str, str]) -> Settings:
 
 
 def is_private_network(environment: Mapping[str, str]) -> bool:
-    """Whether the services are in a virtual network without access for this machine."""
+    """Whether the services were deployed into a virtual network without access from outside."""
     return (
-        is_on(environment, "AZURE_USE_VNET")
-        and not environment.get("AZURE_ALLOWED_IPS", "").strip()
+        is_on(environment, "AZURE_VNET_IN_USE")
+        and not environment.get("AZURE_ALLOWED_IPS_IN_USE", "").strip()
     )
 
 

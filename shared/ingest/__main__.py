@@ -6,7 +6,7 @@ import sys
 
 MISSING_DEPENDENCY = (
     "{name} is not installed. Install the dependencies of ingestion: "
-    "{python} -m pip install -r requirements.txt -r requirements-ingest.txt"
+    "{python} -m pip install -r requirements.txt -r requirements-local.txt"
 )
 
 

@@ -14,6 +14,7 @@ from scripts.after_provision import REQUIRED_OUTPUTS
 from scripts.local_settings import AZD_OUTPUTS
 from shared.settings import Settings
 from tests.support.servers import ROOT
+from tests.template.test_package import referenced_files
 
 MAIN = ROOT / "infra" / "main.bicep"
 PARAMETERS = ROOT / "infra" / "main.parameters.json"
@@ -57,6 +58,15 @@ def test_hook_has_its_own_requirements(
     for line in lines:
         if line.startswith("-r "):
             assert (script.parent / line.removeprefix("-r ")).is_file(), line
+
+
+def test_hook_does_not_install_numpy() -> None:
+    """Its wheels are for fewer versions of Python than those of the other requirements."""
+    files = referenced_files(ROOT / "scripts", "requirements.txt")
+    lines = [line for file in files for line in (ROOT / "scripts" / file).read_text().splitlines()]
+
+    assert [line for line in lines if line.startswith("pypdf")] != []
+    assert [line for line in lines if line.startswith("numpy")] == []
 
 
 def test_hook_environment_is_ignored_by_git_and_the_package() -> None:

@@ -36,9 +36,11 @@ from tests.support.upstream import (
 from tests.template.test_package import get_answer, needs_git
 
 TIMEOUT = 120.0  # seconds, only reached by a hang
-# The hook with short waits: the file that azd runs waits for minutes.
+# The hook with short waits: the file that azd runs waits for minutes. And without numpy, which azd
+# does not install for it.
 HOOK = """
 import sys
+sys.modules["numpy"] = None
 sys.path.insert(0, "..")
 from scripts.after_provision import main
 from scripts.samples import WaitPolicy
@@ -277,14 +279,22 @@ def test_hook_can_be_switched_off(cloud: Cloud) -> None:
 
 
 def test_private_network_is_skipped_except_from_inside(cloud: Cloud) -> None:
-    outside = cloud.hook(AZURE_USE_VNET="true")
+    outside = cloud.hook(AZURE_VNET_IN_USE="true")
     at = len(cloud.search.requests)
-    inside = cloud.hook(AZURE_USE_VNET="true", AZURE_LOAD_SAMPLES="true")
+    inside = cloud.hook(AZURE_VNET_IN_USE="true", AZURE_LOAD_SAMPLES="true")
 
     assert outside.returncode == 0
     assert "`azd env set AZURE_LOAD_SAMPLES true`" in outside.stdout
     assert at == 0
     assert "5 documents put" in inside.stdout
+
+
+def test_hook_reads_what_was_deployed_not_what_was_set(cloud: Cloud) -> None:
+    done = cloud.hook(AZURE_USE_VNET="yes", AZURE_VNET_IN_USE="false")
+    allowed = cloud.hook(AZURE_VNET_IN_USE="true", AZURE_ALLOWED_IPS_IN_USE="203.0.113.7")
+
+    assert "5 documents put" in done.stdout
+    assert "virtual network" not in done.stdout + allowed.stdout
 
 
 def test_missing_azd_outputs_are_named(cloud: Cloud) -> None:

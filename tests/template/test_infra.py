@@ -59,6 +59,8 @@ OUTPUTS = {
     "SERVICE_API_URI",
     "SERVICE_API_IDENTITY_PRINCIPAL_ID",
     "AZURE_STORAGE_ID",
+    "AZURE_VNET_IN_USE",
+    "AZURE_ALLOWED_IPS_IN_USE",
 }
 LAPTOP = {  # the outputs that are settings, too: a laptop needs them to use the services in Azure
     "AZURE_SEARCH_ENDPOINT",
