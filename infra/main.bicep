@@ -177,6 +177,7 @@ var searchRegion = empty(searchLocation) ? location : searchLocation
 var searchToken = toLower(uniqueString(subscription().id, environmentName, searchRegion))
 var openAiToken = toLower(uniqueString(subscription().id, environmentName, openAiLocation))
 var signIn = !empty(authClientId)
+var callers = signIn ? 'signed-in' : openToAll ? 'anyone' : 'keys'
 var memory = signIn && useMemory
 var indexers = concat(
   empty(principalId) ? [] : [{ id: principalId, type: principalType }],
@@ -365,7 +366,7 @@ module app 'modules/app.bicep' = {
       AZURE_COSMOS_DATABASE: memory ? cosmos!.outputs.database : ''
       AZURE_COSMOS_CONTAINER: memory ? cosmos!.outputs.container : ''
       MEMORY_DAYS: memory ? string(memoryDays) : ''
-      CALLERS: signIn ? 'signed-in' : openToAll ? 'anyone' : 'keys'
+      CALLERS: callers
     }
   }
 }
@@ -376,6 +377,7 @@ output AZURE_TENANT_ID string = tenant().tenantId
 output AZURE_RESOURCE_GROUP string = group.name
 output SERVICE_API_NAME string = app.outputs.name
 output SERVICE_API_URI string = app.outputs.uri
+output SERVICE_API_CALLERS string = callers // for the first call that the hook after deployment prints
 // Whom scripts/sign_in.sh trusts in the place of a secret.
 output SERVICE_API_IDENTITY_PRINCIPAL_ID string = identity.outputs.principalId
 output AZURE_SEARCH_ENDPOINT string = search.outputs.endpoint

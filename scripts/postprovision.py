@@ -5,7 +5,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+NOT_INSTALLED = (
+    "{name} is not installed in {prefix}. azd installs what this hook needs only where no other "
+    "virtual environment is active: deactivate it, then `azd hooks run postprovision`."
+)
+
 if __name__ == "__main__":
-    from scripts.after_provision import main
+    try:
+        from scripts.after_provision import main
+    except ModuleNotFoundError as error:
+        sys.exit(NOT_INSTALLED.format(name=error.name, prefix=sys.prefix))
 
     sys.exit(main())

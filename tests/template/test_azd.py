@@ -36,7 +36,11 @@ def test_azure_yaml_has_exactly_these_keys(azure: dict[str, Any]) -> None:
         "metadata": {"template": "serverless-rag-chat-python@0.1.0"},
         "requiredVersions": {"azd": ">= 1.25.6"},
         "services": {"api": {"project": ".", "language": "python", "host": "function"}},
-        "hooks": {"postprovision": {"run": "scripts/postprovision.py", "interactive": True}},
+        "hooks": {
+            "preprovision": {"run": "scripts/checks/preprovision.py"},
+            "postprovision": {"run": "scripts/postprovision.py", "interactive": True},
+            "postdeploy": {"run": "scripts/checks/postdeploy.py", "interactive": True},
+        },
         "pipeline": {},
     }
     assert azure["pipeline"].keys() == {"variables", "secrets"}

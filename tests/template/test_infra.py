@@ -57,6 +57,7 @@ OUTPUTS = {
     "AZURE_RESOURCE_GROUP",
     "SERVICE_API_NAME",
     "SERVICE_API_URI",
+    "SERVICE_API_CALLERS",
     "SERVICE_API_IDENTITY_PRINCIPAL_ID",
     "AZURE_STORAGE_ID",
     "AZURE_VNET_IN_USE",
@@ -303,7 +304,10 @@ def test_bicep_and_project_name_the_same_python() -> None:
 def test_keys_are_optional_only_with_sign_in_or_explicit_choice() -> None:
     params = bicep.params("main.bicep")
 
-    assert app_settings()["CALLERS"] == "signIn ? 'signed-in' : openToAll ? 'anyone' : 'keys'"
+    assert app_settings()["CALLERS"] == "callers"
+    assert "\nvar callers = signIn ? 'signed-in' : openToAll ? 'anyone' : 'keys'\n" in bicep.text(
+        "main.bicep"
+    )
     assert params["openToAll"].default == "false"
     assert params["authClientId"].default == ""
     assert bicep.variables("main.bicep")["signIn"] == "!empty(authClientId)"

@@ -1,0 +1,133 @@
+"""The postdeploy hook of azd: asks the deployed app whether it works, and prints how to call it.
+
+`azd deploy` succeeds with a package that the platform cannot load. It needs no library.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+MAX_BYTES = 100_000
+WAITING = (
+    "The app is not ready ({problem}). Checking again in {pause:.0f} s, for {left:.0f} s at most."
+)
+FAILED = (
+    "The app does not work: {problem}. See docs/troubleshooting.md, `azd monitor --logs`; "
+    "`azd hooks run postdeploy` checks again."
+)
+NO_ADDRESS = "azd's environment has no SERVICE_API_URI: run `azd provision` first."
+QUESTION = (
+    '{"messages": [{"role": "user", "content": "Does the standard plan have a deductible?"}]}'
+)
+# By SERVICE_API_CALLERS: what a caller sends, and the commands that get it.
+CREDENTIALS = {
+    "keys": (
+        'key=$(az functionapp keys list --name "$(azd env get-value SERVICE_API_NAME)" \\\n'
+        '  --resource-group "$(azd env get-value AZURE_RESOURCE_GROUP)" '
+        "--query functionKeys.default --output tsv)\n",
+        ' -H "x-functions-key: $key"',
+    ),
+    "signed-in": (
+        "token=$(az account get-access-token --query accessToken --output tsv \\\n"
+        '  --scope "api://$(azd env get-value AZURE_AUTH_CLIENT_ID)/user_impersonation")\n',
+        ' -H "Authorization: Bearer $token"',
+    ),
+    "anyone": ("", ""),
+}
+
+
+@dataclass(frozen=True)
+class WaitPolicy:
+    """The time limits of all checks and of one, and the pause between two, in seconds."""
+
+    max_seconds: float = 300
+    pause: float = 10
+    request_seconds: float = 30  # the first request starts an instance
+
+
+def main(environment: Mapping[str, str] = os.environ, policy: WaitPolicy = WaitPolicy()) -> int:
+    """Check until the app works or the time is over. Returns the exit status: 0, 1, or 130."""
+    address = environment.get("SERVICE_API_URI", "").rstrip("/")
+    if not address:
+        return fail(NO_ADDRESS)
+    try:
+        problem = wait_until_healthy(address, policy)
+    except KeyboardInterrupt:
+        return 130
+    if problem:
+        return fail(FAILED.format(problem=problem))
+    print_lines(["The app works. Ask it a question:", "", first_call(environment, address)])
+    return 0
+
+
+def wait_until_healthy(address: str, policy: WaitPolicy) -> str:
+    """Return what is wrong when the time is over; empty as soon as nothing is."""
+    start = time.monotonic()
+    while problem := check_health(address, policy.request_seconds):
+        left = start + policy.max_seconds - time.monotonic()
+        if left < policy.pause:
+            return problem
+        print_lines([WAITING.format(problem=problem, pause=policy.pause, left=left)])
+        time.sleep(policy.pause)
+    return ""
+
+
+def check_health(address: str, timeout: float) -> str:
+    """Return what GET /health says is wrong; empty if nothing is."""
+    try:
+        with urlopen(f"{address}/health", timeout=timeout) as response:
+            return describe(response.status, response.read(MAX_BYTES))
+    except HTTPError as error:
+        with error:
+            return describe(error.code, error.read(MAX_BYTES))
+    except (OSError, HTTPException, ValueError) as error:
+        return f"no answer from {address}/health: {error or type(error).__name__}"
+
+
+def describe(status: int, body: bytes) -> str:
+    """Return what a response of /health says is wrong. Another one is not of the app."""
+    try:
+        health: Any = json.loads(body)
+    except ValueError:
+        health = None
+    if not isinstance(health, dict) or not health.keys() & {"status", "settings"}:
+        return f"{status} from /health, not from the app: it starts, or could not be loaded"
+    if settings := health.get("settings"):
+        return f"settings are wrong or missing: {'; '.join(map(str, settings))}"
+    failing = health.get("failing") or {}
+    return "; ".join(f"{part}: {message}" for part, message in failing.items())
+
+
+def first_call(environment: Mapping[str, str], address: str) -> str:
+    """Return the commands of a first question, for a shell."""
+    callers = environment.get("SERVICE_API_CALLERS", "keys")
+    get_credential, header = CREDENTIALS.get(callers, CREDENTIALS["keys"])
+    return (
+        f"{get_credential}curl -N {address}/chat/stream{header} \\\n"
+        f"  -H 'Content-Type: application/json' -d '{QUESTION}'"
+    )
+
+
+def fail(message: str) -> int:
+    """Print a message to stderr. Returns the exit status."""
+    print(message, file=sys.stderr, flush=True)
+    return 1
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines, each at once."""
+    for line in lines:
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""The preprovision hook of azd: refuses what would fail, or be ignored, once resources cost money.
+
+It needs no library and runs with any Python from 3.7 on, to name a version that does not fit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+INFRA = Path(__file__).parent.parent.parent / "infra"
+OLDEST, NEWEST = (3, 11), (3, 13)
+# What azd can parse (strconv.ParseBool and ParseInt of Go). It ignores anything else.
+BOOLEAN = re.compile("1|t|T|TRUE|true|True|0|f|F|FALSE|false|False")
+INTEGER = re.compile(r"[+-]?[0-9]+")
+FORMATS = {"bool": (BOOLEAN, "true or false"), "int": (INTEGER, "a whole number")}
+# Variables that only the hooks read.
+HOOK_SWITCHES = ("AZURE_LOAD_SAMPLES", "AZURE_LOCAL_SETTINGS")
+
+
+def version_problems(version: tuple[int, int], executable: str) -> Iterator[str]:
+    """Yield a message if the documents of the samples cannot be read by this Python."""
+    if not OLDEST <= version <= NEWEST:
+        name = ".".join(map(str, version))
+        yield (
+            f"azd runs hooks with {executable}, Python {name}: this template needs 3.11 to 3.13. "
+            "Put one of these first on the PATH (as python3; on Windows as py)."
+        )
+
+
+def variable_problems(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield a message for each variable whose value azd would ignore."""
+    for name, kind in sorted(typed_variables().items()):
+        pattern, words = FORMATS[kind]
+        if environment.get(name, "") and not pattern.fullmatch(environment[name]):
+            yield f"{name} must be {words}: azd env set {name} ..."
+
+
+def typed_variables() -> Mapping[str, str]:
+    """Return the types (bool or int) of azd's variables, by the parameters of infra/main.bicep."""
+    types = dict(re.findall(r"(?m)^param (\w+) (bool|int)\b", read("main.bicep")))
+    parameters = json.loads(read("main.parameters.json"))["parameters"]
+    variables = {}
+    for name, entry in parameters.items():
+        match = re.match(r"\$\{(\w+)", str(entry["value"]))
+        if match and name in types:
+            variables[match.group(1)] = types[name]
+    return {**variables, **{name: "bool" for name in HOOK_SWITCHES}}
+
+
+def read(name: str) -> str:
+    """Read a file of infra/."""
+    return (INFRA / name).read_text("utf-8")
+
+
+def main(
+    environment: Mapping[str, str] = os.environ,
+    version: tuple[int, int] = (sys.version_info.major, sys.version_info.minor),
+) -> int:
+    """Print the problems. Returns the exit status: 0, or 1 if there are any."""
+    problems = [*version_problems(version, sys.executable), *variable_problems(environment)]
+    print_errors(problems)
+    if problems:
+        print_errors(["Nothing was created. Fix this, then run azd again."])
+    return 1 if problems else 0
+
+
+def print_errors(lines: Iterable[str]) -> None:
+    """Print lines to stderr."""
+    for line in lines:
+        print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

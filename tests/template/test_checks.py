@@ -1,0 +1,311 @@
+"""The hooks of azd that check: before provisioning the variables, after deployment the app."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+
+from scripts.checks import postdeploy, preprovision
+from scripts.checks.postdeploy import WaitPolicy
+from tests.support import bicep
+from tests.support.servers import ROOT
+
+CHECKS = ROOT / "scripts" / "checks"
+PYTHON = (3, 13)
+QUICK = WaitPolicy(max_seconds=20, pause=0.01, request_seconds=10)
+HEALTHY = (200, b'{"status": "ok", "model": "gpt-5.4-mini"}')
+STARTING = (503, b"<h1>503 Service Unavailable</h1>")
+TYPED = preprovision.typed_variables()
+
+
+@pytest.mark.parametrize("version", [(3, 10), (3, 14), (2, 7), (4, 0)])
+def test_python_that_does_not_fit_is_named(
+    version: tuple[int, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = preprovision.main({}, version)
+    error = capsys.readouterr().err
+
+    assert status == 1
+    assert f"Python {version[0]}.{version[1]}: this template needs 3.11 to 3.13" in error
+    assert "Nothing was created." in error
+
+
+@pytest.mark.parametrize("version", [(3, 11), (3, 12), (3, 13)])
+def test_supported_python_passes(
+    version: tuple[int, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert preprovision.main({}, version) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("file", ["preprovision.py", "postprovision.py"])
+def test_hook_can_be_parsed_by_an_old_python(file: str) -> None:
+    """Else a SyntaxError would stand in place of the sentence that names the version."""
+    path = CHECKS / file if (CHECKS / file).exists() else CHECKS.parent / file
+
+    ast.parse(path.read_text("utf-8"), feature_version=(3, 7))
+
+
+def test_every_boolean_and_number_of_bicep_is_checked() -> None:
+    kinds = {name: param.kind for name, param in bicep.params("main.bicep").items()}
+    typed = {
+        variable: kinds[name]
+        for name, variable, _ in bicep.parameters_file()
+        if kinds[name] in ("bool", "int")
+    }
+
+    assert {"AZURE_USE_VNET", "AZURE_MEMORY_DAYS"} <= typed.keys()
+    assert typed | {"AZURE_LOAD_SAMPLES": "bool", "AZURE_LOCAL_SETTINGS": "bool"} == TYPED
+
+
+@pytest.mark.parametrize("name", TYPED)
+@pytest.mark.parametrize("value", ["yes", "on", "tRUE", " true", "1.5", "ten", "1_0"])
+def test_value_that_azd_ignores_is_refused(
+    name: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert preprovision.main({name: value}, PYTHON) == 1
+
+    error = capsys.readouterr().err
+    assert f"{name} must be " in error
+    assert f"azd env set {name} " in error
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_values_that_azd_parses_pass(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    values = ["", "true", "False", "1"] if TYPED[name] == "bool" else ["", "0", "-1", "40"]
+
+    assert [preprovision.main({name: value}, PYTHON) for value in values] == [0, 0, 0, 0]
+    assert capsys.readouterr().err == ""
+
+
+def test_all_problems_are_named_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    preprovision.main({"AZURE_USE_VNET": "yes", "AZURE_MEMORY_DAYS": "90d"}, (3, 10))
+
+    assert len(capsys.readouterr().err.splitlines()) == 4
+
+
+@dataclass
+class App:
+    """A deployed app whose /health gives these responses, the last one for ever."""
+
+    responses: list[tuple[int, bytes]]
+    delay: float = 0.0
+    paths: list[str] = field(default_factory=list)
+
+    def next(self) -> tuple[int, bytes]:
+        return self.responses.pop(0) if len(self.responses) > 1 else self.responses[0]
+
+
+@contextmanager
+def serve(app: App) -> Iterator[str]:
+    """Serve the app on 127.0.0.1, at the address that is returned."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            app.paths.append(self.path)
+            time.sleep(app.delay)
+            status, body = app.next()
+            if status == 0:  # closes the connection without a response
+                return
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def check(app: App, policy: WaitPolicy = QUICK, **more: str) -> int:
+    with serve(app) as url:
+        return postdeploy.main({"SERVICE_API_URI": f"{url}/", **more}, policy)
+
+
+def test_working_app_gets_a_first_question(capsys: pytest.CaptureFixture[str]) -> None:
+    app = App([HEALTHY])
+    status = check(app)
+    output = capsys.readouterr()
+
+    assert (status, output.err) == (0, "")
+    assert app.paths == ["/health"]
+    assert "The app works." in output.out
+    assert '/chat/stream -H "x-functions-key: $key"' in output.out
+
+
+@pytest.mark.parametrize(
+    ("callers", "command", "header"),
+    [
+        ("keys", "az functionapp keys list", 'x-functions-key: $key"'),
+        ("signed-in", "az account get-access-token", 'Authorization: Bearer $token"'),
+        ("anyone", "curl -N", "Content-Type"),
+    ],
+)
+def test_first_question_is_sent_with_what_the_app_asks_for(
+    callers: str, command: str, header: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(App([HEALTHY]), SERVICE_API_CALLERS=callers) == 0
+
+    output = capsys.readouterr().out
+    commands = output[output.index("\n\n") :].strip()
+    assert commands.startswith(command) or f"$({command}" in commands
+    assert header in commands
+    assert ("$key" in commands) == (callers == "keys")
+    assert ("$token" in commands) == (callers == "signed-in")
+
+
+def test_printed_commands_are_valid_for_a_shell(tmp_path: os.PathLike[str]) -> None:
+    """A fake curl prints its arguments, a fake az and azd print a value."""
+    for name, text in (
+        ("az", "echo secret"),
+        ("azd", "echo value"),
+        ("curl", 'printf "%s\\n" "$@"'),
+    ):
+        path = os.path.join(tmp_path, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\n{text}\n")
+        os.chmod(path, 0o755)
+    for callers, header in (("keys", "x-functions-key: secret"), ("signed-in", "Bearer secret")):
+        command = postdeploy.first_call({"SERVICE_API_CALLERS": callers}, "https://a.example.com")
+        done = subprocess.run(
+            ["/bin/sh", "-ec", command],
+            env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+        arguments = done.stdout.splitlines()
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "https://a.example.com/chat/stream" in arguments
+        assert header in done.stdout
+        assert json.loads(arguments[-1])["messages"][0]["role"] == "user"
+
+
+def test_app_that_starts_late_is_awaited(capsys: pytest.CaptureFixture[str]) -> None:
+    app = App([(404, b""), STARTING, (0, b""), HEALTHY])
+    status = check(app)
+    output = capsys.readouterr()
+
+    assert (status, output.err) == (0, "")
+    assert len(app.paths) == 4
+    assert "404 from /health, not from the app" in output.out
+    assert "503 from /health, not from the app" in output.out
+    assert "no answer from http://127.0.0.1:" in output.out
+
+
+@pytest.mark.parametrize(
+    ("response", "sentence"),
+    [
+        ((404, b""), "404 from /health, not from the app"),
+        ((200, b"<html>Your app is up and running</html>"), "200 from /health, not from the app"),
+        ((200, b"[]"), "200 from /health, not from the app"),
+        (
+            (503, b'{"error": "x", "settings": ["AZURE_SEARCH_ENDPOINT is required"]}'),
+            "settings are wrong or missing: AZURE_SEARCH_ENDPOINT is required",
+        ),
+        (
+            (200, b'{"status": "degraded", "failing": {"index": "It does not answer in time."}}'),
+            "index: It does not answer in time.",
+        ),
+        ((0, b""), "no answer from http://127.0.0.1:"),
+    ],
+)
+def test_app_that_does_not_work_fails_the_deployment(
+    response: tuple[int, bytes], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = check(App([response]), WaitPolicy(max_seconds=0.2, pause=0.05, request_seconds=10))
+    output = capsys.readouterr()
+
+    assert status == 1
+    assert f"The app does not work: {sentence}" in output.err
+    assert "azd hooks run postdeploy" in output.err
+    assert "curl" not in output.out
+
+
+def test_app_that_stalls_is_given_up(capsys: pytest.CaptureFixture[str]) -> None:
+    app = App([HEALTHY], delay=3)
+    status = check(app, WaitPolicy(max_seconds=0.1, pause=0.05, request_seconds=0.2))
+
+    assert status == 1
+    assert "timed out" in capsys.readouterr().err
+
+
+def test_missing_address_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert postdeploy.main({}) == 1
+    assert "`azd provision`" in capsys.readouterr().err
+
+
+def test_hooks_run_as_files_without_any_library() -> None:
+    """As azd runs them: in their folder, with a Python that has only its standard library."""
+    with serve(App([HEALTHY])) as url:
+        for file, environment in (
+            ("preprovision.py", {"AZURE_USE_VNET": "yes"}),
+            ("postdeploy.py", {"SERVICE_API_URI": url}),
+        ):
+            done = subprocess.run(
+                [sys.executable, "-I", "-S", str(CHECKS / file)],
+                cwd=CHECKS,
+                env={"PATH": "/usr/bin:/bin", **environment},
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+            expected = {
+                "preprovision.py": (1, "AZURE_USE_VNET"),
+                "postdeploy.py": (0, "The app works"),
+            }
+            assert done.returncode == expected[file][0], done.stderr
+            assert expected[file][1] in done.stdout + done.stderr
+
+
+def test_interrupted_check_ends_quietly() -> None:
+    with serve(App([STARTING])) as url:
+        process = subprocess.Popen(
+            [sys.executable, str(CHECKS / "postdeploy.py")],
+            env={**os.environ, "SERVICE_API_URI": url},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        assert "not ready" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+
+    assert (process.returncode, error) == (130, "")
+
+
+def test_postprovision_names_a_foreign_virtual_environment() -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(CHECKS.parent / "postprovision.py")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert done.returncode == 1
+    assert " is not installed in " in done.stderr
+    assert "deactivate it" in done.stderr
+    assert "Traceback" not in done.stderr
