@@ -170,6 +170,9 @@ param logRetentionDays int = 30
 @description('How many GB of logs a day are taken at most; what comes after is lost. -1: no limit.')
 param logDailyGb int = 1
 
+@description('Settings of the app by name, all strings: those of docs/configuration.md that the template does not make. In place of a secret, a Key Vault reference.')
+param appSettings object = {}
+
 var tags = { 'azd-env-name': environmentName }
 var token = toLower(uniqueString(subscription().id, environmentName, location))
 // A resource cannot move to another region, so that one in another region has another name.
@@ -346,7 +349,7 @@ module app 'modules/app.bicep' = {
     authAllowedClients: clients
     authUnauthenticated: authUnauthenticated
     chatApiKey: !empty(chatApiKey) && length(chatApiKey) < 20 ? fail('AZURE_CHAT_API_KEY must have 20 characters or more: openssl rand -base64 30 makes one.') : chatApiKey
-    settings: {
+    settings: union(appSettings, {
       AzureWebJobsStorage__accountName: hostStorage.outputs.name // the URI alone can lose a race at the host's start
       AzureWebJobsStorage__blobServiceUri: hostStorage.outputs.endpoint
       AzureWebJobsStorage__credential: 'managedidentity'
@@ -367,7 +370,7 @@ module app 'modules/app.bicep' = {
       AZURE_COSMOS_CONTAINER: memory ? cosmos!.outputs.container : ''
       MEMORY_DAYS: memory ? string(memoryDays) : ''
       CALLERS: callers
-    }
+    })
   }
 }
 

@@ -1,6 +1,6 @@
 """The preprovision hook of azd: refuses what would fail, or be ignored, once resources cost money.
 
-It needs no library and runs with any Python from 3.7 on, to name a version that does not fit.
+It runs with any Python from 3.7 on, and without a library, to name a version that does not fit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-INFRA = Path(__file__).parent.parent.parent / "infra"
+ROOT = Path(__file__).parent.parent.parent
 OLDEST, NEWEST = (3, 11), (3, 13)
 # What azd can parse (strconv.ParseBool and ParseInt of Go). It ignores anything else.
 BOOLEAN = re.compile("1|t|T|TRUE|true|True|0|f|F|FALSE|false|False")
@@ -52,9 +52,20 @@ def typed_variables() -> Mapping[str, str]:
     return {**variables, **{name: "bool" for name in HOOK_SWITCHES}}
 
 
+def setting_problems(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield a message for each problem of AZURE_APP_SETTINGS, by the app's own settings."""
+    text = environment.get("AZURE_APP_SETTINGS")
+    if text is None:
+        return
+    sys.path.insert(0, str(ROOT))
+    from scripts.checks.app_settings import find_problems  # needs pydantic
+
+    yield from find_problems(text)
+
+
 def read(name: str) -> str:
     """Read a file of infra/."""
-    return (INFRA / name).read_text("utf-8")
+    return (ROOT / "infra" / name).read_text("utf-8")
 
 
 def main(
@@ -63,6 +74,8 @@ def main(
 ) -> int:
     """Print the problems. Returns the exit status: 0, or 1 if there are any."""
     problems = [*version_problems(version, sys.executable), *variable_problems(environment)]
+    if OLDEST <= version <= NEWEST:
+        problems += setting_problems(environment)
     print_errors(problems)
     if problems:
         print_errors(["Nothing was created. Fix this, then run azd again."])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,9 +19,12 @@ from threading import Thread
 import pytest
 
 from scripts.checks import postdeploy, preprovision
+from scripts.checks.app_settings import PLATFORM_NAMES, SECRETS
 from scripts.checks.postdeploy import WaitPolicy
+from shared.settings import Settings
 from tests.support import bicep
 from tests.support.servers import ROOT
+from tests.template.test_infra import PLATFORM, app_settings
 
 CHECKS = ROOT / "scripts" / "checks"
 PYTHON = (3, 13)
@@ -94,6 +98,88 @@ def test_all_problems_are_named_at_once(capsys: pytest.CaptureFixture[str]) -> N
     preprovision.main({"AZURE_USE_VNET": "yes", "AZURE_MEMORY_DAYS": "90d"}, (3, 10))
 
     assert len(capsys.readouterr().err.splitlines()) == 4
+
+
+def check_settings(settings: object, capsys: pytest.CaptureFixture[str]) -> str:
+    """Return what the hook prints about AZURE_APP_SETTINGS; empty if they pass."""
+    text = settings if isinstance(settings, str) else json.dumps(settings)
+    status = preprovision.main({"AZURE_APP_SETTINGS": text}, PYTHON)
+    error = capsys.readouterr().err
+
+    assert status == bool(error)
+    return error
+
+
+def test_all_optional_settings_may_be_set(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = {
+        "DEFAULT_TOP": "5",
+        "ALLOW_CLIENT_FILTERS": "true",
+        "STRICTNESS_SCORES": "[0, 1, 2, 3, 4]",
+        "OPENAI_BASE_URL": "https://api.example.com/v1",
+        "OPENAI_CHAT_MODEL": "m",
+        "OPENAI_API_KEY": "@Microsoft.KeyVault(SecretUri=https://v.vault.azure.net/secrets/s)",
+        "MY_RETRIEVER_URL": "https://search.example.com",
+    }
+
+    assert check_settings(settings, capsys) == ""
+    assert check_settings({}, capsys) == ""
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ("", "must be a JSON object"),
+        ("DEFAULT_TOP=5", "must be a JSON object"),
+        ([], "must be a JSON object"),
+        ({"DEFAULT_TOP": 5}, "the values of DEFAULT_TOP must be strings"),
+        ({"DEFAULT_TOP": "500"}, "DEFAULT_TOP must be 50 or less"),
+        ({"ALLOW_CLIENT_PROMPTS": "maybe"}, "ALLOW_CLIENT_PROMPTS must be true or false"),
+        ({"OPENAI_BASE_URL": "https://x"}, "OPENAI_CHAT_MODEL is required with OPENAI_BASE_URL"),
+        ({"DEFUALT_TOP": "5"}, "DEFUALT_TOP is not a setting of the app. Is it DEFAULT_TOP?"),
+        ({"CALLERS": "anyone"}, "CALLERS is set by infra/main.bicep"),
+        ({"AZURE_SEARCH_INDEX": "x"}, "AZURE_SEARCH_INDEX is set by infra/main.bicep"),
+        ({"AzureWebJobsStorage": "x"}, "AzureWebJobsStorage is set by the platform"),
+        ({"TRUST_SIGN_IN_HEADERS": "true"}, "TRUST_SIGN_IN_HEADERS is set by the platform"),
+        ({"AZURE_FUNCTIONS_ENVIRONMENT": "Development"}, "is set by the platform"),
+        ({"CHAT_API_KEY": "x" * 30}, "CHAT_API_KEY is set by the platform, or has a variable"),
+        ({"OPENAI_API_KEY": "sk-secret"}, "OPENAI_API_KEY is a secret"),
+    ],
+)
+def test_setting_that_cannot_be_meant_is_refused(
+    settings: object, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = check_settings(settings, capsys)
+
+    assert problem in error
+    assert "secret" not in error.replace("is a secret", "")
+    assert "x" * 30 not in error
+
+
+def test_no_setting_of_the_platform_or_of_bicep_may_be_set(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in app_settings().keys() | PLATFORM:
+        assert f"{name} is set by" in check_settings({name: "x"}, capsys), name
+
+
+def test_secrets_are_those_of_the_settings() -> None:
+    secret = {
+        str(one.alias)
+        for one in Settings.model_fields.values()
+        if "SecretStr" in str(one.annotation)
+    }
+
+    assert secret == {*SECRETS, "CHAT_API_KEY"}
+    assert "CHAT_API_KEY" in PLATFORM_NAMES
+
+
+def test_hook_and_app_read_settings_by_the_same_pydantic() -> None:
+    (line,) = re.findall(
+        r"(?m)^(pydantic==.+); (.+)$", (CHECKS / "requirements.txt").read_text("utf-8")
+    )
+
+    assert line[0] in (ROOT / "requirements.txt").read_text("utf-8").splitlines()
+    assert line[1] == 'python_version >= "3.11" and python_version < "3.14"'
 
 
 @dataclass
