@@ -105,6 +105,11 @@ param searchSku string = 'basic'
 @description('Where Azure AI Search lies, where location has no capacity for it; empty, location.')
 param searchLocation string = ''
 
+@minValue(1)
+@maxValue(12)
+@description('How many copies of the search service answer: two for an availability that Microsoft guarantees, three while documents are indexed too. basic has three at most; free has one, whatever this says.')
+param searchReplicas int = 1
+
 @allowed(['disabled', 'free', 'standard'])
 @description('The semantic ranker: off, its first 1,000 questions a month for nothing (then refused, and the app goes on without), or each one paid for.')
 param semanticRanker string = 'free'
@@ -127,6 +132,11 @@ param instanceMemoryMB int = 2048
 @maxValue(1000)
 @description('How many requests one instance serves at once. Left to the platform it is 1 for Python; the app waits far more than it computes.')
 param perInstanceConcurrency int = 16
+
+@minValue(0)
+@maxValue(1000)
+@description('How many instances always run, and are paid for, so that no question waits for a start.')
+param alwaysReady int = 0
 
 @description('The browser origins that may call, by commas, such as https://chat.example.com. Never *.')
 param allowedOrigins string = ''
@@ -151,10 +161,17 @@ param chatApiKey string = ''
 @description('Keeps conversations in Azure Cosmos DB, where there is sign-in: without it they would be nobody\'s.')
 param useMemory bool = true
 
+@description('Where conversations are stored, where location has no capacity for Cosmos DB; empty: location.')
+param cosmosLocation string = ''
+
 @minValue(0)
 @maxValue(24855) // an item's time to live is seconds in 32 bits
 @description('For how many days conversations are kept; 0: until their owner deletes them.')
 param memoryDays int = 90
+
+@allowed(['Standard_LRS', 'Standard_ZRS', 'Standard_GRS', 'Standard_GZRS', 'Standard_RAGRS', 'Standard_RAGZRS'])
+@description('How both storage accounts are copied: in one data center, over zones, or to another region too. A change from or to zones is a migration, which this does not start.')
+param storageSku string = 'Standard_LRS'
 
 @description('Puts search, models, storage and conversations behind private endpoints, and the app into a virtual network.')
 param useVnet bool = false
@@ -170,14 +187,19 @@ param logRetentionDays int = 30
 @description('How many GB of logs a day are taken at most; what comes after is lost. -1: no limit.')
 param logDailyGb int = 1
 
+@description('Tags on everything, by name, beside the one that azd needs.')
+param resourceTags object = {}
+
 @description('Settings of the app by name, all strings: those of docs/configuration.md that the template does not make. In place of a secret, a Key Vault reference.')
 param appSettings object = {}
 
-var tags = { 'azd-env-name': environmentName }
+var tags = union(resourceTags, { 'azd-env-name': environmentName })
 var token = toLower(uniqueString(subscription().id, environmentName, location))
 // A resource cannot move to another region, so that one in another region has another name.
 var searchRegion = empty(searchLocation) ? location : searchLocation
 var searchToken = toLower(uniqueString(subscription().id, environmentName, searchRegion))
+var cosmosRegion = empty(cosmosLocation) ? location : cosmosLocation
+var cosmosToken = toLower(uniqueString(subscription().id, environmentName, cosmosRegion))
 var openAiToken = toLower(uniqueString(subscription().id, environmentName, openAiLocation))
 var signIn = !empty(authClientId)
 var callers = signIn ? 'signed-in' : openToAll ? 'anyone' : 'keys'
@@ -228,6 +250,7 @@ module hostStorage 'modules/storage.bicep' = {
     name: 'sthost${token}'
     location: location
     tags: tags
+    sku: storageSku
     container: packages
     closed: useVnet
     allowedIps: []
@@ -240,6 +263,7 @@ module documentStorage 'modules/storage.bicep' = {
     name: 'stdocs${token}'
     location: location
     tags: tags
+    sku: storageSku
     container: documents
     closed: useVnet
     allowedIps: ips
@@ -254,6 +278,7 @@ module search 'modules/search.bicep' = {
     tags: tags
     sku: useVnet && searchSku == 'free' ? fail('AZURE_SEARCH_SKU=free has no private endpoint: take basic with AZURE_USE_VNET.') : searchSku
     semanticRanker: ranker
+    replicas: searchSku == 'free' ? 1 : searchReplicas
     closed: useVnet
     allowedIps: ips
   }
@@ -280,8 +305,8 @@ module openAi 'modules/openai.bicep' = {
 module cosmos 'modules/cosmos.bicep' = if (memory) {
   scope: group
   params: {
-    name: 'cosmos-${token}'
-    location: location
+    name: 'cosmos-${cosmosToken}'
+    location: cosmosRegion
     tags: tags
     database: database
     container: conversations
@@ -344,6 +369,7 @@ module app 'modules/app.bicep' = {
     maximumInstanceCount: maximumInstanceCount
     instanceMemoryMB: instanceMemoryMB
     perInstanceConcurrency: perInstanceConcurrency
+    alwaysReady: alwaysReady
     allowedOrigins: contains(origins, '*') ? fail('AZURE_ALLOWED_ORIGINS must name origins: with * every web site could call.') : origins
     authClientId: authClientId
     authAllowedClients: clients

@@ -33,6 +33,9 @@ param instanceMemoryMB int
 @description('How many requests one instance serves at once.')
 param perInstanceConcurrency int
 
+@description('How many instances always run.')
+param alwaysReady int
+
 @description('The browser origins that may call.')
 param allowedOrigins string[]
 
@@ -93,6 +96,7 @@ resource site 'Microsoft.Web/sites@2025-03-01' = {
       scaleAndConcurrency: {
         instanceMemoryMB: instanceMemoryMB
         maximumInstanceCount: maximumInstanceCount
+        alwaysReady: alwaysReady == 0 ? [] : [{ name: 'http', instanceCount: alwaysReady }]
         triggers: { http: { perInstanceConcurrency: perInstanceConcurrency } }
       }
     }

@@ -17,6 +17,9 @@ param sku string
 @description('The plan of the semantic ranker.')
 param semanticRanker string
 
+@description('How many copies of it answer.')
+param replicas int
+
 @description('Whether only private endpoints and allowedIps lead here.')
 param closed bool
 
@@ -31,7 +34,7 @@ resource service 'Microsoft.Search/searchServices@2025-05-01' = {
   // For `make index ARGS=--indexer`: the service then reads the documents itself. The free tier has none.
   identity: sku == 'free' ? null : { type: 'SystemAssigned' }
   properties: {
-    replicaCount: 1
+    replicaCount: replicas
     partitionCount: 1
     disableLocalAuth: true
     semanticSearch: semanticRanker

@@ -11,6 +11,9 @@ param location string
 @description('Tags.')
 param tags object
 
+@description('How it is copied.')
+param sku string
+
 @description('The name of the container.')
 param container string
 
@@ -25,7 +28,7 @@ resource account 'Microsoft.Storage/storageAccounts@2025-06-01' = {
   location: location
   tags: tags
   kind: 'StorageV2'
-  sku: { name: 'Standard_LRS' }
+  sku: { name: sku }
   properties: {
     accessTier: 'Hot'
     allowBlobPublicAccess: false

@@ -52,6 +52,16 @@ def typed_variables() -> Mapping[str, str]:
     return {**variables, **{name: "bool" for name in HOOK_SWITCHES}}
 
 
+def tag_problems(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield a message if AZURE_TAGS is not a JSON object of strings."""
+    try:
+        tags = json.loads(environment.get("AZURE_TAGS", "{}"))
+    except ValueError:
+        tags = None
+    if not isinstance(tags, dict) or not all(isinstance(tag, str) for tag in tags.values()):
+        yield 'AZURE_TAGS must be a JSON object of strings such as {"owner": "me"}, or {}.'
+
+
 def setting_problems(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield a message for each problem of AZURE_APP_SETTINGS, by the app's own settings."""
     text = environment.get("AZURE_APP_SETTINGS")
@@ -73,7 +83,11 @@ def main(
     version: tuple[int, int] = (sys.version_info.major, sys.version_info.minor),
 ) -> int:
     """Print the problems. Returns the exit status: 0, or 1 if there are any."""
-    problems = [*version_problems(version, sys.executable), *variable_problems(environment)]
+    problems = [
+        *version_problems(version, sys.executable),
+        *variable_problems(environment),
+        *tag_problems(environment),
+    ]
     if OLDEST <= version <= NEWEST:
         problems += setting_problems(environment)
     print_errors(problems)

@@ -100,6 +100,19 @@ def test_all_problems_are_named_at_once(capsys: pytest.CaptureFixture[str]) -> N
     assert len(capsys.readouterr().err.splitlines()) == 4
 
 
+@pytest.mark.parametrize("tags", ["", "owner=me", "[]", '{"cost": 5}', '{"a": {"b": "c"}}'])
+def test_tags_that_azd_or_azure_would_refuse_are_named(
+    tags: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert preprovision.main({"AZURE_TAGS": tags}, PYTHON) == 1
+    assert "AZURE_TAGS must be a JSON object of strings" in capsys.readouterr().err
+
+
+def test_tags_pass() -> None:
+    assert preprovision.main({"AZURE_TAGS": "{}"}, PYTHON) == 0
+    assert preprovision.main({"AZURE_TAGS": '{"owner": "me", "cost center": "5"}'}, PYTHON) == 0
+
+
 def check_settings(settings: object, capsys: pytest.CaptureFixture[str]) -> str:
     """Return what the hook prints about AZURE_APP_SETTINGS; empty if they pass."""
     text = settings if isinstance(settings, str) else json.dumps(settings)

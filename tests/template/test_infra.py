@@ -379,6 +379,42 @@ def test_regions_of_the_app_are_a_list_without_duplicates() -> None:
     assert bicep.params("main.bicep")["location"].default is None
 
 
+def test_what_production_needs_reaches_its_resource() -> None:
+    main, variables = bicep.blocks("module", "main.bicep"), bicep.variables("main.bicep")
+    scale = bicep.blocks("resource", "modules/app.bicep")["site"]
+
+    assert main["search"].value("replicas") == "searchSku == 'free' ? 1 : searchReplicas"
+    assert bicep.blocks("resource", "modules/search.bicep")["service"].value("replicaCount") == (
+        "replicas"
+    )
+    assert {main[name].value("sku") for name in ("hostStorage", "documentStorage")} == {
+        "storageSku"
+    }
+    storage = bicep.blocks("resource", "modules/storage.bicep")["account"]
+    assert storage.value("sku") == "{ name: sku }"
+    assert main["app"].value("alwaysReady") == "alwaysReady"
+    assert scale.value("alwaysReady") == (
+        "alwaysReady == 0 ? [] : [{ name: 'http', instanceCount: alwaysReady }]"
+    )
+    assert main["cosmos"].value("location") == "cosmosRegion"
+    assert variables["cosmosRegion"] == "empty(cosmosLocation) ? location : cosmosLocation"
+    assert variables["searchRegion"] == "empty(searchLocation) ? location : searchLocation"
+
+
+def test_tags_are_on_every_resource_and_azd_keeps_its_own() -> None:
+    text = bicep.text("main.bicep")
+
+    assert "\nvar tags = union(resourceTags, { 'azd-env-name': environmentName })\n" in text
+    for file in bicep.FILES:
+        name = str(file.relative_to(bicep.INFRA))
+        for symbol, block in bicep.blocks("resource", name).items():
+            if re.search(r"(?m)^ +location: ", block.body):
+                assert re.search(r"(?m)^ +tags: (union\()?tags", block.body), (name, symbol)
+    for symbol, block in bicep.blocks("module", "main.bicep").items():
+        if symbol != "roles":
+            assert block.object("params").get("tags") == "tags", symbol
+
+
 def test_resource_names_hash_the_region_that_they_are_in() -> None:
     main, variables = bicep.blocks("module", "main.bicep"), bicep.variables("main.bicep")
 
