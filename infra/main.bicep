@@ -176,6 +176,9 @@ param storageSku string = 'Standard_LRS'
 @description('Puts search, models, storage and conversations behind private endpoints, and the app into a virtual network.')
 param useVnet bool = false
 
+@description('With useVnet: the addresses of the network, /22 or more. Another range where it is peered with one that has the same addresses.')
+param vnetPrefix string = '10.0.0.0/16'
+
 @description('With useVnet: IPv4 addresses, by commas, that still reach search, models and documents from outside, such as yours while you index. Empty: none.')
 param allowedIps string = ''
 
@@ -323,6 +326,7 @@ module network 'modules/network.bicep' = if (useVnet) {
     name: 'vnet-${token}'
     location: location
     tags: tags
+    prefix: vnetPrefix
     endpoints: concat(
       [
         { name: 'host', resourceId: hostStorage.outputs.id, group: 'blob' }

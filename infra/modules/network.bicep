@@ -16,6 +16,9 @@ param location string
 @description('Tags.')
 param tags object
 
+@description('Its addresses, /22 or more.')
+param prefix string
+
 @description('What is reached privately.')
 param endpoints endpoint[]
 
@@ -29,24 +32,72 @@ var zonesOfGroup = {
 var groups = map(endpoints, endpoint => endpoint.group)
 var zoneNames = union(flatten(map(groups, group => zonesOfGroup[group])), [])
 
+// HTTPS alone, from this network and those that are peered with it; Azure's default rules let every port in.
+resource endpointRules 'Microsoft.Network/networkSecurityGroups@2025-05-01' = {
+  name: 'nsg-endpoints-${name}'
+  location: location
+  tags: tags
+  properties: {
+    securityRules: [
+      {
+        name: 'AllowHttps'
+        properties: {
+          priority: 100
+          direction: 'Inbound'
+          access: 'Allow'
+          protocol: 'Tcp'
+          sourceAddressPrefix: 'VirtualNetwork'
+          sourcePortRange: '*'
+          destinationAddressPrefix: '*'
+          destinationPortRange: '443'
+        }
+      }
+      {
+        name: 'DenyOther'
+        properties: {
+          priority: 4096
+          direction: 'Inbound'
+          access: 'Deny'
+          protocol: '*'
+          sourceAddressPrefix: '*'
+          sourcePortRange: '*'
+          destinationAddressPrefix: '*'
+          destinationPortRange: '*'
+        }
+      }
+    ]
+  }
+}
+
+// Azure's default rules alone: the subnet is for calls of the app, and what its platform needs of it is not documented.
+resource appRules 'Microsoft.Network/networkSecurityGroups@2025-05-01' = {
+  name: 'nsg-app-${name}'
+  location: location
+  tags: tags
+  properties: { securityRules: [] }
+}
+
 resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   name: name
   location: location
   tags: tags
   properties: {
-    addressSpace: { addressPrefixes: ['10.0.0.0/16'] }
+    addressSpace: { addressPrefixes: [prefix] }
     subnets: [
       {
         name: 'endpoints'
         properties: {
-          addressPrefix: '10.0.1.0/24'
+          addressPrefix: cidrSubnet(prefix, 24, 1)
+          networkSecurityGroup: { id: endpointRules.id }
+          privateEndpointNetworkPolicies: 'NetworkSecurityGroupEnabled' // else its rules do not hold for endpoints
           defaultOutboundAccess: false
         }
       }
       {
         name: 'app'
         properties: {
-          addressPrefix: '10.0.2.0/24'
+          addressPrefix: cidrSubnet(prefix, 24, 2)
+          networkSecurityGroup: { id: appRules.id }
           // The app's logs leave by a public address, which new subnets do not reach of themselves.
           defaultOutboundAccess: true
           // Flex Consumption's; a name with an underscore is refused for such a subnet.
