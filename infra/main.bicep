@@ -190,6 +190,20 @@ param logRetentionDays int = 30
 @description('How many GB of logs a day are taken at most; what comes after is lost. -1: no limit.')
 param logDailyGb int = 1
 
+@description('Sends the logs of search, models, documents and conversations to the workspace, too. They can hold what people search for.')
+param diagnostics bool = false
+
+@description('Who gets a mail where the app fails or is flooded with requests; empty: nobody.')
+param alertEmail string = ''
+
+@minValue(0)
+@description('With alertEmail: how many requests may fail in fifteen minutes.')
+param alertErrors int = 10
+
+@minValue(0)
+@description('With alertEmail: how many requests may come in fifteen minutes.')
+param alertRequests int = 1000
+
 @description('Tags on everything, by name, beside the one that azd needs.')
 param resourceTags object = {}
 
@@ -336,6 +350,30 @@ module network 'modules/network.bicep' = if (useVnet) {
       ],
       memory ? [{ name: 'memory', resourceId: cosmos!.outputs.id, group: 'Sql' }] : []
     )
+  }
+}
+
+module diagnosticSettings 'modules/diagnostics.bicep' = if (diagnostics) {
+  scope: group
+  params: {
+    workspaceId: monitoring.outputs.workspaceId
+    documentStorageName: documentStorage.outputs.name
+    searchName: search.outputs.name
+    openAiName: openAi.outputs.name
+    cosmosName: memory ? cosmos!.outputs.name : ''
+  }
+}
+
+module alerts 'modules/alerts.bicep' = if (!empty(alertEmail)) {
+  scope: group
+  params: {
+    token: token
+    location: location
+    tags: tags
+    email: alertEmail
+    insightsId: monitoring.outputs.insightsId
+    errors: alertErrors
+    requests: alertRequests
   }
 }
 

@@ -399,6 +399,28 @@ def test_what_production_needs_reaches_its_resource() -> None:
     assert variables["searchRegion"] == "empty(searchLocation) ? location : searchLocation"
 
 
+def test_diagnostics_and_alerts_are_off_by_default() -> None:
+    main, params = bicep.blocks("module", "main.bicep"), bicep.params("main.bicep")
+    rules = re.findall(r"query: '(.+)'\n +threshold: (\w+)", bicep.text("modules/alerts.bicep"))
+
+    assert main["diagnosticSettings"].condition == "diagnostics"
+    assert params["diagnostics"].default == "false"
+    assert main["alerts"].condition == "!empty(alertEmail)"
+    assert params["alertEmail"].default == ""
+    assert rules == [
+        ("requests | where toint(resultCode) >= 500", "errors"),
+        ("requests", "requests"),
+    ]
+    assert {
+        one.value("scope") for one in bicep.blocks("resource", "modules/diagnostics.bicep").values()
+    } == {
+        "documentStorage::blobs",
+        "search",
+        "openAi",
+        "cosmos",
+    }
+
+
 def test_tags_are_on_every_resource_and_azd_keeps_its_own() -> None:
     text = bicep.text("main.bicep")
 
@@ -409,7 +431,7 @@ def test_tags_are_on_every_resource_and_azd_keeps_its_own() -> None:
             if re.search(r"(?m)^ +location: ", block.body):
                 assert re.search(r"(?m)^ +tags: (union\()?tags", block.body), (name, symbol)
     for symbol, block in bicep.blocks("module", "main.bicep").items():
-        if symbol != "roles":
+        if symbol not in ("roles", "diagnosticSettings"):
             assert block.object("params").get("tags") == "tags", symbol
 
 

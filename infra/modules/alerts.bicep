@@ -1,0 +1,77 @@
+metadata description = 'Mail where the app fails, or is flooded with requests. Each rule looks at the last fifteen minutes.'
+
+@description('What makes the names unique.')
+param token string
+
+@description('Where the rules lie.')
+param location string
+
+@description('Tags.')
+param tags object
+
+@description('Who is told.')
+param email string
+
+@description('The Application Insights resource of the app.')
+param insightsId string
+
+@description('How many requests may fail.')
+param errors int
+
+@description('How many requests may come.')
+param requests int
+
+var rules = [
+  {
+    name: 'errors'
+    description: 'More requests failed than AZURE_ALERT_ERRORS.'
+    query: 'requests | where toint(resultCode) >= 500'
+    threshold: errors
+  }
+  {
+    name: 'flood'
+    description: 'More requests came than AZURE_ALERT_REQUESTS.'
+    query: 'requests'
+    threshold: requests
+  }
+]
+
+resource mail 'Microsoft.Insights/actionGroups@2023-01-01' = {
+  name: 'ag-${token}'
+  location: 'global'
+  tags: tags
+  properties: {
+    enabled: true
+    groupShortName: 'chat'
+    emailReceivers: [{ name: 'mail', emailAddress: email, useCommonAlertSchema: true }]
+  }
+}
+
+resource alerts 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
+  for rule in rules: {
+    name: 'alert-${rule.name}-${token}'
+    location: location
+    tags: tags
+    properties: {
+      description: rule.description
+      severity: 2
+      enabled: true
+      scopes: [insightsId]
+      evaluationFrequency: 'PT15M'
+      windowSize: 'PT15M'
+      criteria: {
+        allOf: [
+          {
+            query: rule.query
+            timeAggregation: 'Count'
+            operator: 'GreaterThan'
+            threshold: rule.threshold
+            failingPeriods: { numberOfEvaluationPeriods: 1, minFailingPeriodsToAlert: 1 }
+          }
+        ]
+      }
+      autoMitigate: true
+      actions: { actionGroups: [mail.id] }
+    }
+  }
+]
