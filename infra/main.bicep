@@ -204,6 +204,21 @@ param alertErrors int = 10
 @description('With alertEmail: how many requests may come in fifteen minutes.')
 param alertRequests int = 1000
 
+@description('The resource id of a search service that exists, in any group: it answers, and is not changed. Empty: one is created.')
+param existingSearchId string = ''
+
+@description('With existingSearchId: the semantic configuration of its index; empty: none.')
+param existingSearchSemanticConfiguration string = ''
+
+@description('With existingSearchId: whether its index has vectors of embeddingModel. Without, it is searched by words.')
+param existingSearchVectors bool = true
+
+@description('The resource id of an Azure OpenAI or Foundry resource that exists, in any group, with deployments that are named as chatModel and embeddingModel say: it answers, and is not changed. Empty: one is created.')
+param existingOpenAiId string = ''
+
+@description('The resource id of a Log Analytics workspace that exists, in any group: logs go there. Empty: one is created.')
+param existingLogAnalyticsId string = ''
+
 @description('Tags on everything, by name, beside the one that azd needs.')
 param resourceTags object = {}
 
@@ -219,6 +234,9 @@ var cosmosRegion = empty(cosmosLocation) ? location : cosmosLocation
 var cosmosToken = toLower(uniqueString(subscription().id, environmentName, cosmosRegion))
 var openAiToken = toLower(uniqueString(subscription().id, environmentName, openAiLocation))
 var signIn = !empty(authClientId)
+var createSearch = empty(existingSearchId)
+var createOpenAi = empty(existingOpenAiId)
+var openAiParts = split(existingOpenAiId, '/') // /subscriptions/2/resourceGroups/4/providers/.../8
 var callers = signIn ? 'signed-in' : openToAll ? 'anyone' : 'keys'
 var memory = signIn && useMemory
 var indexers = concat(
@@ -240,6 +258,12 @@ resource group 'Microsoft.Resources/resourceGroups@2025-04-01' = {
   tags: tags
 }
 
+// Only read: whatever a deployment writes into becomes a group that `azd down` deletes (Azure/azure-dev issue 2916).
+resource existingOpenAi 'Microsoft.CognitiveServices/accounts@2025-06-01' existing = if (!createOpenAi) {
+  scope: resourceGroup(createOpenAi ? subscription().subscriptionId : openAiParts[2], createOpenAi ? group.name : openAiParts[4])
+  name: createOpenAi ? 'none' : last(openAiParts)
+}
+
 module identity 'modules/identity.bicep' = {
   scope: group
   params: {
@@ -255,6 +279,7 @@ module monitoring 'modules/monitoring.bicep' = {
     token: token
     location: location
     tags: tags
+    existingWorkspaceId: existingLogAnalyticsId
     retentionDays: logRetentionDays
     dailyGb: logDailyGb
   }
@@ -287,7 +312,7 @@ module documentStorage 'modules/storage.bicep' = {
   }
 }
 
-module search 'modules/search.bicep' = {
+module search 'modules/search.bicep' = if (createSearch) {
   scope: group
   params: {
     name: 'srch-${searchToken}'
@@ -301,7 +326,7 @@ module search 'modules/search.bicep' = {
   }
 }
 
-module openAi 'modules/openai.bicep' = {
+module openAi 'modules/openai.bicep' = if (createOpenAi) {
   scope: group
   params: {
     name: 'oai-${openAiToken}'
@@ -318,6 +343,12 @@ module openAi 'modules/openai.bicep' = {
     allowedIps: ips
   }
 }
+
+var searchEndpoint = createSearch ? search!.outputs.endpoint : 'https://${last(split(existingSearchId, '/'))}.search.windows.net'
+var semanticConfiguration = !createSearch ? existingSearchSemanticConfiguration : ranker == 'disabled' ? '' : 'default'
+var openAiEndpoint = createOpenAi ? openAi!.outputs.endpoint : 'https://${existingOpenAi!.properties.customSubDomainName}.openai.azure.com/'
+var chatDeployment = createOpenAi ? openAi!.outputs.chatDeployment : chatModel
+var embeddingDeployment = !createSearch && !existingSearchVectors ? '' : createOpenAi ? openAi!.outputs.embeddingDeployment : embeddingModel
 
 module cosmos 'modules/cosmos.bicep' = if (memory) {
   scope: group
@@ -345,9 +376,9 @@ module network 'modules/network.bicep' = if (useVnet) {
       [
         { name: 'host', resourceId: hostStorage.outputs.id, group: 'blob' }
         { name: 'documents', resourceId: documentStorage.outputs.id, group: 'blob' }
-        { name: 'search', resourceId: search.outputs.id, group: 'searchService' }
-        { name: 'openai', resourceId: openAi.outputs.id, group: 'account' }
       ],
+      createSearch ? [{ name: 'search', resourceId: search!.outputs.id, group: 'searchService' }] : [],
+      createOpenAi ? [{ name: 'openai', resourceId: openAi!.outputs.id, group: 'account' }] : [],
       memory ? [{ name: 'memory', resourceId: cosmos!.outputs.id, group: 'Sql' }] : []
     )
   }
@@ -358,8 +389,8 @@ module diagnosticSettings 'modules/diagnostics.bicep' = if (diagnostics) {
   params: {
     workspaceId: monitoring.outputs.workspaceId
     documentStorageName: documentStorage.outputs.name
-    searchName: search.outputs.name
-    openAiName: openAi.outputs.name
+    searchName: createSearch ? search!.outputs.name : ''
+    openAiName: createOpenAi ? openAi!.outputs.name : ''
     cosmosName: memory ? cosmos!.outputs.name : ''
   }
 }
@@ -381,13 +412,13 @@ module roles 'modules/roles.bicep' = {
   scope: group
   params: {
     appPrincipalId: identity.outputs.principalId
-    searchPrincipalId: search.outputs.principalId
+    searchPrincipalId: createSearch ? search!.outputs.principalId : ''
     indexers: indexers
     hostStorageName: hostStorage.outputs.name
     documentStorageName: documentStorage.outputs.name
     documentContainer: documents
-    searchName: search.outputs.name
-    openAiName: openAi.outputs.name
+    searchName: createSearch ? search!.outputs.name : ''
+    openAiName: createOpenAi ? openAi!.outputs.name : ''
     cosmosName: memory ? cosmos!.outputs.name : ''
     cosmosDatabase: database
     cosmosContainer: conversations
@@ -425,12 +456,12 @@ module app 'modules/app.bicep' = {
       APPLICATIONINSIGHTS_CONNECTION_STRING: monitoring.outputs.connectionString
       APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identity.outputs.clientId};Authorization=AAD'
       AZURE_CLIENT_ID: identity.outputs.clientId
-      AZURE_SEARCH_ENDPOINT: search.outputs.endpoint
+      AZURE_SEARCH_ENDPOINT: searchEndpoint
       AZURE_SEARCH_INDEX: searchIndex
-      AZURE_SEARCH_SEMANTIC_CONFIGURATION: ranker == 'disabled' ? '' : 'default'
-      AZURE_OPENAI_ENDPOINT: openAi.outputs.endpoint
-      AZURE_OPENAI_CHAT_DEPLOYMENT: openAi.outputs.chatDeployment
-      AZURE_OPENAI_EMBEDDING_DEPLOYMENT: openAi.outputs.embeddingDeployment
+      AZURE_SEARCH_SEMANTIC_CONFIGURATION: semanticConfiguration
+      AZURE_OPENAI_ENDPOINT: openAiEndpoint
+      AZURE_OPENAI_CHAT_DEPLOYMENT: chatDeployment
+      AZURE_OPENAI_EMBEDDING_DEPLOYMENT: embeddingDeployment
       AZURE_STORAGE_ENDPOINT: documentStorage.outputs.endpoint
       AZURE_STORAGE_CONTAINER: documents
       AZURE_COSMOS_ENDPOINT: memory ? cosmos!.outputs.endpoint : ''
@@ -451,15 +482,20 @@ output SERVICE_API_URI string = app.outputs.uri
 output SERVICE_API_CALLERS string = callers // for the first call that the hook after deployment prints
 // Whom scripts/sign_in.sh trusts in the place of a secret.
 output SERVICE_API_IDENTITY_PRINCIPAL_ID string = identity.outputs.principalId
-output AZURE_SEARCH_ENDPOINT string = search.outputs.endpoint
+output AZURE_SEARCH_ENDPOINT string = searchEndpoint
 output AZURE_SEARCH_INDEX string = searchIndex
-output AZURE_SEARCH_SEMANTIC_CONFIGURATION string = ranker == 'disabled' ? '' : 'default'
-output AZURE_OPENAI_ENDPOINT string = openAi.outputs.endpoint
-output AZURE_OPENAI_CHAT_DEPLOYMENT string = openAi.outputs.chatDeployment
-output AZURE_OPENAI_EMBEDDING_DEPLOYMENT string = openAi.outputs.embeddingDeployment
+output AZURE_SEARCH_SEMANTIC_CONFIGURATION string = semanticConfiguration
+output AZURE_OPENAI_ENDPOINT string = openAiEndpoint
+output AZURE_OPENAI_CHAT_DEPLOYMENT string = chatDeployment
+output AZURE_OPENAI_EMBEDDING_DEPLOYMENT string = embeddingDeployment
 output AZURE_STORAGE_ENDPOINT string = documentStorage.outputs.endpoint
 output AZURE_STORAGE_CONTAINER string = documents
 // What was deployed, which may differ from what was set: the hook after provisioning reads these.
+output AZURE_RESOURCE_MANAGER_URL string = environment().resourceManager
+output AZURE_INDEXER_ID string = principalId
+output AZURE_INDEXER_TYPE string = principalType
+output AZURE_EXISTING_SEARCH_ID_IN_USE string = existingSearchId
+output AZURE_EXISTING_OPENAI_ID_IN_USE string = existingOpenAiId
 output AZURE_VNET_IN_USE bool = useVnet
 output AZURE_ALLOWED_IPS_IN_USE string = join(ips, ',')
 // What `make index ARGS="--indexer --storage ..."` asks for.

@@ -9,9 +9,15 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from scripts.existing_resources import (
+    SEARCH,
+    ResourceManagerError,
+    prepare_existing_resources,
+)
 from scripts.local_settings import AZD_OUTPUTS, write_local_settings
 from scripts.samples import WaitPolicy, load_samples
 from shared import settings as configuration
+from shared.azure.identity import get_credential
 from shared.ingest.cli import HANDLED_ERRORS, error_message, print_lines
 from shared.settings import Settings
 from shared.telemetry.access_log import quiet_libraries
@@ -22,7 +28,6 @@ REQUIRED_OUTPUTS = (
     "AZURE_SEARCH_INDEX",
     "AZURE_OPENAI_ENDPOINT",
     "AZURE_OPENAI_CHAT_DEPLOYMENT",
-    "AZURE_OPENAI_EMBEDDING_DEPLOYMENT",
 )
 TRUE_WORDS, FALSE_WORDS = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 MISSING_MESSAGE = (
@@ -31,6 +36,9 @@ MISSING_MESSAGE = (
 NO_SAMPLES_MESSAGE = (
     "AZURE_LOAD_SAMPLES is false: no sample documents are loaded. "
     "`make index DOCS=path/to/documents` creates the index with your documents."
+)
+EXISTING_SEARCH_MESSAGE = (
+    "The search service existed before: its index {index} answers, and nothing is written to it."
 )
 PRIVATE_NETWORK_MESSAGE = (
     "Search and models accept requests only from the virtual network, so the index is not created "
@@ -51,7 +59,7 @@ def main(environment: Mapping[str, str] = os.environ, wait_policy: WaitPolicy | 
     quiet_libraries()
     try:
         asyncio.run(run(environment, wait_policy or WaitPolicy()))
-    except HANDLED_ERRORS as error:
+    except (*HANDLED_ERRORS, ResourceManagerError) as error:
         print_errors([error_message(error), FAILED_MESSAGE])
         return 1
     except KeyboardInterrupt:
@@ -61,10 +69,17 @@ def main(environment: Mapping[str, str] = os.environ, wait_policy: WaitPolicy | 
 
 
 async def run(environment: Mapping[str, str], wait_policy: WaitPolicy) -> None:
-    """Run the steps. Raises the errors of HANDLED_ERRORS."""
+    """Run the steps. Raises the errors of HANDLED_ERRORS, and ResourceManagerError."""
     settings = read_azd_settings(environment)
     if not is_off(environment, "AZURE_LOCAL_SETTINGS"):
         print_lines(write_local_settings(ROOT, environment))
+    async with get_credential(managed=False, client_id=None) as credential:
+        messages, complete = await prepare_existing_resources(environment, credential)
+    print_lines(messages)
+    if not complete:
+        return
+    if environment.get(SEARCH):
+        return print_lines([EXISTING_SEARCH_MESSAGE.format(index=settings.search_index)])
     if is_off(environment, "AZURE_LOAD_SAMPLES"):
         return print_lines([NO_SAMPLES_MESSAGE])
     if is_private_network(environment) and not is_on(environment, "AZURE_LOAD_SAMPLES"):

@@ -6,10 +6,10 @@ param workspaceId string
 @description('The storage account of the documents.')
 param documentStorageName string
 
-@description('The search service.')
+@description('The search service; empty, there is none here.')
 param searchName string
 
-@description('The Foundry resource.')
+@description('The Foundry resource; empty, there is none here.')
 param openAiName string
 
 @description('The Cosmos DB account of conversations; empty, there is none.')
@@ -20,6 +20,8 @@ var settings = {
   logs: [{ categoryGroup: 'allLogs', enabled: true }]
 }
 // An empty name is refused also where nothing is made of it.
+var searchService = empty(searchName) ? 'none' : searchName
+var openAiAccount = empty(openAiName) ? 'none' : openAiName
 var cosmosAccount = empty(cosmosName) ? 'none' : cosmosName
 
 resource documentStorage 'Microsoft.Storage/storageAccounts@2025-06-01' existing = {
@@ -31,11 +33,11 @@ resource documentStorage 'Microsoft.Storage/storageAccounts@2025-06-01' existing
 }
 
 resource search 'Microsoft.Search/searchServices@2025-05-01' existing = {
-  name: searchName
+  name: searchService
 }
 
 resource openAi 'Microsoft.CognitiveServices/accounts@2025-06-01' existing = {
-  name: openAiName
+  name: openAiAccount
 }
 
 resource cosmos 'Microsoft.DocumentDB/databaseAccounts@2025-04-15' existing = {
@@ -48,13 +50,13 @@ resource documentLogs 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview'
   properties: settings
 }
 
-resource searchLogs 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = {
+resource searchLogs 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = if (!empty(searchName)) {
   scope: search
   name: 'workspace'
   properties: settings
 }
 
-resource modelLogs 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = {
+resource modelLogs 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = if (!empty(openAiName)) {
   scope: openAi
   name: 'workspace'
   properties: settings

@@ -9,13 +9,16 @@ param location string
 @description('Tags.')
 param tags object
 
+@description('A workspace that exists; empty: one is created.')
+param existingWorkspaceId string
+
 @description('For how many days logs are kept.')
 param retentionDays int
 
 @description('How many GB a day are taken at most.')
 param dailyGb int
 
-resource workspace 'Microsoft.OperationalInsights/workspaces@2025-07-01' = {
+resource workspace 'Microsoft.OperationalInsights/workspaces@2025-07-01' = if (empty(existingWorkspaceId)) {
   name: 'log-${token}'
   location: location
   tags: tags
@@ -28,6 +31,8 @@ resource workspace 'Microsoft.OperationalInsights/workspaces@2025-07-01' = {
 }
 
 // How much of it is kept is said in host.json, which the host samples by.
+var workspaceId = empty(existingWorkspaceId) ? workspace.id : existingWorkspaceId
+
 resource insights 'Microsoft.Insights/components@2020-02-02' = {
   name: 'appi-${token}'
   location: location
@@ -35,12 +40,12 @@ resource insights 'Microsoft.Insights/components@2020-02-02' = {
   kind: 'web'
   properties: {
     Application_Type: 'web'
-    WorkspaceResourceId: workspace.id
+    WorkspaceResourceId: workspaceId
     DisableLocalAuth: true
   }
 }
 
-output workspaceId string = workspace.id
+output workspaceId string = workspaceId
 output insightsId string = insights.id
 output insightsName string = insights.name
 output connectionString string = insights.properties.ConnectionString

@@ -24,10 +24,10 @@ param documentStorageName string
 @description('The container of the documents.')
 param documentContainer string
 
-@description('The search service.')
+@description('The search service; empty, one that exists answers, and its roles are not given here.')
 param searchName string
 
-@description('The Azure OpenAI resource.')
+@description('The Foundry resource; empty, as above.')
 param openAiName string
 
 @description('The Cosmos DB account of conversations; empty, there is none.')
@@ -54,6 +54,10 @@ var roleIds = {
   cosmosDbBuiltInDataContributor: '00000000-0000-0000-0000-000000000002' // Cosmos DB's own, the same in every account
 }
 // An empty name is refused also where nothing is made of it.
+var searchService = empty(searchName) ? 'none' : searchName
+var openAiAccount = empty(openAiName) ? 'none' : openAiName
+var searchIndexers = empty(searchName) ? [] : indexers
+var modelIndexers = empty(openAiName) ? [] : indexers
 var cosmosAccount = empty(cosmosName) ? 'none' : cosmosName
 
 resource hostStorage 'Microsoft.Storage/storageAccounts@2025-06-01' existing = {
@@ -73,11 +77,11 @@ resource documentStorage 'Microsoft.Storage/storageAccounts@2025-06-01' existing
 }
 
 resource search 'Microsoft.Search/searchServices@2025-05-01' existing = {
-  name: searchName
+  name: searchService
 }
 
 resource openAi 'Microsoft.CognitiveServices/accounts@2025-06-01' existing = {
-  name: openAiName
+  name: openAiAccount
 }
 
 resource cosmos 'Microsoft.DocumentDB/databaseAccounts@2025-04-15' existing = {
@@ -110,7 +114,7 @@ resource appReadsDocuments 'Microsoft.Authorization/roleAssignments@2022-04-01' 
   }
 }
 
-resource appReadsIndex 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+resource appReadsIndex 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(searchName)) {
   scope: search
   name: guid(search.id, appPrincipalId, roleIds.searchIndexDataReader)
   properties: {
@@ -120,7 +124,7 @@ resource appReadsIndex 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
   }
 }
 
-resource appAsksModels 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+resource appAsksModels 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(openAiName)) {
   scope: openAi
   name: guid(openAi.id, appPrincipalId, roleIds.cognitiveServicesOpenAIUser)
   properties: {
@@ -164,7 +168,7 @@ resource indexersWriteDocuments 'Microsoft.Authorization/roleAssignments@2022-04
 ]
 
 resource indexersWriteIndex 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for indexer in indexers: {
+  for indexer in searchIndexers: {
     scope: search
     name: guid(search.id, indexer.id, roleIds.searchIndexDataContributor)
     properties: {
@@ -177,7 +181,7 @@ resource indexersWriteIndex 'Microsoft.Authorization/roleAssignments@2022-04-01'
 
 // Makes the index, and grows it by the fields that it lacks.
 resource indexersCreateIndex 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for indexer in indexers: {
+  for indexer in searchIndexers: {
     scope: search
     name: guid(search.id, indexer.id, roleIds.searchServiceContributor)
     properties: {
@@ -189,7 +193,7 @@ resource indexersCreateIndex 'Microsoft.Authorization/roleAssignments@2022-04-01
 ]
 
 resource indexersCallModels 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for indexer in indexers: {
+  for indexer in modelIndexers: {
     scope: openAi
     name: guid(openAi.id, indexer.id, roleIds.cognitiveServicesOpenAIUser)
     properties: {
@@ -211,7 +215,7 @@ resource searchReadsDocuments 'Microsoft.Authorization/roleAssignments@2022-04-0
   }
 }
 
-resource searchAsksModels 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(searchPrincipalId)) {
+resource searchAsksModels 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(searchPrincipalId) && !empty(openAiName)) {
   scope: openAi
   name: guid(openAi.id, searchPrincipalId, roleIds.cognitiveServicesOpenAIUser)
   properties: {

@@ -33,6 +33,12 @@ from tests.support.upstream import (
     error_response,
     run_upstream,
 )
+from tests.template.test_existing_resources import (
+    OPENAI_ID,
+    SEARCH_ID,
+    ResourceManager,
+    serve,
+)
 from tests.template.test_package import get_answer, needs_git
 
 TIMEOUT = 120.0  # seconds, only reached by a hang
@@ -295,6 +301,54 @@ def test_hook_reads_what_was_deployed_not_what_was_set(cloud: Cloud) -> None:
 
     assert "5 documents put" in done.stdout
     assert "virtual network" not in done.stdout + allowed.stdout
+
+
+def manage(cloud: Cloud, manager: ResourceManager) -> AbstractContextManager[str]:
+    return serve(manager, lambda tls: tls.load_cert_chain(cloud.home.folder / "server.pem"))
+
+
+def test_existing_search_service_gets_a_role_and_no_documents(cloud: Cloud) -> None:
+    manager = ResourceManager()
+    with manage(cloud, manager) as url:
+        outputs: dict[str, Any] = {
+            "AZURE_EXISTING_SEARCH_ID_IN_USE": SEARCH_ID,
+            "AZURE_RESOURCE_MANAGER_URL": url,
+        }
+        done = cloud.hook(**outputs, SERVICE_API_IDENTITY_PRINCIPAL_ID="app")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Search Index Data Reader on" in done.stdout
+    assert "its index docs answers, and nothing is written to it" in done.stdout
+    assert [body["principalId"] for body in manager.assignments.values()] == ["app"]
+    assert cloud.search.indexes == {}
+
+
+def test_samples_wait_for_roles_that_somebody_else_gives(cloud: Cloud) -> None:
+    manager = ResourceManager(statuses=[403, 403])
+    with manage(cloud, manager) as url:
+        outputs: dict[str, Any] = {
+            "AZURE_EXISTING_OPENAI_ID_IN_USE": OPENAI_ID,
+            "AZURE_RESOURCE_MANAGER_URL": url,
+        }
+        done = cloud.hook(**outputs, SERVICE_API_IDENTITY_PRINCIPAL_ID="a", AZURE_INDEXER_ID="me")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("az role assignment create") == 2
+    assert "documents put" not in done.stdout
+    assert cloud.search.indexes == {}
+
+
+def test_existing_resource_that_is_not_there_is_named(cloud: Cloud) -> None:
+    with manage(cloud, ResourceManager(statuses=[404])) as url:
+        outputs: dict[str, Any] = {
+            "AZURE_EXISTING_SEARCH_ID_IN_USE": SEARCH_ID,
+            "AZURE_RESOURCE_MANAGER_URL": url,
+        }
+        done = cloud.hook(**outputs)
+
+    assert done.returncode == 1
+    assert f"404 for {SEARCH_ID}: does it exist" in done.stderr
+    assert "`azd hooks run postprovision`" in done.stderr
 
 
 def test_missing_azd_outputs_are_named(cloud: Cloud) -> None:

@@ -37,15 +37,22 @@ ROLES = {  # principal, resource, role
     ("search", "documentStorage", "storageBlobDataReader"),
     ("search", "openAi", "cognitiveServicesOpenAIUser"),
 }
+CONDITIONS = {  # principal, resource; a search service or model that exists gets none here
+    ("appPrincipalId", "search"): "!empty(searchName)",
+    ("appPrincipalId", "openAi"): "!empty(openAiName)",
+    ("searchPrincipalId", "documentStorage"): "!empty(searchPrincipalId)",
+    ("searchPrincipalId", "openAi"): "!empty(searchPrincipalId) && !empty(openAiName)",
+}
+LOOPS = {DOCUMENTS: "indexers", "search": "searchIndexers", "openAi": "modelIndexers"}
 WHO_AND_WHERE = {  # the names in roles.bicep
     "appPrincipalId": "identity.outputs.principalId",
-    "searchPrincipalId": "search.outputs.principalId",
+    "searchPrincipalId": "createSearch ? search!.outputs.principalId : ''",
     "indexers": "indexers",
     "hostStorageName": "hostStorage.outputs.name",
     "documentStorageName": "documentStorage.outputs.name",
     "documentContainer": "documents",
-    "searchName": "search.outputs.name",
-    "openAiName": "openAi.outputs.name",
+    "searchName": "createSearch ? search!.outputs.name : ''",
+    "openAiName": "createOpenAi ? openAi!.outputs.name : ''",
     "cosmosName": "memory ? cosmos!.outputs.name : ''",
     "cosmosDatabase": "database",
     "cosmosContainer": "conversations",
@@ -60,6 +67,11 @@ OUTPUTS = {
     "SERVICE_API_CALLERS",
     "SERVICE_API_IDENTITY_PRINCIPAL_ID",
     "AZURE_STORAGE_ID",
+    "AZURE_RESOURCE_MANAGER_URL",
+    "AZURE_INDEXER_ID",
+    "AZURE_INDEXER_TYPE",
+    "AZURE_EXISTING_SEARCH_ID_IN_USE",
+    "AZURE_EXISTING_OPENAI_ID_IN_USE",
     "AZURE_VNET_IN_USE",
     "AZURE_ALLOWED_IPS_IN_USE",
 }
@@ -119,8 +131,8 @@ def test_role_names_match_their_ids() -> None:
     assert bicep.existing("modules/roles.bicep") == {
         "hostStorage": "hostStorageName",
         "documentStorage": "documentStorageName",
-        "search": "searchName",
-        "openAi": "openAiName",
+        "search": "searchService",
+        "openAi": "openAiAccount",
         "cosmos": "cosmosAccount",
         "insights": "insightsName",
     }
@@ -137,8 +149,8 @@ def test_role_assignment_names_are_unique_and_have_a_principal_type() -> None:
 
         assert role.value("name") == f"guid({where}.id, {who}, {what})"
         assert role.value("principalType") == kind
-        assert role.condition == ("!empty(searchPrincipalId)" if who.startswith("search") else "")
-        assert role.loop == ("indexer in indexers" if who == "indexer.id" else "")
+        assert role.condition == CONDITIONS.get((who, where), "")
+        assert role.loop == (f"indexer in {LOOPS[where]}" if who == "indexer.id" else "")
 
 
 def test_indexers_are_who_provisions_and_the_group() -> None:
@@ -270,12 +282,57 @@ def test_conditional_resources_are_referenced_safely(file: Path) -> None:
     perhaps = {symbol: block.condition for symbol, block in blocks.items() if block.condition}
 
     for symbol, condition in perhaps.items():
-        uses = re.findall(rf"(.*)(?<!/)\b{symbol}(!?\.\??)\w", bicep.text(name))
+        uses = re.findall(rf"(.*)(?<![/.])\b{symbol}(!?\.\??)(?!id\b|name\b)\w", bicep.text(name))
         there = rf"(^|\s){re.escape(condition)} \? (?!.* : )"
         careful = [
             mark == ".?" or (mark == "!." and re.search(there, before)) for before, mark in uses
         ]
         assert all(careful), uses
+
+
+def test_nothing_is_deployed_into_a_group_that_azd_did_not_make() -> None:
+    """`azd down` deletes every group that a deployment wrote into (Azure/azure-dev issue 2916)."""
+    main = bicep.blocks("module", "main.bicep")
+    text = bicep.text("main.bicep")
+    scopes = re.findall(r"(?m)^(\w+ \w+ .+)\n  scope: (?!group$)(.+)$", text)
+
+    assert {block.value("scope") for block in main.values()} == {"group"}
+    assert bicep.blocks("resource", "main.bicep").keys() == {"group"}
+    assert [head.split(" = ")[0] for head, _ in scopes] == [
+        "resource existingOpenAi 'Microsoft.CognitiveServices/accounts@2025-06-01' existing"
+    ]
+    for file in bicep.FILES:
+        if file.name != "main.bicep":
+            text = bicep.text(str(file.relative_to(bicep.INFRA)))
+            assert "resourceGroup(" not in text, file.name
+            assert "\nmodule " not in text, file.name
+
+
+def test_existing_services_replace_those_of_the_template() -> None:
+    main, variables = bicep.blocks("module", "main.bicep"), bicep.variables("main.bicep")
+    workspace = bicep.blocks("resource", "modules/monitoring.bicep")["workspace"]
+    settings = app_settings()
+
+    assert variables["createSearch"] == "empty(existingSearchId)"
+    assert variables["createOpenAi"] == "empty(existingOpenAiId)"
+    assert main["search"].condition == "createSearch"
+    assert main["openAi"].condition == "createOpenAi"
+    assert workspace.condition == "empty(existingWorkspaceId)"
+    assert main["monitoring"].value("existingWorkspaceId") == "existingLogAnalyticsId"
+    assert settings["AZURE_SEARCH_ENDPOINT"] == "searchEndpoint"
+    assert settings["AZURE_OPENAI_ENDPOINT"] == "openAiEndpoint"
+    assert settings["AZURE_OPENAI_CHAT_DEPLOYMENT"] == "chatDeployment"
+    assert settings["AZURE_OPENAI_EMBEDDING_DEPLOYMENT"] == "embeddingDeployment"
+    assert settings["AZURE_SEARCH_SEMANTIC_CONFIGURATION"] == "semanticConfiguration"
+    for name, value in (
+        ("searchEndpoint", "'https://${last(split(existingSearchId, '/'))}.search.windows.net'"),
+        ("semanticConfiguration", "existingSearchSemanticConfiguration"),
+        ("openAiEndpoint", "'https://${existingOpenAi!.properties.customSubDomainName}.openai"),
+        ("chatDeployment", "chatModel"),
+        ("embeddingDeployment", "embeddingModel"),
+    ):
+        (line,) = re.findall(rf"(?m)^var {name} = (.+)$", bicep.text("main.bicep"))
+        assert value in line
 
 
 def test_every_closed_service_has_a_private_endpoint() -> None:

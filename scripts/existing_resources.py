@@ -1,0 +1,193 @@
+"""Gives the app its roles on resources that existed before, or prints how somebody else can.
+
+Bicep must not: `azd down` deletes every resource group that a deployment wrote into.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+from uuid import NAMESPACE_URL, uuid5
+
+from azure.core import AsyncPipelineClient
+from azure.core.credentials_async import AsyncTokenCredential
+from azure.core.exceptions import AzureError
+from azure.core.pipeline.policies import AsyncBearerTokenCredentialPolicy, AsyncRetryPolicy
+from azure.core.rest import AsyncHttpResponse, HttpRequest
+
+SEARCH, OPENAI = "AZURE_EXISTING_SEARCH_ID_IN_USE", "AZURE_EXISTING_OPENAI_ID_IN_USE"
+RESOURCE_MANAGER = "AZURE_RESOURCE_MANAGER_URL"
+PUBLIC_CLOUD = "https://management.azure.com/"
+READ_INDEX = ("Search Index Data Reader", "1407120a-92aa-4202-b7e9-c0e197c71c8f")
+CALL_MODELS = ("Cognitive Services OpenAI User", "5e0bd9bd-7b93-4f28-af87-19fc36ad61bd")
+REQUEST_SECONDS = 30
+TOTAL_SECONDS = 120  # of a request with its retries: a Retry-After may be longer
+RETRIES = 3
+GRANTED = "{role} on {resource}: given to the app."
+NOT_GRANTED = (
+    "You may not give roles on {resource}. Somebody who may has to run this, then "
+    "`azd hooks run postprovision`:\n{command}"
+)
+KEYS_ONLY = (
+    "The search service {resource} accepts keys alone, and the app has none. Let identities in:\n"
+    "{command}"
+)
+
+
+class ResourceManagerError(Exception):
+    """Azure Resource Manager refused or did not answer; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleAssignment:
+    """A role of a principal on a resource, by their ids."""
+
+    resource_id: str
+    role: str
+    role_id: str
+    principal_id: str
+    principal_type: str
+
+    @property
+    def path(self) -> str:
+        """The path of the assignment; the same for the same assignment."""
+        name = uuid5(NAMESPACE_URL, f"{self.resource_id}/{self.role_id}/{self.principal_id}")
+        return f"{self.resource_id}/providers/Microsoft.Authorization/roleAssignments/{name}"
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The JSON of the assignment."""
+        subscription = "/".join(self.resource_id.split("/")[:3])
+        definitions = f"{subscription}/providers/Microsoft.Authorization/roleDefinitions"
+        properties = {
+            "roleDefinitionId": f"{definitions}/{self.role_id}",
+            "principalId": self.principal_id,
+            "principalType": self.principal_type,
+        }
+        return {"properties": properties}
+
+    @property
+    def command(self) -> str:
+        """The command that makes the assignment."""
+        words = ("az", "role", "assignment", "create", "--role", self.role)
+        scope = ("--scope", self.resource_id, "--assignee-object-id", self.principal_id)
+        return shlex.join((*words, *scope, "--assignee-principal-type", self.principal_type))
+
+
+def role_assignments(environment: Mapping[str, str]) -> Iterator[RoleAssignment]:
+    """Yield the assignments that the existing resources need, by the outputs of azd."""
+    app = environment.get("SERVICE_API_IDENTITY_PRINCIPAL_ID", ""), "ServicePrincipal"
+    person = environment.get("AZURE_INDEXER_ID", ""), environment.get("AZURE_INDEXER_TYPE", "User")
+    if search := environment.get(SEARCH):
+        yield RoleAssignment(search, *READ_INDEX, *app)
+    if openai := environment.get(OPENAI):
+        yield RoleAssignment(openai, *CALL_MODELS, *app)
+        if person[0] and not search:  # embeds the documents of the new index
+            yield RoleAssignment(openai, *CALL_MODELS, *person)
+
+
+async def prepare_existing_resources(
+    environment: Mapping[str, str], credential: AsyncTokenCredential, **options: Any
+) -> tuple[list[str], bool]:
+    """Give the roles. Returns messages, and whether nothing is left to do for somebody else.
+
+    `options` are those of the SDK's transport. Raises ResourceManagerError.
+    """
+    assignments = list(role_assignments(environment))
+    if not assignments:
+        return [], True
+    messages, complete = [], True
+    async with connect(environment, credential, options) as client:
+        for assignment in assignments:
+            granted = await grant(client, assignment)
+            complete = complete and granted
+            text = GRANTED if granted else NOT_GRANTED
+            messages.append(
+                text.format(
+                    role=assignment.role,
+                    resource=assignment.resource_id,
+                    command=assignment.command,
+                )
+            )
+        search = environment.get(SEARCH)
+        if search and await accepts_keys_only(client, search):
+            messages.append(KEYS_ONLY.format(resource=search, command=identity_command(search)))
+            complete = False
+    return messages, complete
+
+
+@asynccontextmanager
+async def connect(
+    environment: Mapping[str, str], credential: AsyncTokenCredential, options: Mapping[str, Any]
+) -> AsyncIterator[AsyncPipelineClient[HttpRequest, AsyncHttpResponse]]:
+    """A client of Azure Resource Manager, in the cloud that was deployed to."""
+    url = (environment.get(RESOURCE_MANAGER) or PUBLIC_CLOUD).rstrip("/")
+    policies = [
+        AsyncRetryPolicy(retry_total=RETRIES),
+        AsyncBearerTokenCredentialPolicy(credential, f"{url}/.default"),
+    ]
+    client: AsyncPipelineClient[HttpRequest, AsyncHttpResponse]
+    client = AsyncPipelineClient(url, policies=policies, **options)
+    async with client:
+        yield client
+
+
+async def grant(client: Any, assignment: RoleAssignment) -> bool:
+    """Give a role; False if the signed-in user may not. Raises ResourceManagerError."""
+    status, _ = await send(client, "PUT", assignment.path, "2022-04-01", assignment.body)
+    if status in (200, 201, 409):  # 409: the principal has the role already
+        return True
+    if status == 403:
+        return False
+    raise failure(status, assignment.resource_id)
+
+
+async def accepts_keys_only(client: Any, search_id: str) -> bool:
+    """Whether a search service refuses identities; False if the user may not read it."""
+    status, service = await send(client, "GET", search_id, "2025-05-01")
+    if status == 403:
+        return False
+    if status != 200:
+        raise failure(status, search_id)
+    properties = service.get("properties") or {}
+    options = properties.get("authOptions") or {}
+    return not properties.get("disableLocalAuth") and "aadOrApiKey" not in options
+
+
+def identity_command(search_id: str) -> str:
+    """The command that lets identities into a search service, beside keys."""
+    parts = search_id.split("/")
+    words = ["az", "search", "service", "update", "--resource-group", parts[4], "--name", parts[-1]]
+    options = ["--auth-options", "aadOrApiKey", "--aad-auth-failure-mode", "http403"]
+    return shlex.join(words + options + ["--subscription", parts[2]])
+
+
+async def send(
+    client: Any, method: str, path: str, version: str, body: Any = None
+) -> tuple[int, dict[str, Any]]:
+    """Send a request. Returns status and JSON object. Raises ResourceManagerError."""
+    url = client.format_url(quote(path))
+    request = HttpRequest(method, url, params={"api-version": version}, json=body)
+    limits = {"connection_timeout": REQUEST_SECONDS, "read_timeout": REQUEST_SECONDS}
+    try:
+        async with asyncio.timeout(TOTAL_SECONDS):
+            response = await client.send_request(request, **limits)
+            await response.read()
+        value = response.json() if response.content else {}
+    except (AzureError, TimeoutError, ValueError) as error:
+        raise ResourceManagerError(
+            f"Azure Resource Manager did not answer ({type(error).__name__}): is `azd auth login` "
+            "still valid? `azd hooks run postprovision` tries again."
+        ) from error
+    return response.status_code, value if isinstance(value, dict) else {}
+
+
+def failure(status: int, resource_id: str) -> ResourceManagerError:
+    """The error for a status that no retry mends."""
+    hint = "does it exist, in this tenant?" if status == 404 else "its id must be a resource id."
+    return ResourceManagerError(f"Azure responds with {status} for {resource_id}: {hint}")

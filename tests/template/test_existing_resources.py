@@ -1,0 +1,251 @@
+"""The roles that the hook gives on resources that existed before, over a fake Resource Manager."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import ssl
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+import trustme
+
+from scripts import existing_resources
+from scripts.existing_resources import ResourceManagerError, prepare_existing_resources
+from tests.support import bicep
+from tests.support.azurite import AzuriteCredential
+
+GROUP = "/subscriptions/1b2c/resourceGroups/their group/providers"
+SEARCH_ID = f"{GROUP}/Microsoft.Search/searchServices/theirs"
+OPENAI_ID = f"{GROUP}/Microsoft.CognitiveServices/accounts/models"
+APP, PERSON = "app-principal", "person-principal"
+BOTH_KINDS = {"authOptions": {"aadOrApiKey": {"aadAuthFailureMode": "http403"}}}
+KEYS_ONLY = {"authOptions": {"apiKeyOnly": {}}, "disableLocalAuth": False}
+NO_KEYS = {"disableLocalAuth": True}
+
+
+@dataclass
+class ResourceManager:
+    """Azure Resource Manager with one search service. `statuses` come first, one a request."""
+
+    search: Mapping[str, Any] = field(default_factory=lambda: BOTH_KINDS)
+    statuses: list[int] = field(default_factory=list)
+    requests: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
+
+    @property
+    def assignments(self) -> dict[str, Any]:
+        return {path: body["properties"] for method, path, body in self.requests if method == "PUT"}
+
+
+@contextmanager
+def serve(
+    fake: ResourceManager, add_certificate: Callable[[ssl.SSLContext], None]
+) -> Iterator[str]:
+    """Serve it over TLS on 127.0.0.1, at the address that is returned."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def respond(self) -> None:
+            path, _, query = self.path.partition("?")
+            length = int(self.headers.get("Content-Length", 0))
+            body = json.loads(self.rfile.read(length)) if length else {}
+            fake.requests.append((self.command, path, body))
+            status = fake.statuses.pop(0) if fake.statuses else 0
+            if status == -1:  # closes the connection without a response
+                return
+            known = query.startswith("api-version=20") and self.headers["Authorization"]
+            value = {"properties": fake.search} if self.command == "GET" else {}
+            data = json.dumps(value).encode()
+            self.send_response(status or (200 if known else 400))
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            if status == 429:
+                self.send_header("Retry-After", "0")
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_PUT = respond
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    add_certificate(context)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"https://127.0.0.1:{server.server_address[1]}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def authority() -> trustme.CA:
+    """A certificate authority that the client trusts."""
+    return trustme.CA()
+
+
+def prepare(fake: ResourceManager, authority: trustme.CA, **more: str) -> tuple[list[str], bool]:
+    outputs = {
+        "SERVICE_API_IDENTITY_PRINCIPAL_ID": APP,
+        "AZURE_INDEXER_ID": PERSON,
+        "AZURE_INDEXER_TYPE": "User",
+        **more,
+    }
+    certificate = authority.issue_cert("127.0.0.1")
+    with serve(fake, certificate.configure_cert) as url, authority.cert_pem.tempfile() as trusted:
+        outputs["AZURE_RESOURCE_MANAGER_URL"] = url
+        call = prepare_existing_resources(
+            outputs, AzuriteCredential(), connection_verify=more.pop("trusted", trusted)
+        )
+        return asyncio.run(call)
+
+
+def search(value: str = SEARCH_ID) -> dict[str, str]:
+    return {existing_resources.SEARCH: value}
+
+
+def openai(value: str = OPENAI_ID) -> dict[str, str]:
+    return {existing_resources.OPENAI: value}
+
+
+def test_nothing_is_sent_where_all_resources_are_new(authority: trustme.CA) -> None:
+    fake = ResourceManager()
+
+    assert prepare(fake, authority, **search(""), **openai("")) == ([], True)
+    assert fake.requests == []
+
+
+def test_app_gets_the_roles_that_bicep_gives_on_new_resources(authority: trustme.CA) -> None:
+    fake = ResourceManager()
+    messages, complete = prepare(fake, authority, **search(), **openai())
+    ids = dict(re_pairs(bicep.text("modules/roles.bicep")))
+
+    assert complete
+    assert len(messages) == 2
+    assert [
+        (path.split("/providers/Microsoft.Authorization/")[0].replace("%20", " "), body)
+        for path, body in fake.assignments.items()
+    ] == [
+        (
+            resource,
+            {
+                "roleDefinitionId": "/subscriptions/1b2c/providers/Microsoft.Authorization/"
+                f"roleDefinitions/{ids[role]}",
+                "principalId": APP,
+                "principalType": "ServicePrincipal",
+            },
+        )
+        for resource, role in (
+            (SEARCH_ID, "searchIndexDataReader"),
+            (OPENAI_ID, "cognitiveServicesOpenAIUser"),
+        )
+    ]
+
+
+def re_pairs(text: str) -> list[tuple[str, str]]:
+    lines = (line.strip().split(": '") for line in text.splitlines() if ": '" in line)
+    return [(parts[0], parts[1].split("'")[0]) for parts in lines]
+
+
+def test_who_indexes_may_call_an_existing_model_for_a_new_index(authority: trustme.CA) -> None:
+    fake = ResourceManager()
+    prepare(fake, authority, **openai())
+
+    assert [body["principalId"] for body in fake.assignments.values()] == [APP, PERSON]
+
+
+def test_second_run_asks_for_the_same_assignments(authority: trustme.CA) -> None:
+    first, second = ResourceManager(), ResourceManager(statuses=[409])
+    prepare(first, authority, **search())
+    messages, complete = prepare(second, authority, **search())
+
+    assert complete
+    assert "given to the app" in messages[0]
+    assert second.assignments.keys() == first.assignments.keys()
+
+
+def test_command_is_printed_where_roles_may_not_be_given(
+    authority: trustme.CA, tmp_path: Path
+) -> None:
+    messages, complete = prepare(ResourceManager(statuses=[403, 403]), authority, **search())
+    command = messages[0].splitlines()[-1]
+    (tmp_path / "az").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (tmp_path / "az").chmod(0o755)
+    done = subprocess.run(
+        ["/bin/sh", "-c", command],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert not complete
+    assert len(messages) == 1
+    assert "`azd hooks run postprovision`" in messages[0]
+    assert done.stdout.splitlines() == [
+        *("role", "assignment", "create", "--role", "Search Index Data Reader"),
+        *("--scope", SEARCH_ID, "--assignee-object-id", APP),
+        *("--assignee-principal-type", "ServicePrincipal"),
+    ]
+
+
+@pytest.mark.parametrize("properties", [KEYS_ONLY, {}, {"authOptions": None}])
+def test_search_service_that_takes_keys_alone_is_named(
+    properties: Mapping[str, Any], authority: trustme.CA
+) -> None:
+    messages, complete = prepare(ResourceManager(search=properties), authority, **search())
+
+    assert not complete
+    assert "accepts keys alone" in messages[1]
+    words = shlex.split(messages[1].splitlines()[-1])
+    assert words[:4] == ["az", "search", "service", "update"]
+    assert {"their group", "theirs", "aadOrApiKey", "1b2c"} <= set(words)
+
+
+@pytest.mark.parametrize("properties", [BOTH_KINDS, NO_KEYS])
+def test_search_service_that_lets_identities_in_is_fine(
+    properties: Mapping[str, Any], authority: trustme.CA
+) -> None:
+    assert prepare(ResourceManager(search=properties), authority, **search())[1]
+
+
+@pytest.mark.parametrize("statuses", [[429], [503], [-1]])
+def test_fault_that_passes_is_retried(statuses: list[int], authority: trustme.CA) -> None:
+    fake = ResourceManager(statuses=list(statuses))
+    _, complete = prepare(fake, authority, **openai())
+
+    assert complete
+    assert len(fake.requests) == 3
+    assert len(fake.assignments) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [(404, "does it exist, in this tenant?"), (400, "its id must be a resource id.")],
+)
+def test_wrong_id_is_named(status: int, hint: str, authority: trustme.CA) -> None:
+    with pytest.raises(ResourceManagerError) as failure:
+        prepare(ResourceManager(statuses=[status]), authority, **search())
+
+    assert str(failure.value) == f"Azure responds with {status} for {SEARCH_ID}: {hint}"
+
+
+def test_untrusted_resource_manager_gets_no_token(authority: trustme.CA) -> None:
+    fake = ResourceManager()
+    with trustme.CA().cert_pem.tempfile() as other, pytest.raises(ResourceManagerError) as failure:
+        prepare(fake, authority, **search(), trusted=other)
+
+    assert "did not answer" in str(failure.value)
+    assert "`azd hooks run postprovision`" in str(failure.value)
+    assert fake.requests == []
