@@ -141,7 +141,7 @@ param alwaysReady int = 0
 @description('The browser origins that may call, by commas, such as https://chat.example.com. Never *.')
 param allowedOrigins string = ''
 
-@description('The client id of the app registration that people sign in with (scripts/sign_in.sh makes it). Empty: no sign-in, callers need a function key.')
+@description('The client id of the app registration that people sign in with (scripts/sign_in.py makes it). Empty: no sign-in, callers need a function key.')
 param authClientId string = ''
 
 @description('The client ids of other apps whose tokens are taken too, by commas.')
@@ -480,7 +480,7 @@ output AZURE_RESOURCE_GROUP string = group.name
 output SERVICE_API_NAME string = app.outputs.name
 output SERVICE_API_URI string = app.outputs.uri
 output SERVICE_API_CALLERS string = callers // for the first call that the hook after deployment prints
-// Whom scripts/sign_in.sh trusts in the place of a secret.
+// Whom scripts/sign_in.py trusts in the place of a secret.
 output SERVICE_API_IDENTITY_PRINCIPAL_ID string = identity.outputs.principalId
 output AZURE_SEARCH_ENDPOINT string = searchEndpoint
 output AZURE_SEARCH_INDEX string = searchIndex

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scripts.commands import command_line
 from shared.protocols.openai.routes import ROUTES as DOOR
 from tests.support.isolation import app_copy
 from tests.support.servers import LAPTOP, SIGN_IN
 
 ROOT = Path(__file__).parent.parent.parent
-SCRIPT = ROOT / "scripts" / "sign_in.sh"
+SCRIPT = ROOT / "scripts" / "sign_in.py"
 CLI = "04b07795-8ddb-461a-bbee-02f9e1bf7b46"
 PROVISIONED = {
     "AZURE_ENV_NAME": "blue",
@@ -26,19 +30,32 @@ PROVISIONED = {
     "SERVICE_API_URI": "https://func.example.com",
     "SERVICE_API_IDENTITY_PRINCIPAL_ID": "identity-1",
 }
-# Fakes of az and azd: azd stores its environment in a file, az records its calls.
-AZD = """import json, sys
+# Fakes of az and azd: azd stores its environment in a file, az records its calls. Like the real
+# one, az replaces @path by what the file contains. REFUSED: the first words of the commands that
+# fail, and how many of them do.
+AZD = """import json, os, sys
 path, words = {path!r}, sys.argv[1:]
+if os.getcwd() != {project!r}:
+    sys.exit("ERROR: no project exists; to create a new project, run `azd init`")
 values = json.load(open(path))
 if words[1] == "get-value":
     sys.exit("ERROR: key not found") if words[2] not in values else print(values[words[2]])
 else:
     json.dump(values | {{words[2]: words[3]}}, open(path, "w"))
 """
-AZ = """import json, sys
-words = sys.argv[1:]
-with open({path!r}, "a") as calls:
+AZ = """import json, os, sys
+raw = sys.argv[1:]
+words = [open(word[1:]).read() if word.startswith("@") else word for word in raw]
+refused = json.loads(os.environ.get("REFUSED", "null"))
+if refused and words[: len(refused[0])] == refused[0]:
+    with open({path!r} + ".refused", "a+") as calls:
+        print(file=calls)
+        calls.seek(0)
+        if len(calls.readlines()) <= refused[1]:
+            sys.exit("ERROR: not found")
+with open({path!r}, "a") as calls, open({path!r} + ".raw", "a") as raw_calls:
     print(json.dumps(words), file=calls)
+    print(json.dumps(raw), file=raw_calls)
 asked = [json.loads(line) for line in open({path!r})]
 bodies = [json.loads(call[call.index("--body") + 1]) for call in asked if "--body" in call]
 roles = next((body["appRoles"] for body in reversed(bodies) if "appRoles" in body), [])
@@ -55,8 +72,7 @@ made = [word for word in apps if word in ("create", "delete")]
 if words[:3] == ["ad", "app", "show"] and made[-1:] == ["delete"]:
     sys.exit(3)
 if words[:3] == ["ad", "app", "show"] and "--query" in words:
-    of_users = [role["id"] for role in roles if role["value"] == "Chat.User"]
-    print(*of_users if "tsv" in words else [json.dumps(roles, indent=2)])
+    print(json.dumps(roles))
 if words[:3] == ["ad", "sp", "show"]:
     if ["ad", "sp", "create"] not in [call[:3] for call in asked]:
         sys.exit(1)
@@ -64,6 +80,26 @@ if words[:3] == ["ad", "sp", "show"]:
 if words[:4] == ["ad", "app", "federated-credential", "list"]:
     if "create" in [call[3] for call in asked if len(call) > 3]:
         print("app-identity-1")
+"""
+HANGING_AZ = """#!/bin/sh
+echo hangs >&2
+sleep 600
+exit 1
+"""
+# The script with other limits: seconds, tries, pause.
+WITH_LIMITS = """
+import sys
+sys.path.insert(0, {root!r})
+from scripts.commands import Limits
+from scripts.configure_sign_in import main
+sys.exit(main(sys.argv[1:], Limits({seconds}, 3, 0.01)))
+"""
+# An interpreter that reports an older version.
+OLD_PYTHON = """
+import runpy, sys
+sys.version_info = (3, 10, 9, "final", 0)
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
 """
 CHANGES = ("opensearch_search_pipeline_name_change", "opensearch_cluster_settings_change")
 PRINT = """import function_app
@@ -75,25 +111,47 @@ for one in function_app.app.get_functions():
 class Machine:
     """A machine with fakes of az and azd; `program`: az is signed in as a service principal."""
 
-    def __init__(self, folder: Path, values: dict[str, str], program: bool = False) -> None:
-        self.folder = folder
+    def __init__(
+        self,
+        folder: Path,
+        values: dict[str, str],
+        program: bool = False,
+        project: Path = ROOT,
+    ) -> None:
+        self.folder, self.project = folder, project
         self.environment, self.calls = folder / "environment.json", folder / "calls.jsonl"
         self.environment.write_text(json.dumps(values))
         self.calls.touch()
         for name, code, path in (("azd", AZD, self.environment), ("az", AZ, self.calls)):
-            tool = folder / name
-            tool.write_text(f"#!{sys.executable}\n{code.format(path=str(path), program=program)}")
-            tool.chmod(0o755)
+            values = {"path": str(path), "project": str(project.resolve())}
+            self.install(name, f"#!{sys.executable}\n{code.format(program=program, **values)}")
 
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        path = f"{self.folder}{os.pathsep}{os.environ['PATH']}"
+    def install(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text)
+        (self.folder / name).chmod(0o755)
+
+    def run(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run the script from a folder outside of the project."""
+        return self.python(str(self.project / "scripts" / SCRIPT.name), *words, **environment)
+
+    def run_with_limits(
+        self, *words: str, seconds: float = 60, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        code = WITH_LIMITS.format(root=str(self.project), seconds=seconds)
+        return self.python("-c", code, *words, **environment)
+
+    def python(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["bash", SCRIPT, *words],
-            env=os.environ | {"PATH": path},
+            [sys.executable, *words],
+            cwd=self.folder,
+            env=self.variables() | environment,
             capture_output=True,
             text=True,
             timeout=60,
         )
+
+    def variables(self) -> dict[str, str]:
+        return os.environ | {"PATH": f"{self.folder}{os.pathsep}{os.environ['PATH']}"}
 
     def delete(self) -> None:
         """Run az commands as another user would."""
@@ -126,10 +184,10 @@ class Machine:
         return [call for call in lines if call[: len(words)] == list(words)]
 
 
-needs_bash = pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash here")
+needs_posix = pytest.mark.skipif(os.name == "nt", reason="the fakes need a system with #!")
 
 
-@needs_bash
+@needs_posix
 def test_registration_trusts_the_identity_without_secret(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     done = machine.run()
@@ -148,7 +206,7 @@ def test_registration_trusts_the_identity_without_secret(tmp_path: Path) -> None
     assert machine.asked("ad", "app", "credential") == []
 
 
-@needs_bash
+@needs_posix
 def test_registration_has_the_properties_that_sign_in_needs(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     machine.run()
@@ -162,7 +220,7 @@ def test_registration_has_the_properties_that_sign_in_needs(tmp_path: Path) -> N
     assert scope["value"] == "user_impersonation"
 
 
-@needs_bash
+@needs_posix
 def test_azure_cli_is_authorized_only_with_the_option(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED | {"AZURE_AUTH_ALLOWED_CLIENTS": "mine"})
     machine.run()
@@ -181,7 +239,7 @@ def test_azure_cli_is_authorized_only_with_the_option(tmp_path: Path) -> None:
     assert machine.values["AZURE_AUTH_ALLOWED_CLIENTS"] == f"mine,{CLI}"
 
 
-@needs_bash
+@needs_posix
 @pytest.mark.parametrize("others", ["", "mine,", "mine, ", "mine,his,"])
 def test_run_without_the_option_removes_the_azure_cli(others: str, tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED | {"AZURE_AUTH_ALLOWED_CLIENTS": f"{others}{CLI}"})
@@ -192,7 +250,7 @@ def test_run_without_the_option_removes_the_azure_cli(others: str, tmp_path: Pat
     assert "--allow-azure-cli" in done.stdout
 
 
-@needs_bash
+@needs_posix
 def test_assignment_is_required_and_the_runner_is_assigned(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     machine.run()
@@ -209,7 +267,7 @@ def test_assignment_is_required_and_the_runner_is_assigned(tmp_path: Path) -> No
     }
 
 
-@needs_bash
+@needs_posix
 def test_existing_assignment_is_not_repeated(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     mine = {"principalId": "me", "resourceId": "service-1", "appRoleId": "admin"}
@@ -219,7 +277,7 @@ def test_existing_assignment_is_not_repeated(tmp_path: Path) -> None:
     assert machine.assignments() == [mine]
 
 
-@needs_bash
+@needs_posix
 def test_option_opens_sign_in_to_everyone_until_the_next_run(
     tmp_path: Path,
 ) -> None:
@@ -233,7 +291,7 @@ def test_option_opens_sign_in_to_everyone_until_the_next_run(
     assert len(machine.assignments()) == 1
 
 
-@needs_bash
+@needs_posix
 def test_service_principal_gets_a_hint_to_assign_users(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED, program=True)
     done = machine.run()
@@ -244,19 +302,19 @@ def test_service_principal_gets_a_hint_to_assign_users(tmp_path: Path) -> None:
     assert machine.assignments() == []
 
 
-@needs_bash
+@needs_posix
 @pytest.mark.parametrize("words", [["--all"], ["--remove", "--everyone"], ["now"]])
 def test_unknown_options_change_nothing(words: list[str], tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED | {"AZURE_AUTH_CLIENT_ID": "client-1"})
     done = machine.run(*words)
 
-    assert done.returncode == 1
-    assert done.stderr.startswith("Usage: scripts/sign_in.sh ")
+    assert done.returncode == 2
+    assert done.stderr.startswith("usage: sign_in.py ")
     assert machine.calls.read_text() == ""
     assert machine.values["AZURE_AUTH_CLIENT_ID"] == "client-1"
 
 
-@needs_bash
+@needs_posix
 def test_second_run_creates_nothing(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     machine.run()
@@ -268,7 +326,7 @@ def test_second_run_creates_nothing(tmp_path: Path) -> None:
     assert len(machine.asked("ad", "app", "federated-credential", "create")) == 1
 
 
-@needs_bash
+@needs_posix
 def test_registration_has_an_unassigned_admin_role(
     tmp_path: Path,
 ) -> None:
@@ -294,7 +352,7 @@ def other_role(value: str) -> dict[str, Any]:
     """Make a role that the script has not created."""
     return {
         "allowedMemberTypes": ["User"],
-        "description": 'Of a fork: "[mine]"',
+        "description": 'Of a fork: "[mine]", für 日本',
         "displayName": "Mine",
         "id": "role-of-a-fork",
         "isEnabled": True,
@@ -302,7 +360,7 @@ def other_role(value: str) -> dict[str, Any]:
     }
 
 
-@needs_bash
+@needs_posix
 @pytest.mark.parametrize(
     ("value", "created"),
     [
@@ -325,7 +383,7 @@ def test_existing_roles_are_kept(value: str, created: list[str], tmp_path: Path)
     assert (assigned["appRoleId"] == mine["id"]) == (value == "Chat.User")
 
 
-@needs_bash
+@needs_posix
 def test_complete_roles_are_not_written_again(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     both = [other_role("Chat.User"), other_role("Chat.Admin") | {"id": "another"}]
@@ -335,7 +393,7 @@ def test_complete_roles_are_not_written_again(tmp_path: Path) -> None:
     assert machine.roles() == [both]
 
 
-@needs_bash
+@needs_posix
 def test_role_query_omits_read_only_properties(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     machine.run()
@@ -346,7 +404,7 @@ def test_role_query_omits_read_only_properties(tmp_path: Path) -> None:
     assert all(name == value for name, value in fields)
 
 
-@needs_bash
+@needs_posix
 def test_registration_can_be_deleted(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     nothing = machine.run("--remove")
@@ -360,7 +418,7 @@ def test_registration_can_be_deleted(tmp_path: Path) -> None:
     assert machine.values["AZURE_AUTH_CLIENT_ID"] == ""
 
 
-@needs_bash
+@needs_posix
 @pytest.mark.parametrize("words", [["--remove"], []])
 def test_deleted_registration_is_created_again(tmp_path: Path, words: list[str]) -> None:
     machine = Machine(tmp_path, PROVISIONED)
@@ -374,7 +432,7 @@ def test_deleted_registration_is_created_again(tmp_path: Path, words: list[str])
     assert machine.values["AZURE_AUTH_CLIENT_ID"] == ("" if words else "client-1")
 
 
-@needs_bash
+@needs_posix
 def test_allowed_apps_stay_allowed(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED | {"AZURE_AUTH_ALLOWED_CLIENTS": "mine"})
     machine.run("--allow-azure-cli")
@@ -383,7 +441,7 @@ def test_allowed_apps_stay_allowed(tmp_path: Path) -> None:
     assert machine.values["AZURE_AUTH_ALLOWED_CLIENTS"] == f"mine,{CLI}"
 
 
-@needs_bash
+@needs_posix
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -400,6 +458,180 @@ def test_failure_message_names_the_fix(
     assert done.returncode == 1
     assert message in done.stderr
     assert machine.asked("ad") == []
+
+
+@needs_posix
+@pytest.mark.parametrize(
+    "step",
+    [
+        "ad app create",
+        "rest --method PATCH",
+        "ad app show",
+        "ad sp create",
+        "ad sp show",
+        "ad app federated-credential list",
+        "ad app federated-credential create",
+        "rest --method GET",
+        "rest --method POST",
+    ],
+)
+def test_run_after_a_failed_one_completes_the_registration(step: str, tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    failed = machine.run_with_limits(REFUSED=json.dumps([step.split(), 1000]))
+    again = machine.run()
+    roles = [role["value"] for role in machine.roles()[-1]]
+
+    assert failed.returncode == 1
+    assert "ERROR: not found" in failed.stderr
+    assert "failed with exit status 1. Correct what it reports, then run" in failed.stderr
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.endswith("Done. Now run: azd provision\n")
+    assert len(machine.asked("ad", "app", "create")) == 1
+    assert len(machine.asked("ad", "app", "federated-credential", "create")) == 1
+    assert roles == ["Chat.Admin", "Chat.User"]
+    assert len(machine.assignments()) == 1
+    assert machine.field_values("appRoleAssignmentRequired")[-1] is True
+
+
+@needs_posix
+@pytest.mark.parametrize("step", ["rest --method GET", "rest --method POST"])
+def test_failed_assignment_says_that_all_else_is_done(step: str, tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    done = machine.run_with_limits(REFUSED=json.dumps([step.split(), 1000]))
+
+    assert done.returncode == 1
+    assert "You may sign in only when somebody assigns you (docs/deploy.md)." in done.stderr
+    assert "Done." not in done.stdout
+
+
+@needs_posix
+def test_requests_to_a_new_registration_are_repeated(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    done = machine.run_with_limits(REFUSED=json.dumps([["rest", "--method", "PATCH"], 2]))
+
+    assert done.returncode == 0, done.stderr
+    assert "az rest failed (try 1 of 3; the next one in 0.01 seconds)" in done.stderr
+    assert len(machine.field_values("identifierUris")) == 1
+
+
+@needs_posix
+@pytest.mark.parametrize("name", ["az", "azd"])
+def test_missing_program_is_named_with_its_page(name: str, tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    (tmp_path / name).unlink()
+    done = machine.run(PATH=str(tmp_path))
+
+    assert done.returncode == 1
+    assert re.fullmatch(rf"Install {name} first: https://learn\.microsoft\.com/\S+\n", done.stderr)
+    assert machine.calls.read_text() == ""
+
+
+@needs_posix
+def test_program_that_cannot_start_is_named(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    machine.install("az", "#!/no/such/interpreter\n")
+    done = machine.run()
+
+    assert done.returncode == 1
+    assert f"{tmp_path / 'az'} cannot start" in done.stderr
+    assert "Install az again: https://learn.microsoft.com/" in done.stderr
+
+
+@needs_posix
+def test_hanging_az_is_ended_with_its_children(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    machine.install("az", HANGING_AZ)
+    # It returns only when no process is left that holds its error output.
+    done = machine.run_with_limits(seconds=5)
+
+    assert done.returncode == 1
+    assert "az account show has not ended within 5 seconds. Check the network" in done.stderr
+    assert "run this script again" in done.stderr
+
+
+@needs_posix
+def test_ctrl_c_ends_az_and_the_script(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    machine.install("az", HANGING_AZ)
+    script = subprocess.Popen(
+        [sys.executable, SCRIPT], env=machine.variables(), stderr=subprocess.PIPE, text=True
+    )
+    assert script.stderr is not None
+    started = script.stderr.readline()
+    time.sleep(0.2)
+    script.send_signal(signal.SIGINT)
+    _, errors = script.communicate(timeout=30)
+
+    assert started == "hangs\n"
+    assert script.returncode == 130
+    assert errors == "Stopped. Run it again: it continues where it stopped.\n"
+
+
+@needs_posix
+def test_script_runs_in_folders_with_spaces(tmp_path: Path) -> None:
+    tools, project, temporary = (tmp_path / name for name in ("my tools", "my app", "my temp"))
+    for folder in (tools, temporary):
+        folder.mkdir()
+    ignored = shutil.ignore_patterns("scripts_env", "__pycache__")
+    shutil.copytree(ROOT / "scripts", project / "scripts", ignore=ignored)
+    machine = Machine(tools, PROVISIONED, project=project)
+    done = machine.run(TMPDIR=str(temporary))
+
+    assert done.returncode == 0, done.stderr
+    assert len(machine.assignments()) == 1
+    assert list(temporary.iterdir()) == []
+
+
+@needs_posix
+def test_every_call_of_az_can_pass_through_the_command_interpreter_of_windows(
+    tmp_path: Path,
+) -> None:
+    machine = Machine(tmp_path, PROVISIONED | {"AZURE_AUTH_CLIENT_ID": "client-1"})
+    machine.run("--allow-azure-cli")
+    machine.run("--remove")
+    lines = Path(f"{machine.calls}.raw").read_text().splitlines()
+    calls = [json.loads(line) for line in lines]
+
+    assert len(calls) > 10
+    assert all(command_line(["az.cmd", *call], windows=True) for call in calls)
+
+
+def test_older_python_is_named_in_a_sentence(tmp_path: Path) -> None:
+    done = Machine(tmp_path, {}).python("-c", OLD_PYTHON, str(SCRIPT), "--remove")
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        "scripts/sign_in.py needs Python 3.11 or later, and this is Python 3.10.9: install one "
+        "from https://www.python.org/downloads/\n"
+    )
+
+
+def older_pythons() -> list[str]:
+    """Find the Python interpreters of this machine that are too old for the script."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    compare = "import sys; sys.exit(sys.version_info < (3, 11))"
+    paths = [path for path in pyenv.glob("versions/*/bin/python") if path.exists()]
+    paths += map(Path, filter(None, map(shutil.which, ("python2.7", "python3.9", "python3.10"))))
+    runs = [subprocess.run([path, "-c", compare], capture_output=True) for path in paths]
+    return [str(run.args[0]) for run in runs if run.returncode == 1]
+
+
+def test_older_python_can_parse_the_script() -> None:
+    pythons = older_pythons()
+    if not pythons:
+        pytest.skip("there is no Python before 3.11 on this machine")
+    for python in pythons:
+        done = subprocess.run([python, SCRIPT], capture_output=True, text=True, timeout=60)
+
+        assert done.returncode == 1
+        assert done.stderr.startswith("scripts/sign_in.py needs Python 3.11 or later"), python
+
+
+def test_script_has_no_syntax_that_python_2_lacks() -> None:
+    nodes = ast.walk(ast.parse(SCRIPT.read_text("ascii")))
+    newer = ast.JoinedStr | ast.AnnAssign | ast.NamedExpr | ast.FunctionDef | ast.Match
+
+    assert [node for node in nodes if isinstance(node, newer)] == []
 
 
 def key_levels(**settings: str) -> dict[str, str]:

@@ -1,0 +1,215 @@
+"""The app registration in Entra ID: every step writes all that it stands for, and can be repeated.
+
+The registration has no secret: the app's own identity vouches for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from scripts.commands import INSTALL_PAGES, CommandError, Program, json_file, report
+
+GRAPH = "https://graph.microsoft.com/v1.0"
+AZURE_CLI = "04b07795-8ddb-461a-bbee-02f9e1bf7b46"  # Microsoft's, the same in every tenant
+# Ids that this project has chosen: a later run recognizes by them what an earlier one created.
+SCOPE_ID = "6b1f7a52-4c3e-4d0b-9a55-0f8f7d1c2e90"
+ADMIN_ROLE_ID = "4d2c8e1b-93a7-4f56-b1d8-5e0a7c6f2b34"
+USER_ROLE_ID = "a3f0c5d7-2b18-4e69-8c47-91d6e2b7f058"
+
+SCOPE = {
+    "id": SCOPE_ID,
+    "value": "user_impersonation",
+    "type": "User",
+    "isEnabled": True,
+    "adminConsentDisplayName": "Ask the chat",
+    "adminConsentDescription": "Ask the chat as the signed-in user",
+    "userConsentDisplayName": "Ask the chat",
+    "userConsentDescription": "Ask the chat in your name",
+}
+USER_ROLE = "Chat.User"
+# The script assigns the user who runs it to Chat.User, and nobody to Chat.Admin.
+ROLES: tuple[dict[str, Any], ...] = (
+    {
+        "id": ADMIN_ROLE_ID,
+        "value": "Chat.Admin",
+        "isEnabled": True,
+        "allowedMemberTypes": ["User", "Application"],
+        "displayName": "Chat administrator",
+        "description": "May change the pipelines of the deployment",
+    },
+    {
+        "id": USER_ROLE_ID,
+        "value": USER_ROLE,
+        "isEnabled": True,
+        "allowedMemberTypes": ["User", "Application"],
+        "displayName": "Chat user",
+        "description": "May sign in",
+    },
+)
+# The properties of a role that Graph accepts in a request: it refuses `origin`.
+ROLE_PROPERTIES = ("allowedMemberTypes", "description", "displayName", "id", "isEnabled", "value")
+
+NOT_FOUND_STATUS = 3  # the exit status of az for what does not exist
+NOT_ASSIGNED_MESSAGE = (
+    "You may sign in only when somebody assigns you (docs/deploy.md). All else is done; then run: "
+    "azd provision"
+)
+
+
+def create_application(az: Program, name: str) -> str:
+    """Create the registration; return its client id. Raises CommandError.
+
+    az updates a registration of the same display name instead of creating a second one.
+    """
+    create = ("ad", "app", "create", "--display-name", f"chat {name}")
+    return az.run(
+        *create, "--sign-in-audience", "AzureADMyOrg", "--query", "appId", "--output", "tsv"
+    )
+
+
+def is_deleted(az: Program, client_id: str) -> bool:
+    """Whether somebody has deleted the registration. Raises CommandError."""
+    result = az.try_run("ad", "app", "show", "--id", client_id, "--output", "none", quiet=True)
+    return result.status == NOT_FOUND_STATUS
+
+
+def delete_application(az: Program, client_id: str) -> None:
+    """Delete the registration, unless somebody has done so. Raises CommandError."""
+    if not is_deleted(az, client_id):
+        az.run("ad", "app", "delete", "--id", client_id)
+
+
+def write_application(az: Program, client_id: str, uri: str, allow_azure_cli: bool) -> None:
+    """Write the properties of the registration. Raises CommandError.
+
+    They are written whole, so that a further run corrects them. The scope must exist before an
+    application is authorized for it: the Azure CLI takes a second request.
+    """
+    path = f"applications(appId='{client_id}')"
+    send_to_graph(az, "PATCH", path, application_properties(client_id, uri, []))
+    if allow_azure_cli:
+        authorized = [{"appId": AZURE_CLI, "delegatedPermissionIds": [SCOPE_ID]}]
+        send_to_graph(az, "PATCH", path, application_properties(client_id, uri, authorized))
+
+
+def application_properties(
+    client_id: str, uri: str, authorized: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the properties of the registration; `authorized`: apps that need no consent."""
+    return {
+        "identifierUris": [f"api://{client_id}"],
+        "groupMembershipClaims": "SecurityGroup",
+        "web": {
+            "redirectUris": [f"{uri}/.auth/login/aad/callback"],
+            "implicitGrantSettings": {"enableIdTokenIssuance": True},
+        },
+        "api": {
+            "requestedAccessTokenVersion": 2,
+            "oauth2PermissionScopes": [SCOPE],
+            "preAuthorizedApplications": authorized,
+        },
+    }
+
+
+def write_roles(az: Program, client_id: str) -> list[dict[str, Any]]:
+    """Add the roles that are missing; return all roles. Raises CommandError.
+
+    Roles, too, are written whole, and Graph refuses to delete one that is enabled: the roles that
+    others created are kept, and so is the id of a role that people are assigned to.
+    """
+    roles = read_roles(az, client_id)
+    known = {role["value"] for role in roles} | {role["id"] for role in roles}
+    missing = [role for role in ROLES if known.isdisjoint((role["value"], role["id"]))]
+    if missing:
+        report("Creating the roles that are missing ...")
+        path = f"applications(appId='{client_id}')"
+        send_to_graph(az, "PATCH", path, {"appRoles": [*roles, *missing]})
+    return [*roles, *missing]
+
+
+def read_roles(az: Program, client_id: str) -> list[dict[str, Any]]:
+    """Return the roles of the registration, as Graph accepts them. Raises CommandError."""
+    properties = ", ".join(f"{name}: {name}" for name in ROLE_PROPERTIES)
+    # to_string escapes what is not ASCII. Without it az omits, on Windows, the characters that the
+    # code page lacks, and the names of others' roles would be written back without them.
+    query = f"to_string(appRoles[].{{{properties}}})"
+    text = az.run_with_retries(
+        "ad", "app", "show", "--id", client_id, "--output", "tsv", "--query", query
+    )
+    try:
+        roles: list[dict[str, Any]] | None = json.loads(text.encode("ascii"))
+    except ValueError:
+        page = INSTALL_PAGES["az"]
+        raise CommandError(f"az ad app show prints no JSON in ASCII: update az, {page}") from None
+    return roles or []
+
+
+def write_service_principal(az: Program, client_id: str, assignment_required: bool) -> str:
+    """Create the service principal if there is none; return its object id. Raises CommandError."""
+    show = ("ad", "sp", "show", "--id", client_id)
+    if az.try_run(*show, "--output", "none", quiet=True).status != 0:
+        az.run_with_retries("ad", "sp", "create", "--id", client_id, "--output", "none")
+    service_id = az.run_with_retries(*show, "--query", "id", "--output", "tsv")
+    body = {"appRoleAssignmentRequired": assignment_required}
+    send_to_graph(az, "PATCH", f"servicePrincipals/{service_id}", body)
+    return service_id
+
+
+def trust_identity(az: Program, client_id: str, identity: str, tenant: str) -> None:
+    """Let the registration trust the app's managed identity. Raises CommandError."""
+    credential = ("ad", "app", "federated-credential")
+    query = f"[?subject=='{identity}'].name"
+    if az.run(*credential, "list", "--id", client_id, "--query", query, "--output", "tsv"):
+        return
+    report("Trusting the app's identity in the place of a secret ...")
+    parameters = {
+        "name": f"app-{identity}",
+        "issuer": f"https://login.microsoftonline.com/{tenant}/v2.0",
+        "subject": identity,
+        "audiences": ["api://AzureADTokenExchange"],
+    }
+    create = (*credential, "create", "--id", client_id, "--output", "none")
+    with json_file(parameters) as argument:
+        az.run_with_retries(*create, "--parameters", argument)
+
+
+def assign_user(az: Program, service_id: str, roles: Sequence[dict[str, Any]]) -> None:
+    """Assign the user of az to the app. Raises CommandError."""
+    show = ("ad", "signed-in-user", "show", "--query", "id", "--output", "tsv")
+    user = az.try_run(*show, quiet=True)
+    if user.status != 0:
+        return report(
+            "Nobody is assigned: az is signed in as a service principal. Assign people "
+            "(docs/deploy.md)."
+        )
+    try:
+        assign(az, service_id, user.output, roles)
+    except CommandError as error:
+        raise CommandError(f"{error}\n{NOT_ASSIGNED_MESSAGE}") from None
+    report("Only assigned people can sign in: you, and those you assign (docs/deploy.md).")
+
+
+def assign(az: Program, service_id: str, user_id: str, roles: Sequence[dict[str, Any]]) -> None:
+    """Give a user the role Chat.User, unless they have a role, directly or by a group."""
+    request = ("rest", "--method", "GET", "--uri", f"{GRAPH}/users/{user_id}/appRoleAssignments")
+    of_app = ("--uri-parameters", f"$filter=resourceId eq {service_id}")
+    if az.run(*request, *of_app, "--query", "value[].appRoleId", "--output", "tsv"):
+        return
+    report("Assigning you to the app ...")
+    # Not the role of zeros: Graph accepts that one only where the registration declares no roles.
+    role_ids = [role["id"] for role in roles if role["value"] == USER_ROLE]
+    body = {
+        "principalId": user_id,
+        "resourceId": service_id,
+        "appRoleId": role_ids[0] if role_ids else USER_ROLE_ID,
+    }
+    send_to_graph(az, "POST", f"servicePrincipals/{service_id}/appRoleAssignedTo", body)
+
+
+def send_to_graph(az: Program, method: str, path: str, body: dict[str, Any]) -> None:
+    """Send a request to Microsoft Graph. Raises CommandError."""
+    rest = ("rest", "--method", method, "--uri", f"{GRAPH}/{path}", "--output", "none")
+    with json_file(body) as argument:
+        az.run_with_retries(*rest, "--headers", "Content-Type=application/json", "--body", argument)
