@@ -193,7 +193,9 @@ def get_answer(server: Server) -> httpx.Response:
 @pytest.mark.skipif(not MAIN.exists(), reason="there is no infra/main.bicep")
 def test_tested_settings_are_those_of_bicep() -> None:
     message = re.search(
-        r"^    settings: \{\n(.*?)^    \}", MAIN.read_text("utf-8"), re.DOTALL | re.M
+        r"^    settings: union\(appSettings, \{\n(.*?)^    \}\)",
+        MAIN.read_text("utf-8"),
+        re.DOTALL | re.M,
     )
     assert message is not None
     names = re.findall(r"^      (\w+):", message[1], re.MULTILINE)
