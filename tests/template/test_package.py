@@ -39,6 +39,7 @@ shared/.DS_Store index.db.lock index.db.new index.db.part index.db.part-journal 
 """
 # The settings of the app in infra/main.bicep, with values of their kind.
 BY_BICEP = {
+    "AzureWebJobsStorage__accountName": "sthost",
     "AzureWebJobsStorage__blobServiceUri": "https://127.0.0.1:1",
     "AzureWebJobsStorage__credential": "managedidentity",
     "AzureWebJobsStorage__clientId": "00000000-0000-0000-0000-000000000000",
