@@ -21,29 +21,15 @@ ELLIPSIS = " \u2026 "
 MAX_QUERY = MAX_SEARCH_TEXT + len(ELLIPSIS)
 """Characters of the longest text that `shorten_query` returns."""
 
+DEFAULT_VECTOR_FIELD = "embedding"  # clients name it in every request, also in a text search
 
-def shorten_query(text: str) -> str:
-    """Return the search text: of a longer one the first and last 1,000 characters.
+NO_VECTORS = "the index has no vectors"
 
-    Users paste documents into their questions; the question itself stands before or after them.
-    """
-    half = MAX_SEARCH_TEXT // 2
-    return text if len(text) <= MAX_SEARCH_TEXT else f"{text[:half]}{ELLIPSIS}{text[-half:]}"
-
-
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    """Passages in rank order, and how they were searched for.
-
-    `props` are the properties of the thought about the search. `notes` are sentences, one for each
-    option of the request that is not available: they say what was used instead. `excluded` are the
-    passages whose scores are below the request's minimum.
-    """
-
-    sources: tuple[Source, ...]
-    props: Mapping[str, Any]
-    notes: tuple[str, ...] = ()
-    excluded: tuple[ExcludedSource, ...] = ()
+_WITHOUT_RANKER = {
+    "semantic_ranker": "no ranker is available; the passages are in the order of the search",
+    "semantic_captions": "captions need a ranker; the whole passages were used",
+    "minimum_reranker_score": "no ranker is available, so there is no such score",
+}
 
 
 class Retriever(Protocol):
@@ -81,11 +67,35 @@ class Retriever(Protocol):
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Passages in rank order, and how they were searched for.
+
+    `props` are the properties of the thought about the search. `notes` are sentences, one for each
+    option of the request that is not available: they say what was used instead. `excluded` are the
+    passages whose scores are below the request's minimum.
+    """
+
+    sources: tuple[Source, ...]
+    props: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+    excluded: tuple[ExcludedSource, ...] = ()
+
+
 def missing_members(retriever: object) -> list[str]:
     """Return the names of the members of Retriever that an object lacks."""
     names = ("name", "ready", "search", "readable")
     missing = [name for name in names if not hasattr(retriever, name)]
     return ["search"] if getattr(type(retriever), "search", None) is Retriever.search else missing
+
+
+def shorten_query(text: str) -> str:
+    """Return the search text: of a longer one the first and last 1,000 characters.
+
+    Users paste documents into their questions; the question itself stands before or after them.
+    """
+    half = MAX_SEARCH_TEXT // 2
+    return text if len(text) <= MAX_SEARCH_TEXT else f"{text[:half]}{ELLIPSIS}{text[-half:]}"
 
 
 class LimitedRetriever:
@@ -115,17 +125,6 @@ class LimitedRetriever:
 def _check_length(field: str, text: str | None, limit: int) -> None:
     if text is not None and len(text) > limit:
         raise BadRequest(f"must have {limit} characters at most", field=field)
-
-
-DEFAULT_VECTOR_FIELD = "embedding"  # clients name it in every request, also in a text search
-
-NO_VECTORS = "the index has no vectors"
-
-_WITHOUT_RANKER = {
-    "semantic_ranker": "no ranker is available; the passages are in the order of the search",
-    "semantic_captions": "captions need a ranker; the whole passages were used",
-    "minimum_reranker_score": "no ranker is available, so there is no such score",
-}
 
 
 @dataclass(frozen=True, slots=True)
