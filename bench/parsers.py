@@ -27,7 +27,7 @@ from shared.protocols.opensearch.search import parse_search
 from shared.rag.citation_numbers import CitationRewriter
 from shared.rag.followups import FollowupParser
 from shared.retrieval.base import shorten_query
-from shared.retrieval.search_scope import narrowing
+from shared.retrieval.search_scope import check_filter
 from shared.text import count_tokens, extract_terms
 from tests.support.calls import call
 from tests.support.fakes import play
@@ -125,7 +125,7 @@ PARSERS: Mapping[str, Parser] = {
     "If-Modified-Since": condition("if-modified-since"),
     "Retry-After": lambda value: retry_after_seconds({"retry-after": value}),
     **{route: partial(parse, route) for route in ROUTES},
-    "OData": lambda value: narrowing(value, ("oids", "groups")),
+    "OData": lambda value: check_filter(value, ("oids", "groups")),
     "_search": lambda given: parse_search(given, {}).source_filter.apply({"a" * 1000: ""}),
     "_cluster/settings": lambda given: list(flatten_settings(given)),
     "follow-ups": lambda pieces: "".join(map(FollowupParser().feed, pieces)),

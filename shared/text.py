@@ -203,7 +203,7 @@ _SPANISH = frozenset(
     """.split()
 )
 
-# As `terms.extract_terms` normalizes them: alef without hamza, words without the article.
+# As `extract_terms` normalizes them: alef without hamza, words without the article.
 _ARABIC_WORDS = frozenset(
     """
     الي ان او اي اين اذا التي الذي ذين اللي انا انت ايضا بعد بل بين تكون تلك ثم حتي حيث ذلك عل علي

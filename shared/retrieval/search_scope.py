@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from shared.chat.errors import BadRequest
 from shared.chat.overrides import Overrides
@@ -13,13 +13,13 @@ from shared.chat.overrides import Overrides
 # Outside of strings OData has no other characters: no quote or bracket that only looks like one.
 PLAIN = re.compile(r"[A-Za-z0-9_/,.:+() \t\r\n-]*")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-MARKS = ("--", "//")  # what a comment begins with, elsewhere
+COMMENT_MARKS = ("--", "//")  # begin a comment in other languages
 NO_FILTERS = "is not allowed in this deployment (ALLOW_CLIENT_FILTERS)"
 NO_SEARCH = (
     "needs a search service, and this deployment has none (AZURE_SEARCH_ENDPOINT): leave it out, "
     "and what there is is searched"
 )
-OTHER = "is not the one that this deployment searches ({})"
+OTHER_SOURCE = "is not the one that this deployment searches ({})"
 PORTS = {"http": 80, "https": 443}
 
 
@@ -38,10 +38,10 @@ class DataSource:
 
 @dataclass(frozen=True, slots=True)
 class SearchScope:
-    """The search service and the index that are searched, and what a request may ask there.
+    """The search service and the index that are searched, and the options of a data source.
 
-    `filters`: whether it may narrow the search. `private` are the fields that say who may see
-    what, which no filter may name. `scores` are the least scores of a semantic ranker, for each
+    `filters`: whether a request may narrow the search. `private` are the fields of access control,
+    which no filter may name. `scores` are the minimum scores of a semantic ranker, for each
     strictness from 1 on.
     """
 
@@ -58,10 +58,10 @@ class SearchScope:
         """
         if self.endpoint is None:
             raise BadRequest(NO_SEARCH, field="data_source")
-        if not _same(source.endpoint, self.endpoint):
-            raise BadRequest(OTHER.format("AZURE_SEARCH_ENDPOINT"), field="endpoint")
+        if not _is_same_server(source.endpoint, self.endpoint):
+            raise BadRequest(OTHER_SOURCE.format("AZURE_SEARCH_ENDPOINT"), field="endpoint")
         if source.index != self.index:
-            raise BadRequest(OTHER.format("AZURE_SEARCH_INDEX"), field="index_name")
+            raise BadRequest(OTHER_SOURCE.format("AZURE_SEARCH_INDEX"), field="index_name")
         changes: dict[str, object] = {"filter": self._check_filter(source.filter)}
         if overrides.semantic_ranker:
             changes["minimum_reranker_score"] = self.scores[source.strictness - 1]
@@ -72,43 +72,48 @@ class SearchScope:
             return None
         if not self.filters:
             raise BadRequest(NO_FILTERS, field="filter")
-        return narrowing(condition, self.private)
+        return check_filter(condition, self.private)
 
 
-def _same(sent: str, configured: str) -> bool:
-    """Whether two addresses have the same host and port. Raises BadRequest for what is none."""
+def _is_same_server(endpoint: str, configured: str) -> bool:
+    """Whether two addresses have the same host and port. Raises BadRequest for an invalid one."""
     try:
-        parts, own_parts = urlsplit(sent.strip()), urlsplit(configured)
-        places = [(each.hostname, PORTS[each.scheme], each.port) for each in (parts, own_parts)]
+        parts = urlsplit(endpoint.strip())
+        is_same = _host_and_port(parts) == _host_and_port(urlsplit(configured))
     except (ValueError, KeyError):
         raise BadRequest("must be an address such as https://host", field="endpoint") from None
     if "@" in parts.netloc:
         raise BadRequest("must have nothing before its host", field="endpoint")
-    there, here = ((host, port or usual) for host, usual, port in places)
-    return there == here
+    return is_same
 
 
-def narrowing(condition: str, private: Iterable[str] = ()) -> str:
-    """An OData filter that can only narrow what it is joined to by `and`, in parentheses.
+def _host_and_port(parts: SplitResult) -> tuple[str | None, int]:
+    """Return host and port. Raises KeyError for another scheme than http and https."""
+    default_port = PORTS[parts.scheme]
+    return parts.hostname, parts.port or default_port
 
-    It is whole: its quotes and parentheses balance and none closes what it did not open. It names
-    no `private` field. Raises BadRequest; whether it is right otherwise, the search service says.
+
+def check_filter(condition: str, private: Iterable[str] = ()) -> str:
+    """Check that an OData filter in parentheses can only narrow what `and` joins it to.
+
+    Its quotes and parentheses balance, and it names no `private` field. Returns it. Raises
+    BadRequest. The search service checks everything else.
     """
     strings = condition.split("'")  # every second one stands between quotes
     if len(strings) % 2 == 0:
-        raise _wrong("opens a quote that it does not close")
+        raise _invalid_filter("opens a quote that it does not close")
     bare = " ".join(strings[::2])
-    if not PLAIN.fullmatch(bare) or any(mark in bare for mark in MARKS):
-        raise _wrong("holds characters that mean nothing in a filter outside of quotes")
+    if not PLAIN.fullmatch(bare) or any(mark in bare for mark in COMMENT_MARKS):
+        raise _invalid_filter("holds characters that mean nothing in a filter outside of quotes")
     _check_balance(bare)
-    naming = bare
-    if "ismatch" in bare.lower():  # it is told its fields in strings
+    naming = bare  # the part that names fields
+    if "ismatch" in bare.lower():  # search.ismatch() takes its fields in strings
         if "\\" in condition:
-            raise _wrong("holds a backslash in what it searches for")
+            raise _invalid_filter("holds a backslash in what it searches for")
         naming = condition
     hidden = {part.lower() for name in private for part in name.split("/")}
     if hidden.intersection(name.lower() for name in NAME.findall(naming)):
-        raise _wrong("names a field that says who may see what")
+        raise _invalid_filter("names a field that says who may see what")
     return condition
 
 
@@ -117,10 +122,10 @@ def _check_balance(bare: str) -> None:
     for mark in re.findall(r"[()]", bare):
         depth += 1 if mark == "(" else -1
         if depth < 0:
-            raise _wrong("closes a parenthesis that it did not open")
+            raise _invalid_filter("closes a parenthesis that it did not open")
     if depth:
-        raise _wrong("opens a parenthesis that it does not close")
+        raise _invalid_filter("opens a parenthesis that it does not close")
 
 
-def _wrong(why: str) -> BadRequest:
-    return BadRequest(why, field="filter")
+def _invalid_filter(reason: str) -> BadRequest:
+    return BadRequest(reason, field="filter")

@@ -21,7 +21,7 @@ from shared.bootstrap.build import build
 from shared.chat.errors import BadRequest
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
-from shared.retrieval.search_scope import SearchScope, narrowing
+from shared.retrieval.search_scope import SearchScope, check_filter
 from shared.settings import read_settings
 from tests.integration.test_azure_search import PUBLIC, SELECT, app, home, signed
 from tests.support.calls import CHAT_KEY, BufferedReply, ask, call, local_service
@@ -522,7 +522,7 @@ NARROWING = [
 @pytest.mark.parametrize("private", ["acl/oids", "OIDS"])
 def test_a_private_field_is_not_named_in_any_spelling(private: str) -> None:
     with pytest.raises(BadRequest):
-        narrowing("acl/oids/any(o: o eq 'anna')", (private,))
+        check_filter("acl/oids/any(o: o eq 'anna')", (private,))
 
 
 @pytest.mark.parametrize("condition", NARROWING)
@@ -552,7 +552,7 @@ def is_one_term(text: str) -> bool:
 @given(st.lists(st.sampled_from([*"()'aOo -/*", "''", " or ", "true", "\uff09"])).map("".join))
 def test_what_is_taken_stays_within_its_parentheses(condition: str) -> None:
     try:
-        taken = narrowing(condition)
+        taken = check_filter(condition)
     except BadRequest:
         return
     assert is_one_term(f"({taken})")

@@ -25,33 +25,6 @@ FetchImage = Callable[[str], Awaitable[str | None]]
 """Returns the data URL of an image by its key in the index; None if there is none."""
 
 
-async def attach_images(
-    sources: Sequence[Source], keys: Mapping[str, str], fetch_image: FetchImage, seconds: float
-) -> tuple[tuple[Source, ...], tuple[str, ...]]:
-    """Return the sources with their images, and a note if any are missing.
-
-    `keys` has the keys of images by the ids of passages. An image that cannot be fetched within
-    `seconds` is left out: the text of its passage describes it.
-    """
-    ids = [source.id for source in sources if source.id in keys][:MAX_IMAGES]
-    results = await asyncio.gather(*(_fetch_or_none(keys[id], fetch_image, seconds) for id in ids))
-    images = {id: image for id, image in zip(ids, results, strict=True) if image}
-    missing = len(ids) - len(images)
-    note = f"use_gpt4v: {missing} of {len(ids)} images could not be fetched; text was used."
-    return (
-        tuple(replace(source, image=images.get(source.id)) for source in sources),
-        (note,) if missing else (),
-    )
-
-
-async def _fetch_or_none(key: str, fetch_image: FetchImage, seconds: float) -> str | None:
-    try:
-        async with asyncio.timeout(seconds):
-            return await fetch_image(key)
-    except (ChatError, TimeoutError):
-        return None
-
-
 NEAREST_NEIGHBORS = 50  # per vector query; Microsoft's advice for hybrid search with a ranker
 PARTIAL_RANKING_NOTE = (
     "semantic_ranker ranked a part only: the passages are in the order of the search."
@@ -122,7 +95,8 @@ class AzureSearchRetriever:
         if self.fields.url:
             return False
         name = sourcefile if self.fields.is_own_schema else decode_path(sourcefile)
-        conditions = security_filter(self.fields, user, overrides), self._file_filter(name)
+        file_filter = f"{self.fields.sourcefile} eq {quote(name)}"
+        conditions = security_filter(self.fields, user, overrides), file_filter
         request = {
             "search_text": "*",
             "filter": " and ".join(filter(None, conditions)),
@@ -136,17 +110,33 @@ class AzureSearchRetriever:
                 raise
             return False  # the sourcefile of another tool's index need not be filterable
 
-    def _file_filter(self, sourcefile: str) -> str:
-        return f"{self.fields.sourcefile} eq {quote(sourcefile)}"
-
     async def _attach_images(
         self, sources: tuple[Source, ...], hits: Sequence[Mapping[str, Any]], overrides: Overrides
     ) -> tuple[tuple[Source, ...], tuple[str, ...]]:
+        """Return the sources with their images, and a note if any are missing.
+
+        An image that cannot be fetched is left out: the text of its passage describes it.
+        """
         if self.fetch_image is None or not overrides.includes_images:
             return sources, ()
         names = self.fields
         keys = {str(hit[names.id]): str(hit[names.image]) for hit in hits if hit.get(names.image)}
-        return await attach_images(sources, keys, self.fetch_image, self.seconds)
+        ids = [source.id for source in sources if source.id in keys][:MAX_IMAGES]
+        fetches = (self._fetch_or_none(self.fetch_image, keys[id]) for id in ids)
+        images = dict(zip(ids, await asyncio.gather(*fetches), strict=True))
+        missing = list(images.values()).count(None)
+        note = f"use_gpt4v: {missing} of {len(ids)} images could not be fetched; text was used."
+        return (
+            tuple(replace(source, image=images.get(source.id)) for source in sources),
+            (note,) if missing else (),
+        )
+
+    async def _fetch_or_none(self, fetch_image: FetchImage, key: str) -> str | None:
+        try:
+            async with asyncio.timeout(self.seconds):
+                return await fetch_image(key)
+        except (ChatError, TimeoutError):
+            return None
 
     def _retrieval_mode(self, overrides: Overrides) -> str:
         if not self.fields.embedding or (not self.vectorizer and self.embed is None):
