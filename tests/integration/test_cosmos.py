@@ -1,4 +1,4 @@
-"""What is particular to the memory in Cosmos DB: lost answers, faults, what is sent, its costs."""
+"""The store in Cosmos DB: lost responses, faults, requests, costs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class Time:
+class ManualClock:
     """A clock that a test sets."""
 
     now: float = START
@@ -58,12 +58,12 @@ class Time:
 
 @pytest.fixture
 def fake() -> Iterator[FakeCosmos]:
-    with run_cosmos(now=Time()) as running:
+    with run_cosmos(now=ManualClock()) as running:
         yield running
 
 
-def told(fake: FakeCosmos, work: Callable[[Memory], Awaitable[T]], **how: Any) -> T:
-    """What comes of work with a memory over an account."""
+def run(fake: FakeCosmos, work: Callable[[Memory], Awaitable[T]], **how: Any) -> T:
+    """Return the result of work with a store in the account."""
 
     async def go() -> T:
         async with open_cosmos_memory(fake, **how) as memory:
@@ -76,23 +76,23 @@ C, ONE = "c" * 24, "1" * 24
 
 
 def conversation(id: str = C, **more: Any) -> Item:
-    """A conversation as it lies in the container."""
+    """Return the stored item of a conversation."""
     own = {"id": id, "owner": "user:anna", "conversation": "", "sort": id}
     return {**own, "created": "2023-11-14T22:13:20.000000Z", "name": "before", **more}
 
 
 def interaction(id: str = ONE, **more: Any) -> Item:
-    """An interaction as it lies in the container."""
+    """Return the stored item of an interaction."""
     own = {"id": id, "owner": "user:anna", "conversation": C, "sort": id}
-    said = {"input": "said", "prompt_template": "", "response": "", "origin": ""}
+    turn = {"input": "said", "prompt_template": "", "response": "", "origin": ""}
     created = {"created": "2023-11-14T22:13:20.000000Z", "additional_info": "old"}
-    return {**own, **said, **created, **more}
+    return {**own, **turn, **created, **more}
 
 
-def filled(fake: FakeCosmos, said: int = 1) -> FakeCosmos:
-    """A conversation with so many interactions, another with one, and a pipeline."""
+def fill_container(fake: FakeCosmos, interactions: int = 1) -> FakeCosmos:
+    """Store a conversation with some interactions, another with one, and a pipeline."""
     fake.fill(conversation())
-    for number in range(said):
+    for number in range(interactions):
         fake.fill(interaction(f"{number:024d}" if number else ONE))
     fake.fill(conversation("d" * 24, name="other"))
     fake.fill(interaction("2" * 24, conversation="d" * 24))
@@ -106,24 +106,24 @@ BEFORE = sorted([*OTHERS, "before", "said old in c", "p {'a': 1}"])
 
 
 def contents(fake: FakeCosmos) -> list[str]:
-    """What lies in the container, in words."""
-    words = []
+    """Describe each item in the container."""
+    texts = []
     for item in fake.items:
         if item["conversation"] == "pipeline":
-            words.append(f"{item['sort']} {item['definition']}")
+            texts.append(f"{item['sort']} {item['definition']}")
         elif item["conversation"] == "":
-            words.append(str(item["name"]))
+            texts.append(str(item["name"]))
         elif item["conversation"] == "deleted":
-            words.append("a mark")
+            texts.append("a mark")
         else:
             parent = item["conversation"][:1]
-            words.append(f"{item['input']} {item['additional_info']} in {parent}")
-    return sorted(words)
+            texts.append(f"{item['input']} {item['additional_info']} in {parent}")
+    return sorted(texts)
 
 
-Act = Callable[[Memory], Awaitable[Any]]
-# What is done, how many requests it takes, what is gone then, and what is new.
-WRITES: dict[str, tuple[Act, int, list[str], list[str]]] = {
+Call = Callable[[Memory], Awaitable[Any]]
+# The call, its number of requests, the items that it removes, and those that it adds.
+WRITES: dict[str, tuple[Call, int, list[str], list[str]]] = {
     "create": (lambda memory: memory.conversations.create("anna", "new"), 1, [], ["new"]),
     "add": (
         lambda memory: memory.interactions.add("anna", C, Turn("more", additional_info="new")),
@@ -161,21 +161,21 @@ WRITES: dict[str, tuple[Act, int, list[str], list[str]]] = {
 CALLS = [(name, at) for name, (_, calls, _, _) in WRITES.items() for at in range(calls)]
 
 
-def after(name: str) -> list[str]:
+def contents_after(name: str) -> list[str]:
     _, _, gone, new = WRITES[name]
     return sorted([*(each for each in BEFORE if each not in gone), *new])
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_a_write_takes_so_many_requests(fake: FakeCosmos, name: str) -> None:
-    filled(fake)
-    told(fake, WRITES[name][0])
+def test_a_write_sends_the_expected_number_of_requests(fake: FakeCosmos, name: str) -> None:
+    fill_container(fake)
+    run(fake, WRITES[name][0])
 
-    assert contents(fake) == after(name)
+    assert contents(fake) == contents_after(name)
     assert len(fake.operations) == WRITES[name][1]
 
 
-ONCE = {
+TRANSIENT_FAULTS = {
     "lost before": (RESET, False),
     "lost after": (RESET, True),
     "cut": (CUT, True),
@@ -187,17 +187,17 @@ ONCE = {
 }
 
 
-@pytest.mark.parametrize("fault", ONCE)
+@pytest.mark.parametrize("fault", TRANSIENT_FAULTS)
 @pytest.mark.parametrize(("name", "at"), CALLS)
-def test_a_write_survives_one_bad_answer_and_is_done_once(
+def test_a_write_is_retried_after_a_transient_fault_and_applied_once(
     fake: FakeCosmos, name: str, at: int, fault: str
 ) -> None:
-    filled(fake)
-    steps, applied = ONCE[fault]
+    fill_container(fake)
+    steps, applied = TRANSIENT_FAULTS[fault]
     fake.fail(steps, after=at, applied=applied)
-    got = told(fake, WRITES[name][0])
+    got = run(fake, WRITES[name][0])
 
-    assert contents(fake) == after(name)
+    assert contents(fake) == contents_after(name)
     assert len(fake.operations) > WRITES[name][1]
     if name == "remove":
         assert got is True
@@ -205,7 +205,7 @@ def test_a_write_survives_one_bad_answer_and_is_done_once(
         assert got.id in [item["id"] for item in fake.items]
 
 
-STAYS: dict[str, tuple[list[Step], bool, type[errors.ChatError]]] = {
+LASTING_FAULTS: dict[str, tuple[list[Step], bool, type[errors.ChatError]]] = {
     "lost before": (RESET, False, errors.Unavailable),
     "lost after": (RESET, True, errors.Unavailable),
     "garbage": (GARBAGE, True, errors.Unavailable),
@@ -219,25 +219,23 @@ STAYS: dict[str, tuple[list[Step], bool, type[errors.ChatError]]] = {
 }
 
 
-@pytest.mark.parametrize("fault", STAYS)
+@pytest.mark.parametrize("fault", LASTING_FAULTS)
 @pytest.mark.parametrize(("name", "at"), [call for call in CALLS if call[0] != "delete"])
-def test_a_write_that_fails_is_done_wholly_or_not_at_all(
-    fake: FakeCosmos, name: str, at: int, fault: str
-) -> None:
-    filled(fake)
-    steps, applied, kind = STAYS[fault]
+def test_a_failed_write_is_atomic(fake: FakeCosmos, name: str, at: int, fault: str) -> None:
+    fill_container(fake)
+    steps, applied, kind = LASTING_FAULTS[fault]
     fake.fail(steps, after=at, times=99, applied=applied)
     seconds = 0.3 if "stall" in fault else 10
     with pytest.raises(kind) as caught:
-        told(fake, WRITES[name][0], seconds=seconds)
+        run(fake, WRITES[name][0], seconds=seconds)
 
     assert type(caught.value) is kind
     writes = applied and at == WRITES[name][1] - 1
-    assert contents(fake) == (after(name) if writes else BEFORE)
+    assert contents(fake) == (contents_after(name) if writes else BEFORE)
 
 
-async def nothing_is_seen(memory: Memory) -> None:
-    """Nothing of the conversation C or what was in it is seen, or can be changed."""
+async def check_nothing_is_visible(memory: Memory) -> None:
+    """Check that the conversation C and its interactions cannot be read or changed."""
     chats, talk = memory.conversations, memory.interactions
     looks: list[Callable[[], Awaitable[Any]]] = [
         lambda: chats.get("anna", C),
@@ -254,124 +252,128 @@ async def nothing_is_seen(memory: Memory) -> None:
     assert listed == ["other"]
 
 
-async def all_is_seen(memory: Memory) -> None:
-    """Everything of the conversation C is seen."""
+async def check_all_is_visible(memory: Memory) -> None:
+    """Check that the conversation C can be read with all interactions."""
     page = PageRequest(0, 2 * MANY)
     assert (await memory.conversations.get("anna", C)).name == "before"
     assert len(await memory.interactions.list("anna", C, page)) == MANY
 
 
-BREAKS = {"lost before": (RESET, False), "lost after": (RESET, True), "stall": (STALL, False)}
-DELETING = 16  # a read, the mark, three pages of ids, ten batches, the mark away
+INTERRUPTIONS = {
+    "lost before": (RESET, False),
+    "lost after": (RESET, True),
+    "stall": (STALL, False),
+}
+DELETION_REQUESTS = 16  # a read, the marker, three pages of ids, ten batches, the end of the marker
 
 
-@pytest.mark.parametrize("broken", BREAKS)
-@pytest.mark.parametrize("at", range(DELETING))
-def test_a_deletion_broken_off_anywhere_shows_all_or_nothing_and_can_be_repeated(
+@pytest.mark.parametrize("broken", INTERRUPTIONS)
+@pytest.mark.parametrize("at", range(DELETION_REQUESTS))
+def test_an_interrupted_deletion_is_atomic_for_readers_and_can_be_repeated(
     fake: FakeCosmos, at: int, broken: str
 ) -> None:
-    filled(fake, MANY)
-    steps, applied = BREAKS[broken]
+    fill_container(fake, MANY)
+    steps, applied = INTERRUPTIONS[broken]
     fake.fail(steps, after=at, times=99, applied=applied)
     seconds = 0.3 if broken == "stall" else 10
     with pytest.raises((errors.Unavailable, errors.DeadlineExceeded)):
-        told(fake, WRITES["delete"][0], seconds=seconds)
+        run(fake, WRITES["delete"][0], seconds=seconds)
     fake.faults.clear()
     begun = "before" not in contents(fake)
 
     assert begun is (at > 1 or (applied and at == 1))
-    told(fake, nothing_is_seen if begun else all_is_seen)
-    if contents(fake) != after("delete"):
-        told(fake, WRITES["delete"][0])
-    assert contents(fake) == after("delete")
+    run(fake, check_nothing_is_visible if begun else check_all_is_visible)
+    if contents(fake) != contents_after("delete"):
+        run(fake, WRITES["delete"][0])
+    assert contents(fake) == contents_after("delete")
     with pytest.raises(errors.NotFound):
-        told(fake, WRITES["delete"][0])
+        run(fake, WRITES["delete"][0])
 
 
-def test_a_deletion_takes_no_more_requests_than_that(fake: FakeCosmos) -> None:
-    filled(fake, MANY)
-    told(fake, WRITES["delete"][0])
+def test_a_deletion_sends_the_expected_number_of_requests(fake: FakeCosmos) -> None:
+    fill_container(fake, MANY)
+    run(fake, WRITES["delete"][0])
 
-    assert len(fake.operations) == DELETING
+    assert len(fake.operations) == DELETION_REQUESTS
 
 
-def test_a_mark_tells_when_its_conversation_would_have_ended(fake: FakeCosmos) -> None:
+def test_a_deletion_marker_has_the_expiry_of_its_conversation(fake: FakeCosmos) -> None:
     fake.fill(conversation(expires=START + 50.5, ttl=51))
     fake.fail(RESET, after=2, times=99)
     with pytest.raises(errors.Unavailable):
-        told(fake, WRITES["delete"][0])
+        run(fake, WRITES["delete"][0])
     (mark,) = fake.items
 
     assert (mark["conversation"], mark["expires"], mark["ttl"]) == ("deleted", START + 50.5, 51)
 
 
-def test_two_deletions_at_once_are_one(fake: FakeCosmos) -> None:
-    filled(fake, MANY)
+def test_concurrent_deletions_succeed_or_raise_not_found(fake: FakeCosmos) -> None:
+    fill_container(fake, MANY)
 
     async def both(memory: Memory) -> list[Any]:
         work = [WRITES["delete"][0](memory) for _ in range(4)]
         return await asyncio.gather(*work, return_exceptions=True)
 
-    ends = told(fake, both)
+    ends = run(fake, both)
 
-    assert contents(fake) == after("delete")
+    assert contents(fake) == contents_after("delete")
     assert None in ends
     assert all(end is None or isinstance(end, errors.NotFound) for end in ends)
 
 
-@pytest.mark.parametrize("at", range(DELETING))
-def test_what_another_removes_meanwhile_is_no_failure(fake: FakeCosmos, at: int) -> None:
-    filled(fake, MANY)
+@pytest.mark.parametrize("at", range(DELETION_REQUESTS))
+def test_a_deletion_ignores_interactions_deleted_by_another_call(fake: FakeCosmos, at: int) -> None:
+    fill_container(fake, MANY)
     fake.meanwhile[at + 1] = lambda: fake.partitions["user:anna"].pop(f"{MANY - 1:024d}", None)
-    told(fake, WRITES["delete"][0])
+    run(fake, WRITES["delete"][0])
 
-    assert contents(fake) == after("delete")
+    assert contents(fake) == contents_after("delete")
 
 
-def test_nothing_is_added_to_what_is_deleted_meanwhile(fake: FakeCosmos) -> None:
-    filled(fake)
+def test_nothing_is_added_during_a_deletion(fake: FakeCosmos) -> None:
+    fill_container(fake)
     fake.meanwhile[1] = lambda: fake.partitions["user:anna"].pop(C)
     with pytest.raises(errors.NotFound):
-        told(fake, WRITES["add"][0])
+        run(fake, WRITES["add"][0])
 
     assert [each for each in contents(fake) if each.startswith("more")] == []
 
 
 @pytest.mark.parametrize("first", range(3))
-def test_additions_that_race_with_a_deletion_leave_nothing(fake: FakeCosmos, first: int) -> None:
-    filled(fake)
+def test_concurrent_additions_and_a_deletion_leave_no_items(fake: FakeCosmos, first: int) -> None:
+    fill_container(fake)
 
     async def race(memory: Memory) -> list[Any]:
         adding = [WRITES["add"][0](memory) for _ in range(20)]
         adding.insert(first * 10, WRITES["delete"][0](memory))
         return await asyncio.gather(*adding, return_exceptions=True)
 
-    ends = told(fake, race)
+    ends = run(fake, race)
 
-    assert contents(fake) == after("delete")
+    assert contents(fake) == contents_after("delete")
     failures = [end for end in ends if isinstance(end, Exception)]
     assert all(isinstance(end, errors.NotFound) for end in failures)
 
 
-def test_what_is_deleted_meanwhile_is_not_listed_in_part(fake: FakeCosmos) -> None:
-    filled(fake)
+def test_a_conversation_deleted_during_a_list_is_not_found(fake: FakeCosmos) -> None:
+    fill_container(fake)
     fake.meanwhile[1] = fake.partitions["user:anna"].clear
     with pytest.raises(errors.NotFound):
-        told(fake, lambda memory: memory.interactions.list("anna", C, PageRequest()))
+        run(fake, lambda memory: memory.interactions.list("anna", C, PageRequest()))
 
 
 @pytest.mark.parametrize("name", ["rename", "annotate"])
-def test_nothing_is_changed_in_what_is_deleted_meanwhile(fake: FakeCosmos, name: str) -> None:
-    filled(fake)
+def test_nothing_is_changed_during_a_deletion(fake: FakeCosmos, name: str) -> None:
+    fill_container(fake)
     fake.meanwhile[1] = lambda: fake.partitions["user:anna"].pop(C)
     with pytest.raises(errors.NotFound):
-        told(fake, WRITES[name][0])
+        run(fake, WRITES[name][0])
 
     assert "new" not in json.dumps(contents(fake))
 
 
 @pytest.mark.parametrize(("name", "at"), [("create", 0), ("add", 1)])
-def test_an_id_that_another_item_has_is_a_failure(fake: FakeCosmos, name: str, at: int) -> None:
+def test_an_id_of_another_item_is_unavailable(fake: FakeCosmos, name: str, at: int) -> None:
     fake.fill(conversation())
 
     def take() -> None:
@@ -380,7 +382,7 @@ def test_an_id_that_another_item_has_is_a_failure(fake: FakeCosmos, name: str, a
 
     fake.meanwhile[at] = take
     with pytest.raises(errors.Unavailable):
-        told(fake, WRITES[name][0])
+        run(fake, WRITES[name][0])
 
     assert [item["created"] for item in fake.items][1:] == ["earlier"]
 
@@ -409,7 +411,7 @@ STATUSES: list[tuple[int, dict[str, str], type[errors.ChatError], str | None]] =
 
 @pytest.mark.parametrize("act", ["create", "put", "list"])
 @pytest.mark.parametrize(("status", "headers", "kind", "wait"), STATUSES)
-def test_a_status_of_the_service_is_one_of_our_errors(
+def test_statuses_of_the_service_are_mapped(
     fake: FakeCosmos,
     act: str,
     status: int,
@@ -418,69 +420,68 @@ def test_a_status_of_the_service_is_one_of_our_errors(
     wait: str | None,
 ) -> None:
     fake.fail(cosmos_error(status, headers), times=99)
-    acts: dict[str, Act] = {
+    acts: dict[str, Call] = {
         **{name: write[0] for name, write in WRITES.items()},
         "list": lambda memory: memory.conversations.list("anna", PageRequest()),
     }
     with pytest.raises(errors.ChatError) as caught:
-        told(fake, acts[act])
+        run(fake, acts[act])
 
     assert type(caught.value) is kind
     assert caught.value.headers.get("Retry-After") == wait
     assert str(status) in str(caught.value.cause) or kind is errors.TooLarge
-    assert "own words" not in f"{caught.value.message}{caught.value.cause}"
+    assert "own texts" not in f"{caught.value.message}{caught.value.cause}"
     assert fake.items == []
     passing = status in (408, 410, 449, 500) or headers.get("x-ms-retry-after-ms") == "0"
     assert len(fake.operations) == (2 if passing else 1)
 
 
-def test_a_read_whose_answer_is_no_http_is_sent_once_more_and_no_more(fake: FakeCosmos) -> None:
+def test_a_read_with_an_invalid_response_is_retried_once(fake: FakeCosmos) -> None:
     fake.fail([b"garbage\r\n\r\n"], times=99)
     with pytest.raises(errors.Unavailable):
-        told(fake, lambda memory: memory.conversations.get("anna", C))
+        run(fake, lambda memory: memory.conversations.get("anna", C))
 
     assert len(fake.operations) == 2
 
 
-def test_a_write_whose_answer_is_lost_is_sent_once_more_and_no_more(fake: FakeCosmos) -> None:
+def test_a_write_with_a_lost_response_is_retried_once(fake: FakeCosmos) -> None:
     fake.fail(RESET, times=99, applied=True)
     with pytest.raises(errors.Unavailable):
-        told(fake, WRITES["create"][0])
+        run(fake, WRITES["create"][0])
 
     assert len(fake.operations) == 2
     assert contents(fake) == ["new"]
 
 
 @pytest.mark.parametrize("steps", [GARBAGE, cosmos_response(7), cosmos_error(500), RESET])
-def test_without_an_answer_of_the_account_the_items_are_still_found(
-    fake: FakeCosmos, steps: list[Step]
-) -> None:
-    filled(fake).fail(steps, times=99, kind="account")
+def test_items_are_read_if_the_account_request_fails(fake: FakeCosmos, steps: list[Step]) -> None:
+    fill_container(fake).fail(steps, times=99, kind="account")
 
     async def twice(memory: Memory) -> Any:
         with contextlib.suppress(errors.Unavailable):
             await memory.ready()
         return await memory.conversations.get("anna", C)
 
-    assert told(fake, twice).name == "before"
+    assert run(fake, twice).name == "before"
 
 
 @pytest.mark.parametrize("kind", ["container", "Read"])
 @pytest.mark.parametrize(
     "steps", [GARBAGE, cosmos_response(7), RESET], ids=["garbage", "7", "reset"]
 )
-def test_answers_that_cannot_be_read_are_unavailable(
-    fake: FakeCosmos, kind: str, steps: list[Step]
-) -> None:
+def test_invalid_responses_are_unavailable(fake: FakeCosmos, kind: str, steps: list[Step]) -> None:
     fake.fail(steps, times=99, kind=kind)
     with pytest.raises(errors.Unavailable):
-        told(fake, lambda memory: memory.conversations.get("anna", C))
+        run(fake, lambda memory: memory.conversations.get("anna", C))
 
     fake.faults.clear()
-    assert told(filled(fake), lambda memory: memory.conversations.get("anna", C)).name == "before"
+    assert (
+        run(fill_container(fake), lambda memory: memory.conversations.get("anna", C)).name
+        == "before"
+    )
 
 
-def test_after_a_failure_the_same_memory_works_again(fake: FakeCosmos) -> None:
+def test_the_store_works_after_a_failure(fake: FakeCosmos) -> None:
     fake.fail(cosmos_error(403), times=1, kind="container")
 
     async def twice(memory: Memory) -> Any:
@@ -489,14 +490,14 @@ def test_after_a_failure_the_same_memory_works_again(fake: FakeCosmos) -> None:
         await memory.ready()
         return await memory.conversations.create("anna", "new")
 
-    told(fake, twice)
+    run(fake, twice)
 
     assert contents(fake) == ["new"]
 
 
 @pytest.mark.parametrize("seen", [False, True])
-def test_a_container_that_is_missing_is_no_missing_item(fake: FakeCosmos, seen: bool) -> None:
-    async def look(memory: Memory) -> None:
+def test_a_missing_container_is_misconfigured(fake: FakeCosmos, seen: bool) -> None:
+    async def read(memory: Memory) -> None:
         if seen:  # it goes later
             await memory.ready()
         fake.exists = False
@@ -504,82 +505,80 @@ def test_a_container_that_is_missing_is_no_missing_item(fake: FakeCosmos, seen: 
             await memory.conversations.get("anna", C)
         assert "container" in str(caught.value.cause)
 
-    told(fake, look)
+    run(fake, read)
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_without_its_role_the_log_names_it(fake: FakeCosmos, status: int) -> None:
+def test_the_cause_names_a_missing_role(fake: FakeCosmos, status: int) -> None:
     fake.fail(cosmos_error(status))
     with pytest.raises(errors.Misconfigured) as caught:
-        told(fake, lambda memory: memory.ready())
+        run(fake, lambda memory: memory.ready())
 
     assert "Cosmos DB Built-in Data Contributor" in str(caught.value.cause)
 
 
 @pytest.mark.parametrize("kind", ["account", "container", "Read"])
-def test_a_stall_ends_by_the_time_limit_and_what_is_asked_then_works(
-    fake: FakeCosmos, kind: str
-) -> None:
-    filled(fake).fail(STALL, kind=kind)
+def test_a_stalled_request_times_out_and_the_next_one_works(fake: FakeCosmos, kind: str) -> None:
+    fill_container(fake).fail(STALL, kind=kind)
 
     async def twice(memory: Memory) -> Any:
         with pytest.raises(errors.DeadlineExceeded):
             await memory.conversations.get("anna", C)
         return await memory.conversations.get("anna", C)
 
-    assert told(fake, twice, seconds=0.3).name == "before"
+    assert run(fake, twice, seconds=0.3).name == "before"
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_who_leaves_meanwhile_disturbs_nobody(fake: FakeCosmos, name: str) -> None:
-    filled(fake).fail(STALL)
+def test_a_cancelled_write_does_not_affect_the_next_one(fake: FakeCosmos, name: str) -> None:
+    fill_container(fake).fail(STALL)
 
-    async def leave(memory: Memory) -> None:
-        leaving = asyncio.ensure_future(WRITES[name][0](memory))
+    async def cancel(memory: Memory) -> None:
+        write = asyncio.ensure_future(WRITES[name][0](memory))
         while not fake.operations:
             await asyncio.sleep(0.001)
-        leaving.cancel()
-        await asyncio.wait({leaving})
-        assert leaving.cancelled()
+        write.cancel()
+        await asyncio.wait({write})
+        assert write.cancelled()
         await WRITES[name][0](memory)
 
-    told(fake, leave)
+    run(fake, cancel)
 
-    assert contents(fake) == after(name)
+    assert contents(fake) == contents_after(name)
 
 
-def test_without_the_composite_index_the_log_names_it() -> None:
+def test_the_cause_names_a_missing_composite_index() -> None:
     with run_cosmos(composite=[]) as fake, pytest.raises(errors.Misconfigured) as caught:
-        told(fake, lambda memory: memory.conversations.list("anna", PageRequest()))
+        run(fake, lambda memory: memory.conversations.list("anna", PageRequest()))
 
     assert "composite index" in str(caught.value.cause)
 
 
-class Nobody(azurite.AzuriteCredential):
-    """Somebody who is not signed in."""
+class FailingCredential(azurite.AzuriteCredential):
+    """A credential without an identity."""
 
     async def get_token(self, *_scopes: str, **_options: Any) -> AccessToken:
         raise azure.core.exceptions.ClientAuthenticationError("no")
 
 
-def test_without_an_identity_nothing_is_asked(fake: FakeCosmos) -> None:
+def test_nothing_is_sent_without_an_identity(fake: FakeCosmos) -> None:
     with pytest.raises(errors.Misconfigured) as caught:
-        told(fake, lambda memory: memory.ready(), credential=Nobody())
+        run(fake, lambda memory: memory.ready(), credential=FailingCredential())
 
     assert "az login" in caught.value.message
     assert fake.requests == []
 
 
-def test_nothing_is_asked_before_it_is_used(fake: FakeCosmos) -> None:
+def test_opening_the_store_sends_nothing(fake: FakeCosmos) -> None:
     async def nothing(_: Memory) -> None:
         await asyncio.sleep(0.05)
 
-    told(fake, nothing)
+    run(fake, nothing)
 
     assert fake.connections == 0
 
 
-def test_every_exception_of_the_sdk_is_one_of_ours() -> None:
+def test_every_exception_of_the_sdk_is_mapped() -> None:
     modules = (azure.core.exceptions, azure.cosmos.exceptions)
     kinds = [k for module in modules for k in vars(module).values() if isinstance(k, type)]
     sdk: set[Any] = {k for k in kinds if issubclass(k, azure.core.exceptions.AzureError)}
@@ -594,28 +593,28 @@ def test_every_exception_of_the_sdk_is_one_of_ours() -> None:
             raise raised
 
 
-async def everything(memory: Memory) -> None:
-    """Every operation of the seam."""
-    made = await memory.conversations.create("anna", "a secret name")
-    said = Turn("a secret question", "a secret prompt", "a secret answer", "chat", "a secret")
-    added = await memory.interactions.add("anna", made.id, said)
-    await memory.conversations.get("anna", made.id)
-    await memory.conversations.rename("anna", made.id, "a secret again")
+async def call_every_method(memory: Memory) -> None:
+    """Call each method of the protocols."""
+    created = await memory.conversations.create("anna", "a secret name")
+    turn = Turn("a secret question", "a secret prompt", "a secret answer", "chat", "a secret")
+    added = await memory.interactions.add("anna", created.id, turn)
+    await memory.conversations.get("anna", created.id)
+    await memory.conversations.rename("anna", created.id, "a secret again")
     await memory.conversations.list("anna", PageRequest())
     await memory.interactions.get("anna", added.id)
     await memory.interactions.annotate("anna", added.id, "a secret note")
-    await memory.interactions.list("anna", made.id, PageRequest())
-    await memory.interactions.list("anna", made.id, PageRequest(), newest_first=False)
+    await memory.interactions.list("anna", created.id, PageRequest())
+    await memory.interactions.list("anna", created.id, PageRequest(), newest_first=False)
     await memory.pipelines.put("p", {"system_prompt": "a secret"})
     await memory.pipelines.get("p")
     await memory.pipelines.all()
     await memory.pipelines.delete("p")
-    await memory.conversations.delete("anna", made.id)
+    await memory.conversations.delete("anna", created.id)
     await memory.ready()
 
 
-def test_every_call_is_for_one_partition(fake: FakeCosmos) -> None:
-    told(fake, everything)
+def test_every_request_names_one_partition(fake: FakeCosmos) -> None:
+    run(fake, call_every_method)
     missing = [each for each in fake.operations if each.status >= 400]
 
     assert {each.partition for each in fake.operations} == {'["user:anna"]', '["app:pipelines"]'}
@@ -628,15 +627,15 @@ def test_every_call_is_for_one_partition(fake: FakeCosmos) -> None:
     assert fake.connections <= 2
 
 
-def test_no_log_and_no_cause_holds_what_was_said_or_a_token(
+def test_logs_and_causes_contain_no_text_and_no_token(
     fake: FakeCosmos, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    told(fake, everything)
+    run(fake, call_every_method)
     for steps in (cosmos_error(400), cosmos_error(409), cosmos_error(429, LONG), GARBAGE, RESET):
         fake.fail(steps, after=1, times=99)
         with pytest.raises(errors.ChatError) as caught:
-            told(fake, everything)
+            run(fake, call_every_method)
         fake.faults.clear()
         assert "secret" not in f"{caught.value} {caught.value.cause}"
     printed = capfd.readouterr()
@@ -645,10 +644,10 @@ def test_no_log_and_no_cause_holds_what_was_said_or_a_token(
     assert azurite.token() not in caplog.text + printed.out + printed.err
 
 
-def looked(fake: FakeCosmos, work: Act) -> tuple[int, int]:
-    """How many operations work takes, and how many items they look at."""
+def measure_cost(fake: FakeCosmos, work: Call) -> tuple[int, int]:
+    """Return the number of operations of some work, and of the items that they read."""
     fake.operations.clear()
-    told(fake, work)
+    run(fake, work)
     return len(fake.operations), sum(each.items_read for each in fake.operations)
 
 
@@ -656,27 +655,29 @@ SIZES = [10, 10_000]
 FIRST = f"{1:024d}"
 
 
-def test_a_first_page_costs_the_same_with_ten_and_with_ten_thousand(fake: FakeCosmos) -> None:
+def test_the_cost_of_a_first_page_is_constant(fake: FakeCosmos) -> None:
     costs = []
     for size in SIZES:
         for number in range(size):
             fake.fill(conversation(f"{number:024d}"))
-        costs.append(looked(fake, lambda memory: memory.conversations.list("anna", PageRequest())))
+        costs.append(
+            measure_cost(fake, lambda memory: memory.conversations.list("anna", PageRequest()))
+        )
 
     assert costs == [(1, 10), (1, 10)]
     for start in (500, 5000):
         page = PageRequest(start, 10)
-        cost = looked(fake, lambda memory, page=page: memory.conversations.list("anna", page))  # type: ignore[misc]
+        cost = measure_cost(fake, lambda memory, page=page: memory.conversations.list("anna", page))  # type: ignore[misc]
         assert cost == (1, start + 10)
 
 
-def test_what_is_said_costs_the_same_after_ten_and_after_ten_thousand(fake: FakeCosmos) -> None:
+def test_the_cost_of_an_interaction_is_constant(fake: FakeCosmos) -> None:
     fake.fill(conversation())
     costs = []
     for size in SIZES:
         for number in range(1, size + 1):
             fake.fill(interaction(f"{number:024d}"))
-        works: list[Act] = [
+        works: list[Call] = [
             lambda memory: memory.interactions.list("anna", C, PageRequest()),
             lambda memory: memory.interactions.list("anna", C, PageRequest(), newest_first=False),
             WRITES["add"][0],
@@ -684,23 +685,23 @@ def test_what_is_said_costs_the_same_after_ten_and_after_ten_thousand(fake: Fake
             lambda memory: memory.interactions.annotate("anna", FIRST, "new"),
             WRITES["create"][0],
         ]
-        costs.append([looked(fake, work) for work in works])
+        costs.append([measure_cost(fake, work) for work in works])
 
     assert costs[0] == costs[1] == [(2, 11), (2, 11), (2, 3), (2, 2), (2, 3), (1, 1)]
 
 
-async def create_the_last(memory: Memory) -> None:
+async def create_last_conversation(memory: Memory) -> None:
     """Create a conversation, and fail to create another."""
     await memory.conversations.create("anna", "the last")
     with pytest.raises(TooManyConversations):
         await memory.conversations.create("anna", "one too many")
 
 
-def test_a_limit_costs_one_count_for_each_new_conversation(fake: FakeCosmos) -> None:
+def test_the_limit_costs_one_count_per_new_conversation(fake: FakeCosmos) -> None:
     for number in range(9999):
         fake.fill(conversation(f"{number:024d}"))
 
-    told(fake, create_the_last, max_conversations=10_000)
+    run(fake, create_last_conversation, max_conversations=10_000)
 
     assert [(each.kind, each.items_read) for each in fake.operations] == [
         ("query", 0),
@@ -709,25 +710,25 @@ def test_a_limit_costs_one_count_for_each_new_conversation(fake: FakeCosmos) -> 
     ]
 
 
-def test_a_count_that_comes_in_parts_is_added_up(fake: FakeCosmos) -> None:
+def test_partial_counts_are_summed(fake: FakeCosmos) -> None:
     fake.max_count = 2
     for number in range(5):
         fake.fill(conversation(f"{number:024d}"))
         fake.fill(interaction(f"1{number:023d}"))
 
-    told(fake, create_the_last, max_conversations=6)
+    run(fake, create_last_conversation, max_conversations=6)
 
 
-def test_a_count_that_fails_begins_nothing(fake: FakeCosmos) -> None:
+def test_a_failed_count_creates_no_conversation(fake: FakeCosmos) -> None:
     fake.fail(cosmos_error(500), times=2, kind="query")
     with pytest.raises(errors.Unavailable):
-        told(fake, WRITES["create"][0], max_conversations=6)
+        run(fake, WRITES["create"][0], max_conversations=6)
 
     assert contents(fake) == []
 
 
-def test_what_is_past_its_time_makes_room(fake: FakeCosmos) -> None:
-    clock = Time()
+def test_an_expired_conversation_does_not_count_for_the_limit(fake: FakeCosmos) -> None:
+    clock = ManualClock()
     fake.now = clock
 
     async def work(memory: Memory) -> None:
@@ -735,12 +736,12 @@ def test_what_is_past_its_time_makes_room(fake: FakeCosmos) -> None:
         clock.now = START + 101
         await memory.conversations.create("anna", "new")
 
-    told(fake, work, retention_seconds=100, max_conversations=1)
+    run(fake, work, retention_seconds=100, max_conversations=1)
 
     assert contents(fake) == ["new"]
 
 
-def test_a_page_begins_anywhere_and_runs_in_either_way(fake: FakeCosmos) -> None:
+def test_pages_start_anywhere_in_both_orders(fake: FakeCosmos) -> None:
     fake.fill(conversation())
     for number in range(1, 301):
         fake.fill(interaction(f"{number:024d}", input=str(number)))
@@ -756,51 +757,51 @@ def test_a_page_begins_anywhere_and_runs_in_either_way(fake: FakeCosmos) -> None
         found = [await memory.interactions.list("anna", C, page, way) for page, way in every]
         return [[each.turn.input for each in page] for page in found]
 
-    *short, long = told(fake, pages)
+    *short, long = run(fake, pages)
 
     assert short == [["300", "299", "298"], ["2", "1"], ["3", "4", "5"], []]
     assert long == [str(number) for number in range(1, 251)]
 
 
-def test_many_pipelines_come_in_pages(fake: FakeCosmos) -> None:
+def test_many_pipelines_are_read_in_pages(fake: FakeCosmos) -> None:
     async def work(memory: Memory) -> Any:
         for number in range(120):
             await memory.pipelines.put(f"p/{number}", {"number": number})
         return await memory.pipelines.all()
 
-    assert told(fake, work) == {f"p/{number}": {"number": number} for number in range(120)}
+    assert run(fake, work) == {f"p/{number}": {"number": number} for number in range(120)}
     assert [each.kind for each in fake.operations][-3:] == ["Upsert", "query", "query"]
 
 
-def ends(fake: FakeCosmos) -> list[tuple[float, int]]:
+def expiries(fake: FakeCosmos) -> list[tuple[float, int]]:
     return [(item["expires"] - START, item["ttl"]) for item in fake.items]
 
 
-def test_what_is_kept_for_a_time_says_so_and_says_so_anew_when_it_is_changed(
+def test_each_write_updates_the_time_to_live(
     fake: FakeCosmos,
 ) -> None:
-    clock = Time()
+    clock = ManualClock()
 
     async def work(memory: Memory) -> tuple[str, str]:
-        made = await memory.conversations.create("anna", "one")
-        assert ends(fake) == [(100, 100)]
+        created = await memory.conversations.create("anna", "one")
+        assert expiries(fake) == [(100, 100)]
         clock.now = START + 10.5
-        added = await memory.interactions.add("anna", made.id, Turn("more"))
-        assert ends(fake) == [(100, 100), (100, 90)]
+        added = await memory.interactions.add("anna", created.id, Turn("more"))
+        assert expiries(fake) == [(100, 100), (100, 90)]
         clock.now = START + 40
-        await memory.conversations.rename("anna", made.id, "two")
-        assert ends(fake) == [(100, 60), (100, 90)]
+        await memory.conversations.rename("anna", created.id, "two")
+        assert expiries(fake) == [(100, 60), (100, 90)]
         clock.now = START + 99.5
         await memory.interactions.annotate("anna", added.id, "new")
-        assert ends(fake) == [(100, 60), (100, 1)]
-        await memory.conversations.rename("anna", made.id, "three")
-        return made.id, added.id
+        assert expiries(fake) == [(100, 60), (100, 1)]
+        await memory.conversations.rename("anna", created.id, "three")
+        return created.id, added.id
 
-    ids = told(fake, work, retention_seconds=100, now=clock)
+    ids = run(fake, work, retention_seconds=100, now=clock)
 
-    assert ends(fake) == [(100, 1), (100, 1)]
+    assert expiries(fake) == [(100, 1), (100, 1)]
     clock.now = START + 99.9
-    told(
+    run(
         fake,
         lambda memory: memory.interactions.get("anna", ids[1]),
         retention_seconds=100,
@@ -809,21 +810,21 @@ def test_what_is_kept_for_a_time_says_so_and_says_so_anew_when_it_is_changed(
 
 
 @pytest.mark.parametrize("removes", [False, True])
-def test_what_is_past_its_time_is_not_there_though_the_service_may_not_have_removed_it(
+def test_expired_items_are_not_found_before_the_service_deletes_them(
     removes: bool,
 ) -> None:
-    clock = Time()
+    clock = ManualClock()
 
     async def work(memory: Memory) -> None:
-        made = await memory.conversations.create("anna", "one")
-        added = await memory.interactions.add("anna", made.id, Turn("more"))
+        created = await memory.conversations.create("anna", "one")
+        added = await memory.interactions.add("anna", created.id, Turn("more"))
         clock.now = START + 100
         looks: list[Callable[[], Awaitable[Any]]] = [
-            lambda: memory.conversations.get("anna", made.id),
-            lambda: memory.conversations.rename("anna", made.id, "two"),
-            lambda: memory.conversations.delete("anna", made.id),
-            lambda: memory.interactions.add("anna", made.id, Turn("more")),
-            lambda: memory.interactions.list("anna", made.id, PageRequest()),
+            lambda: memory.conversations.get("anna", created.id),
+            lambda: memory.conversations.rename("anna", created.id, "two"),
+            lambda: memory.conversations.delete("anna", created.id),
+            lambda: memory.interactions.add("anna", created.id, Turn("more")),
+            lambda: memory.interactions.list("anna", created.id, PageRequest()),
             lambda: memory.interactions.get("anna", added.id),
             lambda: memory.interactions.annotate("anna", added.id, "new"),
         ]
@@ -833,23 +834,23 @@ def test_what_is_past_its_time_is_not_there_though_the_service_may_not_have_remo
         assert await memory.conversations.list("anna", PageRequest()) == ()
 
     with run_cosmos(now=clock, ttl=-1 if removes else None) as fake:
-        told(fake, work, retention_seconds=100)
+        run(fake, work, retention_seconds=100)
 
         assert len(fake.items) == (0 if removes else 2)
 
 
-def test_what_is_kept_for_ever_has_no_end(fake: FakeCosmos) -> None:
+def test_items_without_retention_have_no_expiry(fake: FakeCosmos) -> None:
     async def work(memory: Memory) -> None:
-        made = await memory.conversations.create("anna", "one")
-        await memory.interactions.add("anna", made.id, Turn("more"))
-        await memory.conversations.rename("anna", made.id, "two")
+        created = await memory.conversations.create("anna", "one")
+        await memory.interactions.add("anna", created.id, Turn("more"))
+        await memory.conversations.rename("anna", created.id, "two")
 
-    told(fake, work)
+    run(fake, work)
 
     assert [item.keys() & {"ttl", "expires"} for item in fake.items] == [set(), set()]
 
 
-def by_conversation(memory: Memory, id: str) -> list[Awaitable[Any]]:
+def calls_with_conversation(memory: Memory, id: str) -> list[Awaitable[Any]]:
     chats, talk = memory.conversations, memory.interactions
     return [
         chats.get("anna", id),
@@ -860,50 +861,52 @@ def by_conversation(memory: Memory, id: str) -> list[Awaitable[Any]]:
     ]
 
 
-def by_interaction(memory: Memory, id: str) -> list[Awaitable[Any]]:
+def calls_with_interaction(memory: Memory, id: str) -> list[Awaitable[Any]]:
     return [memory.interactions.get("anna", id), memory.interactions.annotate("anna", id, "new")]
 
 
-async def all_are_missing(work: list[Awaitable[Any]]) -> None:
+async def check_all_not_found(work: list[Awaitable[Any]]) -> None:
     for each in await asyncio.gather(*work, return_exceptions=True):
         assert isinstance(each, errors.NotFound)
 
 
-ODD = st.text(max_size=80) | st.text("/\\?#%& \t\r\n\0.'\"é\ud800", min_size=1, max_size=9)
+ANY_TEXT = st.text(max_size=80) | st.text("/\\?#%& \t\r\n\0.'\"é\ud800", min_size=1, max_size=9)
 
 
 @settings(max_examples=10, deadline=None)
-@given(st.lists(ODD | st.just("x" * 300) | st.just(f"{C}-deleted"), max_size=20))
-def test_an_odd_id_is_not_found_and_never_sent(ids: list[str]) -> None:
-    odd = [id for id in ids if not re.fullmatch("[0-9A-Za-z]{1,64}", id)]
+@given(st.lists(ANY_TEXT | st.just("x" * 300) | st.just(f"{C}-deleted"), max_size=20))
+def test_an_invalid_id_is_not_found_and_not_sent(ids: list[str]) -> None:
+    invalid = [id for id in ids if not re.fullmatch("[0-9A-Za-z]{1,64}", id)]
 
     async def work(memory: Memory) -> None:
-        for id in odd:
-            await all_are_missing([*by_conversation(memory, id), *by_interaction(memory, id)])
+        for id in invalid:
+            await check_all_not_found(
+                [*calls_with_conversation(memory, id), *calls_with_interaction(memory, id)]
+            )
 
     with run_cosmos() as fake:
-        told(fake, work)
+        run(fake, work)
 
         assert fake.operations == []
 
 
 @settings(max_examples=10, deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.text())
-def test_any_owner_and_any_name_of_a_pipeline_come_back_as_they_were(owner: str, name: str) -> None:
+def test_any_owner_and_any_pipeline_name_can_be_stored(owner: str, name: str) -> None:
     async def work(memory: Memory) -> None:
-        made = await memory.conversations.create(owner, owner)
-        assert await memory.conversations.list(owner, PageRequest()) == (made,)
+        created = await memory.conversations.create(owner, owner)
+        assert await memory.conversations.list(owner, PageRequest()) == (created,)
         await memory.pipelines.put(name, {name: owner})
         assert await memory.pipelines.get(name) == {name: owner}
         assert await memory.pipelines.all() == {name: {name: owner}}
         assert await memory.pipelines.delete(name)
 
     with run_cosmos() as fake:
-        told(fake, work)
+        run(fake, work)
 
 
-def test_the_id_of_another_kind_is_not_found(fake: FakeCosmos) -> None:
-    filled(fake)
+def test_an_id_of_another_type_is_not_found(fake: FakeCosmos) -> None:
+    fill_container(fake)
     fake.fill(conversation(f"{C}-deleted", conversation="deleted"))
     fake.fill(conversation("e" * 24, owner="user:bert"))
     fake.fill(interaction("3" * 24, owner="user:bert", conversation="e" * 24))
@@ -911,44 +914,53 @@ def test_the_id_of_another_kind_is_not_found(fake: FakeCosmos) -> None:
 
     async def work(memory: Memory) -> None:
         for id in (ONE, "e" * 24, "3" * 24, pipeline, "deleted", "pipeline", "none"):
-            await all_are_missing(by_conversation(memory, id))
+            await check_all_not_found(calls_with_conversation(memory, id))
         for id in (C, "e" * 24, "3" * 24, pipeline, "deleted", "none"):
-            await all_are_missing(by_interaction(memory, id))
+            await check_all_not_found(calls_with_interaction(memory, id))
 
     there = contents(fake)
-    told(fake, work)
+    run(fake, work)
 
     assert contents(fake) == there
 
 
-WORKING: list[tuple[str, Callable[[ContainerProxy], Awaitable[Any]]]] = [
+ACCEPTED_CALLS: list[tuple[str, Callable[[ContainerProxy], Awaitable[Any]]]] = [
     ("create", lambda box: box.create_item(conversation("n"))),
     ("upsert", lambda box: box.upsert_item(conversation(ttl=1))),
     ("replace", lambda box: box.replace_item(C, conversation(name="new"))),
     ("read", lambda box: box.read_item(C, "user:anna")),
     ("delete", lambda box: box.delete_item(C, "user:anna")),
-    ("patch", lambda box: box.patch_item(C, "user:anna", [put("/name", "new")])),
+    ("patch", lambda box: box.patch_item(C, "user:anna", [setting("/name", "new")])),
     ("query", lambda box: rows(box, SELECT_ALL, partition_key="user:anna")),
 ]
-REFUSED: list[tuple[str, Callable[[ContainerProxy], Awaitable[Any]]]] = [
+REJECTED_CALLS: list[tuple[str, Callable[[ContainerProxy], Awaitable[Any]]]] = [
     ("over partitions", lambda box: rows(box, SELECT_ALL)),
     ("another query", lambda box: rows(box, "SELECT * FROM c", partition_key="user:anna")),
     ("no time to live", lambda box: box.upsert_item(conversation(ttl=0))),
     ("a time to live in parts", lambda box: box.upsert_item(conversation(ttl=1.5))),
-    ("an id without a path", lambda box: box.execute_item_batch(made("a/b"), "user:anna")),
+    (
+        "an id without a path",
+        lambda box: box.execute_item_batch(creation("a/b"), "user:anna"),
+    ),
     ("a long id", lambda box: box.upsert_item(conversation("x" * 256))),
-    ("another's", lambda box: box.execute_item_batch(made("n"), "user:bert")),
-    ("another id", lambda box: box.patch_item(C, "user:anna", [put("/id", "n")])),
-    ("counting", lambda box: box.patch_item(C, "user:anna", [{**put("/name", 1), "op": "incr"}])),
-    ("too many at once", lambda box: box.execute_item_batch(made("n") * 101, "user:anna")),
+    ("another's", lambda box: box.execute_item_batch(creation("n"), "user:bert")),
+    ("another id", lambda box: box.patch_item(C, "user:anna", [setting("/id", "n")])),
+    (
+        "counting",
+        lambda box: box.patch_item(C, "user:anna", [{**setting("/name", 1), "op": "incr"}]),
+    ),
+    (
+        "too many at once",
+        lambda box: box.execute_item_batch(creation("n") * 101, "user:anna"),
+    ),
 ]
 
 
-def put(path: str, value: Any) -> dict[str, Any]:
+def setting(path: str, value: Any) -> dict[str, Any]:
     return {"op": "set", "path": path, "value": value}
 
 
-def made(id: str) -> list[BatchOperation]:
+def creation(id: str) -> list[BatchOperation]:
     return [("create", (conversation(id),))]
 
 
@@ -957,43 +969,43 @@ async def rows(box: ContainerProxy, query: str, **how: Any) -> list[Any]:
     return [row async for row in box.query_items(query, parameters=values, **how)]
 
 
-def asked_of(fake: FakeCosmos, work: Callable[[ContainerProxy], Awaitable[Any]]) -> None:
+def run_on_container(fake: FakeCosmos, work: Callable[[ContainerProxy], Awaitable[Any]]) -> None:
     async def go(memory: Memory) -> None:
         await memory.ready()
         await work(memory.pipelines.container._container)  # type: ignore[attr-defined]
 
-    told(filled(fake), go)
+    run(fill_container(fake), go)
 
 
-@pytest.mark.parametrize(("_", "work"), WORKING, ids=[name for name, _ in WORKING])
-def test_the_fake_does_what_the_service_would(
+@pytest.mark.parametrize(("_", "work"), ACCEPTED_CALLS, ids=[name for name, _ in ACCEPTED_CALLS])
+def test_the_fake_accepts_valid_calls(
     fake: FakeCosmos, _: str, work: Callable[[ContainerProxy], Awaitable[Any]]
 ) -> None:
-    asked_of(fake, work)
+    run_on_container(fake, work)
 
     assert fake.operations[-1].status < 300
 
 
-@pytest.mark.parametrize(("_", "work"), REFUSED, ids=[name for name, _ in REFUSED])
-def test_the_fake_refuses_what_the_service_would(
+@pytest.mark.parametrize(("_", "work"), REJECTED_CALLS, ids=[name for name, _ in REJECTED_CALLS])
+def test_the_fake_rejects_invalid_calls(
     fake: FakeCosmos, _: str, work: Callable[[ContainerProxy], Awaitable[Any]]
 ) -> None:
     with pytest.raises(azure.core.exceptions.HttpResponseError):
-        asked_of(fake, work)
+        run_on_container(fake, work)
 
     assert fake.operations[-1].status == 400
     assert contents(fake) == BEFORE
 
 
-def test_the_fake_does_a_batch_wholly_or_not_at_all(fake: FakeCosmos) -> None:
+def test_a_batch_of_the_fake_is_atomic(fake: FakeCosmos) -> None:
     changes: list[BatchOperation] = [
         ("delete", (C,)),
-        *made("n"),
+        *creation("n"),
         ("read", ("missing",)),
-        *made("m"),
+        *creation("m"),
     ]
     with pytest.raises(azure.cosmos.exceptions.CosmosBatchOperationError) as caught:
-        asked_of(fake, lambda box: box.execute_item_batch(changes, "user:anna"))
+        run_on_container(fake, lambda box: box.execute_item_batch(changes, "user:anna"))
     statuses = [each["statusCode"] for each in caught.value.operation_responses]
 
     assert (caught.value.status_code, caught.value.error_index) == (404, 2)

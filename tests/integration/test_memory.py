@@ -1,4 +1,4 @@
-"""The contract of memory, held against every store."""
+"""The contract of the memory protocols, for each store."""
 
 from __future__ import annotations
 
@@ -19,9 +19,18 @@ from shared.memory.base import Memory, PageRequest, Turn
 from tests.support.fake_cosmos import FakeCosmos, run_cosmos
 from tests.support.stores import FakeClock, OpenStore, cosmos_store, sqlite_store
 
-SAID = Turn("What is covered?", "Answer.", "Dental care.", "chat", '["a.md: teeth"]')
+TURN = Turn("What is covered?", "Answer.", "Dental care.", "chat", '["a.md: teeth"]')
 EVERYTHING = PageRequest(0, 1000)
-ODD = ["", "a/b", "../x", "x" * 5000, "%00", "'; DROP TABLE conversation; --", "?#\\", "é 漢"]
+UNUSUAL_IDS = [
+    "",
+    "a/b",
+    "../x",
+    "x" * 5000,
+    "%00",
+    "'; DROP TABLE conversation; --",
+    "?#\\",
+    "é 漢",
+]
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +48,8 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     return cosmos_store(account)
 
 
-def during(opened: OpenStore, work: Callable[[Memory], Awaitable[Any]], **how: Any) -> Any:
-    """What some work with a store gives."""
+def run(opened: OpenStore, work: Callable[[Memory], Awaitable[Any]], **how: Any) -> Any:
+    """Return the result of some work with a store."""
 
     async def go() -> Any:
         async with opened(**how) as memory:
@@ -49,27 +58,27 @@ def during(opened: OpenStore, work: Callable[[Memory], Awaitable[Any]], **how: A
     return asyncio.run(go())
 
 
-def test_a_conversation_is_as_it_was_made(opened: OpenStore) -> None:
+def test_a_created_conversation_is_returned_unchanged(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
-        made = await memory.conversations.create("anna", "Example conversation")
+        created = await memory.conversations.create("anna", "Example conversation")
 
-        assert made.name == "Example conversation"
-        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", made.created)
-        assert re.fullmatch(r"\w+", made.id)
-        assert await memory.conversations.get("anna", made.id) == made
-        assert await memory.conversations.list("anna", PageRequest()) == (made,)
+        assert created.name == "Example conversation"
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", created.created)
+        assert re.fullmatch(r"\w+", created.id)
+        assert await memory.conversations.get("anna", created.id) == created
+        assert await memory.conversations.list("anna", PageRequest()) == (created,)
 
-    during(opened, work)
+    run(opened, work)
 
 
-def test_an_interaction_is_as_it_was_said(opened: OpenStore) -> None:
+def test_an_added_interaction_is_returned_unchanged(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
-        odd = Turn("漢字 \U0001f600 \x00 \u2028", response="line\nline", additional_info="{")
+        unusual = Turn("漢字 \U0001f600 \x00 \u2028", response="line\nline", additional_info="{")
         conversation = (await memory.conversations.create("anna", "")).id
-        first = await memory.interactions.add("anna", conversation, SAID)
-        second = await memory.interactions.add("anna", conversation, odd)
+        first = await memory.interactions.add("anna", conversation, TURN)
+        second = await memory.interactions.add("anna", conversation, unusual)
 
-        assert (first.turn, second.turn) == (SAID, odd)
+        assert (first.turn, second.turn) == (TURN, unusual)
         assert first.conversation == conversation
         assert first.created < second.created
         assert await memory.interactions.get("anna", first.id) == first
@@ -80,39 +89,39 @@ def test_an_interaction_is_as_it_was_said(opened: OpenStore) -> None:
         in_order = await memory.interactions.list("anna", conversation, PageRequest(), False)
         assert in_order == (first, second)
 
-    during(opened, work)
+    run(opened, work)
 
 
-def test_as_much_is_taken_as_the_api_lets_through(opened: OpenStore) -> None:
+def test_texts_of_the_maximum_length_are_stored(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
         for character in ("x", "漢", "\U0001f600"):
             long = Turn(input="a", additional_info=character * 80_000)
             conversation = (await memory.conversations.create("anna", character * 1000)).id
-            made = await memory.interactions.add("anna", conversation, long)
-            await memory.interactions.annotate("anna", made.id, character * 80_000)
+            created = await memory.interactions.add("anna", conversation, long)
+            await memory.interactions.annotate("anna", created.id, character * 80_000)
             await memory.conversations.rename("anna", conversation, character * 1000)
 
-            assert (await memory.interactions.get("anna", made.id)).turn == long
+            assert (await memory.interactions.get("anna", created.id)).turn == long
 
-    during(opened, work)
+    run(opened, work)
 
 
-def test_what_was_stored_is_there_when_it_is_opened_again(opened: OpenStore) -> None:
+def test_data_persists_when_the_store_is_reopened(opened: OpenStore) -> None:
     async def store(memory: Memory) -> Any:
         conversation = await memory.conversations.create("anna", "kept")
         await memory.pipelines.put("p", {"description": "x"})
-        return conversation, await memory.interactions.add("anna", conversation.id, SAID)
+        return conversation, await memory.interactions.add("anna", conversation.id, TURN)
 
     async def look(memory: Memory) -> Any:
         (conversation,) = await memory.conversations.list("anna", PageRequest())
-        (said,) = await memory.interactions.list("anna", conversation.id, PageRequest())
+        (interaction,) = await memory.interactions.list("anna", conversation.id, PageRequest())
         assert await memory.pipelines.get("p") == {"description": "x"}
-        return conversation, said
+        return conversation, interaction
 
-    assert during(opened, store) == during(opened, look)
+    assert run(opened, store) == run(opened, look)
 
 
-def test_a_conversation_has_one_name_at_a_time_and_keeps_its_place(opened: OpenStore) -> None:
+def test_a_renamed_conversation_keeps_its_position(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
         old = await memory.conversations.create("anna", "old")
         new = await memory.conversations.create("anna", "new")
@@ -123,100 +132,100 @@ def test_a_conversation_has_one_name_at_a_time_and_keeps_its_place(opened: OpenS
         assert [it.name for it in listed] == ["new", "renamed"]
         assert listed[1].created == old.created
 
-    during(opened, work)
+    run(opened, work)
 
 
-def test_the_additional_information_can_be_replaced_and_nothing_else_is(opened: OpenStore) -> None:
+def test_annotate_replaces_only_the_additional_information(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
         conversation = (await memory.conversations.create("anna", "")).id
-        made = await memory.interactions.add("anna", conversation, SAID)
-        await memory.interactions.annotate("anna", made.id, "liked")
-        found = await memory.interactions.get("anna", made.id)
+        created = await memory.interactions.add("anna", conversation, TURN)
+        await memory.interactions.annotate("anna", created.id, "liked")
+        stored = await memory.interactions.get("anna", created.id)
 
-        assert found.turn == replace(SAID, additional_info="liked")
-        assert (found.id, found.created) == (made.id, made.created)
+        assert stored.turn == replace(TURN, additional_info="liked")
+        assert (stored.id, stored.created) == (created.id, created.created)
 
-    during(opened, work)
+    run(opened, work)
 
 
-def test_a_conversation_goes_with_all_that_was_said_in_it(opened: OpenStore) -> None:
+def test_a_conversation_is_deleted_with_its_interactions(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
         gone = (await memory.conversations.create("anna", "gone")).id
         stays = (await memory.conversations.create("anna", "stays")).id
-        said = [await memory.interactions.add("anna", gone, SAID) for _ in range(5)]
-        other = await memory.interactions.add("anna", stays, SAID)
+        interactions = [await memory.interactions.add("anna", gone, TURN) for _ in range(5)]
+        other = await memory.interactions.add("anna", stays, TURN)
         await memory.conversations.delete("anna", gone)
 
         with pytest.raises(NotFound, match=re.escape(f"Conversation [{gone}] not found")):
             await memory.conversations.get("anna", gone)
-        for each in said:
+        for each in interactions:
             with pytest.raises(NotFound):
                 await memory.interactions.get("anna", each.id)
         with pytest.raises(NotFound):
-            await memory.interactions.add("anna", gone, SAID)
+            await memory.interactions.add("anna", gone, TURN)
         with pytest.raises(NotFound):
             await memory.conversations.delete("anna", gone)
         assert await memory.interactions.list("anna", stays, PageRequest()) == (other,)
 
-    during(opened, work)
+    run(opened, work)
 
 
-def verbs(memory: Memory, conversation: str, interaction: str) -> dict[str, Any]:
-    """Every call that names a conversation or an interaction, for some owner."""
+def calls_with_ids(memory: Memory, conversation: str, interaction: str) -> dict[str, Any]:
+    """Return the calls that take an id, by name."""
     return {
         "get": lambda owner: memory.conversations.get(owner, conversation),
         "rename": lambda owner: memory.conversations.rename(owner, conversation, "stolen"),
         "delete": lambda owner: memory.conversations.delete(owner, conversation),
-        "add": lambda owner: memory.interactions.add(owner, conversation, SAID),
-        "get said": lambda owner: memory.interactions.get(owner, interaction),
-        "list said": lambda owner: memory.interactions.list(owner, conversation, PageRequest()),
+        "add": lambda owner: memory.interactions.add(owner, conversation, TURN),
+        "read": lambda owner: memory.interactions.get(owner, interaction),
+        "list": lambda owner: memory.interactions.list(owner, conversation, PageRequest()),
         "annotate": lambda owner: memory.interactions.annotate(owner, interaction, "stolen"),
     }
 
 
-def test_what_is_anothers_looks_as_if_it_were_not_there(opened: OpenStore) -> None:
+def test_data_of_another_owner_is_not_found(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
-        made = await memory.conversations.create("anna", "private")
-        said = await memory.interactions.add("anna", made.id, SAID)
+        created = await memory.conversations.create("anna", "private")
+        interaction = await memory.interactions.add("anna", created.id, TURN)
         mine = await memory.conversations.create("ben", "mine")
-        missing = verbs(memory, "0" * len(made.id), "0" * len(said.id))
-        for name, verb in verbs(memory, made.id, said.id).items():
+        missing = calls_with_ids(memory, "0" * len(created.id), "0" * len(interaction.id))
+        for name, call in calls_with_ids(memory, created.id, interaction.id).items():
             with pytest.raises(NotFound) as foreign:
-                await verb("ben")
+                await call("ben")
             with pytest.raises(NotFound) as absent:
                 await missing[name]("ben")
 
-            told = foreign.value.message.replace(made.id, "?").replace(said.id, "?")
-            assert told == absent.value.message.replace("0" * len(made.id), "?"), name
+            message = foreign.value.message.replace(created.id, "?").replace(interaction.id, "?")
+            assert message == absent.value.message.replace("0" * len(created.id), "?"), name
         assert await memory.conversations.list("ben", PageRequest()) == (mine,)
-        assert await memory.conversations.get("anna", made.id) == made
-        assert await memory.interactions.list("anna", made.id, PageRequest()) == (said,)
+        assert await memory.conversations.get("anna", created.id) == created
+        assert await memory.interactions.list("anna", created.id, PageRequest()) == (interaction,)
 
-    during(opened, work)
+    run(opened, work)
 
 
-@pytest.mark.parametrize("odd", ODD)
-def test_any_text_at_all_is_an_id_that_is_not_there(opened: OpenStore, odd: str) -> None:
+@pytest.mark.parametrize("id", UNUSUAL_IDS)
+def test_any_text_is_an_unknown_id(opened: OpenStore, id: str) -> None:
     async def work(memory: Memory) -> None:
-        for verb in verbs(memory, odd, odd).values():
+        for call in calls_with_ids(memory, id, id).values():
             with pytest.raises(NotFound):
-                await verb("anna")
+                await call("anna")
 
-    during(opened, work)
+    run(opened, work)
 
 
-def test_the_id_of_one_kind_is_none_of_the_other(opened: OpenStore) -> None:
+def test_an_id_of_the_other_type_is_not_found(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
         conversation = (await memory.conversations.create("anna", "")).id
-        interaction = (await memory.interactions.add("anna", conversation, SAID)).id
-        for verb in verbs(memory, interaction, conversation).values():
+        interaction = (await memory.interactions.add("anna", conversation, TURN)).id
+        for call in calls_with_ids(memory, interaction, conversation).values():
             with pytest.raises(NotFound):
-                await verb("anna")
+                await call("anna")
 
-    during(opened, work)
+    run(opened, work)
 
 
-def test_a_page_is_a_part_of_the_list_as_it_is_now(opened: OpenStore) -> None:
+def test_a_page_is_a_slice_of_the_current_list(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
         async def names(start: int) -> str:
             page = await memory.conversations.list("anna", PageRequest(start, 3))
@@ -231,73 +240,75 @@ def test_a_page_is_a_part_of_the_list_as_it_is_now(opened: OpenStore) -> None:
         assert await names(6) == "GH"
         assert await names(8) == ""
 
-    during(opened, work)
+    run(opened, work)
 
 
-# What is done to a list of conversations: begin one, remove that at a place, read a page.
-Deed = tuple[str, int, int]
-DEEDS = st.lists(
+# An action on a list of conversations, a position, and the size of a page.
+Action = tuple[str, int, int]
+ACTIONS = st.lists(
     st.tuples(st.sampled_from(["create", "delete", "read"]), st.integers(0, 12), st.integers(1, 5)),
     max_size=25,
 )
 
 
-def check_pages(opened: OpenStore, deeds: list[Deed]) -> None:
-    """Do some deeds with two lists, of conversations and of what is said in one."""
+def check_pages(opened: OpenStore, actions: list[Action]) -> None:
+    """Check the pages of conversations, and of the interactions of one, after each action."""
 
     async def work(memory: Memory) -> None:
         home = (await memory.conversations.create("ben", "home")).id
         listed: list[Any] = []
-        said: list[Any] = []
-        for deed, place, size in deeds:
-            if deed == "create":
+        interactions: list[Any] = []
+        for action, place, size in actions:
+            if action == "create":
                 listed.insert(0, await memory.conversations.create("anna", str(place)))
-                said.insert(0, await memory.interactions.add("ben", home, Turn(str(place))))
-            if deed == "delete" and place < len(listed):
+                interactions.insert(0, await memory.interactions.add("ben", home, Turn(str(place))))
+            if action == "delete" and place < len(listed):
                 await memory.conversations.delete("anna", listed.pop(place).id)
             page = PageRequest(place, size)
             pages = await memory.conversations.list("anna", page)
             assert list(pages) == listed[place : place + size]
             newest = await memory.interactions.list("ben", home, page)
-            assert list(newest) == said[place : place + size]
+            assert list(newest) == interactions[place : place + size]
             oldest = await memory.interactions.list("ben", home, page, newest_first=False)
-            assert list(oldest) == said[::-1][place : place + size]
+            assert list(oldest) == interactions[::-1][place : place + size]
 
-    during(opened, work)
+    run(opened, work)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(deeds=DEEDS)
-def test_pages_are_slices_of_the_sorted_list_whatever_was_done(deeds: list[Deed]) -> None:
+@given(actions=ACTIONS)
+def test_pages_in_sqlite_are_slices_of_the_sorted_list(actions: list[Action]) -> None:
     with TemporaryDirectory() as folder:
-        check_pages(sqlite_store(Path(folder)), deeds)
+        check_pages(sqlite_store(Path(folder)), actions)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-@given(deeds=DEEDS)
-def test_so_they_are_in_cosmos_db(account: FakeCosmos, deeds: list[Deed]) -> None:
+@given(actions=ACTIONS)
+def test_pages_in_cosmos_db_are_slices_of_the_sorted_list(
+    account: FakeCosmos, actions: list[Action]
+) -> None:
     account.partitions.clear()
-    check_pages(cosmos_store(account), deeds)
+    check_pages(cosmos_store(account), actions)
 
 
-def test_what_is_begun_later_is_listed_first_also_when_the_clock_goes_back(
+def test_the_newest_is_first_even_if_the_clock_goes_back(
     opened: OpenStore,
 ) -> None:
     clock = FakeClock()
 
     async def work(memory: Memory) -> None:
-        made = []
+        created = []
         for moment in (0, 0, -3600, -7200, 5):
             clock.at = 1_700_000_000 + moment
-            made.append(await memory.conversations.create("anna", ""))
+            created.append(await memory.conversations.create("anna", ""))
 
-        assert list(await memory.conversations.list("anna", EVERYTHING)) == made[::-1]
-        assert sorted({it.created for it in made}) == [it.created for it in made]
+        assert list(await memory.conversations.list("anna", EVERYTHING)) == created[::-1]
+        assert sorted({it.created for it in created}) == [it.created for it in created]
 
-    during(opened, work, now=clock)
+    run(opened, work, now=clock)
 
 
-def test_many_at_once_lose_nothing(opened: OpenStore) -> None:
+def test_concurrent_additions_are_all_stored(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
         conversation = (await memory.conversations.create("anna", "")).id
         adding = (
@@ -309,77 +320,77 @@ def test_many_at_once_lose_nothing(opened: OpenStore) -> None:
         assert {it.id for it in found} == {it.id for it in added}
         assert {it.turn.input for it in found} == {str(number) for number in range(30)}
 
-    during(opened, work)
+    run(opened, work)
 
 
-def test_conversations_past_their_time_are_gone_with_what_was_said(opened: OpenStore) -> None:
+def test_an_expired_conversation_is_not_found(opened: OpenStore) -> None:
     clock = FakeClock()
 
     async def work(memory: Memory) -> None:
         old = await memory.conversations.create("anna", "old")
         clock.at += 50
-        said = await memory.interactions.add("anna", old.id, SAID)
+        interaction = await memory.interactions.add("anna", old.id, TURN)
         new = await memory.conversations.create("anna", "new")
         clock.at += 49
         assert len(await memory.conversations.list("anna", PageRequest())) == 2
         clock.at += 2
 
         assert await memory.conversations.list("anna", PageRequest()) == (new,)
-        for verb in verbs(memory, old.id, said.id).values():
+        for call in calls_with_ids(memory, old.id, interaction.id).values():
             with pytest.raises(NotFound):
-                await verb("anna")
+                await call("anna")
 
-    during(opened, work, retention_seconds=100.0, now=clock)
+    run(opened, work, retention_seconds=100.0, now=clock)
 
 
-def test_a_change_does_not_prolong_a_conversation(opened: OpenStore) -> None:
+def test_a_change_does_not_extend_the_retention(opened: OpenStore) -> None:
     clock = FakeClock()
 
     async def work(memory: Memory) -> None:
-        made = await memory.conversations.create("anna", "old")
+        created = await memory.conversations.create("anna", "old")
         clock.at += 90
-        await memory.conversations.rename("anna", made.id, "renamed")
-        said = await memory.interactions.add("anna", made.id, SAID)
-        await memory.interactions.annotate("anna", said.id, "late")
+        await memory.conversations.rename("anna", created.id, "renamed")
+        interaction = await memory.interactions.add("anna", created.id, TURN)
+        await memory.interactions.annotate("anna", interaction.id, "late")
         clock.at += 11
 
         assert await memory.conversations.list("anna", PageRequest()) == ()
         with pytest.raises(NotFound):
-            await memory.interactions.get("anna", said.id)
+            await memory.interactions.get("anna", interaction.id)
 
-    during(opened, work, retention_seconds=100.0, now=clock)
+    run(opened, work, retention_seconds=100.0, now=clock)
 
 
-def test_without_a_limit_nothing_is_ever_gone(opened: OpenStore) -> None:
+def test_nothing_expires_without_a_retention(opened: OpenStore) -> None:
     clock = FakeClock()
 
     async def work(memory: Memory) -> None:
-        made = await memory.conversations.create("anna", "old")
+        created = await memory.conversations.create("anna", "old")
         clock.at += 100 * 365 * 86400
 
-        assert await memory.conversations.list("anna", PageRequest()) == (made,)
+        assert await memory.conversations.list("anna", PageRequest()) == (created,)
 
-    during(opened, work, now=clock)
+    run(opened, work, now=clock)
 
 
-def test_an_owner_has_so_many_conversations_at_most(opened: OpenStore) -> None:
+def test_the_number_of_conversations_is_limited(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
-        made = [await memory.conversations.create("anna", str(number)) for number in range(3)]
-        await memory.interactions.add("anna", made[0].id, SAID)
+        created = [await memory.conversations.create("anna", str(number)) for number in range(3)]
+        await memory.interactions.add("anna", created[0].id, TURN)
         with pytest.raises(BadRequest, match=r"limit of 3 stored conversations.*delete"):
             await memory.conversations.create("anna", "one too many")
         mine = await memory.conversations.create("ben", "mine")
 
-        assert await memory.conversations.list("anna", EVERYTHING) == tuple(made[::-1])
+        assert await memory.conversations.list("anna", EVERYTHING) == tuple(created[::-1])
         assert await memory.conversations.list("ben", EVERYTHING) == (mine,)
-        await memory.conversations.delete("anna", made[0].id)
+        await memory.conversations.delete("anna", created[0].id)
         last = await memory.conversations.create("anna", "in its place")
-        assert await memory.conversations.list("anna", EVERYTHING) == (last, made[2], made[1])
+        assert await memory.conversations.list("anna", EVERYTHING) == (last, created[2], created[1])
 
-    during(opened, work, max_conversations=3)
+    run(opened, work, max_conversations=3)
 
 
-def test_a_limit_holds_for_what_an_earlier_limit_let_in(opened: OpenStore) -> None:
+def test_a_lower_limit_keeps_existing_conversations(opened: OpenStore) -> None:
     async def fill(memory: Memory) -> None:
         for number in range(5):
             await memory.conversations.create("anna", str(number))
@@ -389,11 +400,11 @@ def test_a_limit_holds_for_what_an_earlier_limit_let_in(opened: OpenStore) -> No
             await memory.conversations.create("anna", "one too many")
         assert len(await memory.conversations.list("anna", EVERYTHING)) == 5
 
-    during(opened, fill)
-    during(opened, work, max_conversations=2)
+    run(opened, fill)
+    run(opened, work, max_conversations=2)
 
 
-def test_a_pipeline_is_the_one_that_was_put_last(opened: OpenStore) -> None:
+def test_put_replaces_a_pipeline(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
         pipelines = memory.pipelines
         assert (await pipelines.get("p"), await pipelines.all()) == (None, {})
@@ -408,8 +419,8 @@ def test_a_pipeline_is_the_one_that_was_put_last(opened: OpenStore) -> None:
         assert await pipelines.get("p") is None
         assert list(await pipelines.all()) == ["a b/c?é"]
 
-    during(opened, work)
+    run(opened, work)
 
 
-def test_a_store_says_that_it_is_ready(opened: OpenStore) -> None:
-    during(opened, lambda memory: memory.ready())
+def test_a_new_store_is_ready(opened: OpenStore) -> None:
+    run(opened, lambda memory: memory.ready())

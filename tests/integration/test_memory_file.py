@@ -22,7 +22,7 @@ from shared.memory.sqlite.store import open_memory
 from tests.support.servers import ROOT
 from tests.support.stores import FakeClock
 
-# Adds to conversations until it is ended; a line for each that was begun and each that was added.
+# Creates conversations until it is killed. Prints a line for each interaction and each deletion.
 WRITER = """
 import asyncio, sys
 from pathlib import Path
@@ -33,9 +33,9 @@ async def main(owner, most):
     memory = open_memory(Path(sys.argv[1]))
     for number in range(most):
         conversation = (await memory.conversations.create(owner, "c")).id
-        for said in range(3):
-            made = await memory.interactions.add(owner, conversation, Turn(str(said)))
-            print(conversation, made.id, flush=True)
+        for turn in range(3):
+            created = await memory.interactions.add(owner, conversation, Turn(str(turn)))
+            print(conversation, created.id, flush=True)
         if number % 2:
             await memory.conversations.delete(owner, conversation)
             print(conversation, "deleted", flush=True)
@@ -50,7 +50,7 @@ def writer(path: Path, owner: str, most: int) -> subprocess.Popen[str]:
     return subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
-def during(path: Path, work: Callable[[Memory], Awaitable[Any]], **how: Any) -> Any:
+def run(path: Path, work: Callable[[Memory], Awaitable[Any]], **how: Any) -> Any:
     async def go() -> Any:
         memory = open_memory(path, **how)
         try:
@@ -66,23 +66,23 @@ def test_acknowledged_writes_survive_a_kill(tmp_path: Path, lines: int) -> None:
     path = tmp_path / "memory.db"
     with writer(path, "anna", 1_000_000) as process:
         assert process.stdout is not None
-        told = [process.stdout.readline().split() for _ in range(lines)]
+        output = [process.stdout.readline().split() for _ in range(lines)]
         process.send_signal(signal.SIGKILL)
-        told += [line.split() for line in process.stdout.read().splitlines()]
-    deleted = {conversation for conversation, what in told if what == "deleted"}
-    kept = {(a, b) for a, b in told if b != "deleted" and a not in deleted}
+        output += [line.split() for line in process.stdout.read().splitlines()]
+    deleted = {conversation for conversation, what in output if what == "deleted"}
+    kept = {(a, b) for a, b in output if b != "deleted" and a not in deleted}
 
     async def look(memory: Memory) -> set[tuple[str, str]]:
         everything = await memory.conversations.list("anna", PageRequest(0, 100_000))
         found = set()
         for conversation in everything:
-            said = await memory.interactions.list("anna", conversation.id, PageRequest(0, 10))
-            found |= {(conversation.id, each.id) for each in said}
+            page = await memory.interactions.list("anna", conversation.id, PageRequest(0, 10))
+            found |= {(conversation.id, each.id) for each in page}
         return found
 
-    found = during(path, look)
+    found = run(path, look)
     assert {conversation for conversation, _ in found}.isdisjoint(deleted)
-    # The last deed may have been done and not told any more.
+    # The last write may have been committed without its line of output.
     last = {a for a, _ in found - kept} | {a for a, _ in kept - found}
     assert len(last) <= 1
     assert len(found - kept) <= 1
@@ -91,10 +91,10 @@ def test_acknowledged_writes_survive_a_kill(tmp_path: Path, lines: int) -> None:
 def test_concurrent_workers_lose_no_writes(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     workers = [writer(path, f"owner-{number % 2}", 20) for number in range(4)]
-    told = [worker.communicate(timeout=120)[0].splitlines() for worker in workers]
+    output = [worker.communicate(timeout=120)[0].splitlines() for worker in workers]
 
     assert [worker.returncode for worker in workers] == [0, 0, 0, 0]
-    assert [len(lines) for lines in told] == [70, 70, 70, 70]
+    assert [len(lines) for lines in output] == [70, 70, 70, 70]
 
     async def count(memory: Memory) -> list[int]:
         owners = [f"owner-{number}" for number in range(3)]
@@ -102,7 +102,7 @@ def test_concurrent_workers_lose_no_writes(tmp_path: Path) -> None:
             len(await memory.conversations.list(owner, PageRequest(0, 1000))) for owner in owners
         ]
 
-    assert during(path, count) == [20, 20, 0]
+    assert run(path, count) == [20, 20, 0]
 
 
 def test_a_foreign_file_is_not_changed(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_foreign_file_is_not_changed(tmp_path: Path) -> None:
     before = other.read_bytes(), text.read_bytes()
     for path in (other, text, tmp_path, tmp_path / "nowhere" / "memory.db"):
         with pytest.raises(Misconfigured) as failure:
-            during(path, lambda memory: memory.ready())
+            run(path, lambda memory: memory.ready())
 
         assert (failure.value.cause or "").startswith("MEMORY_FILE: ")
     assert (other.read_bytes(), text.read_bytes()) == before
@@ -122,19 +122,19 @@ def test_a_foreign_file_is_not_changed(tmp_path: Path) -> None:
 
 def test_a_locked_file_is_unavailable_until_it_is_released(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
-    during(path, lambda memory: memory.conversations.create("anna", "first"))
+    run(path, lambda memory: memory.conversations.create("anna", "first"))
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(Unavailable):
-            during(path, lambda memory: memory.conversations.create("anna", "second"), seconds=0.3)
+            run(path, lambda memory: memory.conversations.create("anna", "second"), seconds=0.3)
         other.execute("ROLLBACK")
 
-    assert during(path, lambda memory: memory.conversations.create("anna", "third")).name == "third"
+    assert run(path, lambda memory: memory.conversations.create("anna", "third")).name == "third"
 
 
 def test_the_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
-    during(path, lambda memory: memory.ready())
+    run(path, lambda memory: memory.ready())
 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -146,10 +146,10 @@ def test_deleted_and_expired_texts_are_erased_from_the_file(tmp_path: Path) -> N
         return sum(each.read_bytes().count(words) for each in tmp_path.iterdir())
 
     async def fill(memory: Memory) -> str:
-        made = [await memory.conversations.create("anna", f"name {n}") for n in range(2)]
-        for n, each in enumerate(made):
+        created = [await memory.conversations.create("anna", f"name {n}") for n in range(2)]
+        for n, each in enumerate(created):
             await memory.interactions.add("anna", each.id, Turn(f"my secret number {n}"))
-        return made[0].id
+        return created[0].id
 
     async def work(memory: Memory) -> None:  # the file stays open, as in a server
         deleted = await fill(memory)
@@ -163,12 +163,12 @@ def test_deleted_and_expired_texts_are_erased_from_the_file(tmp_path: Path) -> N
         assert seen(b"my secret number") == 0
         assert seen(b"name 1") == 0
 
-    during(path, work, retention=Retention(100.0), now=clock)
+    run(path, work, retention=Retention(100.0), now=clock)
 
 
 def test_a_write_that_timed_out_is_not_done_later(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
-    during(path, lambda memory: memory.ready())
+    run(path, lambda memory: memory.ready())
 
     async def work(memory: Memory) -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -183,12 +183,12 @@ def test_a_write_that_timed_out_is_not_done_later(tmp_path: Path) -> None:
         assert [type(end) for end in ends] == [Unavailable] * 5
         assert await memory.conversations.list("anna", PageRequest()) == ()
 
-    during(path, work, seconds=0.3)
+    run(path, work, seconds=0.3)
 
 
 def test_a_busy_file_blocks_no_other_thread(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
-    during(path, lambda memory: memory.ready())
+    run(path, lambda memory: memory.ready())
 
     async def work(memory: Memory) -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -202,22 +202,22 @@ def test_a_busy_file_blocks_no_other_thread(tmp_path: Path) -> None:
             other.execute("ROLLBACK")
         await asyncio.gather(*waiting)
 
-    during(path, work, seconds=60)
+    run(path, work, seconds=60)
 
 
 def test_a_deletion_does_not_wait_for_readers(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
 
     async def work(memory: Memory) -> None:
-        made = await memory.conversations.create("anna", "")
+        created = await memory.conversations.create("anna", "")
         with closing(sqlite3.connect(path, isolation_level=None)) as reader:
             reader.execute("BEGIN")
             reader.execute("SELECT * FROM conversation").fetchall()
             async with asyncio.timeout(60):  # only a wait for the reader takes so long
-                await memory.conversations.delete("anna", made.id)
+                await memory.conversations.delete("anna", created.id)
                 assert await memory.conversations.list("anna", PageRequest()) == ()
 
-    during(path, work, seconds=600)
+    run(path, work, seconds=600)
 
 
 def test_all_workers_use_a_replaced_file(tmp_path: Path) -> None:
@@ -228,20 +228,20 @@ def test_all_workers_use_a_replaced_file(tmp_path: Path) -> None:
         await memory.conversations.create("anna", "old")
         for each in tmp_path.iterdir():
             each.unlink()
-        made = await other.conversations.create("anna", "new")
+        created = await other.conversations.create("anna", "new")
         try:
-            assert await memory.conversations.list("anna", PageRequest()) == (made,)
+            assert await memory.conversations.list("anna", PageRequest()) == (created,)
         finally:
             await other.close()
 
-    during(path, work)
+    run(path, work)
 
 
 def test_workers_may_create_the_file_concurrently(tmp_path: Path) -> None:
     async def begin(path: Path) -> None:
         memories = [open_memory(path) for _ in range(8)]
-        made = (each.conversations.create("anna", "") for each in memories)
-        await asyncio.gather(*made)
+        created = (each.conversations.create("anna", "") for each in memories)
+        await asyncio.gather(*created)
         assert len(await memories[0].conversations.list("anna", PageRequest(0, 100))) == 8
         for each in memories:
             await each.close()
@@ -253,16 +253,16 @@ def test_workers_may_create_the_file_concurrently(tmp_path: Path) -> None:
 def test_concurrent_workers_respect_the_limit(tmp_path: Path) -> None:
     async def begin() -> list[Any]:
         memories = [open_memory(tmp_path / "memory.db", Retention(None, 5)) for _ in range(4)]
-        made = (each.conversations.create("anna", "") for each in memories * 3)
-        ends = await asyncio.gather(*made, return_exceptions=True)
+        created = (each.conversations.create("anna", "") for each in memories * 3)
+        ends = await asyncio.gather(*created, return_exceptions=True)
         assert len(await memories[0].conversations.list("anna", PageRequest(0, 100))) == 5
         for each in memories:
             await each.close()
         return ends
 
-    refused = [end for end in asyncio.run(begin()) if isinstance(end, BaseException)]
+    failures = [end for end in asyncio.run(begin()) if isinstance(end, BaseException)]
 
-    assert [type(each) for each in refused] == [TooManyConversations] * 7
+    assert [type(each) for each in failures] == [TooManyConversations] * 7
 
 
 def test_an_expired_conversation_does_not_count_for_the_limit(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_an_expired_conversation_does_not_count_for_the_limit(tmp_path: Path) ->
             clock.at += 101
         assert await memory.conversations.list("anna", PageRequest()) == ()
 
-    during(tmp_path / "memory.db", work, retention=Retention(100.0, 1), now=clock)
+    run(tmp_path / "memory.db", work, retention=Retention(100.0, 1), now=clock)
 
 
 def test_a_removed_file_is_created_again(tmp_path: Path) -> None:
@@ -284,29 +284,29 @@ def test_a_removed_file_is_created_again(tmp_path: Path) -> None:
         await memory.conversations.create("anna", "before")
         for each in tmp_path.iterdir():
             each.unlink()
-        made = await memory.conversations.create("anna", "after")
+        created = await memory.conversations.create("anna", "after")
 
-        assert await memory.conversations.list("anna", PageRequest()) == (made,)
+        assert await memory.conversations.list("anna", PageRequest()) == (created,)
         assert path.exists()
 
-    during(path, work)
+    run(path, work)
 
 
-def refused(code: int) -> sqlite3.Error:
+def sqlite_error(code: int) -> sqlite3.Error:
     error = sqlite3.OperationalError("as SQLite says it")
     error.sqlite_errorcode = code
     return error
 
 
 FAILURES: list[tuple[Exception, type[ChatError]]] = [
-    (refused(sqlite3.SQLITE_BUSY), Unavailable),
-    (refused(sqlite3.SQLITE_BUSY_SNAPSHOT), Unavailable),
-    (refused(sqlite3.SQLITE_FULL), Unavailable),
-    (refused(sqlite3.SQLITE_IOERR_WRITE), Unavailable),
-    (refused(sqlite3.SQLITE_CANTOPEN), Misconfigured),
-    (refused(sqlite3.SQLITE_READONLY), Misconfigured),
-    (refused(sqlite3.SQLITE_NOTADB), Misconfigured),
-    (refused(sqlite3.SQLITE_CORRUPT), Misconfigured),
+    (sqlite_error(sqlite3.SQLITE_BUSY), Unavailable),
+    (sqlite_error(sqlite3.SQLITE_BUSY_SNAPSHOT), Unavailable),
+    (sqlite_error(sqlite3.SQLITE_FULL), Unavailable),
+    (sqlite_error(sqlite3.SQLITE_IOERR_WRITE), Unavailable),
+    (sqlite_error(sqlite3.SQLITE_CANTOPEN), Misconfigured),
+    (sqlite_error(sqlite3.SQLITE_READONLY), Misconfigured),
+    (sqlite_error(sqlite3.SQLITE_NOTADB), Misconfigured),
+    (sqlite_error(sqlite3.SQLITE_CORRUPT), Misconfigured),
     (sqlite3.ProgrammingError("closed"), Misconfigured),
     (PermissionError(13, "Permission denied"), Misconfigured),
 ]
