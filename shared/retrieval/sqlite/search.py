@@ -18,6 +18,9 @@ from shared.retrieval.sqlite.connections import OpenIndex
 from shared.retrieval.sqlite.vectors import Vectors, reciprocal_rank_fusion
 from shared.text import fts_queries, join_fts_queries
 
+DEFAULT_TOP = 3
+FUSION_CANDIDATES = 50  # passages that each of the two searches passes to the rank fusion
+MAX_RANKED = 25_000  # passages: ranking so many takes about 20 ms
 NAME_WEIGHT = 2.0  # of a word in the name of the file, relative to one in the passage
 
 # Who may see a passage. A passage has few readers, but a user may see half the index: so SQLite
@@ -63,11 +66,6 @@ FROM passage JOIN body USING (key) JOIN file ON file.key = file
 LEFT JOIN picture ON picture.passage = passage.key AND ?
 WHERE passage.key = ?
 """
-
-
-DEFAULT_TOP = 3
-FUSION_CANDIDATES = 50  # passages that each of the two searches passes to the rank fusion
-MAX_RANKED = 25_000  # passages: ranking so many takes about 20 ms
 
 ScoredKeys = Sequence[tuple[int, float]]
 """Keys of passages with their scores, best first."""
