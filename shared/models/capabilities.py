@@ -23,9 +23,9 @@ def fit_to_model(
             "prompt_template was left out: this deployment does not allow client prompts "
             "(ALLOW_CLIENT_PROMPTS)."
         )
+    notes += image_notes(request, model)
     if "images" in model.limits:
-        request, removed = without_images(request, model)
-        notes += removed
+        request = without_images(request)
     return request, tuple(notes)
 
 
@@ -34,13 +34,13 @@ def drop_images(sources: Sequence[Source]) -> tuple[Source, ...]:
     return tuple(replace(source, image=None) for source in sources)
 
 
-def without_images(request: ChatRequest, model: Model) -> tuple[ChatRequest, list[str]]:
-    """Return the request without images, and a note if it asked for those of passages."""
+def without_images(request: ChatRequest) -> ChatRequest:
+    """Return the request without images, and without the option to add those of passages."""
     messages = tuple(
         drop_message_images(message) if message.images else message for message in request.messages
     )
     overrides = request.overrides.model_copy(update={"use_gpt4v": None})
-    return replace(request, messages=messages, overrides=overrides), image_notes(request, model)
+    return replace(request, messages=messages, overrides=overrides)
 
 
 def image_notes(request: ChatRequest, model: Model) -> list[str]:
