@@ -330,11 +330,6 @@ def _check_combinations(settings: Settings) -> Iterator[str]:
             yield f"{first} is required with {second}"
 
 
-def has_setting(settings: Settings, alias: str) -> bool:
-    """Whether a setting was set explicitly, even to its default."""
-    return alias in settings.model_dump(by_alias=True, exclude_unset=True)
-
-
 def first_setting(settings: Settings, aliases: Iterable[str]) -> str | None:
     """Return the first setting with a value, including defaults; None without any."""
     values = settings.model_dump(by_alias=True)

@@ -86,34 +86,6 @@ def build(settings: Settings) -> Service:
     )
 
 
-def _make_rag(settings: Settings, models: Router, retriever: Retriever) -> Rag:
-    return Rag(
-        LimitedRetriever(retriever),
-        models,
-        read_prompts(SHARED_FOLDER / "rag" / "prompts"),
-        Overrides(top=settings.default_top, temperature=settings.default_temperature),
-        settings.allow_client_prompts,
-        rewrite_seconds=settings.answer_seconds / 4,
-    )
-
-
-def _make_health(
-    clients: Clients, models: Router, **parts: Retriever | Files | Memory | None
-) -> Health:
-    """Make the checks of `/health`, for the components in use."""
-    model = models.default
-    checks = {"model": HealthCheck(model.name, model.ready)}
-    checks |= {
-        kind: HealthCheck(part.name, part.ready) for kind, part in parts.items() if part is not None
-    }
-    for provider in models.other_providers:
-        other = provider.get_model(None)
-        checks[f"model of {provider.name}"] = HealthCheck(other.name, other.ready)
-    if name := clients.embedding_model:
-        checks["vectors"] = HealthCheck(name, clients.check_embedding)
-    return Health(checks)
-
-
 def _make_retriever(clients: Clients) -> Retriever:
     """Make the retriever of the first of these settings that has a value. Raises SettingsError."""
     settings = clients.settings
@@ -133,21 +105,6 @@ def _make_custom_retriever(settings: Settings, name: str) -> Retriever:
         problem = f"RETRIEVER names a factory whose retriever has no {', '.join(missing)}"
         raise SettingsError((problem,))
     return retriever
-
-
-def _make_sqlite_retriever(clients: Clients) -> Retriever:
-    """Open the index file, or else index the samples. Raises SettingsError."""
-    from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever, read_passages
-
-    name = clients.settings.index_file
-    path, data = SHARED_FOLDER.parent / name, SHARED_FOLDER / "data"
-    if name != SAMPLE_INDEX and path.is_file():
-        model, embed = clients.embedding_model, clients.embed
-        return SqliteRetriever.open(path, Embedding(model, embed) if model and embed else None)
-    if name != SAMPLE_INDEX and configuration.has_setting(clients.settings, "INDEX_FILE"):
-        problem = "INDEX_FILE names a missing file: `make index DOCS=folder` creates it"
-        raise SettingsError((problem,))
-    return SqliteRetriever(read_passages(data / "samples.jsonl"), documents=data / "documents")
 
 
 def _make_azure_search_retriever(clients: Clients) -> Retriever:
@@ -172,69 +129,19 @@ def _make_azure_search_retriever(clients: Clients) -> Retriever:
     )
 
 
-def _make_search_scope(settings: Settings) -> SearchScope:
-    """Make the limits on what a request may search."""
-    names = settings.search_fields or {}
-    return SearchScope(
-        settings.search_endpoint,
-        settings.search_index,
-        filters=settings.allow_client_filters,
-        private=tuple(names.get(name, name) for name in ("oids", "groups")),
-        scores=settings.strictness_scores,
-    )
+def _make_sqlite_retriever(clients: Clients) -> Retriever:
+    """Open the index file, or else index the samples. Raises SettingsError."""
+    from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever, read_passages
 
-
-def _make_cross_origin_policy(settings: Settings) -> CrossOriginPolicy | None:
-    """Make the policy that protects the app on a laptop."""
-    if not settings.on_laptop:
-        return None
-    return CrossOriginPolicy(
-        settings.allowed_origins, settings.codespace, settings.codespaces_domain
-    )
-
-
-def _make_memory(clients: Clients) -> Memory | None:
-    """Make the store of conversations; None if they are not stored."""
-    settings = clients.settings
-    retention = Retention(settings.retention_seconds, settings.max_conversations)
-    if settings.cosmos_endpoint:
-        return _make_cosmos_memory(clients, settings.cosmos_endpoint, retention)
-    if settings.memory_file:
-        return _make_sqlite_memory(settings, settings.memory_file, retention)
-    return None
-
-
-def _make_cosmos_memory(clients: Clients, endpoint: str, retention: Retention) -> Memory:
-    from shared.memory.cosmos.items import ContainerLocation
-    from shared.memory.cosmos.store import open_cosmos
-
-    settings = clients.settings
-    location = ContainerLocation(endpoint, settings.cosmos_database, settings.cosmos_container)
-    return open_cosmos(location, clients.identity, retention, settings.memory_seconds)
-
-
-def _make_sqlite_memory(settings: Settings, name: str, retention: Retention) -> Memory:
-    from shared.memory.sqlite.store import open_memory
-
-    return open_memory(SHARED_FOLDER.parent / name, retention, settings.memory_seconds)
-
-
-def _make_tracer(settings: Settings) -> Tracer:
-    """Make the tracer with the exporter of the settings, or one that does nothing.
-
-    Raises SettingsError.
-    """
-    name = settings.trace_exporter
-    if name is None:
-        return NOOP_TRACER
-    from shared.telemetry.open_telemetry import OpenTelemetryTracer
-
-    exporter = import_factory("TRACE_EXPORTER", EXPORTERS.get(name, name), EXPORTERS)
-    try:
-        return OpenTelemetryTracer(exporter(), settings.trace_ratio)
-    except Exception as error:  # exporters read the environment and raise any exception
-        problem = "TRACE_EXPORTER names an exporter that cannot be created: see the log"
-        raise SettingsError((problem,)) from error
+    name = clients.settings.index_file
+    path, data = SHARED_FOLDER.parent / name, SHARED_FOLDER / "data"
+    if name != SAMPLE_INDEX and path.is_file():
+        model, embed = clients.embedding_model, clients.embed
+        return SqliteRetriever.open(path, Embedding(model, embed) if model and embed else None)
+    if name != SAMPLE_INDEX and "index_file" in clients.settings.model_fields_set:
+        problem = "INDEX_FILE names a missing file: `make index DOCS=folder` creates it"
+        raise SettingsError((problem,))
+    return SqliteRetriever(read_passages(data / "samples.jsonl"), documents=data / "documents")
 
 
 def _make_files(clients: Clients, retriever: Retriever) -> Files | None:
@@ -274,3 +181,96 @@ def _make_indexed_files(retriever: Retriever) -> Files | None:
     if not isinstance(retriever, SqliteRetriever):
         return None
     return IndexFolderFiles(lambda: retriever.documents)
+
+
+def _make_memory(clients: Clients) -> Memory | None:
+    """Make the store of conversations; None if they are not stored."""
+    settings = clients.settings
+    retention = Retention(settings.retention_seconds, settings.max_conversations)
+    if settings.cosmos_endpoint:
+        return _make_cosmos_memory(clients, settings.cosmos_endpoint, retention)
+    if settings.memory_file:
+        return _make_sqlite_memory(settings, settings.memory_file, retention)
+    return None
+
+
+def _make_cosmos_memory(clients: Clients, endpoint: str, retention: Retention) -> Memory:
+    from shared.memory.cosmos.items import ContainerLocation
+    from shared.memory.cosmos.store import open_cosmos
+
+    settings = clients.settings
+    location = ContainerLocation(endpoint, settings.cosmos_database, settings.cosmos_container)
+    return open_cosmos(location, clients.identity, retention, settings.memory_seconds)
+
+
+def _make_sqlite_memory(settings: Settings, name: str, retention: Retention) -> Memory:
+    from shared.memory.sqlite.store import open_memory
+
+    return open_memory(SHARED_FOLDER.parent / name, retention, settings.memory_seconds)
+
+
+def _make_rag(settings: Settings, models: Router, retriever: Retriever) -> Rag:
+    return Rag(
+        LimitedRetriever(retriever),
+        models,
+        read_prompts(SHARED_FOLDER / "rag" / "prompts"),
+        Overrides(top=settings.default_top, temperature=settings.default_temperature),
+        settings.allow_client_prompts,
+        rewrite_seconds=settings.answer_seconds / 4,
+    )
+
+
+def _make_search_scope(settings: Settings) -> SearchScope:
+    """Make the limits on what a request may search."""
+    names = settings.search_fields or {}
+    return SearchScope(
+        settings.search_endpoint,
+        settings.search_index,
+        filters=settings.allow_client_filters,
+        private=tuple(names.get(name, name) for name in ("oids", "groups")),
+        scores=settings.strictness_scores,
+    )
+
+
+def _make_cross_origin_policy(settings: Settings) -> CrossOriginPolicy | None:
+    """Make the policy that protects the app on a laptop."""
+    if not settings.on_laptop:
+        return None
+    return CrossOriginPolicy(
+        settings.allowed_origins, settings.codespace, settings.codespaces_domain
+    )
+
+
+def _make_tracer(settings: Settings) -> Tracer:
+    """Make the tracer with the exporter of the settings, or one that does nothing.
+
+    Raises SettingsError.
+    """
+    name = settings.trace_exporter
+    if name is None:
+        return NOOP_TRACER
+    from shared.telemetry.open_telemetry import OpenTelemetryTracer
+
+    exporter = import_factory("TRACE_EXPORTER", EXPORTERS.get(name, name), EXPORTERS)
+    try:
+        return OpenTelemetryTracer(exporter(), settings.trace_ratio)
+    except Exception as error:  # exporters read the environment and raise any exception
+        problem = "TRACE_EXPORTER names an exporter that cannot be created: see the log"
+        raise SettingsError((problem,)) from error
+
+
+def _make_health(
+    clients: Clients, models: Router, **parts: Retriever | Files | Memory | None
+) -> Health:
+    """Make the checks of `/health`, for the components in use."""
+    model = models.default
+    checks = {"model": HealthCheck(model.name, model.ready)}
+    checks |= {
+        kind: HealthCheck(part.name, part.ready) for kind, part in parts.items() if part is not None
+    }
+    for provider in models.other_providers:
+        other = provider.get_model(None)
+        checks[f"model of {provider.name}"] = HealthCheck(other.name, other.ready)
+    if name := clients.embedding_model:
+        checks["vectors"] = HealthCheck(name, clients.check_embedding)
+    return Health(checks)
