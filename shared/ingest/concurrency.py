@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Iterable
 from typing import Any, TypeVar
 
 MAX_CONCURRENT_REQUESTS = 4
@@ -56,8 +56,7 @@ async def for_each_concurrently(
     await run_concurrently(work() for _ in range(MAX_CONCURRENT_REQUESTS))
 
 
-async def _cancel(tasks: Iterable[asyncio.Task[T]]) -> None:
-    pending = list(tasks)
-    for task in pending:
+async def _cancel(tasks: Collection[asyncio.Task[T]]) -> None:
+    for task in tasks:
         task.cancel()
-    await asyncio.gather(*pending, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)

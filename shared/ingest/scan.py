@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import file_digest, sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from shared.ingest import acl
 
@@ -33,8 +33,7 @@ class Listing:
 
     def may_contain(self, name: str) -> bool:
         """Whether the document may exist in a folder that could not be read."""
-        parts = name.split("/")
-        parents = {"/".join(parts[:depth]) for depth in range(1, len(parts))} | {"."}
+        parents = {str(folder) for folder in PurePosixPath(name).parents}  # "." is the last one
         return any(path in parents for path, _ in self.skipped)
 
 

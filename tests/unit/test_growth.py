@@ -191,7 +191,7 @@ class FakePage:
 def test_a_page_of_a_pdf_may_have_many_lines() -> None:
     def read(count: int) -> Callable[[], str]:
         page = FakePage("sen-", "tence", *["word " * 20] * count)
-        return lambda: page_text(cast(PageObject, page))
+        return lambda: page_text(cast(PageObject, page), set())
 
     assert check_growth(read, 6_000).startswith("sen-tence word")
 

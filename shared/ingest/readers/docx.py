@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import mammoth
 
@@ -17,13 +16,8 @@ _STYLES = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fres
 def read_docx(path: Path) -> Content:
     """Read a DOCX with its headings, lists, tables and notes."""
     with open_office_file(path) as file:
-        # Without `convert_image`, images would be in the text as base64.
+        # An image gets no attributes but its alternative text: by default its data in base64.
         result = mammoth.convert_to_html(
-            file, convert_image=mammoth.images.img_element(_no_attributes), style_map=_STYLES
+            file, convert_image=mammoth.images.img_element(lambda _: {}), style_map=_STYLES
         )
     return Content((Page(html_to_markdown(result.value), markdown=True),))
-
-
-def _no_attributes(image: Any) -> dict[str, str]:
-    """No attributes for an image but its alternative text."""
-    return {}

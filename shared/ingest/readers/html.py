@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -19,26 +19,19 @@ from shared.ingest.readers.tables import markdown_table
 _MAX_SPAN = 100  # columns or rows that one cell may span; larger values are errors of the page
 
 
-def expand_spans(node: Tag, cell_text: Callable[[Tag], str]) -> list[list[str]]:
+def _table_rows(node: Tag) -> list[list[str]]:
     """The rows of a table; a cell that spans rows is repeated in each."""
-    rows: list[list[str]] = []
     pending: dict[int, tuple[int, str]] = {}
-    for row in node.find_all("tr"):
-        cells = row.find_all(["td", "th"])
-        rows.append(
-            _expand_row([cell for cell in cells if isinstance(cell, Tag)], pending, cell_text)
-        )
-    return rows
+    return [_expand_row(row.find_all(["td", "th"]), pending) for row in node.find_all("tr")]
 
 
-def _expand_row(
-    cells: list[Tag], pending: dict[int, tuple[int, str]], cell_text: Callable[[Tag], str]
-) -> list[str]:
+def _expand_row(cells: Iterable[Tag], pending: dict[int, tuple[int, str]]) -> list[str]:
     """Expand one row; `pending` has the cells that span from rows above, by column."""
     row: list[str] = []
     for cell in cells:
         _fill_from_above(row, pending)
-        height, text = _span(cell, "rowspan"), cell_text(cell)
+        height = _span(cell, "rowspan")
+        text = " ".join(_collapse_spaces(block) for block in _blocks(cell))
         for number in range(_span(cell, "colspan")):
             if height > 1:
                 pending[len(row)] = (height - 1, "" if number else text)
@@ -89,8 +82,8 @@ def _decode(data: bytes) -> str:
 
 def html_to_markdown(html: str) -> str:
     """Convert HTML to Markdown."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about XHTML, and text that looks like a file's name
+    # The warnings are about XHTML, and text that looks like a file's name.
+    with warnings.catch_warnings(action="ignore"):
         soup = BeautifulSoup(html, "lxml")
     title = _title(soup)
     for tag in soup.find_all(_is_noise):
@@ -143,8 +136,8 @@ def _block(node: PageElement) -> Iterator[str]:
     if not isinstance(node, Tag):
         return
     if node.name in _HEADINGS:
-        text = _collapse_spaces(_inline(node))
-        yield from ((f"{_HEADINGS[node.name]} {text}",) if text else ())
+        if text := _collapse_spaces(_inline(node)):
+            yield f"{_HEADINGS[node.name]} {text}"
     elif node.name == "pre":
         yield _code_block(node.get_text())
     elif node.name in ("ul", "ol", "menu"):
@@ -163,9 +156,7 @@ def _code_block(text: str) -> str:
 def _list_items(parent: Tag) -> Iterator[str]:
     """Yield a list's items, with nested content indented."""
     number = 0
-    for child in parent.children:
-        if not isinstance(child, Tag):
-            continue
+    for child in parent.find_all(recursive=False):
         number += child.name == "li"
         mark = f"{number}. " if parent.name == "ol" else "- "
         lines = "\n".join(_blocks(child)).split("\n")
@@ -175,15 +166,14 @@ def _list_items(parent: Tag) -> Iterator[str]:
 
 def _table(node: Tag) -> Iterator[str]:
     """Yield a table below its caption; a table of one column is layout and yields its content."""
-    rows = expand_spans(
-        node, lambda cell: " ".join(_collapse_spaces(text) for text in _blocks(cell))
-    )
+    rows = _table_rows(node)
     if max(map(len, rows), default=0) < 2:
         yield from _blocks(node)
         return
     if node.caption:
         yield _collapse_spaces(_inline(node.caption))
-    yield from filter(None, (markdown_table(rows),))
+    if table := markdown_table(rows):
+        yield table
 
 
 def _inline(node: PageElement) -> str:
@@ -200,8 +190,7 @@ def _inline(node: PageElement) -> str:
 
 
 def _collapse_lines(text: str) -> str:
-    lines: Iterable[str] = (_collapse_spaces(line) for line in text.split("\n"))
-    return "\n".join(line for line in lines if line)
+    return "\n".join(filter(None, map(_collapse_spaces, text.split("\n"))))
 
 
 def _collapse_spaces(text: str) -> str:

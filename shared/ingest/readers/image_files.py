@@ -124,8 +124,8 @@ def _is_blank(image: Image.Image) -> bool:
 @contextmanager
 def _map_errors() -> Iterator[None]:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the number of pixels, which is checked above
+        # The warnings are about the number of pixels, which is checked above.
+        with warnings.catch_warnings(action="ignore"):
             yield
     except Image.DecompressionBombError as error:
         raise UnreadableDocument(_TOO_MANY_PIXELS) from error

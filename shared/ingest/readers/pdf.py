@@ -5,31 +5,27 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from PIL import Image
 from pypdf import PageObject, PdfReader
-from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedError, PyPdfError
-from pypdf.generic import DictionaryObject, StreamObject
+from pypdf.errors import FileNotDecryptedError, LimitReachedError
+from pypdf.generic import DictionaryObject, NullObject, StreamObject
 
 from shared.ingest.document import Content, Page, PageImage, UnreadableDocument
 from shared.ingest.readers.image_files import ImageCollector, is_useful_size
-
-XObjectNames = set[str]
 
 _MAX_DEPTH = 5  # forms within forms
 
 
 def extract_images(
-    page: PageObject, names: XObjectNames, collector: ImageCollector
+    page: PageObject, names: set[str], collector: ImageCollector
 ) -> Iterator[PageImage]:
     """Yield the images that a page draws by one of `names` and that the collector accepts."""
     if not names:
         return
-    for name, stream in _image_streams(page.get("/Resources"), names, _MAX_DEPTH):
+    for name, stream in _image_streams(page, names, _MAX_DEPTH):
         if collector.is_full:
             return
         # An object that many pages draw is decoded once.
@@ -38,24 +34,24 @@ def extract_images(
 
 
 def _image_streams(
-    resources: Any, names: XObjectNames, depth: int
+    owner: DictionaryObject, names: set[str], depth: int
 ) -> Iterator[tuple[str, StreamObject]]:
-    """Yield the images of useful size on a page and in its forms."""
-    for name, stream in _xobjects(resources):
+    """Yield the images of useful size on a page, or in a form, and in its forms."""
+    objects = _dictionary(_dictionary(owner, "/Resources"), "/XObject")
+    for name in objects:
+        stream = objects[name]
         if name not in names or not isinstance(stream, StreamObject):
             continue
         if stream.get("/Subtype") == "/Form" and depth:
-            yield from _image_streams(stream.get("/Resources"), names, depth - 1)
+            yield from _image_streams(stream, names, depth - 1)
         elif stream.get("/Subtype") == "/Image" and is_useful_size(_size(stream)):
             yield name.lstrip("/"), stream
 
 
-def _xobjects(resources: Any) -> Iterator[tuple[str, Any]]:
-    dictionary = resources.get_object() if resources is not None else None
-    reference = dictionary.get("/XObject") if isinstance(dictionary, DictionaryObject) else None
-    objects = reference.get_object() if reference is not None else None
-    if isinstance(objects, DictionaryObject):
-        yield from ((name, objects[name]) for name in objects)
+def _dictionary(owner: DictionaryObject, key: str) -> DictionaryObject:
+    """The dictionary under a key; empty where there is none."""
+    value = owner.get(key, NullObject()).get_object()
+    return value if isinstance(value, DictionaryObject) else DictionaryObject()
 
 
 def _size(stream: StreamObject) -> tuple[int, int]:
@@ -68,8 +64,7 @@ def _decode_image(
     stream: StreamObject, name: str, collector: ImageCollector
 ) -> tuple[PageImage, ...]:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             image = stream.decode_as_image()
             return tuple(collector.collect(image, name)) if isinstance(image, Image.Image) else ()
     except Exception:  # A damaged image must not prevent reading the page's text.
@@ -82,19 +77,6 @@ _PARAGRAPH_GAP = 1.6
 _LEADER = re.compile(r"(?:\.\s*){5,}")
 _HYPHEN = re.compile(r"\w-$")
 
-# pypdf raises more than its own errors on a damaged PDF.
-_DAMAGE_ERRORS = (
-    PyPdfError,
-    DependencyError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    OSError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
-
 
 @dataclass(frozen=True, slots=True)
 class _Line:
@@ -105,37 +87,29 @@ class _Line:
 
 def read_pdf(path: Path) -> Content:
     """Read the pages of a PDF; permission flags are ignored where it opens without a password."""
-    with _map_errors():
-        collector = ImageCollector()
+    collector = ImageCollector()
+    try:
         pages = enumerate(PdfReader(path).pages, 1)
         return Content(tuple(_read_page(number, page, collector) for number, page in pages))
-
-
-def _read_page(number: int, page: PageObject, collector: ImageCollector) -> Page:
-    names: XObjectNames = set()
-    text = page_text(page, names)
-    return Page(text, number, images=tuple(extract_images(page, names, collector)))
-
-
-@contextmanager
-def _map_errors() -> Iterator[None]:
-    try:
-        yield
     except FileNotDecryptedError as error:
         raise UnreadableDocument("It is encrypted: it opens with a password only.") from error
     except LimitReachedError as error:
         raise UnreadableDocument("It unpacks to more than any page needs.") from error
-    except _DAMAGE_ERRORS as error:
-        raise UnreadableDocument("It is damaged.") from error
 
 
-def page_text(page: PageObject, names: XObjectNames | None = None) -> str:
+def _read_page(number: int, page: PageObject, collector: ImageCollector) -> Page:
+    names: set[str] = set()
+    text = page_text(page, names)
+    return Page(text, number, images=tuple(extract_images(page, names, collector)))
+
+
+def page_text(page: PageObject, names: set[str]) -> str:
     """The text of a PDF page: a line for each heading and each paragraph.
 
     The names of the XObjects that the page draws are added to `names`.
     """
     text, last = "", None
-    for line in _lines(page, names if names is not None else set()):
+    for line in _lines(page, names):
         text += _separator(last, line) + line.text
         last = line
     return text
@@ -152,7 +126,7 @@ def _separator(last: _Line | None, line: _Line) -> str:
     return "" if _HYPHEN.search(last.text[-2:]) else " "
 
 
-def _lines(page: PageObject, names: XObjectNames) -> tuple[_Line, ...]:
+def _lines(page: PageObject, names: set[str]) -> tuple[_Line, ...]:
     pieces: list[_Line] = []
 
     def visit(

@@ -97,12 +97,10 @@ def _load(text: str) -> Any:
     try:
         return _parse(text)
     except json.JSONDecodeError as error:
-        rows = [line for line in text.splitlines() if line.strip()]
+        rows = [row for row in enumerate(text.split("\n"), 1) if row[1].strip()]
         if len(rows) < 2 or error.msg != "Extra data":
             raise _invalid(error.lineno) from error
-    return [
-        _load_line(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()
-    ]
+    return [_load_line(number, line) for number, line in rows]
 
 
 def _load_line(number: int, line: str) -> Any:

@@ -31,13 +31,10 @@ def read_xlsx(path: Path) -> Content:
 
 def _section(sheet: Any) -> Iterator[str]:
     """A sheet with its name as heading; nothing for an empty sheet."""
-    tables = "\n\n".join(_tables(sheet))
-    yield from (f"# {sheet.title}", tables) if tables else ()
-
-
-def _tables(sheet: Any) -> Iterator[str]:
     sheet.reset_dimensions()  # Some programs write wrong dimensions, which hide cells.
-    return markdown_blocks([_cell_text(cell) for cell in row] for row in sheet.iter_rows())
+    rows = ([_cell_text(cell) for cell in row] for row in sheet.iter_rows())
+    tables = "\n\n".join(markdown_blocks(rows))
+    yield from (f"# {sheet.title}", tables) if tables else ()
 
 
 def _cell_text(cell: Any) -> str:
