@@ -33,10 +33,7 @@ async def read(folder: Path) -> int:
     """Read every file as a run does, one after the other; how many passages they have."""
     async with SandboxReader() as reader:
         return sum(
-            [
-                len((await reader.read_passages(path, path.name)).passages)
-                for path in folder.rglob("*.*")
-            ]
+            [len(await reader.read_passages(path, path.name)) for path in folder.rglob("*.*")]
         )
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Protocol
 
 from shared.chat.errors import BadRequest
 from shared.ingest import acl
 from shared.ingest.concurrency import prefetch
 from shared.ingest.document import UnreadableDocument, too_large_message
 from shared.ingest.enrich import Enricher
-from shared.ingest.sandbox import FilePassages
+from shared.ingest.sandbox import SandboxReader
 from shared.ingest.scan import Listing, SourceFile, compute_fingerprint
 from shared.ingest.splitting.passages import SPLITTER_VERSION
 from shared.ingest.targets.index_writer import (
@@ -28,19 +26,6 @@ PREFETCH_FILES = 3  # files that are read and embedded while another one is writ
 
 # A document to write, None where the index is up to date, or the reason for skipping the file.
 FileResult = Document | str | None
-
-
-class PassageReader(Protocol):
-    """Reads a file of at most `max_bytes` bytes and splits it into passages."""
-
-    @property
-    def max_bytes(self) -> int:
-        """The limit of a file's size."""
-        ...
-
-    async def read_passages(self, path: Path, name: str) -> FilePassages:
-        """Read the passages of the file at `path`. Raises UnreadableDocument."""
-        ...
 
 
 @dataclass(slots=True)
@@ -66,7 +51,7 @@ class IngestPipeline:
     and splitting: files are indexed again when it changes.
     """
 
-    reader: PassageReader
+    reader: SandboxReader
     writer: IndexWriter
     enricher: Enricher
     prune: bool = False
@@ -82,7 +67,8 @@ class IngestPipeline:
         files, summary = listing.files, IngestSummary(skipped=list(listing.skipped))
         results = (self._process(file, rules, indexed.get(file.name)) for file in files)
         async with aclosing(prefetch(results, PREFETCH_FILES)) as prefetched:
-            async for file, result in prefetched:
+            for file in files:
+                result = await anext(prefetched)
                 await self._apply(summary, file, result, file.name in indexed)
                 self.on_file(file.name)
         names = {file.name for file in files}
@@ -91,18 +77,16 @@ class IngestPipeline:
         await self.writer.finish()
         return summary
 
-    async def _process(
-        self, file: SourceFile, rules: acl.Acl, indexed: str | None
-    ) -> tuple[SourceFile, FileResult]:
+    async def _process(self, file: SourceFile, rules: acl.Acl, indexed: str | None) -> FileResult:
         """Build one file's document without changing the index; errors become reasons."""
         try:
-            return file, await self._build_document(file, rules, indexed)
+            return await self._build_document(file, rules, indexed)
         except UnreadableDocument as error:
-            return file, str(error)
+            return str(error)
         except BadRequest as error:
-            return file, f"A model does not take it: {error}"
+            return f"A model does not take it: {error}"
         except OSError as error:
-            return file, f"It cannot be opened: {error.strerror}."
+            return f"It cannot be opened: {error.strerror}."
 
     async def _build_document(
         self, file: SourceFile, rules: acl.Acl, indexed: str | None
@@ -111,16 +95,16 @@ class IngestPipeline:
 
         Raises UnreadableDocument, ChatError, OSError.
         """
-        access = rules.readers_of(file.name)
-        if file.path.stat().st_size > self.reader.max_bytes:  # before it is read to be hashed
-            raise UnreadableDocument(too_large_message(self.reader.max_bytes))
+        access, max_bytes = rules.readers_of(file.name), self.reader.limits.max_bytes
+        if file.path.stat().st_size > max_bytes:  # before it is read to be hashed
+            raise UnreadableDocument(too_large_message(max_bytes))
         inputs = (str(self.version), self.enricher.fingerprint, *access.oids, "", *access.groups)
         fingerprint = await asyncio.to_thread(compute_fingerprint, file, *inputs)
         if fingerprint == indexed:
             return None
         content = await self.reader.read_passages(file.path, file.name)
         passages, vectors = await self.enricher.enrich(
-            tuple(replace(one, oids=access.oids, groups=access.groups) for one in content.passages)
+            tuple(replace(one, oids=access.oids, groups=access.groups) for one in content)
         )
         return Document(file.name, fingerprint, passages, vectors)
 
@@ -130,37 +114,15 @@ class IngestPipeline:
         if result is None:
             summary.unchanged += 1
             return
-        reason = await self._put(summary, file, result) if isinstance(result, Document) else result
-        if reason is None:
+        if isinstance(result, str):
+            summary.skipped.append((file.name, result))
+        elif await _try_change(summary, file.name, self.writer.put(result, file.path)):
+            summary.indexed += 1
+            summary.passages += len(result.passages)
             return
-        summary.skipped.append((file.name, reason))
         # The indexed passages may be outdated, or restricted to other people than now.
-        if is_indexed and (reason := await self._remove(file.name)):
-            summary.skipped.append((file.name, reason))
-
-    async def _put(
-        self, summary: IngestSummary, file: SourceFile, document: Document
-    ) -> str | None:
-        """Write a file; returns the reason where the index rejects it."""
-        try:
-            await self.writer.put(document, file.path)
-        except IndexUnavailable:
-            raise
-        except DocumentRejected as error:
-            return str(error)
-        summary.indexed += 1
-        summary.passages += len(document.passages)
-        return None
-
-    async def _remove(self, name: str) -> str | None:
-        """Remove a file; returns the reason where the index rejects it."""
-        try:
-            await self.writer.remove(name)
-        except IndexUnavailable:
-            raise
-        except DocumentRejected as error:
-            return str(error)
-        return None
+        if is_indexed:
+            await _try_change(summary, file.name, self.writer.remove(file.name))
 
     async def _remove_stale(
         self, summary: IngestSummary, names: Iterable[str], rules: acl.Acl
@@ -172,7 +134,17 @@ class IngestPipeline:
         for name in sorted(names):
             if not self.prune and not rules.rules:
                 summary.stale += 1
-            elif reason := await self._remove(name):
-                summary.skipped.append((name, reason))
-            else:
+            elif await _try_change(summary, name, self.writer.remove(name)):
                 summary.removed += 1
+
+
+async def _try_change(summary: IngestSummary, name: str, change: Awaitable[None]) -> bool:
+    """Change a file in the index; returns False, with the file skipped, where it is rejected."""
+    try:
+        await change
+    except IndexUnavailable:
+        raise
+    except DocumentRejected as error:
+        summary.skipped.append((name, str(error)))
+        return False
+    return True

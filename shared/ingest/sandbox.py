@@ -7,7 +7,6 @@ import os
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -16,22 +15,30 @@ from pydantic import BaseModel, ConfigDict
 from shared.ingest.document import MAX_FILE_BYTES, MEGABYTE, UnreadableDocument
 from shared.ingest.splitting.passages import Passage
 
-MAX_REPLY_BYTES = 128 * 2**20
+MAX_REPLY_BYTES = 128 * MEGABYTE
 """The limit of a reply with one file's passages."""
 
-LENGTH_BYTES = 8
-"""The size of the length prefix of a frame."""
+
+class SandboxLimits(BaseModel):
+    """The limits per file: bytes on disk, seconds, and bytes of memory.
+
+    The memory limit works on Linux only: macOS does not enforce it and Windows has none.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    max_bytes: int = MAX_FILE_BYTES
+    timeout: float = 60.0
+    max_memory: int = 1024 * MEGABYTE
 
 
 class ReadRequest(BaseModel):
-    """A file to read, its name in the index, and the limits in bytes and seconds."""
+    """A file to read, and its name in the index."""
 
     model_config = ConfigDict(frozen=True)
 
     path: str
     name: str
-    max_bytes: int
-    timeout: float
 
 
 class ReadReply(BaseModel):
@@ -43,21 +50,18 @@ class ReadReply(BaseModel):
     model_config = ConfigDict(frozen=True, ser_json_bytes="base64", val_json_bytes="base64")
 
     passages: tuple[Passage, ...] = ()
-    category: str | None = None
     error: str | None = None
     must_restart: bool = False
 
 
-def encode_frame(message: ReadRequest | ReadReply) -> bytes:
-    """Encode a message with its length prefix."""
-    data = message.model_dump_json().encode("utf-8")
-    return len(data).to_bytes(LENGTH_BYTES, "big") + data
+def encode_line(message: ReadRequest | ReadReply) -> bytes:
+    """Encode a message as one line of JSON."""
+    return message.model_dump_json().encode("utf-8") + b"\n"
 
 
 _ROOT = Path(__file__).parent.parent.parent
 _FILES_PER_PROCESS = 200  # per process; a new one frees what the libraries keep in memory
-_START_SECONDS = 60.0  # seconds
-_BUFFER_BYTES = 4 * MEGABYTE
+_START_SECONDS = 60.0
 # The environment variables of the child process; none of them is a secret.
 INHERITED_VARIABLES = (
     "PATH",
@@ -75,26 +79,6 @@ class SandboxStartError(Exception):
     """The child process cannot start; the message says what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxLimits:
-    """The limits per file: bytes on disk, seconds, and bytes of memory.
-
-    The memory limit works on Linux only: macOS does not enforce it and Windows has none.
-    """
-
-    max_bytes: int = MAX_FILE_BYTES
-    timeout: float = 60.0
-    max_memory: int = 1024 * MEGABYTE
-
-
-@dataclass(frozen=True, slots=True)
-class FilePassages:
-    """A file's passages. `category` is the one in its front matter, which they have too."""
-
-    passages: tuple[Passage, ...]
-    category: str | None = None
-
-
 class SandboxReader:
     """Reads and splits one file at a time in a child process, which is reused.
 
@@ -103,15 +87,10 @@ class SandboxReader:
     """
 
     def __init__(self, limits: SandboxLimits | None = None) -> None:
-        self._limits = limits or SandboxLimits()
+        self.limits = limits or SandboxLimits()
         self._process: Process | None = None
         self._files_left = 0
         self._lock = asyncio.Lock()
-
-    @property
-    def max_bytes(self) -> int:
-        """The limit of a file's size."""
-        return self._limits.max_bytes
 
     async def __aenter__(self) -> Self:
         return self
@@ -119,13 +98,13 @@ class SandboxReader:
     async def __aexit__(self, *_: object) -> None:
         await self._stop()
 
-    async def read_passages(self, path: Path, name: str) -> FilePassages:
+    async def read_passages(self, path: Path, name: str) -> tuple[Passage, ...]:
         """Read the passages of the file at `path`, which the index knows as `name`.
 
         Raises UnreadableDocument with the reason, a sentence without the file's name, and
         SandboxStartError.
         """
-        request = self._encode_request(path, name)
+        request = _encode_request(path, name)
         async with self._lock:
             is_reused = self._process is not None
             reply = await self._send(request)
@@ -133,33 +112,21 @@ class SandboxReader:
                 reply = await self._send(request)
         if reply.error is not None:
             raise UnreadableDocument(reply.error)
-        return FilePassages(reply.passages, reply.category)
-
-    def _encode_request(self, path: Path, name: str) -> bytes:
-        address = str(path.absolute())
-        try:
-            (address + name).encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise UnreadableDocument("Its name holds bytes that are no characters.") from error
-        limits = self._limits
-        return encode_frame(
-            ReadRequest(path=address, name=name, max_bytes=limits.max_bytes, timeout=limits.timeout)
-        )
+        return reply.passages
 
     async def _send(self, request: bytes) -> ReadReply:
         """Send a request and return the reply; stop the child after a failure or its last file."""
         is_reusable = False
         try:
             process = await self._ensure_process()
-            async with asyncio.timeout(self._limits.timeout):
+            async with asyncio.timeout(self.limits.timeout):
                 reply = await _exchange(process, request)
             is_reusable = not reply.must_restart and self._files_left > 0
             return reply
         except TimeoutError as error:
-            raise UnreadableDocument(
-                f"It took more than {self._limits.timeout:g} seconds."
-            ) from error
-        except (asyncio.IncompleteReadError, OSError, ValueError):
+            message = f"It took more than {self.limits.timeout:g} seconds."
+            raise UnreadableDocument(message) from error
+        except (OSError, ValueError):
             return ReadReply(error="It is damaged: what reads it crashed.", must_restart=True)
         finally:
             if not is_reusable:  # also after a cancellation
@@ -167,7 +134,7 @@ class SandboxReader:
 
     async def _ensure_process(self) -> Process:
         if self._process is None or self._process.returncode is not None:
-            self._process = await _start_process(self._limits.max_memory)
+            self._process = await _start_process(self.limits)
             self._files_left = _FILES_PER_PROCESS
             await self._wait_until_ready(self._process)
         self._files_left -= 1
@@ -178,8 +145,8 @@ class SandboxReader:
         try:
             async with asyncio.timeout(_START_SECONDS):
                 await _read_reply(process)
-        except (TimeoutError, asyncio.IncompleteReadError, ValueError) as error:
-            memory = self._limits.max_memory // MEGABYTE
+        except (TimeoutError, ValueError) as error:
+            memory = self.limits.max_memory // MEGABYTE
             raise SandboxStartError(
                 "The process that reads files does not start: install what "
                 f"requirements-ingest.txt names, for {sys.executable}, and see that {memory} MB "
@@ -195,18 +162,27 @@ class SandboxReader:
         await process.wait()
 
 
-async def _start_process(memory: int) -> Process:
+def _encode_request(path: Path, name: str) -> bytes:
+    address = str(path.absolute())
+    try:
+        (address + name).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UnreadableDocument("Its name holds bytes that are no characters.") from error
+    return encode_line(ReadRequest(path=address, name=name))
+
+
+async def _start_process(limits: SandboxLimits) -> Process:
     inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
     modules = os.pathsep.join((str(_ROOT), *filter(None, sys.path)))
     return await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "shared.ingest.sandbox_worker", str(memory)),
+        *("-m", "shared.ingest.sandbox_worker", limits.model_dump_json()),
         stdin=PIPE,
         stdout=PIPE,
         stderr=DEVNULL,
         cwd=_ROOT,
         env={**inherited, "PYTHONPATH": modules, "PYTHONUTF8": "1"},
-        limit=_BUFFER_BYTES,
+        limit=MAX_REPLY_BYTES,
     )
 
 
@@ -218,9 +194,7 @@ async def _exchange(process: Process, request: bytes) -> ReadReply:
 
 
 async def _read_reply(process: Process) -> ReadReply:
+    """Read one reply. Raises ValueError where it is incomplete, invalid or too long."""
     assert process.stdout is not None
-    size = int.from_bytes(await process.stdout.readexactly(LENGTH_BYTES), "big")
-    if size > MAX_REPLY_BYTES:
-        raise ValueError(size)
-    data = await process.stdout.readexactly(size)
-    return await asyncio.to_thread(ReadReply.model_validate_json, data)
+    line = await process.stdout.readline()
+    return await asyncio.to_thread(ReadReply.model_validate_json, line)

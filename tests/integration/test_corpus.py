@@ -11,8 +11,8 @@ import pytest
 from rs_bpe.bpe import openai
 
 from shared.ingest.document import UnreadableDocument
-from shared.ingest.sandbox import FilePassages, SandboxLimits, SandboxReader
-from shared.ingest.splitting.passages import MAX_TOKENS
+from shared.ingest.sandbox import SandboxLimits, SandboxReader
+from shared.ingest.splitting.passages import MAX_TOKENS, Passage
 from shared.text import count_tokens
 from tests.support.corpus import Corpus, write_corpus
 
@@ -22,13 +22,13 @@ class Outcome:
     """What one reader gave for each file, and how long it took for all."""
 
     corpus: Corpus
-    found: Mapping[str, FilePassages]
+    found: Mapping[str, tuple[Passage, ...]]
     reasons: Mapping[str, str]
     seconds: float
 
 
 async def read_all(corpus: Corpus) -> Outcome:
-    found: dict[str, FilePassages] = {}
+    found: dict[str, tuple[Passage, ...]] = {}
     reasons: dict[str, str] = {}
     names = [known.name for known in corpus.readable] + list(corpus.broken)
     start = time.monotonic()
@@ -54,7 +54,7 @@ def test_corpus_has_at_least_thirty_files(outcome: Outcome) -> None:
 def test_readable_files_have_the_expected_passage(outcome: Outcome) -> None:
     for known in outcome.corpus.readable:
         assert known.name in outcome.found, outcome.reasons.get(known.name)
-        passages = outcome.found[known.name].passages
+        passages = outcome.found[known.name]
         holders = [passage for passage in passages if known.sentence in passage.content]
         assert known.sourcepage in {passage.sourcepage for passage in holders}, known
         assert {passage.category for passage in passages} == {known.category}
@@ -72,7 +72,7 @@ def test_no_file_takes_too_long(outcome: Outcome) -> None:
 def test_passages_are_within_limit_and_token_estimates_safe(
     outcome: Outcome,
 ) -> None:
-    contents = [passage.content for file in outcome.found.values() for passage in file.passages]
+    contents = [passage.content for passages in outcome.found.values() for passage in passages]
     tokenizer = openai.o200k_base()
 
     assert max(map(count_tokens, contents)) <= MAX_TOKENS
@@ -80,13 +80,13 @@ def test_passages_are_within_limit_and_token_estimates_safe(
 
 
 def test_ids_are_unique_in_the_corpus(outcome: Outcome) -> None:
-    ids = [passage.id for file in outcome.found.values() for passage in file.passages]
+    ids = [passage.id for passages in outcome.found.values() for passage in passages]
 
     assert len(set(ids)) == len(ids)
 
 
 def test_passages_do_not_depend_on_earlier_files(outcome: Outcome) -> None:
-    async def alone(name: str) -> FilePassages:
+    async def alone(name: str) -> tuple[Passage, ...]:
         async with SandboxReader() as reader:
             return await reader.read_passages(outcome.corpus.folder / name, name)
 

@@ -77,7 +77,7 @@ async def reason(reader: SandboxReader, path: Path) -> str:
 
 
 async def contents(reader: SandboxReader, path: Path) -> list[str]:
-    return [passage.content for passage in (await reader.read_passages(path, path.name)).passages]
+    return [passage.content for passage in await reader.read_passages(path, path.name)]
 
 
 def test_timeout_affects_one_file(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""In-memory fakes of IndexWriter and PassageReader."""
+"""In-memory fakes of IndexWriter and SandboxReader."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping, Set
 from pathlib import Path
 
 from shared.ingest.document import Page, UnreadableDocument
-from shared.ingest.sandbox import FilePassages
-from shared.ingest.splitting.passages import split_document
+from shared.ingest.sandbox import SandboxLimits, SandboxReader
+from shared.ingest.splitting.passages import Passage, split_document
 from shared.ingest.targets.index_writer import Document, DocumentRejected
 
 
@@ -51,15 +51,15 @@ class FakeIndexWriter:
         pass
 
 
-class FakePassageReader:
+class FakePassageReader(SandboxReader):
     """Reads text files; the text "broken" is unreadable. Counts concurrent reads."""
 
     def __init__(self, max_bytes: int = 1_000_000) -> None:
-        self.max_bytes = max_bytes
+        super().__init__(SandboxLimits(max_bytes=max_bytes))
         self.read_names: list[str] = []
         self.current = self.max_concurrent = 0
 
-    async def read_passages(self, path: Path, name: str) -> FilePassages:
+    async def read_passages(self, path: Path, name: str) -> tuple[Passage, ...]:
         self.read_names.append(name)
         self.current += 1
         self.max_concurrent = max(self.max_concurrent, self.current)
@@ -68,4 +68,4 @@ class FakePassageReader:
         text = path.read_text("utf-8")
         if text == "broken":
             raise UnreadableDocument("It is damaged.")
-        return FilePassages(tuple(split_document(name, [Page(text)])))
+        return tuple(split_document(name, [Page(text)]))
