@@ -21,33 +21,16 @@ BATCH_SIZE = 64  # texts per request: about 20,000 tokens, where the services ac
 
 
 @dataclass(frozen=True, slots=True)
-class ImageDescriber:
-    """Describes images with a model that accepts them. `prompt` is the system message."""
-
-    model: Model
-    prompt: str
-
-    async def __call__(self, passage: Passage) -> Passage:
-        """Add the model's description to the passage; unchanged where the model rejects it."""
-        url = to_data_url(passage.image or b"") or ""
-        messages = (Message("system", self.prompt), Message("user", passage.content, (url,)))
-        try:
-            async with self.model.open(Prompt("answer", messages, temperature=0.0)) as stream:
-                answer = await collect(check_stream(stream))
-        except BadRequest:
-            return passage
-        return with_description(passage, answer.content) if answer.content.strip() else passage
-
-
-@dataclass(frozen=True, slots=True)
 class Enricher:
-    """Adds vectors by `embed` and descriptions by `describe`; None where there is no such model.
+    """Adds vectors by `embed` and descriptions by `vision`; None where there is no such model.
 
-    `fingerprint` identifies the models and the prompt: files are indexed again when it changes.
+    `prompt` is the system message for descriptions. `fingerprint` identifies the models and the
+    prompt: files are indexed again when it changes.
     """
 
     embed: Embed | None = None
-    describe: ImageDescriber | None = None
+    vision: Model | None = None
+    prompt: str = ""
     fingerprint: str = ""
     _semaphore: asyncio.Semaphore = field(
         default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
@@ -66,10 +49,18 @@ class Enricher:
         return enriched, tuple(vector for batch in vectors for vector in batch)
 
     async def _describe_image(self, passage: Passage) -> Passage:
-        if passage.image is None or self.describe is None:
+        """Add the model's description to an image; unchanged where the model rejects it."""
+        if passage.image is None or self.vision is None:
             return passage
-        async with self._semaphore:
-            return await self.describe(passage)
+        url = to_data_url(passage.image) or ""
+        messages = (Message("system", self.prompt), Message("user", passage.content, (url,)))
+        prompt = Prompt("answer", messages, temperature=0.0)
+        try:
+            async with self._semaphore, self.vision.open(prompt) as stream:
+                answer = await collect(check_stream(stream))
+        except BadRequest:
+            return passage
+        return with_description(passage, answer.content) if answer.content.strip() else passage
 
     async def _embed_batch(self, texts: list[str]) -> list[list[float]]:
         assert self.embed is not None

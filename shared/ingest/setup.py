@@ -20,7 +20,7 @@ from shared.bootstrap.clients import Clients
 from shared.bootstrap.model_factory import make_chat_model
 from shared.chat.errors import ChatError
 from shared.ingest.acl import ACL_FILE, AclError
-from shared.ingest.enrich import Enricher, ImageDescriber
+from shared.ingest.enrich import Enricher
 from shared.ingest.targets.index_writer import IndexWriter
 from shared.settings import SHARED_FOLDER, Settings, SettingsError
 
@@ -94,23 +94,23 @@ async def open_setup(
         warn_about_other_folder(settings, options)
         vectors = f"vectors by {clients.embedding_model}" if dimensions else "by words alone"
         description = f"{describe_index(settings)}, {vectors}"
-        if enricher.describe:
-            description += f", images described by {enricher.describe.model.name}"
+        if enricher.vision:
+            description += f", images described by {enricher.vision.name}"
         yield IngestSetup(writer, enricher, description)
 
 
 def build_enricher(clients: Clients, prompt: str) -> Enricher:
     """Build the enricher; it describes images by `prompt` where the chat model accepts images."""
     model, settings = make_chat_model(clients), clients.settings
-    describe = ImageDescriber(model, prompt) if model and "images" not in model.limits else None
-    inputs = [clients.embedding_model or "", describe.model.name if describe else ""]
-    if describe:
+    vision = model if model and "images" not in model.limits else None
+    inputs = [clients.embedding_model or "", vision.name if vision else ""]
+    if vision:
         inputs.append(sha256(prompt.encode()).hexdigest())
     if settings.search_endpoint:
         inputs.append(json.dumps(settings.search_fields or {}, sort_keys=True))
         if settings.storage_endpoint:  # files are uploaded again when the container changes
             inputs += [settings.storage_endpoint, settings.storage_container]
-    return Enricher(clients.embed, describe, fingerprint="\0".join(inputs))
+    return Enricher(clients.embed, vision, prompt, fingerprint="\0".join(inputs))
 
 
 async def get_embedding_dimensions(settings: Settings) -> int:

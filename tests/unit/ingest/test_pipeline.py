@@ -15,7 +15,7 @@ from shared.chat.errors import BadRequest, ContentFiltered, Unavailable
 from shared.chat.events import Delta, Done
 from shared.ingest import acl
 from shared.ingest.concurrency import for_each_concurrently, prefetch, run_concurrently
-from shared.ingest.enrich import BATCH_SIZE, Enricher, ImageDescriber
+from shared.ingest.enrich import BATCH_SIZE, Enricher
 from shared.ingest.pipeline import PREFETCH_FILES, IngestPipeline, IngestSummary
 from shared.ingest.scan import list_folder
 from shared.ingest.splitting.passages import SPLITTER_VERSION, Passage
@@ -323,7 +323,7 @@ def picture(name: str = "a.png") -> Passage:
 
 def seen(model: FakeModel) -> Passage:
     async def go() -> Passage:
-        enrich = Enricher(describe=ImageDescriber(model, "Describe it."))
+        enrich = Enricher(vision=model, prompt="Describe it.")
         passages, _ = await enrich.enrich((picture(),))
         return passages[0]
 
