@@ -16,21 +16,16 @@ _SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class PageImage:
-    """An image, PNG or JPEG, within the size limits of a model. `name` is its name in the file."""
-
-    data: bytes
-    name: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Page:
-    """The text of one page; `number` counts from 1 and is None where a file has no pages."""
+    """The text of one page; `number` counts from 1 and is None where a file has no pages.
+
+    `images` are PNG or JPEG, within the size limits of a model.
+    """
 
     text: str
     number: int | None = None
     markdown: bool = False
-    images: tuple[PageImage, ...] = ()
+    images: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

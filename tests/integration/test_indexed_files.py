@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shared.files.blobs import FILES_PREFIX, IMAGES_PREFIX
-from shared.ingest.document import Page, PageImage
+from shared.ingest.document import Page
 from shared.ingest.splitting.passages import split_document
 from shared.ingest.targets.azure_search.blob_upload import make_uploader
 from shared.ingest.targets.azure_search.writer import AzureSearchWriter, IndexedFiles
@@ -50,7 +50,7 @@ def doing(
 
 def shown(version: str, pictures: int) -> Document:
     """A file with pictures, as it is split."""
-    found = tuple(PageImage(b"\x89PNG" + version.encode()) for _ in range(pictures))
+    found = tuple(b"\x89PNG" + version.encode() for _ in range(pictures))
     made = tuple(split_document("a.pdf", [Page(f"Version {version}.", 1, images=found)]))
     return Document("a.pdf", version, made, ((1.0, 0.0),) * len(made))
 

@@ -148,7 +148,7 @@ _BROKEN: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "scan.pdf": (
         lambda: samples.pdf([b"0 0 m 9 9 l S"]),
-        "It is scanned or drawn: its pages hold no text, and no picture that can be shown.",
+        "It is scanned or drawn: its pages hold no text, and no image that can be shown.",
     ),
     "empty.md": (lambda: b" \n", "It is empty."),
     "blank.docx": (lambda: samples.docx_of(samples.paragraph("")), "It holds no text."),
@@ -162,7 +162,7 @@ _BROKEN: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: samples.docx("A", "B", _NAMES)[:700],
         "It is damaged: its archive cannot be opened.",
     ),
-    "damaged.png": (lambda: samples.image("PNG")[:200], "It is a damaged picture."),
+    "damaged.png": (lambda: samples.image("PNG")[:200], "It is a damaged image."),
     "comma.json": (lambda: b'{"a": 1,\n "b": }', "It is not valid JSON (line 2)."),
     "program.exe": (lambda: b"MZ\x90\0", "There is no reader for this type of file."),
     "large.txt": (lambda: b"Forty megabytes of text. " * 1_700_000, "It is larger than 32 MB."),
@@ -178,7 +178,7 @@ _BROKEN: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: samples.pdf([samples.zeros(300)]),
         "It unpacks to more than any page needs.",
     ),
-    "bomb.png": (samples.image_bomb, "It is a picture of more than 64 million pixels."),
+    "bomb.png": (samples.image_bomb, "It is an image of more than 64 million pixels."),
 }
 
 

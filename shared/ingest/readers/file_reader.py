@@ -94,7 +94,7 @@ def _detect_content(path: Path, head: bytes) -> str:
 
 def _no_text_message(content: Content) -> str:
     if any(page.number for page in content.pages):
-        return "It is scanned or drawn: its pages hold no text, and no picture that can be shown."
+        return "It is scanned or drawn: its pages hold no text, and no image that can be shown."
     return "It holds no text."
 
 

@@ -12,7 +12,7 @@ from typing import cast
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from shared.ingest.document import Content, Page, PageImage, UnreadableDocument
+from shared.ingest.document import Content, Page, UnreadableDocument
 
 MAX_SIDE = 1024  # pixels of the longer side
 MIN_SIDE = 64  # pixels a side; below are icons, lines and bullets
@@ -22,7 +22,7 @@ MAX_PIXELS = 64_000_000
 """The limit of an image's pixels before scaling: each takes three bytes of memory."""
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")
-_TOO_MANY_PIXELS = f"It is a picture of more than {MAX_PIXELS // 10**6} million pixels."
+_TOO_MANY_PIXELS = f"It is an image of more than {MAX_PIXELS // 10**6} million pixels."
 _QUALITIES = (85, 70, 50, 30)
 
 
@@ -30,13 +30,13 @@ def read_image(path: Path) -> Content:
     """Read an image file as a page without text; of an animation the first frame."""
     with _map_errors(), Image.open(path, formats=FORMATS) as image:
         if max(image.size) < MIN_SIDE or min(image.size) < 2:
-            raise UnreadableDocument(f"It is a picture of less than {MIN_SIDE} pixels a side.")
+            raise UnreadableDocument(f"It is an image of less than {MIN_SIDE} pixels a side.")
         if not is_safe_size(image.size):
             raise UnreadableDocument(_TOO_MANY_PIXELS)
         data = encode_image(image)
         if _is_blank(image):
             raise UnreadableDocument("It shows nothing.")
-        return Content((Page("", images=(PageImage(data, path.name),)),))
+        return Content((Page("", images=(data,)),))
 
 
 def is_safe_size(size: tuple[int, int]) -> bool:
@@ -109,12 +109,12 @@ class ImageCollector:
         self._seen.add(key)
         return not is_seen
 
-    def collect(self, image: Image.Image, name: str) -> Iterator[PageImage]:
-        """Yield the image, unless it has only one colour or is a repeat."""
+    def collect(self, image: Image.Image) -> Iterator[bytes]:
+        """Yield the encoded image, unless it has only one colour or is a repeat."""
         data = encode_image(image)
         if not _is_blank(image) and self.is_new(sha256(data).digest()):
             self._count += 1
-            yield PageImage(data, name)
+            yield data
 
 
 def _is_blank(image: Image.Image) -> bool:
@@ -130,4 +130,4 @@ def _map_errors() -> Iterator[None]:
     except Image.DecompressionBombError as error:
         raise UnreadableDocument(_TOO_MANY_PIXELS) from error
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError, EOFError) as error:
-        raise UnreadableDocument("It is a damaged picture.") from error
+        raise UnreadableDocument("It is a damaged image.") from error

@@ -13,15 +13,13 @@ from pypdf import PageObject, PdfReader
 from pypdf.errors import FileNotDecryptedError, LimitReachedError
 from pypdf.generic import DictionaryObject, NullObject, StreamObject
 
-from shared.ingest.document import Content, Page, PageImage, UnreadableDocument
+from shared.ingest.document import Content, Page, UnreadableDocument
 from shared.ingest.readers.image_files import ImageCollector, is_useful_size
 
 _MAX_DEPTH = 5  # forms within forms
 
 
-def extract_images(
-    page: PageObject, names: set[str], collector: ImageCollector
-) -> Iterator[PageImage]:
+def extract_images(page: PageObject, names: set[str], collector: ImageCollector) -> Iterator[bytes]:
     """Yield the images that a page draws by one of `names` and that the collector accepts."""
     if not names:
         return
@@ -30,7 +28,7 @@ def extract_images(
             return
         # An object that many pages draw is decoded once.
         if collector.is_new(repr(stream.indirect_reference or name).encode()):
-            yield from _decode_image(stream, name, collector)
+            yield from _decode_image(stream, collector)
 
 
 def _image_streams(
@@ -45,7 +43,7 @@ def _image_streams(
         if stream.get("/Subtype") == "/Form" and depth:
             yield from _image_streams(stream, names, depth - 1)
         elif stream.get("/Subtype") == "/Image" and is_useful_size(_size(stream)):
-            yield name.lstrip("/"), stream
+            yield name, stream
 
 
 def _dictionary(owner: DictionaryObject, key: str) -> DictionaryObject:
@@ -60,13 +58,11 @@ def _size(stream: StreamObject) -> tuple[int, int]:
     return width, height
 
 
-def _decode_image(
-    stream: StreamObject, name: str, collector: ImageCollector
-) -> tuple[PageImage, ...]:
+def _decode_image(stream: StreamObject, collector: ImageCollector) -> tuple[bytes, ...]:
     try:
         with warnings.catch_warnings(action="ignore"):
             image = stream.decode_as_image()
-            return tuple(collector.collect(image, name)) if isinstance(image, Image.Image) else ()
+            return tuple(collector.collect(image)) if isinstance(image, Image.Image) else ()
     except Exception:  # A damaged image must not prevent reading the page's text.
         return ()
 

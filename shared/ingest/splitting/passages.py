@@ -127,7 +127,7 @@ def _page_passages(name: str, page: Page, template: Passage) -> Iterator[Passage
     for place, image in enumerate(page.images):
         content = split_text(image_caption(name, page, place), MAX_TOKENS)[0].strip()
         passage = replace(template, id=f"{key}-i{place + 1}", sourcepage=sourcepage)
-        yield replace(passage, content=content, image=image.data)
+        yield replace(passage, content=content, image=image)
 
 
 def with_description(passage: Passage, description: str) -> Passage:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.ingest.document import Page, PageImage, UnreadableDocument
+from shared.ingest.document import Page, UnreadableDocument
 from shared.ingest.splitting.packing import OVERLAP_RATIO
 from shared.ingest.splitting.passages import (
     MAX_TOKENS,
@@ -225,7 +225,7 @@ def test_many_empty_headings_make_few_passages() -> None:
 
 def test_image_is_a_passage_of_its_page() -> None:
     text = "Evacuation\n\nFigure 1: Ways out of the tower.\n\nUse the stairs."
-    page = Page(text, 3, images=(PageImage(b"one"), PageImage(b"two")))
+    page = Page(text, 3, images=(b"one", b"two"))
 
     said, first, second = split_document("plans/fire-drill.pdf", [page])
 
@@ -242,14 +242,14 @@ def test_image_is_a_passage_of_its_page() -> None:
 
 
 def test_image_file_is_described_by_its_path() -> None:
-    [found] = split_document("board/org-chart_2024.png", [Page("", images=(PageImage(b"x"),))])
+    [found] = split_document("board/org-chart_2024.png", [Page("", images=(b"x",))])
 
     assert found.content == "Picture: board org chart 2024 (board/org-chart_2024.png)"
     assert found.sourcepage == "board/org-chart_2024.png"
 
 
 def test_description_replaces_page_text() -> None:
-    [found] = split_document("board/chart.png", [Page("", images=(PageImage(b"x"),))])
+    [found] = split_document("board/chart.png", [Page("", images=(b"x",))])
 
     seen = with_description(found, " Three boxes. ")
 

@@ -268,8 +268,8 @@ def test_deeply_nested_json_is_rejected(tmp_path: Path) -> None:
 def picture_of(found: Content) -> Image.Image:
     [page] = found.pages
     [picture] = page.images
-    assert len(picture.data) <= MAX_BYTES
-    return Image.open(BytesIO(picture.data))
+    assert len(picture) <= MAX_BYTES
+    return Image.open(BytesIO(picture))
 
 
 @pytest.mark.parametrize("form", ["PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF"])
