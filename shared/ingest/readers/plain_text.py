@@ -24,7 +24,6 @@ _BYTE_ORDER_MARKS = (
 _FRONT_MATTER = re.compile(
     r"---[ \t]*\n(.{0,60000}?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE
 )
-_HEAD_BYTES = 65536
 
 
 def bom_encoding(data: bytes) -> str | None:
@@ -42,11 +41,10 @@ def decode_text(data: bytes) -> str:
         return data.decode("cp1252", "replace")
 
 
-def is_text(data: bytes) -> bool:
+def is_text(head: bytes) -> bool:
     """Whether the beginning of a file is text: no NUL and at most 1 % control characters."""
-    if bom_encoding(data):
+    if bom_encoding(head):
         return True
-    head = data[:_HEAD_BYTES]
     controls = len(head) - len(head.translate(None, bytes((*range(8), *range(14, 27), 127))))
     return b"\0" not in head and controls * 100 <= len(head)
 

@@ -1,6 +1,7 @@
-"""Splits a text into overlapping parts of limited size.
+"""Splits a text at its headings, and into overlapping parts of limited size.
 
-Paragraphs and tables are not split where they fit. Headings and files are handled elsewhere."""
+Paragraphs and tables are not split where they fit.
+"""
 
 from __future__ import annotations
 
@@ -110,8 +111,10 @@ def split_sections(text: str, limit: int) -> Iterator[Section]:
             yield pending
             joined = section
         pending = None if text[section.body : section.end].strip() else joined
-        yield from () if pending else (joined,)
-    yield from (pending,) if pending else ()
+        if pending is None:
+            yield joined
+    if pending:
+        yield pending
 
 
 def heading_lines(section: Section, limit: int) -> str:
@@ -177,10 +180,8 @@ _SENTENCE_START = re.compile(
 
 def split_plain(text: str, limit: int) -> Iterator[TextSpan]:
     """Split plain text into parts of at most `limit` tokens."""
-    whole = TextSpan(0, len(text))
-    return _add_overlap(
-        text, limit, _pack(text, limit, split_span(text, whole, limit, TextSplitter))
-    )
+    units = split_span(text, TextSpan(0, len(text)), limit, TextSplitter)
+    return _add_overlap(text, limit, _pack(text, limit, units))
 
 
 def split_markdown(text: str, limit: int) -> Iterator[TextSpan]:
@@ -230,21 +231,27 @@ def _pack(text: str, limit: int, units: Iterable[TextSpan]) -> Iterator[TextSpan
         if current and (estimate + added <= limit or _fits_with(text, current, unit, limit)):
             current, estimate = replace(current, end=unit.end), estimate + added
         else:
-            yield from (current,) if current else ()
+            if current:
+                yield current
             current, estimate = unit, count_tokens(unit.header) + added
-    yield from (current,) if current else ()
+    if current:
+        yield current
 
 
 def _attach_headings(text: str, limit: int, units: Iterable[TextSpan]) -> Iterator[TextSpan]:
     """Join a heading, or the line that introduces a table, with the unit that follows it."""
     pending: TextSpan | None = None
     for unit in units:
-        fits = pending is not None and _fits_with(text, pending, unit, limit)
-        joined = replace(pending, end=unit.end) if pending and fits else unit
-        yield from (pending,) if pending and not fits else ()
+        joined = unit
+        if pending and _fits_with(text, pending, unit, limit):
+            joined = replace(pending, end=unit.end)
+        elif pending:
+            yield pending
         pending = joined if not joined.in_table and _is_short(text, joined, limit) else None
-        yield from () if pending else (joined,)
-    yield from (pending,) if pending else ()
+        if pending is None:
+            yield joined
+    if pending:
+        yield pending
 
 
 def _is_short(text: str, part: TextSpan, limit: int) -> bool:

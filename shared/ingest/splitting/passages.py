@@ -47,12 +47,9 @@ def _heading_and_snippet(text: str) -> tuple[str, ...]:
     if len(heading) > _MAX_HEADING:
         heading, rest = "", text
     flat = " ".join(rest.split())
-    snippet = (
-        flat
-        if len(flat) <= _SNIPPET_LENGTH
-        else flat[:_SNIPPET_LENGTH].rpartition(" ")[0] or flat[:_SNIPPET_LENGTH]
-    )
-    return tuple(line for line in (heading, snippet) if line)
+    if len(flat) > _SNIPPET_LENGTH:
+        flat = flat[:_SNIPPET_LENGTH].rpartition(" ")[0] or flat[:_SNIPPET_LENGTH]
+    return tuple(line for line in (heading, flat) if line)
 
 
 def _path_to_words(name: str) -> str:
@@ -121,13 +118,13 @@ def split_document(
 
 def _page_passages(name: str, page: Page, template: Passage) -> Iterator[Passage]:
     anchor = f"#page={page.number}" if page.number else ""
-    key, sourcepage = f"{template.id}-p{page.number or 0}", template.sourcepage + anchor
+    template = replace(template, sourcepage=template.sourcepage + anchor)
+    key = f"{template.id}-p{page.number or 0}"
     for part, content in enumerate(page_texts(page), 1):
-        yield replace(template, id=f"{key}-{part}", content=content, sourcepage=sourcepage)
+        yield replace(template, id=f"{key}-{part}", content=content)
     for place, image in enumerate(page.images):
         content = split_text(image_caption(name, page, place), MAX_TOKENS)[0].strip()
-        passage = replace(template, id=f"{key}-i{place + 1}", sourcepage=sourcepage)
-        yield replace(passage, content=content, image=image)
+        yield replace(template, id=f"{key}-i{place + 1}", content=content, image=image)
 
 
 def with_description(passage: Passage, description: str) -> Passage:
