@@ -82,17 +82,14 @@ def chunk(request: ChatRequest, context: Context, event: Event) -> Json:
     """Format an event of a stream. The sources go out with the first, which is the model's
     first."""
     message: Json = {"role": "assistant", "content": ""}
-    match event:
-        case Context():
-            return _frame(request, event.model, message, {}) | _context(request, event)
-        case Delta(content, calls):
-            message = {**event.message_extra, **message, "content": content}
-            if calls:
-                message["tool_calls"] = [tool_calls.format_part(call) for call in calls]
-            return _frame(request, event.model or context.model, message, event.extra)
-        case Done():
-            model = event.model or context.model
-            return _frame(request, model, message, event.extra, event)
+    if isinstance(event, Context):
+        return _frame(request, event.model, message, {}, None) | _context(request, event)
+    if isinstance(event, Delta):
+        message = {**event.message_extra, **message, "content": event.content}
+        if event.tool_calls:
+            message["tool_calls"] = [tool_calls.format_part(call) for call in event.tool_calls]
+    done = event if isinstance(event, Done) else None
+    return _frame(request, event.model or context.model, message, event.extra, done)
 
 
 async def encode(request: ChatRequest, events: Events) -> ByteStream:
@@ -122,11 +119,7 @@ def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream
 
 
 def _frame(
-    request: ChatRequest,
-    model: str | None,
-    message: Json,
-    extra: Mapping[str, Any],
-    done: Done | None = None,
+    request: ChatRequest, model: str, message: Json, extra: Mapping[str, Any], done: Done | None
 ) -> Json:
     """Format an answer, or an event of a stream: the last one is `done`.
 

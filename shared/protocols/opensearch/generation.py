@@ -111,9 +111,7 @@ async def find_pipeline(exchange: Exchange, question: Question | None) -> Pipeli
     return pipeline
 
 
-async def list_interactions(
-    exchange: Exchange, question: Question | None
-) -> tuple[Interaction, ...]:
+async def fetch_history(exchange: Exchange, question: Question | None) -> tuple[Interaction, ...]:
     """Return the newest interactions of the question's conversation, the oldest first.
 
     Raises NotFound, also for a question that uses none of them.

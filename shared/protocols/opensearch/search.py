@@ -78,7 +78,7 @@ async def search(exchange: Exchange) -> Json:
     request = parse_search(exchange.body, call.query)
     question = request.question
     pipeline = await generation.find_pipeline(exchange, question)
-    interactions = await generation.list_interactions(exchange, question)
+    interactions = await generation.fetch_history(exchange, question)
     sources = await _retrieve(exchange, request)
     exchange.record.record_event(Context(sources, (), exchange.engine.model.name))
     answer: Json = {}
