@@ -41,8 +41,8 @@ HELLO = {"messages": [{"role": "user", "content": "Hello."}]}
 
 
 @dataclass
-class Desk:
-    """The app over fakes, and what came of its last call."""
+class App:
+    """The app over fakes, called as an AOG client does."""
 
     model: FakeModel = field(default_factory=FakeModel)
     search: FakeRetriever = field(default_factory=FakeRetriever)
@@ -50,7 +50,7 @@ class Desk:
     def __call__(self, body: Any = HELLO, path: str = "chat", **more: Any) -> BufferedReply:
         return ask(aog_call(body, path=path, **more), Service(engine(self.model, self.search)))
 
-    def said(self, *messages: Any, **more: Any) -> BufferedReply:
+    def send(self, *messages: Any, **more: Any) -> BufferedReply:
         return self({"messages": list(messages), **more})
 
 
@@ -76,8 +76,8 @@ def statement(number: int, sentence: str) -> Callable[[Callable[[], None]], Call
     return row
 
 
-def refused(got: BufferedReply, code: int, status: int, *words: str) -> None:
-    """An error of AOG's shape, which names what is wrong."""
+def assert_error(got: BufferedReply, code: int, status: int, *words: str) -> None:
+    """Assert that a reply is an error in AOG's format, with these words in its message."""
     assert (got.status, got.json["business_code"]) == (status, code)
     assert got.json.keys() == {"business_code", "message"}
     assert all(word in got.json["message"] for word in words)
@@ -89,7 +89,7 @@ def user(content: Any, **more: Any) -> dict[str, Any]:
 
 @statement(1, "The endpoint of the chat service is POST .../aog/v0.2/services/chat")
 def endpoint() -> None:
-    got = Desk()()
+    got = App()()
 
     assert got.status == 200
     assert got.json["message"] == {
@@ -97,13 +97,13 @@ def endpoint() -> None:
         "content": "Dental care [plans/plus.pdf#page=2].",
     }
     assert ask(aog_call(b"", method="GET"), Service(engine())).status == 405
-    refused(ask(aog_call(b"", method="PUT"), Service(engine())), 40005, 405, "POST")
+    assert_error(ask(aog_call(b"", method="PUT"), Service(engine())), 40005, 405, "POST")
 
 
 @statement(2, "Every service has a unique name, which forms its endpoint")
 def unknown_service() -> None:
     for name in ("embed", "Chat", "chat2", "<script>", ""):
-        refused(Desk()(path=name), 10011, 404, "service")
+        assert_error(App()(path=name), 10011, 404, "service")
 
 
 @statement(3, "The major version is a part of the URL")
@@ -111,21 +111,21 @@ def version() -> None:
     for path in ("v0.1/services/chat", "v1.0/services/chat", "services/chat", ""):
         got = ask(call("/aog/{*path}", HELLO, path=path), Service(engine()))
 
-        refused(got, 404, 404, "/aog/v0.2/services/chat")
+        assert_error(got, 404, 404, "/aog/v0.2/services/chat")
 
 
 @statement(4, "AOG requires JSON in requests and answers")
 def json_only() -> None:
-    assert Desk()(headers={"content-type": "application/json; charset=utf-8"}).status == 200
+    assert App()(headers={"content-type": "application/json; charset=utf-8"}).status == 200
     for kind in ({}, {"content-type": "text/plain"}, {"content-type": "multipart/form-data"}):
-        refused(Desk()(headers=kind), 40004, 415, "application/json")
-    refused(Desk()(b'{"messages": ['), 40003, 400, "JSON")
-    refused(Desk()([]), 40003, 400, "object")
+        assert_error(App()(headers=kind), 40004, 415, "application/json")
+    assert_error(App()(b'{"messages": ['), 40003, 400, "JSON")
+    assert_error(App()([]), 40003, 400, "object")
 
 
 @statement(5, "The Authorization header is not always required")
 def no_authorization() -> None:
-    assert Desk()(headers=JSON).status == 200
+    assert App()(headers=JSON).status == 200
 
 
 @statement(6, "A service has hybrid_policy, local_service_providers, remote_service_providers")
@@ -217,8 +217,8 @@ def provider_defaults() -> None:
     )
 
     one = got.json["data"][1]
-    told = (one["service_source"], one["auth_type"], one["status"])
-    assert told == ("local", "none", 0)
+    defaults = (one["service_source"], one["auth_type"], one["status"])
+    assert defaults == ("local", "none", 0)
 
 
 @statement(10, "remote or local; none or apikey or token; 0 or 1; stream, sync")
@@ -365,87 +365,87 @@ def status() -> None:
         )
 
     assert read_text(got) == "Remote [a.md]."
-    refused(local, 40001, 404, "local")
+    assert_error(local, 40001, 404, "local")
     assert down.requests == []
 
 
-def told(desk: Desk) -> str:
-    """The last words of the client's that the model was told."""
-    return desk.model.calls[-1].messages[-1].content
+def prompt_text(app: App) -> str:
+    """Return the text of the last message that the model got."""
+    return app.model.calls[-1].messages[-1].content
 
 
 @statement(17, "Text content can be a string")
 def string() -> None:
-    desk = Desk()
+    app = App()
 
-    assert desk.said(user("a plan string content")).status == 200
-    assert told(desk) == "a plan string content"
+    assert app.send(user("a plan string content")).status == 200
+    assert prompt_text(app) == "a plan string content"
 
 
 @statement(18, "Or an object of a type: text")
 def text_object() -> None:
-    desk = Desk()
+    app = App()
 
-    assert desk.said(user({"type": "text", "text": "the text content here"})).status == 200
-    assert told(desk) == "the text content here"
-    refused(desk.said(user({"type": "text"})), 40003, 400, "messages[0].content.text")
-    refused(desk.said(user({"text": "x"})), 40003, 400, "messages[0].content.type")
+    assert app.send(user({"type": "text", "text": "the text content here"})).status == 200
+    assert prompt_text(app) == "the text content here"
+    assert_error(app.send(user({"type": "text"})), 40003, 400, "messages[0].content.text")
+    assert_error(app.send(user({"text": "x"})), 40003, 400, "messages[0].content.type")
 
 
 @statement(19, "It can have more information: a value, and annotations")
 def annotated() -> None:
-    desk = Desk()
+    app = App()
     content = {"type": "text", "text": {"value": "the text content", "annotations": ["tag1"]}}
 
-    assert desk.said(user(content)).status == 200
-    assert told(desk) == "the text content"
+    assert app.send(user(content)).status == 200
+    assert prompt_text(app) == "the text content"
 
 
-def images(desk: Desk) -> tuple[str, ...]:
-    return desk.model.calls[-1].messages[-1].images
+def images(app: App) -> tuple[str, ...]:
+    return app.model.calls[-1].messages[-1].images
 
 
 @statement(20, "Images can be strings in base64, such as the two in `images`")
 def base64_images() -> None:
-    desk = Desk(FakeModel(max_prompt_tokens=5000))
+    app = App(FakeModel(max_prompt_tokens=5000))
     other = "YAAADBPx+VAA"
 
-    assert desk.said(user("What is it?", images=[PNG, other])).status == 200
-    assert images(desk) == (PNG_URL, f"data:application/octet-stream;base64,{other}")
-    refused(desk.said(user("?", images=["no base64!"])), 40003, 400, "messages[0].images[0]")
+    assert app.send(user("What is it?", images=[PNG, other])).status == 200
+    assert images(app) == (PNG_URL, f"data:application/octet-stream;base64,{other}")
+    assert_error(app.send(user("?", images=["no base64!"])), 40003, 400, "messages[0].images[0]")
 
 
 @statement(21, "Or an object with a URL")
 def image_url() -> None:
-    desk = Desk(FakeModel(max_prompt_tokens=5000))
+    app = App(FakeModel(max_prompt_tokens=5000))
     part = {"type": "image_url", "image_url": {"url": "http://a.com/b.jpg"}}
 
-    assert desk.said(user(["What is it?", part])).status == 200
-    assert images(desk) == ("http://a.com/b.jpg",)
+    assert app.send(user(["What is it?", part])).status == 200
+    assert images(app) == ("http://a.com/b.jpg",)
     for url in ("file:///etc/passwd", "javascript:alert(1)", "https://[::1]/a.png", 7, None):
         wrong = {"type": "image_url", "image_url": {"url": url}}
-        refused(desk.said(user(["?", wrong])), 40003, 400, "messages[0].content[1].image_url")
+        assert_error(app.send(user(["?", wrong])), 40003, 400, "messages[0].content[1].image_url")
 
 
 @statement(22, "Or an object with a string in base64")
 def image_object() -> None:
-    desk = Desk(FakeModel(max_prompt_tokens=5000))
+    app = App(FakeModel(max_prompt_tokens=5000))
 
-    assert desk.said(user(["What is it?", {"type": "image", "image": PNG}])).status == 200
-    assert images(desk) == (PNG_URL,)
+    assert app.send(user(["What is it?", {"type": "image", "image": PNG}])).status == 200
+    assert images(app) == (PNG_URL,)
 
 
 @statement(23, "OpenAI also has image_file, which is on the roadmap of AOG")
 def image_file() -> None:
     part = {"type": "image_file", "image_file": {"file_id": "f"}}
 
-    refused(Desk().said(user(["?", part])), 40003, 400, "messages[0].content[1]", "image_file")
-    refused(Desk().said(user(part)), 40003, 400, "image_file")
+    assert_error(App().send(user(["?", part])), 40003, 400, "messages[0].content[1]", "image_file")
+    assert_error(App().send(user(part)), 40003, 400, "image_file")
 
 
 @statement(24, "Array content is a list of what is defined above")
 def array() -> None:
-    desk = Desk(FakeModel(max_prompt_tokens=5000))
+    app = App(FakeModel(max_prompt_tokens=5000))
     parts = [
         "one",
         {"type": "text", "text": "two"},
@@ -453,18 +453,18 @@ def array() -> None:
         {"type": "image", "image": PNG},
     ]
 
-    assert desk.said(user(parts)).status == 200
-    assert (told(desk), images(desk)) == ("one\ntwo\nthree", (PNG_URL,))
-    refused(desk.said(user([])), 40003, 400, "messages[0].content")
-    refused(desk.said(user([["nested"]])), 40003, 400, "messages[0].content[0]")
+    assert app.send(user(parts)).status == 200
+    assert (prompt_text(app), images(app)) == ("one\ntwo\nthree", (PNG_URL,))
+    assert_error(app.send(user([])), 40003, 400, "messages[0].content")
+    assert_error(app.send(user([["nested"]])), 40003, 400, "messages[0].content[0]")
 
 
 @statement(25, "Only messages of system, user, assistant and tool")
 def roles() -> None:
     for role in ("developer", "function", "User", 1, None):
         wrong = {"role": role, "content": "x"}
-        refused(Desk().said(wrong, user("y")), 40003, 400, "messages[0].role")
-    assert Desk()({"messages": SHIRT_CONVERSATION}).status == 200
+        assert_error(App().send(wrong, user("y")), 40003, 400, "messages[0].role")
+    assert App()({"messages": SHIRT_CONVERSATION}).status == 200
 
 
 @statement(26, "content: required")
@@ -476,67 +476,67 @@ def content_required() -> None:
         {"role": "system"},
         {"role": "tool", "tool_call_id": "1"},
     ):
-        refused(Desk().said(message, user("x")), 40003, 400, "messages[0].content")
-    assert Desk().said(SHIRT_CONVERSATION[4], user("x")).status == 200
-    refused(Desk().said(user(" ")), 40003, 400, "messages", "user")
-    refused(Desk().said({"role": "system", "content": "x"}), 40003, 400, "messages", "user")
+        assert_error(App().send(message, user("x")), 40003, 400, "messages[0].content")
+    assert App().send(SHIRT_CONVERSATION[4], user("x")).status == 200
+    assert_error(App().send(user(" ")), 40003, 400, "messages", "user")
+    assert_error(App().send({"role": "system", "content": "x"}), 40003, 400, "messages", "user")
 
 
 @statement(27, "tool_call_id: required if the role is tool")
 def tool_call_id() -> None:
     wrong = {"role": "tool", "content": "x", "name": "search"}
-    desk = Desk()
+    app = App()
 
-    refused(desk.said(user("y"), wrong), 40003, 400, "messages[1].tool_call_id")
-    assert desk.said(user("y"), SHIRT_CONVERSATION[4], wrong | {"tool_call_id": "1"}).status == 200
-    assert desk.model.calls[-1].messages[-1].raw == wrong | {"tool_call_id": "1"}
+    assert_error(app.send(user("y"), wrong), 40003, 400, "messages[1].tool_call_id")
+    assert app.send(user("y"), SHIRT_CONVERSATION[4], wrong | {"tool_call_id": "1"}).status == 200
+    assert app.model.calls[-1].messages[-1].raw == wrong | {"tool_call_id": "1"}
 
 
 @statement(28, "An example of messages")
 def seven_messages() -> None:
-    desk = Desk()
+    app = App()
 
-    assert desk({"messages": SHIRT_CONVERSATION}).status == 200
-    ours, *theirs = desk.model.calls[-1].messages
-    assert [said.raw for said in theirs] == SHIRT_CONVERSATION
+    assert app({"messages": SHIRT_CONVERSATION}).status == 200
+    ours, *theirs = app.model.calls[-1].messages
+    assert [message.raw for message in theirs] == SHIRT_CONVERSATION
     assert ours.role == "system"
     assert ours.content.startswith("Answer.\n\nSources:\nplans/plus.pdf#page=2: ")
-    assert desk.search.calls[0][1] == "dental care in Health Plus"  # the rewritten question
+    assert app.search.calls[0][1] == "dental care in Health Plus"  # the rewritten question
 
 
 @statement(29, "This describes a function that there is, for the model")
 def tool_description() -> None:
-    desk = Desk()
+    app = App()
 
-    assert desk({**HELLO, "tools": [WEATHER]}).status == 200
-    assert desk.model.calls[-1].tools == (WEATHER,)
+    assert app({**HELLO, "tools": [WEATHER]}).status == 200
+    assert app.model.calls[-1].tools == (WEATHER,)
     for wrong in (
         {"type": "other", "function": {"name": "f"}},
         {"type": "function"},
         {"type": "function", "function": {}},
         {"type": "function", "function": {"name": "f", "parameters": "x"}},
     ):
-        refused(desk({**HELLO, "tools": [wrong]}), 40003, 400, "tools[0]")
+        assert_error(app({**HELLO, "tools": [wrong]}), 40003, 400, "tools[0]")
 
 
 @statement(30, "This describes a request to call a function; the model may not make valid JSON")
 def tool_call() -> None:
     begin = ToolCall(0, "call_1", "search", "{'query'")
-    desk = Desk(
+    app = App(
         FakeModel(
             [Delta("", (begin,)), Delta("", (ToolCall(0, arguments=":"),)), Done("tool_calls")]
         )
     )
     called = {"name": "search", "arguments": "{'query':"}
 
-    whole = desk({**HELLO, "tools": [WEATHER]}).json
+    whole = app({**HELLO, "tools": [WEATHER]}).json
     assert whole["message"]["tool_calls"] == [
         {"id": "call_1", "type": "function", "function": called}
     ]
     assert whole["finish_reason"] == "tool_calls"
     parts = [
         part
-        for each in read_events(desk({**HELLO, "stream": True}))
+        for each in read_events(app({**HELLO, "stream": True}))
         for part in each["message"].get("tool_calls", ())
     ]
     assert parts == [
@@ -552,9 +552,9 @@ def tool_call() -> None:
 
 @statement(31, "Must be given, but for a field that has a default")
 def missing_fields() -> None:
-    refused(Desk()({}), 40003, 400, "messages: is required")
-    refused(Desk()({"messages": []}), 40003, 400, "messages")
-    refused(Desk()({"messages": None}), 40003, 400, "messages")
+    assert_error(App()({}), 40003, 400, "messages: is required")
+    assert_error(App()({"messages": []}), 40003, 400, "messages")
+    assert_error(App()({"messages": None}), 40003, 400, "messages")
 
 
 @statement(32, "The provider gets the required fields and uses them")
@@ -612,8 +612,8 @@ def optional_removed() -> None:
 
 @statement(34, "Required fields of an answer are always there")
 def required_answered() -> None:
-    desk = Desk(FakeModel([Done()]))
-    for got in ([desk().json], read_events(desk({**HELLO, "stream": True}))):
+    app = App(FakeModel([Done()]))
+    for got in ([app().json], read_events(app({**HELLO, "stream": True}))):
         for each in got:
             assert each["message"].keys() == {"role", "content"}
             assert isinstance(each["finished"], bool)
@@ -625,7 +625,7 @@ def required_answered() -> None:
 
 @statement(35, "Optional fields of an answer are there only if the provider gave them")
 def optional_answered() -> None:
-    got = Desk()({**HELLO, "retrieval": False}).json
+    got = App()({**HELLO, "retrieval": False}).json
 
     assert got.keys() == {"id", "model", "created_at", "message", "finished", "finish_reason"}
 
@@ -633,7 +633,7 @@ def optional_answered() -> None:
 @statement(36, "Fields that AOG does not define and that the provider returns are kept")
 def added_fields() -> None:
     thinking = {"reasoning_content": "Hm"}
-    desk = Desk(
+    app = App(
         FakeModel(
             [
                 Delta("", (), {"new_field": {"a": [1]}}, thinking),
@@ -642,8 +642,8 @@ def added_fields() -> None:
             ]
         )
     )
-    whole = desk().json
-    streamed = read_events(desk({**HELLO, "stream": True}))
+    whole = app().json
+    streamed = read_events(app({**HELLO, "stream": True}))
 
     assert whole["new_field"] == streamed[0]["new_field"] == {"a": [1]}
     assert whole["message"]["reasoning_content"] == "Hmm."
@@ -681,24 +681,24 @@ def models() -> None:
         "small",
     ]
     assert fixed.requests[0].body["model"] == "m"
-    refused(got[4], 30003, 404, "unknown")
+    assert_error(got[4], 30003, 404, "unknown")
     assert got[5].status == 200
-    refused(got[6], 40003, 400, "model")
+    assert_error(got[6], 40003, 400, "model")
 
 
 @statement(38, "stream: true or false, default is false")
 def stream_default() -> None:
-    assert Desk()().media_type == "application/json"
-    assert Desk()({**HELLO, "stream": None}).media_type == "application/json"
-    assert Desk()({**HELLO, "stream": True}).media_type == "text/event-stream"
-    refused(Desk()({**HELLO, "stream": "yes"}), 40003, 400, "stream")
+    assert App()().media_type == "application/json"
+    assert App()({**HELLO, "stream": None}).media_type == "application/json"
+    assert App()({**HELLO, "stream": True}).media_type == "text/event-stream"
+    assert_error(App()({**HELLO, "stream": "yes"}), 40003, 400, "stream")
 
 
 @statement(39, "hybrid_policy: if it is not given, the service's")
 def policy_default() -> None:
     with run_gateways("ollama", "openai") as (local, remote):
         both = provider_entry("ollama", local), provider_entry("openai", remote, **REMOTE)
-        for policy, said in {
+        for policy, expected in {
             "always_remote": "Remote [a.md].",
             "always_local": "Local [a.md].",
             "default": "Local [a.md].",
@@ -706,7 +706,7 @@ def policy_default() -> None:
         }.items():
             (got,) = run_calls(provider_settings(*both, HYBRID_POLICY=policy), aog_call(HELLO))
 
-            assert read_text(got) == said
+            assert read_text(got) == expected
 
 
 @statement(40, "always_remote, always_local, default")
@@ -715,8 +715,8 @@ def policies() -> None:
         both = provider_settings(
             provider_entry("ollama", local), provider_entry("openai", remote, **REMOTE)
         )
-        wanted = ["always_remote", "always_local", "default", None]
-        got = run_calls(both, *(aog_call({**HELLO, "hybrid_policy": each}) for each in wanted))
+        values = ["always_remote", "always_local", "default", None]
+        got = run_calls(both, *(aog_call({**HELLO, "hybrid_policy": each}) for each in values))
 
     assert [read_text(each).partition(" ")[0] for each in got] == [
         "Remote",
@@ -726,7 +726,7 @@ def policies() -> None:
     ]
     wrong: list[Any] = ["sometimes", "", 7, True, [], {}]
     for each in wrong:
-        refused(Desk()({**HELLO, "hybrid_policy": each}), 10016, 400, "hybrid_policy")
+        assert_error(App()({**HELLO, "hybrid_policy": each}), 10016, 400, "hybrid_policy")
 
 
 @statement(
@@ -757,9 +757,9 @@ def remote_provider() -> None:
         "Local [a.md].",
         "Local [a.md].",
     ]
-    refused(unknown, 40010, 404, "nobody")
-    refused(local_one, 40010, 404, "ollama")
-    refused(wrong, 40003, 400, "remote_service_provider")
+    assert_error(unknown, 40010, 404, "nobody")
+    assert_error(local_one, 40010, 404, "ollama")
+    assert_error(wrong, 40003, 400, "remote_service_provider")
 
 
 @statement(42, "keep_alive: a hint for how long a local model stays in memory")
@@ -775,11 +775,11 @@ def keep_alive() -> None:
 
             assert local.requests[-1].body["keep_alive"] == value
             assert "keep_alive" not in remote.requests[-1].body
-    refused(Desk()({**HELLO, "keep_alive": True}), 40003, 400, "keep_alive")
+    assert_error(App()({**HELLO, "keep_alive": True}), 40003, 400, "keep_alive")
 
 
 @statement(43, "model: the model that was really called")
-def model_told() -> None:
+def model_used() -> None:
     with run_gateways("ollama", "openai") as (local, remote):
         both = provider_settings(
             provider_entry("ollama", local), provider_entry("openai", remote, **REMOTE)
@@ -806,8 +806,8 @@ def test_what_only_some_may_see_is_for_them_here_too() -> None:
     service = Service(engine(FakeModel(), search), AccessPolicy(sign_in=True, single_user=False))
 
     assert ask(aog_call(HELLO, headers=ANNA), service).status == 200
-    (seen,) = search.calls
-    assert (seen[0].oid, seen[2].use_oid_security_filter) == ("anna", True)
+    (search_call,) = search.calls
+    assert (search_call[0].oid, search_call[2].use_oid_security_filter) == ("anna", True)
 
 
 HUGE = 300_000
@@ -821,7 +821,7 @@ ODD: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("message", "named"), ODD)
 def test_an_odd_message_is_taken_or_refused_by_one_short_sentence(message: Any, named: str) -> None:
-    got = Desk().said(user("x") | message, user("Hello."))
+    got = App().send(user("x") | message, user("Hello."))
 
     assert got.status == (400 if named else 200)
     assert len(got.json.get("message", "")) < 300
@@ -836,7 +836,7 @@ def test_numbers_that_json_cannot_hold_are_refused_wherever_they_are() -> None:
         {"messages": [user("x") | {"unheard_of": "BIG"}]},
     ):
         raw = json.dumps({**HELLO, **more}).replace('"BIG"', "1e400").encode()
-        refused(Desk()(raw), 40003, 400, "out of range")
+        assert_error(App()(raw), 40003, 400, "out of range")
 
 
 def test_words_in_brackets_of_an_opensearch_prompt_do_no_harm_to_the_demo_model() -> None:
@@ -865,7 +865,7 @@ def test_there_is_a_pause_between_two_events() -> None:
 def test_a_stream_is_server_sent_events_whatever_is_accepted() -> None:
     headers = {**JSON, "accept": "application/jsonl"}
 
-    assert Desk()({**HELLO, "stream": True}, headers=headers).media_type == "text/event-stream"
+    assert App()({**HELLO, "stream": True}, headers=headers).media_type == "text/event-stream"
 
 
 def test_every_statement_has_its_row() -> None:

@@ -24,7 +24,7 @@ from tests.support.stores import build_client, sqlite_memory
 
 OLD = "/_plugins/_ml/memory/conversation"
 NEW = "/_plugins/_ml/memory"
-SAID = {
+TURN = {
     "input": "How do I make an interaction?",
     "prompt_template": "Hello OpenAI, can you answer this question? [INFO] \n [QUESTION]",
     "response": "Hello, this is OpenAI. Here is the answer to your question.",
@@ -47,14 +47,14 @@ def cloud(tmp_path: Path) -> Iterator[Client]:
 
 
 def error(kind: str, reason: str, status: int) -> dict[str, Any]:
-    said = {"type": kind, "reason": reason}
-    return {"error": {"root_cause": [said], **said}, "status": status}
+    cause = {"type": kind, "reason": reason}
+    return {"error": {"root_cause": [cause], **cause}, "status": status}
 
 
 def test_the_documents_conversation(laptop: Client) -> None:
     begun = laptop("POST", OLD, {"name": "Example conversation"})
     (conversation,) = begun.json.values()
-    added = laptop("POST", f"{OLD}/{{id}}", SAID, conversation)
+    added = laptop("POST", f"{OLD}/{{id}}", TURN, conversation)
     (interaction,) = added.json.values()
     listed = laptop("GET", OLD, max_results=3, next_token=0)
     inside = laptop("GET", f"{OLD}/{{id}}", path=conversation)
@@ -70,12 +70,12 @@ def test_the_documents_conversation(laptop: Client) -> None:
         "create_time": named["create_time"],
     }
     assert "next_token" not in listed.json
-    (said,) = inside.json["interactions"]
-    assert said == {
+    (interaction_json,) = inside.json["interactions"]
+    assert interaction_json == {
         "interaction_id": interaction,
         "conversation_id": conversation,
-        "create_time": said["create_time"],
-        **SAID,
+        "create_time": interaction_json["create_time"],
+        **TURN,
     }
     assert gone.json == {"success": True}
     assert laptop("GET", OLD).json == {"conversations": []}
@@ -224,8 +224,8 @@ def test_a_wrong_body_is_named_and_nothing_is_stored(
     got = laptop(method, route, body, conversation)
 
     assert (got.status, got.media_type) == (400, "application/json")
-    said = error("illegal_argument_exception", reason or f"{nothing}be empty", 400)
-    assert got.json == said
+    expected = error("illegal_argument_exception", reason or f"{nothing}be empty", 400)
+    assert got.json == expected
     assert [it["name"] for it in laptop("GET", OLD).json["conversations"]] == ["mine"]
     assert laptop("GET", f"{OLD}/{{id}}", path=conversation).json == {"interactions": []}
 
@@ -238,18 +238,18 @@ VERBS = [
 ]
 
 
-def put(client: Client) -> dict[str, str]:
+def store_turn(client: Client) -> dict[str, str]:
     """A conversation with something in it, and their ids by the routes that name them."""
     conversation = client("POST", OLD, {"name": "private"}).json["conversation_id"]
-    said = client("POST", f"{OLD}/{{id}}", SAID, conversation).json["interaction_id"]
-    return {route: said if "/message/" in route else conversation for _, route in VERBS}
+    interaction = client("POST", f"{OLD}/{{id}}", TURN, conversation).json["interaction_id"]
+    return {route: interaction if "/message/" in route else conversation for _, route in VERBS}
 
 
 @pytest.mark.parametrize(("method", "route"), VERBS)
 def test_what_is_anothers_cannot_be_told_from_what_is_not_there(
     cloud: Client, method: str, route: str
 ) -> None:
-    ids = put(cloud)
+    ids = store_turn(cloud)
     body = {"name": "stolen", "additional_info": "stolen"}
     before = cloud("GET", OLD).json, cloud("GET", f"{OLD}/{{id}}", path=ids[f"{OLD}/{{id}}"]).json
     ben = cloud.as_(BEN)
@@ -278,8 +278,8 @@ def test_nobody_in_particular_gets_nothing_where_people_sign_in(
     if route.endswith(("traces", "_search")):
         assert got.status == 501
         return
-    said = "Sign in: a conversation belongs to the user who started it."
-    assert (got.status, got.json) == (401, error("security_exception", said, 401))
+    reason = "Sign in: a conversation belongs to the user who started it."
+    assert (got.status, got.json) == (401, error("security_exception", reason, 401))
 
 
 def test_in_azure_without_a_sign_in_nobody_owns_a_conversation(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def rag(got: BufferedReply) -> Any:
     return got.json["ext"]["retrieval_augmented_generation"]
 
 
-def told(model: FakeModel) -> list[tuple[str, str]]:
+def prompt_messages(model: FakeModel) -> list[tuple[str, str]]:
     return [(message.role, message.content) for message in model.calls[-1].messages]
 
 
@@ -80,22 +80,22 @@ class Desk:
     def call(self) -> Client:
         return Client(self.service)
 
-    def answered(self, body: Any, pipeline: str = "p") -> BufferedReply:
+    def search_with(self, body: Any, pipeline: str = "p") -> BufferedReply:
         return self.call("POST", SEARCH, body, "documents", search_pipeline=pipeline)
 
-    def said(self, conversation: str) -> Any:
+    def interactions(self, conversation: str) -> Any:
         return self.call("GET", f"{OLD}/{{id}}", path=conversation).json["interactions"]
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     with sqlite_memory(tmp_path) as memory:
-        made = Desk(memory)
-        assert made.call("PUT", PIPELINE, definition(), "p").json == {"acknowledged": True}
-        yield made
+        desk = Desk(memory)
+        assert desk.call("PUT", PIPELINE, definition(), "p").json == {"acknowledged": True}
+        yield desk
 
 
-def begun(desk: Desk, turns: int = 0) -> str:
+def create_conversation(desk: Desk, turns: int = 0) -> str:
     """A conversation of so many turns."""
     conversation = str(desk.call("POST", OLD).json["conversation_id"])
     for turn in range(turns):
@@ -105,10 +105,10 @@ def begun(desk: Desk, turns: int = 0) -> str:
 
 
 def test_the_messages_are_those_of_the_document_in_its_order(desk: Desk) -> None:
-    conversation = begun(desk, turns=3)
-    desk.answered(asking(conversation_id=conversation, interaction_size=2))
+    conversation = create_conversation(desk, turns=3)
+    desk.search_with(asking(conversation_id=conversation, interaction_size=2))
 
-    assert told(desk.model) == [
+    assert prompt_messages(desk.model) == [
         ("system", "You are a helpful assistant"),
         ("user", "Generate a concise and informative answer in less than 100 words"),
         ("user", f"SEARCH RESULT 1: {PLUS.content}"),
@@ -123,7 +123,7 @@ def test_the_messages_are_those_of_the_document_in_its_order(desk: Desk) -> None
 
 
 def test_the_answer_stands_beside_an_ordinary_search_response(desk: Desk) -> None:
-    got = desk.answered(asking({"match": {"text": "lincoln"}}))
+    got = desk.search_with(asking({"match": {"text": "lincoln"}}))
 
     assert rag(got) == {"answer": "Dental care [plans/plus.pdf#page=2]."}
     assert got.json["timed_out"] is False
@@ -163,19 +163,19 @@ def test_the_answer_stands_beside_an_ordinary_search_response(desk: Desk) -> Non
 def test_without_prompts_of_its_own_a_pipeline_tells_only_what_was_found(desk: Desk) -> None:
     bare = definition(system_prompt=None, user_instructions=None, tag=None)
     desk.call("PUT", PIPELINE, bare, "p")
-    desk.answered(asking(context_size=1))
+    desk.search_with(asking(context_size=1))
 
-    assert [role for role, _ in told(desk.model)] == ["user", "user", "user"]
-    assert told(desk.model)[0][1] == f"SEARCH RESULT 1: {PLUS.content}"
+    assert [role for role, _ in prompt_messages(desk.model)] == ["user", "user", "user"]
+    assert prompt_messages(desk.model)[0][1] == f"SEARCH RESULT 1: {PLUS.content}"
 
 
 def test_each_field_of_each_hit_is_a_result_and_a_field_that_lacks_is_skipped(desk: Desk) -> None:
     desk.search = FakeRetriever([PLUS, replace(STANDARD, category=None)])
     fields = definition(context_field_list=["title", "author", "category"])
     desk.call("PUT", PIPELINE, fields, "p")
-    desk.answered(asking())
+    desk.search_with(asking())
 
-    assert [text for _, text in told(desk.model)[2:-2]] == [
+    assert [text for _, text in prompt_messages(desk.model)[2:-2]] == [
         "SEARCH RESULT 1: plus.pdf",
         "SEARCH RESULT 2: plans",
         "SEARCH RESULT 3: standard.md",
@@ -184,9 +184,12 @@ def test_each_field_of_each_hit_is_a_result_and_a_field_that_lacks_is_skipped(de
 
 @pytest.mark.parametrize(("size", "used"), [(None, 2), (1, 1), (5, 2)])
 def test_context_size_is_how_many_hits_are_used(desk: Desk, size: int | None, used: int) -> None:
-    got = desk.answered(asking(**({"context_size": size} if size else {})))
+    got = desk.search_with(asking(**({"context_size": size} if size else {})))
 
-    assert len([text for _, text in told(desk.model) if text.startswith("SEARCH RESULT")]) == used
+    assert (
+        len([text for _, text in prompt_messages(desk.model) if text.startswith("SEARCH RESULT")])
+        == used
+    )
     assert len(got.json["hits"]["hits"]) == 2
 
 
@@ -194,18 +197,20 @@ def test_context_size_is_how_many_hits_are_used(desk: Desk, size: int | None, us
 def test_ten_interactions_are_told_unless_another_number_is_asked_for(
     desk: Desk, given: dict[str, int], turns: int
 ) -> None:
-    conversation = begun(desk, turns=12)
-    desk.answered(asking(conversation_id=conversation, **given))
-    history = [text for _, text in told(desk.model) if text.startswith(("question", "answer"))]
+    conversation = create_conversation(desk, turns=12)
+    desk.search_with(asking(conversation_id=conversation, **given))
+    history = [
+        text for _, text in prompt_messages(desk.model) if text.startswith(("question", "answer"))
+    ]
 
     assert len(history) == 2 * turns
     assert history[:2] == (["question 2", "answer 2"] if turns else [])
 
 
 def test_a_whole_answer_is_stored_in_the_conversation(desk: Desk) -> None:
-    conversation = begun(desk)
-    answer = rag(desk.answered(asking(conversation_id=conversation)))
-    (stored,) = desk.said(conversation)
+    conversation = create_conversation(desk)
+    answer = rag(desk.search_with(asking(conversation_id=conversation)))
+    (stored,) = desk.interactions(conversation)
 
     assert answer["interaction_id"] == stored["interaction_id"]
     assert "warning" not in answer
@@ -222,13 +227,13 @@ def test_a_whole_answer_is_stored_in_the_conversation(desk: Desk) -> None:
     "later", [{"memory_id": True}, {"conversation_id": True, "message_size": 1}]
 )
 def test_the_names_of_the_parameters_are_those_of_the_answer(desk: Desk, later: Any) -> None:
-    conversation = begun(desk, turns=2)
+    conversation = create_conversation(desk, turns=2)
     named: dict[str, Any] = {k: conversation if v is True else v for k, v in later.items()}
-    answer = rag(desk.answered(asking(**named)))
+    answer = rag(desk.search_with(asking(**named)))
 
     assert answer.keys() == {"answer", "message_id"}
-    assert answer["message_id"] == desk.said(conversation)[0]["interaction_id"]
-    history = [text for _, text in told(desk.model) if text.startswith("question")]
+    assert answer["message_id"] == desk.interactions(conversation)[0]["interaction_id"]
+    history = [text for _, text in prompt_messages(desk.model) if text.startswith("question")]
     assert len(history) == later.get("message_size", 2)
 
 
@@ -245,30 +250,30 @@ FAILURES = [
 def test_a_model_that_fails_is_told_beside_the_hits_and_nothing_is_stored(
     desk: Desk, begin: Sequence[Delta], failure: Exception, sentence: str
 ) -> None:
-    conversation = begun(desk)
+    conversation = create_conversation(desk)
     desk.model = FakeModel([*begin, failure])
-    got = desk.answered(asking(conversation_id=conversation))
+    got = desk.search_with(asking(conversation_id=conversation))
 
     assert rag(got) == {"error": sentence}
     assert len(got.json["hits"]["hits"]) == 2
-    assert desk.said(conversation) == []
+    assert desk.interactions(conversation) == []
     assert desk.model.open_streams == 0
 
 
 def test_an_answer_that_breaks_off_is_a_failure_of_the_model(desk: Desk) -> None:
     desk.model = FakeModel([Delta("Half")])
 
-    assert rag(desk.answered(asking())) == {"error": "The model's answer broke off. Ask again."}
+    assert rag(desk.search_with(asking())) == {"error": "The model's answer broke off. Ask again."}
 
 
 def test_a_model_has_so_many_seconds(desk: Desk) -> None:
-    conversation = begun(desk)
+    conversation = create_conversation(desk)
     desk.model = FakeModel([Delta("Half"), asyncio.Event()])
-    got = desk.answered(asking(timeout=0.05, conversation_id=conversation))
+    got = desk.search_with(asking(timeout=0.05, conversation_id=conversation))
 
     assert rag(got) == {"error": "The model did not answer within 0.05 seconds."}
     assert len(got.json["hits"]["hits"]) == 2
-    assert desk.said(conversation) == []
+    assert desk.interactions(conversation) == []
     assert desk.model.open_streams == 0
 
 
@@ -285,11 +290,11 @@ def test_a_model_has_no_more_time_than_the_request(desk: Desk) -> None:
 def test_a_memory_that_fails_costs_no_answer(
     desk: Desk, failure: errors.ChatError, caplog: pytest.LogCaptureFixture
 ) -> None:
-    conversation = begun(desk)
+    conversation = create_conversation(desk)
     assert desk.memory is not None
     whole = desk.memory
     desk.memory = replace(whole, interactions=FailingInteractions(whole.interactions, failure))
-    answer = rag(desk.answered(asking(conversation_id=conversation)))
+    answer = rag(desk.search_with(asking(conversation_id=conversation)))
 
     assert answer == {
         "answer": "Dental care [plans/plus.pdf#page=2].",
@@ -307,7 +312,7 @@ def test_a_search_that_fails_has_its_real_status(
     desk: Desk, failure: errors.ChatError, status: int
 ) -> None:
     desk.search = FakeRetriever(error=failure)
-    got = desk.answered(asking())
+    got = desk.search_with(asking())
 
     assert (got.status, got.json["status"]) == (status, status)
     assert got.headers["Retry-After"] in ("1", "3")
@@ -318,9 +323,9 @@ def test_what_does_not_fit_the_model_is_left_out_and_not_called_a_context(desk: 
     long = Source("long", "word " * 500, "long.md", "long.md", score=1.0)
     desk.search = FakeRetriever([PLUS, long, STANDARD])
     desk.model = FakeModel(max_prompt_tokens=120)
-    conversation = begun(desk, turns=8)
-    desk.answered(asking(conversation_id=conversation))
-    texts = [text for _, text in told(desk.model)]
+    conversation = create_conversation(desk, turns=8)
+    desk.search_with(asking(conversation_id=conversation))
+    texts = [text for _, text in prompt_messages(desk.model)]
 
     assert [text for text in texts if text.startswith("SEARCH")] == [
         f"SEARCH RESULT 1: {PLUS.content}"
@@ -328,13 +333,13 @@ def test_what_does_not_fit_the_model_is_left_out_and_not_called_a_context(desk: 
     history = [text for text in texts if text.startswith(("question", "answer"))]
     assert 0 < len(history) < 16
     assert history[-1] == "answer 7"
-    assert json.loads(desk.said(conversation)[0]["additional_info"]) == [PLUS.content]
+    assert json.loads(desk.interactions(conversation)[0]["additional_info"]) == [PLUS.content]
 
 
 def test_a_question_that_is_too_long_is_told_beside_the_hits(desk: Desk) -> None:
     desk.model = FakeModel(max_prompt_tokens=20)
 
-    assert rag(desk.answered(asking()))["error"].startswith("The question is too long")
+    assert rag(desk.search_with(asking()))["error"].startswith("The question is too long")
 
 
 FORMS: list[tuple[Any, str]] = [
@@ -353,7 +358,7 @@ FORMS: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("query", "words"), FORMS)
 def test_every_form_of_query_that_is_known_finds_words(desk: Desk, query: Any, words: str) -> None:
-    desk.answered(asking(query, size=7))
+    desk.search_with(asking(query, size=7))
     ((_, searched, overrides),) = desk.search.calls
 
     assert (searched, overrides.top) == (words, 7)
@@ -374,7 +379,7 @@ def test_every_form_of_query_that_is_known_finds_words(desk: Desk, query: Any, w
     ],
 )
 def test_another_form_of_query_is_refused(desk: Desk, query: Any) -> None:
-    got = desk.answered(asking(query))
+    got = desk.search_with(asking(query))
 
     assert (got.status, got.json["error"]["type"]) == (400, "parsing_exception")
     assert got.json["error"]["reason"].startswith("query: ")
@@ -406,12 +411,12 @@ def test_a_question_without_a_pipeline_is_for_the_default_one(desk: Desk) -> Non
     got = desk.call("POST", "/_search", asking())
 
     assert rag(got)["answer"]
-    assert told(desk.model)[0] == ("system", "Search.")
+    assert prompt_messages(desk.model)[0] == ("system", "Search.")
     assert desk.call("GET", PIPELINE, path="default").status == 200
 
 
 def test_a_size_of_none_is_no_search_and_an_answer_without_hits(desk: Desk) -> None:
-    got = desk.answered(asking(size=0))
+    got = desk.search_with(asking(size=0))
 
     assert got.json["hits"]["hits"] == []
     assert rag(got)["answer"]
@@ -460,7 +465,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 def test_a_wrong_parameter_is_named_before_anything_is_asked(
     desk: Desk, parameters: dict[str, Any], reason: str
 ) -> None:
-    got = desk.answered(asking(**parameters))
+    got = desk.search_with(asking(**parameters))
 
     assert (got.status, got.json["error"]["reason"]) == (400, reason)
     assert (desk.search.calls, desk.model.calls) == ([], [])
@@ -480,8 +485,8 @@ def test_a_wrong_parameter_is_named_before_anything_is_asked(
     ],
 )
 def test_a_wrong_search_is_named(desk: Desk, body: Any, query: Any, reason: str | None) -> None:
-    asked = {"query": {"match": {"text": "x"}}} | body
-    got = desk.call("POST", SEARCH, asked, "documents", **query)
+    search = {"query": {"match": {"text": "x"}}} | body
+    got = desk.call("POST", SEARCH, search, "documents", **query)
 
     assert (got.status, got.json["error"]["type"]) == (400, "illegal_argument_exception")
     assert reason in (None, got.json["error"]["reason"])
@@ -497,7 +502,7 @@ def test_there_is_one_index(desk: Desk) -> None:
 
 @pytest.mark.parametrize("pipeline", ["other", "", "P"])
 def test_a_pipeline_that_is_not_there(desk: Desk, pipeline: str) -> None:
-    got = desk.answered(asking(), pipeline)
+    got = desk.search_with(asking(), pipeline)
 
     assert (got.status, got.json["error"]["type"]) == (404, "resource_not_found_exception")
     assert desk.search.calls == []
@@ -507,7 +512,7 @@ def test_a_pipeline_that_is_not_there(desk: Desk, pipeline: str) -> None:
 def test_a_conversation_of_somebody_else_is_not_found_before_anything_is_asked(
     desk: Desk, whose: str
 ) -> None:
-    conversation = begun(desk) if whose == "foreign" else "0" * 24
+    conversation = create_conversation(desk) if whose == "foreign" else "0" * 24
     service = local_service(
         engine(desk.model, desk.search),
         AccessPolicy(sign_in=True, single_user=False),
@@ -575,7 +580,7 @@ def test_what_does_nothing_in_a_pipeline_is_not_kept(desk: Desk) -> None:
 def test_a_pipeline_for_a_model_that_is_no_longer_configured_says_so(desk: Desk) -> None:
     assert desk.memory is not None
     asyncio.run(desk.memory.pipelines.put("old", definition(model_id="gone")))
-    got = desk.answered(asking(), "old")
+    got = desk.search_with(asking(), "old")
 
     assert got.status == 400
     assert "the pipeline's model_id (gone): is not configured" in got.json["error"]["reason"]
@@ -591,13 +596,13 @@ def test_pipelines_are_put_got_listed_and_deleted(desk: Desk) -> None:
 
 
 def test_a_stored_default_stands_in_the_place_of_the_one_of_the_settings(desk: Desk) -> None:
-    made = desk.call("GET", PIPELINE, path="default").json
+    default = desk.call("GET", PIPELINE, path="default").json
     desk.call("PUT", PIPELINE, definition(system_prompt="Ours."), "default")
     desk.call("POST", "/_search", asking())
 
-    assert told(desk.model)[0] == ("system", "Ours.")
+    assert prompt_messages(desk.model)[0] == ("system", "Ours.")
     assert desk.call("DELETE", PIPELINE, path="default").status == 200
-    assert desk.call("GET", PIPELINE, path="default").json == made
+    assert desk.call("GET", PIPELINE, path="default").json == default
 
 
 ADMIN_CLAIMS = "eyJjbGFpbXMiOlt7InR5cCI6InJvbGVzIiwidmFsIjoiQ2hhdC5BZG1pbiJ9XX0="
@@ -630,7 +635,7 @@ def test_where_people_sign_in_only_admins_change_what_holds_for_all(
 
 
 @pytest.mark.parametrize(
-    ("given", "told_back"),
+    ("given", "expected"),
     [
         (
             {"persistent": {"plugins.ml_commons.memory_feature_enabled": True}},
@@ -646,10 +651,10 @@ def test_where_people_sign_in_only_admins_change_what_holds_for_all(
         ),
     ],
 )
-def test_the_first_steps_of_the_document_succeed(desk: Desk, given: Any, told_back: Any) -> None:
+def test_the_first_steps_of_the_document_succeed(desk: Desk, given: Any, expected: Any) -> None:
     got = desk.call("PUT", "/_cluster/settings", given)
 
-    assert got.json == {"acknowledged": True, "persistent": told_back, "transient": {}}
+    assert got.json == {"acknowledged": True, "persistent": expected, "transient": {}}
 
 
 @pytest.mark.parametrize(
@@ -680,14 +685,14 @@ def test_without_memory_there_is_the_default_pipeline_and_no_other() -> None:
     assert desk.call("GET", "/_search/pipeline").json.keys() == {"default"}
     assert desk.call("PUT", PIPELINE, definition(), "p").status == 501
     assert desk.call("DELETE", PIPELINE, path="p").status == 501
-    assert desk.answered(asking(conversation_id="x"), "default").status == 501
+    assert desk.search_with(asking(conversation_id="x"), "default").status == 501
 
 
 def test_a_model_has_thirty_seconds_unless_more_are_asked_for() -> None:
-    read = parse_search(asking(), {}).question
-    more = parse_search(asking(timeout=90), {}).question
+    default = parse_search(asking(), {}).question
+    longer = parse_search(asking(timeout=90), {}).question
 
-    assert (read and read.seconds, more and more.seconds) == (30, 90)
+    assert (default and default.seconds, longer and longer.seconds) == (30, 90)
 
 
 def test_a_client_that_leaves_ends_the_work(desk: Desk) -> None:
@@ -696,36 +701,38 @@ def test_a_client_that_leaves_ends_the_work(desk: Desk) -> None:
     async def gone() -> bool:
         return desk.model.open_streams > 0
 
-    conversation = begun(desk)
-    asked = call(SEARCH, asking(conversation_id=conversation), gone=gone, path="documents")
-    got = ask(asked, desk.service)
+    conversation = create_conversation(desk)
+    search = call(SEARCH, asking(conversation_id=conversation), gone=gone, path="documents")
+    got = ask(search, desk.service)
 
     assert got.status == 499
     assert desk.model.open_streams == 0
-    assert desk.said(conversation) == []
+    assert desk.interactions(conversation) == []
 
 
 def test_half_a_turn_is_no_history(desk: Desk) -> None:
-    conversation = begun(desk)
+    conversation = create_conversation(desk)
     for body in ({"origin": "x"}, {"response": "only"}, {"input": "only"}, {"input": " "}):
         desk.call("POST", f"{OLD}/{{id}}", body, conversation)
-    desk.answered(asking(conversation_id=conversation))
+    desk.search_with(asking(conversation_id=conversation))
 
-    assert [role for role, _ in told(desk.model)] == ["system"] + ["user"] * 5
+    assert [role for role, _ in prompt_messages(desk.model)] == ["system"] + ["user"] * 5
 
 
 def test_an_empty_answer_is_not_stored_and_says_so(desk: Desk) -> None:
     desk.model = FakeModel([Done()])
-    conversation = begun(desk)
-    answer = rag(desk.answered(asking(conversation_id=conversation)))
+    conversation = create_conversation(desk)
+    answer = rag(desk.search_with(asking(conversation_id=conversation)))
 
     assert answer == {"answer": "", "warning": "The answer is empty: it was not stored."}
-    assert desk.said(conversation) == []
+    assert desk.interactions(conversation) == []
 
 
 def test_a_conversation_that_is_named_is_looked_for(desk: Desk) -> None:
-    empty = desk.answered(asking(conversation_id=""))
-    both = desk.answered(asking(conversation_id=begun(desk), memory_id=begun(desk)))
+    empty = desk.search_with(asking(conversation_id=""))
+    both = desk.search_with(
+        asking(conversation_id=create_conversation(desk), memory_id=create_conversation(desk))
+    )
 
     assert (empty.status, both.status) == (404, 400)
 
@@ -737,9 +744,9 @@ def test_the_line_of_the_log_tells_what_became_of_it(
     desk: Desk, failure: errors.ChatError, level: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    whole = desk.answered(asking())
+    whole = desk.search_with(asking())
     desk.model = FakeModel([failure])
-    failed = desk.answered(asking())
+    failed = desk.search_with(asking())
     lines = [record for record in caplog.records if "POST /{index}/_search" in record.message]
 
     assert (whole.status, failed.status) == (200, 200)
@@ -781,7 +788,7 @@ def test_patterns_are_held_to_limits(desk: Desk, patterns: list[str]) -> None:
 
 def test_the_model_is_asked_as_a_chat_asks_it(desk: Desk) -> None:
     desk.model = FakeModel([*ANSWER[:-1], Done("length")])
-    desk.answered(asking())
+    desk.search_with(asking())
     (prompt,) = desk.model.calls
 
     assert (prompt.task, prompt.temperature) == ("answer", 0.3)
