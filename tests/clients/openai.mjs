@@ -8,7 +8,7 @@ const made =
   client === "azure"
     ? new AzureOpenAI({ ...common, endpoint: address, apiVersion: "2024-05-01-preview" })
     : new OpenAI({ ...common, baseURL: `${address}/${client}` });
-const model = process.env.CHAT_MODEL_NAME ?? "obeying";
+const model = process.env.CHAT_MODEL_NAME ?? "command_model";
 const create = (content, more) =>
   made.chat.completions.create({ model, messages: [{ role: "user", content }], ...more });
 const tools = [{ type: "function", function: { name: "f", parameters: { type: "object" } } }];
