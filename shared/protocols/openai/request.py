@@ -28,7 +28,7 @@ from shared.protocols.tool_calls import FAST, RequestToolCall
 from shared.retrieval.search_scope import DataSource
 
 # Parameters that are sent to the model unchanged, if it supports them.
-OPTIONS = (
+PARAMETERS = (
     *("top_p", "stop", "tool_choice", "parallel_tool_calls", "response_format"),
     *("frequency_penalty", "presence_penalty", "reasoning_effort"),
 )
@@ -118,9 +118,6 @@ def parse(body: Body) -> ChatRequest:
     body_json = body.json
     if not isinstance(body_json, dict):
         raise BadRequest("The body must be a JSON object.")
-    for key, value in body_json.items():
-        if not is_json_safe(value):
-            raise FieldError(f"{key:.60}", NOT_JSON_SAFE)
     fields = _validate(body_json)
     _check(fields, body_json)
     if tools.exceed_limit(body_json.get("tools"), body):
@@ -137,9 +134,7 @@ def parse(body: Body) -> ChatRequest:
         answerable,
         overrides,
         RequestState(bool(fields.stream_options and fields.stream_options.include_usage)),
-        generation=GenerationOptions(
-            tuple(body_json.get("tools") or ()), _options(fields, body_json)
-        ),
+        generation=_generation_options(fields, body_json),
         notes=() if len(answerable) == len(messages) else (ORPHANS_DROPPED,),
     )
     if fields.data_sources:
@@ -148,6 +143,10 @@ def parse(body: Body) -> ChatRequest:
 
 
 def _validate(body_json: Mapping[str, Any]) -> _Fields:
+    """Validate the known fields. Raises FieldError."""
+    for key, value in body_json.items():
+        if not is_json_safe(value):
+            raise FieldError(f"{key:.60}", NOT_JSON_SAFE)
     try:
         return _Fields.model_validate(body_json)
     except ValidationError as failure:
@@ -197,10 +196,11 @@ def _check_last(messages: tuple[Message, ...]) -> None:
         raise FieldError(f"{last}.tool_call_id", "is required")
 
 
-def _options(fields: _Fields, body_json: Mapping[str, Any]) -> dict[str, Any]:
-    max_tokens = fields.max_completion_tokens or fields.max_tokens
-    options = {key: body_json[key] for key in OPTIONS if body_json.get(key) is not None}
-    return options | ({"max_tokens": max_tokens} if max_tokens else {})
+def _generation_options(fields: _Fields, body_json: Mapping[str, Any]) -> GenerationOptions:
+    parameters = {key: body_json[key] for key in PARAMETERS if body_json.get(key) is not None}
+    if max_tokens := fields.max_completion_tokens or fields.max_tokens:
+        parameters["max_tokens"] = max_tokens
+    return GenerationOptions(tuple(body_json.get("tools") or ()), parameters)
 
 
 def _parse_message(path: str, message: _Message) -> Message:
