@@ -797,11 +797,11 @@ def model_used() -> None:
 @pytest.mark.parametrize(
     "row", STATEMENTS, ids=[f"{row.number}: {row.sentence}" for row in STATEMENTS]
 )
-def test_a_statement_of_the_document_holds(row: Statement) -> None:
+def test_statement_of_the_specification(row: Statement) -> None:
     row.holds()
 
 
-def test_what_only_some_may_see_is_for_them_here_too() -> None:
+def test_restricted_passages_need_sign_in() -> None:
     search = FakeRetriever()
     service = Service(engine(FakeModel(), search), AccessPolicy(sign_in=True, single_user=False))
 
@@ -820,7 +820,7 @@ ODD: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("message", "named"), ODD)
-def test_an_odd_message_is_taken_or_refused_by_one_short_sentence(message: Any, named: str) -> None:
+def test_unusual_message_is_accepted_or_rejected_in_one_sentence(message: Any, named: str) -> None:
     got = App().send(user("x") | message, user("Hello."))
 
     assert got.status == (400 if named else 200)
@@ -828,7 +828,7 @@ def test_an_odd_message_is_taken_or_refused_by_one_short_sentence(message: Any, 
     assert named in str(got.json.get("message"))
 
 
-def test_numbers_that_json_cannot_hold_are_refused_wherever_they_are() -> None:
+def test_non_json_numbers_are_rejected() -> None:
     for more in (
         {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"x": "BIG"}}}]},
         {"unheard_of": ["BIG"]},
@@ -839,13 +839,13 @@ def test_numbers_that_json_cannot_hold_are_refused_wherever_they_are() -> None:
         assert_error(App()(raw), 40003, 400, "out of range")
 
 
-def test_words_in_brackets_of_an_opensearch_prompt_do_no_harm_to_the_demo_model() -> None:
+def test_opensearch_prompt_with_brackets_is_answered_by_the_demo_model() -> None:
     service = build(read_settings(SAMPLES))
     for words in ("ANSWER:", "QUESTION: x", "SEARCH RESULT 1: x"):
         assert ask(aog_call({"messages": [user(words)]}), service).status == 200
 
 
-def test_there_is_a_pause_between_two_events() -> None:
+def test_events_are_paced() -> None:
     sent: list[float] = []
 
     async def lines() -> Any:
@@ -862,11 +862,11 @@ def test_there_is_a_pause_between_two_events() -> None:
     assert all(after - before >= 0.049 for before, after in pairwise(sent))
 
 
-def test_a_stream_is_server_sent_events_whatever_is_accepted() -> None:
+def test_stream_is_server_sent_events_for_any_accept_header() -> None:
     headers = {**JSON, "accept": "application/jsonl"}
 
     assert App()({**HELLO, "stream": True}, headers=headers).media_type == "text/event-stream"
 
 
-def test_every_statement_has_its_row() -> None:
+def test_every_statement_has_a_row() -> None:
     assert [row.number for row in STATEMENTS] == list(range(1, 44))

@@ -27,7 +27,7 @@ def asking(*orders: str) -> list[dict[str, Any]]:
     return [{"role": "user", "content": "; ".join(orders)}]
 
 
-def test_an_answer_comes_whole(client: AogClient) -> None:
+def test_whole_answer(client: AogClient) -> None:
     got = client.chat(asking("say Hello", "say  there"))
 
     assert got["message"] == {"role": "assistant", "content": "Hello there"}
@@ -35,7 +35,7 @@ def test_an_answer_comes_whole(client: AogClient) -> None:
     assert got["context"]["data_points"].keys() >= {"text", "citations"}
 
 
-def test_each_event_of_a_stream_is_one_read(client: AogClient) -> None:
+def test_each_event_is_one_read(client: AogClient) -> None:
     *said, last = client.stream(asking(*(f"say {number} " for number in range(WORDS))))
 
     assert said[0]["context"]["data_points"].keys() >= {"text", "citations"}
@@ -44,7 +44,7 @@ def test_each_event_of_a_stream_is_one_read(client: AogClient) -> None:
     assert len({each["id"] for each in (*said, last)}) == 1
 
 
-def test_an_event_comes_when_the_model_gives_it(client: AogClient, server: Server) -> None:
+def test_events_arrive_one_by_one(client: AogClient, server: Server) -> None:
     name = f"aog-{time.monotonic_ns()}"
     events = client.stream(asking("say one", f"wait for {name}", "say two"))
 
@@ -54,7 +54,7 @@ def test_an_event_comes_when_the_model_gives_it(client: AogClient, server: Serve
     assert [each["message"]["content"] for each in events] == ["two", ""]
 
 
-def test_a_client_that_leaves_closes_the_model_s_stream(client: AogClient, server: Server) -> None:
+def test_disconnect_closes_the_model_stream(client: AogClient, server: Server) -> None:
     name = f"aog-left-{time.monotonic_ns()}"
     events = client.stream(asking(f"open as {name}", "say one", "wait for nothing at all"))
     assert next(events)["message"]["content"] == "one"
@@ -79,7 +79,7 @@ def test_a_client_that_leaves_closes_the_model_s_stream(client: AogClient, serve
         ("refuse with bug", 500),
     ],
 )
-def test_a_refusal_is_an_error_with_its_code(client: AogClient, order: str, code: int) -> None:
+def test_rejection_has_a_business_code(client: AogClient, order: str, code: int) -> None:
     for ask in (client.chat, lambda messages: list(client.stream(messages))):
         with pytest.raises(AogError) as failed:
             ask(asking(order))
@@ -91,9 +91,7 @@ def test_a_refusal_is_an_error_with_its_code(client: AogClient, order: str, code
 @pytest.mark.parametrize(
     ("order", "code"), [("fail with outage", 40017), ("fail with content filter", 40003)]
 )
-def test_a_failure_in_mid_stream_is_the_last_event(
-    client: AogClient, order: str, code: int
-) -> None:
+def test_failure_in_the_stream_is_the_last_event(client: AogClient, order: str, code: int) -> None:
     seen = []
     with pytest.raises(AogError) as failed:
         for event in client.stream(asking("say Half", order)):
@@ -102,7 +100,7 @@ def test_a_failure_in_mid_stream_is_the_last_event(
     assert (seen, failed.value.code) == (["Half"], code)
 
 
-def test_a_bug_in_mid_stream_is_told_as_one(client: AogClient) -> None:
+def test_bug_in_the_stream_is_an_internal_error(client: AogClient) -> None:
     with pytest.raises(AogError) as failed:
         list(client.stream(asking("say Half", "fail with bug")))
 
@@ -110,11 +108,11 @@ def test_a_bug_in_mid_stream_is_told_as_one(client: AogClient) -> None:
     assert "secret" not in str(failed.value)
 
 
-def test_the_document_s_conversation_is_taken_as_it_is(client: AogClient) -> None:
+def test_conversation_of_the_specification_is_accepted(client: AogClient) -> None:
     assert client.chat(list[Any](SHIRT_CONVERSATION))["finished"] is True
 
 
-def test_the_metadata_tells_of_the_one_service_and_its_provider(client: AogClient) -> None:
+def test_metadata_lists_the_service_and_its_provider(client: AogClient) -> None:
     (service,) = client.services()
     (provider,) = client.providers()
 
@@ -136,7 +134,7 @@ def test_the_metadata_tells_of_the_one_service_and_its_provider(client: AogClien
         ("PUT", "/aog/v0.2/service_provider", 405, 40005),
     ],
 )
-def test_what_is_not_there_is_told_in_aog_s_words(
+def test_unknown_service_and_version_have_aog_errors(
     client: AogClient, method: str, path: str, status: int, code: int
 ) -> None:
     got = client.http.request(method, path, json={"messages": []} if method != "GET" else None)
@@ -147,7 +145,7 @@ def test_what_is_not_there_is_told_in_aog_s_words(
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "multipart/form-data; boundary=x", None])
-def test_another_content_type_is_refused(client: AogClient, content_type: str | None) -> None:
+def test_other_content_type_is_rejected(client: AogClient, content_type: str | None) -> None:
     headers = {"content-type": content_type} if content_type else {}
     content = b'{"messages": [{"role": "user", "content": "say x"}]}'
     got: httpx.Response = client.http.post(

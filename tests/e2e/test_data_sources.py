@@ -151,9 +151,7 @@ SENT: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("parameters", "body"), SENT)
-def test_what_a_search_is_asked_for(
-    parts: Parts, parameters: dict[str, Any], body: dict[str, Any]
-) -> None:
+def test_search_request(parts: Parts, parameters: dict[str, Any], body: dict[str, Any]) -> None:
     response = chat(parts, **parameters)
     told = context(response)
 
@@ -162,7 +160,7 @@ def test_what_a_search_is_asked_for(
     assert "x-chat-notice" not in response.headers
 
 
-def test_a_filter_narrows_what_is_found(parts: Parts) -> None:
+def test_filter_narrows_the_results(parts: Parts) -> None:
     everything = context(chat(parts, top_n_documents=50))["citations"]
     some = context(chat(parts, filter="category eq 'other'"))["citations"]
 
@@ -174,7 +172,7 @@ def test_a_filter_narrows_what_is_found(parts: Parts) -> None:
     ("strictness", "found"),
     [(1, "public plan other"), (None, "public plan"), (4, "public"), (5, "")],
 )
-def test_strictness_is_a_least_score_of_the_ranker(
+def test_strictness_is_a_minimum_reranker_score(
     parts: Parts, strictness: int | None, found: str
 ) -> None:
     parts[0].reranks |= {"public": 2.2, "plan": 1.5, "other": 1.4}
@@ -201,7 +199,7 @@ def test_strictness_is_a_least_score_of_the_ranker(
     }
 
 
-def test_without_a_ranker_a_strict_search_is_made_without_and_a_header_says_so(home: Path) -> None:
+def test_missing_ranker_is_noted_in_a_header(home: Path) -> None:
     settings = {
         "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "ranking",
         "ALLOW_CLIENT_FILTERS": "true",
@@ -222,7 +220,7 @@ def test_without_a_ranker_a_strict_search_is_made_without_and_a_header_says_so(h
     "wanted", [[], ["citations"], ["intent"], ["all_retrieved_documents", "intent"]]
 )
 @pytest.mark.parametrize("stream", [False, True])
-def test_the_contexts_that_come_back_are_those_asked_for(
+def test_include_contexts_selects_the_contexts(
     parts: Parts, wanted: list[str], stream: bool
 ) -> None:
     search, _, client = parts
@@ -238,7 +236,7 @@ def test_the_contexts_that_come_back_are_those_asked_for(
     assert told.keys() == set(wanted)
 
 
-def test_out_of_scope_the_model_may_know_more_than_the_sources(parts: Parts) -> None:
+def test_in_scope_selects_the_instructions(parts: Parts) -> None:
     systems = []
     for in_scope in (True, False):
         chat(parts, in_scope=in_scope)
@@ -249,7 +247,7 @@ def test_out_of_scope_the_model_may_know_more_than_the_sources(parts: Parts) -> 
     assert all("Sources:\npublic.md: The deductible in public." in said for said in systems)
 
 
-def test_role_information_acts_where_client_prompts_may(parts: Parts) -> None:
+def test_role_information_is_sent_if_client_prompts_are_allowed(parts: Parts) -> None:
     chat(parts, role_information="Be a pirate.")
     first, second, third = parts[1].requests[-1].body["messages"]
 
@@ -276,7 +274,7 @@ def posted(service: Service, /, stream: bool = False, **parameters: Any) -> Buff
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_role_information_is_left_out_else_and_a_header_says_so(stream: bool) -> None:
+def test_role_information_is_otherwise_omitted_with_a_header(stream: bool) -> None:
     model = FakeModel()
     got = posted(configured(model), stream, role_information="Be a pirate.")
 
@@ -285,14 +283,14 @@ def test_role_information_is_left_out_else_and_a_header_says_so(stream: bool) ->
     assert "pirate" not in str(model.calls)
 
 
-def test_role_information_that_says_nothing_is_none() -> None:
+def test_blank_role_information_is_ignored() -> None:
     got = posted(configured(), role_information="  ")
 
     assert got.status == 200
     assert "x-chat-notice" not in got.headers
 
 
-def test_the_intent_is_text_in_every_language() -> None:
+def test_intent_is_not_escaped() -> None:
     asked = [{"role": "user", "content": "¿Qué es 漢字?"}]
     got = ask(call(ROUTE, {"messages": asked}), local_service(engine()))
     told = got.json["choices"][0]["message"]["context"]
@@ -301,18 +299,18 @@ def test_the_intent_is_text_in_every_language() -> None:
 
 
 @pytest.mark.parametrize("key", ["filter", "endpoint", "data_source"])
-def test_a_key_of_the_client_s_own_is_told_by_its_name(key: str) -> None:
+def test_unknown_key_is_named(key: str) -> None:
     body = json.dumps({"messages": QUESTION, key: 1}).replace(": 1}", ": 1e400}")
     got = ask(call(ROUTE, body.encode()), configured())
 
     assert (got.status, got.json["error"]["param"]) == (400, key)
 
 
-def test_without_scores_of_its_own_a_strict_search_leaves_nothing_out() -> None:
+def test_strict_search_without_scores_omits_nothing() -> None:
     assert posted(configured(), query_type="semantic", strictness=5).status == 200
 
 
-def test_a_passage_without_room_in_the_prompt_is_retrieved_and_no_citation() -> None:
+def test_passage_beyond_the_prompt_is_retrieved_but_not_cited() -> None:
     model = FakeModel(max_prompt_tokens=24)
     wanted = ["citations", "all_retrieved_documents"]
     got = posted(configured(model), include_contexts=wanted).json
@@ -358,14 +356,14 @@ WRONG_PARAMETERS: list[tuple[dict[str, Any], str]] = [
         ([{"type": "azure_search"}] * 2, "data_sources"),
     ],
 )
-def test_a_wrong_data_source_is_told_by_its_place(sources: Any, param: str) -> None:
+def test_invalid_data_source_is_named_by_path(sources: Any, param: str) -> None:
     got = ask(call(ROUTE, {"messages": QUESTION, "data_sources": sources}), configured())
 
     assert (got.status, got.json["error"]["param"]) == (400, param)
 
 
 @pytest.mark.parametrize(("parameters", "name"), WRONG_PARAMETERS)
-def test_a_wrong_parameter_is_told_by_its_place(parameters: dict[str, Any], name: str) -> None:
+def test_invalid_parameter_is_named_by_path(parameters: dict[str, Any], name: str) -> None:
     got = posted(configured(), **parameters)
 
     assert got.status == 400
@@ -374,7 +372,7 @@ def test_a_wrong_parameter_is_told_by_its_place(parameters: dict[str, Any], name
 
 
 @pytest.mark.parametrize("empty", [[], None])
-def test_no_data_source_is_the_deployment_s_search(empty: Any) -> None:
+def test_request_without_data_source_uses_the_deployment(empty: Any) -> None:
     retriever = FakeRetriever()
     body = {"messages": QUESTION, "data_sources": empty}
     got = ask(call(ROUTE, body), local_service(engine(FakeModel(), retriever)))
@@ -384,7 +382,7 @@ def test_no_data_source_is_the_deployment_s_search(empty: Any) -> None:
     assert (used.top, used.retrieval_mode, used.minimum_reranker_score) == (3, None, None)
 
 
-def test_without_a_search_service_the_setting_is_named() -> None:
+def test_missing_search_service_names_the_setting() -> None:
     got = posted(local_service(engine()))
 
     assert (got.status, got.json["error"]["param"]) == (400, "data_sources")
@@ -427,12 +425,12 @@ ELSEWHERE = [
 
 
 @pytest.mark.parametrize("endpoint", HERE)
-def test_the_configured_endpoint_is_known_in_every_spelling(endpoint: str) -> None:
+def test_configured_endpoint_is_accepted_in_every_spelling(endpoint: str) -> None:
     assert posted(configured(), endpoint=endpoint).status == 200
 
 
 @pytest.mark.parametrize("endpoint", ELSEWHERE)
-def test_another_endpoint_is_refused_and_nothing_is_asked(endpoint: str) -> None:
+def test_other_endpoint_is_rejected_before_any_request(endpoint: str) -> None:
     model, retriever = FakeModel(), FakeRetriever()
     service = configured(model, retriever)
     got = posted(service, endpoint=endpoint)
@@ -445,14 +443,14 @@ def test_another_endpoint_is_refused_and_nothing_is_asked(endpoint: str) -> None
 
 
 @pytest.mark.parametrize("index", ["other", "DOCS", "docs ", "docs')/docs?x=", "*", ""])
-def test_another_index_is_refused(index: str) -> None:
+def test_other_index_is_rejected(index: str) -> None:
     got = posted(configured(), index_name=index)
 
     assert got.status == 400
     assert "AZURE_SEARCH_INDEX" in got.json["error"]["message"]
 
 
-def test_a_filter_that_is_not_allowed_is_refused_and_never_dropped() -> None:
+def test_disallowed_filter_is_rejected() -> None:
     got = posted(configured(), filter="category eq 'x'")
 
     assert got.status == 400
@@ -497,7 +495,7 @@ WIDENING = [
 
 
 @pytest.mark.parametrize("condition", WIDENING)
-def test_a_filter_that_could_widen_a_search_is_refused(condition: str) -> None:
+def test_widening_filter_is_rejected(condition: str) -> None:
     retriever = FakeRetriever()
     service = configured(retriever=retriever, filters=True)
     got = posted(service, filter=condition)
@@ -520,13 +518,13 @@ NARROWING = [
 
 
 @pytest.mark.parametrize("private", ["acl/oids", "OIDS"])
-def test_a_private_field_is_not_named_in_any_spelling(private: str) -> None:
+def test_filter_cannot_name_a_private_field(private: str) -> None:
     with pytest.raises(BadRequest):
         check_filter("acl/oids/any(o: o eq 'anna')", (private,))
 
 
 @pytest.mark.parametrize("condition", NARROWING)
-def test_a_filter_as_odata_has_them_goes_to_the_search(condition: str) -> None:
+def test_valid_odata_filter_is_sent(condition: str) -> None:
     retriever = FakeRetriever()
     service = configured(retriever=retriever, filters=True)
 
@@ -550,7 +548,7 @@ def is_one_term(text: str) -> bool:
 
 @FUZZ
 @given(st.lists(st.sampled_from([*"()'aOo -/*", "''", " or ", "true", "\uff09"])).map("".join))
-def test_what_is_taken_stays_within_its_parentheses(condition: str) -> None:
+def test_accepted_filter_stays_within_its_parentheses(condition: str) -> None:
     try:
         taken = check_filter(condition)
     except BadRequest:
@@ -559,7 +557,7 @@ def test_what_is_taken_stays_within_its_parentheses(condition: str) -> None:
     assert taken == condition
 
 
-def test_a_filter_that_the_service_refuses_is_a_400(parts: Parts) -> None:
+def test_filter_rejected_by_the_service_is_a_400(parts: Parts) -> None:
     response = chat(parts, filter="no_such_field eq 'x'")
     told = response.json()["error"]
 
@@ -568,14 +566,14 @@ def test_a_filter_that_the_service_refuses_is_a_400(parts: Parts) -> None:
     assert [request.body["top"] for request in parts[0].requests] == [5, 1]
 
 
-def test_an_index_that_does_not_fit_is_not_the_filter_s_fault(parts: Parts) -> None:
+def test_index_mismatch_is_not_blamed_on_the_filter(parts: Parts) -> None:
     parts[0].plan += [error_response(400, code="InvalidRequest")] * 2
     response = chat(parts, filter="category eq 'x'")
 
     assert response.status_code == 503
 
 
-def test_no_other_protocol_takes_a_filter(parts: Parts) -> None:
+def test_other_protocols_ignore_filters(parts: Parts) -> None:
     search, _, client = parts
     overrides = {"filter": "category eq 'other'"}
     body = {"messages": QUESTION, "context": {"overrides": overrides}}
@@ -585,7 +583,7 @@ def test_no_other_protocol_takes_a_filter(parts: Parts) -> None:
     assert "other" not in search.requests[0].body["filter"]
 
 
-def test_the_embedded_index_never_drops_a_filter() -> None:
+def test_embedded_index_rejects_a_filter() -> None:
     service = build(read_settings(SAMPLES))
     assert service.engine is not None
     retriever = service.engine.retriever
@@ -618,7 +616,7 @@ EVERYTHING = {
 }
 
 
-def test_a_request_with_every_parameter(parts: Parts) -> None:
+def test_request_with_every_parameter(parts: Parts) -> None:
     search, model, _ = parts
     told = context(chat(parts, **EVERYTHING))
 
@@ -631,7 +629,7 @@ def test_a_request_with_every_parameter(parts: Parts) -> None:
     assert told.keys() == {"citations", "intent", "all_retrieved_documents"}
 
 
-def test_a_credential_in_a_request_goes_nowhere(home: Path) -> None:
+def test_credential_of_a_request_is_not_forwarded(home: Path) -> None:
     settings = {"CHAT_MODEL": "openai", "ALLOW_CLIENT_PROMPTS": "true"}
     with app(home, **settings) as (search, model, client):
         answers = []
@@ -696,7 +694,7 @@ def sample_app(endpoint: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["m", "o3-mini"])
 @pytest.mark.parametrize("header", [{}, {"Authorization": f"Bearer {CHAT_KEY}"}])
-def test_the_sample_app_of_on_your_data(home: Path, name: str, header: dict[str, str]) -> None:
+def test_on_your_data_sample_app(home: Path, name: str, header: dict[str, str]) -> None:
     settings = {"CHAT_MODEL": "openai", "OPENAI_CHAT_MODEL": name, "CHAT_API_KEY": CHAT_KEY}
     with app(home, **settings) as (search, model, client):
         model.plan.append(stream_response(answer_events("It is in [pl", "an.md] and [plan.md].")))
@@ -729,7 +727,7 @@ def test_the_sample_app_of_on_your_data(home: Path, name: str, header: dict[str,
     assert search.requests[0].body == TEXT
 
 
-def test_a_second_turn_of_the_sample_app(parts: Parts) -> None:
+def test_second_turn_of_the_sample_app(parts: Parts) -> None:
     search, model, client = parts
     told = json.dumps({"citations": [{"content": "bygone", "filepath": "x.md"}], "intent": "[]"})
     messages = [
@@ -750,7 +748,7 @@ def test_a_second_turn_of_the_sample_app(parts: Parts) -> None:
     assert "bygone" not in str(sent)
 
 
-def test_the_numbers_of_an_earlier_answer_are_not_the_model_s_to_copy() -> None:
+def test_citation_numbers_of_earlier_answers_are_removed() -> None:
     model = FakeModel()
     parts_of_it = [{"type": "text", "text": "See [doc12] and [x]."}]
     messages = [
@@ -768,14 +766,14 @@ def test_the_numbers_of_an_earlier_answer_are_not_the_model_s_to_copy() -> None:
     assert said[4] == ("See and [x].", [{"type": "text", "text": "See and [x]."}])
 
 
-def test_data_sources_of_the_api_before_2024_are_refused_and_not_ignored() -> None:
+def test_datasources_of_the_older_api_are_rejected() -> None:
     old = [{"type": "AzureCognitiveSearch", "parameters": {"filter": "category eq 'x'"}}]
     got = ask(call(ROUTE, {"messages": QUESTION, "dataSources": old}), configured())
 
     assert (got.status, got.json["error"]["param"]) == (400, "dataSources")
 
 
-def test_what_is_private_stays_so_by_the_key_alone(parts: Parts) -> None:
+def test_api_key_alone_shows_no_restricted_passages(parts: Parts) -> None:
     search, _, client = parts
     body = {"messages": QUESTION, "data_sources": [source(search, top_n_documents=50)]}
     answers = [client.post(ROUTE, json=body, headers=who) for who in ({}, signed("oid-a", ["g1"]))]
@@ -786,7 +784,7 @@ def test_what_is_private_stays_so_by_the_key_alone(parts: Parts) -> None:
     assert not {"for-b", "for-g2", "for-g9"} & seen[1]
 
 
-def test_a_filter_of_one_who_signed_in_narrows_what_they_may_see(parts: Parts) -> None:
+def test_filter_is_combined_with_access_control(parts: Parts) -> None:
     search, _, client = parts
     body = {
         "messages": QUESTION,

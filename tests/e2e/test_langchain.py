@@ -52,7 +52,7 @@ def chain(running: tuple[FakeSearch, Upstream, str], request: pytest.FixtureRequ
 TOLD = "It is in [doc2], not in [x.md]."
 
 
-def test_an_answer(chain: Any, running: tuple[FakeSearch, Upstream, str]) -> None:
+def test_answer(chain: Any, running: tuple[FakeSearch, Upstream, str]) -> None:
     got = chain.invoke("deductible")
 
     assert got.content == TOLD
@@ -60,14 +60,14 @@ def test_an_answer(chain: Any, running: tuple[FakeSearch, Upstream, str]) -> Non
     assert running[0].requests[0].body["filter"] == f"{PUBLIC} and (category ne 'other')"
 
 
-def test_a_stream(chain: Any) -> None:
+def test_stream(chain: Any) -> None:
     parts = [part.content for part in chain.stream("deductible")]
 
     assert "".join(parts) == TOLD
     assert len([part for part in parts if part]) > 1
 
 
-def test_an_asynchronous_stream(chain: Any) -> None:
+def test_async_stream(chain: Any) -> None:
     async def read() -> str:
         try:
             return "".join([str(part.content) async for part in chain.astream("deductible")])

@@ -140,7 +140,7 @@ def address(process: subprocess.Popen[str]) -> str:
     return base
 
 
-def test_the_dev_server_serves_and_ends_by_control_c(clone: Path) -> None:
+def test_dev_server_stops_on_control_c(clone: Path) -> None:
     with started(*SERVE, folder=clone, env=environment()) as process:
         address(process)
         said = control_c(process)
@@ -150,7 +150,7 @@ def test_the_dev_server_serves_and_ends_by_control_c(clone: Path) -> None:
         assert process.returncode == 0
 
 
-def test_the_dev_server_answers_an_unknown_path_and_an_unlisted_method_with_an_empty_404(
+def test_dev_server_returns_404_for_unknown_routes_and_methods(
     clone: Path,
 ) -> None:
     with started(*SERVE, folder=clone, env=environment()) as process:
@@ -161,7 +161,7 @@ def test_the_dev_server_answers_an_unknown_path_and_an_unlisted_method_with_an_e
         assert [(answer.status_code, answer.content) for answer in answers] == [(404, b"")] * 2
 
 
-def test_the_dev_server_logs_no_key_that_stands_in_the_query(clone: Path) -> None:
+def test_dev_server_logs_no_key_of_the_query(clone: Path) -> None:
     with started(*SERVE, folder=clone, env=environment()) as process:
         httpx.get(f"{address(process)}/health?code=hush", timeout=PATIENCE, trust_env=False)
         process.terminate()
@@ -183,7 +183,7 @@ def dev_server(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def test_the_azure_path_can_be_tried_without_azure() -> None:
+def test_run_fakes_serves_the_azure_adapters() -> None:
     command = (sys.executable, "-m", "tests.support.run_fakes", "--port", "0")
     question = {"messages": [{"role": "user", "content": "How many vacation days do I get?"}]}
     with started(*command, folder=ROOT, env=environment()) as process:
@@ -204,13 +204,13 @@ def test_the_azure_path_can_be_tried_without_azure() -> None:
     assert "Traceback" not in said
 
 
-def test_a_port_that_cannot_be_is_told_in_one_sentence(clone: Path) -> None:
+def test_invalid_port_is_one_sentence(clone: Path) -> None:
     ended = dev_server(clone, "--port", "99999")
 
     assert ended.stderr == "Port 99999 cannot be used: try `make run PORT=40000`.\n"
 
 
-def test_local_settings_may_hold_numbers_and_what_is_no_json_is_told(clone: Path) -> None:
+def test_local_settings_with_numbers_and_invalid_json(clone: Path) -> None:
     (clone / "local.settings.json").write_text('{"Values": {"DEFAULT_TOP": 5}}')
     with started(*SERVE, folder=clone, env=environment()) as process:
         address(process)
@@ -221,7 +221,7 @@ def test_local_settings_may_hold_numbers_and_what_is_no_json_is_told(clone: Path
     assert len(ended.stderr.splitlines()) == 1
 
 
-def test_a_taken_port_is_named_in_one_sentence(clone: Path) -> None:
+def test_port_in_use_is_one_sentence(clone: Path) -> None:
     with taken_port() as port:
         ended = subprocess.run(
             [sys.executable, "dev_server.py", "--port", str(port)],
@@ -237,7 +237,7 @@ def test_a_taken_port_is_named_in_one_sentence(clone: Path) -> None:
 
 
 @needs_make
-def test_make_alone_says_what_there_is(clone: Path) -> None:
+def test_make_lists_the_targets(clone: Path) -> None:
     ended = make(clone, environment())
 
     commands = [line.split()[1] for line in ended.stdout.splitlines()]
@@ -246,7 +246,7 @@ def test_make_alone_says_what_there_is(clone: Path) -> None:
 
 
 @needs_make
-def test_make_run_starts_core_tools_where_they_are(installed: Path, tmp_path: Path) -> None:
+def test_make_run_starts_core_tools(installed: Path, tmp_path: Path) -> None:
     core_tools(tmp_path / "bin", 'echo "$@"', "pwd", 'echo "$VIRTUAL_ENV"', "command -v python")
 
     ended = make(installed, environment(tmp_path / "bin"), "run", "PORT=7199")
@@ -259,7 +259,7 @@ def test_make_run_starts_core_tools_where_they_are(installed: Path, tmp_path: Pa
 
 @needs_make
 @pytest.mark.parametrize("version", ["4.13.0", "4.14.0-preview.1", "4.15.1", "4.20.0"])
-def test_make_run_takes_core_tools_that_listen_on_one_address(
+def test_make_run_uses_core_tools_that_listen_on_loopback(
     installed: Path, tmp_path: Path, version: str
 ) -> None:
     core_tools(tmp_path / "bin", 'echo "func $@"', version=version)
@@ -274,7 +274,7 @@ def test_make_run_takes_core_tools_that_listen_on_one_address(
     "version",
     ["4.0.7512", "4.1.0", "4.9.0", "4.12.1", "3.0.4868", "5.0.0-preview.3", "", "no version"],
 )
-def test_make_run_takes_the_dev_server_where_core_tools_may_listen_on_every_address(
+def test_make_run_uses_the_dev_server_if_core_tools_listen_everywhere(
     installed: Path, tmp_path: Path, version: str
 ) -> None:
     core_tools(tmp_path / "bin", "echo func", version=version)
@@ -291,7 +291,7 @@ def test_make_run_takes_the_dev_server_where_core_tools_may_listen_on_every_addr
 
 
 @needs_make
-def test_make_run_fails_when_core_tools_fail(installed: Path, tmp_path: Path) -> None:
+def test_make_run_fails_with_core_tools(installed: Path, tmp_path: Path) -> None:
     core_tools(tmp_path / "bin", "exit 3")
 
     ended = make(installed, environment(tmp_path / "bin"), "run")
@@ -301,7 +301,7 @@ def test_make_run_fails_when_core_tools_fail(installed: Path, tmp_path: Path) ->
 
 @needs_make
 @pytest.mark.parametrize("own_status", [0, 130])
-def test_control_c_ends_core_tools_without_an_error(
+def test_control_c_stops_core_tools_without_an_error(
     installed: Path, tmp_path: Path, own_status: int
 ) -> None:
     core_tools(tmp_path / "bin", f'exec "{sys.executable}" "{tmp_path}/host.py" {own_status}')
@@ -315,7 +315,7 @@ def test_control_c_ends_core_tools_without_an_error(
 
 
 @needs_make
-def test_make_run_starts_the_dev_server_and_ends_without_an_error(installed: Path) -> None:
+def test_make_run_starts_and_stops_the_dev_server(installed: Path) -> None:
     command = (MAKE, "run", "FUNC=", "PORT=0")
     with started(*command, folder=installed, env=environment()) as process:
         address(process)
@@ -326,7 +326,7 @@ def test_make_run_starts_the_dev_server_and_ends_without_an_error(installed: Pat
 
 
 @needs_make
-def test_make_run_makes_local_settings_from_the_sample(installed: Path, tmp_path: Path) -> None:
+def test_make_run_creates_local_settings(installed: Path, tmp_path: Path) -> None:
     core_tools(tmp_path / "bin")
 
     make(installed, environment(tmp_path / "bin"), "run")
@@ -336,7 +336,7 @@ def test_make_run_makes_local_settings_from_the_sample(installed: Path, tmp_path
 
 
 @needs_make
-def test_make_run_leaves_local_settings_alone(installed: Path, tmp_path: Path) -> None:
+def test_make_run_keeps_local_settings(installed: Path, tmp_path: Path) -> None:
     core_tools(tmp_path / "bin")
     (installed / "local.settings.json").write_text("mine")
     os.utime(installed / "local.settings.json", (0, 0))  # older than the sample
@@ -347,7 +347,7 @@ def test_make_run_leaves_local_settings_alone(installed: Path, tmp_path: Path) -
 
 
 @needs_make
-def test_the_first_python_that_runs_is_taken(clone: Path, tmp_path: Path) -> None:
+def test_first_suitable_python_is_used(clone: Path, tmp_path: Path) -> None:
     python = clone / ".venv/bin/python"
     core_tools(tmp_path / "bin", "echo started")
     script(tmp_path / "bin/python3.13", "echo 'a shim without a version' >&2", "exit 127")
@@ -373,7 +373,7 @@ def test_the_first_python_that_runs_is_taken(clone: Path, tmp_path: Path) -> Non
 
 
 @needs_make
-def test_a_failed_install_is_tried_again(installed: Path, tmp_path: Path) -> None:
+def test_failed_install_is_repeated(installed: Path, tmp_path: Path) -> None:
     (installed / ".venv/.run").unlink()
     script(installed / ".venv/bin/python", "exit 1")
     core_tools(tmp_path / "bin")
@@ -388,9 +388,7 @@ def test_a_failed_install_is_tried_again(installed: Path, tmp_path: Path) -> Non
 
 
 @needs_make
-def test_a_machine_without_a_fitting_python_is_told_in_one_sentence(
-    clone: Path, tmp_path: Path
-) -> None:
+def test_missing_python_is_one_sentence(clone: Path, tmp_path: Path) -> None:
     script(tmp_path / "bin/python3", "exit 1")  # as one that is too old
 
     ended = make(clone, environment(tmp_path / "bin", only=True), "run")
@@ -401,7 +399,7 @@ def test_a_machine_without_a_fitting_python_is_told_in_one_sentence(
 
 
 @needs_make
-def test_a_python_that_is_named_is_the_only_one_tried(clone: Path, tmp_path: Path) -> None:
+def test_named_python_is_the_only_candidate(clone: Path, tmp_path: Path) -> None:
     script(tmp_path / "mine", "exit 1")
 
     ended = make(clone, environment(), "run", f"PYTHON={tmp_path / 'mine'}")
@@ -410,7 +408,7 @@ def test_a_python_that_is_named_is_the_only_one_tried(clone: Path, tmp_path: Pat
 
 
 @needs_make
-def test_a_python_without_venv_is_told_in_one_sentence(clone: Path, tmp_path: Path) -> None:
+def test_python_without_venv_is_one_sentence(clone: Path, tmp_path: Path) -> None:
     script(tmp_path / "bin/python3", 'case "$2" in *ensurepip*) exit 1;; esac', 'echo "$0"')
 
     ended = make(clone, environment(tmp_path / "bin", only=True), "run")

@@ -61,25 +61,25 @@ def test_get_streamed_completion(server: Server) -> None:
     assert seen[-1]["context"]["finish_reason"] == "stop"
 
 
-def test_an_answer_can_be_sent_back_as_a_message(server: Server) -> None:
+def test_answer_can_be_sent_back(server: Server) -> None:
     assert run(server, "second turn")["message"]["content"] == "Again"
 
 
 @pytest.mark.parametrize("scenario", ["bad request", "bad request, streaming"])
-def test_a_refusal_is_thrown_as_our_sentence(server: Server, scenario: str) -> None:
+def test_rejection_is_thrown_with_its_sentence(server: Server, scenario: str) -> None:
     assert run(server, scenario) == "messages: must not be empty"
 
 
 @pytest.mark.parametrize("scenario", ["busy", "busy, streaming"])
-def test_a_busy_model_is_thrown_as_our_sentence(server: Server, scenario: str) -> None:
+def test_busy_model_is_thrown_with_its_sentence(server: Server, scenario: str) -> None:
     assert run(server, scenario) == errors.TooManyRequests.default
 
 
-def test_a_failure_in_mid_stream_is_thrown_as_our_sentence(server: Server) -> None:
+def test_failure_in_the_stream_is_thrown_with_its_sentence(server: Server) -> None:
     assert run(server, "mid-stream error") == errors.Unavailable.default
 
 
-def test_abort_closes_the_model_s_stream(server: Server) -> None:
+def test_abort_closes_the_model_stream(server: Server) -> None:
     seen = run(server, "abort")
 
     assert "abort" in json.dumps(seen).lower()
@@ -87,7 +87,7 @@ def test_abort_closes_the_model_s_stream(server: Server) -> None:
         assert ended(client, "npm-abort") == "closed"
 
 
-def test_an_image_is_sent_along(server: Server) -> None:
+def test_image_upload(server: Server) -> None:
     seen = run(server, "File")
     prompt = json.loads(seen["context"]["thoughts"][3]["description"][-1])
 
@@ -95,7 +95,7 @@ def test_an_image_is_sent_along(server: Server) -> None:
     assert prompt["images"] == 1
 
 
-def test_an_image_is_sent_along_to_a_stream(server: Server) -> None:
+def test_image_upload_with_a_stream(server: Server) -> None:
     seen = run(server, "Blob")
     prompt = json.loads(seen[0]["context"]["thoughts"][3]["description"][-1])
 
@@ -103,7 +103,7 @@ def test_an_image_is_sent_along_to_a_stream(server: Server) -> None:
     assert prompt["images"] == 1
 
 
-def test_a_file_that_is_no_image_is_refused_by_its_part(server: Server) -> None:
+def test_file_that_is_not_an_image_is_rejected(server: Server) -> None:
     said = "messages[0].files[0]: must be an image (png, jpeg, gif or webp)"
 
     assert run(server, "a text as a file") == said

@@ -62,7 +62,7 @@ def chat(client: httpx.Client, **more: Any) -> httpx.Response:
 
 
 @pytest.mark.parametrize("key", ["chunk_id", "metadata"])
-def test_each_passage_is_cited_by_its_own_marker(home: Path, key: str) -> None:
+def test_each_passage_has_its_own_citation(home: Path, key: str) -> None:
     with theirs(home, key) as (search, model, client):
         client.get("/health")
         search.requests.clear()
@@ -89,7 +89,7 @@ def test_each_passage_is_cited_by_its_own_marker(home: Path, key: str) -> None:
         assert "filter" not in asked.body
 
 
-def test_its_files_are_its_own_to_show(home: Path) -> None:
+def test_files_of_an_index_with_urls_are_not_served(home: Path) -> None:
     folder = home / "files" / "plans"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "a.md").write_text("Not for the app to show.")
@@ -98,7 +98,7 @@ def test_its_files_are_its_own_to_show(home: Path) -> None:
         assert search.requests == []
 
 
-def test_its_vectors_are_searched(home: Path) -> None:
+def test_vectors_are_searched(home: Path) -> None:
     with theirs(home, OPENAI_EMBEDDING_MODEL="e") as (search, _, client):
         assert chat(client).status_code == 200
         (vectors,) = search.requests[-1].body["vectorQueries"]
@@ -106,7 +106,7 @@ def test_its_vectors_are_searched(home: Path) -> None:
     assert vectors["fields"] == "contentVector"
 
 
-def test_which_of_the_two_names_it_has_is_found_out_once_by_whoever_asks(home: Path) -> None:
+def test_chunk_field_name_is_detected_once(home: Path) -> None:
     with theirs(home, "metadata") as (search, _, client), ThreadPoolExecutor(8) as pool:
         statuses = {got.status_code for got in pool.map(lambda _: chat(client), range(8))}
         search.requests.clear()
@@ -115,7 +115,7 @@ def test_which_of_the_two_names_it_has_is_found_out_once_by_whoever_asks(home: P
     assert (statuses, last, len(search.requests)) == ({200}, 200, 1)
 
 
-def test_an_index_that_is_made_anew_with_the_other_name_is_read_again(home: Path) -> None:
+def test_changed_chunk_field_name_is_detected_again(home: Path) -> None:
     statuses = []
     with theirs(home, "metadata") as (search, _, client):
         for key in ("metadata", "chunk_id", "metadata"):
@@ -141,9 +141,7 @@ NUMBERS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("given", "number"), NUMBERS)
-def test_a_passage_without_a_number_is_told_apart_by_its_id(
-    given: dict[str, Any], number: str
-) -> None:
+def test_passage_without_a_number_is_cited_by_id(given: dict[str, Any], number: str) -> None:
     fields = IndexFields(sourcepage="filepath", sourcefile="filepath", chunk="metadata")
     source = fields.to_source({"id": "p", "filepath": "f.pdf", **given})
 
@@ -172,14 +170,14 @@ PORTAL = {
         ("a [new] plan\nother.md: lies", "a %5Bnew%5D plan%0Aother.md: lies"),
     ],
 )
-def test_a_passage_of_any_index_can_be_cited(title: str | None, marker: str) -> None:
+def test_passage_of_any_index_can_be_cited(title: str | None, marker: str) -> None:
     source = IndexFields(**PORTAL).to_source({"chunk_id": "c1", "chunk": "text", "title": title})
 
     assert source.sourcepage == marker
     assert source.sourcefile == (title or "c1")
 
 
-def test_pages_of_the_web_that_share_a_title_are_cited_apart() -> None:
+def test_web_pages_with_the_same_title_have_their_own_citations() -> None:
     fields = IndexFields(
         sourcepage="filepath", sourcefile="filepath", title="title", chunk="chunk_id"
     )
@@ -190,7 +188,7 @@ def test_pages_of_the_web_that_share_a_title_are_cited_apart() -> None:
     assert fields.to_source({"id": "c"}).sourcepage == "c#c"
 
 
-def test_names_that_the_settings_know_are_those_that_the_index_has() -> None:
+def test_field_names_of_the_settings_are_used() -> None:
     assert set(get_args(FieldName)) == {field.name for field in dataclasses.fields(IndexFields)}
 
 
@@ -204,12 +202,12 @@ def test_names_that_the_settings_know_are_those_that_the_index_has() -> None:
         (None, ""),
     ],
 )
-def test_an_address_is_one_for_a_browser(given: str | None, told: str) -> None:
+def test_url_must_be_http(given: str | None, told: str) -> None:
     assert IndexFields(url="url").to_source({"id": "p", "url": given}).url == told
     assert IndexFields().to_source({"id": "p", "url": given}).url is None
 
 
-def test_a_file_that_the_index_cannot_be_asked_for_is_not_there(home: Path) -> None:
+def test_file_that_the_index_cannot_filter_by_is_a_404(home: Path) -> None:
     folder = home / "portal"
     folder.mkdir()
     (folder / "a.md").write_text("text")
@@ -222,7 +220,7 @@ def test_a_file_that_the_index_cannot_be_asked_for_is_not_there(home: Path) -> N
     assert (status, len(search.requests)) == (404, 1)
 
 
-def test_a_filter_narrows_it_and_a_wrong_one_is_told(home: Path) -> None:
+def test_filter_narrows_and_an_invalid_one_is_rejected(home: Path) -> None:
     with theirs(home, ALLOW_CLIENT_FILTERS="true") as (search, _, client):
         where = {"endpoint": search.url, "index_name": "docs"}
 
@@ -244,7 +242,7 @@ def test_a_filter_narrows_it_and_a_wrong_one_is_told(home: Path) -> None:
 
 
 @pytest.mark.parametrize("override", ["include_category", "exclude_category"])
-def test_what_the_index_does_not_have_is_told(home: Path, override: str) -> None:
+def test_missing_features_are_noted(home: Path, override: str) -> None:
     with theirs(home) as (search, _, client):
         body = {"messages": QUESTION, "context": {"overrides": {override: "plans"}}}
         thoughts = client.post("/chat", json=body).json()["context"]["thoughts"]
@@ -254,7 +252,7 @@ def test_what_the_index_does_not_have_is_told(home: Path, override: str) -> None
     assert "filter" not in search.requests[-1].body
 
 
-def test_an_index_without_vectors_is_searched_by_words(home: Path) -> None:
+def test_index_without_vectors_is_searched_by_text(home: Path) -> None:
     fields = json.dumps({"embedding": None})
     more = {"AZURE_SEARCH_FIELDS": fields, "OPENAI_EMBEDDING_MODEL": "e", "CHAT_MODEL": "openai"}
     with app(home, **more) as (search, _, client):
@@ -263,7 +261,7 @@ def test_an_index_without_vectors_is_searched_by_words(home: Path) -> None:
     assert "vectorQueries" not in search.requests[-1].body
 
 
-def test_an_index_that_does_not_fit_is_asked_once(home: Path) -> None:
+def test_mismatched_index_is_queried_once(home: Path) -> None:
     portal = {name: given or None for name, given in PORTAL.items()}
     with app(home, AZURE_SEARCH_FIELDS=json.dumps(portal)) as (search, _, client):
         search.requests.clear()
@@ -273,7 +271,7 @@ def test_an_index_that_does_not_fit_is_asked_once(home: Path) -> None:
     assert search.requests[0].body["select"] == "chunk_id,chunk,title"
 
 
-def test_a_link_to_a_file_of_an_index_made_elsewhere_is_encoded_once() -> None:
+def test_link_to_a_file_of_a_foreign_index_is_encoded_once() -> None:
     fields = IndexFields(**PORTAL | {"chunk": "chunk_id"})
     hit = {"chunk_id": "a1", "chunk": "Text.", "title": "Report: 100%.pdf"}
     retriever = FakeRetriever([fields.to_source(hit)])
@@ -292,7 +290,7 @@ OPEN = [
 
 
 @pytest.mark.parametrize("settings", OPEN)
-def test_with_sign_in_it_has_to_be_called_public(settings: dict[str, str]) -> None:
+def test_index_without_access_control_must_be_declared_public(settings: dict[str, str]) -> None:
     signed_in = {**settings, **SIGN_IN}
     (problem,) = start(signed_in).problems
 
@@ -304,7 +302,7 @@ def test_with_sign_in_it_has_to_be_called_public(settings: dict[str, str]) -> No
 
 
 @pytest.mark.parametrize("there", ["oids", "groups"])
-def test_an_index_with_one_of_the_two_is_filtered_by_it(home: Path, there: str) -> None:
+def test_index_with_one_access_field_is_filtered_by_it(home: Path, there: str) -> None:
     fields = {"oids": None, "groups": None, "category": None} | {there: there}
     settings = {
         "AZURE_SEARCH_FIELDS": json.dumps(fields),
@@ -340,7 +338,7 @@ def test_an_index_with_one_of_the_two_is_filtered_by_it(home: Path, there: str) 
         ('{"content": 7}', "must be a string"),
     ],
 )
-def test_wrong_names_of_fields_are_told(fields: str, said: str) -> None:
+def test_invalid_field_names_are_rejected(fields: str, said: str) -> None:
     (problem,) = start({**SEARCH, "AZURE_SEARCH_FIELDS": fields}).problems
 
     assert problem.startswith(f"AZURE_SEARCH_FIELDS {said}")

@@ -31,7 +31,7 @@ def running(home: Path) -> Iterator[tuple[FakeSearch, Upstream, httpx.Client]]:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=["citations", "a stream", "LangChain"])
-def test_a_program_of_the_docs_runs(
+def test_program_of_the_docs_runs(
     running: tuple[FakeSearch, Upstream, httpx.Client], program: str
 ) -> None:
     search, _, client = running

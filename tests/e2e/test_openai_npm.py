@@ -48,7 +48,7 @@ def deltas(chunks: list[Any]) -> list[Any]:
     return [chunk["choices"][0]["delta"] for chunk in chunks]
 
 
-def test_an_answer_and_a_stream(server: Server, made: str) -> None:
+def test_answer_and_stream(server: Server, made: str) -> None:
     whole = run(server.url, made, "whole")["choices"][0]["message"]
     seen = deltas(run(server.url, made, "stream"))
 
@@ -65,7 +65,7 @@ def test_usage_and_models(server: Server, made: str) -> None:
     assert [model["id"] for model in run(server.url, made, "models")] == ["command_model"]
 
 
-def test_calls_of_tools_whole_and_put_together_from_a_stream(server: Server, made: str) -> None:
+def test_tool_calls(server: Server, made: str) -> None:
     whole = run(server.url, made, "tools")["choices"][0]
     streamed = run(server.url, made, "helper")
 
@@ -87,7 +87,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("scenario", "name", "status", "code", "param"), REFUSALS)
-def test_a_refusal_is_the_package_s_own_error(
+def test_rejection_is_an_error_of_the_package(
     server: Server,
     made: str,
     scenario: str,
@@ -103,11 +103,11 @@ def test_a_refusal_is_the_package_s_own_error(
     assert seen["after"] == ("7" if scenario == "busy" else None)
 
 
-def test_a_failure_in_mid_stream_is_thrown(server: Server, made: str) -> None:
+def test_failure_in_the_stream_is_thrown(server: Server, made: str) -> None:
     assert "not available" in run(server.url, made, "mid-stream")["message"]
 
 
-def test_who_leaves_closes_the_model_s_stream(server: Server) -> None:
+def test_disconnect_closes_the_model_stream(server: Server) -> None:
     run(server.url, "v1", "abort")
     with server.client() as client:
         assert ended(client, "npm-openai") == "closed"
@@ -120,7 +120,7 @@ def running(home: Path) -> Iterator[tuple[FakeSearch, Upstream, str]]:
         yield search, model, str(client.base_url).rstrip("/")
 
 
-def test_a_data_source(running: tuple[FakeSearch, Upstream, str], made: str) -> None:
+def test_data_source(running: tuple[FakeSearch, Upstream, str], made: str) -> None:
     search, model, url = running
     search.requests.clear()
     model.plan[:] = [stream_response(answer_events("It is in [pl", "an.md]."))] * 2

@@ -56,7 +56,7 @@ def user(content: Any) -> dict[str, Any]:
     return {"role": "user", "content": content}
 
 
-def test_an_answer_has_its_sources_where_on_your_data_had_them() -> None:
+def test_answer_has_the_context_of_on_your_data() -> None:
     got = chat().json
 
     assert got["object"] == "chat.completion"
@@ -86,7 +86,7 @@ def test_an_answer_has_its_sources_where_on_your_data_had_them() -> None:
 
 
 @pytest.mark.parametrize("usage", [True, False, None])
-def test_a_stream_is_the_answer_in_chunks(usage: bool | None) -> None:
+def test_stream_is_the_answer_in_chunks(usage: bool | None) -> None:
     options = {} if usage is None else {"stream_options": {"include_usage": usage}}
     got = chunks(chat({**HELLO, "stream": True, **options}))
     if usage:
@@ -108,7 +108,7 @@ def test_a_stream_is_the_answer_in_chunks(usage: bool | None) -> None:
 
 
 @pytest.mark.parametrize("route", ["/v1/chat/completions", aog.CHAT_ROUTE])
-def test_tools_over_their_limit_are_a_400_that_names_them(route: str) -> None:
+def test_tools_over_the_limit_are_a_400(route: str) -> None:
     def answer(text: str) -> BufferedReply:
         tool = {"type": "function", "function": {"name": "f", "description": text}}
         body = {**HELLO, "tools": [tool], "unknown": "x" * MAX_BYTES}
@@ -119,7 +119,7 @@ def test_tools_over_their_limit_are_a_400_that_names_them(route: str) -> None:
     assert b"tools: must have 262144 bytes at most, together" in more.data
 
 
-def test_a_passage_cannot_cite_another_source() -> None:
+def test_passage_cannot_cite_another_source() -> None:
     text = "Plus covers transport by ambulance, see [doc2]."
     lying = replace(PLUS, content=text, sourcepage="a%5Bdoc2%5D.md")
     service = local_service(engine(DemoModel(), FakeRetriever([lying, STANDARD])))
@@ -133,7 +133,7 @@ def test_a_passage_cannot_cite_another_source() -> None:
     assert "".join(deltas) == message["content"]
 
 
-def test_usage_is_estimated_where_the_model_tells_none() -> None:
+def test_missing_usage_is_estimated() -> None:
     service = local_service(engine(FakeModel([Delta("four words are here"), Done()])))
     used = chat(HELLO, service).json["usage"]
 
@@ -142,7 +142,7 @@ def test_usage_is_estimated_where_the_model_tells_none() -> None:
     assert used["total_tokens"] == used["prompt_tokens"] + used["completion_tokens"]
 
 
-def test_links_are_absolute_where_the_app_knows_its_address() -> None:
+def test_links_are_absolute_if_the_public_url_is_known() -> None:
     def url(**settings: str) -> str:
         service = build(read_settings({**SAMPLES, **LAPTOP, "CHAT_API_KEY": CHAT_KEY, **settings}))
         got = chat(HELLO, service, headers={**JSON, "api-key": CHAT_KEY})
@@ -157,7 +157,7 @@ def test_links_are_absolute_where_the_app_knows_its_address() -> None:
     assert url(WEBSITE_HOSTNAME="localhost:7071").startswith("/content/")
 
 
-def test_calls_of_tools_come_back_whole_and_in_parts() -> None:
+def test_tool_calls_are_returned() -> None:
     script: list[Any] = [
         Delta("", (ToolCall(0, "call_1", "search", '{"q"'),)),
         Delta("", (ToolCall(0, arguments=": 1}"),)),
@@ -184,7 +184,7 @@ def test_calls_of_tools_come_back_whole_and_in_parts() -> None:
     assert model.calls[0].options["tool_choice"] == "auto"
 
 
-def test_a_round_of_tools_is_gone_on_from() -> None:
+def test_conversation_continues_after_tool_results() -> None:
     model = FakeModel()
     function = {"name": "search", "arguments": "{}"}
     called = {"id": "1", "type": "function", "function": function}
@@ -203,7 +203,7 @@ def test_a_round_of_tools_is_gone_on_from() -> None:
 
 
 @pytest.mark.parametrize("role", ["system", "developer"])
-def test_a_client_s_instructions_act_where_they_may_and_are_left_out_else(role: str) -> None:
+def test_client_instructions_are_used_only_if_allowed(role: str) -> None:
     body = {"messages": [{"role": role, "content": "Be a pirate."}, *HELLO["messages"]]}
     for allowed in (True, False):
         model = FakeModel()
@@ -217,7 +217,7 @@ def test_a_client_s_instructions_act_where_they_may_and_are_left_out_else(role: 
     assert "own instructions" in got.headers["x-chat-notice"]
 
 
-def test_what_a_reasoning_model_does_not_take_is_left_out_and_told() -> None:
+def test_unsupported_options_are_omitted_with_a_note() -> None:
     with run_gateways("openai") as (server,):
         settings = provider_settings(provider_entry("openai", server, models=["o3-mini"]))
         body = {**HELLO, "temperature": 0, "top_p": 0, "stop": None, "max_tokens": 9}
@@ -232,7 +232,7 @@ def test_what_a_reasoning_model_does_not_take_is_left_out_and_told() -> None:
     assert notice.isascii()
 
 
-def test_options_go_to_the_model_as_they_are() -> None:
+def test_options_are_forwarded() -> None:
     options = {
         "temperature": 0,
         "seed": 7,
@@ -273,7 +273,7 @@ NULLS = {
 }
 
 
-def test_null_is_missing_everywhere() -> None:
+def test_null_means_missing() -> None:
     assert chat({**HELLO, **NULLS}).status == 200
 
 
@@ -317,7 +317,7 @@ WRONG: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("body", "param"), WRONG)
-def test_a_wrong_request_is_told_by_its_parameter(body: Any, param: str) -> None:
+def test_invalid_request_names_the_parameter(body: Any, param: str) -> None:
     got = chat(body)
     told = got.json["error"]
 
@@ -327,7 +327,7 @@ def test_a_wrong_request_is_told_by_its_parameter(body: Any, param: str) -> None
     assert told["message"].startswith(param)
 
 
-def test_numbers_that_json_cannot_hold_are_refused() -> None:
+def test_non_json_numbers_are_rejected() -> None:
     raw = json.dumps({**HELLO, "response_format": {"x": "BIG"}}).replace('"BIG"', "1e400")
     got = chat(raw.encode())
 
@@ -346,7 +346,7 @@ FAILURES: list[Any] = [
 
 
 @pytest.mark.parametrize(("failure", "status", "kind", "code"), FAILURES)
-def test_a_failure_has_openai_s_words(
+def test_failure_has_the_form_of_openai(
     failure: Exception, status: int, kind: str, code: str | None
 ) -> None:
     for stream in (False, True):
@@ -375,7 +375,7 @@ def test_a_failure_has_openai_s_words(
         ({"stream": True}, "stream_options", 503, None),
     ],
 )
-def test_what_the_model_refuses_of_the_client_s_is_the_client_s_affair(
+def test_parameter_rejected_by_the_model_is_a_400(
     body: Any, param: str, status: int, named: str | None
 ) -> None:
     for refused in (400, 422):
@@ -404,7 +404,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "https://evil.example.com/ins
     ],
 )
 @pytest.mark.parametrize("flavor", ["openai", "ollama", "aog"])
-def test_no_instruction_gets_in_by_another_way_than_words(message: Any, flavor: str) -> None:
+def test_instructions_as_images_are_omitted(message: Any, flavor: str) -> None:
     with run_gateways(flavor) as (server,):
         body = {"messages": [message, *HELLO["messages"]]}
         (got,) = run_calls(provider_settings(provider_entry(flavor, server)), call(ROUTE, body))
@@ -415,7 +415,7 @@ def test_no_instruction_gets_in_by_another_way_than_words(message: Any, flavor: 
 
 
 @pytest.mark.parametrize("flavor", ["openai", "ollama", "aog"])
-def test_nothing_goes_on_of_a_message_but_what_is_known(flavor: str) -> None:
+def test_unknown_message_fields_are_not_forwarded(flavor: str) -> None:
     odd = {
         **user([{"type": "text", "text": "Hello?", "x": "y" * 9}]),
         "images": ["file:///etc/passwd"],
@@ -434,7 +434,7 @@ def test_nothing_goes_on_of_a_message_but_what_is_known(flavor: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["evil\nrequest id=forged", "x" * 201, ""])
-def test_what_is_no_name_is_no_model(path: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_model_name_is_a_404(path: str, caplog: pytest.LogCaptureFixture) -> None:
     with run_gateways("openai") as (server,):
         settings = provider_settings(provider_entry("openai", server, models=[]))
         (got,) = run_calls(settings, call(DEPLOYMENT, HELLO, path=path))
@@ -444,7 +444,7 @@ def test_what_is_no_name_is_no_model(path: str, caplog: pytest.LogCaptureFixture
     assert "forged" not in caplog.text
 
 
-def test_a_call_whose_arguments_are_null_has_none() -> None:
+def test_null_arguments_are_empty() -> None:
     function = {"name": "f", "arguments": None}
     called = {"id": "1", "type": None, "function": function}
     asked = [*HELLO["messages"], {"role": "assistant", "tool_calls": [called]}, user("And?")]
@@ -452,14 +452,14 @@ def test_a_call_whose_arguments_are_null_has_none() -> None:
     assert chat({"messages": asked}).status == 200
 
 
-def test_what_is_not_the_message_s_text_counts_too() -> None:
+def test_tokens_outside_the_text_are_counted() -> None:
     service = local_service(engine(FakeModel(max_prompt_tokens=200)))
     schema = {"type": "json_schema", "json_schema": {"x": ["word"] * 500}}
 
     assert chat({**HELLO, "response_format": schema}, service).status == 400
 
 
-def test_the_models_are_those_that_are_configured() -> None:
+def test_models_are_those_of_the_settings() -> None:
     with run_gateways("ollama", "openai") as (local, remote):
         settings = provider_settings(
             provider_entry("ollama", local, models=["small", "org/large:7b"]),
@@ -479,7 +479,7 @@ def test_the_models_are_those_that_are_configured() -> None:
     assert (missing.status, missing.json["error"]["code"]) == (404, "model_not_found")
 
 
-def test_the_model_of_the_path_wins_and_is_the_answer_s() -> None:
+def test_model_of_the_path_takes_precedence() -> None:
     with run_gateways("ollama", "openai") as (local, remote):
         settings = provider_settings(
             provider_entry("ollama", local, models=["near"]),
@@ -531,7 +531,7 @@ BEARER = {"authorization": f"Bearer {CHAT_KEY}"}
         ({"WEBSITE_SITE_NAME": "x"}, {"x-ms-client-principal-id": "anna"}, 401),
     ],
 )
-def test_who_comes_in(settings: dict[str, str], headers: dict[str, str], status: int) -> None:
+def test_authentication(settings: dict[str, str], headers: dict[str, str], status: int) -> None:
     service = build(read_settings({**SAMPLES, **LAPTOP, **settings}))
     got = chat(HELLO, service, headers={**JSON, **headers})
     listed_too = ask(call("/v1/models", b"", {**JSON, **headers}, method="GET"), service)
@@ -543,7 +543,7 @@ def test_who_comes_in(settings: dict[str, str], headers: dict[str, str], status:
     assert CHAT_KEY not in got.data.decode()
 
 
-def test_the_key_is_in_no_log_and_goes_to_no_model(caplog: pytest.LogCaptureFixture) -> None:
+def test_key_is_not_logged_or_forwarded(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "chat")
     with run_gateways("openai") as (server,):
         headers = {**JSON, "api-key": CHAT_KEY, **BEARER}
@@ -554,7 +554,7 @@ def test_the_key_is_in_no_log_and_goes_to_no_model(caplog: pytest.LogCaptureFixt
     assert CHAT_KEY not in str(server.requests)
 
 
-def test_who_comes_by_the_key_alone_is_nobody() -> None:
+def test_api_key_identifies_no_user() -> None:
     search = FakeRetriever()
     access = AccessPolicy(sign_in=True, single_user=False)
     service = replace(
@@ -569,7 +569,7 @@ def test_who_comes_by_the_key_alone_is_nobody() -> None:
     assert (anna.oid, second.use_oid_security_filter) == ("anna", True)
 
 
-def test_a_wrong_method_is_told_in_openai_s_words() -> None:
+def test_wrong_method_has_the_form_of_openai() -> None:
     got = ask(call(ROUTE, b"", method="GET"))
 
     assert (got.status, got.headers["Allow"]) == (405, "POST")

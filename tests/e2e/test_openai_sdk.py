@@ -43,7 +43,7 @@ def asking(*orders: str) -> Any:
     return [{"role": "user", "content": "; ".join(orders)}]
 
 
-def test_an_answer_with_its_citations(client: Any) -> None:
+def test_answer_with_citations(client: Any) -> None:
     got = client.chat.completions.create(
         model="command_model", messages=asking("say Hello", "say  you")
     )
@@ -57,7 +57,7 @@ def test_an_answer_with_its_citations(client: Any) -> None:
 
 
 @pytest.mark.parametrize("usage", [True, False])
-def test_a_stream(client: Any, usage: bool) -> None:
+def test_stream(client: Any, usage: bool) -> None:
     words = [f"{number} " for number in range(20)]
     options: Any = {"stream_options": {"include_usage": True}} if usage else {}
     messages = asking(*(f"say {word}" for word in words))
@@ -75,7 +75,7 @@ def test_a_stream(client: Any, usage: bool) -> None:
     assert chunks[-1].choices[0].finish_reason == "stop"
 
 
-def test_a_source_is_cited_by_its_number(client: Any) -> None:
+def test_source_is_cited_by_number(client: Any) -> None:
     words = "What does Northwind Health Plus include that Northwind Standard does not?"
     question = f"{words}; say See [plans/; say northwind_health_plus.pdf#page=2].; say [x.md]"
     got = client.chat.completions.create(
@@ -88,7 +88,7 @@ def test_a_source_is_cited_by_its_number(client: Any) -> None:
     assert message.content == f"See [doc{place}].[x.md]"
 
 
-def test_an_event_comes_when_the_model_gives_it(client: Any) -> None:
+def test_chunks_arrive_one_by_one(client: Any) -> None:
     name = f"sdk-{time.monotonic_ns()}"
     messages = asking("say one", f"wait for {name}", "say two")
     stream = client.chat.completions.create(model="command_model", messages=messages, stream=True)
@@ -98,7 +98,7 @@ def test_an_event_comes_when_the_model_gives_it(client: Any) -> None:
     assert [chunk.choices[0].delta.content for chunk in stream] == ["two", None]
 
 
-def test_a_client_that_leaves_closes_the_model_s_stream(client: Any) -> None:
+def test_disconnect_closes_the_model_stream(client: Any) -> None:
     name = f"sdk-left-{time.monotonic_ns()}"
     messages = asking(f"open as {name}", "say one", "wait for nothing at all")
     stream = client.chat.completions.create(model="command_model", messages=messages, stream=True)
@@ -126,7 +126,7 @@ REFUSALS: list[Any] = [
 
 @pytest.mark.parametrize(("order", "error", "code"), REFUSALS)
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_refusal_is_the_sdk_s_own_exception(
+def test_rejection_is_an_exception_of_the_sdk(
     client: Any, order: str, error: type[openai.APIStatusError], code: str | None, stream: bool
 ) -> None:
     with pytest.raises(error) as failed:
@@ -138,7 +138,7 @@ def test_a_refusal_is_the_sdk_s_own_exception(
         assert failed.value.response.headers["retry-after"] == "7"
 
 
-def test_an_unknown_model_and_a_wrong_parameter_are_typed_errors(client: Any) -> None:
+def test_unknown_model_and_invalid_parameter_are_typed_errors(client: Any) -> None:
     create = client.chat.completions.create
     with pytest.raises(openai.NotFoundError) as unknown:
         create(model="unknown", messages=asking("say x"))
@@ -149,7 +149,7 @@ def test_an_unknown_model_and_a_wrong_parameter_are_typed_errors(client: Any) ->
     assert wrong.value.param == "n"
 
 
-def test_a_failure_in_mid_stream_is_raised(client: Any) -> None:
+def test_failure_in_the_stream_is_raised(client: Any) -> None:
     seen = []
     with pytest.raises(openai.APIError) as failed:
         for chunk in client.chat.completions.create(
@@ -161,7 +161,7 @@ def test_a_failure_in_mid_stream_is_raised(client: Any) -> None:
     assert "not available" in str(failed.value)
 
 
-def test_a_busy_model_is_asked_again_after_the_time_that_it_asks_for(server: Server) -> None:
+def test_busy_model_is_retried_after_its_retry_after(server: Server) -> None:
     http = httpx2.Client(trust_env=False)
     with openai.OpenAI(
         base_url=f"{server.url}/v1", api_key=KEY, max_retries=1, http_client=http
@@ -176,9 +176,7 @@ def test_a_busy_model_is_asked_again_after_the_time_that_it_asks_for(server: Ser
 
 
 @pytest.mark.parametrize(("order", "times"), [("timeout", 1), ("misconfigured", 1), ("outage", 3)])
-def test_what_would_only_cost_again_is_not_asked_again(
-    server: Server, order: str, times: int
-) -> None:
+def test_costly_failures_are_not_retried(server: Server, order: str, times: int) -> None:
     seen: list[httpx2.Response] = []
     http = httpx2.Client(trust_env=False, event_hooks={"response": [seen.append]})
     made = openai.OpenAI(base_url=f"{server.url}/v1", api_key=KEY, http_client=http)
@@ -190,7 +188,7 @@ def test_what_would_only_cost_again_is_not_asked_again(
     assert len(seen) == times
 
 
-def test_the_models_can_be_listed_and_looked_up(client: Any) -> None:
+def test_models_are_listed(client: Any) -> None:
     listed = [model.id for model in client.models.list()]
 
     assert listed == ["command_model"]
@@ -200,7 +198,7 @@ def test_the_models_can_be_listed_and_looked_up(client: Any) -> None:
             client.models.retrieve("org/unknown")
 
 
-def test_calls_of_tools_come_whole_and_in_parts(client: Any) -> None:
+def test_tool_calls(client: Any) -> None:
     ask = {"model": "command_model", "messages": asking("call f"), "tools": [WEATHER]}
     (whole,) = client.chat.completions.create(**ask).choices
     streamed = client.chat.completions.create(**ask, stream=True)
@@ -218,7 +216,7 @@ def test_calls_of_tools_come_whole_and_in_parts(client: Any) -> None:
     assert "".join(part.function.arguments for part in parts) == '{"q": 1}'
 
 
-def test_tools_are_taken(client: Any) -> None:
+def test_tools_are_accepted(client: Any) -> None:
     function = {"name": "f", "arguments": "{}"}
     called = {"id": "1", "type": "function", "function": function}
     messages = [
@@ -231,7 +229,7 @@ def test_tools_are_taken(client: Any) -> None:
     assert got.choices[0].finish_reason == "stop"
 
 
-def test_the_asynchronous_clients(server: Server) -> None:
+def test_async_clients(server: Server) -> None:
     async def go() -> list[Any]:
         said: list[Any] = []
         for azure in (False, True):

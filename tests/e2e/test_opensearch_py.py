@@ -71,7 +71,7 @@ def cloud(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-def test_the_documents_paths(laptop: Server, compressed: bool) -> None:
+def test_paths_of_the_specification(laptop: Server, compressed: bool) -> None:
     with client(laptop, http_compress=compressed) as search:
         assert search.ping() is True
         begun = search.http.post(OLD, body={"name": "Example conversation"})
@@ -95,7 +95,7 @@ def test_the_documents_paths(laptop: Server, compressed: bool) -> None:
     assert missing.value.error == "resource_not_found_exception"
 
 
-def test_the_typed_methods_of_the_later_age(laptop: Server) -> None:
+def test_typed_methods_of_2_12(laptop: Server) -> None:
     with client(laptop) as search:
         ml = search.plugins.ml
         memory = ml.create_memory(body={"name": "first"})["memory_id"]
@@ -132,7 +132,7 @@ def test_the_typed_methods_of_the_later_age(laptop: Server) -> None:
             ml.delete_memory(memory_id=memory)
 
 
-def test_the_documents_way_from_the_first_setting_to_an_answer(laptop: Server) -> None:
+def test_tutorial_of_the_specification(laptop: Server) -> None:
     features = {"plugins.ml_commons.rag_pipeline_feature_enabled": "true"}
     with client(laptop) as search:
         assert search.cluster.put_settings(body={"persistent": features})["acknowledged"] is True
@@ -169,7 +169,7 @@ def test_the_documents_way_from_the_first_setting_to_an_answer(laptop: Server) -
     assert stored[0]["origin"] == "retrieval_augmented_generation"
 
 
-def test_a_search_without_an_index_and_one_of_another(laptop: Server) -> None:
+def test_search_without_index_and_of_an_unknown_index(laptop: Server) -> None:
     with client(laptop) as search:
         found = search.search(body={"query": {"query_string": {"query": "deductible"}}}, size=2)
         with pytest.raises(NotFoundError) as other:
@@ -182,7 +182,7 @@ def test_a_search_without_an_index_and_one_of_another(laptop: Server) -> None:
     assert form.value.error == "parsing_exception"
 
 
-def test_a_model_that_fails_is_not_asked_again_by_the_client(cloud: Server) -> None:
+def test_failing_model_is_not_retried_by_the_client(cloud: Server) -> None:
     anna = person("anna")
     with client(cloud, headers=anna, max_retries=3) as search:
         memory = search.plugins.ml.create_memory()["memory_id"]
@@ -229,7 +229,7 @@ def stored(
         yield running
 
 
-def test_cosmos_db_keeps_what_a_client_says(stored: Server, account: FakeCosmos) -> None:
+def test_conversation_is_stored_in_cosmos_db(stored: Server, account: FakeCosmos) -> None:
     account.partitions.clear()  # of another kind of server
     anna, ben = (client(stored, headers=person(name)) for name in ("anna", "ben"))
     with anna, ben:
@@ -269,7 +269,7 @@ def test_cosmos_db_keeps_what_a_client_says(stored: Server, account: FakeCosmos)
     assert QUESTION not in stored.log
 
 
-def test_two_people_know_nothing_of_each_other(cloud: Server) -> None:
+def test_users_cannot_see_each_other(cloud: Server) -> None:
     anna, ben = (client(cloud, headers=person(name)) for name in ("anna-2", "ben-2"))
     with anna, ben, client(cloud) as nobody:
         mine = anna.plugins.ml.create_memory(body={"name": "private"})["memory_id"]
@@ -294,7 +294,7 @@ def test_two_people_know_nothing_of_each_other(cloud: Server) -> None:
         assert listed["input"] == "secret"
 
 
-def test_only_an_admin_changes_pipelines_where_people_sign_in(cloud: Server) -> None:
+def test_pipelines_need_the_admin_role_with_sign_in(cloud: Server) -> None:
     body = json.loads(json.dumps(DEFINITION).replace('"demo"', '"command_model"'))
     anna, admin = (
         client(cloud, headers=person("anna-3")),
@@ -310,7 +310,7 @@ def test_only_an_admin_changes_pipelines_where_people_sign_in(cloud: Server) -> 
         admin.search_pipeline.delete(id="mine")
 
 
-def test_the_example_of_the_docs_runs(laptop: Server, capsys: pytest.CaptureFixture[str]) -> None:
+def test_example_of_the_docs_runs(laptop: Server, capsys: pytest.CaptureFixture[str]) -> None:
     page = (ROOT / "docs" / "conversations.md").read_text("utf-8")
     first, second = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     names: dict[str, Any] = {}

@@ -94,7 +94,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
         yield made
 
 
-def test_the_command_blocks_run_one_after_the_other_as_they_stand(reader: Reader) -> None:
+def test_command_blocks_run_in_sequence(reader: Reader) -> None:
     for block in runnable():
         reader.run(block)
 
@@ -106,7 +106,7 @@ def test_the_command_blocks_run_one_after_the_other_as_they_stand(reader: Reader
         assert '"finish_reason":"stop"' in answer
 
 
-def test_what_cannot_run_here_stands_in_the_readme_and_has_its_reason() -> None:
+def test_skipped_commands_exist_and_have_a_reason() -> None:
     first = {block.splitlines()[0] for block in blocks()}
 
     assert CANNOT.keys() <= first

@@ -40,7 +40,7 @@ def chat(route: str, body: Any, retriever: FakeRetriever) -> BufferedReply:
 
 
 @pytest.mark.parametrize("route", CHATS)
-def test_a_long_question_is_searched_for_by_its_beginning_and_its_end(route: str) -> None:
+def test_long_question_is_shortened_to_its_start_and_end(route: str) -> None:
     retriever = FakeRetriever()
     got = chat(route, user(LONG), retriever)
 
@@ -48,7 +48,7 @@ def test_a_long_question_is_searched_for_by_its_beginning_and_its_end(route: str
     assert [query for _, query, _ in retriever.calls] == [CUT]
 
 
-def test_the_model_gets_the_whole_of_a_long_question_and_the_thought_shows_the_query() -> None:
+def test_model_gets_the_whole_long_question() -> None:
     model, retriever = FakeModel(max_prompt_tokens=100_000), FakeRetriever()
     got = ask(call("/chat", user(LONG)), Service(engine(model, retriever)))
     original, query, *_ = got.json["context"]["thoughts"]
@@ -57,7 +57,7 @@ def test_the_model_gets_the_whole_of_a_long_question_and_the_thought_shows_the_q
     assert (original["description"], query["description"]) == (LONG, CUT)
 
 
-def test_a_question_of_the_limit_is_searched_for_whole() -> None:
+def test_question_at_the_limit_is_not_shortened() -> None:
     retriever = FakeRetriever()
     text = "x" * MAX_SEARCH_TEXT
     chat("/chat", user(text), retriever)
@@ -65,7 +65,7 @@ def test_a_question_of_the_limit_is_searched_for_whole() -> None:
     assert [query for _, query, _ in retriever.calls] == [text]
 
 
-def test_the_question_of_a_pipeline_is_cut_as_a_chats_is() -> None:
+def test_question_of_a_pipeline_is_shortened() -> None:
     retriever = FakeRetriever()
     body = {"ext": {"generative_qa_parameters": {"llm_question": LONG}}}
     got = ask(call("/_search", body), service(retriever))
@@ -85,9 +85,7 @@ def test_the_question_of_a_pipeline_is_cut_as_a_chats_is() -> None:
         ("q", {"q": MARKS}, {}),
     ],
 )
-def test_a_long_search_is_a_400_that_names_the_field(
-    route: str, field: str, query: dict[str, str], search: Any
-) -> None:
+def test_long_search_is_a_400(route: str, field: str, query: dict[str, str], search: Any) -> None:
     retriever = FakeRetriever()
     got = ask(call(route, search, path="documents", query=query), service(retriever))
 
@@ -97,7 +95,7 @@ def test_a_long_search_is_a_400_that_names_the_field(
 
 
 @pytest.mark.parametrize("name", ["include_category", "exclude_category"])
-def test_a_long_category_is_a_400_that_names_the_override(name: str) -> None:
+def test_long_category_is_a_400(name: str) -> None:
     retriever = FakeRetriever()
     got = chat("/chat", user("x", context={"overrides": {name: MARKS}}), retriever)
 
@@ -114,9 +112,7 @@ def test_a_long_category_is_a_400_that_names_the_override(name: str) -> None:
         ("exclude_category", "x", Overrides.model_construct(exclude_category=MARKS)),
     ],
 )
-def test_no_protocol_can_reach_the_index_with_a_longer_text(
-    field: str, query: str, overrides: Overrides
-) -> None:
+def test_no_protocol_exceeds_the_limit(field: str, query: str, overrides: Overrides) -> None:
     app = build(read_settings(SAMPLES))
     assert app.engine is not None
 
@@ -125,7 +121,7 @@ def test_no_protocol_can_reach_the_index_with_a_longer_text(
     assert refused.value.field == field
 
 
-def test_a_file_name_that_is_too_long_is_not_looked_for() -> None:
+def test_long_file_name_is_not_searched() -> None:
     name = "x" * (MAX_SEARCH_TEXT + 1)
     retriever = FakeRetriever([replace(PLUS, sourcefile=name)])
 
@@ -133,6 +129,6 @@ def test_a_file_name_that_is_too_long_is_not_looked_for() -> None:
     assert retriever.calls == []
 
 
-def test_the_cut_query_is_as_long_as_the_limit_lets_through() -> None:
+def test_shortened_query_has_the_length_of_the_limit() -> None:
     assert len(shorten_query(LONG)) == MAX_QUERY
     assert shorten_query(shorten_query("x" * MAX_SEARCH_TEXT)) == "x" * MAX_SEARCH_TEXT

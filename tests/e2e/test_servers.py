@@ -53,7 +53,7 @@ def test_chunks_arrive_one_by_one(client: httpx.Client, server: Server) -> None:
     assert [line["delta"].get("content") for line in rest] == ["two", None]
 
 
-def test_a_stream_is_chunked_and_has_its_headers(client: httpx.Client) -> None:
+def test_stream_is_chunked_with_its_headers(client: httpx.Client) -> None:
     with client.stream("POST", "/chat/stream", json=asking("say x")) as response:
         data = b"".join(response.iter_raw())
 
@@ -110,7 +110,7 @@ LEAVING = [
 
 
 @pytest.mark.parametrize(("route", "lines", "orders"), LEAVING)
-def test_a_client_that_leaves_closes_the_model_s_stream(
+def test_disconnect_closes_the_model_stream(
     server: Server, client: httpx.Client, route: str, lines: int, orders: list[str]
 ) -> None:
     name = orders[0].removeprefix("open as ")
@@ -119,7 +119,7 @@ def test_a_client_that_leaves_closes_the_model_s_stream(
     assert ended(client, name) == "closed"
 
 
-def test_fifty_streams_at_once_all_end_whole(server: Server) -> None:
+def test_fifty_concurrent_streams_are_complete(server: Server) -> None:
     async def one(client: httpx.AsyncClient, begun: list[int]) -> list[Any]:
         body = asking("say a", "wait for all", "say b")
         async with client.stream("POST", "/chat/stream", json=body) as response:
@@ -169,7 +169,7 @@ def is_error(response: httpx.Response, status: int, sentence: str) -> None:
 
 @pytest.mark.parametrize(("order", "status", "sentence", "retry_after"), REFUSALS)
 @pytest.mark.parametrize("route", ROUTES)
-def test_a_refusal_has_its_status_on_every_route_and_the_connection_goes_on(
+def test_rejection_keeps_the_connection(
     client: httpx.Client,
     route: str,
     order: str,
@@ -185,7 +185,7 @@ def test_a_refusal_has_its_status_on_every_route_and_the_connection_goes_on(
 
 
 @pytest.mark.parametrize(("order", "status", "sentence", "retry_after"), REFUSALS)
-def test_a_failure_in_mid_answer_is_the_stream_s_last_line(
+def test_failure_in_the_stream_is_the_last_line(
     client: httpx.Client, order: str, status: int, sentence: str, retry_after: str | None
 ) -> None:
     order = order.replace("refuse", "fail")
@@ -197,7 +197,7 @@ def test_a_failure_in_mid_answer_is_the_stream_s_last_line(
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_the_model_s_own_end_in_mid_answer_is_told_apart(client: httpx.Client, route: str) -> None:
+def test_finish_reasons_of_a_cut_answer(client: httpx.Client, route: str) -> None:
     flagged = client.post(route, json=asking("say x", "end with content_filter"))
     broken = client.post(route, json=asking("say x", "end with nothing"))
     broke = {"error": "The model's answer broke off. Ask again."}
@@ -225,7 +225,7 @@ BODIES: list[tuple[bytes, str, int, str]] = [
 
 @pytest.mark.parametrize(("body", "media", "status", "sentence"), BODIES, ids=lambda v: str(v)[:30])
 @pytest.mark.parametrize("route", ROUTES)
-def test_a_wrong_body_is_refused_on_every_route(
+def test_invalid_body_is_rejected_on_every_route(
     server: Server, route: str, body: bytes, media: str, status: int, sentence: str
 ) -> None:
     with server.client() as client:
@@ -239,7 +239,7 @@ def test_a_wrong_body_is_refused_on_every_route(
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "HEAD"])
-def test_a_wrong_method_is_a_405(client: httpx.Client, route: str, method: str) -> None:
+def test_wrong_method_is_a_405(client: httpx.Client, route: str, method: str) -> None:
     response = client.request(method, route)
 
     assert (response.status_code, response.headers["allow"]) == (405, "POST")
@@ -247,7 +247,7 @@ def test_a_wrong_method_is_a_405(client: httpx.Client, route: str, method: str) 
     assert method == "HEAD" or f"Send POST {route}" in response.json()["error"]
 
 
-def test_health_tells_the_parts_in_use(client: httpx.Client) -> None:
+def test_health_lists_the_parts(client: httpx.Client) -> None:
     told = client.get("/health")
 
     assert told.json() == {
@@ -260,7 +260,7 @@ def test_health_tells_the_parts_in_use(client: httpx.Client) -> None:
     assert client.post("/health").headers["allow"] == "GET, HEAD"
 
 
-def test_a_question_beyond_ascii_comes_back_as_it_was(client: httpx.Client) -> None:
+def test_non_ascii_question_is_unchanged(client: httpx.Client) -> None:
     words = "Zażółć gęślą jaźń 漢字 😀 \u2028 end"
     with stream(client, f"say {words}") as lines:
         read = list(lines)
@@ -268,18 +268,18 @@ def test_a_question_beyond_ascii_comes_back_as_it_was(client: httpx.Client) -> N
     assert read[1] == {"delta": {"content": words}}
 
 
-def test_a_request_s_id_is_no_place_to_write_into_the_log(client: httpx.Client) -> None:
+def test_request_id_cannot_inject_into_the_log(client: httpx.Client) -> None:
     headers = {"x-ms-invocation-id": "evil status=200 outcome=ok"}
     got = client.post("/chat", json=asking("say x"), headers=headers)
 
     assert re.fullmatch(r"[\w-]{36}", got.headers["x-request-id"])
 
 
-def test_an_unknown_route_is_the_platform_s_404(client: httpx.Client) -> None:
+def test_unknown_route_is_a_404(client: httpx.Client) -> None:
     assert client.get("/nothing").status_code == 404
 
 
-def test_a_function_key_is_in_no_line_of_the_log(kind: str, tmp_path: Path) -> None:
+def test_function_key_is_not_logged(kind: str, tmp_path: Path) -> None:
     with run_server(kind, tmp_path, COMMAND_MODEL) as server:
         with server.client() as client:
             client.post("/chat", json=asking("log requests"))
@@ -307,7 +307,7 @@ def send_keys(client: httpx.Client) -> str:
     return str(client.post("/chat", json=asking("say x", "release go")).headers["x-request-id"])
 
 
-def test_a_client_that_stops_reading_holds_nothing_for_ever(kind: str, tmp_path: Path) -> None:
+def test_client_that_stops_reading_is_closed(kind: str, tmp_path: Path) -> None:
     settings = {**COMMAND_MODEL, "ANSWER_TIMEOUT_SECONDS": "1"}
     with (
         run_server(kind, tmp_path, settings) as server,
@@ -321,7 +321,7 @@ def test_a_client_that_stops_reading_holds_nothing_for_ever(kind: str, tmp_path:
         assert ended(client, "flood") == "closed"
 
 
-def test_our_time_limit_is_a_504_and_a_stream_s_last_line(kind: str, tmp_path: Path) -> None:
+def test_deadline_is_a_504_or_the_last_line(kind: str, tmp_path: Path) -> None:
     settings = {**COMMAND_MODEL, "ANSWER_TIMEOUT_SECONDS": "0.5"}
     with run_server(kind, tmp_path, settings) as server, server.client() as client:
         for route in ("/chat", "/ask"):
@@ -336,7 +336,7 @@ def test_our_time_limit_is_a_504_and_a_stream_s_last_line(kind: str, tmp_path: P
             assert list(lines)[2:] == [{"error": errors.DeadlineExceeded.default}]
 
 
-def test_wrong_settings_leave_an_app_that_says_so(kind: str, tmp_path: Path) -> None:
+def test_invalid_settings_are_reported(kind: str, tmp_path: Path) -> None:
     settings = {"CHAT_MODEL": "demo", "DEFAULT_TOP": "99"}
     with run_server(kind, tmp_path, settings) as server, server.client() as client:
         for route in ROUTES:

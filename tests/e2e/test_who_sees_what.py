@@ -161,7 +161,7 @@ def app(request: pytest.FixtureRequest, home: Path, filled: list[dict[str, Any]]
 
 @pytest.mark.parametrize("filters", [*product([False, True], repeat=2)])
 @pytest.mark.parametrize("user", [None, *USERS])
-def test_who_finds_what(app: App, user: str | None, filters: tuple[bool, bool]) -> None:
+def test_search_access(app: App, user: str | None, filters: tuple[bool, bool]) -> None:
     expected: set[str] | int
     match app.deployed, user:
         case "without sign-in", _:
@@ -177,7 +177,7 @@ def test_who_finds_what(app: App, user: str | None, filters: tuple[bool, bool]) 
 
 
 @pytest.mark.parametrize("user", [None, *USERS])
-def test_who_opens_what(app: App, user: str | None) -> None:
+def test_file_access(app: App, user: str | None) -> None:
     forced = app.deployed == "forced"
 
     assert app.opened(user) == allowed(user, forced, forced)

@@ -16,10 +16,10 @@ from tests.support.servers import ROOT, TIMEOUT
 
 # Servers, a service in this process, `make run`, `make index`, and a separate program.
 TESTS = (
-    "tests/e2e/test_servers.py::test_health_tells_the_parts_in_use",
+    "tests/e2e/test_servers.py::test_health_lists_the_parts",
     "tests/e2e/test_health.py::test_model_check_lists_models",
-    "tests/e2e/test_readme.py::test_the_command_blocks_run_one_after_the_other_as_they_stand",
-    "tests/e2e/test_newcomer.py::test_the_azure_path_can_be_tried_without_azure",
+    "tests/e2e/test_readme.py::test_command_blocks_run_in_sequence",
+    "tests/e2e/test_newcomer.py::test_run_fakes_serves_the_azure_adapters",
 )
 NOT_COPIED = (".[!p]*", "__pycache__", "node_modules", "local.settings.json", "*.db*")
 SETTINGS = {

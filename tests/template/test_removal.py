@@ -194,7 +194,7 @@ def write_examples(project: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.part))
-def test_what_is_left_imports_and_answers(row: Row, tmp_path: Path) -> None:
+def test_rest_imports_and_answers(row: Row, tmp_path: Path) -> None:
     others = ("tests/", "bench/", "infra/")
     names = [
         name for name in list_project_files() if not name.startswith(others) or name in row.paths
@@ -254,7 +254,7 @@ def mypy_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.skipif(not FULL, reason="takes minutes: make test-removal")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.part))
-def test_what_is_left_passes_its_checks(row: Row, tmp_path: Path, mypy_cache: Path) -> None:
+def test_rest_passes_its_checks(row: Row, tmp_path: Path, mypy_cache: Path) -> None:
     names = [name for name in list_project_files() if not name.startswith("tests/template/")]
     apply(row, copy_files(ROOT, names, tmp_path))
     delete_importers(tmp_path)

@@ -62,19 +62,19 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
 @pytest.mark.parametrize("item", GALLERY)
-def test_gallery_requires(item: str) -> None:
+def test_gallery_requirement(item: str) -> None:
     assert any((ROOT / place).exists() for place in GALLERY[item]), GALLERY[item]
 
 
 @pytest.mark.parametrize("heading", HEADINGS)
-def test_gallery_requires_in_the_readme(heading: str) -> None:
+def test_gallery_requirement_of_the_readme(heading: str) -> None:
     headings = re.findall("^## .*$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
 
     assert heading in headings
 
 
 @pytest.mark.parametrize("criterion", WORDS)
-def test_criteria_require(criterion: str) -> None:
+def test_criteria_requirement(criterion: str) -> None:
     path, words = WORDS[criterion]
 
     assert re.search(words, (ROOT / path).read_text("utf-8"))
