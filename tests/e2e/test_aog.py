@@ -862,6 +862,22 @@ def test_events_are_paced() -> None:
     assert all(after - before >= 0.049 for before, after in pairwise(sent))
 
 
+def test_events_of_a_stream_are_paced() -> None:
+    model = FakeModel((*[Delta("a")] * 20, Done("stop")))
+    sent: list[float] = []
+
+    async def go() -> None:
+        reply = await Service(engine(model)).reply(aog_call({**HELLO, "stream": True}))
+        assert reply.rest is not None
+        async for _ in reply.rest:
+            sent.append(asyncio.get_running_loop().time())
+
+    asyncio.run(go())
+
+    assert len(sent) == 20
+    assert all(after - before >= PAUSE * 0.9 for before, after in pairwise(sent))
+
+
 def test_stream_is_server_sent_events_for_any_accept_header() -> None:
     headers = {**JSON, "accept": "application/jsonl"}
 
