@@ -134,7 +134,7 @@ def filled(home: Path) -> list[dict[str, Any]]:
             await IngestPipeline(reader, target, Enricher()).run(found, rules)
 
     with run_service() as running:
-        in_azure(running, fill, shape=BY_WORDS)
+        in_azure(running, fill, index_spec=BY_WORDS)
         return [{"image": None, **doc} for doc in running.indexes["docs"].docs.values()]
 
 

@@ -85,7 +85,7 @@ def test_index_is_created_with_all_fields() -> None:
         run(
             running,
             AzureSearchWriter.fingerprints,
-            shape=IndexSpec("docs", IndexFields(), 1536, maker),
+            index_spec=IndexSpec("docs", IndexFields(), 1536, maker),
         )
         index = running.indexes["docs"]
     vectors = index.definition["vectorSearch"]
@@ -135,13 +135,13 @@ def test_vector_field_is_added_later() -> None:
         run(
             running,
             partial(update_index, folder={"a.md": texts}),
-            shape=IndexSpec("docs", IndexFields()),
+            index_spec=IndexSpec("docs", IndexFields()),
         )
         run(running, partial(update_index, folder={"a.md": A}))
         run(
             running,
             partial(update_index, folder={"a.md": texts}),
-            shape=IndexSpec("docs", IndexFields()),
+            index_spec=IndexSpec("docs", IndexFields()),
         )
 
     assert "dimensions" in running.indexes["docs"].field("embedding")
@@ -174,7 +174,11 @@ def test_index_with_other_dimensions_is_rejected() -> None:
         with pytest.raises(
             IndexUnavailable, match=r"vectors of 2 numbers.* makes 3: name another index"
         ):
-            run(running, AzureSearchWriter.fingerprints, shape=IndexSpec("docs", IndexFields(), 3))
+            run(
+                running,
+                AzureSearchWriter.fingerprints,
+                index_spec=IndexSpec("docs", IndexFields(), 3),
+            )
 
 
 def test_index_with_incompatible_field_is_rejected() -> None:
@@ -191,7 +195,7 @@ def test_index_with_incompatible_field_is_rejected() -> None:
 def test_field_names_come_from_settings() -> None:
     shape = IndexSpec("docs", IndexFields(id="key", content="chunk", oids="users"), 2)
     with run_service() as running:
-        run(running, partial(update_index, folder={"a.md": A}), shape=shape)
+        run(running, partial(update_index, folder={"a.md": A}), index_spec=shape)
     (first, *_) = docs(running).values()
 
     assert {"key", "chunk", "users"} <= first.keys()

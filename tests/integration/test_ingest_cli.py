@@ -383,7 +383,7 @@ def test_both_indexes_have_the_same_passages(tmp_path: Path, index: Path) -> Non
             await IngestPipeline(reader, target, Enricher()).run(files, rules)
 
     with run_service() as running:
-        in_azure(running, fill, shape=BY_WORDS)
+        in_azure(running, fill, index_spec=BY_WORDS)
         there = running.indexes["docs"].docs
     here = {
         row[0]: (*row[1:4], row[4] or None, *map(json.loads, row[5:])) for row in passages(index)

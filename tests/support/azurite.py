@@ -32,7 +32,7 @@ needs_azurite = pytest.mark.skipif(
 
 
 def token() -> str:
-    """A token that Azurite takes: issuer, audience and times are checked, the signature is not."""
+    """Returns a token for Azurite, which checks all claims, but not the signature."""
     claims = {"iss": "https://sts.windows.net/tenant/", "aud": "https://storage.azure.com"}
     times = {"iat": 0, "nbf": 0, "exp": EXPIRES}
     return ".".join(map(part, ({"alg": "RS256", "typ": "JWT"}, claims | times, "signature")))
@@ -43,7 +43,7 @@ def part(value: Any) -> str:
 
 
 class AzuriteCredential(AsyncTokenCredential):
-    """Somebody whom Azurite knows."""
+    """A credential with a token for Azurite."""
 
     async def get_token(self, *_scopes: str, **_options: Any) -> AccessToken:
         return AccessToken(token(), EXPIRES)
@@ -57,7 +57,7 @@ class AzuriteCredential(AsyncTokenCredential):
 
 @dataclass(frozen=True)
 class AzuriteHome:
-    """A folder with a CA, a certificate of it, and an `az` that is signed in."""
+    """A folder with a CA, a certificate and a signed-in `az`."""
 
     folder: Path
 
@@ -81,7 +81,7 @@ def make_home(folder: Path) -> AzuriteHome:
 
 @contextmanager
 def azurite(home: AzuriteHome) -> Iterator[str]:
-    """Run Azurite until the block ends; the address of its one account."""
+    """Run Azurite until the block ends. Yields the address of its account."""
     port = free_port()
     how = ["--blobHost", "127.0.0.1", "--blobPort", str(port), "--oauth", "basic"]
     tls = ["--cert", str(home.folder / "cert.pem"), "--key", str(home.folder / "key.pem")]

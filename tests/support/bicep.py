@@ -19,7 +19,7 @@ COMMENT = re.compile(r"(?m) *(?<!:)//.*$")
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A parameter with its decorators as they stand; `default` is None where it is required."""
+    """A parameter with its decorators unchanged; `default` is None where it is required."""
 
     kind: str
     default: str | None
@@ -27,7 +27,7 @@ class Param:
 
     @property
     def description(self) -> str:
-        """What it is for, or nothing."""
+        """The description, or an empty text."""
         match = re.search(r"@description\('(.+)'\)", self.decorators)
         return match[1] if match else ""
 
@@ -42,7 +42,7 @@ class Block:
     loop: str = ""
 
     def value(self, key: str) -> str:
-        """What a key of the body is set to, where that is one line. Raises StopIteration."""
+        """The one-line value of a key of the body. Raises StopIteration."""
         return next(re.finditer(rf"(?m)^ +{key}: (.+)$", self.body))[1]
 
     def object(self, key: str) -> dict[str, str]:
@@ -86,7 +86,7 @@ def outputs(name: str) -> dict[str, str]:
 
 
 def blocks(kind: str, name: str) -> dict[str, Block]:
-    """The resources, or modules, of a file that it makes itself."""
+    """The resources, or modules, that a file creates."""
     matches = re.finditer(
         rf"(?ms)^{kind} (\w+) '([^']+)' = (?:if \(([^\n]+)\) )?{{\n(.*?)^}}$", text(name)
     )
@@ -100,7 +100,7 @@ def blocks(kind: str, name: str) -> dict[str, Block]:
 
 
 def existing(name: str) -> dict[str, str]:
-    """What a file only refers to: the expression that names it, by its symbol."""
+    """The existing resources of a file: the expression of each name, by symbol."""
     matches = re.findall(r"(?ms)^resource (\w+) '[^']+' existing = {\n  name: (\w+)$", text(name))
     return dict(matches)
 

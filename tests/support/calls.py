@@ -57,7 +57,7 @@ def call(
     gone: Callable[[], Awaitable[bool]] = never_gone,
     **more: Any,
 ) -> Call:
-    """A POST, or what `more` says; bytes go as they are, a list of them in pieces, else JSON."""
+    """A POST by default. Bytes are sent unchanged, a list of them in chunks, the rest as JSON."""
     raw = [body] if isinstance(body, bytes) else body
     pieces = isinstance(raw, list) and all(isinstance(piece, bytes) for piece in raw) and raw
     data = chunks(pieces or [json.dumps(body).encode()])
@@ -65,7 +65,7 @@ def call(
 
 
 async def read(reply: Reply) -> BufferedReply:
-    """A reply read to its end."""
+    """Read a reply to its end."""
     data = reply.body
     if reply.rest is not None:
         async for piece in reply.rest:
@@ -79,7 +79,7 @@ def local_service(rag: Rag, access: AccessPolicy = SINGLE_USER, **parts: Any) ->
 
 
 def ask(request: Call, service: Service | None = None) -> BufferedReply:
-    """What a service over fakes answers to a call."""
+    """Returns the reply of a service over fakes."""
 
     async def go() -> BufferedReply:
         return await read(await (service or local_service(engine())).reply(request))

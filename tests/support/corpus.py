@@ -1,4 +1,4 @@
-"""A folder of documents of every kind, and what is known of each: `make(folder)`.
+"""A folder of documents of every type with the expected results: `write_corpus(folder)`.
 
 Each that can be read says of a thing with a name of its own what it costs; each other has a
 reason why it cannot.
@@ -16,7 +16,7 @@ from tests.support import sample_files as samples
 
 @dataclass(frozen=True, slots=True)
 class ExpectedFile:
-    """A file that can be read. `thing` is in one of its passages, cited as `sourcepage`."""
+    """A readable file. One of its passages, cited as `sourcepage`, contains `thing`."""
 
     name: str
     thing: str
@@ -26,12 +26,12 @@ class ExpectedFile:
 
     @property
     def sentence(self) -> str:
-        """Words that stand together in that passage."""
+        """A text that the passage contains."""
         return self.thing if self.picture else price_sentence(self.thing)
 
     @property
     def question(self) -> str:
-        """What a person asks for it."""
+        """A question that the passage answers."""
         return f"Where is the {self.thing}?" if self.picture else f"What does {self.thing} cost?"
 
 

@@ -1,4 +1,4 @@
-"""What the fuzz tests share: how many requests they try, and values for these."""
+"""Settings and values of the fuzz tests."""
 
 from __future__ import annotations
 

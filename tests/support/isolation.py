@@ -1,4 +1,4 @@
-"""Keeps the developer's environment, settings, index and memory out of the tests."""
+"""Isolates the tests from the developer's environment, settings, index and memory."""
 
 from __future__ import annotations
 

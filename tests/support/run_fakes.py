@@ -44,11 +44,11 @@ The app answers over fakes of Azure AI Search, Azure OpenAI and Cosmos DB, by a 
   search {search}
   model  {model}
   memory {memory}
-Not imitated: vectors' ranking, the semantic ranker's, rate limits."""
+Not imitated: vector ranking, the semantic ranker, rate limits."""
 
 
 class QuotingModel(Upstream):
-    """A deployment that quotes the sources of its prompt, as the demo model does."""
+    """A model deployment that quotes the sources of its prompt, as the demo model does."""
 
     def respond(self, request: RecordedRequest) -> list[Step]:
         if not request.path.endswith("/chat/completions"):
@@ -78,7 +78,7 @@ class SampleSearch(FakeSearch):
 
 
 def serve(port: int, folder: Path) -> int:
-    """Run fakes and app until Ctrl+C; the app's exit status."""
+    """Run fakes and app until Ctrl+C. Returns the app's exit status."""
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(folder / "ca.pem"))
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

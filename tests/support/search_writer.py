@@ -96,28 +96,28 @@ async def connect_clients(running: Server, signed_in: bool = True) -> AsyncItera
 def run(
     running: FakeIndexService,
     work: Callable[[AzureSearchWriter], Awaitable[Result]],
-    patience: RetryPolicy | None = None,
-    shape: IndexSpec = INDEX_SPEC,
+    retry: RetryPolicy | None = None,
+    index_spec: IndexSpec = INDEX_SPEC,
     store: StoreImage | None = None,
     signed_in: bool = True,
     restricted: bool = False,
 ) -> Result:
     """Call `work` with a writer for a running service."""
 
-    async def with_target() -> Result:
+    async def run_work() -> Result:
         async with connect_clients(running, signed_in) as clients:
-            waits = patience or RetryPolicy(max_attempts=1)
-            target = AzureSearchWriter(clients, shape, waits, store, restricted=restricted)
+            policy = retry or RetryPolicy(max_attempts=1)
+            writer = AzureSearchWriter(clients, index_spec, policy, store, restricted=restricted)
             try:
-                return await work(target)
+                return await work(writer)
             finally:
-                await target.close()
+                await writer.close()
 
-    return asyncio.run(with_target())
+    return asyncio.run(run_work())
 
 
 def document(name: str, version: str = "1", ids: str = "p0-1 p0-2 p0-3", **more: Any) -> Document:
-    """A file whose passages have these ids, and vectors."""
+    """A document whose passages have these ids, with vectors."""
     passages = tuple(
         Passage(
             id=f"{name.replace('/', '-').replace('.', '-')}-{one}",
@@ -133,12 +133,12 @@ def document(name: str, version: str = "1", ids: str = "p0-1 p0-2 p0-3", **more:
     return Document(name, f"print-of-{version}", passages, vectors)
 
 
-async def update_index(target: AzureSearchWriter, folder: Mapping[str, Document]) -> None:
+async def update_index(writer: AzureSearchWriter, folder: Mapping[str, Document]) -> None:
     """Update the index as the command does: write changed documents, remove missing ones."""
-    known = await target.fingerprints()
+    known = await writer.fingerprints()
     for name in sorted(known.keys() - folder.keys()):
-        await target.remove(name)
-    for name, made in folder.items():
-        if known.get(name) != made.fingerprint:
-            await target.put(made, UNUSED_PATH)
-    await target.finish()
+        await writer.remove(name)
+    for name, document in folder.items():
+        if known.get(name) != document.fingerprint:
+            await writer.put(document, UNUSED_PATH)
+    await writer.finish()

@@ -23,7 +23,7 @@ Folder = Mapping[str, int]
 
 
 def document(name: str, version: int) -> Document:
-    """A file whose passages are made up from its name and version, always the same."""
+    """Returns a document that depends only on its name and version."""
     chance = Random(f"{name} {version}")
     passages = tuple(passage(chance, name, number) for number in range(chance.randrange(30)))
     vectors = tuple(tuple(chance.gauss(0, 1) for _ in range(3)) for _ in passages)
@@ -43,25 +43,25 @@ def passage(chance: Random, name: str, number: int) -> Passage:
     )
 
 
-async def update_index(index: Path, wanted: Folder, meta: IndexMeta = MODEL) -> None:
-    """Do what a run does: put what is new or changed, remove what is gone."""
-    target = SqliteIndexWriter(index, meta, COMMIT_AFTER)
+async def update_index(index: Path, versions: Folder, meta: IndexMeta = MODEL) -> None:
+    """Update the index as the command does: write changed documents, remove missing ones."""
+    writer = SqliteIndexWriter(index, meta, COMMIT_AFTER)
     try:
-        known = await target.fingerprints()
-        for name, version in wanted.items():
-            made = document(name, version)
-            if known.get(name) != made.fingerprint:
-                await target.put(made, Path(name))
-        for name in known.keys() - wanted.keys():
-            await target.remove(name)
-        await target.finish()
+        known = await writer.fingerprints()
+        for name, version in versions.items():
+            new = document(name, version)
+            if known.get(name) != new.fingerprint:
+                await writer.put(new, Path(name))
+        for name in known.keys() - versions.keys():
+            await writer.remove(name)
+        await writer.finish()
     finally:
-        await target.close()
+        await writer.close()
 
 
-def run(index: Path, wanted: Folder) -> None:
-    """A whole run, as another process does it."""
-    asyncio.run(update_index(index, wanted))
+def run(index: Path, versions: Folder) -> None:
+    """Run `update_index`, in a process of its own."""
+    asyncio.run(update_index(index, versions))
 
 
 QUERIES = {
@@ -80,7 +80,7 @@ QUERIES = {
 
 
 def dump_index(index: Path) -> dict[str, Any]:
-    """All that an index holds, in an order that does not tell how it came in."""
+    """Returns the contents of an index in an order that is independent of the writes."""
     with closing(sqlite3.connect(index)) as database:
         database.execute("INSERT INTO words (words, rank) VALUES ('integrity-check', 1)")
         return {name: database.execute(query).fetchall() for name, query in QUERIES.items()}

@@ -27,7 +27,7 @@ BOUNDARY = "boundary"
 
 @dataclass(frozen=True)
 class WorstRequest:
-    """A request. `body` is JSON, which goes out with gzip, or bytes that are sent as they are."""
+    """A request. `body` is JSON, which is sent with gzip, or bytes, which are sent unchanged."""
 
     name: str
     path: str
@@ -44,7 +44,7 @@ class WorstRequest:
 
     @property
     def all_headers(self) -> dict[str, str]:
-        """The headers of the request, those of the body among them."""
+        """The headers of the request, including those of the body."""
         encoding = {} if isinstance(self.body, bytes) else {"Content-Encoding": "gzip"}
         return {"Content-Type": "application/json", **encoding, **self.headers}
 
@@ -78,7 +78,7 @@ def tool(parameters: Any) -> dict[str, Any]:
 
 
 def chats() -> Iterator[WorstRequest]:
-    """What every route of a chat is sent, and what only some of them read."""
+    """Requests to every route of a chat, and those that only some routes read."""
     turn = ({"role": "user", "content": "x"}, {"role": "assistant", "content": "x"})
     shapes: Mapping[str, Mapping[str, Any]] = {
         "marks": user(MARKS),
@@ -114,7 +114,7 @@ def chats() -> Iterator[WorstRequest]:
 
 
 def searches() -> Iterator[WorstRequest]:
-    """What the routes of OpenSearch are sent."""
+    """Requests to the routes of OpenSearch."""
     texts = {"marks": MARKS, "ligatures": LIGATURES, "terms": "a1 " * (JSON_LIMIT // 3)}
     for path in SEARCHES:
         for name, text in texts.items():
@@ -140,7 +140,7 @@ def searches() -> Iterator[WorstRequest]:
 
 
 def headers() -> Iterator[WorstRequest]:
-    """Headers and paths as long as a web server takes them."""
+    """Headers and paths of the maximum length of a web server."""
     body = json.dumps(user("x")).encode()
     for name, value in {
         "Content-Type": 'application/json; a="' + ";" * 60_000,
