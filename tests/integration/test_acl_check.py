@@ -65,8 +65,8 @@ class Index:
 
     def writes(self) -> int:
         """How many requests have changed something in Azure AI Search."""
-        asked = self.service.requests if self.service else ()
-        return sum(one.method == "PUT" or "search.index" in one.path for one in asked)
+        requests = self.service.requests if self.service else ()
+        return sum(one.method == "PUT" or "search.index" in one.path for one in requests)
 
 
 @pytest.fixture(scope="module")
@@ -98,13 +98,13 @@ def index(request: pytest.FixtureRequest, tmp_path: Path, home: AzuriteHome) -> 
 @pytest.fixture
 def folder(index: Index, tmp_path: Path) -> Path:
     """Documents that are in the index with their rules."""
-    made = tmp_path / "docs"
+    docs = tmp_path / "docs"
     for name in FILES:
-        write(made, name, f"The costs in {name}.")
-    write(made, "acl.yaml", RULES)
-    done = run_command(str(made), **index.settings)
+        write(docs, name, f"The costs in {name}.")
+    write(docs, "acl.yaml", RULES)
+    done = run_command(str(docs), **index.settings)
     assert "4 documents put" in done.stdout, done.stderr
-    return made
+    return docs
 
 
 def refusal(folder: Path, index: Index, *arguments: str) -> str:
@@ -143,9 +143,9 @@ def test_no_rules_makes_only_the_folder_public(folder: Path, index: Index) -> No
 
 
 def test_no_rules_conflicts_with_rules(folder: Path, index: Index) -> None:
-    said = refusal(folder, index, "--no-rules")
+    message = refusal(folder, index, "--no-rules")
 
-    assert said == (
+    assert message == (
         "--no-rules contradicts acl.yaml in the folder: leave out --no-rules, or remove acl.yaml "
         "to make its files public.\n"
     )

@@ -18,8 +18,10 @@ A = document("a.md")
 
 def split(name: str) -> Document:
     """A file with the ids that it really has."""
-    made = tuple(split_document(name, [Page(f"{name} has a text.", 1), Page("And another.", 2)]))
-    return Document(name, "print", made, ((1.0, 0.0),) * len(made))
+    passages = tuple(
+        split_document(name, [Page(f"{name} has a text.", 1), Page("And another.", 2)])
+    )
+    return Document(name, "print", passages, ((1.0, 0.0),) * len(passages))
 
 
 def beside(running: FakeIndexService, sourcefile: str | None) -> None:

@@ -152,9 +152,9 @@ def test_existing_index_keeps_its_own_fields() -> None:
     key = {"name": "id", "type": "Edm.String", "key": True, "filterable": True, "sortable": True}
     key |= {"searchable": True, "analyzer": "keyword"}
     pages = {"name": "pages", "type": "Edm.Int32", "filterable": True}
-    kept: dict[str, Any] = {"scoringProfiles": [{"name": "mine"}]}
+    profiles: dict[str, Any] = {"scoringProfiles": [{"name": "mine"}]}
     with run_service() as running:
-        index = {"name": "docs", "fields": [key, pages], **kept}
+        index = {"name": "docs", "fields": [key, pages], **profiles}
         running.indexes["docs"] = FakeIndex({"name": "docs", "fields": []})
         running.indexes["docs"].update(index)
         run(running, partial(update_index, folder={"a.md": A}))
@@ -164,7 +164,7 @@ def test_existing_index_keeps_its_own_fields() -> None:
 
     assert [request.method for request in running.requests].count("PUT") == 1
     assert [one["name"] for one in definition["fields"]][:3] == ["id", "pages", "content"]
-    assert definition["scoringProfiles"] == kept["scoringProfiles"]
+    assert definition["scoringProfiles"] == profiles["scoringProfiles"]
     assert docs(running)["a-md-p0-2"]["pages"] == 7
 
 
@@ -234,9 +234,9 @@ def test_images_are_stored_by_passage_id_with_limited_concurrency() -> None:
         await asyncio.sleep(0)
         seen[key], now = picture, now - 1
 
-    shown = document("a.md", "1", " ".join(f"p0-{n}" for n in range(20)), image=b"PNG")
+    file = document("a.md", "1", " ".join(f"p0-{n}" for n in range(20)), image=b"PNG")
     with run_service() as running:
-        run(running, partial(update_index, folder={"a.md": shown}), store=store)
+        run(running, partial(update_index, folder={"a.md": file}), store=store)
 
     assert seen == dict.fromkeys(docs(running), b"PNG")
     assert {doc["image"] for doc in docs(running).values()} == set(seen)
@@ -289,16 +289,16 @@ def test_restricted_files_are_paged() -> None:
         for n in range(2500):
             row = {"id": f"k{n}", "sourcefile": f"{n % 3}.md", "oids": [], "groups": ["g"]}
             docs(running)[f"k{n}"] = {**first, **row, "fingerprint": None}
-        found = run(running, AzureSearchWriter.restricted_files)
+        names = run(running, AzureSearchWriter.restricted_files)
 
-    assert found == {name, "0.md", "1.md", "2.md"}
+    assert names == {name, "0.md", "1.md", "2.md"}
 
 
 def test_restricted_files_of_a_missing_index_are_empty() -> None:
     with run_service() as running:
-        found = run(running, AzureSearchWriter.restricted_files)
+        names = run(running, AzureSearchWriter.restricted_files)
 
-    assert found == set()
+    assert names == set()
     assert running.indexes == {}
 
 
@@ -314,9 +314,9 @@ def test_restricted_files_use_existing_fields_only(has: tuple[str, ...]) -> None
             {"name": "docs", "fields": [{**key, "searchable": True}, *fields]}
         )
         docs(running)["k"] = {"id": "k", "sourcefile": "a.md", "groups": ["g"]}
-        found = run(running, AzureSearchWriter.restricted_files)
+        names = run(running, AzureSearchWriter.restricted_files)
 
-    assert found == ({"a.md"} if "groups" in has else set())
+    assert names == ({"a.md"} if "groups" in has else set())
     assert {request.method for request in running.requests} <= {"GET", "POST"}
 
 
@@ -384,9 +384,9 @@ def test_complete_run_repairs_any_interrupted_runs(
     runs: list[tuple[dict[str, tuple[str, str]], tuple[int, str]]],
     last: dict[str, tuple[str, str]],
 ) -> None:
-    def folder(given: dict[str, tuple[str, str]]) -> Folder:
+    def folder(versions: dict[str, tuple[str, str]]) -> Folder:
         # The ids are part of what a fingerprint stands for.
-        return {n: document(n, version + ids, ids) for n, (version, ids) in given.items()}
+        return {n: document(n, version + ids, ids) for n, (version, ids) in versions.items()}
 
     with run_service() as running:
         for files, (place, cut) in runs:
@@ -434,19 +434,19 @@ def test_batches_are_within_the_request_limit() -> None:
 
 
 def test_retry_after_is_obeyed() -> None:
-    heard = RecordingRetry()
+    retry = RecordingRetry()
     plan = [
         error_response(429, {"Retry-After": "7"}),
         error_response(503, {"Retry-After": "31"}),
         error_response(503),
     ]
     with run_service(plan=plan) as running:
-        run(running, partial(update_index, folder={"a.md": A}), heard.policy())
+        run(running, partial(update_index, folder={"a.md": A}), retry.policy())
 
     assert docs(running) == fresh({"a.md": A})
-    assert heard.waits[:2] == [7, 31]
-    assert 0 < heard.waits[2] <= 4
-    assert heard.messages[0] == "Azure AI Search: status 429; trying again in 7 s."
+    assert retry.waits[:2] == [7, 31]
+    assert 0 < retry.waits[2] <= 4
+    assert retry.messages[0] == "Azure AI Search: status 429; trying again in 7 s."
 
 
 GARBAGE = [
@@ -501,27 +501,27 @@ def test_permanent_failure_raises_and_next_run_works(
     with run_service(plan=list(plan)) as running:
         with pytest.raises(DocumentRejected, match=words) as failed:
             run(running, read_and_close, RecordingRetry().policy(max_attempts=3, timeout=0.5))
-        asked = len(running.requests)
+        count = len(running.requests)
         run(running, partial(update_index, folder={"a.md": A}))
 
     assert type(failed.value) is kind
-    assert asked == times
+    assert count == times
     assert "upstream" not in str(failed.value)
     assert len(docs(running)) == 3
 
 
 def test_role_assignments_are_waited_for() -> None:
-    heard = RecordingRetry()
+    retry = RecordingRetry()
     with run_service(plan=[error_response(403)] * 4) as running:
-        run(running, AzureSearchWriter.fingerprints, heard.policy(max_attempts=2, role_wait=60))
+        run(running, AzureSearchWriter.fingerprints, retry.policy(max_attempts=2, role_wait=60))
 
-    assert heard.waits == [15] * 4
-    assert heard.messages[0] == "Azure AI Search: status 403; trying again in 15 s."
+    assert retry.waits == [15] * 4
+    assert retry.messages[0] == "Azure AI Search: status 403; trying again in 15 s."
     with (
         run_service(plan=[error_response(403)] * 5) as running,
         pytest.raises(IndexUnavailable, match="roles"),
     ):
-        run(running, AzureSearchWriter.fingerprints, heard.policy(role_wait=60))
+        run(running, AzureSearchWriter.fingerprints, retry.policy(role_wait=60))
 
 
 def test_no_request_without_sign_in() -> None:

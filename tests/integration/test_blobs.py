@@ -414,7 +414,7 @@ def test_ingestion_honors_retry_after(home: AzuriteHome, storage: Storage, tmp_p
     before = len(storage.requests)
     run_with(home, storage.url, work, "documents")
 
-    assert [asked.method for asked in storage.requests[before:]] == ["DELETE"] * 6
+    assert [request.method for request in storage.requests[before:]] == ["DELETE"] * 6
 
 
 def test_ingestion_names_the_missing_role(home: AzuriteHome, storage: Storage) -> None:

@@ -48,14 +48,15 @@ everywhere = pytest.mark.parametrize(("route", "key", "more"), WAYS)
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    with sqlite_memory(tmp_path) as made:
-        yield made
+    with sqlite_memory(tmp_path) as memory:
+        yield memory
 
 
-def asked(route: str, key: str, more: Any, state: Any, *said: str, headers: Any = JSON) -> Any:
+def chat_call(route: str, key: str, more: Any, state: Any, *texts: str, headers: Any = JSON) -> Any:
     roles = ("user", "assistant")
     messages = [
-        {"role": roles[place % 2], "content": text} for place, text in enumerate(said or ["Hello?"])
+        {"role": roles[place % 2], "content": text}
+        for place, text in enumerate(texts or ["Hello?"])
     ]
     return call(route, {"messages": messages, key: state, **more}, headers)
 
@@ -76,17 +77,17 @@ def warnings(got: BufferedReply) -> Any:
     return answers(got)[-1]["context"].get("warnings")
 
 
-def kept(memory: Memory, owner: str = "local") -> list[tuple[Conversation, list[Interaction]]]:
+def contents(memory: Memory, owner: str = "local") -> list[tuple[Conversation, list[Interaction]]]:
     """All that a memory holds of an owner, oldest first."""
 
     async def go() -> list[tuple[Conversation, list[Interaction]]]:
-        found = []
+        pairs = []
         for each in await memory.conversations.list(owner, PageRequest(0, 100)):
-            said = await memory.interactions.list(
+            interactions = await memory.interactions.list(
                 owner, each.id, PageRequest(0, 100), newest_first=False
             )
-            found.append((each, list(said)))
-        return found[::-1]
+            pairs.append((each, list(interactions)))
+        return pairs[::-1]
 
     return asyncio.run(go())
 
@@ -94,9 +95,9 @@ def kept(memory: Memory, owner: str = "local") -> list[tuple[Conversation, list[
 def begin(memory: Memory, turns: int = 0, owner: str = "local") -> str:
     async def go() -> str:
         conversation = (await memory.conversations.create(owner, "")).id
-        for turn in range(turns):
-            said = Turn(f"question {turn}", response=f"answer {turn}")
-            await memory.interactions.add(owner, conversation, said)
+        for number in range(turns):
+            turn = Turn(f"question {number}", response=f"answer {number}")
+            await memory.interactions.add(owner, conversation, turn)
         return conversation
 
     return asyncio.run(go())
@@ -108,13 +109,13 @@ def test_null_creates_a_conversation_named_by_the_question(
 ) -> None:
     question = "What is in Plus? " + "x" * 200
     state = {"conversation_id": None, "mine": [1, {"x": None}]}
-    got = ask(asked(route, key, more, state, question), local_service(engine(), memory=memory))
-    ((conversation, said),) = kept(memory)
+    got = ask(chat_call(route, key, more, state, question), local_service(engine(), memory=memory))
+    ((conversation, interactions),) = contents(memory)
 
     assert state_of(got, key) == state | {"conversation_id": conversation.id}
     assert conversation.name == question[:100]
     assert warnings(got) is None
-    (only,) = said
+    (only,) = interactions
     assert only.turn.input == question
     assert only.turn.response == TEXT
     assert only.turn.origin == "chat"
@@ -127,7 +128,7 @@ def test_an_id_continues_a_conversation(memory: Memory, route: str, key: str, mo
     conversation, model = begin(memory, turns=12), FakeModel()
     state = {"conversation_id": conversation}
     got = ask(
-        asked(route, key, more, state, "And then?"), local_service(engine(model), memory=memory)
+        chat_call(route, key, more, state, "And then?"), local_service(engine(model), memory=memory)
     )
     rewrite, answer = model.calls
 
@@ -137,8 +138,8 @@ def test_an_id_continues_a_conversation(memory: Memory, route: str, key: str, mo
     assert history == newest
     assert rewrite.task == "rewrite"
     assert [m.content for m in rewrite.messages[1:-1]] == newest
-    ((_, said),) = kept(memory)
-    assert [it.turn.input for it in said][-2:] == ["question 11", "And then?"]
+    ((_, interactions),) = contents(memory)
+    assert [it.turn.input for it in interactions][-2:] == ["question 11", "And then?"]
 
 
 @pytest.mark.parametrize(("route", "key", "more"), WAYS[:6])
@@ -146,13 +147,15 @@ def test_a_request_with_a_history_of_its_own_keeps_it(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:
     conversation, model = begin(memory, turns=2), FakeModel()
-    said = ("Mine?", "Mine.", "And then?")
+    texts = ("Mine?", "Mine.", "And then?")
     state = {"conversation_id": conversation}
-    got = ask(asked(route, key, more, state, *said), local_service(engine(model), memory=memory))
+    got = ask(
+        chat_call(route, key, more, state, *texts), local_service(engine(model), memory=memory)
+    )
 
     assert got.status == 200
     assert [m.content for m in model.calls[-1].messages[1:-1]] == ["Mine?", "Mine."]
-    ((_, stored),) = kept(memory)
+    ((_, stored),) = contents(memory)
     assert [it.turn.input for it in stored] == ["question 0", "question 1", "And then?"]
 
 
@@ -166,13 +169,13 @@ def test_a_conversation_of_another_owner_is_not_found(
         engine(model := FakeModel()), AccessPolicy(True, single_user=False), memory=memory
     )
     state = {"conversation_id": ids[whose]}
-    for said in (("Hello?",), ("Mine?", "Mine.", "And then?")):
-        got = ask(asked(route, key, more, state, *said, headers=ANNA), service)
+    for texts in (("Hello?",), ("Mine?", "Mine.", "And then?")):
+        got = ask(chat_call(route, key, more, state, *texts, headers=ANNA), service)
 
         assert got.status == 404
         assert got.json == {"error": f"Conversation [{ids[whose]}] not found"}
     assert model.calls == []
-    assert kept(memory, "anna") == []
+    assert contents(memory, "anna") == []
 
 
 @everywhere
@@ -181,16 +184,16 @@ def test_other_session_states_are_echoed_and_nothing_is_stored(
 ) -> None:
     service = local_service(engine(), memory=memory)
     for state in (None, "conversation_id", 7, ["conversation_id"], {"id": "x"}, {"deep": {"x": 1}}):
-        got = ask(asked(route, key, more, state), service)
+        got = ask(chat_call(route, key, more, state), service)
 
         assert state_of(got, key) == state
-    assert kept(memory) == []
+    assert contents(memory) == []
 
 
 @everywhere
 def test_without_memory_every_state_is_echoed(route: str, key: str, more: Any) -> None:
     for state in ({"conversation_id": None}, {"conversation_id": "x"}, {"conversation_id": 7}):
-        got = ask(asked(route, key, more, state), local_service(engine()))
+        got = ask(chat_call(route, key, more, state), local_service(engine()))
 
         assert state_of(got, key) == state
 
@@ -200,7 +203,7 @@ def test_an_id_of_another_type_is_a_bad_request(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:
     got = ask(
-        asked(route, key, more, {"conversation_id": 7}), local_service(engine(), memory=memory)
+        chat_call(route, key, more, {"conversation_id": 7}), local_service(engine(), memory=memory)
     )
 
     assert (got.status, got.json) == (400, {"error": "conversation_id: must be a string or null"})
@@ -229,10 +232,10 @@ def test_storing_requires_sign_in_if_it_is_enabled(memory: Memory) -> None:
     service = local_service(engine(), AccessPolicy(True, single_user=False), memory=memory)
     state = {"conversation_id": None}
 
-    assert ask(asked("/chat", "sessionState", {}, state), service).status == 401
-    assert ask(asked("/chat", "sessionState", {}, {}), service).status == 200
-    assert ask(asked("/chat", "sessionState", {}, state, headers=ANNA), service).status == 200
-    assert len(kept(memory, "anna")) == 1
+    assert ask(chat_call("/chat", "sessionState", {}, state), service).status == 401
+    assert ask(chat_call("/chat", "sessionState", {}, {}), service).status == 200
+    assert ask(chat_call("/chat", "sessionState", {}, state, headers=ANNA), service).status == 200
+    assert len(contents(memory, "anna")) == 1
 
 
 CUT: list[Sequence[ScriptStep]] = [
@@ -251,18 +254,18 @@ def test_an_incomplete_answer_is_not_stored(
 ) -> None:
     conversation = begin(memory)
     service = local_service(engine(FakeModel(script)), memory=memory)
-    ask(asked(route, key, more, {"conversation_id": conversation}), service)
-    ask(asked(route, key, more, {"conversation_id": None}), service)
+    ask(chat_call(route, key, more, {"conversation_id": conversation}), service)
+    ask(chat_call(route, key, more, {"conversation_id": None}), service)
 
-    assert all(said == [] for _, said in kept(memory))
+    assert all(interactions == [] for _, interactions in contents(memory))
 
 
 def test_a_failed_answer_without_streaming_creates_no_conversation(memory: Memory) -> None:
     service = local_service(engine(FakeModel([Delta("Half"), errors.Unavailable()])), memory=memory)
-    got = ask(asked("/chat", "sessionState", {}, {"conversation_id": None}), service)
+    got = ask(chat_call("/chat", "sessionState", {}, {"conversation_id": None}), service)
 
     assert got.status == 503
-    assert kept(memory) == []
+    assert contents(memory) == []
 
 
 @everywhere
@@ -270,10 +273,10 @@ def test_an_empty_answer_is_not_stored_and_has_a_warning(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:
     conversation, service = begin(memory), local_service(engine(FakeModel([Done()])), memory=memory)
-    got = ask(asked(route, key, more, {"conversation_id": conversation}), service)
+    got = ask(chat_call(route, key, more, {"conversation_id": conversation}), service)
 
     assert warnings(got) == [EMPTY_ANSWER]
-    assert kept(memory)[0][1] == []
+    assert contents(memory)[0][1] == []
 
 
 def test_a_clients_instructions_do_not_count_as_history(memory: Memory) -> None:
@@ -296,10 +299,10 @@ def test_a_rejected_question_creates_no_conversation(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:
     service = local_service(engine(FakeModel([errors.TooManyRequests()])), memory=memory)
-    got = ask(asked(route, key, more, {"conversation_id": None}), service)
+    got = ask(chat_call(route, key, more, {"conversation_id": None}), service)
 
     assert got.status == 429
-    assert kept(memory) == []
+    assert contents(memory) == []
 
 
 def test_a_disconnected_client_stores_nothing(memory: Memory) -> None:
@@ -308,7 +311,7 @@ def test_a_disconnected_client_stores_nothing(memory: Memory) -> None:
     async def leave() -> None:
         state = {"conversation_id": conversation}
         service = local_service(engine(model), memory=memory)
-        reply = await service.reply(asked("/chat/stream", "sessionState", {}, state))
+        reply = await service.reply(chat_call("/chat/stream", "sessionState", {}, state))
         assert reply.rest is not None
         await anext(reply.rest)
         await reply.rest.aclose()
@@ -316,7 +319,7 @@ def test_a_disconnected_client_stores_nothing(memory: Memory) -> None:
     asyncio.run(leave())
 
     assert model.open_streams == 0
-    assert kept(memory)[0][1] == []
+    assert contents(memory)[0][1] == []
 
 
 def test_the_answer_is_stored_before_its_last_event(memory: Memory) -> None:
@@ -325,7 +328,7 @@ def test_the_answer_is_stored_before_its_last_event(memory: Memory) -> None:
     async def look() -> list[bytes]:
         state = {"conversation_id": conversation}
         service = local_service(engine(), memory=memory)
-        reply = await service.reply(asked("/chat/stream", "sessionState", {}, state))
+        reply = await service.reply(chat_call("/chat/stream", "sessionState", {}, state))
         assert reply.rest is not None
         before = [reply.body, await anext(reply.rest), await anext(reply.rest)]
         stored = await memory.interactions.list("local", conversation, PageRequest())
@@ -344,24 +347,24 @@ def test_follow_up_questions_are_not_stored(memory: Memory) -> None:
     more = {"context": {"overrides": {"suggest_followup_questions": True}}}
     state = {"conversation_id": None}
     got = ask(
-        asked("/chat", "sessionState", more, state), local_service(engine(model), memory=memory)
+        chat_call("/chat", "sessionState", more, state), local_service(engine(model), memory=memory)
     )
-    ((_, (said,)),) = kept(memory)
+    ((_, (interaction,)),) = contents(memory)
 
     assert got.json["context"]["followup_questions"] == ["And why?"]
-    assert said.turn.response == "Yes."
+    assert interaction.turn.response == "Yes."
 
 
 def test_lone_surrogates_are_stored_as_question_marks(memory: Memory) -> None:
     model = FakeModel([Delta("a \ud83d"), Done()])
     got = ask(
-        asked("/chat", "sessionState", {}, {"conversation_id": None}),
+        chat_call("/chat", "sessionState", {}, {"conversation_id": None}),
         local_service(engine(model), memory=memory),
     )
-    ((_, (said,)),) = kept(memory)
+    ((_, (interaction,)),) = contents(memory)
 
     assert got.status == 200
-    assert said.turn.response == "a ?"
+    assert interaction.turn.response == "a ?"
 
 
 def failing(memory: Memory, error: Exception, where: str) -> Memory:
@@ -380,21 +383,21 @@ def test_an_answer_survives_a_failing_store_with_a_warning(
     error: Exception,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    begun = local_service(engine(), memory=failing(memory, error, "add"))
-    unbegun = local_service(engine(), memory=failing(memory, error, "begin"))
+    fails_to_add = local_service(engine(), memory=failing(memory, error, "add"))
+    fails_to_create = local_service(engine(), memory=failing(memory, error, "begin"))
     state = {"conversation_id": None, "mine": 1}
-    first = ask(asked(route, key, more, state), begun)
-    second = ask(asked(route, key, more, state), unbegun)
+    first = ask(chat_call(route, key, more, state), fails_to_add)
+    second = ask(chat_call(route, key, more, state), fails_to_create)
 
     assert warnings(first) == [NOT_STORED]
     assert warnings(second) == [NOT_CREATED]
     assert state_of(second, key) == state
-    ((conversation, said),) = kept(memory)
+    ((conversation, interactions),) = contents(memory)
     assert state_of(first, key)["conversation_id"] == conversation.id
-    assert said == []
+    assert interactions == []
     texts = ("message", "delta")
-    told = [line.get(at, {}).get("content") or "" for line in answers(second) for at in texts]
-    assert "".join(told) == TEXT
+    parts = [line.get(at, {}).get("content") or "" for line in answers(second) for at in texts]
+    assert "".join(parts) == TEXT
     assert f"request id=call-1 memory: not stored: {type(error).__name__}" in caplog.text
     assert "Hello?" not in caplog.text
 
@@ -405,9 +408,9 @@ def test_a_chat_beyond_the_limit_is_answered_and_not_stored(
 ) -> None:
     with sqlite_memory(tmp_path, max_conversations=1) as memory:
         there, state = begin(memory), {"conversation_id": None}
-        got = ask(asked(route, key, more, state), local_service(engine(), memory=memory))
-        ((conversation, said),) = kept(memory)
-        later = asked(route, key, more, {"conversation_id": there})
+        got = ask(chat_call(route, key, more, state), local_service(engine(), memory=memory))
+        ((conversation, interactions),) = contents(memory)
+        later = chat_call(route, key, more, {"conversation_id": there})
         more_said = ask(later, local_service(engine(), memory=memory))
 
     assert warnings(got) == [
@@ -415,7 +418,7 @@ def test_a_chat_beyond_the_limit_is_answered_and_not_stored(
         "The answer was not stored."
     ]
     assert state_of(got, key) == state
-    assert (conversation.id, said) == (there, [])
+    assert (conversation.id, interactions) == (there, [])
     assert warnings(more_said) is None
 
 
@@ -428,7 +431,7 @@ def test_a_store_that_cannot_be_read_is_an_error(
     service = local_service(
         engine(model := FakeModel()), memory=replace(memory, interactions=there)
     )
-    got = ask(asked(route, key, more, {"conversation_id": begin(memory)}), service)
+    got = ask(chat_call(route, key, more, {"conversation_id": begin(memory)}), service)
 
     assert (got.status, got.headers["Retry-After"]) == (503, "7")
     assert model.calls == []
@@ -441,20 +444,22 @@ def test_concurrent_answers_of_one_conversation_are_all_stored(memory: Memory) -
         state = {"conversation_id": conversation}
         service = local_service(engine(), memory=memory)
         questions = [f"question {number}" for number in range(8)]
-        calls = [asked("/chat", "sessionState", {}, state, text) for text in questions]
+        calls = [chat_call("/chat", "sessionState", {}, state, text) for text in questions]
         replies = await asyncio.gather(*(service.reply(each) for each in calls))
         return [await read(reply) for reply in replies]
 
     assert {got.status for got in asyncio.run(both())} == {200}
-    ((_, said),) = kept(memory)
-    assert sorted(it.turn.input for it in said) == [f"question {number}" for number in range(8)]
+    ((_, interactions),) = contents(memory)
+    assert sorted(it.turn.input for it in interactions) == [
+        f"question {number}" for number in range(8)
+    ]
 
 
 def test_a_long_conversation_is_trimmed(memory: Memory) -> None:
     conversation, model = begin(memory, turns=10), FakeModel(max_prompt_tokens=70)
     state = {"conversation_id": conversation}
     ask(
-        asked("/chat", "sessionState", {}, state, "Why?"),
+        chat_call("/chat", "sessionState", {}, state, "Why?"),
         local_service(engine(model), memory=memory),
     )
     history = [m.content for m in model.calls[-1].messages[1:-1]]
@@ -467,9 +472,9 @@ def test_an_expired_conversation_is_not_found(tmp_path: Path) -> None:
     clock = FakeClock()
     with sqlite_memory(tmp_path, retention_seconds=60.0, now=clock) as memory:
         service = local_service(engine(FakeModel(ANSWER)), memory=memory)
-        first = ask(asked("/chat", "sessionState", {}, {"conversation_id": None}), service)
+        first = ask(chat_call("/chat", "sessionState", {}, {"conversation_id": None}), service)
         state = state_of(first, "sessionState")
-        assert ask(asked("/chat", "sessionState", {}, state), service).status == 200
+        assert ask(chat_call("/chat", "sessionState", {}, state), service).status == 200
         clock.at += 61
 
-        assert ask(asked("/chat", "sessionState", {}, state), service).status == 404
+        assert ask(chat_call("/chat", "sessionState", {}, state), service).status == 404

@@ -22,13 +22,13 @@ class Outcome:
     """What one reader gave for each file, and how long it took for all."""
 
     corpus: Corpus
-    found: Mapping[str, tuple[Passage, ...]]
+    passages: Mapping[str, tuple[Passage, ...]]
     reasons: Mapping[str, str]
     seconds: float
 
 
 async def read_all(corpus: Corpus) -> Outcome:
-    found: dict[str, tuple[Passage, ...]] = {}
+    passages: dict[str, tuple[Passage, ...]] = {}
     reasons: dict[str, str] = {}
     names = [known.name for known in corpus.readable] + list(corpus.broken)
     start = time.monotonic()
@@ -36,10 +36,10 @@ async def read_all(corpus: Corpus) -> Outcome:
     async with SandboxReader(SandboxLimits(timeout=30, max_memory=800 * 2**20)) as reader:
         for name in names:
             try:
-                found[name] = await reader.read_passages(corpus.folder / name, name)
+                passages[name] = await reader.read_passages(corpus.folder / name, name)
             except UnreadableDocument as error:
                 reasons[name] = str(error)
-    return Outcome(corpus, found, reasons, time.monotonic() - start)
+    return Outcome(corpus, passages, reasons, time.monotonic() - start)
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +53,8 @@ def test_corpus_has_at_least_thirty_files(outcome: Outcome) -> None:
 
 def test_readable_files_have_the_expected_passage(outcome: Outcome) -> None:
     for known in outcome.corpus.readable:
-        assert known.name in outcome.found, outcome.reasons.get(known.name)
-        passages = outcome.found[known.name]
+        assert known.name in outcome.passages, outcome.reasons.get(known.name)
+        passages = outcome.passages[known.name]
         holders = [passage for passage in passages if known.sentence in passage.content]
         assert known.sourcepage in {passage.sourcepage for passage in holders}, known
         assert {passage.category for passage in passages} == {known.category}
@@ -72,7 +72,7 @@ def test_no_file_takes_too_long(outcome: Outcome) -> None:
 def test_passages_are_within_limit_and_token_estimates_safe(
     outcome: Outcome,
 ) -> None:
-    contents = [passage.content for passages in outcome.found.values() for passage in passages]
+    contents = [passage.content for passages in outcome.passages.values() for passage in passages]
     tokenizer = openai.o200k_base()
 
     assert max(map(count_tokens, contents)) <= MAX_TOKENS
@@ -80,7 +80,7 @@ def test_passages_are_within_limit_and_token_estimates_safe(
 
 
 def test_ids_are_unique_in_the_corpus(outcome: Outcome) -> None:
-    ids = [passage.id for passages in outcome.found.values() for passage in passages]
+    ids = [passage.id for passages in outcome.passages.values() for passage in passages]
 
     assert len(set(ids)) == len(ids)
 
@@ -92,4 +92,4 @@ def test_passages_do_not_depend_on_earlier_files(outcome: Outcome) -> None:
 
     last = outcome.corpus.readable[-1].name
 
-    assert asyncio.run(alone(last)) == outcome.found[last]
+    assert asyncio.run(alone(last)) == outcome.passages[last]

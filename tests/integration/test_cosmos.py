@@ -279,10 +279,10 @@ def test_an_interrupted_deletion_is_atomic_for_readers_and_can_be_repeated(
     with pytest.raises((errors.Unavailable, errors.DeadlineExceeded)):
         run(fake, WRITES["delete"][0], seconds=seconds)
     fake.faults.clear()
-    begun = "before" not in contents(fake)
+    deleted = "before" not in contents(fake)
 
-    assert begun is (at > 1 or (applied and at == 1))
-    run(fake, check_nothing_is_visible if begun else check_all_is_visible)
+    assert deleted is (at > 1 or (applied and at == 1))
+    run(fake, check_nothing_is_visible if deleted else check_all_is_visible)
     if contents(fake) != contents_after("delete"):
         run(fake, WRITES["delete"][0])
     assert contents(fake) == contents_after("delete")
@@ -754,8 +754,8 @@ def test_pages_start_anywhere_in_both_orders(fake: FakeCosmos) -> None:
             (PageRequest(300, 9), True),
         ]
         every = [*how, (PageRequest(0, 250), False)]
-        found = [await memory.interactions.list("anna", C, page, way) for page, way in every]
-        return [[each.turn.input for each in page] for page in found]
+        results = [await memory.interactions.list("anna", C, page, way) for page, way in every]
+        return [[each.turn.input for each in page] for page in results]
 
     *short, long = run(fake, pages)
 

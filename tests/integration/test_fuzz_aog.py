@@ -36,11 +36,11 @@ parts = st.one_of(
     st.just({"type": "image_url", "image_url": {"url": PNG_URL}}),
 )
 contents = st.one_of(words, parts, st.lists(parts, min_size=1, max_size=3))
-said = st.fixed_dictionaries(
+message = st.fixed_dictionaries(
     {"role": st.sampled_from(["system", "user", "assistant"]), "content": contents},
     optional={"name": words, "images": st.just([PNG])},
 )
-messages = st.lists(st.one_of(said, st.sampled_from(SHIRT_CONVERSATION)), max_size=4).map(
+messages = st.lists(st.one_of(message, st.sampled_from(SHIRT_CONVERSATION)), max_size=4).map(
     lambda around: [*around, {"role": "user", "content": "Hello?"}, *around[:1]]
 )
 bodies = st.fixed_dictionaries(

@@ -32,7 +32,7 @@ parts = st.one_of(
     st.just({"type": "image_url", "image_url": {"url": PNG_URL, "detail": "low"}}),
 )
 called = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-said = st.one_of(
+message = st.one_of(
     st.fixed_dictionaries(
         {
             "role": st.sampled_from(["system", "developer", "user", "assistant"]),
@@ -43,7 +43,7 @@ said = st.one_of(
     st.just({"role": "assistant", "content": None, "tool_calls": [called]}),
     st.just({"role": "tool", "tool_call_id": "1", "content": "found"}),
 )
-messages = st.lists(said, max_size=4).map(
+messages = st.lists(message, max_size=4).map(
     lambda before: [*before, {"role": "user", "content": "Hello?"}]
 )
 bodies = st.fixed_dictionaries(
@@ -118,8 +118,8 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
         service = build(read_settings({**LAPTOP, **providers}))
         try:
             async with asyncio.timeout(TIMEOUT):
-                asked = call("/v1/chat/completions", data)
-                return (await read(await service.reply(asked))).status
+                request = call("/v1/chat/completions", data)
+                return (await read(await service.reply(request))).status
         finally:
             await close_models(service)
 

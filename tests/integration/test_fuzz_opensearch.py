@@ -54,7 +54,7 @@ pipelines = st.fixed_dictionaries(
     },
     optional={"system_prompt": words, "user_instructions": words},
 ).map(lambda processor: {"response_processors": [{PROCESSOR: processor}]})
-said = st.fixed_dictionaries({"input": words, "name": words, "additional_info": words})
+turn = st.fixed_dictionaries({"input": words, "name": words, "additional_info": words})
 BODIES = {"/_search": searches, "/{index}/_search": searches, "/_search/pipeline/{name}": pipelines}
 pages = st.fixed_dictionaries(
     {},
@@ -80,7 +80,7 @@ def nearly_right(draw: st.DrawFn, ids: Mapping[str, str]) -> Call:
     """A call of some route; in three of ten a value of its body is replaced by junk."""
     chance = draw(st.randoms(use_true_random=True))
     route, method = chance.choice(CALLS)
-    body: Any = draw(BODIES.get(route, said))
+    body: Any = draw(BODIES.get(route, turn))
     if chance.random() < 0.3:
         place, key = body, chance.choice(list(body))
         while isinstance(place[key], dict) and place[key] and chance.random() < 0.7:
@@ -114,11 +114,11 @@ def test_hundreds_of_calls_near_the_right_ones_never_end_in_a_500(tmp_path: Path
     @FUZZ
     @given(st.data())
     def each(data: st.DataObject) -> None:
-        asked = data.draw(nearly_right(ids))
-        status = asyncio.run(answered(asked))
+        request = data.draw(nearly_right(ids))
+        status = asyncio.run(answered(request))
         seen[status] += 1
 
-        assert status in (200, 400, 404), (status, asked.route, asked.method)
+        assert status in (200, 400, 404), (status, request.route, request.method)
 
     async def close() -> None:
         assert service.memory is not None

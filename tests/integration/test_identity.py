@@ -124,8 +124,8 @@ class Platform(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         query = parse_qs(urlparse(self.path).query)
         self.seen.append((query, self.headers["X-IDENTITY-HEADER"]))
-        told = {"access_token": "token-of-the-platform", "expires_on": "4070908800"}
-        data = json.dumps({**told, "resource": "x", "token_type": "Bearer"}).encode()
+        token = {"access_token": "token-of-the-platform", "expires_on": "4070908800"}
+        data = json.dumps({**token, "resource": "x", "token_type": "Bearer"}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))

@@ -48,11 +48,11 @@ def doing(
     return do
 
 
-def shown(version: str, pictures: int) -> Document:
+def pdf(version: str, count: int) -> Document:
     """A file with pictures, as it is split."""
-    found = tuple(b"\x89PNG" + version.encode() for _ in range(pictures))
-    made = tuple(split_document("a.pdf", [Page(f"Version {version}.", 1, images=found)]))
-    return Document("a.pdf", version, made, ((1.0, 0.0),) * len(made))
+    images = tuple(b"\x89PNG" + version.encode() for _ in range(count))
+    passages = tuple(split_document("a.pdf", [Page(f"Version {version}.", 1, images=images)]))
+    return Document("a.pdf", version, passages, ((1.0, 0.0),) * len(passages))
 
 
 def filling(path: Path, folder: Mapping[str, Document]) -> Work:
@@ -71,7 +71,7 @@ def filling(path: Path, folder: Mapping[str, Document]) -> Work:
     return work
 
 
-def pictures(blobs: list[str]) -> list[str]:
+def image_names(blobs: list[str]) -> list[str]:
     return [name.rpartition("-")[2] for name in blobs if name.startswith(IMAGES_PREFIX)]
 
 
@@ -79,17 +79,17 @@ def test_images_of_a_changed_file_are_removed(
     tmp_path: Path, doing: Callable[..., list[str]]
 ) -> None:
     with run_service() as running:
-        before = doing(running, filling(tmp_path / "a", {"a.pdf": shown("1", 3)}))
-        after = doing(running, filling(tmp_path / "a", {"a.pdf": shown("2", 1)}))
+        before = doing(running, filling(tmp_path / "a", {"a.pdf": pdf("1", 3)}))
+        after = doing(running, filling(tmp_path / "a", {"a.pdf": pdf("2", 1)}))
 
-    assert pictures(before) == ["i1", "i2", "i3"]
-    assert pictures(after) == ["i1"]
+    assert image_names(before) == ["i1", "i2", "i3"]
+    assert image_names(after) == ["i1"]
 
 
 def test_file_without_passages_is_removed(tmp_path: Path, doing: Callable[..., list[str]]) -> None:
-    empty = replace(shown("2", 0), passages=(), vectors=None)
+    empty = replace(pdf("2", 0), passages=(), vectors=None)
     with run_service() as running:
-        doing(running, filling(tmp_path / "a", {"a.pdf": shown("1", 1)}))
+        doing(running, filling(tmp_path / "a", {"a.pdf": pdf("1", 1)}))
 
         assert doing(running, filling(tmp_path / "a", {"a.pdf": empty})) == []
 
@@ -106,32 +106,32 @@ def test_next_run_completes_an_interrupted_prune(
         await lease.release()
 
     with run_service() as running:
-        doing(running, filling(tmp_path / "a", {"a.pdf": shown("1", 1)}))
-        left = doing(running, blocked)
+        doing(running, filling(tmp_path / "a", {"a.pdf": pdf("1", 1)}))
+        blobs = doing(running, blocked)
         docs = dict(running.indexes["docs"].docs)
         after = doing(running, filling(tmp_path / "a", {}))
 
     assert docs == {}
-    assert f"{FILES_PREFIX}a.pdf" in left
+    assert f"{FILES_PREFIX}a.pdf" in blobs
     assert after == []
 
 
 def test_file_only_in_the_container_is_unfinished(
     tmp_path: Path, doing: Callable[..., list[str]]
 ) -> None:
-    found = dict[str, str]()
+    fingerprints = dict[str, str]()
 
-    async def left(target: IndexedFiles) -> None:
+    async def interrupt(target: IndexedFiles) -> None:
         await target.fingerprints()
         (tmp_path / "b").write_text("x")
         await target.files.put("b.md", tmp_path / "b", "text/plain")
 
     async def known(target: IndexedFiles) -> None:
-        found.update(await target.fingerprints())
+        fingerprints.update(await target.fingerprints())
 
     with run_service() as running:
-        doing(running, filling(tmp_path / "a", {"a.pdf": shown("1", 1)}))
-        doing(running, left)
+        doing(running, filling(tmp_path / "a", {"a.pdf": pdf("1", 1)}))
+        doing(running, interrupt)
         doing(running, known)
 
-    assert found == {"a.pdf": "1", "b.md": UNFINISHED}
+    assert fingerprints == {"a.pdf": "1", "b.md": UNFINISHED}

@@ -48,12 +48,12 @@ def over(service: FakeIndexerService, work: Callable[[SearchClients], Awaitable[
 
 
 def run_plan(
-    service: FakeIndexerService, heard: RecordingRetry, plan: IndexerPlan = PLAN, **more: Any
+    service: FakeIndexerService, retry: RecordingRetry, plan: IndexerPlan = PLAN, **more: Any
 ) -> IndexerResult:
-    return over(service, lambda clients: run_indexer(clients, plan, heard.policy(), **more))
+    return over(service, lambda clients: run_indexer(clients, plan, retry.policy(), **more))
 
 
-def made(plan: IndexerPlan) -> FakeIndexerService:
+def create(plan: IndexerPlan) -> FakeIndexerService:
     service = FakeIndexerService()
     over(service, lambda clients: create_indexer(clients, plan, RetryPolicy(max_attempts=1)))
     return service
@@ -65,7 +65,7 @@ def mappings(service: FakeIndexerService) -> dict[str, str]:
 
 
 def test_data_source_uses_identity_and_soft_delete() -> None:
-    assert made(PLAN).sources["docs-files"] == {
+    assert create(PLAN).sources["docs-files"] == {
         "name": "docs-files",
         "type": "azureblob",
         "credentials": {"connectionString": f"ResourceId={STORAGE};"},
@@ -77,7 +77,7 @@ def test_data_source_uses_identity_and_soft_delete() -> None:
 
 
 def test_skillset_makes_passages_with_vectors() -> None:
-    service = made(PLAN)
+    service = create(PLAN)
     split, embed = service.skillsets["docs-passages"]["skills"]
     projections = service.skillsets["docs-passages"]["indexProjections"]
 
@@ -99,7 +99,7 @@ def test_skillset_makes_passages_with_vectors() -> None:
 
 
 def test_indexer_skips_unsupported_files() -> None:
-    indexer = made(PLAN).indexers["docs-indexer"]
+    indexer = create(PLAN).indexers["docs-indexer"]
     functions = {
         one["sourceFieldName"]: (one["targetFieldName"], one["mappingFunction"]["name"])
         for one in indexer["fieldMappings"]
@@ -116,7 +116,7 @@ def test_indexer_skips_unsupported_files() -> None:
 
 
 def test_skillset_without_embedding_model_has_no_vectors() -> None:
-    service = made(IndexerPlan(IndexSpec("docs", IndexFields()), STORAGE, "documents"))
+    service = create(IndexerPlan(IndexSpec("docs", IndexFields()), STORAGE, "documents"))
 
     assert len(service.skillsets["docs-passages"]["skills"]) == 1
     assert "embedding" not in mappings(service)
@@ -124,13 +124,15 @@ def test_skillset_without_embedding_model_has_no_vectors() -> None:
 
 def test_fixed_size_model_gets_no_dimensions() -> None:
     maker = Vectorizer(MAKER.endpoint, "ada", "text-embedding-ada-002")
-    service = made(IndexerPlan(IndexSpec("docs", IndexFields(), 1536, maker), STORAGE, "documents"))
+    service = create(
+        IndexerPlan(IndexSpec("docs", IndexFields(), 1536, maker), STORAGE, "documents")
+    )
 
     assert "dimensions" not in service.skillsets["docs-passages"]["skills"][1]
 
 
 def test_create_indexer_is_idempotent() -> None:
-    service = made(PLAN)
+    service = create(PLAN)
     before = (service.sources.copy(), service.skillsets.copy(), service.indexers.copy())
     over(service, lambda clients: create_indexer(clients, PLAN, RetryPolicy(max_attempts=1)))
 
@@ -151,7 +153,7 @@ def test_run_is_followed_to_its_end() -> None:
     encoded = "%25C3%25BC.pdf&documentKey=aHR0"  # the address itself is encoded, and then the key
     failure = {"key": key + encoded, "errorMessage": "it is\n encrypted", "statusCode": 400}
     warning = {"key": f"{FOLDER}/long.txt", "message": "cut"}
-    heard = RecordingRetry()
+    retry = RecordingRetry()
     service = FakeIndexerService(
         runs=[
             None,
@@ -160,10 +162,10 @@ def test_run_is_followed_to_its_end() -> None:
             indexer_run(1, 9, 1, errors=[failure], warnings=[warning]),
         ]
     )
-    outcome = run_plan(service, heard)
+    outcome = run_plan(service, retry)
 
     assert outcome == IndexerResult(8, (("b/ü.pdf", "it is encrypted"),), (("long.txt", "cut"),))
-    assert heard.messages == [
+    assert retry.messages == [
         "docs-files is set up.",
         "docs-passages is set up.",
         "docs-indexer is set up.",
@@ -172,7 +174,7 @@ def test_run_is_followed_to_its_end() -> None:
 
 
 def test_result_of_an_earlier_run_is_ignored() -> None:
-    service = made(PLAN)
+    service = create(PLAN)
     service.runs = [
         indexer_run(1, 5),
         indexer_run(1, 5),
@@ -184,7 +186,7 @@ def test_result_of_an_earlier_run_is_ignored() -> None:
 
 
 def test_run_in_progress_is_followed() -> None:
-    service = made(PLAN)
+    service = create(PLAN)
     service.busy, service.runs = True, [indexer_run(1, 2, status="inProgress"), indexer_run(1, 4)]
 
     assert run_plan(service, RecordingRetry()).indexed == 4
@@ -199,25 +201,25 @@ def test_failed_run_raises() -> None:
 
 
 def test_long_run_continues_without_the_command() -> None:
-    heard = RecordingRetry()
+    retry = RecordingRetry()
     with pytest.raises(DocumentRejected, match=r"still at work after 10 minutes.*run it again"):
         run_plan(
             FakeIndexerService(runs=[indexer_run(1, 2, status="inProgress")]),
-            heard,
+            retry,
             max_seconds=600,
         )
 
-    assert sum(heard.waits) == 600
+    assert sum(retry.waits) == 600
 
 
 def test_busy_service_is_retried() -> None:
-    heard = RecordingRetry()
+    retry = RecordingRetry()
     service = FakeIndexerService(
         plan=[error_response(503, {"Retry-After": "9"})] * 2, runs=[indexer_run(1, 1)]
     )
 
-    assert run_plan(service, heard).indexed == 1
-    assert heard.waits[:2] == [9, 9]
+    assert run_plan(service, retry).indexed == 1
+    assert retry.waits[:2] == [9, 9]
 
 
 def test_folder_with_rules_is_rejected(tmp_path: Path) -> None:
@@ -229,10 +231,10 @@ def test_folder_with_rules_is_rejected(tmp_path: Path) -> None:
 
 
 def test_blob_metadata_is_ascii_and_decodable() -> None:
-    told = blob_metadata("pläne/a #1.pdf")
+    metadata = blob_metadata("pläne/a #1.pdf")
 
-    assert all(value.isascii() and " " not in value for value in told.values())
-    assert {key: unquote(value) for key, value in told.items()} == {
+    assert all(value.isascii() and " " not in value for value in metadata.values())
+    assert {key: unquote(value) for key, value in metadata.items()} == {
         "sourcefile": "pläne/a %231.pdf",
         "category": "pläne",
     }

@@ -46,10 +46,10 @@ class Azure:
     settings: dict[str, str]
 
     @contextmanager
-    def listening(self, made: Server) -> Iterator[Any]:
+    def listening(self, server: Server) -> Iterator[Any]:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(self.home.folder / "server.pem")
-        with run_upstream(made, tls) as running:
+        with run_upstream(server, tls) as running:
             yield running
 
 
@@ -65,10 +65,10 @@ def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azure]:
             "SSL_CERT_FILE": home.ca,
             "PATH": f"{home.folder}{os.pathsep}/usr/bin{os.pathsep}/bin",
         }
-        made = Azure(home, Filled(), model, settings)
-        search = stack.enter_context(made.listening(made.search))
+        fake = Azure(home, Filled(), model, settings)
+        search = stack.enter_context(fake.listening(fake.search))
         settings["AZURE_SEARCH_ENDPOINT"] = search.url
-        yield made
+        yield fake
 
 
 @pytest.fixture
@@ -92,13 +92,13 @@ def test_chat_shows_images_of_an_indexed_folder(azure: Azure, folder: Path, tmp_
         settings = {**azure.settings, "AZURE_SEARCH_ENDPOINT": search.url}
         with run_server("dev", tmp_path, settings) as server, server.client() as client:
             health = client.get("/health").json()
-            told = client.post("/chat", json=body)
+            response = client.post("/chat", json=body)
             opened = {
                 name: client.get(f"/content/{name}")
-                for name in told.json()["context"]["data_points"]["citations"]
+                for name in response.json()["context"]["data_points"]["citations"]
             }
     sent = azure.model.requests[-1].body["messages"][-1]["content"]
-    (image,) = told.json()["context"]["data_points"]["images"]
+    (image,) = response.json()["context"]["data_points"]["images"]
 
     assert (first.returncode, first.stderr) == (0, "")
     assert "3 documents put (3 passages), 0 unchanged" in first.stdout
@@ -145,12 +145,12 @@ def test_missing_roles_are_named(azure: Azure, folder: Path) -> None:
 def test_indexer_rejects_folder_with_rules(azure: Azure, folder: Path) -> None:
     write(folder, "acl.yaml", "a.md: {groups: [board]}")
     storage = "/subscriptions/1/resourceGroups/r/providers/Microsoft.Storage/storageAccounts/s"
-    asked = len(azure.search.requests)
+    count = len(azure.search.requests)
     done = run_command(str(folder), "--indexer", "--storage", storage, **azure.settings)
 
     assert done.returncode == 1
     assert "every passage would be public" in done.stderr
-    assert len(azure.search.requests) == asked
+    assert len(azure.search.requests) == count
 
 
 def test_restricted_folder_is_rejected_beside_indexer_passages(azure: Azure, folder: Path) -> None:

@@ -74,10 +74,10 @@ def write(folder: Path, name: str, text: str) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "docs"
-    write(made, "a.md", "# Apples\n\nApples cost two dollars.")
-    write(made, "plans/b.md", "# Bananas\n\nBananas cost three dollars.")
-    return made
+    docs = tmp_path / "docs"
+    write(docs, "a.md", "# Apples\n\nApples cost two dollars.")
+    write(docs, "plans/b.md", "# Bananas\n\nBananas cost three dollars.")
+    return docs
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def index(tmp_path: Path) -> Path:
     return tmp_path / "own.db"
 
 
-def found(index: SqliteRetriever, question: str, top: int = 3) -> tuple[Source, ...]:
+def search(index: SqliteRetriever, question: str, top: int = 3) -> tuple[Source, ...]:
     return asyncio.run(index.search(User(), question, Overrides(top=top))).sources
 
 
@@ -101,7 +101,7 @@ def test_readable_files_are_found_and_others_listed(tmp_path: Path, index: Path)
     assert f"{len(known.readable)} documents put" in done.stdout
     with closing(SqliteRetriever.open(index)) as opened:
         for file in known.readable:
-            hits = found(opened, file.question)
+            hits = search(opened, file.question)
             right = [hit for hit in hits if file.sentence.lower() in hit.content.lower()]
 
             assert right, f"{file.question} {[hit.sourcepage for hit in hits]}"
@@ -123,22 +123,22 @@ def test_second_run_does_not_change_the_index(folder: Path, index: Path) -> None
 def test_stale_files_are_reported_and_pruned(folder: Path, index: Path) -> None:
     run_command(str(folder), INDEX_FILE=str(index))
     (folder / "a.md").unlink()
-    told = run_command(str(folder), INDEX_FILE=str(index))
+    done = run_command(str(folder), INDEX_FILE=str(index))
     pruned = run_command(str(folder), "--prune", INDEX_FILE=str(index))
 
-    assert "1 more are in the index and not in the folder: --prune removes them." in told.stdout
+    assert "1 more are in the index and not in the folder: --prune removes them." in done.stdout
     assert "0 documents put (0 passages), 1 unchanged, 1 removed" in pruned.stdout
     with closing(SqliteRetriever.open(index)) as opened:
-        assert found(opened, "Apples") == ()
+        assert search(opened, "Apples") == ()
 
 
 def test_index_of_another_folder_is_reported(folder: Path, index: Path, tmp_path: Path) -> None:
     run_command(str(folder), INDEX_FILE=str(index))
     write(tmp_path / "other", "c.md", "Cherries.")
-    told = run_command(str(tmp_path / "other"), INDEX_FILE=str(index))
+    done = run_command(str(tmp_path / "other"), INDEX_FILE=str(index))
     pruned = run_command(str(tmp_path / "other"), "--prune", INDEX_FILE=str(index))
 
-    assert f"own.db was made from {folder}" in told.stdout + told.stderr
+    assert f"own.db was made from {folder}" in done.stdout + done.stderr
     assert "was made from" not in pruned.stdout + pruned.stderr
     assert "2 removed" in pruned.stdout
 
@@ -281,10 +281,10 @@ def test_ctrl_c_stops_with_a_message(tmp_path: Path, index: Path) -> None:
     assert process.stdout is not None
     assert process.stdout.readline().startswith("3000 documents in ")
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=PATIENCE)
+    _, stderr = process.communicate(timeout=PATIENCE)
 
     assert process.returncode == 130
-    assert said == "Stopped. The index keeps what it has; run the command again to continue.\n"
+    assert stderr == "Stopped. The index keeps what it has; run the command again to continue.\n"
 
 
 class Seeing(Upstream):
@@ -330,9 +330,9 @@ def test_image_is_described_found_and_returned(
         "context": {"overrides": overrides},
     }
     with run_server("dev", tmp_path, settings) as server, server.client() as client:
-        told = client.post("/chat", json=body)
-        assert told.status_code == 200, f"{told.text} {server.log}"
-        context = told.json()["context"]
+        response = client.post("/chat", json=body)
+        assert response.status_code == 200, f"{response.text} {server.log}"
+        context = response.json()["context"]
         opened = client.get(f"/content/{chart.sourcepage}")
     sent = model.requests[-1].body["messages"][-1]["content"]
     (image,) = context["data_points"]["images"]

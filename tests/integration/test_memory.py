@@ -315,10 +315,10 @@ def test_concurrent_additions_are_all_stored(opened: OpenStore) -> None:
             memory.interactions.add("anna", conversation, Turn(str(number))) for number in range(30)
         )
         added = await asyncio.gather(*adding)
-        found = await memory.interactions.list("anna", conversation, EVERYTHING)
+        interactions = await memory.interactions.list("anna", conversation, EVERYTHING)
 
-        assert {it.id for it in found} == {it.id for it in added}
-        assert {it.turn.input for it in found} == {str(number) for number in range(30)}
+        assert {it.id for it in interactions} == {it.id for it in added}
+        assert {it.turn.input for it in interactions} == {str(number) for number in range(30)}
 
     run(opened, work)
 

@@ -70,22 +70,22 @@ def test_acknowledged_writes_survive_a_kill(tmp_path: Path, lines: int) -> None:
         process.send_signal(signal.SIGKILL)
         output += [line.split() for line in process.stdout.read().splitlines()]
     deleted = {conversation for conversation, what in output if what == "deleted"}
-    kept = {(a, b) for a, b in output if b != "deleted" and a not in deleted}
+    expected = {(a, b) for a, b in output if b != "deleted" and a not in deleted}
 
     async def look(memory: Memory) -> set[tuple[str, str]]:
         everything = await memory.conversations.list("anna", PageRequest(0, 100_000))
-        found = set()
+        stored = set()
         for conversation in everything:
             page = await memory.interactions.list("anna", conversation.id, PageRequest(0, 10))
-            found |= {(conversation.id, each.id) for each in page}
-        return found
+            stored |= {(conversation.id, each.id) for each in page}
+        return stored
 
-    found = run(path, look)
-    assert {conversation for conversation, _ in found}.isdisjoint(deleted)
+    stored = run(path, look)
+    assert {conversation for conversation, _ in stored}.isdisjoint(deleted)
     # The last write may have been committed without its line of output.
-    last = {a for a, _ in found - kept} | {a for a, _ in kept - found}
+    last = {a for a, _ in stored - expected} | {a for a, _ in expected - stored}
     assert len(last) <= 1
-    assert len(found - kept) <= 1
+    assert len(stored - expected) <= 1
 
 
 def test_concurrent_workers_lose_no_writes(tmp_path: Path) -> None:

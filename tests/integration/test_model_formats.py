@@ -146,10 +146,10 @@ def test_every_flavor_supports_tools_and_tool_calls(flavor: str) -> None:
         whole, streamed = run_calls(settings, aog_call(body), aog_call({**body, "stream": True}))
 
     assert server.requests[0].body["tools"] == [WEATHER]
-    (made,) = whole.json["message"]["tool_calls"]
-    assert made["function"]["name"] == "search"
-    assert json.loads(made["function"]["arguments"]) == {"q": "a"}
-    assert made["id"]
+    (tool_call,) = whole.json["message"]["tool_calls"]
+    assert tool_call["function"]["name"] == "search"
+    assert json.loads(tool_call["function"]["arguments"]) == {"q": "a"}
+    assert tool_call["id"]
     assert whole.json["finish_reason"] == read_events(streamed)[-1]["finish_reason"] == "tool_calls"
     assert whole.json["message"]["content"] == ""
 
@@ -165,13 +165,13 @@ def test_each_tool_call_of_ollama_has_its_own_index_and_id() -> None:
         server.plan = [ollama_stream(*three)]
         (got,) = run_calls(provider_settings(provider_entry("ollama", server)), aog_call(HELLO))
 
-    made = got.json["message"]["tool_calls"]
-    assert [each["function"]["name"] for each in made] == ["a", "b", "a"]
-    assert len({each["id"] for each in made}) == 3
+    tool_calls = got.json["message"]["tool_calls"]
+    assert [each["function"]["name"] for each in tool_calls] == ["a", "b", "a"]
+    assert len({each["id"] for each in tool_calls}) == 3
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("arguments", "expected"),
     [
         ('{"a": {"b": [1]}}', {"a": {"b": [1]}}),
         ("{'a': 1}", {"arguments": "{'a': 1}"}),
@@ -182,13 +182,13 @@ def test_each_tool_call_of_ollama_has_its_own_index_and_id() -> None:
         (None, {}),
     ],
 )
-def test_tool_arguments_become_an_object_for_ollama(given: Any, expected: Any) -> None:
-    assert parse_arguments(given) == expected
+def test_tool_arguments_become_an_object_for_ollama(arguments: Any, expected: Any) -> None:
+    assert parse_arguments(arguments) == expected
 
 
 def user(content: Any, **more: Any) -> Any:
-    said = {"role": "user", "content": content, **more}
-    return {"messages": [said], "retrieval": False}
+    entry = {"role": "user", "content": content, **more}
+    return {"messages": [entry], "retrieval": False}
 
 
 WORDS = {"type": "text", "text": "What is it?"}
@@ -196,7 +196,7 @@ VALUE = {"type": "text", "text": {"value": "What is it?", "annotations": ["a"]}}
 HERE = {"type": "image_url", "image_url": {"url": PNG_URL, "detail": "low"}}
 THERE = {"type": "image_url", "image_url": {"url": "https://a.com/b.png"}}
 BYTES = {"type": "image", "image": PNG}
-SHOWN = {"type": "image_url", "image_url": {"url": PNG_URL}}
+IMAGE_PART = {"type": "image_url", "image_url": {"url": PNG_URL}}
 
 # Content, what OpenAI gets of it, what Ollama gets of it: its text and its images.
 FORMS: list[Any] = [
@@ -210,13 +210,13 @@ FORMS: list[Any] = [
         ("What is it?\nb", None),
         id="a list",
     ),
-    pytest.param(user([BYTES, WORDS]), [SHOWN, WORDS], ("What is it?", [PNG]), id="base64"),
+    pytest.param(user([BYTES, WORDS]), [IMAGE_PART, WORDS], ("What is it?", [PNG]), id="base64"),
     pytest.param(
-        user("What is it?", images=[PNG]), [WORDS, SHOWN], ("What is it?", [PNG]), id="images"
+        user("What is it?", images=[PNG]), [WORDS, IMAGE_PART], ("What is it?", [PNG]), id="images"
     ),
     pytest.param(
         user([WORDS, BYTES], images=[PNG]),
-        [WORDS, SHOWN, SHOWN],
+        [WORDS, IMAGE_PART, IMAGE_PART],
         ("What is it?", [PNG, PNG]),
         id="both",
     ),
@@ -225,9 +225,9 @@ FORMS: list[Any] = [
 
 @pytest.mark.parametrize(("body", "openai", "ollama"), FORMS)
 def test_content_is_converted_for_each_flavor(body: Any, openai: Any, ollama: Any) -> None:
-    said = body["messages"][0]
+    entry = body["messages"][0]
 
-    assert sent("aog", body)["messages"] == [said]
+    assert sent("aog", body)["messages"] == [entry]
     assert sent("openai", body)["messages"] == [{"role": "user", "content": openai}]
     content, images = ollama
     expected = {"role": "user", "content": content} | ({"images": images} if images else {})
@@ -318,8 +318,8 @@ def test_reasoning_extends_the_time_limits_and_writes_no_empty_line() -> None:
         )
         (got,) = run_calls(settings, call("/chat/stream", QUESTION))
 
-    said = [each["delta"].get("content") for each in got.lines]
-    assert said == [None, "Hi", None]
+    texts = [each["delta"].get("content") for each in got.lines]
+    assert texts == [None, "Hi", None]
 
 
 # Parts of calls without an index: of each its id, its name, a piece of its arguments.
@@ -338,12 +338,12 @@ def test_parts_of_tool_calls_without_an_index_are_assigned_to_their_call(parts: 
         return sse_event(chunk(delta={"tool_calls": [{"id": identity, "function": function}]}))
 
     with run_gateways("openai") as (server,):
-        said = [delta(*part) for part in parts]
-        server.plan = [stream_response([*said, sse_event(chunk(finish_reason="tool_calls"))])]
+        events = [delta(*part) for part in parts]
+        server.plan = [stream_response([*events, sse_event(chunk(finish_reason="tool_calls"))])]
         (got,) = run_calls(provider_settings(provider_entry("openai", server)), aog_call(HELLO))
 
-    made = got.json["message"]["tool_calls"]
-    assert [(each["id"], each["function"]) for each in made] == [
+    tool_calls = got.json["message"]["tool_calls"]
+    assert [(each["id"], each["function"]) for each in tool_calls] == [
         ("a", {"name": "f", "arguments": "{}"}),
         ("b", {"name": "g", "arguments": "[]"}),
     ]
@@ -389,8 +389,8 @@ def test_a_finish_by_content_filter_is_an_error() -> None:
             provider_settings(provider_entry("openai", server)), aog_call({**HELLO, "stream": True})
         )
 
-    said, last = read_events(got)
-    assert said["message"]["content"] == "Hi"
+    first, last = read_events(got)
+    assert first["message"]["content"] == "Hi"
     assert last.keys() == {"business_code", "message", "finished"}
     assert (last["business_code"], last["finished"]) == (40003, True)
 
@@ -454,8 +454,8 @@ def test_additional_fields_replace_no_field_and_must_be_json() -> None:
     with run_gateways("aog") as (server,):
         server.plan = [stream_response([extra, big])] * 2
         settings = provider_settings(provider_entry("aog", server))
-        asked = {"messages": [{"role": "user", "content": "Hello."}]}
-        streamed, whole = run_calls(settings, aog_call({**asked, "stream": True}), aog_call(asked))
+        body = {"messages": [{"role": "user", "content": "Hello."}]}
+        streamed, whole = run_calls(settings, aog_call({**body, "stream": True}), aog_call(body))
 
     first, second, last = read_events(streamed)
     assert first["context"].keys() == whole.json["context"].keys() == {"data_points", "thoughts"}
@@ -521,27 +521,27 @@ def test_ollama_s_client_accepts_the_requests(body: Any) -> None:
     for each in got["messages"]:  # its own name for base64
         if "images" in each:
             each["images"] = [ollama.Image(value=image) for image in each["images"]]
-    made = ChatRequest.model_validate(got)
-    said = [ollama.Message.model_validate(each) for each in got["messages"]]
+    request = ChatRequest.model_validate(got)
+    messages = [ollama.Message.model_validate(each) for each in got["messages"]]
 
-    assert (made.keep_alive, made.options) == ("5m", got["options"])
-    assert [tool.function.name for tool in made.tools or () if tool.function] == [
+    assert (request.keep_alive, request.options) == ("5m", got["options"])
+    assert [tool.function.name for tool in request.tools or () if tool.function] == [
         "get_current_weather"
     ]
-    assert [each.content for each in said] == [each.get("content") for each in got["messages"]]
+    assert [each.content for each in messages] == [each.get("content") for each in got["messages"]]
 
 
 def test_ollama_s_client_reads_the_fake_ollama() -> None:
     with run_gateways("ollama") as (server,):
         client = ollama.Client(host=server.url, trust_env=False)
-        asked: Any = {"model": "m", "messages": [{"role": "user", "content": "Hello."}]}
-        said = client.chat(**asked)
-        streamed = list(client.chat(**asked, stream=True))
+        body: Any = {"model": "m", "messages": [{"role": "user", "content": "Hello."}]}
+        whole = client.chat(**body)
+        streamed = list(client.chat(**body, stream=True))
         server.plan = [json_response({"error": "model 'x' not found"}, 404)]
         with pytest.raises(ollama.ResponseError, match="not found"):
-            client.chat(**asked)
+            client.chat(**body)
         client._client.close()
 
-    assert said.message.content == "Local [a.md]."
+    assert whole.message.content == "Local [a.md]."
     assert "".join(each.message.content or "" for each in streamed) == "Local [a.md]."
     assert (streamed[-1].done, streamed[-1].eval_count) == (True, 298)

@@ -63,7 +63,9 @@ def settings(server: Upstream, **more: str) -> dict[str, str]:
     return {**SAMPLES, **model, **more}
 
 
-def asked(server: Upstream, *routes: str, body: Any = QUESTION, **more: str) -> list[BufferedReply]:
+def call_app(
+    server: Upstream, *routes: str, body: Any = QUESTION, **more: str
+) -> list[BufferedReply]:
     """What the app answers, one request after the other, with one client."""
 
     async def go() -> list[BufferedReply]:
@@ -86,7 +88,7 @@ def text(got: BufferedReply) -> str:
 
 
 def test_an_answer_is_returned_whole_and_as_a_stream(server: Upstream) -> None:
-    whole, stream = asked(server, "/chat", "/chat/stream")
+    whole, stream = call_app(server, "/chat", "/chat/stream")
 
     assert text(whole) == "Yes [a.md]."
     assert whole.json["context"]["usage"]["total_tokens"] == 14
@@ -99,7 +101,7 @@ def test_an_answer_is_returned_whole_and_as_a_stream(server: Upstream) -> None:
 
 
 def test_the_request_has_the_form_of_the_service(server: Upstream) -> None:
-    asked(server, "/chat", OPENAI_API_KEY="k3y")
+    call_app(server, "/chat", OPENAI_API_KEY="k3y")
     (sent,) = server.requests
 
     assert sent.path == "/v1/chat/completions"
@@ -114,7 +116,7 @@ def test_the_request_has_the_form_of_the_service(server: Upstream) -> None:
 
 def test_a_temperature_and_a_seed_of_zero_are_sent(server: Upstream) -> None:
     overrides = {"temperature": 0, "seed": 0}
-    (got,) = asked(server, "/chat", body={**QUESTION, "context": {"overrides": overrides}})
+    (got,) = call_app(server, "/chat", body={**QUESTION, "context": {"overrides": overrides}})
 
     assert (server.requests[0].body["temperature"], server.requests[0].body["seed"]) == (0, 0)
     assert len(got.json["context"]["thoughts"]) == 4
@@ -123,7 +125,7 @@ def test_a_temperature_and_a_seed_of_zero_are_sent(server: Upstream) -> None:
 @pytest.mark.parametrize("name", ["o3-mini", "gpt-5", "gpt-5-mini"])
 def test_a_reasoning_model_gets_parameters_it_supports(server: Upstream, name: str) -> None:
     overrides = {"temperature": 0.5}
-    (got,) = asked(
+    (got,) = call_app(
         server,
         "/chat",
         body={**QUESTION, "context": {"overrides": overrides}},
@@ -141,10 +143,10 @@ def test_a_reasoning_model_gets_parameters_it_supports(server: Upstream, name: s
 
 
 def test_settings_override_the_capabilities_known_by_name(server: Upstream) -> None:
-    asked(server, "/chat", OPENAI_CHAT_MODEL="mine", MAX_ANSWER_TOKENS="9")
-    asked(server, "/chat", OPENAI_CHAT_MODEL="gpt-5-chat")
+    call_app(server, "/chat", OPENAI_CHAT_MODEL="mine", MAX_ANSWER_TOKENS="9")
+    call_app(server, "/chat", OPENAI_CHAT_MODEL="gpt-5-chat")
     server.plan.append(stream_response(answer_events("x")))
-    asked(server, "/chat", OPENAI_CHAT_MODEL="mine", CHAT_MODEL_REASONING="true")
+    call_app(server, "/chat", OPENAI_CHAT_MODEL="mine", CHAT_MODEL_REASONING="true")
     plain, chat, reasoning = (sent.body for sent in server.requests)
 
     assert plain["max_tokens"] == 9
@@ -169,8 +171,8 @@ def answered(server: Upstream, prompt: Prompt) -> Answer:
 
 
 def test_images_are_sent_to_a_vision_model(server: Upstream) -> None:
-    said = Message("user", "What is this?", ("data:image/png;base64,AA==",))
-    answered(server, Prompt("answer", (said,), 0.0))
+    message = Message("user", "What is this?", ("data:image/png;base64,AA==",))
+    answered(server, Prompt("answer", (message,), 0.0))
 
     assert server.requests[0].body["messages"][0]["content"] == [
         {"type": "text", "text": "What is this?"},
@@ -277,7 +279,7 @@ def test_variables_that_the_sdk_reads_are_not_sent(server: Upstream) -> None:
 
 
 def test_a_client_reuses_its_connection(server: Upstream) -> None:
-    asked(server, *["/chat"] * 5)
+    call_app(server, *["/chat"] * 5)
 
     assert server.connections == 1
 
@@ -339,7 +341,7 @@ def test_an_error_response_is_mapped_and_the_next_request_works(
 ) -> None:
     server.plan += plan
     accept = "0.6" if status == 504 else "15"
-    refused, after = asked(server, route, "/chat", MODEL_ACCEPT_SECONDS=accept)
+    refused, after = call_app(server, route, "/chat", MODEL_ACCEPT_SECONDS=accept)
 
     assert refused.status == status
     assert refused.headers.get("Retry-After") == retry_after
@@ -350,7 +352,7 @@ def test_an_error_response_is_mapped_and_the_next_request_works(
 
 def test_a_request_is_retried_after_a_short_wait(server: Upstream) -> None:
     server.plan += [error_response(429, {"Retry-After": "0.1"})]
-    (got,) = asked(server, "/chat")
+    (got,) = call_app(server, "/chat")
 
     assert got.status == 200
     assert len(server.requests) == 2
@@ -374,7 +376,7 @@ def test_a_request_is_retried_after_a_dropped_connection(
         steps,
         stream_response(answer_events("second")),
     ]
-    _, got = asked(server, "/chat", route)
+    _, got = call_app(server, "/chat", route)
 
     assert got.status == 200
     assert b"second" in got.data
@@ -442,33 +444,36 @@ def test_a_batch_client_waits_as_long_as_retry_after_says(
     assert len(server.requests) == times + 1
 
 
-SAID = sse_event(chunk("Some "))
+CHUNK = sse_event(chunk("Some "))
 BROKEN: list[Any] = [
-    pytest.param([SAID, Exchange.reset], errors.Unavailable.default, 503, id="reset"),
-    pytest.param([SAID, b"data: {\n\n"], errors.Unavailable.default, 503, id="malformed chunk"),
-    pytest.param([SAID, b"data: 7\n\n"], errors.Unavailable.default, 503, id="chunk of no object"),
-    pytest.param([SAID], "The model's answer broke off. Ask again.", 503, id="no end"),
-    pytest.param([SAID, Exchange.stall], errors.DeadlineExceeded.default, 504, id="stall"),
+    pytest.param([CHUNK, Exchange.reset], errors.Unavailable.default, 503, id="reset"),
+    pytest.param([CHUNK, b"data: {\n\n"], errors.Unavailable.default, 503, id="malformed chunk"),
+    pytest.param([CHUNK, b"data: 7\n\n"], errors.Unavailable.default, 503, id="chunk of no object"),
+    pytest.param([CHUNK], "The model's answer broke off. Ask again.", 503, id="no end"),
+    pytest.param([CHUNK, Exchange.stall], errors.DeadlineExceeded.default, 504, id="stall"),
     pytest.param(
-        [SAID, sse_event(chunk(finish_reason="content_filter"))],
+        [CHUNK, sse_event(chunk(finish_reason="content_filter"))],
         errors.FILTERED_MESSAGE,
         400,
         id="filtered",
     ),
     pytest.param(
-        [SAID, sse_event({"error": {"code": "content_filter", "message": "words"}})],
+        [CHUNK, sse_event({"error": {"code": "content_filter", "message": "words"}})],
         errors.FILTERED_MESSAGE,
         400,
         id="error for the filter",
     ),
     pytest.param(
-        [SAID, sse_event({"error": {"code": "rate_limit_exceeded"}})],
+        [CHUNK, sse_event({"error": {"code": "rate_limit_exceeded"}})],
         errors.TooManyRequests.default,
         429,
         id="error for the rate",
     ),
     pytest.param(
-        [SAID, sse_event({"error": "words"})], errors.Unavailable.default, 503, id="any other error"
+        [CHUNK, sse_event({"error": "words"})],
+        errors.Unavailable.default,
+        503,
+        id="any other error",
     ),
 ]
 
@@ -479,19 +484,19 @@ def test_a_failure_during_an_answer_is_reported_and_its_stream_closed(
 ) -> None:
     for _ in range(2):
         server.plan.append(stream_response(events))
-    stream, whole, after = asked(server, "/chat/stream", "/chat", "/chat", **LIMITS)
+    stream, whole, after = call_app(server, "/chat/stream", "/chat", "/chat", **LIMITS)
 
-    *begun, last = stream.lines
+    *lines, last = stream.lines
     assert last == {"error": sentence}
     # a reset may take with it what was not read by then
-    assert [line["delta"].get("content") for line in begun] in ([None], [None, "Some "])
+    assert [line["delta"].get("content") for line in lines] in ([None], [None, "Some "])
     assert (whole.status, whole.json) == (status, {"error": sentence})
     assert after.status == 200
 
 
 def test_a_stall_before_the_first_token_is_reported_after_the_context(server: Upstream) -> None:
     server.plan.append(stream_response([Exchange.stall]))
-    (stream,) = asked(server, "/chat/stream", **LIMITS)
+    (stream,) = call_app(server, "/chat/stream", **LIMITS)
 
     assert "context" in stream.lines[0]
     assert stream.lines[1:] == [{"error": errors.DeadlineExceeded.default}]
@@ -501,7 +506,7 @@ def test_a_refused_connection_is_unavailable_and_its_address_is_logged(
     server: Upstream, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = f"http://localhost:{free_port()}"
-    (got,) = asked(server, "/chat", OPENAI_BASE_URL=f"{url}/v1", OPENAI_API_KEY="k3y")
+    (got,) = call_app(server, "/chat", OPENAI_BASE_URL=f"{url}/v1", OPENAI_API_KEY="k3y")
 
     assert (got.status, got.json) == (503, {"error": errors.Unavailable.default})
     assert f"Unavailable: gpt-4o: connection refused: {url}\n" in caplog.text
@@ -511,9 +516,9 @@ def test_a_refused_connection_is_unavailable_and_its_address_is_logged(
 def test_a_missing_model_is_named_in_the_log(
     server: Upstream, caplog: pytest.LogCaptureFixture
 ) -> None:
-    said = {"message": "model 'llama3.2' not found", "type": "api_error"}
-    server.plan.append(json_response({"error": {**said, "param": None, "code": None}}, 404))
-    (got,) = asked(server, "/chat", OPENAI_CHAT_MODEL="llama3.2")
+    error = {"message": "model 'llama3.2' not found", "type": "api_error"}
+    server.plan.append(json_response({"error": {**error, "param": None, "code": None}}, 404))
+    (got,) = call_app(server, "/chat", OPENAI_CHAT_MODEL="llama3.2")
 
     assert (got.status, got.json) == (503, {"error": errors.Misconfigured.default})
     assert "Misconfigured: llama3.2: status 404" in caplog.text
@@ -539,8 +544,8 @@ TRIMMINGS: list[Any] = [
 def test_a_failure_after_a_complete_answer_is_ignored(
     server: Upstream, behind: Sequence[Step]
 ) -> None:
-    server.plan.append(stream_response([SAID, sse_event(STOP), *behind]))
-    (got,) = asked(server, "/chat", **LIMITS)
+    server.plan.append(stream_response([CHUNK, sse_event(STOP), *behind]))
+    (got,) = call_app(server, "/chat", **LIMITS)
 
     assert text(got) == "Some "
     assert "usage" not in got.json["context"]
@@ -553,9 +558,9 @@ def test_chunks_without_text_do_not_extend_the_time_limits(server: Upstream) -> 
             await going.writer.drain()
             await asyncio.sleep(0.1)
 
-    for begun in ([], [SAID]):
-        server.plan.append(stream_response([*begun, idle]))
-    answers = asked(server, "/chat", "/chat", **LIMITS)
+    for first in ([], [CHUNK]):
+        server.plan.append(stream_response([*first, idle]))
+    answers = call_app(server, "/chat", "/chat", **LIMITS)
 
     assert [got.status for got in answers] == [504, 504]
 
@@ -566,11 +571,11 @@ def test_the_limits_to_the_first_token_and_between_tokens_differ(server: Upstrea
 
     server.plan += [
         stream_response([late, *answer_events("x")]),
-        stream_response([SAID, late, *answer_events("x")]),
+        stream_response([CHUNK, late, *answer_events("x")]),
     ]
     first = {"MODEL_FIRST_TOKEN_SECONDS": "0.3", "MODEL_GAP_SECONDS": "10"}
     gap = {"MODEL_FIRST_TOKEN_SECONDS": "10", "MODEL_GAP_SECONDS": "0.3"}
-    statuses = [asked(server, "/chat", **limits)[0].status for limits in (first, gap)]
+    statuses = [call_app(server, "/chat", **limits)[0].status for limits in (first, gap)]
 
     assert statuses == [504, 504]
 
@@ -597,7 +602,7 @@ def test_a_model_on_this_machine_is_called_without_a_proxy(server: Upstream) -> 
 def test_content_in_parts_is_joined(server: Upstream) -> None:
     parts = [{"type": "text", "text": "Yes"}, {"type": "text", "text": " no"}]
     server.plan.append(stream_response([sse_event(chunk(parts)), sse_event(STOP)]))  # type: ignore[arg-type]
-    (got,) = asked(server, "/chat")
+    (got,) = call_app(server, "/chat")
 
     assert text(got) == "Yes no"
 
@@ -624,9 +629,9 @@ def test_capabilities_are_known_by_the_name_of_a_model(name: str) -> None:
 
 
 def test_an_answer_may_end_by_length_or_without_usage(server: Upstream) -> None:
-    server.plan.append(stream_response([SAID, sse_event(chunk(finish_reason="length"))]))
-    server.plan.append(stream_response([SAID, b"data: [DONE]\n\n"]))
-    cut, bare = asked(server, "/chat", "/chat")
+    server.plan.append(stream_response([CHUNK, sse_event(chunk(finish_reason="length"))]))
+    server.plan.append(stream_response([CHUNK, b"data: [DONE]\n\n"]))
+    cut, bare = call_app(server, "/chat", "/chat")
 
     assert cut.json["context"]["finish_reason"] == "length"
     assert bare.json["context"]["finish_reason"] == "stop"
@@ -641,7 +646,7 @@ def test_any_text_is_read_wherever_its_bytes_are_split(server: Upstream, words: 
         [response_head(200), http_chunk(data[:cut]), http_chunk(data[cut:]), b"0\r\n\r\n"]
         for cut in cuts
     ]
-    answers = asked(server, *["/chat"] * len(cuts))
+    answers = call_app(server, *["/chat"] * len(cuts))
 
     assert {text(got) for got in answers} == {words}
 
@@ -649,7 +654,7 @@ def test_any_text_is_read_wherever_its_bytes_are_split(server: Upstream, words: 
 def test_crlf_comments_and_other_fields_of_server_sent_events_are_read(server: Upstream) -> None:
     lines = b": ping\r\n\r\nevent: x\r\ndata:" + sse_event(chunk("Yes"))[6:].replace(b"\n", b"\r\n")
     server.plan.append(stream_response([lines, b"data: [DONE]"]))
-    (got,) = asked(server, "/chat")
+    (got,) = call_app(server, "/chat")
 
     assert text(got) == "Yes"
 
@@ -658,7 +663,7 @@ def test_a_client_that_disconnects_closes_the_connection_to_the_model(server: Up
     async def go() -> int:
         service = build(read_settings(settings(server)))
         assert service.engine is not None
-        server.plan.append(stream_response([SAID, Exchange.stall]))
+        server.plan.append(stream_response([CHUNK, Exchange.stall]))
         reply = await service.reply(call("/chat/stream"))
         assert reply.rest is not None
         await anext(reply.rest)

@@ -52,16 +52,16 @@ def error(kind: str, reason: str, status: int) -> dict[str, Any]:
 
 
 def test_the_documents_conversation(laptop: Client) -> None:
-    begun = laptop("POST", OLD, {"name": "Example conversation"})
-    (conversation,) = begun.json.values()
+    created = laptop("POST", OLD, {"name": "Example conversation"})
+    (conversation,) = created.json.values()
     added = laptop("POST", f"{OLD}/{{id}}", TURN, conversation)
     (interaction,) = added.json.values()
     listed = laptop("GET", OLD, max_results=3, next_token=0)
     inside = laptop("GET", f"{OLD}/{{id}}", path=conversation)
     gone = laptop("DELETE", f"{OLD}/{{id}}", path=conversation)
 
-    assert {got.status for got in (begun, added, listed, inside, gone)} == {200}
-    assert begun.json == {"conversation_id": conversation}
+    assert {got.status for got in (created, added, listed, inside, gone)} == {200}
+    assert created.json == {"conversation_id": conversation}
     assert added.json == {"interaction_id": interaction}
     (named,) = listed.json["conversations"]
     assert named == {
@@ -82,8 +82,8 @@ def test_the_documents_conversation(laptop: Client) -> None:
 
 
 def test_the_later_names_and_their_order(laptop: Client) -> None:
-    begun = laptop("POST", NEW, {"name": "first"})
-    memory = begun.json["memory_id"]
+    created = laptop("POST", NEW, {"name": "first"})
+    memory = created.json["memory_id"]
     info = {"suggestion": "api.openai.com", "deep": [1, {"x": None}]}
     ids = [
         laptop("POST", f"{NEW}/{{id}}/messages", body, memory).json["message_id"]
@@ -94,7 +94,7 @@ def test_the_later_names_and_their_order(laptop: Client) -> None:
     changed = laptop("PUT", f"{NEW}/message/{{id}}", {"additional_info": {"liked": True}}, ids[0])
     one = laptop("GET", f"{NEW}/message/{{id}}", path=ids[0])
 
-    assert begun.json == {"memory_id": memory}
+    assert created.json == {"memory_id": memory}
     assert [it["message_id"] for it in listed.json["messages"]] == ids
     first, second = listed.json["messages"]
     assert first["additional_info"] == info
@@ -103,9 +103,9 @@ def test_the_later_names_and_their_order(laptop: Client) -> None:
     assert (changed.json["_id"], changed.json["result"]) == (ids[0], "updated")
     assert one.json["additional_info"] == {"liked": True}
     assert (one.json["memory_id"], one.json["input"]) == (memory, "one")
-    found = laptop("GET", f"{NEW}/{{id}}", path=memory).json
-    assert found == {"memory_id": memory, "name": "second", "create_time": found["create_time"]}
-    assert laptop("GET", NEW).json["memories"] == [found]
+    item = laptop("GET", f"{NEW}/{{id}}", path=memory).json
+    assert item == {"memory_id": memory, "name": "second", "create_time": item["create_time"]}
+    assert laptop("GET", NEW).json["memories"] == [item]
     assert laptop("DELETE", f"{NEW}/{{id}}", path=memory).json == {"success": True}
 
 
@@ -309,15 +309,15 @@ def test_settings_say_for_how_long_and_which_index(tmp_path: Path) -> None:
     search = {"query": {"match": {"text": "deductible"}}}
     with build_client({**file, "MEMORY_DAYS": "2"}) as client:
         client("POST", NEW)
-        found = client("POST", "/{index}/_search", search, "documents")
+        response = client("POST", "/{index}/_search", search, "documents")
     with closing(sqlite3.connect(tmp_path / "memory.db")) as connection:
-        ((begun, until),) = connection.execute("SELECT created, expires FROM conversation")
+        ((created, until),) = connection.execute("SELECT created, expires FROM conversation")
     azure = {"AZURE_SEARCH_ENDPOINT": "https://127.0.0.1:1", "AZURE_SEARCH_INDEX": "mine"}
     with build_client(azure) as client:
         other = client("POST", "/{index}/_search", search, "documents")
 
-    assert abs(until - datetime.fromisoformat(begun).timestamp() - 2 * 86400) < 5
-    assert found.status == 200
+    assert abs(until - datetime.fromisoformat(created).timestamp() - 2 * 86400) < 5
+    assert response.status == 200
     assert "the index here is mine" in other.json["error"]["reason"]
 
 

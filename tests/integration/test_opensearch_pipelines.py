@@ -193,12 +193,12 @@ def test_context_size_is_how_many_hits_are_used(desk: Desk, size: int | None, us
     assert len(got.json["hits"]["hits"]) == 2
 
 
-@pytest.mark.parametrize(("given", "turns"), [({}, 10), ({"interaction_size": 0}, 0)])
+@pytest.mark.parametrize(("parameters", "turns"), [({}, 10), ({"interaction_size": 0}, 0)])
 def test_ten_interactions_are_told_unless_another_number_is_asked_for(
-    desk: Desk, given: dict[str, int], turns: int
+    desk: Desk, parameters: dict[str, int], turns: int
 ) -> None:
     conversation = create_conversation(desk, turns=12)
-    desk.search_with(asking(conversation_id=conversation, **given))
+    desk.search_with(asking(conversation_id=conversation, **parameters))
     history = [
         text for _, text in prompt_messages(desk.model) if text.startswith(("question", "answer"))
     ]
@@ -424,7 +424,7 @@ def test_a_size_of_none_is_no_search_and_an_answer_without_hits(desk: Desk) -> N
 
 
 @pytest.mark.parametrize(
-    ("given", "query", "keys"),
+    ("source", "query", "keys"),
     [
         (False, {}, None),
         (["text"], {}, {"text"}),
@@ -438,9 +438,9 @@ def test_a_size_of_none_is_no_search_and_an_answer_without_hits(desk: Desk) -> N
     ],
 )
 def test_only_the_fields_that_are_asked_for_are_shown(
-    desk: Desk, given: Any, query: dict[str, str], keys: set[str] | None
+    desk: Desk, source: Any, query: dict[str, str], keys: set[str] | None
 ) -> None:
-    body = {"query": {"match": {"text": "x"}}} | ({} if given is None else {"_source": given})
+    body = {"query": {"match": {"text": "x"}}} | ({} if source is None else {"_source": source})
     got = desk.call("POST", SEARCH, body, "documents", **query)
     (first, _) = got.json["hits"]["hits"]
 
@@ -635,7 +635,7 @@ def test_where_people_sign_in_only_admins_change_what_holds_for_all(
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("settings", "expected"),
     [
         (
             {"persistent": {"plugins.ml_commons.memory_feature_enabled": True}},
@@ -651,14 +651,14 @@ def test_where_people_sign_in_only_admins_change_what_holds_for_all(
         ),
     ],
 )
-def test_the_first_steps_of_the_document_succeed(desk: Desk, given: Any, expected: Any) -> None:
-    got = desk.call("PUT", "/_cluster/settings", given)
+def test_the_first_steps_of_the_document_succeed(desk: Desk, settings: Any, expected: Any) -> None:
+    got = desk.call("PUT", "/_cluster/settings", settings)
 
     assert got.json == {"acknowledged": True, "persistent": expected, "transient": {}}
 
 
 @pytest.mark.parametrize(
-    "given",
+    "settings",
     [
         {"persistent": {"plugins.ml_commons.memory_feature_enabled": False}},
         {"persistent": {"cluster.max_shards_per_node": 1}},
@@ -672,8 +672,8 @@ def test_the_first_steps_of_the_document_succeed(desk: Desk, given: Any, expecte
         {},
     ],
 )
-def test_no_other_setting_of_a_cluster_can_be_set(desk: Desk, given: Any) -> None:
-    assert desk.call("PUT", "/_cluster/settings", given).status == 400
+def test_no_other_setting_of_a_cluster_can_be_set(desk: Desk, settings: Any) -> None:
+    assert desk.call("PUT", "/_cluster/settings", settings).status == 400
 
 
 def test_without_memory_there_is_the_default_pipeline_and_no_other() -> None:

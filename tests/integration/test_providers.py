@@ -52,11 +52,11 @@ def problems(*entries: Any, **more: str) -> tuple[str, ...]:
 @pytest.mark.parametrize("name", ["providers.yaml", "providers.json"])
 def test_the_list_may_be_a_file(tmp_path: Path, name: str) -> None:
     with run_gateways("ollama") as (server,):
-        given = YAML.format(url=server.url)
+        content = YAML.format(url=server.url)
         if name.endswith("json"):
             headers = {"X-Key": "${DESK_KEY}"}
-            given = json.dumps([provider_entry("ollama", server, extra_headers=headers)])
-        (tmp_path / name).write_text(given, "utf-8")
+            content = json.dumps([provider_entry("ollama", server, extra_headers=headers)])
+        (tmp_path / name).write_text(content, "utf-8")
         settings = {**SAMPLES, "MODEL_PROVIDERS": str(tmp_path / name), "DESK_KEY": "k3y"}
         (got,) = run_calls(settings, aog_call(HELLO))
 
@@ -98,20 +98,20 @@ def test_an_invalid_file_is_a_problem(tmp_path: Path, content: bytes | None, pro
     with pytest.raises(SettingsError) as wrong:
         read_settings({"MODEL_PROVIDERS": str(path)})
 
-    (said,) = wrong.value.problems
-    assert said.startswith(problem)
+    (message,) = wrong.value.problems
+    assert message.startswith(problem)
 
 
-@pytest.mark.parametrize("given", ["[", "[]", "{}", '["x"', "[NaN]"])
-def test_an_invalid_value_is_a_problem(given: str) -> None:
+@pytest.mark.parametrize("value", ["[", "[]", "{}", '["x"', "[NaN]"])
+def test_an_invalid_value_is_a_problem(value: str) -> None:
     with pytest.raises(SettingsError) as wrong:
-        read_settings({"MODEL_PROVIDERS": given})
+        read_settings({"MODEL_PROVIDERS": value})
 
     assert wrong.value.problems[0].startswith("MODEL_PROVIDERS")
 
 
 def test_each_problem_names_its_entry() -> None:
-    said = problems(
+    messages = problems(
         PLAIN | {"status": 2, "service_source": "here"},
         {"flavor": "openai"},
         "text",
@@ -119,7 +119,7 @@ def test_each_problem_names_its_entry() -> None:
         PLAIN | {"provider_name": "c", "colour": "red"},
     )
 
-    assert said == (
+    assert messages == (
         "MODEL_PROVIDERS[0] (near).service_source: must be one of 'local' or 'remote'",
         "MODEL_PROVIDERS[0] (near).status: must be one of 0 or 1",
         "MODEL_PROVIDERS[1].provider_name: is required",
@@ -145,10 +145,10 @@ def test_each_problem_names_its_entry() -> None:
     ],
 )
 def test_an_ambiguous_url_is_refused(url: str) -> None:
-    (said,) = problems(PLAIN | {"url": url})
+    (message,) = problems(PLAIN | {"url": url})
 
-    assert said.startswith("MODEL_PROVIDERS[0] (near).url: must be a URL")
-    assert "password" not in said
+    assert message.startswith("MODEL_PROVIDERS[0] (near).url: must be a URL")
+    assert "password" not in message
 
 
 @pytest.mark.parametrize(
@@ -180,11 +180,11 @@ def test_an_ambiguous_url_is_refused(url: str) -> None:
     ],
 )
 def test_invalid_entries_are_refused(more: dict[str, Any], words: str) -> None:
-    (said,) = problems(PLAIN | more, K="k", TWO="a b")
+    (message,) = problems(PLAIN | more, K="k", TWO="a b")
 
-    assert said.startswith("MODEL_PROVIDERS[0] (near)")
-    assert words in said
-    assert "sk-clear" not in said
+    assert message.startswith("MODEL_PROVIDERS[0] (near)")
+    assert words in message
+    assert "sk-clear" not in message
 
 
 def test_one_provider_must_be_available() -> None:
@@ -248,18 +248,18 @@ def test_secrets_are_neither_returned_nor_logged(caplog: pytest.LogCaptureFixtur
             call("/health", b"", method="GET"),
         )
 
-        made = read_settings(provider_settings(near, far, **SECRETS))
+        settings = read_settings(provider_settings(near, far, **SECRETS))
 
     # ... nor where somebody prints the settings; what stands in an address, does.
-    assert "sekret" not in (repr(made) + str(made.providers)).replace("sekret-eight", "")
-    told = b"".join(each.data for each in got).decode()
+    assert "sekret" not in (repr(settings) + str(settings.providers)).replace("sekret-eight", "")
+    text = b"".join(each.data for each in got).decode()
     assert "sekret" in json.dumps(remote.requests[0].body) + str(remote.requests[0].headers)
     assert "code=sekret-eight" in remote.requests[0].path
-    assert "sekret" not in told
+    assert "sekret" not in text
     assert "sekret" not in caplog.text
-    shown = got[1].json["data"][1]
-    assert shown["url"].endswith("?api-version=1&code=***")
-    assert shown["extra_headers"] == {
+    provider = got[1].json["data"][1]
+    assert provider["url"].endswith("?api-version=1&code=***")
+    assert provider["extra_headers"] == {
         "X-Whatever": "***",
         "Authorization": "***",
         "X-Plain": "***",
@@ -268,7 +268,7 @@ def test_secrets_are_neither_returned_nor_logged(caplog: pytest.LogCaptureFixtur
         "X-Gateway-Pin": "***",
         "X-Long": "***",
     }
-    assert shown["extra_json_body"] == {
+    assert provider["extra_json_body"] == {
         "api_key": "***",
         "options": {"token": "***", "max_tokens": 7},
         "credentials": "***",
@@ -287,7 +287,7 @@ def test_providers_of_the_other_settings_come_first() -> None:
             OPENAI_BASE_URL=f"{first.url}/v1",
             OPENAI_CHAT_MODEL="llama3",
         )
-        near, far, told = run_calls(
+        near, far, response = run_calls(
             settings,
             aog_call(HELLO),
             aog_call({**HELLO, "hybrid_policy": "always_remote"}),
@@ -295,8 +295,8 @@ def test_providers_of_the_other_settings_come_first() -> None:
         )
 
     assert (read_text(near), read_text(far)) == ("Remote [a.md].", "Local [a.md].")
-    first_told, second_told = told.json["data"]
-    assert first_told == {
+    earlier, later = response.json["data"]
+    assert earlier == {
         "provider_name": "openai",
         "service_name": "chat",
         "service_source": "local",
@@ -312,7 +312,7 @@ def test_providers_of_the_other_settings_come_first() -> None:
         "models": ["llama3"],
         "allow_to_select_model": True,
     }
-    assert second_told["provider_name"] == "ollama"
+    assert later["provider_name"] == "ollama"
 
 
 def test_azure_openai_is_remote_and_a_server_on_this_machine_local() -> None:
@@ -379,9 +379,9 @@ def test_the_demo_model_is_used_only_without_other_providers() -> None:
     with run_gateways("ollama") as (server,):
         settings = provider_settings(provider_entry("ollama", server))
         (got,) = run_calls(settings, call("/chat", QUESTION))
-        (told,) = run_calls(settings, call("/aog/v0.2/service_provider", b"", method="GET"))
+        (response,) = run_calls(settings, call("/aog/v0.2/service_provider", b"", method="GET"))
     assert got.json["message"]["content"] == "Local [a.md]."
-    assert [one["provider_name"] for one in told.json["data"]] == ["ollama"]
+    assert [one["provider_name"] for one in response.json["data"]] == ["ollama"]
 
 
 def test_health_checks_every_provider() -> None:

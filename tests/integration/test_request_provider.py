@@ -46,10 +46,10 @@ def refusal(inline: Any, settings: dict[str, str] = ALLOWED) -> tuple[int, int, 
 
 
 def test_without_an_allow_list_none_is_called() -> None:
-    status, code, said = refusal(GOOD, SAMPLES)
+    status, code, message = refusal(GOOD, SAMPLES)
 
     assert (status, code) == (403, 403)
-    assert "INLINE_PROVIDER_HOSTS" in said
+    assert "INLINE_PROVIDER_HOSTS" in message
 
 
 @pytest.mark.parametrize(
@@ -96,10 +96,10 @@ def test_another_host_or_plain_http_is_refused(url: str) -> None:
     ],
 )
 def test_what_only_looks_like_an_allowed_address_is_none(url: Any) -> None:
-    status, code, said = refusal(GOOD | {"url": url})
+    status, code, message = refusal(GOOD | {"url": url})
 
     assert (status, code) == (400, 40003)
-    assert "remote_service_provider.url" in said
+    assert "remote_service_provider.url" in message
 
 
 @pytest.mark.parametrize(
@@ -122,11 +122,11 @@ def test_what_only_looks_like_an_allowed_address_is_none(url: Any) -> None:
     ],
 )
 def test_a_description_is_validated(more: dict[str, Any], words: str) -> None:
-    status, code, said = refusal(GOOD | more)
+    status, code, message = refusal(GOOD | more)
 
     assert (status, code) == (400, 40003)
-    assert words in said
-    assert len(said) < 600
+    assert words in message
+    assert len(message) < 600
 
 
 def test_an_empty_description_is_one_that_is_wrong() -> None:
@@ -172,9 +172,9 @@ asyncio.run(go())
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[trustme.CA, Path]:
-    made, path = trustme.CA(), tmp_path_factory.mktemp("ca") / "ca.pem"
-    made.cert_pem.write_to_path(str(path))
-    return made, path
+    ca, path = trustme.CA(), tmp_path_factory.mktemp("ca") / "ca.pem"
+    ca.cert_pem.write_to_path(str(path))
+    return ca, path
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def far(authority: tuple[trustme.CA, Path]) -> Iterator[OpenAI]:
         yield server
 
 
-def said(authority: tuple[trustme.CA, Path], server: Server, *bodies: Any) -> list[Any]:
+def call_app(authority: tuple[trustme.CA, Path], server: Server, *bodies: Any) -> list[Any]:
     """What the app answers, in a process that trusts the server."""
     host = server.url.removeprefix("https://")
     settings = {
@@ -224,7 +224,7 @@ def test_an_allowed_one_answers_with_the_caller_s_key_and_never_ours(
     }
     body = {**HELLO, "remote_service_provider": inline}
     keyless = {key: value for key, value in inline.items() if not key.startswith("auth")}
-    first, second, third = said(
+    first, second, third = call_app(
         authority,
         far,
         body,
@@ -250,7 +250,7 @@ def test_a_redirect_is_not_followed(
     with run_upstream(Server()) as elsewhere:
         far.plan = [[response_head(status, {"Location": f"{elsewhere.url}/v1"}), b"0\r\n\r\n"]]
         inline = {"url": f"{far.url}/v1/chat/completions", "flavor": "openai"}
-        ((got, data),) = said(authority, far, {**HELLO, "remote_service_provider": inline})
+        ((got, data),) = call_app(authority, far, {**HELLO, "remote_service_provider": inline})
 
         assert got == 502
         assert "40017" in data

@@ -129,8 +129,8 @@ def test_a_failure_after_the_first_token_does_not_fall_back(policy: str, end: St
         )
         streamed, folded = run_calls(settings, aog_call({**body, "stream": True}), aog_call(body))
 
-    *said, last = read_events(streamed)
-    assert [each["message"]["content"] for each in said] == ["Half"]
+    *events, last = read_events(streamed)
+    assert [each["message"]["content"] for each in events] == ["Half"]
     assert (last["business_code"], last["finished"]) == (40017, True)
     assert (folded.status, folded.json["business_code"]) == (502, 40017)
     assert remote.requests == []
@@ -168,7 +168,7 @@ def test_the_thoughts_name_the_model_and_the_fallback() -> None:
 
 @pytest.mark.parametrize("route", ["/chat", "/chat/stream"])
 def test_overrides_select_the_policy_and_the_model(route: str) -> None:
-    def asked(**overrides: Any) -> Any:
+    def chat_call(**overrides: Any) -> Any:
         return call(route, {**QUESTION, "context": {"overrides": overrides}})
 
     with run_gateways("ollama", "openai") as (local, remote):
@@ -178,11 +178,11 @@ def test_overrides_select_the_policy_and_the_model(route: str) -> None:
         )
         got = run_calls(
             settings,
-            asked(hybrid_policy="always_remote"),
-            asked(model="middle"),
-            asked(model="large"),
-            asked(model="unknown"),
-            asked(hybrid_policy="never"),
+            chat_call(hybrid_policy="always_remote"),
+            chat_call(model="middle"),
+            chat_call(model="large"),
+            chat_call(model="unknown"),
+            chat_call(hybrid_policy="never"),
         )
 
     assert [one.body["model"] for one in remote.requests] == ["large", "large"]
@@ -251,18 +251,18 @@ def pair(local: Sequence[Any], clock: Clock | None = None) -> tuple[FakeModel, F
     near = named("near", FakeModel(local))
     far = named("far", FakeModel([Delta("far"), Done()]))
 
-    def made(model: Model) -> Any:
+    def factory(model: Model) -> Any:
         return lambda _name: model
 
     providers = (
-        Provider("near", "local", made(near), models=("near",)),
-        Provider("far", "remote", made(far), models=("far",)),
+        Provider("near", "local", factory(near), models=("near",)),
+        Provider("far", "remote", factory(far), models=("far",)),
     )
     router = Router(providers, seconds=0.2, now=clock or Clock())
     return near, far, Service(Rag(FakeRetriever(), router, PROMPTS, UNSET))
 
 
-def said(got: BufferedReply) -> str:
+def text(got: BufferedReply) -> str:
     return str(got.json["message"]["content"])
 
 
@@ -270,14 +270,14 @@ def test_a_failed_model_is_skipped_and_then_tried_by_one_request() -> None:
     clock = Clock()
     near, far, service = pair([errors.Unavailable()], clock)
 
-    assert [said(ask(call("/chat"), service)) for _ in range(3)] == ["far"] * 3
+    assert [text(ask(call("/chat"), service)) for _ in range(3)] == ["far"] * 3
     assert len(near.calls) == 1
     clock.at += 31
-    assert said(ask(call("/chat"), service)) == "far"
+    assert text(ask(call("/chat"), service)) == "far"
     assert len(near.calls) == 2
     clock.at += 31
     near.script = [Delta("near"), Done()]
-    assert [said(ask(call("/chat"), service)) for _ in range(2)] == ["near"] * 2
+    assert [text(ask(call("/chat"), service)) for _ in range(2)] == ["near"] * 2
     assert len(far.calls) == 4
 
 
@@ -323,7 +323,7 @@ def test_retry_after_of_a_server_is_respected() -> None:
 def test_a_model_that_only_refuses_a_question_is_not_down() -> None:
     near, far, service = pair([errors.TooLong()])
 
-    assert [said(ask(call("/chat"), service)) for _ in range(2)] == ["far"] * 2
+    assert [text(ask(call("/chat"), service)) for _ in range(2)] == ["far"] * 2
     assert (len(near.calls), len(far.calls)) == (2, 2)
 
 
@@ -388,7 +388,7 @@ def test_a_slow_rewrite_that_has_begun_is_not_interrupted() -> None:
     turns = [{"role": "user", "content": "One?"}, {"role": "assistant", "content": "Yes."}]
     body = {"messages": [*turns, {"role": "user", "content": "And two?"}]}
 
-    assert said(ask(call("/chat", body), service)) == "near"
+    assert text(ask(call("/chat", body), service)) == "near"
     assert near.calls == far.calls == []
 
 
@@ -441,7 +441,7 @@ def test_an_unexpected_exception_does_not_fall_back() -> None:
 def test_the_stream_of_a_late_local_model_is_closed() -> None:
     near, _, service = pair([asyncio.Event()])
 
-    assert said(ask(call("/chat"), service)) == "far"
+    assert text(ask(call("/chat"), service)) == "far"
     assert near.open_streams == 0
 
 
@@ -449,9 +449,9 @@ def test_the_first_event_of_a_local_model_is_returned() -> None:
     for script in ([Delta("a"), Delta("b"), Done()], [Delta("ab"), Done()]):
         _, _, service = pair(script)
 
-        assert said(ask(call("/chat"), service)) == "ab"
+        assert text(ask(call("/chat"), service)) == "ab"
     _, _, service = pair([Done()])
-    assert said(ask(call("/chat"), service)) == ""
+    assert text(ask(call("/chat"), service)) == ""
 
 
 def slowly(*events: Any) -> Any:
@@ -479,8 +479,8 @@ def test_a_local_model_without_a_fallback_has_no_time_limit() -> None:
     far = FakeModel([Delta("far"), Done()])
     body = {**QUESTION, "context": {"overrides": {"hybrid_policy": "always_local"}}}
 
-    assert said(ask(call("/chat", body), duo(slowly(Delta("near"), Done()), far))) == "near"
-    assert said(ask(call("/chat"), duo(slowly(Delta("near"), Done()), far))) == "far"
+    assert text(ask(call("/chat", body), duo(slowly(Delta("near"), Done()), far))) == "near"
+    assert text(ask(call("/chat"), duo(slowly(Delta("near"), Done()), far))) == "far"
     _, _, service = pair([errors.Unavailable()])
     ask(call("/chat"), service)
     assert ask(call("/chat", body), service).status == 503
@@ -490,7 +490,7 @@ def test_a_local_model_without_streaming_has_no_first_token_limit() -> None:
     near = slowly(Delta("near"), Done())
     near.limits = {"streaming": "It answers in one piece."}
 
-    assert said(ask(call("/chat"), duo(near, FakeModel([Delta("far"), Done()])))) == "near"
+    assert text(ask(call("/chat"), duo(near, FakeModel([Delta("far"), Done()])))) == "near"
 
 
 def test_a_request_that_did_not_reach_a_model_does_not_mark_it_as_available() -> None:
@@ -507,10 +507,10 @@ def test_a_request_that_did_not_reach_a_model_does_not_mark_it_as_available() ->
 
 
 def provider(name: str, side: Any, **more: Any) -> Provider:
-    def made(asked: str | None) -> Any:
-        return named(f"{name}/{asked}", FakeModel())
+    def create(model: str | None) -> Any:
+        return named(f"{name}/{model}", FakeModel())
 
-    return Provider(name, side, made, **more)
+    return Provider(name, side, create, **more)
 
 
 def test_a_named_model_is_searched_in_every_allowed_provider() -> None:

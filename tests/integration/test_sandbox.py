@@ -143,9 +143,9 @@ def test_process_is_reused_and_ends(tmp_path: Path) -> None:
                 seen |= set(started_since(before))
         return seen, set(children(os.getpid())) & seen
 
-    seen, left = asyncio.run(read())
+    seen, running = asyncio.run(read())
 
-    assert (len(seen), left) == (1, set())
+    assert (len(seen), running) == (1, set())
 
 
 def test_reader_is_usable_after_cancellation(tmp_path: Path) -> None:

@@ -51,9 +51,9 @@ def children() -> Iterator[ForkServerContext]:
     yield context
 
 
-async def found(index: SqliteRetriever, query: str, **overrides: Any) -> Sequence[Source]:
-    asked = Overrides(top=50, use_oid_security_filter=True, use_gpt4v=True, **overrides)
-    return (await index.search(ANNA, query, asked)).sources
+async def search(index: SqliteRetriever, query: str, **overrides: Any) -> Sequence[Source]:
+    options = Overrides(top=50, use_oid_security_filter=True, use_gpt4v=True, **overrides)
+    return (await index.search(ANNA, query, options)).sources
 
 
 def answers(path: Path) -> list[Sequence[Source]]:
@@ -62,7 +62,7 @@ def answers(path: Path) -> list[Sequence[Source]]:
     async def all_of(index: SqliteRetriever) -> list[Sequence[Source]]:
         queries = [*WORDS, " ".join(WORDS), "plans", "7"]
         return [
-            await found(index, query, retrieval_mode=mode)
+            await search(index, query, retrieval_mode=mode)
             for query in queries
             for mode in ("text", "vectors", "hybrid")
         ]
@@ -209,7 +209,7 @@ def test_staging_file_restrictions_are_found_beside_a_damaged_index(
     (tmp_path / "index.db.part").write_bytes(index.read_bytes())
     index.write_bytes(damaged(index.read_bytes(), how))
 
-    async def found() -> Set[str]:
+    async def read() -> Set[str]:
         target = SqliteIndexWriter(index, IndexMeta(None, "another-model", 7))
         try:
             return await target.restricted_files()
@@ -217,7 +217,7 @@ def test_staging_file_restrictions_are_found_beside_a_damaged_index(
             await target.close()
 
     assert len(expected) > 1
-    assert asyncio.run(found()) == expected
+    assert asyncio.run(read()) == expected
 
 
 def somebodys_database() -> bytes:
@@ -231,8 +231,8 @@ def somebodys_database() -> bytes:
 def test_other_file_is_not_overwritten(bytes: bytes, tmp_path: Path) -> None:
     index = tmp_path / "notes.txt"
     index.write_bytes(bytes)
-    said = r"^notes\.txt is no index of this app: name another INDEX_FILE, or remove it\.$"
-    with pytest.raises(IndexUnavailable, match=said):
+    message = r"^notes\.txt is no index of this app: name another INDEX_FILE, or remove it\.$"
+    with pytest.raises(IndexUnavailable, match=message):
         asyncio.run(update_index(index, {"a.md": 1}))
 
     assert index.read_bytes() == bytes
@@ -249,7 +249,7 @@ def test_other_file_is_not_overwritten(bytes: bytes, tmp_path: Path) -> None:
     ids=["model", "dimensions", "none"],
 )
 def test_index_with_other_vectors_is_replaced_at_the_end(other: IndexMeta, tmp_path: Path) -> None:
-    async def begun() -> tuple[dict[str, str], int]:
+    async def write() -> tuple[dict[str, str], int]:
         target = SqliteIndexWriter(tmp_path / "index.db", other)
         try:
             known = dict(await target.fingerprints())
@@ -261,7 +261,7 @@ def test_index_with_other_vectors_is_replaced_at_the_end(other: IndexMeta, tmp_p
 
     asyncio.run(update_index(tmp_path / "index.db", {"a.md": 1}))
 
-    assert asyncio.run(begun()) == ({}, 1)
+    assert asyncio.run(write()) == ({}, 1)
     assert dump_index(tmp_path / "index.db")["file"] == [("b.md", "1", "b.md")]
 
 

@@ -44,10 +44,10 @@ def longest_wait(server: Server, request: WorstRequest) -> tuple[int, float]:
     def ask() -> None:
         connection = HTTPConnection(url.host, url.port or 80, timeout=TIMEOUT)
         while not done.is_set():
-            begun = time.monotonic()
+            start = time.monotonic()
             connection.request("HEAD", "/health")
             connection.getresponse().read()
-            waits.append(time.monotonic() - begun)
+            waits.append(time.monotonic() - start)
             time.sleep(PAUSE)
         connection.close()
 
