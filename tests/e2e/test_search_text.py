@@ -15,7 +15,7 @@ from shared.chat.overrides import MAX_SEARCH_TEXT, Overrides
 from shared.chat.request import User
 from shared.retrieval.base import MAX_QUERY, LimitedRetriever, shorten_query
 from shared.settings import read_settings
-from tests.support.calls import BufferedReply, ask, call
+from tests.support.calls import BufferedReply, ask, call, local_service
 from tests.support.fakes import PLUS, FakeModel, FakeRetriever, engine
 from tests.support.servers import SAMPLES
 
@@ -29,7 +29,7 @@ def user(content: str, **more: Any) -> dict[str, Any]:
 
 
 def service(retriever: FakeRetriever) -> Service:
-    return Service(engine(FakeModel(max_prompt_tokens=100_000), retriever))
+    return local_service(engine(FakeModel(max_prompt_tokens=100_000), retriever))
 
 
 CHATS = ["/chat", "/chat/stream", "/ask", "/v1/chat/completions", "/aog/v0.2/services/{service}"]
