@@ -845,6 +845,11 @@ def test_opensearch_prompt_with_brackets_is_answered_by_the_demo_model() -> None
         assert ask(aog_call({"messages": [user(words)]}), service).status == 200
 
 
+def test_more_than_16_stop_texts_are_rejected() -> None:
+    assert App()({**HELLO, "stop": ["x"] * 16}).status == 200
+    assert_error(App()({**HELLO, "stop": ["x"] * 17}), 40003, 400, "stop")
+
+
 def test_events_are_paced() -> None:
     sent: list[float] = []
 

@@ -433,6 +433,14 @@ def test_unknown_message_fields_are_not_forwarded(flavor: str) -> None:
     assert "yyy" not in str(server.requests)
 
 
+def test_notice_is_limited_and_ascii() -> None:
+    retriever = FakeRetriever()
+    retriever.result = replace(retriever.result, notes=("\u00e9" * 2000,))
+    got = chat(service=local_service(engine(None, retriever)))
+
+    assert got.headers["x-chat-notice"] == "?" * 1000
+
+
 @pytest.mark.parametrize("path", ["evil\nrequest id=forged", "x" * 201, ""])
 def test_invalid_model_name_is_a_404(path: str, caplog: pytest.LogCaptureFixture) -> None:
     with run_gateways("openai") as (server,):

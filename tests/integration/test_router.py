@@ -320,6 +320,16 @@ def test_retry_after_of_a_server_is_respected() -> None:
     assert len(near.calls) == 2
 
 
+def test_a_long_retry_after_of_a_server_is_limited() -> None:
+    clock = Clock()
+    near, _, service = pair([errors.TooManyRequests(retry_after=7200)], clock)
+    ask(call("/chat"), service)
+    clock.at += 301
+    ask(call("/chat"), service)
+
+    assert len(near.calls) == 2
+
+
 def test_a_model_that_only_refuses_a_question_is_not_down() -> None:
     near, far, service = pair([errors.TooLong()])
 

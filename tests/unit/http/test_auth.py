@@ -97,6 +97,13 @@ def test_malformed_principal_has_no_groups(principal: str) -> None:
     assert search(ON, headers) == (200, ("anna", (), True, True))
 
 
+def test_principal_over_the_limit_is_a_400() -> None:
+    status, error = search(ON, {**ANNA, "x-ms-client-principal": "a" * (32 * 1024 + 1)})
+
+    assert status == 400
+    assert error == "X-MS-CLIENT-PRINCIPAL has more than 32768 characters."
+
+
 def test_response_contains_only_ids_of_the_caller() -> None:
     passage = replace(STANDARD, oids=("anna", "bert"), groups=("g2", "g9"))
     service = Service(engine(None, FakeRetriever([passage])), ON)
