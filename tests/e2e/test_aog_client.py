@@ -36,12 +36,12 @@ def test_whole_answer(client: AogClient) -> None:
 
 
 def test_each_event_is_one_read(client: AogClient) -> None:
-    *said, last = client.stream(asking(*(f"say {number} " for number in range(WORDS))))
+    *events, last = client.stream(asking(*(f"say {number} " for number in range(WORDS))))
 
-    assert said[0]["context"]["data_points"].keys() >= {"text", "citations"}
-    assert [each["message"]["content"] for each in said] == [f"{n} " for n in range(WORDS)]
+    assert events[0]["context"]["data_points"].keys() >= {"text", "citations"}
+    assert [each["message"]["content"] for each in events] == [f"{n} " for n in range(WORDS)]
     assert (last["finished"], last["finish_reason"]) == (True, "stop")
-    assert len({each["id"] for each in (*said, last)}) == 1
+    assert len({each["id"] for each in (*events, last)}) == 1
 
 
 def test_events_arrive_one_by_one(client: AogClient, server: Server) -> None:

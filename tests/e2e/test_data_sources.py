@@ -153,10 +153,10 @@ SENT: list[tuple[Any, Any]] = [
 @pytest.mark.parametrize(("parameters", "body"), SENT)
 def test_search_request(parts: Parts, parameters: dict[str, Any], body: dict[str, Any]) -> None:
     response = chat(parts, **parameters)
-    told = context(response)
+    contexts = context(response)
 
     assert [request.body for request in parts[0].requests] == [body]
-    assert told.keys() == {"citations", "intent"}
+    assert contexts.keys() == {"citations", "intent"}
     assert "x-chat-notice" not in response.headers
 
 
@@ -169,22 +169,22 @@ def test_filter_narrows_the_results(parts: Parts) -> None:
 
 
 @pytest.mark.parametrize(
-    ("strictness", "found"),
+    ("strictness", "cited"),
     [(1, "public plan other"), (None, "public plan"), (4, "public"), (5, "")],
 )
 def test_strictness_is_a_minimum_reranker_score(
-    parts: Parts, strictness: int | None, found: str
+    parts: Parts, strictness: int | None, cited: str
 ) -> None:
     parts[0].reranks |= {"public": 2.2, "plan": 1.5, "other": 1.4}
-    wanted = ["citations", "intent", "all_retrieved_documents"]
-    ranked = {"query_type": "vector_semantic_hybrid", "include_contexts": wanted}
-    told = context(chat(parts, **ranked, strictness=strictness))
+    include = ["citations", "intent", "all_retrieved_documents"]
+    ranked = {"query_type": "vector_semantic_hybrid", "include_contexts": include}
+    contexts = context(chat(parts, **ranked, strictness=strictness))
 
-    assert [each["chunk_id"] for each in told["citations"]] == found.split()
-    retrieved = told["all_retrieved_documents"]
+    assert [each["chunk_id"] for each in contexts["citations"]] == cited.split()
+    retrieved = contexts["all_retrieved_documents"]
     reasons = {each["chunk_id"]: each.get("filter_reason") for each in retrieved}
     everything = ["public", "plan", "other"]
-    assert reasons == {name: None if name in found.split() else "rerank" for name in everything}
+    assert reasons == {name: None if name in cited.split() else "rerank" for name in everything}
     assert retrieved[0] == {
         "content": "The deductible in public.",
         "title": "public.md",
@@ -195,7 +195,7 @@ def test_strictness_is_a_minimum_reranker_score(
         "data_source_index": 0,
         "original_search_score": 1.5,
         "rerank_score": 2.2,
-        **({} if found else {"filter_reason": "rerank"}),
+        **({} if cited else {"filter_reason": "rerank"}),
     }
 
 
@@ -217,23 +217,23 @@ def test_missing_ranker_is_noted_in_a_header(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wanted", [[], ["citations"], ["intent"], ["all_retrieved_documents", "intent"]]
+    "include", [[], ["citations"], ["intent"], ["all_retrieved_documents", "intent"]]
 )
 @pytest.mark.parametrize("stream", [False, True])
 def test_include_contexts_selects_the_contexts(
-    parts: Parts, wanted: list[str], stream: bool
+    parts: Parts, include: list[str], stream: bool
 ) -> None:
     search, _, client = parts
-    sources = [source(search, include_contexts=wanted)]
+    sources = [source(search, include_contexts=include)]
     body = {"messages": QUESTION, "data_sources": sources, "stream": stream}
     response = client.post(ROUTE, json=body)
     if stream:
         first = json.loads(response.text.split("\n\n")[0].removeprefix("data: "))
-        told = first["choices"][0]["delta"]["context"]
+        contexts = first["choices"][0]["delta"]["context"]
     else:
-        told = context(response)
+        contexts = context(response)
 
-    assert told.keys() == set(wanted)
+    assert contexts.keys() == set(include)
 
 
 def test_in_scope_selects_the_instructions(parts: Parts) -> None:
@@ -244,7 +244,7 @@ def test_in_scope_selects_the_instructions(parts: Parts) -> None:
 
     assert "ONLY" in systems[0]
     assert "what you know yourself" in systems[1]
-    assert all("Sources:\npublic.md: The deductible in public." in said for said in systems)
+    assert all("Sources:\npublic.md: The deductible in public." in system for system in systems)
 
 
 def test_role_information_is_sent_if_client_prompts_are_allowed(parts: Parts) -> None:
@@ -268,8 +268,8 @@ def configured(
 
 def posted(service: Service, /, stream: bool = False, **parameters: Any) -> BufferedReply:
     where = {"endpoint": "https://mine.search.windows.net", "index_name": "docs"}
-    given = {"type": "azure_search", "parameters": {**where, **parameters}}
-    body = {"messages": QUESTION, "data_sources": [given], "stream": stream}
+    data_source = {"type": "azure_search", "parameters": {**where, **parameters}}
+    body = {"messages": QUESTION, "data_sources": [data_source], "stream": stream}
     return ask(call(ROUTE, body), service)
 
 
@@ -291,11 +291,11 @@ def test_blank_role_information_is_ignored() -> None:
 
 
 def test_intent_is_not_escaped() -> None:
-    asked = [{"role": "user", "content": "¿Qué es 漢字?"}]
-    got = ask(call(ROUTE, {"messages": asked}), local_service(engine()))
-    told = got.json["choices"][0]["message"]["context"]
+    messages = [{"role": "user", "content": "¿Qué es 漢字?"}]
+    got = ask(call(ROUTE, {"messages": messages}), local_service(engine()))
+    contexts = got.json["choices"][0]["message"]["context"]
 
-    assert told["intent"] == '["¿Qué es 漢字?"]'
+    assert contexts["intent"] == '["¿Qué es 漢字?"]'
 
 
 @pytest.mark.parametrize("key", ["filter", "endpoint", "data_source"])
@@ -312,10 +312,10 @@ def test_strict_search_without_scores_omits_nothing() -> None:
 
 def test_passage_beyond_the_prompt_is_retrieved_but_not_cited() -> None:
     model = FakeModel(max_prompt_tokens=24)
-    wanted = ["citations", "all_retrieved_documents"]
-    got = posted(configured(model), include_contexts=wanted).json
-    told = got["choices"][0]["message"]["context"]
-    cited, retrieved = told["citations"], told["all_retrieved_documents"]
+    include = ["citations", "all_retrieved_documents"]
+    got = posted(configured(model), include_contexts=include).json
+    contexts = got["choices"][0]["message"]["context"]
+    cited, retrieved = contexts["citations"], contexts["all_retrieved_documents"]
 
     assert 0 < len(cited) < len(retrieved) == 2
     assert [each.get("filter_reason") for each in retrieved] == [None, "rerank"]
@@ -550,19 +550,19 @@ def is_one_term(text: str) -> bool:
 @given(st.lists(st.sampled_from([*"()'aOo -/*", "''", " or ", "true", "\uff09"])).map("".join))
 def test_accepted_filter_stays_within_its_parentheses(condition: str) -> None:
     try:
-        taken = check_filter(condition)
+        accepted = check_filter(condition)
     except BadRequest:
         return
-    assert is_one_term(f"({taken})")
-    assert taken == condition
+    assert is_one_term(f"({accepted})")
+    assert accepted == condition
 
 
 def test_filter_rejected_by_the_service_is_a_400(parts: Parts) -> None:
     response = chat(parts, filter="no_such_field eq 'x'")
-    told = response.json()["error"]
+    error = response.json()["error"]
 
     assert response.status_code == 400
-    assert told["param"] == "data_sources[0].parameters.filter"
+    assert error["param"] == "data_sources[0].parameters.filter"
     assert [request.body["top"] for request in parts[0].requests] == [5, 1]
 
 
@@ -618,15 +618,15 @@ EVERYTHING = {
 
 def test_request_with_every_parameter(parts: Parts) -> None:
     search, model, _ = parts
-    told = context(chat(parts, **EVERYTHING))
+    contexts = context(chat(parts, **EVERYTHING))
 
-    asked = {**BASE, **RANKED, "top": 4, "filter": f"{PUBLIC} and (category eq 'other')"}
-    assert [each.body for each in search.requests] == [asked]
+    body = {**BASE, **RANKED, "top": 4, "filter": f"{PUBLIC} and (category eq 'other')"}
+    assert [each.body for each in search.requests] == [body]
     messages = model.requests[-1].body["messages"]
     assert "what you know yourself" in messages[0]["content"]
     assert messages[1]["content"] == "Be a pirate."
-    assert [each["chunk_id"] for each in told["citations"]] == ["other"]
-    assert told.keys() == {"citations", "intent", "all_retrieved_documents"}
+    assert [each["chunk_id"] for each in contexts["citations"]] == ["other"]
+    assert contexts.keys() == {"citations", "intent", "all_retrieved_documents"}
 
 
 def test_credential_of_a_request_is_not_forwarded(home: Path) -> None:
@@ -635,12 +635,13 @@ def test_credential_of_a_request_is_not_forwarded(home: Path) -> None:
         answers = []
         for wrong in ({}, {"index_name": "other"}, {"strictness": 9}, {"filter": "x"}):
             secret = {**EVERYTHING, "filter": None}
-            given = source(search, **{**secret, **wrong})
+            data_source = source(search, **{**secret, **wrong})
             for stream in (False, True):
-                body = {"messages": QUESTION, "data_sources": [given], "stream": stream}
+                body = {"messages": QUESTION, "data_sources": [data_source], "stream": stream}
                 answers.append(client.post(ROUTE, json=body))
         sent = [
-            (asked.path, asked.headers, asked.body) for asked in (*search.requests, *model.requests)
+            (request.path, request.headers, request.body)
+            for request in (*search.requests, *model.requests)
         ]
         log = "".join(path.read_text("utf-8", "replace") for path in home.glob("*.log"))
 
@@ -712,8 +713,12 @@ def test_on_your_data_sample_app(home: Path, name: str, header: dict[str, str]) 
         sent = model.requests[0].body
 
     deltas = [chunk.choices[0].delta for chunk in chunks]
-    told = deltas[0].context
-    assert [each["filepath"] for each in told["citations"]] == ["public.md", "plan.md", "other.md"]
+    contexts = deltas[0].context
+    assert [each["filepath"] for each in contexts["citations"]] == [
+        "public.md",
+        "plan.md",
+        "other.md",
+    ]
     assert "".join(d.content or "" for d in deltas) == "It is in [doc2] and [doc2]."
     assert chunks[0].model == name
     reasoning = name == "o3-mini"
@@ -729,11 +734,11 @@ def test_on_your_data_sample_app(home: Path, name: str, header: dict[str, str]) 
 
 def test_second_turn_of_the_sample_app(parts: Parts) -> None:
     search, model, client = parts
-    told = json.dumps({"citations": [{"content": "bygone", "filepath": "x.md"}], "intent": "[]"})
+    content = json.dumps({"citations": [{"content": "bygone", "filepath": "x.md"}], "intent": "[]"})
     messages = [
         {"role": "user", "content": "Is there a deductible?"},
-        {"role": "tool", "content": told},
-        {"role": "tool", "content": told, "tool_call_id": ""},
+        {"role": "tool", "content": content},
+        {"role": "tool", "content": content, "tool_call_id": ""},
         {"role": "assistant", "content": "Yes [doc1].", "context": {"citations": []}},
         {"role": "user", "content": "deductible"},
     ]
@@ -744,7 +749,7 @@ def test_second_turn_of_the_sample_app(parts: Parts) -> None:
     assert response.text.endswith("data: [DONE]\n\n")
     assert "tool_call_id" in response.headers["x-chat-notice"]
     sent = model.requests[-1].body["messages"]
-    assert [said["role"] for said in sent] == ["system", "user", "assistant", "user"]
+    assert [message["role"] for message in sent] == ["system", "user", "assistant", "user"]
     assert "bygone" not in str(sent)
 
 
@@ -759,11 +764,11 @@ def test_citation_numbers_of_earlier_answers_are_removed() -> None:
         *QUESTION,
     ]
     ask(call(ROUTE, {"messages": messages}), local_service(engine(model)))
-    said = [(each.content, (each.raw or {}).get("content")) for each in model.calls[-1].messages]
+    texts = [(each.content, (each.raw or {}).get("content")) for each in model.calls[-1].messages]
 
-    assert said[1:4:2] == [("What is [doc1]?", "What is [doc1]?"), ("And?", "And?")]
-    assert said[2] == ("Yes.", "Yes.")
-    assert said[4] == ("See and [x].", [{"type": "text", "text": "See and [x]."}])
+    assert texts[1:4:2] == [("What is [doc1]?", "What is [doc1]?"), ("And?", "And?")]
+    assert texts[2] == ("Yes.", "Yes.")
+    assert texts[4] == ("See and [x].", [{"type": "text", "text": "See and [x]."}])
 
 
 def test_datasources_of_the_older_api_are_rejected() -> None:

@@ -18,7 +18,7 @@ from tests.support.servers import COMMAND_MODEL, Server, command, run_server
 KEY = "the-k3y"
 OPTIONS = ("--enable-auth", "--key", KEY)
 CITED = "/content/plans/northwind_health_plus.pdf"
-ASKED = {"messages": [{"role": "user", "content": "say yes"}]}
+QUESTION = {"messages": [{"role": "user", "content": "say yes"}]}
 # A request for every route; a POST has the question as its body.
 CALLS = {
     "/chat": ("POST", "/chat"),
@@ -66,7 +66,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def send(server: Server, route: str, query: str = "", **headers: str) -> httpx.Response:
     method, path = CALLS[route]
-    body = ASKED if method == "POST" else None
+    body = QUESTION if method == "POST" else None
     with server.client() as client:
         return client.request(method, path + query, json=body, headers=headers)
 

@@ -49,13 +49,13 @@ def chain(running: tuple[FakeSearch, Upstream, str], request: pytest.FixtureRequ
     )
 
 
-TOLD = "It is in [doc2], not in [x.md]."
+ANSWER = "It is in [doc2], not in [x.md]."
 
 
 def test_answer(chain: Any, running: tuple[FakeSearch, Upstream, str]) -> None:
     got = chain.invoke("deductible")
 
-    assert got.content == TOLD
+    assert got.content == ANSWER
     assert got.response_metadata["model_name"] == "m"
     assert running[0].requests[0].body["filter"] == f"{PUBLIC} and (category ne 'other')"
 
@@ -63,7 +63,7 @@ def test_answer(chain: Any, running: tuple[FakeSearch, Upstream, str]) -> None:
 def test_stream(chain: Any) -> None:
     parts = [part.content for part in chain.stream("deductible")]
 
-    assert "".join(parts) == TOLD
+    assert "".join(parts) == ANSWER
     assert len([part for part in parts if part]) > 1
 
 
@@ -74,4 +74,4 @@ def test_async_stream(chain: Any) -> None:
         finally:
             await chain.root_async_client.close()
 
-    assert asyncio.run(read()) == TOLD
+    assert asyncio.run(read()) == ANSWER

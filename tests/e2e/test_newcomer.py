@@ -143,10 +143,10 @@ def address(process: subprocess.Popen[str]) -> str:
 def test_dev_server_stops_on_control_c(clone: Path) -> None:
     with started(*SERVE, folder=clone, env=environment()) as process:
         address(process)
-        said = control_c(process)
+        output = control_c(process)
 
-        assert said.splitlines()[-1] == "Stopped."
-        assert "Traceback" not in said
+        assert output.splitlines()[-1] == "Stopped."
+        assert "Traceback" not in output
         assert process.returncode == 0
 
 
@@ -165,10 +165,10 @@ def test_dev_server_logs_no_key_of_the_query(clone: Path) -> None:
     with started(*SERVE, folder=clone, env=environment()) as process:
         httpx.get(f"{address(process)}/health?code=hush", timeout=PATIENCE, trust_env=False)
         process.terminate()
-        said = process.communicate(timeout=PATIENCE)[0]
+        output = process.communicate(timeout=PATIENCE)[0]
 
-        assert said.count(" GET /health ") == 2
-        assert "hush" not in said
+        assert output.count(" GET /health ") == 2
+        assert "hush" not in output
 
 
 def dev_server(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -190,7 +190,7 @@ def test_run_fakes_serves_the_azure_adapters() -> None:
         with httpx.Client(base_url=address(process), timeout=PATIENCE, trust_env=False) as client:
             parts = client.get("/health").json()
             answer = client.post("/chat", json=question).json()["message"]["content"]
-        said = control_c(process)
+        output = control_c(process)
 
     assert parts == {
         "status": "ok",
@@ -200,8 +200,8 @@ def test_run_fakes_serves_the_azure_adapters() -> None:
         "vectors": "embedding",
     }
     assert "20 days of paid vacation a year. [company/employee_handbook.md]" in answer
-    assert said.splitlines()[-1] == "Stopped."
-    assert "Traceback" not in said
+    assert output.splitlines()[-1] == "Stopped."
+    assert "Traceback" not in output
 
 
 def test_invalid_port_is_one_sentence(clone: Path) -> None:
@@ -309,9 +309,9 @@ def test_control_c_stops_core_tools_without_an_error(
     env = environment(tmp_path / "bin")
     with started(MAKE, "run", folder=installed, env=env) as process:
         until(process, "up")
-        said = control_c(process)
+        output = control_c(process)
 
-        assert said == "Stopped.\n"
+        assert output == "Stopped.\n"
 
 
 @needs_make
@@ -319,10 +319,10 @@ def test_make_run_starts_and_stops_the_dev_server(installed: Path) -> None:
     command = (MAKE, "run", "FUNC=", "PORT=0")
     with started(*command, folder=installed, env=environment()) as process:
         address(process)
-        said = control_c(process)
+        output = control_c(process)
 
-        assert said.splitlines()[-1] == "Stopped."
-        assert "***" not in said
+        assert output.splitlines()[-1] == "Stopped."
+        assert "***" not in output
 
 
 @needs_make

@@ -104,9 +104,9 @@ def test_image_upload_with_a_stream(server: Server) -> None:
 
 
 def test_file_that_is_not_an_image_is_rejected(server: Server) -> None:
-    said = "messages[0].files[0]: must be an image (png, jpeg, gif or webp)"
+    message = "messages[0].files[0]: must be an image (png, jpeg, gif or webp)"
 
-    assert run(server, "a text as a file") == said
+    assert run(server, "a text as a file") == message
 
 
 def test_ndjson_readablestream_reads_every_stream(server: Server) -> None:

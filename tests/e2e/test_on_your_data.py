@@ -84,9 +84,9 @@ def test_each_passage_has_its_own_citation(home: Path, key: str) -> None:
     ]
     markers = ["plans/a%5B1%5D.pdf#0", "plans/a%5B1%5D.pdf#1", "About p2#p2"]
     assert pages["context"]["data_points"]["citations"] == markers
-    for asked in search.requests:
-        assert set(asked.body["select"].split(",")) == {*BASE, key}
-        assert "filter" not in asked.body
+    for request in search.requests:
+        assert set(request.body["select"].split(",")) == {*BASE, key}
+        assert "filter" not in request.body
 
 
 def test_files_of_an_index_with_urls_are_not_served(home: Path) -> None:
@@ -140,10 +140,10 @@ NUMBERS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "number"), NUMBERS)
-def test_passage_without_a_number_is_cited_by_id(given: dict[str, Any], number: str) -> None:
+@pytest.mark.parametrize(("document", "number"), NUMBERS)
+def test_passage_without_a_number_is_cited_by_id(document: dict[str, Any], number: str) -> None:
     fields = IndexFields(sourcepage="filepath", sourcefile="filepath", chunk="metadata")
-    source = fields.to_source({"id": "p", "filepath": "f.pdf", **given})
+    source = fields.to_source({"id": "p", "filepath": "f.pdf", **document})
 
     assert (source.sourcepage, source.sourcefile) == (f"f.pdf#{number}", "f.pdf")
 
@@ -193,7 +193,7 @@ def test_field_names_of_the_settings_are_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("url", "expected"),
     [
         ("https://site.example/a", "https://site.example/a"),
         ("HTTP://site.example/a", "HTTP://site.example/a"),
@@ -202,16 +202,16 @@ def test_field_names_of_the_settings_are_used() -> None:
         (None, ""),
     ],
 )
-def test_url_must_be_http(given: str | None, told: str) -> None:
-    assert IndexFields(url="url").to_source({"id": "p", "url": given}).url == told
-    assert IndexFields().to_source({"id": "p", "url": given}).url is None
+def test_url_must_be_http(url: str | None, expected: str) -> None:
+    assert IndexFields(url="url").to_source({"id": "p", "url": url}).url == expected
+    assert IndexFields().to_source({"id": "p", "url": url}).url is None
 
 
 def test_file_that_the_index_cannot_filter_by_is_a_404(home: Path) -> None:
     folder = home / "portal"
     folder.mkdir()
     (folder / "a.md").write_text("text")
-    fields = {name: given or None for name, given in PORTAL.items()}
+    fields = {name: value or None for name, value in PORTAL.items()}
     settings = {"AZURE_SEARCH_FIELDS": json.dumps(fields), "DOCUMENTS_PATH": str(folder)}
     with app(home, **settings) as (search, _, client):
         search.plan += [error_response(400, code="InvalidRequest")]  # title is not filterable
@@ -262,7 +262,7 @@ def test_index_without_vectors_is_searched_by_text(home: Path) -> None:
 
 
 def test_mismatched_index_is_queried_once(home: Path) -> None:
-    portal = {name: given or None for name, given in PORTAL.items()}
+    portal = {name: value or None for name, value in PORTAL.items()}
     with app(home, AZURE_SEARCH_FIELDS=json.dumps(portal)) as (search, _, client):
         search.requests.clear()
         status = chat(client).status_code
@@ -328,7 +328,7 @@ def test_index_with_one_access_field_is_filtered_by_it(home: Path, there: str) -
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ("on-your-date", "must be JSON, or on-your-data"),
         ('{"content": null}', "must have a name for content"),
@@ -338,7 +338,7 @@ def test_index_with_one_access_field_is_filtered_by_it(home: Path, there: str) -
         ('{"content": 7}', "must be a string"),
     ],
 )
-def test_invalid_field_names_are_rejected(fields: str, said: str) -> None:
+def test_invalid_field_names_are_rejected(fields: str, message: str) -> None:
     (problem,) = start({**SEARCH, "AZURE_SEARCH_FIELDS": fields}).problems
 
-    assert problem.startswith(f"AZURE_SEARCH_FIELDS {said}")
+    assert problem.startswith(f"AZURE_SEARCH_FIELDS {message}")

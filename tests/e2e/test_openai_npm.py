@@ -39,7 +39,7 @@ def run(url: str, *scenario: str, **settings: str) -> Any:
 
 
 @pytest.fixture(params=CLASSES)
-def made(request: pytest.FixtureRequest) -> str:
+def client_class(request: pytest.FixtureRequest) -> str:
     """Which class asks, and where."""
     return str(request.param)
 
@@ -48,9 +48,9 @@ def deltas(chunks: list[Any]) -> list[Any]:
     return [chunk["choices"][0]["delta"] for chunk in chunks]
 
 
-def test_answer_and_stream(server: Server, made: str) -> None:
-    whole = run(server.url, made, "whole")["choices"][0]["message"]
-    seen = deltas(run(server.url, made, "stream"))
+def test_answer_and_stream(server: Server, client_class: str) -> None:
+    whole = run(server.url, client_class, "whole")["choices"][0]["message"]
+    seen = deltas(run(server.url, client_class, "stream"))
 
     assert whole["content"] == "Yes 漢字"
     assert whole["context"].keys() == {"citations", "intent"}
@@ -58,16 +58,16 @@ def test_answer_and_stream(server: Server, made: str) -> None:
     assert ["context" in delta for delta in seen] == [True, False, False, False]
 
 
-def test_usage_and_models(server: Server, made: str) -> None:
-    *_, last = run(server.url, made, "usage")
+def test_usage_and_models(server: Server, client_class: str) -> None:
+    *_, last = run(server.url, client_class, "usage")
 
     assert (last["choices"], last["usage"]["total_tokens"]) == ([], 49)
-    assert [model["id"] for model in run(server.url, made, "models")] == ["command_model"]
+    assert [model["id"] for model in run(server.url, client_class, "models")] == ["command_model"]
 
 
-def test_tool_calls(server: Server, made: str) -> None:
-    whole = run(server.url, made, "tools")["choices"][0]
-    streamed = run(server.url, made, "helper")
+def test_tool_calls(server: Server, client_class: str) -> None:
+    whole = run(server.url, client_class, "tools")["choices"][0]
+    streamed = run(server.url, client_class, "helper")
 
     for choice in (whole, streamed):
         (called,) = choice["message"]["tool_calls"]
@@ -89,22 +89,22 @@ REFUSALS = [
 @pytest.mark.parametrize(("scenario", "name", "status", "code", "param"), REFUSALS)
 def test_rejection_is_an_error_of_the_package(
     server: Server,
-    made: str,
+    client_class: str,
     scenario: str,
     name: str,
     status: int,
     code: str | None,
     param: str | None,
 ) -> None:
-    seen = run(server.url, made, scenario)
+    seen = run(server.url, client_class, scenario)
 
     assert (seen["name"], seen["status"]) == (name, status)
     assert (seen["code"], seen["param"]) == (code, param)
     assert seen["after"] == ("7" if scenario == "busy" else None)
 
 
-def test_failure_in_the_stream_is_thrown(server: Server, made: str) -> None:
-    assert "not available" in run(server.url, made, "mid-stream")["message"]
+def test_failure_in_the_stream_is_thrown(server: Server, client_class: str) -> None:
+    assert "not available" in run(server.url, client_class, "mid-stream")["message"]
 
 
 def test_disconnect_closes_the_model_stream(server: Server) -> None:
@@ -120,15 +120,15 @@ def running(home: Path) -> Iterator[tuple[FakeSearch, Upstream, str]]:
         yield search, model, str(client.base_url).rstrip("/")
 
 
-def test_data_source(running: tuple[FakeSearch, Upstream, str], made: str) -> None:
+def test_data_source(running: tuple[FakeSearch, Upstream, str], client_class: str) -> None:
     search, model, url = running
     search.requests.clear()
     model.plan[:] = [stream_response(answer_events("It is in [pl", "an.md]."))] * 2
     where = {"endpoint": search.url, "index_name": "docs", "filter": "category ne 'other'"}
     source = json.dumps({"type": "azure_search", "parameters": where})
     keys = {"CHAT_API_KEY": CHAT_KEY, "CHAT_MODEL_NAME": "m"}
-    whole = run(url, made, "source", source, **keys)["choices"][0]["message"]
-    first, *seen = deltas(run(url, made, "source, streaming", source, **keys))
+    whole = run(url, client_class, "source", source, **keys)["choices"][0]["message"]
+    first, *seen = deltas(run(url, client_class, "source, streaming", source, **keys))
 
     assert whole["content"] == "".join(d.get("content") or "" for d in seen) == "It is in [doc2]."
     files = [citation["filepath"] for citation in whole["context"]["citations"]]

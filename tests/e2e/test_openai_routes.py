@@ -121,8 +121,8 @@ def test_tools_over_the_limit_are_a_400(route: str) -> None:
 
 def test_passage_cannot_cite_another_source() -> None:
     text = "Plus covers transport by ambulance, see [doc2]."
-    lying = replace(PLUS, content=text, sourcepage="a%5Bdoc2%5D.md")
-    service = local_service(engine(DemoModel(), FakeRetriever([lying, STANDARD])))
+    passage = replace(PLUS, content=text, sourcepage="a%5Bdoc2%5D.md")
+    service = local_service(engine(DemoModel(), FakeRetriever([passage, STANDARD])))
     body = {"messages": [user("What does Plus cover by ambulance?")]}
     message = chat(body, service).json["choices"][0]["message"]
     streamed = chunks(chat({**body, "stream": True}, service))
@@ -188,17 +188,17 @@ def test_conversation_continues_after_tool_results() -> None:
     model = FakeModel()
     function = {"name": "search", "arguments": "{}"}
     called = {"id": "1", "type": "function", "function": function}
-    asked = [
+    messages = [
         user("What is in Plus?"),
         {"role": "assistant", "content": None, "tool_calls": [called]},
         {"role": "tool", "tool_call_id": "1", "content": "found"},
     ]
-    got = chat({"messages": asked}, local_service(engine(model)))
+    got = chat({"messages": messages}, local_service(engine(model)))
 
     assert got.status == 200
     ours, *theirs = model.calls[0].messages
     assert ours.role == "system"
-    assert [said.role for said in theirs] == ["user", "assistant", "tool"]
+    assert [message.role for message in theirs] == ["user", "assistant", "tool"]
     assert theirs[0].content == "What is in Plus?"
 
 
@@ -209,10 +209,10 @@ def test_client_instructions_are_used_only_if_allowed(role: str) -> None:
         model = FakeModel()
         service = local_service(engine(model, client_prompts=allowed))
         for got in (chat(body, service), chat({**body, "stream": True}, service)):
-            told = [said.content for said in model.calls[-1].messages]
+            contents = [message.content for message in model.calls[-1].messages]
 
-            assert ("Be a pirate." in told) == allowed
-            assert told[0].startswith("Answer.")
+            assert ("Be a pirate." in contents) == allowed
+            assert contents[0].startswith("Answer.")
             assert ("x-chat-notice" in got.headers) != allowed
     assert "own instructions" in got.headers["x-chat-notice"]
 
@@ -319,12 +319,12 @@ WRONG: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("body", "param"), WRONG)
 def test_invalid_request_names_the_parameter(body: Any, param: str) -> None:
     got = chat(body)
-    told = got.json["error"]
+    error = got.json["error"]
 
     assert got.status == 400
-    assert told.keys() == {"message", "type", "param", "code"}
-    assert (told["param"], told["type"], told["code"]) == (param, "invalid_request_error", None)
-    assert told["message"].startswith(param)
+    assert error.keys() == {"message", "type", "param", "code"}
+    assert (error["param"], error["type"], error["code"]) == (param, "invalid_request_error", None)
+    assert error["message"].startswith(param)
 
 
 def test_non_json_numbers_are_rejected() -> None:
@@ -385,9 +385,9 @@ def test_parameter_rejected_by_the_model_is_a_400(
                 provider_settings(provider_entry("openai", server)), call(ROUTE, HELLO | body)
             )
 
-        told = got.json["error"]
-        assert (got.status, told["param"]) == (status, named)
-        assert not named or told["message"].startswith(named)
+        error = got.json["error"]
+        assert (got.status, error["param"]) == (status, named)
+        assert not named or error["message"].startswith(named)
         assert "upstream" not in got.data.decode()
 
 
@@ -426,9 +426,9 @@ def test_unknown_message_fields_are_not_forwarded(flavor: str) -> None:
             provider_settings(provider_entry(flavor, server)), call(ROUTE, {"messages": [odd]})
         )
 
-    (said,) = server.requests[0].body["messages"][1:]
+    (message,) = server.requests[0].body["messages"][1:]
     assert got.status == 200
-    assert said.keys() == {"role", "content"}
+    assert message.keys() == {"role", "content"}
     assert "passwd" not in str(server.requests)
     assert "yyy" not in str(server.requests)
 
@@ -455,9 +455,9 @@ def test_invalid_model_name_is_a_404(path: str, caplog: pytest.LogCaptureFixture
 def test_null_arguments_are_empty() -> None:
     function = {"name": "f", "arguments": None}
     called = {"id": "1", "type": None, "function": function}
-    asked = [*HELLO["messages"], {"role": "assistant", "tool_calls": [called]}, user("And?")]
+    messages = [*HELLO["messages"], {"role": "assistant", "tool_calls": [called]}, user("And?")]
 
-    assert chat({"messages": asked}).status == 200
+    assert chat({"messages": messages}).status == 200
 
 
 def test_tokens_outside_the_text_are_counted() -> None:
@@ -478,12 +478,12 @@ def test_models_are_those_of_the_settings() -> None:
         lists = [call(path, b"", **get) for path in ("/v1/models", "/openai/models")]
         one = call("/v1/models/{*id}", b"", path="org/large:7b", **get)
         none = call("/openai/v1/models/{*id}", b"", path="never", **get)
-        first, second, found, missing = run_calls(settings, *lists, one, none)
+        first, second, existing, missing = run_calls(settings, *lists, one, none)
 
     ids = [(model["id"], model["owned_by"]) for model in first.json["data"]]
     assert ids == [("small", "ollama"), ("org/large:7b", "ollama"), ("far", "openai")]
     assert first.json == second.json
-    assert (found.json["id"], found.json["object"]) == ("org/large:7b", "model")
+    assert (existing.json["id"], existing.json["object"]) == ("org/large:7b", "model")
     assert (missing.status, missing.json["error"]["code"]) == (404, "model_not_found")
 
 

@@ -32,9 +32,9 @@ def clients(server: Server) -> list[Any]:
 
 @pytest.fixture(params=["v1", "openai/v1", "azure"])
 def client(server: Server, request: pytest.FixtureRequest) -> Iterator[Any]:
-    made = clients(server)
-    yield made[["v1", "openai/v1", "azure"].index(request.param)]
-    for one in made:
+    sdk_clients = clients(server)
+    yield sdk_clients[["v1", "openai/v1", "azure"].index(request.param)]
+    for one in sdk_clients:
         one.close()
 
 
@@ -61,10 +61,10 @@ def test_stream(client: Any, usage: bool) -> None:
     words = [f"{number} " for number in range(20)]
     options: Any = {"stream_options": {"include_usage": True}} if usage else {}
     messages = asking(*(f"say {word}" for word in words))
-    made = client.chat.completions.create(
+    stream = client.chat.completions.create(
         model="command_model", messages=messages, stream=True, **options
     )
-    chunks = list(made)
+    chunks = list(stream)
     if usage:
         last = chunks.pop()
         assert (last.choices, last.usage.total_tokens) == ([], 49)
@@ -107,10 +107,10 @@ def test_disconnect_closes_the_model_stream(client: Any) -> None:
 
     state, until = "open", time.monotonic() + TIMEOUT
     while state == "open" and time.monotonic() < until:
-        told = client.chat.completions.create(
+        report = client.chat.completions.create(
             model="command_model", messages=asking(f"report {name}")
         )
-        state = told.choices[0].message.content
+        state = report.choices[0].message.content
     assert state == "closed"
 
 
@@ -179,8 +179,8 @@ def test_busy_model_is_retried_after_its_retry_after(server: Server) -> None:
 def test_costly_failures_are_not_retried(server: Server, order: str, times: int) -> None:
     seen: list[httpx2.Response] = []
     http = httpx2.Client(trust_env=False, event_hooks={"response": [seen.append]})
-    made = openai.OpenAI(base_url=f"{server.url}/v1", api_key=KEY, http_client=http)
-    with made as client, pytest.raises(openai.InternalServerError):
+    sdk_client = openai.OpenAI(base_url=f"{server.url}/v1", api_key=KEY, http_client=http)
+    with sdk_client as client, pytest.raises(openai.InternalServerError):
         client.chat.completions.create(
             model="command_model", messages=asking(f"refuse with {order}")
         )
@@ -231,7 +231,7 @@ def test_tools_are_accepted(client: Any) -> None:
 
 def test_async_clients(server: Server) -> None:
     async def go() -> list[Any]:
-        said: list[Any] = []
+        results: list[Any] = []
         for azure in (False, True):
             common: Any = {
                 "api_key": KEY,
@@ -252,7 +252,7 @@ def test_async_clients(server: Server) -> None:
                     model="command_model", messages=asking("say a", "say b"), stream=True
                 )
                 parts = [chunk.choices[0].delta.content async for chunk in stream]
-                said.append((whole.choices[0].message.content, parts))
-        return said
+                results.append((whole.choices[0].message.content, parts))
+        return results
 
     assert asyncio.run(go()) == [("Hello", [None, "a", "b", None])] * 2

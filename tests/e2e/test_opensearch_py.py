@@ -74,19 +74,19 @@ def cloud(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve
 def test_paths_of_the_specification(laptop: Server, compressed: bool) -> None:
     with client(laptop, http_compress=compressed) as search:
         assert search.ping() is True
-        begun = search.http.post(OLD, body={"name": "Example conversation"})
-        said = {"input": "q", "prompt_template": "t\n", "response": "a", "origin": "o"}
+        created = search.http.post(OLD, body={"name": "Example conversation"})
+        turn = {"input": "q", "prompt_template": "t\n", "response": "a", "origin": "o"}
         ids = [
-            search.http.post(f"{OLD}/{begun['conversation_id']}", body=said)["interaction_id"]
+            search.http.post(f"{OLD}/{created['conversation_id']}", body=turn)["interaction_id"]
             for _ in range(4)
         ]
         inside = search.http.get(
-            f"{OLD}/{begun['conversation_id']}", params={"max_results": 3, "next_token": 0}
+            f"{OLD}/{created['conversation_id']}", params={"max_results": 3, "next_token": 0}
         )
         (newest,) = search.http.get(OLD, params={"max_results": 1})["conversations"]
-        gone = search.http.delete(f"{OLD}/{begun['conversation_id']}")
+        gone = search.http.delete(f"{OLD}/{created['conversation_id']}")
         with pytest.raises(NotFoundError) as missing:
-            search.http.get(f"{OLD}/{begun['conversation_id']}")
+            search.http.get(f"{OLD}/{created['conversation_id']}")
 
     assert [it["interaction_id"] for it in inside["interactions"]] == ids[:0:-1]
     assert inside["next_token"] == 3
@@ -104,12 +104,12 @@ def test_typed_methods_of_2_12(laptop: Server) -> None:
         message = ml.create_message(memory_id=memory, body=body)["message_id"]
         ml.update_memory(memory_id=memory, body={"name": "second"})
         ml.update_message(message_id=message, body={"additional_info": {"liked": True}})
-        found = ml.get_memory(memory_id=memory)
+        item = ml.get_memory(memory_id=memory)
         (listed,) = ml.get_all_messages(memory_id=memory)["messages"]
         memories = ml.get_all_memories()["memories"]
 
-        assert found["name"] == "second"
-        assert found in memories
+        assert item["name"] == "second"
+        assert item in memories
         assert listed == ml.get_message(message_id=message)
         assert (listed["response"], listed["additional_info"]) == ("two", {"liked": True})
         calls: list[Callable[[], Any]] = [
@@ -171,13 +171,13 @@ def test_tutorial_of_the_specification(laptop: Server) -> None:
 
 def test_search_without_index_and_of_an_unknown_index(laptop: Server) -> None:
     with client(laptop) as search:
-        found = search.search(body={"query": {"query_string": {"query": "deductible"}}}, size=2)
+        result = search.search(body={"query": {"query_string": {"query": "deductible"}}}, size=2)
         with pytest.raises(NotFoundError) as other:
             search.search(index="qa_demo", body={"query": {"match": {"text": "deductible"}}})
         with pytest.raises(RequestError) as form:
             search.search(index="documents", body={"query": {"bool": {}}})
 
-    assert found["hits"]["total"]["value"] == 2
+    assert result["hits"]["total"]["value"] == 2
     assert other.value.error == "index_not_found_exception"
     assert form.value.error == "parsing_exception"
 
@@ -242,7 +242,7 @@ def test_conversation_is_stored_in_cosmos_db(stored: Server, account: FakeCosmos
                 },
             }
         )
-        (said,) = anna.plugins.ml.get_all_messages(memory_id=memory)["messages"]
+        (interaction,) = anna.plugins.ml.get_all_messages(memory_id=memory)["messages"]
         with pytest.raises(NotFoundError):
             ben.plugins.ml.get_memory(memory_id=memory)
         items = [item for item in account.items if item["owner"] == "user:anna"]
@@ -259,13 +259,13 @@ def test_conversation_is_stored_in_cosmos_db(stored: Server, account: FakeCosmos
         ).json()
 
     assert "$1,500" in got["ext"]["retrieval_augmented_generation"]["answer"]
-    assert said["input"] == QUESTION
+    assert interaction["input"] == QUESTION
     assert all(0 < item["ttl"] <= 30 * 86400 + 1 for item in items)
     assert (health["status"], health["memory"]) == ("ok", "Azure Cosmos DB")
-    left = [item for item in account.items if item["owner"] == "user:anna"]
-    begun = chat["sessionState"]["conversation_id"]
-    assert {item["conversation"] or item["id"] for item in left} == {begun}
-    assert [item["input"] for item in left if "input" in item] == [QUESTION]
+    remaining = [item for item in account.items if item["owner"] == "user:anna"]
+    conversation = chat["sessionState"]["conversation_id"]
+    assert {item["conversation"] or item["id"] for item in remaining} == {conversation}
+    assert [item["input"] for item in remaining if "input" in item] == [QUESTION]
     assert QUESTION not in stored.log
 
 
@@ -273,12 +273,12 @@ def test_users_cannot_see_each_other(cloud: Server) -> None:
     anna, ben = (client(cloud, headers=person(name)) for name in ("anna-2", "ben-2"))
     with anna, ben, client(cloud) as nobody:
         mine = anna.plugins.ml.create_memory(body={"name": "private"})["memory_id"]
-        said = anna.plugins.ml.create_message(memory_id=mine, body={"input": "secret"})
+        interaction = anna.plugins.ml.create_message(memory_id=mine, body={"input": "secret"})
         assert ben.plugins.ml.get_all_memories() == {"memories": []}
         calls: list[Callable[[], Any]] = [
             lambda: ben.plugins.ml.get_memory(memory_id=mine),
             lambda: ben.plugins.ml.get_all_messages(memory_id=mine),
-            lambda: ben.plugins.ml.get_message(message_id=said["message_id"]),
+            lambda: ben.plugins.ml.get_message(message_id=interaction["message_id"]),
             lambda: ben.plugins.ml.create_message(memory_id=mine, body={"input": "x"}),
             lambda: ben.plugins.ml.update_memory(memory_id=mine, body={"name": "x"}),
             lambda: ben.plugins.ml.delete_memory(memory_id=mine),
@@ -316,7 +316,7 @@ def test_example_of_the_docs_runs(laptop: Server, capsys: pytest.CaptureFixture[
     names: dict[str, Any] = {}
     exec(first.replace("http://localhost:7071", laptop.url), names)
     exec(second, names)
-    answer, asked = capsys.readouterr().out.strip().rsplit("\n", 1)
+    answer, question = capsys.readouterr().out.strip().rsplit("\n", 1)
     search = names["search"]
     brief = search.search(
         body={"ext": {"generative_qa_parameters": {"llm_question": QUESTION}}},
@@ -326,5 +326,5 @@ def test_example_of_the_docs_runs(laptop: Server, capsys: pytest.CaptureFixture[
     search.close()
 
     assert "$1,500" in answer
-    assert asked == "What is the deductible of Northwind Standard?"
+    assert question == "What is the deductible of Northwind Standard?"
     assert brief["ext"]["retrieval_augmented_generation"]["answer"]

@@ -45,11 +45,11 @@ def runnable() -> list[str]:
 
 @dataclass
 class Reader:
-    """Somebody with a clone and a shell; `said` is what each command that ended has printed."""
+    """Somebody with a clone and a shell; `outputs` is what each command that ended has printed."""
 
     clone: Path
     port: int = field(default_factory=free_port)
-    said: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
     servers: ExitStack = field(default_factory=ExitStack)
 
     def environment(self) -> dict[str, str]:
@@ -75,7 +75,7 @@ class Reader:
             timeout=TIMEOUT,
         )
         assert done.returncode == 0, f"{block}\n{done.stderr}"
-        self.said.append(done.stdout)
+        self.outputs.append(done.stdout)
 
 
 @pytest.fixture
@@ -89,9 +89,9 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
     script(clone / "tools/azd", AZD)
     script(clone / "tools/az", AZ)
     shutil.copytree(clone / "shared/data/documents", clone / "path/to/documents")
-    made = Reader(clone)
-    with made.servers:
-        yield made
+    reader = Reader(clone)
+    with reader.servers:
+        yield reader
 
 
 def test_command_blocks_run_in_sequence(reader: Reader) -> None:
@@ -99,9 +99,9 @@ def test_command_blocks_run_in_sequence(reader: Reader) -> None:
         reader.run(block)
 
     assert (reader.clone / "index.db").is_file()
-    assert len(reader.said) == ASKS_AGAIN
-    assert "plans/northwind_health_plus.pdf#page=2" in reader.said[0]
-    for answer in reader.said[1:]:
+    assert len(reader.outputs) == ASKS_AGAIN
+    assert "plans/northwind_health_plus.pdf#page=2" in reader.outputs[0]
+    for answer in reader.outputs[1:]:
         assert "plans/northwind_standard.md" in answer
         assert '"finish_reason":"stop"' in answer
 

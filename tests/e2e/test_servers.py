@@ -31,8 +31,8 @@ def text(response: httpx.Response) -> str:
 
 @pytest.fixture
 def client(server: Server) -> Iterator[httpx.Client]:
-    with server.client() as made:
-        yield made
+    with server.client() as client:
+        yield client
 
 
 @contextmanager
@@ -120,12 +120,12 @@ def test_disconnect_closes_the_model_stream(
 
 
 def test_fifty_concurrent_streams_are_complete(server: Server) -> None:
-    async def one(client: httpx.AsyncClient, begun: list[int]) -> list[Any]:
+    async def one(client: httpx.AsyncClient, starts: list[int]) -> list[Any]:
         body = asking("say a", "wait for all", "say b")
         async with client.stream("POST", "/chat/stream", json=body) as response:
             lines = response.aiter_lines()
             read = [json.loads(await anext(lines)) for _ in range(2)]
-            begun.append(1)
+            starts.append(1)
             return read + [json.loads(line) async for line in lines]
 
     async def go() -> list[list[Any]]:
@@ -133,10 +133,10 @@ def test_fifty_concurrent_streams_are_complete(server: Server) -> None:
         async with httpx.AsyncClient(
             base_url=server.url, timeout=TIMEOUT, limits=limits, trust_env=False
         ) as client:
-            begun: list[int] = []
-            streams = [asyncio.create_task(one(client, begun)) for _ in range(50)]
+            starts: list[int] = []
+            streams = [asyncio.create_task(one(client, starts)) for _ in range(50)]
             async with asyncio.timeout(TIMEOUT):
-                while len(begun) < 50:
+                while len(starts) < 50:
                     await asyncio.sleep(0.01)
             await client.post("/chat", json=asking("release all"))
             return await asyncio.gather(*streams)
@@ -230,10 +230,10 @@ def test_invalid_body_is_rejected_on_every_route(
 ) -> None:
     with server.client() as client:
         response = client.post(route, content=body, headers={"content-type": media})
-        said = response.json()["error"]
+        error = response.json()["error"]
 
-        is_error(response, status, said)
-        assert said.startswith(sentence)
+        is_error(response, status, error)
+        assert error.startswith(sentence)
         assert client.post("/chat", json=asking("say next")).status_code == 200
 
 
@@ -248,9 +248,9 @@ def test_wrong_method_is_a_405(client: httpx.Client, route: str, method: str) ->
 
 
 def test_health_lists_the_parts(client: httpx.Client) -> None:
-    told = client.get("/health")
+    response = client.get("/health")
 
-    assert told.json() == {
+    assert response.json() == {
         "status": "ok",
         "model": "command_model",
         "index": "embedded",

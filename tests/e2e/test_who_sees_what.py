@@ -58,7 +58,7 @@ class App:
     deployed: str
     client: httpx.Client
 
-    def found(self, user: str | None, filters: tuple[bool, bool]) -> set[str] | int:
+    def search(self, user: str | None, filters: tuple[bool, bool]) -> set[str] | int:
         """The documents that a question finds, or the status where it is refused."""
         overrides = {
             "top": 50,
@@ -126,12 +126,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def filled(home: Path) -> list[dict[str, Any]]:
     """What a run over the documents puts into Azure AI Search."""
-    found = list_folder(home / "files")
-    rules = acl.read_acl(home / "files", [file.name for file in found.files], found.acl_files)
+    listing = list_folder(home / "files")
+    rules = acl.read_acl(home / "files", [file.name for file in listing.files], listing.acl_files)
 
     async def fill(target: Any) -> None:
         async with SandboxReader() as reader:
-            await IngestPipeline(reader, target, Enricher()).run(found, rules)
+            await IngestPipeline(reader, target, Enricher()).run(listing, rules)
 
     with run_service() as running:
         in_azure(running, fill, index_spec=BY_WORDS)
@@ -173,7 +173,7 @@ def test_search_access(app: App, user: str | None, filters: tuple[bool, bool]) -
         case _:
             expected = allowed(user, *filters)
 
-    assert app.found(user, filters) == expected
+    assert app.search(user, filters) == expected
 
 
 @pytest.mark.parametrize("user", [None, *USERS])
