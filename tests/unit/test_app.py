@@ -74,8 +74,8 @@ def test_a_failure_before_the_answer_has_its_real_status(
     # A model that fails a rewrite alone costs no answer.
     model = FakeModel([failure] if where != "search" else (), query=failure)
     search = FakeRetriever(error=failure if where == "search" else None)
-    asked = (WITH_HISTORY if where == "rewrite" else QUESTION) | keys
-    got = ask(call(route, asked), Service(engine(model, search)))
+    body = (WITH_HISTORY if where == "rewrite" else QUESTION) | keys
+    got = ask(call(route, body), Service(engine(model, search)))
 
     assert (got.status, got.media_type, got.json) == (
         status,
@@ -184,8 +184,8 @@ def without_rewrite(why: str) -> str:
 
 def notes(got: BufferedReply) -> list[str]:
     """What was used instead, as the first line of a stream or a whole answer tells."""
-    told = got.json if got.media_type == "application/json" else got.lines[0]
-    context = told["context"] if "context" in told else told["choices"][0]["context"]
+    first = got.json if got.media_type == "application/json" else got.lines[0]
+    context = first["context"] if "context" in first else first["choices"][0]["context"]
     return [note for step in context["thoughts"][4:] for note in step["description"]]
 
 
@@ -217,8 +217,8 @@ def undated(lines: list[Any]) -> list[Any]:
 
 
 def message(got: BufferedReply) -> Any:
-    told = got.json
-    return told.get("message") or told["choices"][0]["message"]
+    body = got.json
+    return body.get("message") or body["choices"][0]["message"]
 
 
 def test_a_rewrite_that_the_filter_or_a_break_stopped_costs_no_answer() -> None:
@@ -301,9 +301,9 @@ def overriding(**overrides: Any) -> dict[str, Any]:
     return {**QUESTION, "context": {"overrides": overrides}}
 
 
-def told(asked: dict[str, Any], client_prompts: bool = False) -> tuple[Prompt, BufferedReply]:
+def chat(body: dict[str, Any], client_prompts: bool = False) -> tuple[Prompt, BufferedReply]:
     model = FakeModel()
-    got = ask(call("/chat", asked), Service(engine(model, client_prompts=client_prompts)))
+    got = ask(call("/chat", body), Service(engine(model, client_prompts=client_prompts)))
     return model.calls[-1], got
 
 
@@ -313,15 +313,15 @@ def test_overrides_reach_search_and_model_and_zero_is_a_value() -> None:
     _, _, overrides = search.calls[0]
 
     assert (overrides.top, overrides.include_category) == (7, "x")
-    assert told(overriding(temperature=0, seed=0))[0].temperature == 0
-    assert told(overriding(temperature=0, seed=0))[0].seed == 0
-    assert told(QUESTION)[0].temperature == 0.3
+    assert chat(overriding(temperature=0, seed=0))[0].temperature == 0
+    assert chat(overriding(temperature=0, seed=0))[0].seed == 0
+    assert chat(QUESTION)[0].temperature == 0.3
 
 
 def test_a_prompt_template_acts_only_where_it_is_allowed_and_a_thought_says_so() -> None:
-    replaced, _ = told(overriding(prompt_template="Be a pirate."), client_prompts=True)
-    appended, _ = told(overriding(prompt_template=">>>Be a pirate."), client_prompts=True)
-    refused, got = told(overriding(prompt_template="Be a pirate."))
+    replaced, _ = chat(overriding(prompt_template="Be a pirate."), client_prompts=True)
+    appended, _ = chat(overriding(prompt_template=">>>Be a pirate."), client_prompts=True)
+    refused, got = chat(overriding(prompt_template="Be a pirate."))
     note = got.json["context"]["thoughts"][4]
 
     assert replaced.messages[0].content == "Be a pirate."
@@ -333,7 +333,7 @@ def test_a_prompt_template_acts_only_where_it_is_allowed_and_a_thought_says_so()
 
 def test_a_system_message_is_added_to_the_instructions_where_it_is_allowed() -> None:
     messages = [{"role": "system", "content": "Be brief."}, *QUESTION["messages"]]
-    prompt, got = told({"messages": messages}, client_prompts=True)
+    prompt, got = chat({"messages": messages}, client_prompts=True)
 
     assert got.status == 200
     assert prompt.messages[0].content == "Answer.\nBe brief."
@@ -354,7 +354,7 @@ def test_an_empty_system_message_is_no_prompt() -> None:
     for content in ("", None, "  "):
         messages = [{"role": "system", "content": content}, *QUESTION["messages"]]
 
-        assert told({"messages": messages})[1].status == 200
+        assert chat({"messages": messages})[1].status == 200
 
 
 def test_a_character_that_the_model_cut_in_two_does_not_break_the_answer() -> None:
@@ -461,13 +461,13 @@ def test_our_own_time_limit_ends_an_answer_wherever_it_hangs(
     model = FakeModel([asyncio.Event()])
     service = Service(engine(model), limits=Limits(request_seconds=1))
     got = ask(call(route, QUESTION | keys), service)
-    said = {"error": errors.DeadlineExceeded.default}
+    error = {"error": errors.DeadlineExceeded.default}
 
     assert model.open_streams == 0
     if streams(route, keys):  # the model has accepted: the context is out
-        assert (got.status, len(got.lines), got.lines[-1]) == (200, 2, said)
+        assert (got.status, len(got.lines), got.lines[-1]) == (200, 2, error)
     else:
-        assert (got.status, got.json) == (504, said)
+        assert (got.status, got.json) == (504, error)
 
 
 def leaves(after: Callable[[], bool]) -> Callable[[], Awaitable[bool]]:
@@ -498,17 +498,17 @@ def test_a_client_that_leaves_before_the_response_ends_the_work(
             model.open_streams -= 1
 
     model = Slow()
-    asked = call(route, QUESTION | keys, gone=leaves(lambda: True))
-    got = ask(asked, Service(engine(model)))
+    request = call(route, QUESTION | keys, gone=leaves(lambda: True))
+    got = ask(request, Service(engine(model)))
 
     assert (got.status, got.data, len(entered), model.open_streams) == (499, b"", 1, 0)
 
 
 def test_a_client_that_leaves_a_whole_answer_ends_the_work() -> None:
     model = FakeModel([Delta("x"), asyncio.Event()])
-    asked = call("/chat", gone=leaves(lambda: model.open_streams == 1))
+    request = call("/chat", gone=leaves(lambda: model.open_streams == 1))
 
-    assert ask(asked, Service(engine(model))).status == 499
+    assert ask(request, Service(engine(model))).status == 499
     assert model.open_streams == 0
 
 

@@ -211,10 +211,10 @@ def test_docs_table_has_every_setting_and_default() -> None:
     table = dict(re.findall(r"^\| `(\w+)` \|.*\| `(\S+)` \|$", text, re.MULTILINE))
     fields = Settings.model_fields.values()
 
-    def shown(default: object) -> str:
+    def cell(default: object) -> str:
         return "none" if default in ((), frozenset()) else str(default).lower()
 
-    assert table == {str(f.alias): shown(f.default) for f in fields}
+    assert table == {str(f.alias): cell(f.default) for f in fields}
 
 
 def test_sample_of_local_settings_has_known_settings() -> None:

@@ -70,9 +70,9 @@ def test_json_line_has_passage_fields_in_order() -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_passages_have_all_words_in_order(name: str) -> None:
     text = "\n".join(page.text for page in read_file(DOCUMENTS / name).pages)
-    found = iter(words("\n".join(passage.content for passage in sample(name))))
+    remaining = iter(words("\n".join(passage.content for passage in sample(name))))
 
-    lost = [word for word in words(text) if word not in found]
+    lost = [word for word in words(text) if word not in remaining]
 
     assert lost == []
 
@@ -111,7 +111,7 @@ def test_text_is_not_split_within_words() -> None:
 
 def test_passage_starts_with_heading_path() -> None:
     dental = next(
-        found for found in sample("plans/northwind_standard.md") if "braces" in found.content
+        passage for passage in sample("plans/northwind_standard.md") if "braces" in passage.content
     )
 
     assert dental.content.startswith("Northwind Standard > Dental\n\n")
@@ -162,7 +162,7 @@ def test_table_within_limit_is_not_split() -> None:
 
 
 def test_citation_has_page_number() -> None:
-    braces = next(found for found in sample(PDF) if "braces" in found.content)
+    braces = next(passage for passage in sample(PDF) if "braces" in passage.content)
 
     assert braces.sourcepage == f"{PDF}#page=4"
     assert braces.sourcefile == PDF
@@ -195,22 +195,24 @@ def test_pdf_heading_is_on_its_own_line() -> None:
 
 
 def test_text_without_pages_is_cited_by_path() -> None:
-    assert {found.sourcepage for found in sample("company/roles.txt")} == {"company/roles.txt"}
+    assert {passage.sourcepage for passage in sample("company/roles.txt")} == {"company/roles.txt"}
 
 
 def test_category_is_the_top_folder() -> None:
     names = ("plans/deep/a.md", "a.md")
 
-    found = [passage.category for name in names for passage in split_document(name, [Page("text")])]
+    categories = [
+        passage.category for name in names for passage in split_document(name, [Page("text")])
+    ]
 
-    assert found == ["plans", ""]
+    assert categories == ["plans", ""]
 
 
 def test_brackets_are_encoded_in_citations() -> None:
-    [found] = split_document("plans/[old] 100% #1.pdf", [Page("text", 3)])
+    [passage] = split_document("plans/[old] 100% #1.pdf", [Page("text", 3)])
 
-    assert found.sourcefile == "plans/%5Bold%5D 100%25 %231.pdf"
-    assert found.sourcepage == "plans/%5Bold%5D 100%25 %231.pdf#page=3"
+    assert passage.sourcefile == "plans/%5Bold%5D 100%25 %231.pdf"
+    assert passage.sourcepage == "plans/%5Bold%5D 100%25 %231.pdf#page=3"
 
 
 def test_ids_are_unique_and_valid_keys() -> None:
@@ -220,13 +222,13 @@ def test_ids_are_unique_and_valid_keys() -> None:
     ids = odd + [passage.id for name in FILES for passage in sample(name)]
 
     assert len(set(ids)) == len(ids)
-    assert all(re.fullmatch(r"[A-Za-z0-9=-][A-Za-z0-9_=-]*", found) for found in ids)
+    assert all(re.fullmatch(r"[A-Za-z0-9=-][A-Za-z0-9_=-]*", key) for key in ids)
 
 
 def test_ids_are_stable() -> None:
-    [found] = split_document("plans/a.pdf", [Page("text", 3)])
+    [passage] = split_document("plans/a.pdf", [Page("text", 3)])
 
-    assert found.id == "plans-a-pdf-9863c0fa-p3-1"
+    assert passage.id == "plans-a-pdf-9863c0fa-p3-1"
 
 
 def test_files_are_sorted_without_hidden_ones(tmp_path: Path) -> None:
@@ -270,9 +272,9 @@ def test_command_prints_summary(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_expected_citations_have_the_expected_phrase() -> None:
     text = (ROOT / "tests" / "support" / "questions.jsonl").read_text("utf-8")
-    found = [passage for name in FILES for passage in sample(name)]
+    passages = [passage for name in FILES for passage in sample(name)]
 
-    for asked in map(json.loads, text.splitlines()):
-        for cited in asked["citation"]:
-            holders = [passage.content for passage in found if passage.sourcepage == cited]
-            assert any(asked["contains"].lower() in content.lower() for content in holders), asked
+    for case in map(json.loads, text.splitlines()):
+        for cited in case["citation"]:
+            holders = [passage.content for passage in passages if passage.sourcepage == cited]
+            assert any(case["contains"].lower() in content.lower() for content in holders), case

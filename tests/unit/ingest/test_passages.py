@@ -51,13 +51,13 @@ TEXTS = st.lists(BLOCKS, max_size=25).map("".join)
 PAGES = st.builds(Page, TEXTS, markdown=st.booleans())
 
 
-def uncovered(page: Page, found: list[PassageSpan]) -> str:
+def uncovered(page: Page, spans: list[PassageSpan]) -> str:
     """What of a page's text lies in no cut."""
-    left, place = "", 0
-    for cut in found:
-        left += page.text[place : cut.start]
+    rest, place = "", 0
+    for cut in spans:
+        rest += page.text[place : cut.start]
         place = max(place, cut.end)
-    return (left + page.text[place:]).strip()
+    return (rest + page.text[place:]).strip()
 
 
 def is_within_word(text: str, place: int) -> bool:
@@ -69,10 +69,10 @@ def is_within_word(text: str, place: int) -> bool:
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(PAGES)
 def test_spans_cover_all_text_but_white_space(page: Page) -> None:
-    found = list(page_spans(page))
+    spans = list(page_spans(page))
 
-    assert uncovered(page, found) == ""
-    assert all(0 <= cut.start < cut.end <= len(page.text) for cut in found)
+    assert uncovered(page, spans) == ""
+    assert all(0 <= cut.start < cut.end <= len(page.text) for cut in spans)
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
@@ -107,8 +107,8 @@ def test_words_are_not_split(page: Page) -> None:
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(PAGES)
 def test_overlap_is_limited(page: Page) -> None:
-    found = list(page_spans(page))
-    again = [page.text[after.start : before.end] for before, after in pairwise(found)]
+    spans = list(page_spans(page))
+    again = [page.text[after.start : before.end] for before, after in pairwise(spans)]
 
     assert all(count_tokens(text) <= OVERLAP_RATIO * MAX_TOKENS for text in again)
 
@@ -126,11 +126,11 @@ LONG = {
 def test_splitting_a_megabyte_is_complete_and_fast(kind: str, markdown: bool) -> None:
     page = Page(LONG[kind], markdown=markdown)
     began = time.monotonic()
-    found = list(page_spans(page))
+    spans = list(page_spans(page))
 
     assert time.monotonic() - began < 30  # a few seconds; it was minutes for a line
-    assert uncovered(page, found) == ""
-    assert max(count_tokens(cut.content) for cut in found) <= MAX_TOKENS
+    assert uncovered(page, spans) == ""
+    assert max(count_tokens(cut.content) for cut in spans) <= MAX_TOKENS
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -172,8 +172,8 @@ def test_table_rows_are_not_repeated() -> None:
 
 @pytest.mark.parametrize("markdown", [False, True])
 def test_heading_is_not_separated_from_its_text(markdown: bool) -> None:
-    said = "A sentence of some words stands here. " * 31
-    text = "\n\n".join(f"Heading {number}\n{said}" for number in range(5))
+    sentences = "A sentence of some words stands here. " * 31
+    text = "\n\n".join(f"Heading {number}\n{sentences}" for number in range(5))
 
     parts = list(page_texts(Page(text, markdown=markdown)))
 
@@ -193,8 +193,8 @@ def test_table_is_not_separated_from_its_introduction() -> None:
 
 def test_table_after_long_text_starts_with_header() -> None:
     rows = "".join(f"| Row {number} | It costs ${number} |\n" for number in range(12))
-    said = "A sentence of some words stands here. " * 18
-    text = f"{said}\n\nWhat it costs.\n\n| A | B |\n|---|---|\n{rows}"
+    sentences = "A sentence of some words stands here. " * 18
+    text = f"{sentences}\n\nWhat it costs.\n\n| A | B |\n|---|---|\n{rows}"
 
     *_, table = page_texts(Page(text, markdown=True))
 
@@ -227,12 +227,12 @@ def test_image_is_a_passage_of_its_page() -> None:
     text = "Evacuation\n\nFigure 1: Ways out of the tower.\n\nUse the stairs."
     page = Page(text, 3, images=(b"one", b"two"))
 
-    said, first, second = split_document("plans/fire-drill.pdf", [page])
+    page_text, first, second = split_document("plans/fire-drill.pdf", [page])
 
-    assert said.image is None
+    assert page_text.image is None
     assert (first.image, second.image) == (b"one", b"two")
-    assert {said.sourcepage, first.sourcepage} == {"plans/fire-drill.pdf#page=3"}
-    assert first.id == said.id.removesuffix("-1") + "-i1"
+    assert {page_text.sourcepage, first.sourcepage} == {"plans/fire-drill.pdf#page=3"}
+    assert first.id == page_text.id.removesuffix("-1") + "-i1"
     assert first.content.splitlines() == [
         "Picture on page 3 of fire drill (plans/fire-drill.pdf)",
         "Figure 1: Ways out of the tower.",
@@ -242,20 +242,20 @@ def test_image_is_a_passage_of_its_page() -> None:
 
 
 def test_image_file_is_described_by_its_path() -> None:
-    [found] = split_document("board/org-chart_2024.png", [Page("", images=(b"x",))])
+    [passage] = split_document("board/org-chart_2024.png", [Page("", images=(b"x",))])
 
-    assert found.content == "Picture: board org chart 2024 (board/org-chart_2024.png)"
-    assert found.sourcepage == "board/org-chart_2024.png"
+    assert passage.content == "Picture: board org chart 2024 (board/org-chart_2024.png)"
+    assert passage.sourcepage == "board/org-chart_2024.png"
 
 
 def test_description_replaces_page_text() -> None:
-    [found] = split_document("board/chart.png", [Page("", images=(b"x",))])
+    [passage] = split_document("board/chart.png", [Page("", images=(b"x",))])
 
-    seen = with_description(found, " Three boxes. ")
+    described = with_description(passage, " Three boxes. ")
 
-    assert seen.content == "Picture: board chart (board/chart.png)\n\nThree boxes."
-    assert (seen.id, seen.image) == (found.id, b"x")
-    assert count_tokens(with_description(found, "word " * 900).content) <= MAX_TOKENS
+    assert described.content == "Picture: board chart (board/chart.png)\n\nThree boxes."
+    assert (described.id, described.image) == (passage.id, b"x")
+    assert count_tokens(with_description(passage, "word " * 900).content) <= MAX_TOKENS
 
 
 def test_path_that_cannot_be_cited_is_rejected() -> None:
@@ -269,6 +269,6 @@ def test_path_that_cannot_be_cited_is_rejected() -> None:
 
 
 def test_front_matter_category_overrides_folder() -> None:
-    [found] = split_document("plans/a.md", [Page("text")], "people")
+    [passage] = split_document("plans/a.md", [Page("text")], "people")
 
-    assert found.category == "people"
+    assert passage.category == "people"

@@ -47,12 +47,12 @@ def run_pipeline(
     version: int = SPLITTER_VERSION,
 ) -> IngestSummary:
     async def go() -> IngestSummary:
-        found = list_folder(folder)
-        rules = acl.read_acl(folder, [file.name for file in found.files], found.acl_files)
+        listing = list_folder(folder)
+        rules = acl.read_acl(folder, [file.name for file in listing.files], listing.acl_files)
         run = IngestPipeline(
             reader or FakePassageReader(), target, enrich or Enricher(), prune, version=version
         )
-        return await run.run(found, rules)
+        return await run.run(listing, rules)
 
     return asyncio.run(go())
 
@@ -93,10 +93,10 @@ def test_stale_files_stay_until_pruned(folder: Path) -> None:
     target = FakeIndexWriter()
     run_pipeline(folder, target)
     (folder / "a.md").unlink()
-    kept, pruned = run_pipeline(folder, target), run_pipeline(folder, target, prune=True)
+    first, second = run_pipeline(folder, target), run_pipeline(folder, target, prune=True)
 
-    assert (kept.stale, kept.removed) == (1, 0)
-    assert (pruned.stale, pruned.removed) == (0, 1)
+    assert (first.stale, first.removed) == (1, 0)
+    assert (second.stale, second.removed) == (0, 1)
     assert target.documents.keys() == {"plans/b.md", "plans/c.txt"}
 
 
@@ -217,11 +217,11 @@ def test_unreadable_folder_is_skipped_and_not_pruned(folder: Path) -> None:
 def test_skipped_files_are_not_stale(folder: Path) -> None:
     target = FakeIndexWriter()
     run_pipeline(folder, target)
-    found = list_folder(folder)
-    found.files = [file for file in found.files if not file.name.startswith("plans/")]
-    found.skipped = [("plans", "Permission denied.")]
+    listing = list_folder(folder)
+    listing.files = [file for file in listing.files if not file.name.startswith("plans/")]
+    listing.skipped = [("plans", "Permission denied.")]
     run = IngestPipeline(FakePassageReader(), target, Enricher(), prune=True)
-    summary = asyncio.run(run.run(found, acl.Acl()))
+    summary = asyncio.run(run.run(listing, acl.Acl()))
 
     assert summary.removed == 0
     assert target.documents.keys() == FILES.keys()
@@ -333,11 +333,11 @@ def seen(model: FakeModel) -> Passage:
 def test_image_is_described_by_the_model() -> None:
     model = FakeModel((Delta("An org chart "), Delta("of the board."), Done()))
     passage = seen(model)
-    (asked,) = model.calls
+    (prompt,) = model.calls
 
     assert passage.content == "Picture: a.png\n\nAn org chart of the board."
     assert passage.image == picture().image
-    assert asked.messages[1].images[0].startswith("data:image/png;base64,iVBORw0KGgo")
+    assert prompt.messages[1].images[0].startswith("data:image/png;base64,iVBORw0KGgo")
 
 
 def test_rejected_image_keeps_its_caption() -> None:
@@ -379,14 +379,14 @@ def test_prefetch_cancels_started_tasks_on_close() -> None:
     ended: list[int] = []
 
     @asynccontextmanager
-    async def told(number: int) -> AsyncIterator[None]:
+    async def record_end(number: int) -> AsyncIterator[None]:
         try:
             yield
         finally:
             ended.append(number)
 
     async def work(number: int) -> int:
-        async with told(number):
+        async with record_end(number):
             if number:
                 await asyncio.Event().wait()
             return number

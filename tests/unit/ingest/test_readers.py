@@ -34,20 +34,20 @@ def reason(folder: Path, name: str, data: bytes | str) -> str:
 
 
 def test_front_matter_sets_the_category(tmp_path: Path) -> None:
-    found = content(tmp_path, "a.md", "---\r\ncategory: ' people '\r\n---\r\n# Rules\r\n")
+    document = content(tmp_path, "a.md", "---\r\ncategory: ' people '\r\n---\r\n# Rules\r\n")
 
-    assert found.category == "people"
-    assert [page.text for page in found.pages] == ["# Rules\n"]
+    assert document.category == "people"
+    assert [page.text for page in document.pages] == ["# Rules\n"]
 
 
 @pytest.mark.parametrize(
     "start", ["---\nA text between rules.\n---\n", "---\na: [\n---\n", "\n---\ncategory: x\n---\n"]
 )
 def test_invalid_front_matter_stays_in_the_text(tmp_path: Path, start: str) -> None:
-    found = content(tmp_path, "a.md", start + "Text.")
+    document = content(tmp_path, "a.md", start + "Text.")
 
-    assert found.category is None
-    assert found.pages[0].text == start + "Text."
+    assert document.category is None
+    assert document.pages[0].text == start + "Text."
 
 
 @pytest.mark.parametrize("value", ["[a, b]", "7", "''"])
@@ -89,28 +89,28 @@ def test_html_is_converted_to_markdown() -> None:
 def test_row_spans_are_repeated_and_column_spans_empty() -> None:
     rows = "<tr><th>A<th>B|C<th>D<tr><td rowspan=2>r<td colspan=2>wide<tr><td>1<td>2"
 
-    made = html_to_markdown(f"<table><caption>Costs</caption>{rows}</table>")
+    markdown = html_to_markdown(f"<table><caption>Costs</caption>{rows}</table>")
 
-    assert made == ("Costs\n\n| A | B\\|C | D |\n|---|---|---|\n| r | wide |  |\n| r | 1 | 2 |")
+    assert markdown == ("Costs\n\n| A | B\\|C | D |\n|---|---|---|\n| r | wide |  |\n| r | 1 | 2 |")
 
 
 def test_excessive_span_is_limited() -> None:
-    made = html_to_markdown(
+    markdown = html_to_markdown(
         "<table><tr><th>A<th>B<tr><td colspan=999999999 rowspan=9999999999>x</table>"
     )
 
-    assert "| x |" in made
-    assert len(made) < 1000
+    assert "| x |" in markdown
+    assert len(markdown) < 1000
 
 
 def test_layout_table_is_not_a_table() -> None:
-    made = html_to_markdown("<table><tr><td><h1>Plans</h1><p>One</p><ul><li>a</ul></table>")
+    markdown = html_to_markdown("<table><tr><td><h1>Plans</h1><p>One</p><ul><li>a</ul></table>")
 
-    assert made == "# Plans\n\nOne\n\n- a"
+    assert markdown == "# Plans\n\nOne\n\n- a"
 
 
 @pytest.mark.parametrize(
-    ("title", "kept"),
+    ("title", "has_title"),
     [
         ("Leave policy - Contoso Intranet", False),
         ("leave", False),
@@ -119,47 +119,47 @@ def test_layout_table_is_not_a_table() -> None:
         ("Leav", True),
     ],
 )
-def test_title_is_dropped_if_first_heading_repeats_it(title: str, kept: bool) -> None:
-    made = html_to_markdown(f"<title>{title}</title><h1><img></h1><h1>Leave policy</h1><p>Text")
+def test_title_is_dropped_if_first_heading_repeats_it(title: str, has_title: bool) -> None:
+    markdown = html_to_markdown(f"<title>{title}</title><h1><img></h1><h1>Leave policy</h1><p>Text")
 
-    assert made.startswith(f"# {title}\n\n# Leave" if kept else "# Leave policy\n\nText")
+    assert markdown.startswith(f"# {title}\n\n# Leave" if has_title else "# Leave policy\n\nText")
 
 
 def test_xhtml_is_read() -> None:
-    made = html_to_markdown(
+    markdown = html_to_markdown(
         '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><p>a</p>'
     )
 
-    assert made == "a"
+    assert markdown == "a"
 
 
 def test_deeply_nested_html_keeps_its_text() -> None:
-    made = html_to_markdown("<div>" * 20_000 + "deep" + "</div>" * 20_000 + "<p>after</p>")
+    markdown = html_to_markdown("<div>" * 20_000 + "deep" + "</div>" * 20_000 + "<p>after</p>")
 
-    assert made.split() == ["deep", "after"]
+    assert markdown.split() == ["deep", "after"]
 
 
 @pytest.mark.parametrize("declared", ["latin-1", "utf-8", "utf-16", "no-such-thing"])
 def test_wrong_declared_encoding_is_ignored(tmp_path: Path, declared: str) -> None:
-    made = text(tmp_path, "a.html", f"<meta charset={declared}><p>Preise in Euro".encode())
+    markdown = text(tmp_path, "a.html", f"<meta charset={declared}><p>Preise in Euro".encode())
 
-    assert made == "Preise in Euro"
+    assert markdown == "Preise in Euro"
 
 
 def test_docx_has_headings_and_tables_without_images(tmp_path: Path) -> None:
-    made = text(
+    markdown = text(
         tmp_path, "a.docx", samples.docx("Plans", "What they cost.", [["A", "B"], ["1", "2"]])
     )
 
-    assert made == "# Plans\n\nWhat they cost.\n\n| A | B |\n|---|---|\n| 1 | 2 |"
+    assert markdown == "# Plans\n\nWhat they cost.\n\n| A | B |\n|---|---|\n| 1 | 2 |"
 
 
 def test_slide_is_a_section_with_table_and_notes(tmp_path: Path) -> None:
     deck = samples.pptx("Prices", "By item", "Say why.", [["Item", "Price"], ["Desk", "12"]])
 
-    made = text(tmp_path, "a.pptx", deck)
+    markdown = text(tmp_path, "a.pptx", deck)
 
-    assert made.split("\n\n") == [
+    assert markdown.split("\n\n") == [
         "# Slide 1: Prices",
         "By item",
         "| Item | Price |\n|---|---|\n| Desk | 12 |",
@@ -176,9 +176,9 @@ def test_cell_values_are_formatted(tmp_path: Path) -> None:
         ["Sold", True, None],
     ]
 
-    made = text(tmp_path, "a.xlsx", samples.xlsx({"Prices": rows}))
+    markdown = text(tmp_path, "a.xlsx", samples.xlsx({"Prices": rows}))
 
-    assert made.splitlines() == [
+    assert markdown.splitlines() == [
         *("# Prices", "", "Price list", ""),
         *("| Item | Price | Since |", "|---|---|---|", "| Desk | 12 | 2026-01-31 |"),
         *("| Chair | 0.3 | 2026-01-31 09:30:00 |", "| Sold | True |  |"),
@@ -204,38 +204,38 @@ def test_rows_after_a_gap_get_the_previous_header() -> None:
 
 
 def test_cell_text_is_escaped() -> None:
-    made = markdown_table([["a|b", "two\nlines"], ["\\", ""], ["1", "2", "3"]])
+    markdown = markdown_table([["a|b", "two\nlines"], ["\\", ""], ["1", "2", "3"]])
 
-    assert made == "| a\\|b | two lines |  |\n|---|---|---|\n| \\\\ |  |  |\n| 1 | 2 | 3 |"
+    assert markdown == "| a\\|b | two lines |  |\n|---|---|---|\n| \\\\ |  |  |\n| 1 | 2 | 3 |"
 
 
 @pytest.mark.parametrize("part", [",", ";", "\t", "|"])
 def test_csv_delimiter_is_detected(tmp_path: Path, part: str) -> None:
     rows = [("name", "note"), ("Anna", f'"a {part} ""b"""'), ("Ben", "none")]
 
-    made = text(tmp_path, "a.csv", "\n".join(part.join(row) for row in rows))
+    markdown = text(tmp_path, "a.csv", "\n".join(part.join(row) for row in rows))
 
     escaped = "\\|" if part == "|" else part.strip()
-    kept = f'a {escaped} "b"' if escaped else 'a "b"'
-    assert made == f"| name | note |\n|---|---|\n| Anna | {kept} |\n| Ben | none |"
+    note = f'a {escaped} "b"' if escaped else 'a "b"'
+    assert markdown == f"| name | note |\n|---|---|\n| Anna | {note} |\n| Ben | none |"
 
 
 @pytest.mark.parametrize("odd", ["\u2028", "\x0b", "\x85", "\x1e"])
 def test_csv_rows_end_only_at_line_ends(tmp_path: Path, odd: str) -> None:
-    made = text(tmp_path, "a.csv", f"name,note\r\nAnna,one{odd}two\r\nBen,none\r\n")
+    markdown = text(tmp_path, "a.csv", f"name,note\r\nAnna,one{odd}two\r\nBen,none\r\n")
 
-    assert made.splitlines()[2:] == ["| Anna | one two |", "| Ben | none |"]
+    assert markdown.splitlines()[2:] == ["| Anna | one two |", "| Ben | none |"]
 
 
 def test_json_values_have_their_path(tmp_path: Path) -> None:
-    made = text(
+    markdown = text(
         tmp_path,
         "a.json",
         '{"shop": {"open": true, "staff": [{"name": "Anna"}, {"name": "Ben", "pay": 1.10}]},'
         ' "tags": ["a", "b"], "none": null, "empty": {}}',
     )
 
-    assert made.split("\n\n") == [
+    assert markdown.split("\n\n") == [
         "shop.open: true\nshop.staff[0].name: Anna\n"
         "shop.staff[1].name: Ben\nshop.staff[1].pay: 1.10",
         "tags: a, b",
@@ -265,26 +265,26 @@ def test_deeply_nested_json_is_rejected(tmp_path: Path) -> None:
     assert reason(tmp_path, "a.json", "[" * 100_000) == "It is JSON that is nested too deeply."
 
 
-def picture_of(found: Content) -> Image.Image:
-    [page] = found.pages
-    [picture] = page.images
-    assert len(picture) <= MAX_BYTES
-    return Image.open(BytesIO(picture))
+def only_image(document: Content) -> Image.Image:
+    [page] = document.pages
+    [data] = page.images
+    assert len(data) <= MAX_BYTES
+    return Image.open(BytesIO(data))
 
 
 @pytest.mark.parametrize("form", ["PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF"])
 def test_large_image_is_scaled_down(tmp_path: Path, form: str) -> None:
-    shown = picture_of(content(tmp_path, "a.png", samples.image(form, (3000, 1500))))
+    image = only_image(content(tmp_path, "a.png", samples.image(form, (3000, 1500))))
 
-    assert shown.size == (MAX_SIDE, MAX_SIDE // 2)
-    assert shown.format in ("PNG", "JPEG")
+    assert image.size == (MAX_SIDE, MAX_SIDE // 2)
+    assert image.format in ("PNG", "JPEG")
 
 
 def test_image_of_noise_is_within_byte_limit(tmp_path: Path) -> None:
     buffer = BytesIO()
     Image.effect_noise((1400, 1400), 90).save(buffer, "PNG")
 
-    assert picture_of(content(tmp_path, "a.png", buffer.getvalue())).size == (MAX_SIDE, MAX_SIDE)
+    assert only_image(content(tmp_path, "a.png", buffer.getvalue())).size == (MAX_SIDE, MAX_SIDE)
 
 
 def test_transparency_becomes_white_and_rotation_is_applied(tmp_path: Path) -> None:
@@ -298,8 +298,8 @@ def test_transparency_becomes_white_and_rotation_is_applied(tmp_path: Path) -> N
     wide.paste("white", (150, 0, 200, 50))
     wide.save(turned, "JPEG", exif=exif)
 
-    assert picture_of(content(tmp_path, "a.png", clear.getvalue())).getpixel((5, 5)) == (255,) * 3
-    upright = picture_of(content(tmp_path, "a.jpg", turned.getvalue()))
+    assert only_image(content(tmp_path, "a.png", clear.getvalue())).getpixel((5, 5)) == (255,) * 3
+    upright = only_image(content(tmp_path, "a.jpg", turned.getvalue()))
     assert upright.size == (100, 200)
     assert not upright.getexif()
 
@@ -309,11 +309,11 @@ def test_16_bit_greys_are_scaled(tmp_path: Path) -> None:
     shades = Image.linear_gradient("L").convert("I").point(lambda grey: grey * 200 + 9000)
     shades.convert("I;16").save(buffer, "TIFF")
 
-    shown = picture_of(content(tmp_path, "a.tif", buffer.getvalue()))
+    image = only_image(content(tmp_path, "a.tif", buffer.getvalue()))
 
-    assert shown.getpixel((9, 0)) == 0
-    assert shown.getpixel((9, 128)) in range(120, 136)
-    assert shown.getpixel((9, 255)) == 255
+    assert image.getpixel((9, 0)) == 0
+    assert image.getpixel((9, 128)) in range(120, 136)
+    assert image.getpixel((9, 255)) == 255
 
 
 @pytest.mark.parametrize("colour", [(0, 0, 128, 255), (0, 0, 0, 0)])
@@ -336,9 +336,9 @@ DRAW = b" q /Im1 Do Q"
 def test_image_on_many_pages_is_extracted_once(tmp_path: Path) -> None:
     pages = [samples.lines(f"Page {number}") + DRAW for number in range(3)]
 
-    found = content(tmp_path, "a.pdf", samples.pdf(pages, samples.image("JPEG"), (300, 200)))
+    document = content(tmp_path, "a.pdf", samples.pdf(pages, samples.image("JPEG"), (300, 200)))
 
-    assert [len(page.images) for page in found.pages] == [1, 0, 0]
+    assert [len(page.images) for page in document.pages] == [1, 0, 0]
 
 
 def test_unused_and_small_pdf_images_are_dropped(tmp_path: Path) -> None:
@@ -375,16 +375,16 @@ def test_damaged_pdf_image_is_dropped(tmp_path: Path, broken: bytes) -> None:
 
 
 def test_scanned_pdf_is_read_as_images(tmp_path: Path) -> None:
-    found = content(tmp_path, "a.pdf", samples.pdf([DRAW], samples.image("JPEG"), (300, 200)))
+    document = content(tmp_path, "a.pdf", samples.pdf([DRAW], samples.image("JPEG"), (300, 200)))
 
-    [page] = found.pages
+    [page] = document.pages
     assert (page.number, page.text, len(page.images)) == (1, "", 1)
 
 
 def test_number_of_images_is_limited(tmp_path: Path) -> None:
-    found = content(tmp_path, "a.pdf", samples.many_images(MAX_IMAGES + 5))
+    document = content(tmp_path, "a.pdf", samples.many_images(MAX_IMAGES + 5))
 
-    assert sum(len(page.images) for page in found.pages) == MAX_IMAGES
+    assert sum(len(page.images) for page in document.pages) == MAX_IMAGES
 
 
 @pytest.mark.parametrize("suffix", FILE_TYPES)

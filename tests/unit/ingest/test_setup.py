@@ -13,23 +13,23 @@ SEEING = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_CHAT_MODEL": "gpt-
 BLIND: Mapping[str, str] = {}
 
 
-def made_with(settings: Mapping[str, str], words: str = "What is it?") -> str:
-    async def made() -> str:
+def fingerprint(settings: Mapping[str, str], words: str = "What is it?") -> str:
+    async def go() -> str:
         clients = Clients(read_settings(settings))
         try:
             return build_enricher(clients, words).fingerprint
         finally:
             await clients.close()
 
-    return asyncio.run(made())
+    return asyncio.run(go())
 
 
 def test_fingerprint_depends_on_the_prompt() -> None:
-    assert made_with(SEEING) == made_with(SEEING)
-    assert made_with(SEEING) != made_with(SEEING, "Who is it?")
+    assert fingerprint(SEEING) == fingerprint(SEEING)
+    assert fingerprint(SEEING) != fingerprint(SEEING, "Who is it?")
 
 
 def test_unused_settings_do_not_change_the_fingerprint() -> None:
     storage = {"AZURE_STORAGE_ENDPOINT": "https://mine.blob.core.windows.net"}
 
-    assert made_with(BLIND) == made_with(BLIND, "Who is it?") == made_with(storage)
+    assert fingerprint(BLIND) == fingerprint(BLIND, "Who is it?") == fingerprint(storage)

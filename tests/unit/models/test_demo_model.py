@@ -269,22 +269,22 @@ def test_leaving_early_closes_the_stream() -> None:
         async with MODEL.open(prompt("What does an ambulance cost?", PLAN)) as stream:
             return await anext(stream), stream
 
-    async def left() -> tuple[Event, list[Event]]:
+    async def leave() -> tuple[Event, list[Event]]:
         event, stream = await first()
         return event, [later async for later in stream]
 
-    event, later = asyncio.run(left())
+    event, later = asyncio.run(leave())
 
     assert isinstance(event, Delta)
     assert later == []
 
 
 def test_a_stream_that_is_never_read_can_be_left() -> None:
-    async def left() -> str:
+    async def leave() -> str:
         async with MODEL.open(prompt("What does an ambulance cost?", PLAN)):
             return "left"
 
-    assert asyncio.run(left()) == "left"
+    assert asyncio.run(leave()) == "left"
 
 
 def test_followups_ask_about_the_headings_that_were_found() -> None:
@@ -407,7 +407,7 @@ def test_a_question_of_blanks_and_capitals_takes_no_time() -> None:
 QUESTION = "What is included in my Northwind Health Plus plan that is not in standard?"
 
 
-def asked(*questions: str) -> Answer:
+def ask(*questions: str) -> Answer:
     """The answer to the last question of a conversation about the samples."""
 
     async def whole() -> Answer:
@@ -428,13 +428,13 @@ def asked(*questions: str) -> Answer:
 
 
 def test_the_question_of_the_documents_is_answered_from_the_samples() -> None:
-    first, then = asked(QUESTION), asked(QUESTION, "and for dental?")
+    first, then = ask(QUESTION), ask(QUESTION, "and for dental?")
 
     assert quotes(first.content)[0][1] == "plans/northwind_health_plus.pdf#page=2"
     assert "emergency services, mental health and substance abuse" in quotes(first.content)[0][0]
     assert not set(quotes(first.content)) & set(quotes(then.content))
     assert all("dental" in quote.lower() for quote, _ in quotes(then.content))
-    for said in (first, then):
-        pages = {source.sourcepage for source in said.context.sources}
-        assert {page for _, page in quotes(said.content)} <= pages
+    for each in (first, then):
+        pages = {source.sourcepage for source in each.context.sources}
+        assert {page for _, page in quotes(each.content)} <= pages
     assert first.done.followups

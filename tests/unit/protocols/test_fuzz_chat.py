@@ -71,9 +71,9 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
     seen: Counter[int] = Counter()
 
     async def answered(route: str, data: bytes, kind: str) -> int:
-        asked = call(route, data, headers={"content-type": kind})
+        request = call(route, data, headers={"content-type": kind})
         async with asyncio.timeout(TIMEOUT):
-            return (await read(await service.reply(asked))).status
+            return (await read(await service.reply(request))).status
 
     @FUZZ
     @given(

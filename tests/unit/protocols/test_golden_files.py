@@ -73,8 +73,8 @@ def test_images_are_among_the_data_points_only_when_they_were_used(keys: dict[st
         body = {**QUESTION, **keys, "context": {"overrides": overrides}}
         route = "/chat" if "stream" in keys else "/chat/stream"
         first = ask(call(route, body), service).lines[0]
-        shown: dict[str, Any] = folded([first])["context"]["data_points"]
-        return shown
+        points: dict[str, Any] = folded([first])["context"]["data_points"]
+        return points
 
     assert data_points(use_gpt4v=True)["images"] == [
         {"detail": "auto", "url": "data:image/png;base64,AA=="}
@@ -87,10 +87,10 @@ def test_images_are_among_the_data_points_only_when_they_were_used(keys: dict[st
 @pytest.mark.parametrize("followups", [True, False])
 def test_a_stream_folded_equals_the_answer(keys: dict[str, Any], followups: bool) -> None:
     context = {"overrides": {"suggest_followup_questions": followups}}
-    asked = {**QUESTION, **keys, "context": context}
+    body = {**QUESTION, **keys, "context": context}
     old = "stream" in keys
-    stream = folded(ask(call("/chat" if old else "/chat/stream", asked)).lines)
-    whole = ask(call("/chat", {**asked, "stream": False} if old else asked)).json
+    stream = folded(ask(call("/chat" if old else "/chat/stream", body)).lines)
+    whole = ask(call("/chat", {**body, "stream": False} if old else body)).json
     choice = whole["choices"][0] if old else whole
 
     assert stream["text"] == choice["message"]["content"]
@@ -188,17 +188,17 @@ STATES = [("/chat", "sessionState"), ("/chat", "session_state"), ("/ask", "sessi
 @pytest.mark.parametrize(("route", "key"), STATES)
 def test_a_state_that_json_cannot_say_again_is_refused(route: str, key: str) -> None:
     body = b'{"messages": [{"role": "user", "content": "x"}], "%s": [1e999]}' % key.encode()
-    said = {"error": f"{key}: contains a number out of range"}
+    error = {"error": f"{key}: contains a number out of range"}
 
-    assert ask(call(route, body)).json == said
+    assert ask(call(route, body)).json == error
 
 
 def test_a_system_message_is_refused_by_its_place_where_client_prompts_are_not_allowed() -> None:
     messages = [USER, {"role": "assistant"}, {"role": "system", "content": "x"}, USER]
     got = ask(call("/chat", {"messages": messages}))
-    said = {"error": "messages[2].role: must be user or assistant in this deployment"}
+    error = {"error": "messages[2].role: must be user or assistant in this deployment"}
 
-    assert (got.status, got.json) == (400, said)
+    assert (got.status, got.json) == (400, error)
     assert ask(call("/ask", {"messages": messages})).status == 200  # the last message only
 
 
@@ -239,11 +239,11 @@ def test_a_wrong_override_is_named_by_the_path_that_the_client_used(
 ) -> None:
     nested: Any = {**QUESTION, "context": {"overrides": {name: value}}}
     flat: Any = {**QUESTION, "context": {name: value}}
-    said = {"error": f"context.overrides.{name}: {sentence}"}
+    error = {"error": f"context.overrides.{name}: {sentence}"}
 
-    assert ask(call("/chat", nested)).json == said
-    assert ask(call("/chat/stream", {**nested, "session_state": 1})).json == said
-    assert ask(call("/ask", nested)).json == said
+    assert ask(call("/chat", nested)).json == error
+    assert ask(call("/chat/stream", {**nested, "session_state": 1})).json == error
+    assert ask(call("/ask", nested)).json == error
     assert ask(call("/ask", flat)).json == {"error": f"context.{name}: {sentence}"}
     assert ask(call("/chat", flat)).status == 200  # an unknown key there
 
@@ -256,11 +256,11 @@ def test_a_part_of_an_override_is_named_too() -> None:
 
 def test_several_wrong_keys_are_named_at_once() -> None:
     wrong = {**QUESTION, "context": {"overrides": {"top": 0, "seed": "x"}}}
-    said = (
+    message = (
         "context.overrides.seed: must be a whole number; context.overrides.top: must be 1 or more"
     )
 
-    assert ask(call("/chat", wrong)).json == {"error": said}
+    assert ask(call("/chat", wrong)).json == {"error": message}
 
 
 @pytest.mark.parametrize("value", ["true", 1, "", []])
@@ -289,16 +289,16 @@ def test_a_million_wrong_elements_are_refused_at_once() -> None:
 
 def test_an_unset_override_does_not_hide_the_one_straight_under_context() -> None:
     for unset in (None, ""):
-        asked = {**QUESTION, "context": {"top": "bad", "overrides": {"top": unset}}}
+        body = {**QUESTION, "context": {"top": "bad", "overrides": {"top": unset}}}
 
-        assert ask(call("/ask", asked)).json == {"error": "context.top: must be a whole number"}
+        assert ask(call("/ask", body)).json == {"error": "context.top: must be a whole number"}
 
 
 def test_only_so_many_vector_fields_are_taken() -> None:
-    asked = {**QUESTION, "context": {"overrides": {"vector_fields": ["x"] * 21}}}
-    said = "context.overrides.vector_fields: must have 20 entries at most"
+    body = {**QUESTION, "context": {"overrides": {"vector_fields": ["x"] * 21}}}
+    message = "context.overrides.vector_fields: must have 20 entries at most"
 
-    assert ask(call("/chat", asked)).json == {"error": said}
+    assert ask(call("/chat", body)).json == {"error": message}
 
 
 EMPTY = ("prompt_template", "exclude_category", "use_gpt4v", "minimum_search_score")

@@ -41,9 +41,9 @@ TEXTS = [
 def test_a_marker_is_found_wherever_it_is_cut(text: str, cited: str) -> None:
     for size in range(1, len(text) + 2):
         citations = rewriter(*PAGES)
-        shown = [citations.feed(text[at : at + size]) for at in range(0, len(text), size)]
+        output = [citations.feed(text[at : at + size]) for at in range(0, len(text), size)]
 
-        assert "".join(shown) + citations.end() == cited
+        assert "".join(output) + citations.end() == cited
 
 
 def test_what_is_no_marker_is_shown_at_once() -> None:
@@ -113,14 +113,14 @@ COPIED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "shown"), COPIED)
-def test_a_citation_by_number_that_the_model_copied_is_none(text: str, shown: str) -> None:
+@pytest.mark.parametrize(("text", "content"), COPIED)
+def test_a_citation_by_number_that_the_model_copied_is_none(text: str, content: str) -> None:
     context = Context((PLUS, STANDARD), (), "m")
     for size in range(1, len(text) + 1):
         deltas = [Delta(text[at : at + size]) for at in range(0, len(text), size)]
         got = asyncio.run(collect(number_citations(played(context, *deltas, Done()))))
 
-        assert got.content == shown
+        assert got.content == content
 
 
 def test_a_source_that_is_called_as_a_citation_is_cited() -> None:
@@ -139,10 +139,10 @@ def test_what_was_kept_back_comes_before_a_failure(text: str) -> None:
         raise Unavailable
 
     async def go() -> list[str]:
-        said = []
+        texts = []
         with pytest.raises(Unavailable):
             async for event in number_citations(failing()):
-                said += [event.content] if isinstance(event, Delta) else []
-        return said
+                texts += [event.content] if isinstance(event, Delta) else []
+        return texts
 
     assert "".join(asyncio.run(go())) == text

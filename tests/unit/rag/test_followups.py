@@ -66,25 +66,25 @@ ANSWERS: list[tuple[str, str, tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "shown", "questions"), ANSWERS)
+@pytest.mark.parametrize(("text", "content", "questions"), ANSWERS)
 def test_a_text_gives_the_same_wherever_it_is_cut_in_two_or_three(
-    text: str, shown: str, questions: tuple[str, ...]
+    text: str, content: str, questions: tuple[str, ...]
 ) -> None:
     places = range(len(text) + 1)
     pairs = list(combinations(places, 2)) if len(text) < 60 else [(at, at) for at in places]
     for first, second in [*pairs, (0, 0)]:
         answer = answered(text[:first], text[first:second], text[second:])
 
-        assert (answer.content, answer.done.followups) == (shown, questions), (first, second)
+        assert (answer.content, answer.done.followups) == (content, questions), (first, second)
 
 
-@pytest.mark.parametrize(("text", "shown", "questions"), ANSWERS)
+@pytest.mark.parametrize(("text", "content", "questions"), ANSWERS)
 def test_a_text_gives_the_same_character_by_character(
-    text: str, shown: str, questions: tuple[str, ...]
+    text: str, content: str, questions: tuple[str, ...]
 ) -> None:
     answer = answered(*text)
 
-    assert (answer.content, answer.done.followups) == (shown, questions)
+    assert (answer.content, answer.done.followups) == (content, questions)
 
 
 def test_a_marker_that_the_length_limit_cut_is_not_shown() -> None:
@@ -96,9 +96,9 @@ def test_a_marker_that_the_length_limit_cut_is_not_shown() -> None:
 def test_text_is_not_held_back_longer_than_it_must_be() -> None:
     async def first() -> str:
         events = extract_followups(play([Delta("Dental "), Delta("care is "), asyncio.Event()]))
-        shown = [await anext(events), await anext(events)]
+        deltas = [await anext(events), await anext(events)]
         await events.aclose()
-        return "".join(event.content for event in shown if isinstance(event, Delta))
+        return "".join(event.content for event in deltas if isinstance(event, Delta))
 
     assert asyncio.run(first()) == "Dental care is"
 
@@ -110,9 +110,9 @@ LONG = ["\n" * 100_000, f"<<a{' ' * 100_000}x>>", "<<a" * 30_000, "\n- " * 30_00
 def test_a_long_answer_takes_no_seconds(text: str) -> None:
     for pieces in ([text], list(text)):
         splitter, before = FollowupParser(), process_time()
-        shown = [splitter.feed(piece) for piece in pieces]
+        output = [splitter.feed(piece) for piece in pieces]
 
-        assert "".join(shown) + splitter.end(cut=False) == text
+        assert "".join(output) + splitter.end(cut=False) == text
         assert process_time() - before < 5  # the lines alone took minutes
 
 
@@ -120,6 +120,6 @@ def test_a_long_answer_takes_no_seconds(text: str) -> None:
 @pytest.mark.parametrize("more", ["\n", " ", "a", "a "])
 def test_what_is_held_back_is_short(begin: str, more: str) -> None:
     splitter, text = FollowupParser(), begin + more * 1000
-    shown = "".join(map(splitter.feed, text))
+    output = "".join(map(splitter.feed, text))
 
-    assert len(text) - len(shown) <= MAX_QUESTION_LENGTH + MAX_BLANK_LENGTH
+    assert len(text) - len(output) <= MAX_QUESTION_LENGTH + MAX_BLANK_LENGTH

@@ -24,10 +24,10 @@ BARE = 1 + MESSAGE_TOKENS + 4 + MESSAGE_TOKENS
 TURN_COST = 2 * (2 + MESSAGE_TOKENS)
 
 
-def prompted(budget: int, *history: Message) -> list[str]:
+def prompt_texts(budget: int, *history: Message) -> list[str]:
     request = ChatRequest((*history, QUESTION))
-    asked = build_prompt(request, PROMPTS, FakeModel(max_prompt_tokens=budget), (PLUS, STANDARD))
-    return [message.content for message in asked.prompt.messages]
+    result = build_prompt(request, PROMPTS, FakeModel(max_prompt_tokens=budget), (PLUS, STANDARD))
+    return [message.content for message in result.prompt.messages]
 
 
 def test_a_question_that_does_not_fit_is_refused_before_any_search() -> None:
@@ -42,21 +42,21 @@ def test_a_question_that_does_not_fit_is_refused_before_any_search() -> None:
 def test_the_newest_turns_that_fit_are_kept_and_never_half_of_one() -> None:
     history = [*TURN, Message("user", "newer"), Message("assistant", "yes"), Message("user", "x")]
     room = 1000 - 0
-    everything = prompted(room, *history)
+    everything = prompt_texts(room, *history)
     sources = sum(len(text.split()) for text in everything[-1:]) - 4
     tight = BARE + sources
 
     assert everything[1:-1] == ["u1 u2", "a1 a2", "newer", "yes", "x"]
-    assert prompted(tight + 5 + 10 + TURN_COST, *history)[1:-1] == everything[1:-1]
-    assert prompted(tight + 5 + 10 + TURN_COST - 1, *history)[1:-1] == ["newer", "yes", "x"]
-    assert prompted(tight + 5 + 9, *history)[1:-1] == ["x"]
-    assert prompted(tight, *history)[1:-1] == []
+    assert prompt_texts(tight + 5 + 10 + TURN_COST, *history)[1:-1] == everything[1:-1]
+    assert prompt_texts(tight + 5 + 10 + TURN_COST - 1, *history)[1:-1] == ["newer", "yes", "x"]
+    assert prompt_texts(tight + 5 + 9, *history)[1:-1] == ["x"]
+    assert prompt_texts(tight, *history)[1:-1] == []
 
 
 def test_an_older_turn_is_not_kept_over_a_newer_one_that_does_not_fit() -> None:
     long = (Message("user", "word " * 500), Message("assistant", "yes"))
 
-    assert prompted(100, *TURN, *long)[1:-1] == []
+    assert prompt_texts(100, *TURN, *long)[1:-1] == []
 
 
 def test_an_answer_without_a_question_before_it_belongs_to_no_later_turn() -> None:
@@ -71,10 +71,10 @@ def test_sources_that_do_not_fit_are_left_out_worst_first_and_a_thought_says_so(
         return await collect(answer(engine(model), ChatRequest((QUESTION, QUESTION))))
 
     line = len(PLUS.prompt_line().split())
-    given = asyncio.run(ask(BARE + line))
-    steps = given.context.steps
+    result = asyncio.run(ask(BARE + line))
+    steps = result.context.steps
 
-    assert given.context.sources == (PLUS,)
+    assert result.context.sources == (PLUS,)
     assert STANDARD.prompt_line() not in steps[3].description[-1].content  # type: ignore[union-attr]
     assert len(steps[2].description) == 2
     assert steps[4].description == (
@@ -106,58 +106,58 @@ PICTURE, CHART = "data:image/png;base64,AA==", "data:image/png;base64,BB=="
 ILLUSTRATED = (replace(PLUS, image=PICTURE), STANDARD, replace(PLUS, id="c", image=CHART))
 
 
-def looked(model: FakeModel, *images: str, **overrides: Any) -> tuple[Message, Answer]:
+def ask_model(model: FakeModel, *images: str, **overrides: Any) -> tuple[Message, Answer]:
     """The question as the model got it, and the answer, of a search that finds images."""
     request = ChatRequest((Message("user", "look", images),), Overrides(**overrides))
-    given = asyncio.run(collect(answer(engine(model, FakeRetriever(ILLUSTRATED)), request)))
-    return model.calls[0].messages[-1], given
+    result = asyncio.run(collect(answer(engine(model, FakeRetriever(ILLUSTRATED)), request)))
+    return model.calls[0].messages[-1], result
 
 
 def test_the_images_of_sources_go_to_a_model_that_sees_each_named_by_its_source() -> None:
-    asked, given = looked(FakeModel(max_prompt_tokens=9000), "data:mine", use_gpt4v=True)
-    lines = asked.content.partition("Sources:\n")[2].split("\n")
+    question, result = ask_model(FakeModel(max_prompt_tokens=9000), "data:mine", use_gpt4v=True)
+    lines = question.content.partition("Sources:\n")[2].split("\n")
 
-    assert asked.images == ("data:mine", PICTURE, CHART)
-    assert given.context.images == (PICTURE, CHART)
+    assert question.images == ("data:mine", PICTURE, CHART)
+    assert result.context.images == (PICTURE, CHART)
     assert lines == [
         f"{PLUS.prompt_line()} (image 2)",
         STANDARD.prompt_line(),
         f"{PLUS.prompt_line()} (image 3)",
     ]
-    assert len(given.context.steps) == 4
+    assert len(result.context.steps) == 4
 
 
 def test_an_image_stands_for_its_source_where_only_images_are_asked_for() -> None:
     model = FakeModel(max_prompt_tokens=9000)
-    asked, given = looked(model, use_gpt4v=True, gpt4v_input="images")
-    lines = asked.content.partition("Sources:\n")[2].split("\n")
+    question, result = ask_model(model, use_gpt4v=True, gpt4v_input="images")
+    lines = question.content.partition("Sources:\n")[2].split("\n")
 
     assert lines[:2] == [f"{PLUS.sourcepage}: (image 1)", STANDARD.prompt_line()]
-    assert given.context.sources == ILLUSTRATED
+    assert result.context.sources == ILLUSTRATED
 
 
 def test_a_blind_model_gets_text_and_a_thought_says_so() -> None:
-    asked, given = looked(FakeModel(limits={"images": "fake is blind"}), use_gpt4v=True)
+    question, result = ask_model(FakeModel(limits={"images": "fake is blind"}), use_gpt4v=True)
 
-    assert asked.images == given.context.images == ()
-    assert "image" not in asked.content
-    assert given.context.steps[4].description == (
+    assert question.images == result.context.images == ()
+    assert "image" not in question.content
+    assert result.context.steps[4].description == (
         "use_gpt4v was left out: fake is not known to see images; text was used.",
     )
 
 
 def test_images_that_do_not_fit_are_left_out_and_a_thought_says_so() -> None:
-    asked, given = looked(FakeModel(max_prompt_tokens=1500), use_gpt4v=True)
+    question, result = ask_model(FakeModel(max_prompt_tokens=1500), use_gpt4v=True)
 
-    assert asked.images == given.context.images == (PICTURE,)
-    assert given.context.steps[4].description == (
+    assert question.images == result.context.images == (PICTURE,)
+    assert result.context.steps[4].description == (
         "1 of the images found did not fit the model and were left out.",
     )
 
 
 def test_a_picture_of_an_earlier_turn_counts_too() -> None:
-    shown = Message("user", "u1 u2", ("data:old",))
+    turn = Message("user", "u1 u2", ("data:old",))
     fits = BARE + len(PLUS.prompt_line().split()) + len(STANDARD.prompt_line().split())
 
-    assert prompted(fits + 900, shown)[1:-1] == ["u1 u2"]
-    assert prompted(fits + 700, shown)[1:-1] == []
+    assert prompt_texts(fits + 900, turn)[1:-1] == ["u1 u2"]
+    assert prompt_texts(fits + 700, turn)[1:-1] == []
