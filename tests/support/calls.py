@@ -97,8 +97,8 @@ class Client:
         self, method: str, route: str, body: Any = b"", path: str = "", **query: Any
     ) -> BufferedReply:
         texts = {name: str(value) for name, value in query.items()}
-        asked = call(route, body or [b""], self.headers, method=method, path=path, query=texts)
-        return ask(asked, self.service)
+        request = call(route, body or [b""], self.headers, method=method, path=path, query=texts)
+        return ask(request, self.service)
 
     def as_(self, headers: dict[str, str]) -> Client:
         return Client(self.service, headers)

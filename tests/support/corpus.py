@@ -204,8 +204,8 @@ def _readable(folder: Path) -> list[ExpectedFile]:
         for name, (data, thing) in files.items():
             _write(folder / name, data)
             top, slash, _ = name.partition("/")
-            shown = files is _PICTURES
-            known.append(ExpectedFile(name, thing, name + anchor, top if slash else "", shown))
+            is_image = files is _PICTURES
+            known.append(ExpectedFile(name, thing, name + anchor, top if slash else "", is_image))
     return known
 
 

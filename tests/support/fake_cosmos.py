@@ -329,10 +329,10 @@ class FakeCosmos(Server):
 
     def count_page(self, rows: int, after: str | None) -> tuple[int, Any, dict[str, str]]:
         """A count, or one page of it. The index answers it: no item is read."""
-        left = rows - int(after or 0)
-        more = left > self.max_count
+        remaining = rows - int(after or 0)
+        more = remaining > self.max_count
         headers = {"x-ms-continuation": str(int(after or 0) + self.max_count)} if more else {}
-        part = min(left, self.max_count)
+        part = min(remaining, self.max_count)
         return 200, {"_rid": "A", "Documents": [part], "_count": 1}, headers
 
     def sort_page(self, rows: list[Item], way: str, values: Mapping[str, Any]) -> list[Item]:
@@ -352,8 +352,8 @@ class FakeCosmos(Server):
         at = ids.index(after) + 1 if after else 0
         page = rows[at : at + MAX_ROWS]
         more = {"x-ms-continuation": page[-1]["_rid"]} if rows[at + MAX_ROWS :] else {}
-        shown = page if what == "*" else [{"id": item["id"]} for item in page]
-        return 200, {"_rid": "A", "Documents": shown, "_count": len(shown)}, more
+        documents = page if what == "*" else [{"id": item["id"]} for item in page]
+        return 200, {"_rid": "A", "Documents": documents, "_count": len(documents)}, more
 
 
 def operation_kind(request: RecordedRequest) -> str:

@@ -42,8 +42,8 @@ def docx_of(body: str, before: str = "", more: Mapping[str, bytes] | None = None
 
 
 def paragraph(text: str, style: str = "") -> str:
-    named = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else ""
-    return f"<w:p>{named}<w:r><w:t>{text}</w:t></w:r></w:p>"
+    properties = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else ""
+    return f"<w:p>{properties}<w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
 def docx(heading: str, text: str, rows: Sequence[Sequence[str]]) -> bytes:
@@ -59,10 +59,10 @@ def pptx(title: str, text: str, notes: str, rows: Sequence[Sequence[str]]) -> by
     slide.placeholders[1].text = text
     slide.notes_slide.notes_text_frame.text = notes
     place = [Inches(side) for side in (1, 4, 6, 1)]
-    shown = slide.shapes.add_table(len(rows), len(rows[0]), *place).table
+    table = slide.shapes.add_table(len(rows), len(rows[0]), *place).table
     for number, row in enumerate(rows):
         for column, cell in enumerate(row):
-            shown.cell(number, column).text = cell
+            table.cell(number, column).text = cell
     buffer = BytesIO()
     deck.save(buffer)
     return buffer.getvalue()
@@ -93,8 +93,8 @@ def endless_xlsx(rows: int = 30_000) -> bytes:
 
 def lines(*texts: str) -> bytes:
     """A PDF page's stream that writes each text on a line of its own."""
-    shown = " ".join(f"({text}) Tj 0 -20 Td" for text in texts)
-    return f"BT /F1 12 Tf 40 700 Td {shown} ET".encode("latin-1")
+    operators = " ".join(f"({text}) Tj 0 -20 Td" for text in texts)
+    return f"BT /F1 12 Tf 40 700 Td {operators} ET".encode("latin-1")
 
 
 def pdf(pages: Sequence[bytes], jpeg: bytes = b"", size: tuple[int, int] = (0, 0)) -> bytes:
