@@ -28,7 +28,7 @@ CALL_MODELS = ("Cognitive Services OpenAI User", "5e0bd9bd-7b93-4f28-af87-19fc36
 REQUEST_SECONDS = 30
 TOTAL_SECONDS = 120  # of a request with its retries: a Retry-After may be longer
 RETRIES = 3
-GRANTED = "{role} on {resource}: given to the app."
+GRANTED = "{role} on {resource}: {principal} has it."
 NOT_GRANTED = (
     "You may not give roles on {resource}. Somebody who may has to run this, then "
     "`azd hooks run postprovision`:\n{command}"
@@ -83,12 +83,14 @@ def role_assignments(environment: Mapping[str, str]) -> Iterator[RoleAssignment]
     """Yield the assignments that the existing resources need, by the outputs of azd."""
     app = environment.get("SERVICE_API_IDENTITY_PRINCIPAL_ID", ""), "ServicePrincipal"
     person = environment.get("AZURE_INDEXER_ID", ""), environment.get("AZURE_INDEXER_TYPE", "User")
+    group = environment.get("AZURE_INDEXERS_GROUP_ID_IN_USE", ""), "Group"
+    service = environment.get("AZURE_SEARCH_PRINCIPAL_ID", ""), "ServicePrincipal"  # a new one's
+    readers = (app, person)  # a person, for `make run` on a laptop
+    callers = (app, person, group, service)  # who indexes calls the embedding model
     if search := environment.get(SEARCH):
-        yield RoleAssignment(search, *READ_INDEX, *app)
+        yield from (RoleAssignment(search, *READ_INDEX, *one) for one in readers if one[0])
     if openai := environment.get(OPENAI):
-        yield RoleAssignment(openai, *CALL_MODELS, *app)
-        if person[0] and not search:  # embeds the documents of the new index
-            yield RoleAssignment(openai, *CALL_MODELS, *person)
+        yield from (RoleAssignment(openai, *CALL_MODELS, *one) for one in callers if one[0])
 
 
 async def prepare_existing_resources(
@@ -111,6 +113,7 @@ async def prepare_existing_resources(
                 text.format(
                     role=assignment.role,
                     resource=assignment.resource_id,
+                    principal=assignment.principal_id,
                     command=assignment.command,
                 )
             )
@@ -139,17 +142,36 @@ async def connect(
 
 async def grant(client: Any, assignment: RoleAssignment) -> bool:
     """Give a role; False if the signed-in user may not. Raises ResourceManagerError."""
-    status, _ = await send(client, "PUT", assignment.path, "2022-04-01", assignment.body)
+    request = HttpRequest(
+        "PUT",
+        client.format_url(quote(assignment.path)),
+        params={"api-version": "2022-04-01"},
+        json=assignment.body,
+    )
+    status, _ = await send(client, request)
     if status in (200, 201, 409):  # 409: the principal has the role already
         return True
     if status == 403:
-        return False
+        return await is_assigned(client, assignment)
     raise failure(status, assignment.resource_id)
+
+
+async def is_assigned(client: Any, assignment: RoleAssignment) -> bool:
+    """Whether somebody else has given the role; False if the user may not read that."""
+    path = f"{assignment.resource_id}/providers/Microsoft.Authorization/roleAssignments"
+    condition = quote(f"principalId eq '{assignment.principal_id}'")
+    parameters = {"api-version": "2022-04-01", "$filter": condition}
+    request = HttpRequest("GET", client.format_url(quote(path)), params=parameters)
+    status, page = await send(client, request)
+    entries = (entry.get("properties", {}) for entry in page.get("value", ()))
+    roles = [str(properties.get("roleDefinitionId", "")) for properties in entries]
+    return status == 200 and any(role.endswith(assignment.role_id) for role in roles)
 
 
 async def accepts_keys_only(client: Any, search_id: str) -> bool:
     """Whether a search service refuses identities; False if the user may not read it."""
-    status, service = await send(client, "GET", search_id, "2025-05-01")
+    url, parameters = client.format_url(quote(search_id)), {"api-version": "2025-05-01"}
+    status, service = await send(client, HttpRequest("GET", url, params=parameters))
     if status == 403:
         return False
     if status != 200:
@@ -167,12 +189,8 @@ def identity_command(search_id: str) -> str:
     return shlex.join(words + options + ["--subscription", parts[2]])
 
 
-async def send(
-    client: Any, method: str, path: str, version: str, body: Any = None
-) -> tuple[int, dict[str, Any]]:
+async def send(client: Any, request: HttpRequest) -> tuple[int, dict[str, Any]]:
     """Send a request. Returns status and JSON object. Raises ResourceManagerError."""
-    url = client.format_url(quote(path))
-    request = HttpRequest(method, url, params={"api-version": version}, json=body)
     limits = {"connection_timeout": REQUEST_SECONDS, "read_timeout": REQUEST_SECONDS}
     try:
         async with asyncio.timeout(TOTAL_SECONDS):

@@ -42,7 +42,7 @@ class UnreadableSettings(Exception):
 
 def write_local_settings(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
     """Write the outputs of azd to the settings in `folder`; yield messages for the user."""
-    outputs = {name: environment.get(name, "") for name in AZD_OUTPUTS}
+    outputs = {name: environment.get(name, "") for name in AZD_OUTPUTS} | app_settings(environment)
     try:
         settings = read_local_settings(folder)
         values = settings["Values"]
@@ -57,6 +57,19 @@ def write_local_settings(folder: Path, environment: Mapping[str, str]) -> Iterat
     yield WRITTEN_MESSAGE
     if own:
         yield OWN_VALUES_MESSAGE.format(names=", ".join(own))
+
+
+def app_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of AZURE_APP_SETTINGS that hold on a laptop, too: no references."""
+    try:
+        settings = json.loads(environment.get("AZURE_APP_SETTINGS") or "{}")
+    except ValueError:
+        return {}
+    return {
+        name: value
+        for name, value in (settings.items() if isinstance(settings, dict) else ())
+        if isinstance(value, str) and not value.startswith("@Microsoft.KeyVault(")
+    }
 
 
 def find_own_values(

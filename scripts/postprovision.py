@@ -6,8 +6,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 NOT_INSTALLED = (
-    "{name} is not installed in {prefix}. azd installs what this hook needs only where no other "
-    "virtual environment is active: deactivate it, then `azd hooks run postprovision`."
+    "{name} is not installed in {prefix}. Delete that folder, so that azd makes it anew, then "
+    "`azd hooks run postprovision`."
 )
 
 if __name__ == "__main__":

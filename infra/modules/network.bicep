@@ -111,6 +111,7 @@ resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   resource appSubnet 'subnets' existing = { name: 'app' }
 }
 
+// The version that also has links; Azure Verified Modules use 2020-06-01 for zones.
 resource zones 'Microsoft.Network/privateDnsZones@2024-06-01' = [
   for zone in zoneNames: {
     name: zone

@@ -22,6 +22,7 @@ PLATFORM_NAMES = (
     "IDENTITY_ENDPOINT",
     "TRUST_SIGN_IN_HEADERS",
 )
+SETTING_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SECRETS = ("OPENAI_API_KEY",)
 SIMILARITY = 0.8  # of an unknown name to a known one, from which it is taken for a mistake
 
@@ -50,7 +51,9 @@ def find_wrong_names(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield name, "is set by infra/main.bicep: see the variables in docs/deploy.md."
         elif name in PLATFORM_NAMES or name.startswith(PLATFORM_PREFIXES):
             yield name, "is set by the platform, or has a variable of its own (docs/deploy.md)."
-        elif name not in known and (close := get_close_matches(name, known, 1, SIMILARITY)):
+        elif not SETTING_NAME.fullmatch(name):
+            yield name, "is no name of a setting: letters, digits and _ only."
+        elif name not in known and (close := get_close_matches(name.upper(), known, 1, SIMILARITY)):
             yield name, f"is not a setting of the app. Is it {close[0]}?"
         elif name in SECRETS and not value.startswith(REFERENCE):
             yield name, f"is a secret: give a Key Vault reference, {REFERENCE}SecretUri=...)."

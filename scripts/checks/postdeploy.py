@@ -20,6 +20,10 @@ MAX_BYTES = 100_000
 WAITING = (
     "The app is not ready ({problem}). Checking again in {pause:.0f} s, for {left:.0f} s at most."
 )
+DEGRADED = (
+    "The app runs, but cannot answer yet: {problem}. New roles take up to ten minutes; without "
+    "documents `make index` makes the index. `azd hooks run postdeploy` checks again."
+)
 FAILED = (
     "The app does not work: {problem}. See docs/troubleshooting.md, `azd monitor --logs`; "
     "`azd hooks run postdeploy` checks again."
@@ -55,34 +59,57 @@ class WaitPolicy:
 
 
 def main(environment: Mapping[str, str] = os.environ, policy: WaitPolicy = WaitPolicy()) -> int:
-    """Check until the app works or the time is over. Returns the exit status: 0, 1, or 130."""
+    """Check until the app works or the time is over.
+
+    Returns the exit status: 0 if the app runs, 1 if it does not, 130 after Ctrl+C.
+    """
     address = environment.get("SERVICE_API_URI", "").rstrip("/")
     if not address:
         return fail(NO_ADDRESS)
     try:
-        problem = wait_until_healthy(address, policy)
+        health = wait_until_healthy(address, policy, patient=expects_index(environment))
     except KeyboardInterrupt:
         return 130
-    if problem:
-        return fail(FAILED.format(problem=problem))
-    print_lines(["The app works. Ask it a question:", "", first_call(environment, address)])
+    if not health.runs:
+        return fail(FAILED.format(problem=health.problem))
+    works = "The app works. Ask it a question:"
+    first_line = DEGRADED.format(problem=health.problem) if health.problem else works
+    print_lines([first_line, "", first_call(environment, address)])
     return 0
 
 
-def wait_until_healthy(address: str, policy: WaitPolicy) -> str:
-    """Return what is wrong when the time is over; empty as soon as nothing is."""
+def expects_index(environment: Mapping[str, str]) -> bool:
+    """Whether the hook after provisioning has made an index, or one existed before."""
+    load = environment.get("AZURE_LOAD_SAMPLES", "").strip().lower()
+    private = environment.get("AZURE_VNET_IN_USE", "").lower() == "true"
+    return load in ("true", "1", "yes", "on") or (load == "" and not private)
+
+
+@dataclass(frozen=True)
+class AppHealth:
+    """What /health says: whether the app runs, and what is wrong, if anything."""
+
+    runs: bool
+    problem: str = ""
+
+
+def wait_until_healthy(address: str, policy: WaitPolicy, patient: bool) -> AppHealth:
+    """Return the health as soon as nothing is wrong, or when the time is over.
+
+    `patient`: wait for the services behind an app that runs, too.
+    """
     start = time.monotonic()
-    while problem := check_health(address, policy.request_seconds):
+    while True:
+        health = check_health(address, policy.request_seconds)
         left = start + policy.max_seconds - time.monotonic()
-        if left < policy.pause:
-            return problem
-        print_lines([WAITING.format(problem=problem, pause=policy.pause, left=left)])
+        if not health.problem or left < policy.pause or (health.runs and not patient):
+            return health
+        print_lines([WAITING.format(problem=health.problem, pause=policy.pause, left=left)])
         time.sleep(policy.pause)
-    return ""
 
 
-def check_health(address: str, timeout: float) -> str:
-    """Return what GET /health says is wrong; empty if nothing is."""
+def check_health(address: str, timeout: float) -> AppHealth:
+    """Ask GET /health."""
     try:
         with urlopen(f"{address}/health", timeout=timeout) as response:
             return describe(response.status, response.read(MAX_BYTES))
@@ -90,21 +117,25 @@ def check_health(address: str, timeout: float) -> str:
         with error:
             return describe(error.code, error.read(MAX_BYTES))
     except (OSError, HTTPException, ValueError) as error:
-        return f"no answer from {address}/health: {error or type(error).__name__}"
+        problem = f"no answer from {address}/health: {error or type(error).__name__}"
+        return AppHealth(runs=False, problem=problem)
 
 
-def describe(status: int, body: bytes) -> str:
-    """Return what a response of /health says is wrong. Another one is not of the app."""
+def describe(status: int, body: bytes) -> AppHealth:
+    """Return what a response of /health says. Another one is not of the app."""
     try:
         health: Any = json.loads(body)
     except ValueError:
         health = None
     if not isinstance(health, dict) or not health.keys() & {"status", "settings"}:
-        return f"{status} from /health, not from the app: it starts, or could not be loaded"
+        problem = f"{status} from /health, not from the app: it starts, or could not be loaded"
+        return AppHealth(runs=False, problem=problem)
     if settings := health.get("settings"):
-        return f"settings are wrong or missing: {'; '.join(map(str, settings))}"
+        problem = f"settings are wrong or missing: {'; '.join(map(str, settings))}"
+        return AppHealth(runs=False, problem=problem)
     failing = health.get("failing") or {}
-    return "; ".join(f"{part}: {message}" for part, message in failing.items())
+    problem = "; ".join(f"{part}: {message}" for part, message in failing.items())
+    return AppHealth(runs=True, problem=problem)
 
 
 def first_call(environment: Mapping[str, str], address: str) -> str:

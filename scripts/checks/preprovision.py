@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from ipaddress import ip_network
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
@@ -18,6 +19,11 @@ OLDEST, NEWEST = (3, 11), (3, 13)
 BOOLEAN = re.compile("1|t|T|TRUE|true|True|0|f|F|FALSE|false|False")
 INTEGER = re.compile(r"[+-]?[0-9]+")
 FORMATS = {"bool": (BOOLEAN, "true or false"), "int": (INTEGER, "a whole number")}
+EXISTING_RESOURCES = {
+    "AZURE_EXISTING_SEARCH_ID": "Microsoft.Search/searchServices",
+    "AZURE_EXISTING_OPENAI_ID": "Microsoft.CognitiveServices/accounts",
+    "AZURE_EXISTING_LOG_ANALYTICS_ID": "Microsoft.OperationalInsights/workspaces",
+}
 # Variables that only the hooks read.
 HOOK_SWITCHES = ("AZURE_LOAD_SAMPLES", "AZURE_LOCAL_SETTINGS")
 
@@ -28,7 +34,8 @@ def version_problems(version: tuple[int, int], executable: str) -> Iterator[str]
         name = ".".join(map(str, version))
         yield (
             f"azd runs hooks with {executable}, Python {name}: this template needs 3.11 to 3.13. "
-            "Put one of these first on the PATH (as python3; on Windows as py)."
+            "Put one of these first on the PATH (as python3; on Windows as py), and delete "
+            f"{sys.prefix} if it is a folder of this project: azd would use it again."
         )
 
 
@@ -62,14 +69,36 @@ def tag_problems(environment: Mapping[str, str]) -> Iterator[str]:
         yield 'AZURE_TAGS must be a JSON object of strings such as {"owner": "me"}, or {}.'
 
 
+def existing_resource_problems(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield a message for each AZURE_EXISTING_..._ID that is no resource id of its type."""
+    for name, resource_type in EXISTING_RESOURCES.items():
+        pattern = rf"/subscriptions/[^/]+/resourceGroups/[^/]+/providers/{resource_type}/[^/]+"
+        value = environment.get(name, "")
+        if value and not re.fullmatch(pattern, value, re.IGNORECASE):
+            yield f"{name} must be a resource id: /subscriptions/.../providers/{resource_type}/NAME"
+
+
+def network_problems(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield a message if AZURE_VNET_PREFIX has no room for two subnets of /24 at its places."""
+    try:
+        fits = ip_network(environment.get("AZURE_VNET_PREFIX") or "10.0.0.0/22").prefixlen <= 22
+    except ValueError:
+        fits = False
+    if not fits:
+        yield "AZURE_VNET_PREFIX must be a range of /22 or more, such as 10.0.0.0/16."
+
+
 def setting_problems(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield a message for each problem of AZURE_APP_SETTINGS, by the app's own settings."""
     text = environment.get("AZURE_APP_SETTINGS")
     if text is None:
         return
     sys.path.insert(0, str(ROOT))
-    from scripts.checks.app_settings import find_problems  # needs pydantic
-
+    try:
+        from scripts.checks.app_settings import find_problems
+    except ImportError as error:
+        yield f"{error.name} is not installed in {sys.prefix}: delete it, and azd makes it anew."
+        return
     yield from find_problems(text)
 
 
@@ -87,6 +116,8 @@ def main(
         *version_problems(version, sys.executable),
         *variable_problems(environment),
         *tag_problems(environment),
+        *existing_resource_problems(environment),
+        *network_problems(environment),
     ]
     if OLDEST <= version <= NEWEST:
         problems += setting_problems(environment)

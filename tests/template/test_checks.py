@@ -44,6 +44,7 @@ def test_python_that_does_not_fit_is_named(
     assert status == 1
     assert f"Python {version[0]}.{version[1]}: this template needs 3.11 to 3.13" in error
     assert "Nothing was created." in error
+    assert f"delete {sys.prefix} if it is a folder of this project" in error
 
 
 @pytest.mark.parametrize("version", [(3, 11), (3, 12), (3, 13)])
@@ -113,6 +114,43 @@ def test_tags_pass() -> None:
     assert preprovision.main({"AZURE_TAGS": '{"owner": "me", "cost center": "5"}'}, PYTHON) == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("AZURE_EXISTING_SEARCH_ID", "mysearch", "providers/Microsoft.Search/searchServices/NAME"),
+        (
+            "AZURE_EXISTING_OPENAI_ID",
+            "/subscriptions/1/resourceGroups/g/providers/Microsoft.Search/searchServices/s",
+            "providers/Microsoft.CognitiveServices/accounts/NAME",
+        ),
+        ("AZURE_EXISTING_LOG_ANALYTICS_ID", "https://portal.azure.com", "must be a resource id"),
+        ("AZURE_VNET_PREFIX", "10.0.0.0/24", "must be a range of /22 or more"),
+        ("AZURE_VNET_PREFIX", "10.0.0.1/16", "must be a range of /22 or more"),
+        ("AZURE_VNET_PREFIX", "mine", "must be a range of /22 or more"),
+    ],
+)
+def test_value_that_fails_after_resources_are_created_is_refused(
+    name: str, value: str, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert preprovision.main({name: value}, PYTHON) == 1
+
+    error = capsys.readouterr().err
+    assert f"{name} must be" in error
+    assert problem in error
+
+
+def test_resource_ids_and_prefixes_pass() -> None:
+    group = "/subscriptions/1b2c/resourcegroups/their group/providers"
+    values = {
+        "AZURE_EXISTING_SEARCH_ID": f"{group}/Microsoft.Search/searchServices/theirs",
+        "AZURE_EXISTING_OPENAI_ID": f"{group}/Microsoft.CognitiveServices/accounts/theirs",
+        "AZURE_EXISTING_LOG_ANALYTICS_ID": f"{group}/microsoft.operationalinsights/workspaces/w",
+        "AZURE_VNET_PREFIX": "192.168.4.0/22",
+    }
+
+    assert preprovision.main(values, PYTHON) == 0
+
+
 def check_settings(settings: object, capsys: pytest.CaptureFixture[str]) -> str:
     """Return what the hook prints about AZURE_APP_SETTINGS; empty if they pass."""
     text = settings if isinstance(settings, str) else json.dumps(settings)
@@ -156,6 +194,9 @@ def test_all_optional_settings_may_be_set(capsys: pytest.CaptureFixture[str]) ->
         ({"AZURE_FUNCTIONS_ENVIRONMENT": "Development"}, "is set by the platform"),
         ({"CHAT_API_KEY": "x" * 30}, "CHAT_API_KEY is set by the platform, or has a variable"),
         ({"OPENAI_API_KEY": "sk-secret"}, "OPENAI_API_KEY is a secret"),
+        ({"openai_api_key": "sk-"}, "openai_api_key is not a setting of the app. Is it OPENAI_API"),
+        ({"My:Setting": "x"}, "My:Setting is no name of a setting"),
+        ({"": "x"}, " is no name of a setting"),
     ],
 )
 def test_setting_that_cannot_be_meant_is_refused(
@@ -324,10 +365,6 @@ def test_app_that_starts_late_is_awaited(capsys: pytest.CaptureFixture[str]) -> 
             (503, b'{"error": "x", "settings": ["AZURE_SEARCH_ENDPOINT is required"]}'),
             "settings are wrong or missing: AZURE_SEARCH_ENDPOINT is required",
         ),
-        (
-            (200, b'{"status": "degraded", "failing": {"index": "It does not answer in time."}}'),
-            "index: It does not answer in time.",
-        ),
         ((0, b""), "no answer from http://127.0.0.1:"),
     ],
 )
@@ -341,6 +378,36 @@ def test_app_that_does_not_work_fails_the_deployment(
     assert f"The app does not work: {sentence}" in output.err
     assert "azd hooks run postdeploy" in output.err
     assert "curl" not in output.out
+
+
+DEGRADED = (200, b'{"status": "degraded", "failing": {"index": "There is no such index."}}')
+
+
+@pytest.mark.parametrize(
+    ("outputs", "checks_again"),
+    [
+        ({}, True),
+        ({"AZURE_LOAD_SAMPLES": "true", "AZURE_VNET_IN_USE": "true"}, True),
+        ({"AZURE_LOAD_SAMPLES": "false"}, False),
+        ({"AZURE_VNET_IN_USE": "true"}, False),
+    ],
+)
+def test_app_without_an_index_is_deployed_and_says_so(
+    outputs: dict[str, str], checks_again: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = App([DEGRADED])
+    status = check(app, WaitPolicy(max_seconds=0.3, pause=0.05, request_seconds=10), **outputs)
+    output = capsys.readouterr()
+
+    assert (status, output.err) == (0, "")
+    assert "cannot answer yet: index: There is no such index." in output.out
+    assert "curl" in output.out
+    assert (len(app.paths) > 1) == checks_again
+
+
+def test_services_that_answer_late_are_awaited(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(App([DEGRADED, DEGRADED, HEALTHY])) == 0
+    assert "The app works." in capsys.readouterr().out
 
 
 def test_app_that_stalls_is_given_up(capsys: pytest.CaptureFixture[str]) -> None:
@@ -396,7 +463,7 @@ def test_interrupted_check_ends_quietly() -> None:
     assert (process.returncode, error) == (130, "")
 
 
-def test_postprovision_names_a_foreign_virtual_environment() -> None:
+def test_postprovision_names_an_incomplete_environment() -> None:
     done = subprocess.run(
         [sys.executable, "-I", "-S", str(CHECKS.parent / "postprovision.py")],
         capture_output=True,
@@ -406,5 +473,5 @@ def test_postprovision_names_a_foreign_virtual_environment() -> None:
 
     assert done.returncode == 1
     assert " is not installed in " in done.stderr
-    assert "deactivate it" in done.stderr
+    assert "Delete that folder" in done.stderr
     assert "Traceback" not in done.stderr

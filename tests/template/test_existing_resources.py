@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 import trustme
@@ -37,8 +38,16 @@ class ResourceManager:
     """Azure Resource Manager with one search service. `statuses` come first, one a request."""
 
     search: Mapping[str, Any] = field(default_factory=lambda: BOTH_KINDS)
+    given: bool = False  # by somebody else
     statuses: list[int] = field(default_factory=list)
     requests: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
+
+    def list_assignments(self, query: str) -> list[dict[str, Any]]:
+        """The app's roles on everything, where somebody else has given them."""
+        if not self.given or unquote(query).find(f"$filter=principalId eq '{APP}'") < 0:
+            return []
+        roles = (existing_resources.READ_INDEX, existing_resources.CALL_MODELS)
+        return [{"properties": {"roleDefinitionId": f"/x/{role_id}"}} for _, role_id in roles]
 
     @property
     def assignments(self) -> dict[str, Any]:
@@ -61,7 +70,9 @@ def serve(
             if status == -1:  # closes the connection without a response
                 return
             known = query.startswith("api-version=20") and self.headers["Authorization"]
-            value = {"properties": fake.search} if self.command == "GET" else {}
+            value: dict[str, Any] = {"properties": fake.search} if self.command == "GET" else {}
+            if path.endswith("/roleAssignments"):
+                value = {"value": fake.list_assignments(query)}
             data = json.dumps(value).encode()
             self.send_response(status or (200 if known else 400))
             self.send_header("Content-Type", "application/json")
@@ -98,8 +109,6 @@ def authority() -> trustme.CA:
 def prepare(fake: ResourceManager, authority: trustme.CA, **more: str) -> tuple[list[str], bool]:
     outputs = {
         "SERVICE_API_IDENTITY_PRINCIPAL_ID": APP,
-        "AZURE_INDEXER_ID": PERSON,
-        "AZURE_INDEXER_TYPE": "User",
         **more,
     }
     certificate = authority.issue_cert("127.0.0.1")
@@ -160,9 +169,34 @@ def re_pairs(text: str) -> list[tuple[str, str]]:
 
 def test_who_indexes_may_call_an_existing_model_for_a_new_index(authority: trustme.CA) -> None:
     fake = ResourceManager()
-    prepare(fake, authority, **openai())
+    outputs = {
+        "AZURE_INDEXER_ID": PERSON,
+        "AZURE_INDEXERS_GROUP_ID_IN_USE": "group",
+        "AZURE_SEARCH_PRINCIPAL_ID": "search-service",
+    }
+    prepare(fake, authority, **openai(), **outputs)
 
-    assert [body["principalId"] for body in fake.assignments.values()] == [APP, PERSON]
+    assert [(one["principalId"], one["principalType"]) for one in fake.assignments.values()] == [
+        (APP, "ServicePrincipal"),
+        (PERSON, "User"),
+        ("group", "Group"),
+        ("search-service", "ServicePrincipal"),
+    ]
+
+
+def test_who_provisions_may_search_from_a_laptop(authority: trustme.CA) -> None:
+    fake = ResourceManager()
+    prepare(fake, authority, **search(), AZURE_INDEXER_ID=PERSON)
+
+    assert [one["principalId"] for one in fake.assignments.values()] == [APP, PERSON]
+
+
+def test_roles_that_somebody_else_gave_are_enough(authority: trustme.CA) -> None:
+    fake = ResourceManager(statuses=[403], given=True)
+    messages, complete = prepare(fake, authority, **search())
+
+    assert complete
+    assert messages == [f"Search Index Data Reader on {SEARCH_ID}: {APP} has it."]
 
 
 def test_second_run_asks_for_the_same_assignments(authority: trustme.CA) -> None:
@@ -171,7 +205,7 @@ def test_second_run_asks_for_the_same_assignments(authority: trustme.CA) -> None
     messages, complete = prepare(second, authority, **search())
 
     assert complete
-    assert "given to the app" in messages[0]
+    assert f"{APP} has it" in messages[0]
     assert second.assignments.keys() == first.assignments.keys()
 
 
@@ -226,8 +260,8 @@ def test_fault_that_passes_is_retried(statuses: list[int], authority: trustme.CA
     _, complete = prepare(fake, authority, **openai())
 
     assert complete
-    assert len(fake.requests) == 3
-    assert len(fake.assignments) == 2
+    assert len(fake.requests) == 2
+    assert len(fake.assignments) == 1
 
 
 @pytest.mark.parametrize(

@@ -317,14 +317,14 @@ def test_existing_search_service_gets_a_role_and_no_documents(cloud: Cloud) -> N
         done = cloud.hook(**outputs, SERVICE_API_IDENTITY_PRINCIPAL_ID="app")
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert "Search Index Data Reader on" in done.stdout
+    assert "app has it" in done.stdout
     assert "its index docs answers, and nothing is written to it" in done.stdout
     assert [body["principalId"] for body in manager.assignments.values()] == ["app"]
     assert cloud.search.indexes == {}
 
 
 def test_samples_wait_for_roles_that_somebody_else_gives(cloud: Cloud) -> None:
-    manager = ResourceManager(statuses=[403, 403])
+    manager = ResourceManager(statuses=[403] * 4)
     with manage(cloud, manager) as url:
         outputs: dict[str, Any] = {
             "AZURE_EXISTING_OPENAI_ID_IN_USE": OPENAI_ID,
@@ -344,11 +344,21 @@ def test_existing_resource_that_is_not_there_is_named(cloud: Cloud) -> None:
             "AZURE_EXISTING_SEARCH_ID_IN_USE": SEARCH_ID,
             "AZURE_RESOURCE_MANAGER_URL": url,
         }
-        done = cloud.hook(**outputs)
+        done = cloud.hook(**outputs, SERVICE_API_IDENTITY_PRINCIPAL_ID="app")
 
     assert done.returncode == 1
     assert f"404 for {SEARCH_ID}: does it exist" in done.stderr
     assert "`azd hooks run postprovision`" in done.stderr
+
+
+def test_settings_of_the_app_hold_on_the_laptop_but_for_secrets(cloud: Cloud) -> None:
+    settings = {"AZURE_SEARCH_FIELDS": "own", "OPENAI_API_KEY": "@Microsoft.KeyVault(x)"}
+    done = cloud.hook(AZURE_APP_SETTINGS=json.dumps(settings), AZURE_LOAD_SAMPLES="false")
+    values = cloud.local()["Values"]
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert values["AZURE_SEARCH_FIELDS"] == "own"
+    assert "@Microsoft" not in values.get("OPENAI_API_KEY", "")
 
 
 def test_missing_azd_outputs_are_named(cloud: Cloud) -> None:
