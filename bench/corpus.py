@@ -109,15 +109,15 @@ def documents(passages: int, dimensions: int) -> Iterator[Document]:
     for file in range(-(-passages // FILE_PASSAGES)):
         (name,) = chance.choices(list(SHARES), list(SHARES.values()))
         count = min(FILE_PASSAGES, passages - file * FILE_PASSAGES)
-        made = document(f"{name}/{file}.pdf", known[name], count, dimensions)
-        yield restricted(made, GROUPS[file // 2 % len(GROUPS)]) if file % 2 else made
+        item = document(f"{name}/{file}.pdf", known[name], count, dimensions)
+        yield restricted(item, GROUPS[file // 2 % len(GROUPS)]) if file % 2 else item
 
 
-def document(name: str, language: Language, passages: int, dimensions: int) -> Document:
+def document(name: str, language: Language, count: int, dimensions: int) -> Document:
     """A file, always the same for its name."""
     chance = Random(name)
-    made = tuple(passage(name, number, language, chance) for number in range(passages))
-    return Document(name, "1", made, vectors(chance, passages, dimensions))
+    passages = tuple(passage(name, number, language, chance) for number in range(count))
+    return Document(name, "1", passages, vectors(chance, count, dimensions))
 
 
 def restricted(document: Document, group: str) -> Document:

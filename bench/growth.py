@@ -36,13 +36,13 @@ def measure(parser: Parser, make: Input, size: int) -> list[float]:
 
 def milliseconds(parser: Parser, make: Input, size: int) -> float:
     """The CPU time of one input, be it refused or not."""
-    given = make(size)
+    value = make(size)
     gc.disable()  # as timeit does: its time grows with all that there is
-    begun = process_time()
+    start = process_time()
     with suppress(ChatError):
-        parser(given)
+        parser(value)
     gc.enable()
-    return (process_time() - begun) * 1000
+    return (process_time() - start) * 1000
 
 
 def ratio(took: Sequence[float]) -> float:

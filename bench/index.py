@@ -44,17 +44,17 @@ async def build(index: Path, passages: int, dimensions: int) -> float:
     return seconds + perf_counter() - start
 
 
-async def ask(index: SqliteRetriever, asked: Sequence[str], user: User = NOBODY) -> list[float]:
+async def ask(index: SqliteRetriever, questions: Sequence[str], user: User = NOBODY) -> list[float]:
     """The milliseconds of each question, asked one after the other."""
     took, overrides = [], Overrides(top=3, use_groups_security_filter=True)
-    for question in asked:
+    for question in questions:
         start = perf_counter()
         await index.search(user, question, overrides)
         took.append((perf_counter() - start) * 1000)
     return took
 
 
-def measure(path: Path, asked: Sequence[str], dimensions: int) -> dict[str, Any]:
+def measure(path: Path, questions: Sequence[str], dimensions: int) -> dict[str, Any]:
     """What opening and asking cost a process that does nothing else."""
 
     async def embed(texts: Sequence[str]) -> list[list[float]]:
@@ -65,9 +65,9 @@ def measure(path: Path, asked: Sequence[str], dimensions: int) -> dict[str, Any]
     before, start = memory(), perf_counter()
     with closing(SqliteRetriever.open(path, embedding)) as index:
         opened = (perf_counter() - start) * 1000
-        first, *took = asyncio.run(ask(index, asked))
+        first, *took = asyncio.run(ask(index, questions))
         after = memory()
-        signed_in = asyncio.run(ask(index, asked, MEMBER))
+        signed_in = asyncio.run(ask(index, questions, MEMBER))
     return {
         "opened, ms": opened,
         "first question, ms": first,
@@ -88,7 +88,7 @@ def memory() -> float:
     return float(status.read_text().partition("VmRSS:")[2].split()[0]) / 1024
 
 
-def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """What the command line asks for."""
     parser = argparse.ArgumentParser(prog="python -m bench.index", description=__doc__)
     parser.add_argument("--passages", type=int, default=100_000)
@@ -96,24 +96,26 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--questions", type=int, default=300)
     parser.add_argument("--index", type=Path, help="one that was built before")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
-    return parser.parse_args(given)
+    return parser.parse_args(argv)
 
 
 def main() -> None:
     """Build, ask in another process, and print a table."""
-    given = arguments()
-    if given.measure:
-        print(json.dumps(measure(given.index, json.load(sys.stdin), given.vectors)))
+    options = arguments()
+    if options.measure:
+        print(json.dumps(measure(options.index, json.load(sys.stdin), options.vectors)))
         return
     from bench.corpus import questions
 
     with tempfile.TemporaryDirectory() as folder:
-        index = given.index or Path(folder) / "index.db"
-        built = None if index.exists() else asyncio.run(build(index, given.passages, given.vectors))
-        options = ["--measure", f"--index={index}", f"--vectors={given.vectors}"]
-        command = [sys.executable, "-m", "bench.index", *options]
-        asked = json.dumps(list(questions(given.questions)))
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, input=asked)
+        index = options.index or Path(folder) / "index.db"
+        built = (
+            None if index.exists() else asyncio.run(build(index, options.passages, options.vectors))
+        )
+        flags = ["--measure", f"--index={index}", f"--vectors={options.vectors}"]
+        command = [sys.executable, "-m", "bench.index", *flags]
+        texts = json.dumps(list(questions(options.questions)))
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, input=texts)
         size = index.stat().st_size / MIB
     rows = {"built, s": built, "file, MiB": size, **json.loads(done.stdout)}
     for name, value in rows.items():

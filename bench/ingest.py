@@ -41,11 +41,11 @@ def main() -> None:
     """Write the files, index them, and print what it took."""
     parser = argparse.ArgumentParser(prog="python -m bench.ingest", description=__doc__)
     parser.add_argument("--files", type=int, default=200)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home) / "documents"
         folder.mkdir()
-        write(folder, given.files)
+        write(folder, options.files)
         start = perf_counter()
         passages = asyncio.run(read(folder))
         reading = perf_counter() - start
@@ -57,7 +57,7 @@ def main() -> None:
         seconds = perf_counter() - start
     # Of the largest of its processes: the run itself, or the one that reads.
     memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    print(f"{given.files} files, {passages} passages: {seconds:.1f} s, {memory:.0f} MiB at most")
+    print(f"{options.files} files, {passages} passages: {seconds:.1f} s, {memory:.0f} MiB at most")
     print(f"{reading:.1f} s of it are reading: {seconds - reading:.1f} s beyond")
 
 

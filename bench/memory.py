@@ -18,7 +18,7 @@ from typing import Any
 from shared.memory.base import Memory, PageRequest, Turn
 from shared.memory.sqlite.store import open_memory
 
-SAID = Turn("What is covered? " * 5, "Answer. " * 100, "It is. " * 60, "chat", "passage " * 400)
+TURN = Turn("What is covered? " * 5, "Answer. " * 100, "It is. " * 60, "chat", "passage " * 400)
 TIMES = 200
 
 
@@ -28,7 +28,7 @@ async def fill(memory: Memory, owner: str, conversations: int, turns: int) -> li
     for number in range(conversations):
         ids.append((await memory.conversations.create(owner, f"Conversation {number}")).id)
         for _ in range(turns):
-            await memory.interactions.add(owner, ids[-1], SAID)
+            await memory.interactions.add(owner, ids[-1], TURN)
     return ids
 
 
@@ -62,7 +62,7 @@ async def measure(path: Path, conversations: int, turns: int) -> dict[str, float
         "the newest turns of one": await cost(
             lambda: memory.interactions.list("many", ids[0], PageRequest())
         ),
-        "one more turn": await cost(lambda: memory.interactions.add("many", ids[0], SAID)),
+        "one more turn": await cost(lambda: memory.interactions.add("many", ids[0], TURN)),
         "a write while it was filled": built,
     }
     await memory.close()
@@ -74,10 +74,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.memory", description=__doc__)
     parser.add_argument("--conversations", type=int, default=10_000)
     parser.add_argument("--turns", type=int, default=3)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "memory.db"
-        rows = asyncio.run(measure(path, given.conversations, given.turns))
+        rows = asyncio.run(measure(path, options.conversations, options.turns))
         size = path.stat().st_size / 1024 / 1024
     (first, *_) = rows.values()
     print(f"{'':<32}{'ms':>10}{'ratio':>10}")

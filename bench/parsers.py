@@ -73,10 +73,10 @@ def condition(name: str) -> Parser:
     return lambda value: read({name: value}, file)
 
 
-def parse(route: str, given: Json) -> bytes:
+def parse(route: str, body: Json) -> bytes:
     """Read a request of a chat, and write its state as it goes back."""
-    protocol = PROTOCOLS.get(route) or negotiate(route, given)
-    return json_encoding.dumps(protocol.parse(Body(given, {})).state)
+    protocol = PROTOCOLS.get(route) or negotiate(route, body)
+    return json_encoding.dumps(protocol.parse(Body(body, {})).state)
 
 
 def chat(**more: Any) -> Json:
@@ -126,8 +126,8 @@ PARSERS: Mapping[str, Parser] = {
     "Retry-After": lambda value: retry_after_seconds({"retry-after": value}),
     **{route: partial(parse, route) for route in ROUTES},
     "OData": lambda value: check_filter(value, ("oids", "groups")),
-    "_search": lambda given: parse_search(given, {}).source_filter.apply({"a" * 1000: ""}),
-    "_cluster/settings": lambda given: list(flatten_settings(given)),
+    "_search": lambda body: parse_search(body, {}).source_filter.apply({"a" * 1000: ""}),
+    "_cluster/settings": lambda body: list(flatten_settings(body)),
     "follow-ups": lambda pieces: "".join(map(FollowupParser().feed, pieces)),
     "citations": lambda pieces: "".join(map(CitationRewriter(SOURCES).feed, pieces)),
     "a model's stream": count_calls,

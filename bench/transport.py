@@ -41,15 +41,15 @@ PROMPT = Prompt("answer", (Message("user", "hello"),), 0.0)
 class Talking(Upstream):
     """Answers with a hundred words."""
 
-    def answer(self, asked: RecordedRequest) -> list[Step]:
+    def answer(self, request: RecordedRequest) -> list[Step]:
         return stream_response(answer_events(*(f"word{number} " for number in range(TOKENS))))
 
 
 def serve(authority: Path) -> None:
     """Serve until the standard input ends."""
-    made, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.cert_pem.write_to_path(str(authority))
-    made.issue_cert("127.0.0.1").configure_cert(tls)
+    ca, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ca.cert_pem.write_to_path(str(authority))
+    ca.issue_cert("127.0.0.1").configure_cert(tls)
     with run_upstream(Talking(), tls) as server:
         print(server.url, flush=True)
         sys.stdin.read()
@@ -69,9 +69,9 @@ async def measure(transport: str, url: str, authority: Path) -> float:
                     pass
 
         await asyncio.gather(*(ask() for _ in range(AT_ONCE)))  # the connections
-        begun = time.process_time()
+        start = time.process_time()
         await asyncio.gather(*(ask() for _ in range(AT_ONCE)))
-        return (time.process_time() - begun) / AT_ONCE * 1000
+        return (time.process_time() - start) / AT_ONCE * 1000
 
 
 def main() -> None:
@@ -82,7 +82,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.serve:
         return serve(options.serve)
-    found: dict[str, list[float]] = {name: [] for name in TRANSPORTS}
+    results: dict[str, list[float]] = {name: [] for name in TRANSPORTS}
     with tempfile.TemporaryDirectory() as folder:
         authority = Path(folder) / "ca.pem"
         command = [sys.executable, "-m", "bench.transport", "--serve", str(authority)]
@@ -90,10 +90,10 @@ def main() -> None:
         with subprocess.Popen(command, text=True, **pipes) as server:  # type: ignore[call-overload]
             url = server.stdout.readline().strip()
             for _ in range(options.rounds):
-                for name, times in found.items():
+                for name, times in results.items():
                     times.append(asyncio.run(measure(name, url, authority)))
             server.stdin.close()
-    for name, times in found.items():
+    for name, times in results.items():
         print(f"{name:8} {statistics.median(times):6.2f} ms of CPU an answer of {TOKENS} tokens")
 
 
