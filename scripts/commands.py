@@ -145,8 +145,8 @@ def find_program(name: str, windows: bool = ON_WINDOWS, path: str | None = None)
     """
     names = [f"{name}{suffix}" for suffix in (".exe", ".cmd", ".bat")] if windows else [name]
     for candidate in names:
-        if found := shutil.which(candidate, path=path):
-            return os.path.abspath(found)
+        if executable := shutil.which(candidate, path=path):
+            return os.path.abspath(executable)
     raise CommandError(f"Install {name} first: {INSTALL_PAGES[name]}")
 
 

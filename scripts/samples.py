@@ -51,12 +51,12 @@ async def load_samples(settings: Settings, wait_policy: WaitPolicy) -> None:
         try:
             return await try_load(settings)
         except HANDLED_ERRORS as error:
-            left = start + wait_policy.max_seconds - time.monotonic()
+            remaining = start + wait_policy.max_seconds - time.monotonic()
             status = transient_status(error)
-            if status is None or left < wait_policy.pause:
+            if status is None or remaining < wait_policy.pause:
                 raise
         print_lines(
-            [WAITING_MESSAGE.format(status=status, pause=wait_policy.pause, left=left / 60)]
+            [WAITING_MESSAGE.format(status=status, pause=wait_policy.pause, left=remaining / 60)]
         )
         await asyncio.sleep(wait_policy.pause)
 

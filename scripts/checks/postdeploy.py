@@ -101,10 +101,10 @@ def wait_until_healthy(address: str, policy: WaitPolicy, patient: bool) -> AppHe
     start = time.monotonic()
     while True:
         health = check_health(address, policy.request_seconds)
-        left = start + policy.max_seconds - time.monotonic()
-        if not health.problem or left < policy.pause or (health.runs and not patient):
+        remaining = start + policy.max_seconds - time.monotonic()
+        if not health.problem or remaining < policy.pause or (health.runs and not patient):
             return health
-        print_lines([WAITING.format(problem=health.problem, pause=policy.pause, left=left)])
+        print_lines([WAITING.format(problem=health.problem, pause=policy.pause, left=remaining)])
         time.sleep(policy.pause)
 
 
