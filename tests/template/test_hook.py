@@ -126,8 +126,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def cloud(project: Path, tmp_path: Path) -> Iterator[Cloud]:
-    for left in ("local.settings.json", ".azure/local.settings.written.json"):
-        (project / left).unlink(missing_ok=True)
+    for name in ("local.settings.json", ".azure/local.settings.written.json"):
+        (project / name).unlink(missing_ok=True)
     home = make_home(tmp_path)
     with ExitStack() as stack:
         model = stack.enter_context(run_upstream(Seeing()))
@@ -196,13 +196,13 @@ class FakeStorage(Server):
         name = unquote(request.path.partition("/files/")[2].partition("?")[0])
         mark = sha256((DOCUMENTS / name).read_bytes()).hexdigest()
         media_type = guess_media_type(name)
-        told = f"x-ms-meta-sha256: {mark}\r\nContent-Type: {media_type}\r\nContent-Length: 0"
-        return [f"HTTP/1.1 200 X\r\n{told}\r\n\r\n".encode()]
+        headers = f"x-ms-meta-sha256: {mark}\r\nContent-Type: {media_type}\r\nContent-Length: 0"
+        return [f"HTTP/1.1 200 X\r\n{headers}\r\n\r\n".encode()]
 
 
 def test_rejected_upload_is_retried(cloud: Cloud) -> None:
-    with cloud.listening(FakeStorage()) as shelf:
-        done = cloud.hook(AZURE_STORAGE_ENDPOINT=shelf.url)
+    with cloud.listening(FakeStorage()) as storage:
+        done = cloud.hook(AZURE_STORAGE_ENDPOINT=storage.url)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "Azure responds with 403" in done.stdout
@@ -257,8 +257,8 @@ def test_interrupted_run_continues(cloud: Cloud) -> None:
     assert cloud.documents == fresh
 
 
-def batches(asked: list[RecordedRequest]) -> list[RecordedRequest]:
-    return [one for one in asked if "search.index" in one.path]
+def batches(requests: list[RecordedRequest]) -> list[RecordedRequest]:
+    return [one for one in requests if "search.index" in one.path]
 
 
 def test_samples_are_not_added_to_other_documents(cloud: Cloud) -> None:

@@ -172,7 +172,7 @@ def test_roles_are_assigned_in_one_file_and_no_keys_are_used() -> None:
         name: re.findall(r"@secure\(\)\n.*\nparam (\w+)", text) for name, text in texts.items()
     }
     # the only key, for clients without sign-in
-    assert {name: found for name, found in secure.items() if found} == {
+    assert {name: parameters for name, parameters in secure.items() if parameters} == {
         "app.bicep": ["chatApiKey"],
         "main.bicep": ["chatApiKey"],
     }
@@ -262,18 +262,18 @@ def test_regions_have_quota_for_the_deployments() -> None:
     assert params["openAiLocation"].default is None
 
 
-@pytest.mark.parametrize("made", ["chat", "embedding"])
-def test_model_deployment_follows_its_parameters(made: str) -> None:
-    deployment = bicep.blocks("resource", "modules/openai.bicep")[made]
+@pytest.mark.parametrize("model", ["chat", "embedding"])
+def test_model_deployment_follows_its_parameters(model: str) -> None:
+    deployment = bicep.blocks("resource", "modules/openai.bicep")[model]
     passed = bicep.blocks("module", "main.bicep")["openAi"].object("params")
 
-    assert deployment.value("name") == f"{made}Model"
-    assert deployment.value("sku") == f"{{ name: sku, capacity: {made}Capacity }}"
+    assert deployment.value("name") == f"{model}Model"
+    assert deployment.value("sku") == f"{{ name: sku, capacity: {model}Capacity }}"
     assert deployment.value("model") == (
-        f"{{ format: 'OpenAI', name: {made}Model, version: {made}ModelVersion }}"
+        f"{{ format: 'OpenAI', name: {model}Model, version: {model}ModelVersion }}"
     )
     for name in ("Model", "ModelVersion", "Capacity"):
-        assert passed[made + name] == made + name
+        assert passed[model + name] == model + name
     assert passed["sku"] == "openAiSku"
 
 
@@ -525,7 +525,7 @@ def test_dependencies_are_created_first() -> None:
 def test_private_endpoints_use_the_zone_names_of_azure() -> None:
     network = bicep.text("modules/network.bicep")
     zones = re.findall(r"(?m)^  (\w+): \[('privatelink\..+')\]$", network)
-    asked = bicep.blocks("module", "main.bicep")["network"].body
+    module = bicep.blocks("module", "main.bicep")["network"].body
 
     assert dict(zones) == {
         "blob": "'privatelink.blob.${environment().suffixes.storage}'",
@@ -536,7 +536,7 @@ def test_private_endpoints_use_the_zone_names_of_azure() -> None:
         ),
         "Sql": "'privatelink.documents.azure.com'",
     }
-    assert re.findall(r"name: '(\w+)'.*group: '(\w+)'", asked) == [
+    assert re.findall(r"name: '(\w+)'.*group: '(\w+)'", module) == [
         ("host", "blob"),
         ("documents", "blob"),
         ("search", "searchService"),

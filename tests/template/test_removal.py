@@ -59,7 +59,7 @@ class Row:
 
     part: str
     paths: tuple[str, ...]
-    kept: tuple[str, ...]
+    exceptions: tuple[str, ...]
     removals: tuple[tuple[str, str], ...]
 
 
@@ -69,8 +69,8 @@ def read_rows() -> Iterator[Row]:
     table = text.partition(HEADER)[2].partition("\n\n")[0]
     for line in table.strip().splitlines()[1:]:
         part, delete, remove = (cell.strip() for cell in line.strip("|").split(" | "))
-        paths, _, kept = delete.partition(" except ")
-        yield Row(part, _names(paths), _names(kept), tuple(_removals(remove)))
+        paths, _, exceptions = delete.partition(" except ")
+        yield Row(part, _names(paths), _names(exceptions), tuple(_removals(remove)))
 
 
 def _removals(cell: str) -> Iterator[tuple[str, str]]:
@@ -88,11 +88,11 @@ ROWS = list(read_rows())
 
 def apply(row: Row, project: Path) -> None:
     """Do what a row says."""
-    kept = {name: (project / name).read_bytes() for name in row.kept}
+    contents = {name: (project / name).read_bytes() for name in row.exceptions}
     for name in row.paths:
         path = project / name
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    for name, data in kept.items():
+    for name, data in contents.items():
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_bytes(data)
     for name, file in row.removals:
@@ -239,11 +239,11 @@ def delete_contracts(project: Path) -> None:
     path = project / "pyproject.toml"
     text, section, contracts = path.read_text("utf-8").partition("[tool.importlinter]")
 
-    def kept(line: str) -> bool:
+    def is_kept(line: str) -> bool:
         name = re.fullmatch(r' *"(?:shared\.)?([\w.]+)",\n', line)
         return name is None or _exists(project, f"shared.{name[1]}")
 
-    lines = filter(kept, contracts.splitlines(keepends=True))
+    lines = filter(is_kept, contracts.splitlines(keepends=True))
     path.write_text(text + section + "".join(lines), "utf-8")
 
 

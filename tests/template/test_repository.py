@@ -21,7 +21,7 @@ from tests.support.servers import ROOT, command, run_server
 # (commit 7ff95314b5e1, 2026-04-06), each at one of these places. The criteria in words, below,
 # are those of Azure-Samples/azd-template-artifacts, docs/development-guidelines/
 # definition-of-done.md (commit 4f701d571572, 2025-04-10).
-GALLERY = {
+CRITERIA = {
     "README": ["README.md"],
     "LICENSE": ["LICENSE", "LICENSE.md"],
     "SECURITY": ["SECURITY.md", ".github/SECURITY.md"],
@@ -61,9 +61,9 @@ PINNED = {
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
-@pytest.mark.parametrize("item", GALLERY)
+@pytest.mark.parametrize("item", CRITERIA)
 def test_gallery_requirement(item: str) -> None:
-    assert any((ROOT / place).exists() for place in GALLERY[item]), GALLERY[item]
+    assert any((ROOT / place).exists() for place in CRITERIA[item]), CRITERIA[item]
 
 
 @pytest.mark.parametrize("heading", HEADINGS)

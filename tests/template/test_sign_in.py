@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from scripts.commands import command_line
-from shared.protocols.openai.routes import ROUTES as DOOR
+from shared.protocols.openai.routes import ROUTES as OPENAI_ROUTES
 from tests.support.isolation import app_copy
 from tests.support.servers import LAPTOP, SIGN_IN
 
@@ -162,7 +162,7 @@ class Machine:
 
     def bodies(self) -> list[dict[str, Any]]:
         """Return the bodies that were sent for the registration, in order."""
-        calls = [call for call in self.asked("rest") if "--body" in call]
+        calls = [call for call in self.find_calls("rest") if "--body" in call]
         return [json.loads(call[call.index("--body") + 1]) for call in calls]
 
     def field_values(self, key: str) -> list[Any]:
@@ -179,7 +179,7 @@ class Machine:
     def values(self) -> dict[str, str]:
         return dict(json.loads(self.environment.read_text()))
 
-    def asked(self, *words: str) -> list[list[str]]:
+    def find_calls(self, *words: str) -> list[list[str]]:
         lines = map(json.loads, self.calls.read_text().splitlines())
         return [call for call in lines if call[: len(words)] == list(words)]
 
@@ -191,7 +191,7 @@ needs_posix = pytest.mark.skipif(os.name == "nt", reason="the fakes need a syste
 def test_registration_trusts_the_identity_without_secret(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     done = machine.run()
-    (created,) = machine.asked("ad", "app", "federated-credential", "create")
+    (created,) = machine.find_calls("ad", "app", "federated-credential", "create")
     trusted: dict[str, Any] = json.loads(created[created.index("--parameters") + 1])
 
     assert done.returncode == 0, done.stderr
@@ -203,7 +203,7 @@ def test_registration_trusts_the_identity_without_secret(tmp_path: Path) -> None
         "subject": "identity-1",
         "audiences": ["api://AzureADTokenExchange"],
     }
-    assert machine.asked("ad", "app", "credential") == []
+    assert machine.find_calls("ad", "app", "credential") == []
 
 
 @needs_posix
@@ -321,9 +321,9 @@ def test_second_run_creates_nothing(tmp_path: Path) -> None:
     again = machine.run()
 
     assert again.returncode == 0, again.stderr
-    assert len(machine.asked("ad", "app", "create")) == 1
-    assert len(machine.asked("ad", "sp", "create")) == 1
-    assert len(machine.asked("ad", "app", "federated-credential", "create")) == 1
+    assert len(machine.find_calls("ad", "app", "create")) == 1
+    assert len(machine.find_calls("ad", "sp", "create")) == 1
+    assert len(machine.find_calls("ad", "app", "federated-credential", "create")) == 1
 
 
 @needs_posix
@@ -397,7 +397,7 @@ def test_complete_roles_are_not_written_again(tmp_path: Path) -> None:
 def test_role_query_omits_read_only_properties(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     machine.run()
-    calls = machine.asked("ad", "app", "show")[0]
+    calls = machine.find_calls("ad", "app", "show")[0]
     fields = re.findall(r"(\w+): (\w+)", calls[calls.index("--query") + 1])
 
     assert {name for name, _ in fields} == set(other_role("x"))
@@ -414,7 +414,9 @@ def test_registration_can_be_deleted(tmp_path: Path) -> None:
     assert nothing.returncode == 1
     assert "There is nothing to remove" in nothing.stderr
     assert gone.returncode == 0, gone.stderr
-    assert machine.asked("ad", "app", "delete") == [["ad", "app", "delete", "--id", "client-1"]]
+    assert machine.find_calls("ad", "app", "delete") == [
+        ["ad", "app", "delete", "--id", "client-1"]
+    ]
     assert machine.values["AZURE_AUTH_CLIENT_ID"] == ""
 
 
@@ -427,8 +429,8 @@ def test_deleted_registration_is_created_again(tmp_path: Path, words: list[str])
     done = machine.run(*words)
 
     assert done.returncode == 0, done.stderr
-    assert len(machine.asked("ad", "app", "delete")) == 1
-    assert len(machine.asked("ad", "app", "create")) == (1 if words else 2)
+    assert len(machine.find_calls("ad", "app", "delete")) == 1
+    assert len(machine.find_calls("ad", "app", "create")) == (1 if words else 2)
     assert machine.values["AZURE_AUTH_CLIENT_ID"] == ("" if words else "client-1")
 
 
@@ -457,7 +459,7 @@ def test_failure_message_names_the_fix(
 
     assert done.returncode == 1
     assert message in done.stderr
-    assert machine.asked("ad") == []
+    assert machine.find_calls("ad") == []
 
 
 @needs_posix
@@ -486,8 +488,8 @@ def test_run_after_a_failed_one_completes_the_registration(step: str, tmp_path: 
     assert "failed with exit status 1. Correct what it reports, then run" in failed.stderr
     assert again.returncode == 0, again.stderr
     assert again.stdout.endswith("Done. Now run: azd provision\n")
-    assert len(machine.asked("ad", "app", "create")) == 1
-    assert len(machine.asked("ad", "app", "federated-credential", "create")) == 1
+    assert len(machine.find_calls("ad", "app", "create")) == 1
+    assert len(machine.find_calls("ad", "app", "federated-credential", "create")) == 1
     assert roles == ["Chat.Admin", "Chat.User"]
     assert len(machine.assignments()) == 1
     assert machine.field_values("appRoleAssignmentRequired")[-1] is True
@@ -661,11 +663,11 @@ def key_levels(**settings: str) -> dict[str, str]:
 )
 def test_every_route_except_health_and_openai_needs_a_key(settings: dict[str, str]) -> None:
     calls = key_levels(**settings)
-    door = [name for name in calls if name.startswith("door_")]
+    names = [name for name in calls if name.startswith("door_")]
 
     assert calls.pop("health") == "ANONYMOUS"
-    assert {calls.pop(name) for name in door} == {"ANONYMOUS"}
-    assert len(door) == len(DOOR)
+    assert {calls.pop(name) for name in names} == {"ANONYMOUS"}
+    assert len(names) == len(OPENAI_ROUTES)
     assert {calls.pop(name) for name in CHANGES} <= {"FUNCTION", "ADMIN"}
     assert set(calls.values()) == {"FUNCTION"}
 
