@@ -49,10 +49,15 @@ def start(environment: Mapping[str, str]) -> Service:
     except SettingsError as error:
         for problem in error.problems:
             log.error("settings: %s", problem, exc_info=error.__cause__)
-        return Service(problems=error.problems)
+        return _make_broken_service(error.problems)
     except Exception as error:
         log.error("start failed", exc_info=error)
-        return Service(problems=("The app could not start: see its log.",))
+        return _make_broken_service(("The app could not start: see its log.",))
+
+
+def _make_broken_service(problems: tuple[str, ...]) -> Service:
+    """Make a service that answers 503. It asks for no key: it cannot know the right one."""
+    return Service(problems=problems, api_key=ApiKeyPolicy(allow_anonymous=True))
 
 
 def build(settings: Settings) -> Service:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from shared.app import ROUTES, Service
-from shared.bootstrap.build import build
+from shared.bootstrap.build import build, start
 from shared.chat import errors
 from shared.chat.events import Delta, Done, Usage
 from shared.http.call import DISCONNECT_POLL_SECONDS, Limits
@@ -554,14 +554,16 @@ def test_the_first_line_goes_out_before_the_model_s_first_token() -> None:
 
 
 def test_wrong_settings_answer_every_route_and_health_names_them() -> None:
-    service = Service(problems=("TOP must be 1 or more",))
+    service = start({"DEFAULT_TOP": "0", "CHAT_API_KEY": "k" * 20})
 
+    for route in ("/v1/chat/completions", "/openai/v1/chat/completions"):
+        assert ask(call(route), service).status == 503, route
     for route in ("/chat", "/chat/stream", "/ask"):
         got = ask(call(route), service)
         assert (got.status, got.json) == (503, {"error": errors.Misconfigured.default})
 
     health = ask(replace(call("/health"), method="GET"), service)
-    assert (health.status, health.json["settings"]) == (503, ["TOP must be 1 or more"])
+    assert (health.status, health.json["settings"]) == (503, ["DEFAULT_TOP must be 1 or more"])
 
 
 @pytest.fixture
