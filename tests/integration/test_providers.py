@@ -158,6 +158,7 @@ def test_an_ambiguous_url_is_refused(url: str) -> None:
         ({"auth_type": "apikey", "auth_key": {"ak": "${K}"}}, "auth_key must be"),
         ({"auth_type": "none", "auth_key": {"apikey": "${K}"}}, "auth_key must be"),
         ({"auth_type": "apikey", "auth_key": {"apikey": "sk-clear"}}, "no secret stands"),
+        ({"auth_type": "apikey", "auth_key": {"apikey": ""}}, "no secret stands"),
         ({"auth_type": "apikey", "auth_key": {"apikey": "${K}x"}}, "no secret stands"),
         ({"auth_type": "apikey", "auth_key": "{"}, "JSON string"),
         ({"auth_type": "apikey", "auth_key": {"apikey": "${TWO}"}}, "one word"),

@@ -81,7 +81,9 @@ def _resolve_secrets(
     """Resolve the secrets of a provider. Raises ValueError for one in clear text."""
     headers, body = provider.extra_headers, provider.extra_json_body
     return provider.with_secrets(
-        auth_key={"apikey": _resolve_key(provider, environment)} if provider.key else {},
+        auth_key={"apikey": _resolve_key(provider, environment)}
+        if provider.key is not None
+        else {},
         extra_headers=_resolve_value(".extra_headers", headers, environment),
         extra_json_body=_resolve_value(".extra_json_body", body, environment),
     )
