@@ -1,0 +1,385 @@
+"""What is deployed for sets of azd's variables as people choose them, without Azure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from scripts.checks import preprovision
+from shared.settings import read_settings
+from tests.support import bicep
+from tests.support.bicep_values import BicepFile, Parser, RefusedError
+
+SEARCH_ID = "/subscriptions/1b2c/resourceGroups/g/providers/Microsoft.Search/searchServices/theirs"
+OPENAI_ID = "/subscriptions/1b2c/resourceGroups/g/providers/Microsoft.CognitiveServices/accounts/m"
+LOGS_ID = (
+    "/subscriptions/1b2c/resourceGroups/g/providers/Microsoft.OperationalInsights/workspaces/l"
+)
+PERSON = {
+    "AZURE_ENV_NAME": "chat-dev",
+    "AZURE_LOCATION": "swedencentral",
+    "AZURE_OPENAI_LOCATION": "eastus2",
+    "AZURE_PRINCIPAL_ID": "person",
+}
+SIGN_IN = {"AZURE_AUTH_CLIENT_ID": "client"}
+PRIVATE = {"AZURE_USE_VNET": "true"}
+
+# Resources by module and symbol.
+ALWAYS = {
+    "identity.identity",
+    "monitoring.insights",
+    "hostStorage.account",
+    "hostStorage.blobs",
+    "hostStorage.folder",
+    "documentStorage.account",
+    "documentStorage.blobs",
+    "documentStorage.folder",
+    "app.plan",
+    "app.site",
+    "app.auth",
+    "roles.appOwnsHostStorage",
+    "roles.appReadsDocuments",
+    "roles.appWritesTelemetry",
+    "roles.indexersWriteDocuments",
+}
+LOGS = {"monitoring.workspace"}
+SEARCH = {
+    "search.service",
+    "roles.appReadsIndex",
+    "roles.indexersWriteIndex",
+    "roles.indexersCreateIndex",
+}
+MODELS = {
+    "openAi.account",
+    "openAi.chat",
+    "openAi.embedding",
+    "roles.appAsksModels",
+    "roles.indexersCallModels",
+}
+INDEXER = {"roles.searchReadsDocuments", "roles.searchAsksModels"}  # of a search with an identity
+MEMORY = {"cosmos.account", "cosmos.sql", "cosmos.memory", "roles.appKeepsConversations"}
+NETWORK = {
+    "network.endpointRules",
+    "network.appRules",
+    "network.network",
+    "network.zones",
+    "network.privateEndpoints",
+}
+USUAL = ALWAYS | LOGS | SEARCH | MODELS | INDEXER
+
+
+@dataclass(frozen=True)
+class Case:
+    """Variables beside those of PERSON, and what follows: resources, parameters, app settings."""
+
+    variables: Mapping[str, str]
+    resources: set[str]
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # by module and name
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+CASES = {
+    "defaults": Case(
+        {},
+        USUAL,
+        {
+            "app.subnetId": "",
+            "app.allowedOrigins": [],
+            "app.tags": {"azd-env-name": "chat-dev"},
+            "search.sku": "basic",
+            "openAi.location": "eastus2",
+            "roles.indexers": [{"id": "person", "type": "User"}],
+        },
+        {
+            "CALLERS": "keys",
+            "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "default",
+            "AZURE_COSMOS_ENDPOINT": "",
+            "MEMORY_DAYS": "",
+        },
+    ),
+    "sign-in": Case(
+        {**SIGN_IN, "AZURE_AUTH_ALLOWED_CLIENTS": "web, phone", "AZURE_OPEN_TO_ALL": "true"},
+        USUAL | MEMORY,
+        {"app.authClientId": "client", "app.authAllowedClients": ["web", "phone"]},
+        {"CALLERS": "signed-in", "AZURE_COSMOS_DATABASE": "sql.name", "MEMORY_DAYS": "90"},
+    ),
+    "sign-in without memory": Case(
+        {**SIGN_IN, "AZURE_USE_MEMORY": "false"},
+        USUAL,
+        settings={"CALLERS": "signed-in", "AZURE_COSMOS_ENDPOINT": "", "MEMORY_DAYS": ""},
+    ),
+    "private network": Case(
+        {**PRIVATE, "AZURE_VNET_PREFIX": "10.8.0.0/22", "AZURE_ALLOWED_IPS": "1.2.3.4, 5.6.7.8"},
+        USUAL | NETWORK,
+        {
+            "network.prefix": "10.8.0.0/22",
+            "search.allowedIps": ["1.2.3.4", "5.6.7.8"],
+            "documentStorage.allowedIps": ["1.2.3.4", "5.6.7.8"],
+            "hostStorage.allowedIps": [],
+            "app.subnetId": "network",
+            "endpoints": ["host", "documents", "search", "openai"],
+        },
+    ),
+    "private network with sign-in": Case(
+        {**PRIVATE, **SIGN_IN},
+        USUAL | NETWORK | MEMORY,
+        {
+            "cosmos.allowedIps": [],
+            "endpoints": ["host", "documents", "search", "openai", "memory"],
+        },
+    ),
+    "private network with existing services": Case(
+        {**PRIVATE, "AZURE_EXISTING_SEARCH_ID": SEARCH_ID, "AZURE_EXISTING_OPENAI_ID": OPENAI_ID},
+        ALWAYS | LOGS | NETWORK,
+        {"endpoints": ["host", "documents"]},
+    ),
+    "free search": Case(
+        {"AZURE_SEARCH_SKU": "free", "AZURE_SEARCH_REPLICAS": "3"},
+        USUAL - INDEXER,  # it has no identity
+        {"search.sku": "free", "search.replicas": 1, "search.semanticRanker": "disabled"},
+        {"AZURE_SEARCH_SEMANTIC_CONFIGURATION": ""},
+    ),
+    "existing search": Case(
+        {
+            "AZURE_EXISTING_SEARCH_ID": SEARCH_ID,
+            "AZURE_EXISTING_SEARCH_SEMANTIC_CONFIGURATION": "theirs",
+            "AZURE_EXISTING_SEARCH_VECTORS": "false",
+            "AZURE_SEARCH_INDEX": "manuals",
+        },
+        ALWAYS | LOGS | MODELS,
+        settings={
+            "AZURE_SEARCH_ENDPOINT": "https://theirs.search.windows.net",
+            "AZURE_SEARCH_INDEX": "manuals",
+            "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "theirs",
+            "AZURE_OPENAI_CHAT_DEPLOYMENT": "chat.name",
+            "AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "",
+        },
+    ),
+    "existing search and model": Case(
+        {
+            "AZURE_EXISTING_SEARCH_ID": SEARCH_ID,
+            "AZURE_EXISTING_OPENAI_ID": OPENAI_ID,
+            "AZURE_OPENAI_CHAT_MODEL": "our-chat",
+            "AZURE_OPENAI_EMBEDDING_MODEL": "our-vectors",
+        },
+        ALWAYS | LOGS,
+        settings={
+            "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "",
+            "AZURE_OPENAI_CHAT_DEPLOYMENT": "our-chat",
+            "AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "our-vectors",
+        },
+    ),
+    "existing model": Case(
+        {"AZURE_EXISTING_OPENAI_ID": OPENAI_ID},
+        USUAL - MODELS - {"roles.searchAsksModels"},
+        {"roles.searchName": "service.name", "roles.openAiName": ""},
+    ),
+    "existing logs": Case(
+        {"AZURE_EXISTING_LOG_ANALYTICS_ID": LOGS_ID, "AZURE_DIAGNOSTICS": "true"},
+        USUAL - LOGS | {f"diagnosticSettings.{one}Logs" for one in ("document", "search", "model")},
+        {"diagnosticSettings.workspaceId": LOGS_ID},
+    ),
+    "diagnostics and alerts": Case(
+        {
+            **SIGN_IN,
+            "AZURE_DIAGNOSTICS": "true",
+            "AZURE_ALERT_EMAIL": "we@example.com",
+            "AZURE_ALERT_ERRORS": "0",
+            "AZURE_ALERT_REQUESTS": "5000",
+        },
+        USUAL
+        | MEMORY
+        | {"alerts.mail", "alerts.alerts"}
+        | {
+            f"diagnosticSettings.{one}Logs"
+            for one in ("document", "search", "model", "conversation")
+        },
+        {
+            "diagnosticSettings.workspaceId": "workspace.id",
+            "alerts.email": "we@example.com",
+            "alerts.errors": 0,
+            "alerts.requests": 5000,
+        },
+    ),
+    "production": Case(
+        {
+            **SIGN_IN,
+            "AZURE_SEARCH_SKU": "standard",
+            "AZURE_SEARCH_REPLICAS": "3",
+            "AZURE_SEARCH_SEMANTIC_RANKER": "standard",
+            "AZURE_STORAGE_SKU": "Standard_ZRS",
+            "AZURE_ALWAYS_READY": "2",
+            "AZURE_MAXIMUM_INSTANCES": "100",
+            "AZURE_INSTANCE_MEMORY_MB": "4096",
+            "AZURE_INSTANCE_CONCURRENCY": "32",
+            "AZURE_OPENAI_SKU": "DataZoneStandard",
+            "AZURE_OPENAI_CHAT_CAPACITY": "500",
+            "AZURE_OPENAI_EMBEDDING_CAPACITY": "300",
+            "AZURE_LOG_RETENTION_DAYS": "90",
+            "AZURE_LOG_DAILY_GB": "-1",
+            "AZURE_MEMORY_DAYS": "0",
+            "AZURE_SEARCH_LOCATION": "norwayeast",
+            "AZURE_COSMOS_LOCATION": "westeurope",
+            "AZURE_ALLOWED_ORIGINS": "https://chat.example.com, https://www.example.com",
+            "AZURE_TAGS": '{"owner": "us", "azd-env-name": "other"}',
+            "AZURE_APP_SETTINGS": '{"DEFAULT_TOP": "8"}',
+        },
+        USUAL | MEMORY,
+        {
+            "search.sku": "standard",
+            "search.replicas": 3,
+            "search.semanticRanker": "standard",
+            "search.location": "norwayeast",
+            "cosmos.location": "westeurope",
+            "hostStorage.sku": "Standard_ZRS",
+            "documentStorage.sku": "Standard_ZRS",
+            "app.alwaysReady": 2,
+            "app.maximumInstanceCount": 100,
+            "app.instanceMemoryMB": 4096,
+            "app.perInstanceConcurrency": 32,
+            "app.allowedOrigins": ["https://chat.example.com", "https://www.example.com"],
+            "app.tags": {"owner": "us", "azd-env-name": "chat-dev"},
+            "openAi.sku": "DataZoneStandard",
+            "openAi.chatCapacity": 500,
+            "openAi.embeddingCapacity": 300,
+            "monitoring.retentionDays": 90,
+            "monitoring.dailyGb": -1,
+        },
+        {"MEMORY_DAYS": "0", "DEFAULT_TOP": "8"},
+    ),
+    "open to all": Case({"AZURE_OPEN_TO_ALL": "true"}, USUAL, settings={"CALLERS": "anyone"}),
+    "client key": Case(
+        {"AZURE_CHAT_API_KEY": "k" * 20}, USUAL, {"app.chatApiKey": "k" * 20}, {"CALLERS": "keys"}
+    ),
+    "pipeline": Case(
+        {
+            "AZURE_PRINCIPAL_ID": "runner",
+            "AZURE_PRINCIPAL_TYPE": "ServicePrincipal",
+            "AZURE_INDEXERS_GROUP_ID": "writers",
+        },
+        USUAL,
+        {
+            "roles.indexers": [
+                {"id": "runner", "type": "ServicePrincipal"},
+                {"id": "writers", "type": "Group"},
+            ]
+        },
+    ),
+    "nobody indexes": Case(
+        {"AZURE_PRINCIPAL_ID": ""},
+        {one for one in USUAL if not one.startswith("roles.indexers")},
+        {"roles.indexers": []},
+    ),
+}
+REFUSED = {
+    "AZURE_SEARCH_SKU": {**PRIVATE, "AZURE_SEARCH_SKU": "free"},
+    "AZURE_ALLOWED_ORIGINS": {"AZURE_ALLOWED_ORIGINS": "https://chat.example.com,*"},
+    "AZURE_CHAT_API_KEY": {"AZURE_CHAT_API_KEY": "k" * 19},
+}
+each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+
+
+def read_value(kind: str, value: str) -> Any:
+    """Return a variable's value by the type of its parameter, as azd reads it."""
+    if kind == "string":
+        return value
+    if kind == "object":
+        return json.loads(value or "{}")
+    return json.loads(value)
+
+
+def parameters(variables: Mapping[str, str]) -> dict[str, Any]:
+    """Return the parameters of main.bicep that azd fills from its variables."""
+    kinds = bicep.params("main.bicep")
+    environment = {**PERSON, **variables}
+    return {
+        name: read_value(kinds[name].kind, environment.get(variable, default or ""))
+        for name, variable, default in bicep.parameters_file()
+    }
+
+
+def deployment(variables: Mapping[str, str]) -> dict[str, BicepFile]:
+    """Return the modules that are deployed, with their parameters."""
+    return dict(BicepFile("main.bicep", parameters(variables)).modules())
+
+
+def limits(param: bicep.Param) -> dict[str, Any]:
+    """Return the decorators of a parameter that limit its value."""
+    names = ("allowed", "minValue", "maxValue", "minLength", "maxLength")
+    starts = {name: param.decorators.find(f"@{name}(") + len(f"@{name}(") for name in names}
+    return {
+        name: Parser(param.decorators, start).expression()({})
+        for name, start in starts.items()
+        if f"@{name}(" in param.decorators
+    }
+
+
+@each_case
+def test_variables_exist_and_are_accepted(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    environment = {**PERSON, **case.variables}
+
+    assert environment.keys() <= {variable for _, variable, _ in bicep.parameters_file()}
+    assert preprovision.main(environment, (3, 13)) == 0
+    assert capsys.readouterr().err == ""
+
+
+@each_case
+def test_values_are_within_the_limits_of_their_parameters(case: Case) -> None:
+    types: dict[str, type] = {"string": str, "bool": bool, "int": int, "object": dict}
+    for name, value in parameters(case.variables).items():
+        param = bicep.params("main.bicep")[name]
+        limit = limits(param)
+
+        size = value if isinstance(value, int) else len(value)
+        unit = "Value" if isinstance(value, int) else "Length"
+        assert type(value) is types[param.kind], name
+        assert value in limit.get("allowed", [value]), name
+        assert limit.get(f"min{unit}", size) <= size <= limit.get(f"max{unit}", size), name
+
+
+@each_case
+def test_resources_are_those_of_the_choice(case: Case) -> None:
+    modules = deployment(case.variables)
+    resources = {f"{name}.{one}" for name, module in modules.items() for one in module.resources()}
+
+    assert resources == case.resources
+
+
+@each_case
+def test_modules_get_the_values_of_the_choice(case: Case) -> None:
+    modules = deployment(case.variables)
+    values = {
+        f"{name}.{key}": value
+        for name, module in modules.items()
+        for key, value in module.parameters.items()
+    }
+    values["endpoints"] = [one["name"] for one in values.get("network.endpoints", [])]
+    private = case.variables.get("AZURE_USE_VNET") == "true"
+
+    assert {name: values[name] for name in case.parameters} == case.parameters
+    assert {value for name, value in values.items() if name.endswith(".closed")} == {private}
+
+
+@each_case
+def test_app_accepts_the_settings_of_the_choice(case: Case) -> None:
+    settings = deployment(case.variables)["app"].parameters["settings"]
+    # The addresses that only Azure knows.
+    addresses = {
+        name: "https://x.example.com/"
+        for name, value in settings.items()
+        if name.endswith("_ENDPOINT") and value and not value.startswith("https://")
+    }
+    read = read_settings({**settings, **addresses})
+
+    assert {name: settings[name] for name in case.settings} == case.settings
+    assert read.callers == settings["CALLERS"]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_choice_that_azure_would_refuse_later_is_named(name: str) -> None:
+    with pytest.raises(RefusedError, match=name):
+        deployment(REFUSED[name])
