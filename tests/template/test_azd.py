@@ -90,6 +90,30 @@ def test_workflow_has_every_pipeline_variable(azure: dict[str, Any]) -> None:
     assert job["env"]["AZURE_PRINCIPAL_TYPE"] == "ServicePrincipal"
 
 
+def test_workflow_gives_each_variable_its_own_value() -> None:
+    environment = yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"]["deploy"]["env"]
+    others = {"AZURE_PRINCIPAL_TYPE", "AZURE_TAGS", "AZURE_APP_SETTINGS", "AZURE_LOAD_SAMPLES"}
+    plain = {name: value for name, value in environment.items() if name not in others}
+
+    assert {name: re.sub(r"\b(vars|secrets)\.", "", value) for name, value in plain.items()} == {
+        name: f"${{{{ {name} }}}}" for name in plain
+    }
+    # An empty text is no JSON object, and azd would stop.
+    for name in ("AZURE_TAGS", "AZURE_APP_SETTINGS"):
+        assert environment[name].endswith(f" vars.{name} || '{{}}' }}}}"), name
+    assert environment["AZURE_LOAD_SAMPLES"] == (
+        "${{ vars.AZURE_LOAD_SAMPLES || (vars.AZURE_USE_VNET == 'true' && 'false' || '') }}"
+    )
+
+
+def test_workflow_runs_one_at_a_time_and_only_where_azure_is_set_up() -> None:
+    document = yaml.safe_load(WORKFLOW.read_text("utf-8"))
+
+    assert document["concurrency"] == {"group": "azure-dev", "cancel-in-progress": False}
+    assert document["jobs"]["deploy"]["if"] == "vars.AZURE_CLIENT_ID != ''"
+    assert document[True]["push"] == {"branches": ["main"]}  # `on` is true in YAML
+
+
 @needs_infra
 def test_pipeline_can_set_every_parameter(azure: dict[str, Any]) -> None:
     values = json.loads(PARAMETERS.read_text("utf-8"))["parameters"].values()
