@@ -15,7 +15,7 @@ from tests.support import bicep
 
 Node = Callable[[Any], Any]  # an expression: its value, by the scope with the values of its names
 TOKEN = re.compile(
-    r"\s*('(?:\\.|\$\{[^}]*\}|[^'\\])*'|-?\d+|\w+|=>|==|!=|&&|\|\||!\.|[-?:!.,()\[\]{}<]|$|\S)"
+    r"\s*('(?:\\.|\$\{[^}]*\}|[^'\\])*'|-?\d+|\w+(?:::\w+)*|=>|==|!=|&&|\|\||!\.|[-?:!.,()\[\]{}<]|$|\S)"
 )
 OPERATORS: tuple[dict[str, Callable[[Node, Node], Node]], ...] = (  # the weakest first
     {"||": lambda left, right: lambda scope: left(scope) or right(scope)},
@@ -52,6 +52,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "fail": fail,
     "filter": lambda array, keep: [item for item in array if keep(item)],
     "flatten": lambda arrays: [item for array in arrays for item in array],
+    "items": lambda mapping: [{"key": key, "value": mapping[key]} for key in sorted(mapping)],
     "join": lambda array, separator: separator.join(array),
     "last": lambda array: array[-1],
     "length": len,
@@ -126,6 +127,8 @@ class Parser:
         if token == "(":
             (inside,) = self.items(")")
             return inside
+        if token == "[" and self.skip("for"):
+            return self.loop()
         if token == "[":
             items = self.items("]")
             return lambda scope: [item(scope) for item in items]
@@ -155,6 +158,12 @@ class Parser:
             items.append(self.expression())
             self.skip(",")
         return items
+
+    def loop(self) -> Node:
+        """Parse what comes after `[for`."""
+        name, _, array, _ = self.take(), self.take(), self.expression(), self.take()
+        (body,) = self.items("]")
+        return lambda scope: [body(ChainMap({name: item}, scope)) for item in array(scope)]
 
     def object(self) -> Node:
         """Parse the keys and values of an object."""
@@ -204,9 +213,10 @@ class BicepFile:
 
     file: str
     parameters: Mapping[str, Any]
+    symbol: str = ""  # of the module, in main.bicep
 
     def __getitem__(self, name: str) -> Any:
-        """Return the value of a parameter, a variable or a module; a resource is its name."""
+        """Return the value of a parameter, a variable or a module; a resource is its symbols."""
         if name in self.parameters:
             return self.parameters[name]
         source = bicep.text(self.file)
@@ -214,8 +224,8 @@ class BicepFile:
             return Parser(source, variable.end()).expression()(self)
         if module := bicep.blocks("module", self.file).get(name):
             assert self.deploys(module), f"{name} is not deployed, and has no outputs"
-            return {"outputs": Outputs(self.module(module))}
-        return name
+            return {"outputs": Outputs(self.module(name, module))}
+        return f"{self.symbol}.{name}".lstrip(".")
 
     def evaluate(self, expression: str) -> Any:
         """Return the value of an expression. Raises RefusedError."""
@@ -225,16 +235,16 @@ class BicepFile:
         """Return whether the condition of a module or resource is true."""
         return bool(self.evaluate(block.condition or "true"))
 
-    def module(self, block: bicep.Block) -> BicepFile:
+    def module(self, symbol: str, block: bicep.Block) -> BicepFile:
         """Return the file of a module with the parameters that it is deployed with."""
         start = block.body.index("  params: ") + len("  params: ")
-        return BicepFile(block.source, Parser(block.body, start).expression()(self))
+        return BicepFile(block.source, Parser(block.body, start).expression()(self), symbol)
 
     def modules(self) -> Iterator[tuple[str, BicepFile]]:
         """Yield the modules that are deployed."""
         for symbol, block in bicep.blocks("module", self.file).items():
             if self.deploys(block):
-                yield symbol, self.module(block)
+                yield symbol, self.module(symbol, block)
 
     def resources(self) -> Iterator[str]:
         """Yield the resources that are deployed: of a loop, if it has anything to go through."""
@@ -242,6 +252,12 @@ class BicepFile:
             items = block.loop.partition(" in ")[2]
             if self.deploys(block) and (not items or self[items]):
                 yield symbol
+
+    def properties(self, symbol: str) -> Any:
+        """Return the values of a resource, without the resources that stand in it."""
+        body = bicep.blocks("resource", self.file)[symbol].body
+        own = re.sub(r"(?ms)^  resource [^\n]*(?:\{\n.*?^  \}|\})$", "", body)
+        return self.evaluate(f"{{\n{own}\n}}")
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ CASES = {
         {**SIGN_IN, "AZURE_AUTH_ALLOWED_CLIENTS": "web, phone", "AZURE_OPEN_TO_ALL": "true"},
         USUAL | MEMORY,
         {"app.authClientId": "client", "app.authAllowedClients": ["web", "phone"]},
-        {"CALLERS": "signed-in", "AZURE_COSMOS_DATABASE": "sql.name", "MEMORY_DAYS": "90"},
+        {"CALLERS": "signed-in", "AZURE_COSMOS_DATABASE": "cosmos.sql.name", "MEMORY_DAYS": "90"},
     ),
     "sign-in without memory": Case(
         {**SIGN_IN, "AZURE_USE_MEMORY": "false"},
@@ -120,7 +120,7 @@ CASES = {
             "search.allowedIps": ["1.2.3.4", "5.6.7.8"],
             "documentStorage.allowedIps": ["1.2.3.4", "5.6.7.8"],
             "hostStorage.allowedIps": [],
-            "app.subnetId": "network",
+            "app.subnetId": "network.network::appSubnet.id",
             "endpoints": ["host", "documents", "search", "openai"],
         },
     ),
@@ -155,7 +155,7 @@ CASES = {
             "AZURE_SEARCH_ENDPOINT": "https://theirs.search.windows.net",
             "AZURE_SEARCH_INDEX": "manuals",
             "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "theirs",
-            "AZURE_OPENAI_CHAT_DEPLOYMENT": "chat.name",
+            "AZURE_OPENAI_CHAT_DEPLOYMENT": "openAi.chat.name",
             "AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "",
         },
     ),
@@ -176,7 +176,7 @@ CASES = {
     "existing model": Case(
         {"AZURE_EXISTING_OPENAI_ID": OPENAI_ID},
         USUAL - MODELS - {"roles.searchAsksModels"},
-        {"roles.searchName": "service.name", "roles.openAiName": ""},
+        {"roles.searchName": "search.service.name", "roles.openAiName": ""},
     ),
     "existing logs": Case(
         {"AZURE_EXISTING_LOG_ANALYTICS_ID": LOGS_ID, "AZURE_DIAGNOSTICS": "true"},
@@ -199,7 +199,7 @@ CASES = {
             for one in ("document", "search", "model", "conversation")
         },
         {
-            "diagnosticSettings.workspaceId": "workspace.id",
+            "diagnosticSettings.workspaceId": "monitoring.workspace.id",
             "alerts.email": "we@example.com",
             "alerts.errors": 0,
             "alerts.requests": 5000,
@@ -268,6 +268,9 @@ CASES = {
                 {"id": "writers", "type": "Group"},
             ]
         },
+    ),
+    "addresses without a network": Case(
+        {"AZURE_ALLOWED_IPS": "1.2.3.4"}, USUAL, {"search.allowedIps": [], "openAi.allowedIps": []}
     ),
     "nobody indexes": Case(
         {"AZURE_PRINCIPAL_ID": ""},
