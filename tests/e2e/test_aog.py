@@ -301,8 +301,8 @@ def auth_keys() -> None:
             aog_call({**far, "remote_service_provider": "string"}),
         )
 
-    sent = [server.requests[-1].headers.get("authorization") for server in servers]
-    assert sent == [None, "Bearer k-a", "Bearer k-b"]
+    headers = [server.requests[-1].headers.get("authorization") for server in servers]
+    assert headers == [None, "Bearer k-a", "Bearer k-b"]
     with pytest.raises(SettingsError, match="no secret stands in the list"):
         read_settings(provider_settings(FIELDS | {"auth_key": {"apikey": "sk-in-the-clear"}}))
     with pytest.raises(SettingsError, match="variable FAR_KEY is not set"):
@@ -331,9 +331,9 @@ def extra_json_body() -> None:
             aog_call(HELLO),
         )
 
-    sent = server.requests[0].body
-    assert sent["think"] is False
-    assert sent["options"] == {"temperature": 0.3, "num_ctx": 8192}
+    body = server.requests[0].body
+    assert body["think"] is False
+    assert body["options"] == {"temperature": 0.3, "num_ctx": 8192}
 
 
 @statement(15, "flavor: the API that a provider has, for the conversion")
@@ -565,9 +565,9 @@ def required_reach() -> None:
             aog_call({"messages": SHIRT_CONVERSATION, "retrieval": False}),
         )
 
-    sent = server.requests[0].body
-    assert sent["messages"] == SHIRT_CONVERSATION
-    assert sent["stream"] is True  # it can, and what it says is folded
+    body = server.requests[0].body
+    assert body["messages"] == SHIRT_CONVERSATION
+    assert body["stream"] is True  # it can, and what it says is folded
 
 
 @statement(33, "Only the fields that the provider supports are passed on; others are ignored")
@@ -581,7 +581,7 @@ def optional_removed() -> None:
         "keep_alive": "10m",
         "unheard_of": 1,
     }
-    sent = {}
+    bodies = {}
     with run_gateways("openai", "ollama", "aog") as servers:
         for flavor, server in zip(("openai", "ollama", "aog"), servers, strict=True):
             (got,) = run_calls(
@@ -590,14 +590,14 @@ def optional_removed() -> None:
             )
 
             assert got.status == 200
-            sent[flavor] = {
+            bodies[flavor] = {
                 key: value
                 for key, value in server.requests[0].body.items()
                 if key not in ("messages", "model", "stream", "stream_options")
             }
     sampling = {"seed": 7, "temperature": 0, "top_p": 0.5, "max_tokens": 20, "stop": "END"}
-    assert sent["openai"] == sampling
-    assert sent["ollama"] == {
+    assert bodies["openai"] == sampling
+    assert bodies["ollama"] == {
         "options": {
             "seed": 7,
             "temperature": 0,
@@ -607,7 +607,7 @@ def optional_removed() -> None:
         },
         "keep_alive": "10m",
     }
-    assert sent["aog"] == {**sampling, "keep_alive": "10m", "unheard_of": 1, "retrieval": False}
+    assert bodies["aog"] == {**sampling, "keep_alive": "10m", "unheard_of": 1, "retrieval": False}
 
 
 @statement(34, "Required fields of an answer are always there")
@@ -851,7 +851,7 @@ def test_more_than_16_stop_texts_are_rejected() -> None:
 
 
 def test_events_are_paced() -> None:
-    sent: list[float] = []
+    times: list[float] = []
 
     async def lines() -> Any:
         for _ in range(5):
@@ -859,28 +859,28 @@ def test_events_are_paced() -> None:
 
     async def go() -> None:
         async for _ in pace(lines(), 0.05):
-            sent.append(asyncio.get_running_loop().time())
+            times.append(asyncio.get_running_loop().time())
 
     asyncio.run(go())
 
     assert PAUSE >= 0.002
-    assert all(after - before >= 0.049 for before, after in pairwise(sent))
+    assert all(after - before >= 0.049 for before, after in pairwise(times))
 
 
 def test_events_of_a_stream_are_paced() -> None:
     model = FakeModel((*[Delta("a")] * 20, Done("stop")))
-    sent: list[float] = []
+    times: list[float] = []
 
     async def go() -> None:
         reply = await Service(engine(model)).reply(aog_call({**HELLO, "stream": True}))
         assert reply.rest is not None
         async for _ in reply.rest:
-            sent.append(asyncio.get_running_loop().time())
+            times.append(asyncio.get_running_loop().time())
 
     asyncio.run(go())
 
-    assert len(sent) == 20
-    assert all(after - before >= PAUSE * 0.9 for before, after in pairwise(sent))
+    assert len(times) == 20
+    assert all(after - before >= PAUSE * 0.9 for before, after in pairwise(times))
 
 
 def test_stream_is_server_sent_events_for_any_accept_header() -> None:

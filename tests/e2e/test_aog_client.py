@@ -92,12 +92,12 @@ def test_rejection_has_a_business_code(client: AogClient, order: str, code: int)
     ("order", "code"), [("fail with outage", 40017), ("fail with content filter", 40003)]
 )
 def test_failure_in_the_stream_is_the_last_event(client: AogClient, order: str, code: int) -> None:
-    seen = []
+    texts = []
     with pytest.raises(AogError) as failed:
         for event in client.stream(asking("say Half", order)):
-            seen.append(event["message"]["content"])
+            texts.append(event["message"]["content"])
 
-    assert (seen, failed.value.code) == (["Half"], code)
+    assert (texts, failed.value.code) == (["Half"], code)
 
 
 def test_bug_in_the_stream_is_an_internal_error(client: AogClient) -> None:

@@ -129,7 +129,7 @@ READ_PAST = [
     {"strictness": 5},  # without a ranker there is no score for it
     {"in_scope": True},
 ]
-SENT: list[tuple[Any, Any]] = [
+SEARCHES: list[tuple[Any, Any]] = [
     ({}, BASE),
     *((parameters, BASE) for parameters in READ_PAST),
     ({"query_type": "simple"}, TEXT),
@@ -150,7 +150,7 @@ SENT: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("parameters", "body"), SENT)
+@pytest.mark.parametrize(("parameters", "body"), SEARCHES)
 def test_search_request(parts: Parts, parameters: dict[str, Any], body: dict[str, Any]) -> None:
     response = chat(parts, **parameters)
     contexts = context(response)
@@ -639,7 +639,7 @@ def test_credential_of_a_request_is_not_forwarded(home: Path) -> None:
             for stream in (False, True):
                 body = {"messages": QUESTION, "data_sources": [data_source], "stream": stream}
                 answers.append(client.post(ROUTE, json=body))
-        sent = [
+        requests = [
             (request.path, request.headers, request.body)
             for request in (*search.requests, *model.requests)
         ]
@@ -647,7 +647,7 @@ def test_credential_of_a_request_is_not_forwarded(home: Path) -> None:
 
     assert [got.status_code for got in answers] == [200, 200, *[400] * 6]
     for secret_word in SECRETS:
-        assert secret_word not in str(sent)
+        assert secret_word not in str(requests)
         assert secret_word not in log
         assert all(secret_word not in got.text + str(got.headers) for got in answers)
 
@@ -710,7 +710,7 @@ def test_on_your_data_sample_app(home: Path, name: str, header: dict[str, str]) 
             request = sample_app(search.url) | {"model": name}
             raw = azure.chat.completions.with_raw_response.create(**request)
             chunks = list(raw.parse())
-        sent = model.requests[0].body
+        body = model.requests[0].body
 
     deltas = [chunk.choices[0].delta for chunk in chunks]
     contexts = deltas[0].context
@@ -722,10 +722,10 @@ def test_on_your_data_sample_app(home: Path, name: str, header: dict[str, str]) 
     assert "".join(d.content or "" for d in deltas) == "It is in [doc2] and [doc2]."
     assert chunks[0].model == name
     reasoning = name == "o3-mini"
-    assert ("temperature" in sent, "top_p" in sent) == (not reasoning, not reasoning)
-    assert sent["max_completion_tokens" if reasoning else "max_tokens"] == 1000
-    assert "stop" not in sent
-    assert "data_sources" not in sent
+    assert ("temperature" in body, "top_p" in body) == (not reasoning, not reasoning)
+    assert body["max_completion_tokens" if reasoning else "max_tokens"] == 1000
+    assert "stop" not in body
+    assert "data_sources" not in body
     notice = raw.headers["x-chat-notice"]
     assert "role_information" in notice
     assert ("top_p was left out" in notice) == reasoning
@@ -748,9 +748,9 @@ def test_second_turn_of_the_sample_app(parts: Parts) -> None:
     assert response.status_code == 200
     assert response.text.endswith("data: [DONE]\n\n")
     assert "tool_call_id" in response.headers["x-chat-notice"]
-    sent = model.requests[-1].body["messages"]
-    assert [message["role"] for message in sent] == ["system", "user", "assistant", "user"]
-    assert "bygone" not in str(sent)
+    messages_sent = model.requests[-1].body["messages"]
+    assert [message["role"] for message in messages_sent] == ["system", "user", "assistant", "user"]
+    assert "bygone" not in str(messages_sent)
 
 
 def test_citation_numbers_of_earlier_answers_are_removed() -> None:
@@ -782,11 +782,11 @@ def test_api_key_alone_shows_no_restricted_passages(parts: Parts) -> None:
     search, _, client = parts
     body = {"messages": QUESTION, "data_sources": [source(search, top_n_documents=50)]}
     answers = [client.post(ROUTE, json=body, headers=who) for who in ({}, signed("oid-a", ["g1"]))]
-    seen = [{each["chunk_id"] for each in context(got)["citations"]} for got in answers]
+    results = [{each["chunk_id"] for each in context(got)["citations"]} for got in answers]
 
-    assert seen[0] == {"public", "plan", "other"}
-    assert seen[1] > seen[0]
-    assert not {"for-b", "for-g2", "for-g9"} & seen[1]
+    assert results[0] == {"public", "plan", "other"}
+    assert results[1] > results[0]
+    assert not {"for-b", "for-g2", "for-g9"} & results[1]
 
 
 def test_filter_is_combined_with_access_control(parts: Parts) -> None:
@@ -796,8 +796,8 @@ def test_filter_is_combined_with_access_control(parts: Parts) -> None:
         "data_sources": [source(search, filter="true or category eq null")],
     }
     refused = client.post(ROUTE, json=body, headers=signed("oid-a", ["g1"]))
-    sent = search.requests[0].body["filter"]
+    condition = search.requests[0].body["filter"]
 
     assert refused.status_code == 400  # `true` alone is nothing that the index knows
-    assert sent.endswith(") and (true or category eq null)")
-    assert sent.startswith("((not oids/any()")
+    assert condition.endswith(") and (true or category eq null)")
+    assert condition.startswith("((not oids/any()")

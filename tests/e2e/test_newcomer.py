@@ -103,12 +103,12 @@ def started(*command: str, folder: Path, env: dict[str, str]) -> Generator[subpr
 def until(process: subprocess.Popen[str], words: str) -> str:
     """Read what a process prints up to a line with `words`; that line."""
     assert process.stdout is not None
-    seen = []
+    lines = []
     for line in process.stdout:
-        seen.append(line)
+        lines.append(line)
         if words in line:
             return line
-    raise AssertionError(f"{words!r} did not come, but: {''.join(seen)}")
+    raise AssertionError(f"{words!r} did not come, but: {''.join(lines)}")
 
 
 def control_c(process: subprocess.Popen[str]) -> str:

@@ -40,11 +40,11 @@ def contents(lines: list[Any]) -> list[str]:
 
 
 def test_get_completion(server: Server) -> None:
-    seen = run(server, "whole")
+    result = run(server, "whole")
 
-    assert seen["message"]["content"] == "Yes 漢字"
-    assert seen["sessionState"] == {"a": [1, None]}
-    assert [step["title"] for step in seen["context"]["thoughts"]] == [
+    assert result["message"]["content"] == "Yes 漢字"
+    assert result["sessionState"] == {"a": [1, None]}
+    assert [step["title"] for step in result["context"]["thoughts"]] == [
         "Original user query",
         "Generated search query",
         "Results",
@@ -53,12 +53,12 @@ def test_get_completion(server: Server) -> None:
 
 
 def test_get_streamed_completion(server: Server) -> None:
-    seen = run(server, "stream")
+    result = run(server, "stream")
 
-    assert seen[0]["sessionState"] == 7
-    assert "data_points" in seen[0]["context"]
-    assert contents(seen) == ["Yes", "漢字"]
-    assert seen[-1]["context"]["finish_reason"] == "stop"
+    assert result[0]["sessionState"] == 7
+    assert "data_points" in result[0]["context"]
+    assert contents(result) == ["Yes", "漢字"]
+    assert result[-1]["context"]["finish_reason"] == "stop"
 
 
 def test_answer_can_be_sent_back(server: Server) -> None:
@@ -80,26 +80,26 @@ def test_failure_in_the_stream_is_thrown_with_its_sentence(server: Server) -> No
 
 
 def test_abort_closes_the_model_stream(server: Server) -> None:
-    seen = run(server, "abort")
+    result = run(server, "abort")
 
-    assert "abort" in json.dumps(seen).lower()
+    assert "abort" in json.dumps(result).lower()
     with server.client() as client:
         assert ended(client, "npm-abort") == "closed"
 
 
 def test_image_upload(server: Server) -> None:
-    seen = run(server, "File")
-    prompt = json.loads(seen["context"]["thoughts"][3]["description"][-1])
+    result = run(server, "File")
+    prompt = json.loads(result["context"]["thoughts"][3]["description"][-1])
 
-    assert seen["message"]["content"] == "seen"
+    assert result["message"]["content"] == "seen"
     assert prompt["images"] == 1
 
 
 def test_image_upload_with_a_stream(server: Server) -> None:
-    seen = run(server, "Blob")
-    prompt = json.loads(seen[0]["context"]["thoughts"][3]["description"][-1])
+    result = run(server, "Blob")
+    prompt = json.loads(result[0]["context"]["thoughts"][3]["description"][-1])
 
-    assert contents(seen) == ["seen"]
+    assert contents(result) == ["seen"]
     assert prompt["images"] == 1
 
 

@@ -230,13 +230,13 @@ def test_filter_narrows_and_an_invalid_one_is_rejected(home: Path) -> None:
             return chat(client, data_sources=sources)
 
         right = narrowed("filepath eq 'plans/a[1].pdf'").json()
-        sent = search.requests[-1].body["filter"]
+        condition = search.requests[-1].body["filter"]
         wrong = narrowed("nothing eq 'x'")
         after = chat(client)
 
     citations = right["choices"][0]["message"]["context"]["citations"]
     assert [each["chunk_id"] for each in citations] == ["p0", "p1"]
-    assert sent == "(filepath eq 'plans/a[1].pdf')"
+    assert condition == "(filepath eq 'plans/a[1].pdf')"
     assert wrong.status_code == 400
     assert after.status_code == 200
 

@@ -50,12 +50,12 @@ def deltas(chunks: list[Any]) -> list[Any]:
 
 def test_answer_and_stream(server: Server, client_class: str) -> None:
     whole = run(server.url, client_class, "whole")["choices"][0]["message"]
-    seen = deltas(run(server.url, client_class, "stream"))
+    streamed = deltas(run(server.url, client_class, "stream"))
 
     assert whole["content"] == "Yes 漢字"
     assert whole["context"].keys() == {"citations", "intent"}
-    assert [delta.get("content") for delta in seen] == [None, "Yes", "漢字", None]
-    assert ["context" in delta for delta in seen] == [True, False, False, False]
+    assert [delta.get("content") for delta in streamed] == [None, "Yes", "漢字", None]
+    assert ["context" in delta for delta in streamed] == [True, False, False, False]
 
 
 def test_usage_and_models(server: Server, client_class: str) -> None:
@@ -96,11 +96,11 @@ def test_rejection_is_an_error_of_the_package(
     code: str | None,
     param: str | None,
 ) -> None:
-    seen = run(server.url, client_class, scenario)
+    error = run(server.url, client_class, scenario)
 
-    assert (seen["name"], seen["status"]) == (name, status)
-    assert (seen["code"], seen["param"]) == (code, param)
-    assert seen["after"] == ("7" if scenario == "busy" else None)
+    assert (error["name"], error["status"]) == (name, status)
+    assert (error["code"], error["param"]) == (code, param)
+    assert error["after"] == ("7" if scenario == "busy" else None)
 
 
 def test_failure_in_the_stream_is_thrown(server: Server, client_class: str) -> None:
@@ -128,11 +128,11 @@ def test_data_source(running: tuple[FakeSearch, Upstream, str], client_class: st
     source = json.dumps({"type": "azure_search", "parameters": where})
     keys = {"CHAT_API_KEY": CHAT_KEY, "CHAT_MODEL_NAME": "m"}
     whole = run(url, client_class, "source", source, **keys)["choices"][0]["message"]
-    first, *seen = deltas(run(url, client_class, "source, streaming", source, **keys))
+    first, *rest = deltas(run(url, client_class, "source, streaming", source, **keys))
 
-    assert whole["content"] == "".join(d.get("content") or "" for d in seen) == "It is in [doc2]."
+    assert whole["content"] == "".join(d.get("content") or "" for d in rest) == "It is in [doc2]."
     files = [citation["filepath"] for citation in whole["context"]["citations"]]
     assert files == ["public.md", "plan.md"]
     assert first["context"] == whole["context"]
-    sent = {request.body["filter"] for request in search.requests}
-    assert sent == {f"{PUBLIC} and (category ne 'other')"}
+    filters = {request.body["filter"] for request in search.requests}
+    assert filters == {f"{PUBLIC} and (category ne 'other')"}

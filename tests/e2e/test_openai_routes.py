@@ -223,10 +223,10 @@ def test_unsupported_options_are_omitted_with_a_note() -> None:
         body = {**HELLO, "temperature": 0, "top_p": 0, "stop": None, "max_tokens": 9}
         (got,) = run_calls(settings, call(ROUTE, body))
 
-    sent = server.requests[0].body
+    request_body = server.requests[0].body
     assert got.status == 200
-    assert sent["max_completion_tokens"] == 9
-    assert not {"temperature", "top_p", "stop", "max_tokens"} & sent.keys()
+    assert request_body["max_completion_tokens"] == 9
+    assert not {"temperature", "top_p", "stop", "max_tokens"} & request_body.keys()
     notice = got.headers["x-chat-notice"]
     assert "top_p was left out" in notice
     assert notice.isascii()
@@ -249,10 +249,10 @@ def test_options_are_forwarded() -> None:
         settings = provider_settings(provider_entry("openai", server))
         (got,) = run_calls(settings, call(ROUTE, {**HELLO, **options, "max_completion_tokens": 9}))
 
-    sent = server.requests[0].body
+    body = server.requests[0].body
     assert got.status == 200
-    assert {key: sent[key] for key in options} == options
-    assert sent["max_tokens"] == 9
+    assert {key: body[key] for key in options} == options
+    assert body["max_tokens"] == 9
 
 
 NULLS = {
@@ -542,9 +542,9 @@ BEARER = {"authorization": f"Bearer {CHAT_KEY}"}
 def test_authentication(settings: dict[str, str], headers: dict[str, str], status: int) -> None:
     service = build(read_settings({**SAMPLES, **LAPTOP, **settings}))
     got = chat(HELLO, service, headers={**JSON, **headers})
-    listed_too = ask(call("/v1/models", b"", {**JSON, **headers}, method="GET"), service)
+    models = ask(call("/v1/models", b"", {**JSON, **headers}, method="GET"), service)
 
-    assert (got.status, listed_too.status) == (status, status)
+    assert (got.status, models.status) == (status, status)
     if status == 401:
         assert got.json["error"]["code"] == "invalid_api_key"
         assert "CHAT_API_KEY" in got.json["error"]["message"]

@@ -150,14 +150,14 @@ def test_unknown_model_and_invalid_parameter_are_typed_errors(client: Any) -> No
 
 
 def test_failure_in_the_stream_is_raised(client: Any) -> None:
-    seen = []
+    texts = []
     with pytest.raises(openai.APIError) as failed:
         for chunk in client.chat.completions.create(
             model="command_model", messages=asking("say Half", "fail with outage"), stream=True
         ):
-            seen.append(chunk.choices[0].delta.content)
+            texts.append(chunk.choices[0].delta.content)
 
-    assert seen == [None, "Half"]
+    assert texts == [None, "Half"]
     assert "not available" in str(failed.value)
 
 
@@ -177,15 +177,15 @@ def test_busy_model_is_retried_after_its_retry_after(server: Server) -> None:
 
 @pytest.mark.parametrize(("order", "times"), [("timeout", 1), ("misconfigured", 1), ("outage", 3)])
 def test_costly_failures_are_not_retried(server: Server, order: str, times: int) -> None:
-    seen: list[httpx2.Response] = []
-    http = httpx2.Client(trust_env=False, event_hooks={"response": [seen.append]})
+    responses: list[httpx2.Response] = []
+    http = httpx2.Client(trust_env=False, event_hooks={"response": [responses.append]})
     sdk_client = openai.OpenAI(base_url=f"{server.url}/v1", api_key=KEY, http_client=http)
     with sdk_client as client, pytest.raises(openai.InternalServerError):
         client.chat.completions.create(
             model="command_model", messages=asking(f"refuse with {order}")
         )
 
-    assert len(seen) == times
+    assert len(responses) == times
 
 
 def test_models_are_listed(client: Any) -> None:

@@ -81,11 +81,11 @@ async def leave(server: Server, route: str, lines: int, *orders: str) -> None:
     head = f"POST {route} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
     await writer.drain()
-    seen = 0
-    while seen < lines:
+    count = 0
+    while count < lines:
         line = await reader.readline()
         assert line, "the answer ended"
-        seen += line.startswith(b"{")
+        count += line.startswith(b"{")
     if not lines:
         await until_open(server, orders[0].removeprefix("open as "))
     writer.close()
