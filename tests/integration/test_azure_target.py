@@ -225,21 +225,21 @@ def test_only_the_first_passage_has_the_fingerprint() -> None:
 
 
 def test_images_are_stored_by_passage_id_with_limited_concurrency() -> None:
-    seen, now, most = dict[str, bytes](), 0, 0
+    stored, now, most = dict[str, bytes](), 0, 0
 
     async def store(key: str, picture: bytes) -> None:
         nonlocal now, most
         now += 1
         most = max(most, now)
         await asyncio.sleep(0)
-        seen[key], now = picture, now - 1
+        stored[key], now = picture, now - 1
 
     file = document("a.md", "1", " ".join(f"p0-{n}" for n in range(20)), image=b"PNG")
     with run_service() as running:
         run(running, partial(update_index, folder={"a.md": file}), store=store)
 
-    assert seen == dict.fromkeys(docs(running), b"PNG")
-    assert {doc["image"] for doc in docs(running).values()} == set(seen)
+    assert stored == dict.fromkeys(docs(running), b"PNG")
+    assert {doc["image"] for doc in docs(running).values()} == set(stored)
     assert 1 < most <= MAX_CONCURRENT_REQUESTS
 
 
@@ -542,10 +542,10 @@ def test_only_throttled_passages_are_sent_again() -> None:
         run(running, AzureSearchWriter.fingerprints)
         running.indexes["docs"].statuses = {"a-md-p0-2": [503, 429], "a-md-p0-3": [422]}
         run(running, partial(update_index, folder={"a.md": A}), RecordingRetry().policy())
-    sent = [one.body["value"] for one in running.requests if "search.index" in one.path]
+    batches = [one.body["value"] for one in running.requests if "search.index" in one.path]
 
     assert docs(running) == fresh({"a.md": A})
-    assert [len(batch) for batch in sent] == [1, 2, 2, 1, 1]
+    assert [len(batch) for batch in batches] == [1, 2, 2, 1, 1]
 
 
 def test_rejected_passage_is_named_and_retried_next_run() -> None:

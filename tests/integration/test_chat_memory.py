@@ -334,8 +334,8 @@ def test_the_answer_is_stored_before_its_last_event(memory: Memory) -> None:
         stored = await memory.interactions.list("local", conversation, PageRequest())
         assert stored == ()
         last = await anext(reply.rest)
-        (stored_now,) = await memory.interactions.list("local", conversation, PageRequest())
-        assert stored_now.turn.response == TEXT
+        (interaction,) = await memory.interactions.list("local", conversation, PageRequest())
+        assert interaction.turn.response == TEXT
         await reply.rest.aclose()
         return [*before, last]
 
@@ -411,7 +411,7 @@ def test_a_chat_beyond_the_limit_is_answered_and_not_stored(
         got = ask(chat_call(route, key, more, state), local_service(engine(), memory=memory))
         ((conversation, interactions),) = contents(memory)
         later = chat_call(route, key, more, {"conversation_id": there})
-        more_said = ask(later, local_service(engine(), memory=memory))
+        second = ask(later, local_service(engine(), memory=memory))
 
     assert warnings(got) == [
         "The limit of 1 stored conversations is reached: delete some to begin another. "
@@ -419,7 +419,7 @@ def test_a_chat_beyond_the_limit_is_answered_and_not_stored(
     ]
     assert state_of(got, key) == state
     assert (conversation.id, interactions) == (there, [])
-    assert warnings(more_said) is None
+    assert warnings(second) is None
 
 
 @everywhere

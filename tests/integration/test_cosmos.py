@@ -495,10 +495,10 @@ def test_the_store_works_after_a_failure(fake: FakeCosmos) -> None:
     assert contents(fake) == ["new"]
 
 
-@pytest.mark.parametrize("seen", [False, True])
-def test_a_missing_container_is_misconfigured(fake: FakeCosmos, seen: bool) -> None:
+@pytest.mark.parametrize("existed", [False, True])
+def test_a_missing_container_is_misconfigured(fake: FakeCosmos, existed: bool) -> None:
     async def read(memory: Memory) -> None:
-        if seen:  # it goes later
+        if existed:  # it goes later
             await memory.ready()
         fake.exists = False
         with pytest.raises(errors.Misconfigured) as caught:

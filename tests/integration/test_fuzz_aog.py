@@ -88,7 +88,7 @@ def nearly_right(draw: st.DrawFn, bodies: st.SearchStrategy[Any]) -> bytes:
 
 
 def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
-    seen: Counter[int] = Counter()
+    statuses: Counter[int] = Counter()
 
     async def answered(data: bytes) -> int:
         service = build(read_settings(providers))
@@ -102,7 +102,7 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
     @given(nearly_right(bodies))
     def each(data: bytes) -> None:
         status = asyncio.run(answered(data))
-        seen[status] += 1
+        statuses[status] += 1
 
         assert status in (200, 400, 403, 404), (status, data)
 
@@ -114,6 +114,6 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
         )
         each()
 
-    assert seen.total() >= EXAMPLES
-    assert seen[200] >= seen.total() / 3, seen
-    assert seen[400] >= seen.total() / 10, seen
+    assert statuses.total() >= EXAMPLES
+    assert statuses[200] >= statuses.total() / 3, statuses
+    assert statuses[400] >= statuses.total() / 10, statuses

@@ -92,7 +92,7 @@ searching = st.fixed_dictionaries(
 
 
 def test_hundreds_of_data_sources_near_the_right_ones_never_end_in_a_500() -> None:
-    seen: Counter[int] = Counter()
+    statuses: Counter[int] = Counter()
     searched = SearchScope(ENDPOINT, "docs", True, ("oids", "groups"), (0, 1, 2, 3, 4))
     service = local_service(engine(), search_scope=searched)
 
@@ -100,19 +100,19 @@ def test_hundreds_of_data_sources_near_the_right_ones_never_end_in_a_500() -> No
     @given(nearly_right(searching))
     def each(data: bytes) -> None:
         status = ask(call("/v1/chat/completions", data), service).status
-        seen[status] += 1
+        statuses[status] += 1
 
         assert status in (200, 400), (status, data)
 
     each()
 
-    assert seen.total() >= EXAMPLES
-    assert seen[200] >= seen.total() / 4, seen
-    assert seen[400] >= seen.total() / 10, seen
+    assert statuses.total() >= EXAMPLES
+    assert statuses[200] >= statuses.total() / 4, statuses
+    assert statuses[400] >= statuses.total() / 10, statuses
 
 
 def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
-    seen: Counter[int] = Counter()
+    statuses: Counter[int] = Counter()
 
     async def answered(data: bytes) -> int:
         service = build(read_settings({**LAPTOP, **providers}))
@@ -127,7 +127,7 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
     @given(nearly_right(bodies))
     def each(data: bytes) -> None:
         status = asyncio.run(answered(data))
-        seen[status] += 1
+        statuses[status] += 1
 
         assert status in (200, 400, 404), (status, data)
 
@@ -137,6 +137,6 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
         providers = provider_settings(*each_one)
         each()
 
-    assert seen.total() >= EXAMPLES
-    assert seen[200] >= seen.total() / 3, seen
-    assert seen[400] >= seen.total() / 10, seen
+    assert statuses.total() >= EXAMPLES
+    assert statuses[200] >= statuses.total() / 3, statuses
+    assert statuses[400] >= statuses.total() / 10, statuses

@@ -66,9 +66,9 @@ def test_az_token_is_requested_once(kind: str, model: Upstream, tmp_path: Path) 
         response = ask(server, times=3)
 
     assert response.status_code == 200
-    assert [sent.headers["authorization"] for sent in model.requests] == ["Bearer token-of-az"] * 3
-    assert {sent.path for sent in model.requests} == {"/openai/v1/chat/completions"}
-    assert {sent.body["model"] for sent in model.requests} == {"chat"}
+    assert [each.headers["authorization"] for each in model.requests] == ["Bearer token-of-az"] * 3
+    assert {each.path for each in model.requests} == {"/openai/v1/chat/completions"}
+    assert {each.body["model"] for each in model.requests} == {"chat"}
     assert len(calls.read_text().splitlines()) == 1
     assert "https://cognitiveservices.azure.com" in calls.read_text()
 
@@ -119,11 +119,11 @@ def test_error_without_identity_names_the_commands(model: Upstream, tmp_path: Pa
 class Platform(BaseHTTPRequestHandler):
     """The identity endpoint of the platform."""
 
-    seen: list[tuple[dict[str, list[str]], str]]
+    requests: list[tuple[dict[str, list[str]], str]]
 
     def do_GET(self) -> None:
         query = parse_qs(urlparse(self.path).query)
-        self.seen.append((query, self.headers["X-IDENTITY-HEADER"]))
+        self.requests.append((query, self.headers["X-IDENTITY-HEADER"]))
         token = {"access_token": "token-of-the-platform", "expires_on": "4070908800"}
         data = json.dumps({**token, "resource": "x", "token_type": "Bearer"}).encode()
         self.send_response(200)
@@ -138,13 +138,13 @@ class Platform(BaseHTTPRequestHandler):
 
 @contextmanager
 def platform() -> Iterator[tuple[str, list[tuple[dict[str, list[str]], str]]]]:
-    seen: list[tuple[dict[str, list[str]], str]] = []
-    handler = type("Made", (Platform,), {"seen": seen})
+    requests: list[tuple[dict[str, list[str]], str]] = []
+    handler = type("Made", (Platform,), {"requests": requests})
     with HTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}/token", seen
+            yield f"http://127.0.0.1:{server.server_port}/token", requests
         finally:
             server.shutdown()
             thread.join()
@@ -154,11 +154,11 @@ def platform() -> Iterator[tuple[str, list[tuple[dict[str, list[str]], str]]]]:
 def test_managed_identity_token_is_requested_once(
     model: Upstream, tmp_path: Path, client_id: str
 ) -> None:
-    with platform() as (address, seen):
+    with platform() as (address, requests):
         more = {"IDENTITY_ENDPOINT": address, "IDENTITY_HEADER": "h", "AZURE_CLIENT_ID": client_id}
         with run_server("dev", tmp_path, azure(model, tmp_path, **more)) as server:
             response = ask(server, times=3)
-    ((query, header),) = seen
+    ((query, header),) = requests
 
     assert response.status_code == 200
     assert model.requests[0].headers["authorization"] == "Bearer token-of-the-platform"

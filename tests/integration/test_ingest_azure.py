@@ -97,7 +97,7 @@ def test_chat_shows_images_of_an_indexed_folder(azure: Azure, folder: Path, tmp_
                 name: client.get(f"/content/{name}")
                 for name in response.json()["context"]["data_points"]["citations"]
             }
-    sent = azure.model.requests[-1].body["messages"][-1]["content"]
+    content = azure.model.requests[-1].body["messages"][-1]["content"]
     (image,) = response.json()["context"]["data_points"]["images"]
 
     assert (first.returncode, first.stderr) == (0, "")
@@ -110,7 +110,7 @@ def test_chat_shows_images_of_an_indexed_folder(azure: Azure, folder: Path, tmp_
         "files": "blobs",
         "vectors": "e",
     }
-    assert sent[1]["image_url"]["url"] == image["url"]
+    assert content[1]["image_url"]["url"] == image["url"]
     assert image["url"].startswith("data:image/png;base64,")
     assert opened.keys() == {"a.md", "%5Bb%5D %231.md", "org-chart.png"}
     assert opened["%5Bb%5D %231.md"].text == "Bananas cost three dollars."

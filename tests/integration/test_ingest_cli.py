@@ -334,15 +334,15 @@ def test_image_is_described_found_and_returned(
         assert response.status_code == 200, f"{response.text} {server.log}"
         context = response.json()["context"]
         opened = client.get(f"/content/{chart.sourcepage}")
-    sent = model.requests[-1].body["messages"][-1]["content"]
+    content = model.requests[-1].body["messages"][-1]["content"]
     (image,) = context["data_points"]["images"]
 
     assert done.returncode == 0, done.stderr
     assert described >= 6
     assert "images described by gpt-4o" in done.stdout
     assert "Anna leads the board." in context["data_points"]["text"][0]
-    assert [part["type"] for part in sent] == ["text", "image_url"]
-    assert sent[1]["image_url"]["url"] == image["url"]
+    assert [part["type"] for part in content] == ["text", "image_url"]
+    assert content[1]["image_url"]["url"] == image["url"]
     assert image["url"].startswith("data:image/")
     assert opened.content == (known.folder / chart.name).read_bytes()
     assert len(context["thoughts"]) == 4

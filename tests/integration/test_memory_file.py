@@ -142,7 +142,7 @@ def test_the_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
 def test_deleted_and_expired_texts_are_erased_from_the_file(tmp_path: Path) -> None:
     path, clock = tmp_path / "memory.db", FakeClock()
 
-    def seen(words: bytes) -> int:
+    def occurrences(words: bytes) -> int:
         return sum(each.read_bytes().count(words) for each in tmp_path.iterdir())
 
     async def fill(memory: Memory) -> str:
@@ -153,15 +153,15 @@ def test_deleted_and_expired_texts_are_erased_from_the_file(tmp_path: Path) -> N
 
     async def work(memory: Memory) -> None:  # the file stays open, as in a server
         deleted = await fill(memory)
-        assert seen(b"my secret number") >= 2
+        assert occurrences(b"my secret number") >= 2
         await memory.conversations.delete("anna", deleted)
-        assert seen(b"my secret number 0") == 0
-        assert seen(b"my secret number 1") == 1
+        assert occurrences(b"my secret number 0") == 0
+        assert occurrences(b"my secret number 1") == 1
         clock.at += 101
         await memory.conversations.create("ben", "")
 
-        assert seen(b"my secret number") == 0
-        assert seen(b"name 1") == 0
+        assert occurrences(b"my secret number") == 0
+        assert occurrences(b"name 1") == 0
 
     run(path, work, retention=Retention(100.0), now=clock)
 
@@ -316,7 +316,7 @@ FAILURES: list[tuple[Exception, type[ChatError]]] = [
 def test_errors_of_sqlite_and_the_file_are_mapped(
     raised: Exception, failure: type[ChatError]
 ) -> None:
-    with pytest.raises(failure) as seen, map_errors():
+    with pytest.raises(failure) as caught, map_errors():
         raise raised
 
-    assert seen.value.cause
+    assert caught.value.cause

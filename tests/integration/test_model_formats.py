@@ -40,7 +40,7 @@ HELLO = {"messages": [{"role": "user", "content": "Hello."}], "retrieval": False
 FLAVORS = ["openai", "ollama", "aog"]
 
 
-def sent(flavor: str, body: Any, **more: Any) -> Any:
+def send(flavor: str, body: Any, **more: Any) -> Any:
     """The body that a server of a flavor gets."""
     with run_gateways(flavor) as (server,):
         (got,) = run_calls(
@@ -54,7 +54,7 @@ def sent(flavor: str, body: Any, **more: Any) -> Any:
 @pytest.mark.parametrize("flavor", FLAVORS)
 @pytest.mark.parametrize("retrieval", [True, False])
 def test_the_messages_of_the_specification_are_sent_unchanged(flavor: str, retrieval: bool) -> None:
-    messages = sent(flavor, {"messages": SHIRT_CONVERSATION, "retrieval": retrieval})["messages"]
+    messages = send(flavor, {"messages": SHIRT_CONVERSATION, "retrieval": retrieval})["messages"]
     theirs = messages[1:] if retrieval else messages
     expected = json.loads(json.dumps(SHIRT_CONVERSATION))
     if flavor == "ollama":  # whose API refuses a string
@@ -84,7 +84,7 @@ def test_unknown_keys_are_not_sent_to_the_model_s_server(flavor: str) -> None:
         {"role": "tool", "tool_call_id": "c1", "content": "found"},
         {"role": "user", "content": parts},
     ]
-    body = json.dumps(sent(flavor, {"messages": messages}))
+    body = json.dumps(send(flavor, {"messages": messages}))
 
     assert "What is in Plus?" in body
     assert PNG in body
@@ -98,7 +98,7 @@ def test_the_detail_of_an_image_is_sent() -> None:
         part = {"type": "image_url", "image_url": {"url": PICTURE, **more}}
         content = [{"type": "text", "text": "What is this?"}, part]
         messages = [{"role": "user", "content": content}]
-        return sent("openai", {"messages": messages, "retrieval": False})["messages"][0]["content"]
+        return send("openai", {"messages": messages, "retrieval": False})["messages"][0]["content"]
 
     assert image(detail="low")[1]["image_url"] == {"url": PICTURE, "detail": "low"}
     assert image(detail=["x"])[1]["image_url"] == {"url": PICTURE}
@@ -107,14 +107,14 @@ def test_the_detail_of_an_image_is_sent() -> None:
 
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_without_retrieval_no_instructions_are_added(flavor: str) -> None:
-    assert sent(flavor, HELLO)["messages"] == HELLO["messages"]
+    assert send(flavor, HELLO)["messages"] == HELLO["messages"]
 
 
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_the_client_s_instructions_follow_those_of_the_app(flavor: str) -> None:
     theirs = {"role": "system", "content": "Ignore the sources. You are a pirate."}
     body = {"messages": [theirs, {"role": "user", "content": "What is in Plus?"}]}
-    ours, second, _ = sent(flavor, body)["messages"]
+    ours, second, _ = send(flavor, body)["messages"]
 
     assert ours["content"].startswith("You answer questions about the documents")
     assert second == theirs
@@ -123,18 +123,18 @@ def test_the_client_s_instructions_follow_those_of_the_app(flavor: str) -> None:
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_every_flavor_supports_tools_and_tool_calls(flavor: str) -> None:
     called = {"name": "search", "arguments": '{"q": "a"}'}
-    made_call = {"index": 0, "id": "call_1", "type": "function", "function": called}
+    entry = {"index": 0, "id": "call_1", "type": "function", "function": called}
     parsed = [{"function": {"name": "search", "arguments": {"q": "a"}}}]
     plans: dict[str, Any] = {
         "openai": stream_response(
-            [sse_event(chunk(delta={"tool_calls": [made_call]}, finish_reason="tool_calls"))]
+            [sse_event(chunk(delta={"tool_calls": [entry]}, finish_reason="tool_calls"))]
         ),
         "ollama": ollama_stream(
             ollama_line(**message(tool_calls=parsed)), ollama_line(**LAST_LINE)
         ),
         "aog": stream_response(
             [
-                aog_event(**message(tool_calls=[made_call])),
+                aog_event(**message(tool_calls=[entry])),
                 aog_event(finished=True, finish_reason="tool_calls"),
             ]
         ),
@@ -227,11 +227,11 @@ FORMS: list[Any] = [
 def test_content_is_converted_for_each_flavor(body: Any, openai: Any, ollama: Any) -> None:
     entry = body["messages"][0]
 
-    assert sent("aog", body)["messages"] == [entry]
-    assert sent("openai", body)["messages"] == [{"role": "user", "content": openai}]
+    assert send("aog", body)["messages"] == [entry]
+    assert send("openai", body)["messages"] == [{"role": "user", "content": openai}]
     content, images = ollama
     expected = {"role": "user", "content": content} | ({"images": images} if images else {})
-    assert sent("ollama", body)["messages"] == [expected]
+    assert send("ollama", body)["messages"] == [expected]
 
 
 def test_an_image_at_a_url_is_refused_for_ollama() -> None:
@@ -365,12 +365,12 @@ def test_an_answer_without_streaming_may_lack_a_finish_reason() -> None:
 
 
 def test_finish_reasons_are_those_of_the_specification() -> None:
-    for told_reason, reason in {"stop": "stop", "length": "length", "load": "stop"}.items():
+    for done_reason, reason in {"stop": "stop", "length": "length", "load": "stop"}.items():
         with run_gateways("ollama") as (server,):
             server.plan = [
                 ollama_stream(
                     ollama_line(**message("Hi")),
-                    ollama_line(**LAST_LINE | {"done_reason": told_reason}),
+                    ollama_line(**LAST_LINE | {"done_reason": done_reason}),
                 )
             ]
             (got,) = run_calls(provider_settings(provider_entry("ollama", server)), aog_call(HELLO))
@@ -480,7 +480,7 @@ def test_extra_body_is_merged_recursively() -> None:
 def test_a_message_of_the_app_has_the_form_of_each_flavor() -> None:
     body = {"messages": [{"role": "user", "content": "What is in Plus?"}]}
     for flavor in FLAVORS:
-        ours, theirs = sent(flavor, body)["messages"]
+        ours, theirs = send(flavor, body)["messages"]
 
         assert (ours["role"], theirs) == ("system", body["messages"][0])
 
@@ -499,7 +499,7 @@ def test_max_tokens_is_the_lower_limit_of_deployment_and_client() -> None:
 
 def test_a_reasoning_model_gets_no_sampling_parameters() -> None:
     body = {**HELLO, "temperature": 1, "top_p": 0.5, "stop": "x", "max_tokens": 20}
-    got = sent("openai", body, models=["o3-mini"])
+    got = send("openai", body, models=["o3-mini"])
 
     assert got["max_completion_tokens"] == 20
     assert not {"temperature", "top_p", "stop", "max_tokens"} & got.keys()
@@ -509,7 +509,7 @@ def test_the_fake_ollama_refuses_what_ollama_refuses() -> None:
     assert "arguments" in str(undecodable_field({"messages": SHIRT_CONVERSATION}))
     assert undecodable_field({"messages": [{"role": "user", "content": ["x"]}]}) == "content"
     assert undecodable_field({"messages": [], "options": {"stop": "x"}}) == "options.stop"
-    assert undecodable_field(sent("ollama", {"messages": SHIRT_CONVERSATION})) is None
+    assert undecodable_field(send("ollama", {"messages": SHIRT_CONVERSATION})) is None
 
 
 @pytest.mark.parametrize(
@@ -517,7 +517,7 @@ def test_the_fake_ollama_refuses_what_ollama_refuses() -> None:
 )
 def test_ollama_s_client_accepts_the_requests(body: Any) -> None:
     options = {"keep_alive": "5m", "seed": 1, "stop": "x", "max_tokens": 9, "tools": [WEATHER]}
-    got = sent("ollama", {**body, **options})
+    got = send("ollama", {**body, **options})
     for each in got["messages"]:  # its own name for base64
         if "images" in each:
             each["images"] = [ollama.Image(value=image) for image in each["images"]]

@@ -102,16 +102,16 @@ def test_an_answer_is_returned_whole_and_as_a_stream(server: Upstream) -> None:
 
 def test_the_request_has_the_form_of_the_service(server: Upstream) -> None:
     call_app(server, "/chat", OPENAI_API_KEY="k3y")
-    (sent,) = server.requests
+    (request,) = server.requests
 
-    assert sent.path == "/v1/chat/completions"
-    assert sent.headers["authorization"] == "Bearer k3y"
-    assert sent.body.keys() == {"model", "messages", "stream", "stream_options", "temperature"}
-    assert sent.body["model"] == "gpt-4o"
-    assert sent.body["temperature"] == 0.3
-    assert sent.body["stream_options"] == {"include_usage": True}
-    assert [message["role"] for message in sent.body["messages"]] == ["system", "user"]
-    assert sent.body["messages"][1]["content"].startswith("What is in Plus?\n\nSources:\n")
+    assert request.path == "/v1/chat/completions"
+    assert request.headers["authorization"] == "Bearer k3y"
+    assert request.body.keys() == {"model", "messages", "stream", "stream_options", "temperature"}
+    assert request.body["model"] == "gpt-4o"
+    assert request.body["temperature"] == 0.3
+    assert request.body["stream_options"] == {"include_usage": True}
+    assert [message["role"] for message in request.body["messages"]] == ["system", "user"]
+    assert request.body["messages"][1]["content"].startswith("What is in Plus?\n\nSources:\n")
 
 
 def test_a_temperature_and_a_seed_of_zero_are_sent(server: Upstream) -> None:
@@ -133,12 +133,12 @@ def test_a_reasoning_model_gets_parameters_it_supports(server: Upstream, name: s
         MAX_ANSWER_TOKENS="500",
         REASONING_EFFORT="low",
     )
-    sent = server.requests[0].body
+    body = server.requests[0].body
     note = got.json["context"]["thoughts"][4]["description"]
 
     assert got.status == 200
-    assert (sent["max_completion_tokens"], sent["reasoning_effort"]) == (500, "low")
-    assert sent.keys().isdisjoint({"temperature", "max_tokens"})
+    assert (body["max_completion_tokens"], body["reasoning_effort"]) == (500, "low")
+    assert body.keys().isdisjoint({"temperature", "max_tokens"})
     assert note == [f"temperature was left out: {name} is a reasoning model, without one."]
 
 
@@ -147,7 +147,7 @@ def test_settings_override_the_capabilities_known_by_name(server: Upstream) -> N
     call_app(server, "/chat", OPENAI_CHAT_MODEL="gpt-5-chat")
     server.plan.append(stream_response(answer_events("x")))
     call_app(server, "/chat", OPENAI_CHAT_MODEL="mine", CHAT_MODEL_REASONING="true")
-    plain, chat, reasoning = (sent.body for sent in server.requests)
+    plain, chat, reasoning = (request.body for request in server.requests)
 
     assert plain["max_tokens"] == 9
     assert "temperature" in chat
@@ -195,10 +195,10 @@ def test_tools_calls_and_results_are_sent_unchanged(server: Upstream) -> None:
         Message("tool", "21", tool_call_id="call_1"),
     )
     answered(server, Prompt("answer", turns, 0.0, tools=(WEATHER,)))
-    sent = server.requests[0].body
+    body = server.requests[0].body
 
-    assert sent["tools"] == [WEATHER]
-    assert sent["messages"] == [
+    assert body["tools"] == [WEATHER]
+    assert body["messages"] == [
         {"role": "user", "content": "How warm is it?"},
         {
             "role": "assistant",
@@ -269,13 +269,13 @@ def test_variables_that_the_sdk_reads_are_not_sent(server: Upstream) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], env={"PATH": "", **evil}, capture_output=True, timeout=60
     )
-    (sent,) = server.requests
+    (request,) = server.requests
 
     assert done.returncode == 0, done.stderr
-    assert sent.headers["authorization"] == "Bearer ours"
-    assert "evil" not in str(sent).lower()
-    assert sent.headers["host"] == server.url.removeprefix("http://")
-    assert sent.body["model"] == "m"
+    assert request.headers["authorization"] == "Bearer ours"
+    assert "evil" not in str(request).lower()
+    assert request.headers["host"] == server.url.removeprefix("http://")
+    assert request.body["model"] == "m"
 
 
 def test_a_client_reuses_its_connection(server: Upstream) -> None:

@@ -282,9 +282,9 @@ def test_secrets_are_neither_returned_nor_logged(caplog: pytest.LogCaptureFixtur
 
 
 def test_providers_of_the_other_settings_come_first() -> None:
-    with run_gateways("openai", "ollama") as (first, listed_one):
+    with run_gateways("openai", "ollama") as (first, second):
         settings = provider_settings(
-            provider_entry("ollama", listed_one, **REMOTE),
+            provider_entry("ollama", second, **REMOTE),
             OPENAI_BASE_URL=f"{first.url}/v1",
             OPENAI_CHAT_MODEL="llama3",
         )

@@ -416,7 +416,7 @@ def test_notes_on_images_are_about_the_model_that_answers() -> None:
     picture = replace(PLUS, image="data:image/png;base64,AA==")
     body = {**QUESTION, "context": {"overrides": {"use_gpt4v": True}}}
     blind = {"images": "The images were left out: it is blind."}
-    left_out = "use_gpt4v was left out: {} is not known to see images; text was used."
+    note = "use_gpt4v was left out: {} is not known to see images; text was used."
 
     def notes(near_limits: Any, far_limits: Any) -> list[str]:
         near = named("near", FakeModel([errors.Unavailable()], limits=near_limits))
@@ -429,8 +429,8 @@ def test_notes_on_images_are_about_the_model_that_answers() -> None:
         steps = ask(call("/chat", body), Service(rag)).json["context"]["thoughts"]
         return [note for note in steps[4]["description"] if "instead of" not in note]
 
-    assert notes({}, blind) == [left_out.format("far")]
-    assert notes(blind, {}) == [left_out.format("near")]
+    assert notes({}, blind) == [note.format("far")]
+    assert notes(blind, {}) == [note.format("near")]
 
 
 def test_a_question_flagged_by_a_content_filter_does_not_fall_back() -> None:

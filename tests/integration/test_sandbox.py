@@ -136,16 +136,16 @@ def test_crash_of_a_reused_process_is_retried(tmp_path: Path) -> None:
 def test_process_is_reused_and_ends(tmp_path: Path) -> None:
     async def read() -> tuple[set[int], set[int]]:
         before = children(os.getpid())
-        seen: set[int] = set()
+        started: set[int] = set()
         async with SandboxReader() as reader:
             for _ in range(20):
                 await contents(reader, good(tmp_path))
-                seen |= set(started_since(before))
-        return seen, set(children(os.getpid())) & seen
+                started |= set(started_since(before))
+        return started, set(children(os.getpid())) & started
 
-    seen, running = asyncio.run(read())
+    started, running = asyncio.run(read())
 
-    assert (len(seen), running) == (1, set())
+    assert (len(started), running) == (1, set())
 
 
 def test_reader_is_usable_after_cancellation(tmp_path: Path) -> None:

@@ -314,13 +314,13 @@ def test_cancelled_run_leaves_no_partial_file(seconds: float, tmp_path: Path) ->
         putting.cancel()
         await target.close()
 
-    async def gone_on_with() -> None:
+    async def finish() -> None:
         target = SqliteIndexWriter(tmp_path / "index.db", IndexMeta())
         await target.finish()
         await target.close()
 
     asyncio.run(cancelled())
-    asyncio.run(gone_on_with())
+    asyncio.run(finish())
     held = dump_index(tmp_path / "index.db")
 
     assert (len(held["file"]), len(held["words"])) in [(0, 0), (1, 3000)]

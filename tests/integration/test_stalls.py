@@ -56,13 +56,13 @@ def longest_wait(server: Server, request: WorstRequest) -> tuple[int, float]:
     try:
         while not waits:
             time.sleep(PAUSE)
-        return sent(server, request), max(waits)
+        return send(server, request), max(waits)
     finally:
         done.set()
         second.join()
 
 
-def sent(server: Server, request: WorstRequest) -> int:
+def send(server: Server, request: WorstRequest) -> int:
     """The status of a request, its answer read to the end."""
     with server.client() as client:
         answer = client.request(
@@ -79,9 +79,9 @@ def sent(server: Server, request: WorstRequest) -> int:
 def test_nobody_waits_for_another_clients_request(
     patient: Server, requests: Callable[[], Iterator[WorstRequest]]
 ) -> None:
-    seen = {request.name: longest_wait(patient, request) for request in requests()}
-    slow = {name: wait for name, (_, wait) in seen.items() if wait > STALL}
-    broken = {name: status for name, (status, _) in seen.items() if status >= 500}
+    results = {request.name: longest_wait(patient, request) for request in requests()}
+    slow = {name: wait for name, (_, wait) in results.items() if wait > STALL}
+    broken = {name: status for name, (status, _) in results.items() if status >= 500}
 
     assert slow == {}
     assert broken == {}
