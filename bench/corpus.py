@@ -80,13 +80,13 @@ def english() -> list[str]:
 
 def language(name: str, head: list[str], chance: Random) -> Language:
     """A language of `VOCABULARY` words that begins with some real ones."""
-    rest = islice(made_up(name, chance, set(head)), VOCABULARY - len(head))
+    rest = islice(invent_words(name, chance, set(head)), VOCABULARY - len(head))
     words = (*head, *rest)
     weights = accumulate(1 / (rank + 2.7) for rank in range(len(words)))
     return Language(words, tuple(weights), "" if name == "zh" else " ")
 
 
-def made_up(name: str, chance: Random, seen: set[str]) -> Iterator[str]:
+def invent_words(name: str, chance: Random, used: set[str]) -> Iterator[str]:
     """Words that sound like the language, none of them twice."""
     starts, middles = (part.split() or list(part) or [""] for part in LETTERS[name])
     starts = list("".join(starts)) if name == "zh" else starts
@@ -95,8 +95,8 @@ def made_up(name: str, chance: Random, seen: set[str]) -> Iterator[str]:
             chance.choice(starts) + chance.choice(middles) for _ in range(chance.randrange(2, 5))
         )
         word = "".join(syllables) + chance.choice(ENDS[name].split() or [""])
-        if word not in seen:
-            seen.add(word)
+        if word not in used:
+            used.add(word)
             yield word
 
 

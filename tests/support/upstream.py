@@ -266,9 +266,9 @@ async def handle_request(
     """Read a request and answer it. Returns whether the connection can be reused."""
     start, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
     headers = {k.lower(): v for k, _, v in (line.partition(": ") for line in lines)}
-    sent = await reader.readexactly(int(headers.get("content-length", 0)))
+    body = await reader.readexactly(int(headers.get("content-length", 0)))
     method, path, _ = start.split()
-    request = RecordedRequest(path, headers, json.loads(sent) if sent else None, method)
+    request = RecordedRequest(path, headers, json.loads(body) if body else None, method)
     server.requests.append(request)
     server.order.append(server)
     gone = asyncio.ensure_future(reader.read(1))

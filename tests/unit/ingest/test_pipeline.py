@@ -321,7 +321,7 @@ def picture(name: str = "a.png") -> Passage:
     return Passage("1", f"Picture: {name}", name, name, "", image=b"\x89PNG\r\n\x1a\n...")
 
 
-def seen(model: FakeModel) -> Passage:
+def describe(model: FakeModel) -> Passage:
     async def go() -> Passage:
         enrich = Enricher(vision=model, prompt="Describe it.")
         passages, _ = await enrich.enrich((picture(),))
@@ -332,7 +332,7 @@ def seen(model: FakeModel) -> Passage:
 
 def test_image_is_described_by_the_model() -> None:
     model = FakeModel((Delta("An org chart "), Delta("of the board."), Done()))
-    passage = seen(model)
+    passage = describe(model)
     (prompt,) = model.calls
 
     assert passage.content == "Picture: a.png\n\nAn org chart of the board."
@@ -341,9 +341,9 @@ def test_image_is_described_by_the_model() -> None:
 
 
 def test_rejected_image_keeps_its_caption() -> None:
-    assert seen(FakeModel([ContentFiltered()])) == picture()
-    assert seen(FakeModel((Delta("x"), Done("content_filter")))) == picture()
-    assert seen(FakeModel((Delta(" "), Done()))) == picture()
+    assert describe(FakeModel([ContentFiltered()])) == picture()
+    assert describe(FakeModel((Delta("x"), Done("content_filter")))) == picture()
+    assert describe(FakeModel((Delta(" "), Done()))) == picture()
 
 
 def test_run_concurrently_cancels_on_first_error() -> None:

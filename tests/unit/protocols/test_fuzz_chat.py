@@ -68,7 +68,7 @@ def nearly_right(draw: st.DrawFn) -> bytes:
 
 def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
     service = build(Settings(INDEX_FILE="samples"))
-    seen: Counter[int] = Counter()
+    statuses: Counter[int] = Counter()
 
     async def answered(route: str, data: bytes, kind: str) -> int:
         request = call(route, data, headers={"content-type": kind})
@@ -83,12 +83,12 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
     )
     def each(route: str, data: bytes, kind: str) -> None:
         status = asyncio.run(answered(route, data, kind))
-        seen[status] += 1
+        statuses[status] += 1
 
         assert status in (200, 400), (status, data)
 
     each()
 
-    assert seen.total() >= EXAMPLES
-    assert seen[200] >= seen.total() / 3, seen
-    assert seen[400] >= seen.total() / 10, seen
+    assert statuses.total() >= EXAMPLES
+    assert statuses[200] >= statuses.total() / 3, statuses
+    assert statuses[400] >= statuses.total() / 10, statuses

@@ -93,11 +93,11 @@ def test_a_rewrite_trims_its_history_too() -> None:
 def test_images_go_to_a_model_that_sees_and_a_thought_tells_of_one_that_does_not() -> None:
     request = ChatRequest((Message("user", "look", ("data:image/png;base64,AA==",)),))
     seeing, blind = FakeModel(), FakeModel(limits={"images": "fake cannot see images"})
-    seen = asyncio.run(collect(answer(engine(seeing), request)))
+    result = asyncio.run(collect(answer(engine(seeing), request)))
     unseen = asyncio.run(collect(answer(engine(blind), request)))
 
     assert seeing.calls[0].messages[-1].images == ("data:image/png;base64,AA==",)
-    assert len(seen.context.steps) == 4
+    assert len(result.context.steps) == 4
     assert blind.calls[0].messages[-1].images == ()
     assert unseen.context.steps[4].description == ("fake cannot see images",)
 
