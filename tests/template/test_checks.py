@@ -176,6 +176,12 @@ def test_all_optional_settings_may_be_set(capsys: pytest.CaptureFixture[str]) ->
     assert check_settings({}, capsys) == ""
 
 
+def test_key_vault_reference_may_stand_for_a_number(capsys: pytest.CaptureFixture[str]) -> None:
+    reference = "@Microsoft.KeyVault(SecretUri=https://v.vault.azure.net/secrets/s)"
+
+    assert check_settings({"DEFAULT_TOP": reference}, capsys) == ""
+
+
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
@@ -340,6 +346,7 @@ def test_printed_commands_are_valid_for_a_shell(tmp_path: os.PathLike[str]) -> N
         assert (done.returncode, done.stderr) == (0, "")
         assert "https://a.example.com/chat/stream" in arguments
         assert header in done.stdout
+        assert ("/user_impersonation" in command) == (callers == "signed-in")
         assert json.loads(arguments[-1])["messages"][0]["role"] == "user"
 
 
@@ -361,6 +368,7 @@ def test_app_that_starts_late_is_awaited(capsys: pytest.CaptureFixture[str]) -> 
         ((404, b""), "404 from /health, not from the app"),
         ((200, b"<html>Your app is up and running</html>"), "200 from /health, not from the app"),
         ((200, b"[]"), "200 from /health, not from the app"),
+        ((200, b'{"message": "It works"}'), "200 from /health, not from the app"),
         (
             (503, b'{"error": "x", "settings": ["AZURE_SEARCH_ENDPOINT is required"]}'),
             "settings are wrong or missing: AZURE_SEARCH_ENDPOINT is required",
