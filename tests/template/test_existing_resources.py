@@ -186,9 +186,13 @@ def test_who_indexes_may_call_an_existing_model_for_a_new_index(authority: trust
 
 def test_who_provisions_may_search_from_a_laptop(authority: trustme.CA) -> None:
     fake = ResourceManager()
-    prepare(fake, authority, **search(), AZURE_INDEXER_ID=PERSON)
+    outputs = {"AZURE_INDEXER_ID": PERSON, "AZURE_INDEXER_TYPE": "ServicePrincipal"}
+    prepare(fake, authority, **search(), **outputs)
 
-    assert [one["principalId"] for one in fake.assignments.values()] == [APP, PERSON]
+    assert [(one["principalId"], one["principalType"]) for one in fake.assignments.values()] == [
+        (APP, "ServicePrincipal"),
+        (PERSON, "ServicePrincipal"),
+    ]
 
 
 def test_roles_that_somebody_else_gave_are_enough(authority: trustme.CA) -> None:
@@ -197,6 +201,19 @@ def test_roles_that_somebody_else_gave_are_enough(authority: trustme.CA) -> None
 
     assert complete
     assert messages == [f"Search Index Data Reader on {SEARCH_ID}: {APP} has it."]
+
+
+@pytest.mark.parametrize("status", [200, 201])
+def test_new_assignment_is_a_success(status: int, authority: trustme.CA) -> None:
+    _, complete = prepare(ResourceManager(statuses=[status]), authority, **search())
+
+    assert complete
+
+
+def test_role_is_enough_where_the_service_may_not_be_read(authority: trustme.CA) -> None:
+    _, complete = prepare(ResourceManager(statuses=[201, 403]), authority, **search())
+
+    assert complete
 
 
 def test_second_run_asks_for_the_same_assignments(authority: trustme.CA) -> None:
