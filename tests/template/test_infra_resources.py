@@ -74,6 +74,8 @@ def output(name: str, variables: Mapping[str, str]) -> Any:
         "AZURE_RESOURCE_MANAGER_URL": "environment.resourceManager",
         "AZURE_INDEXER_ID": "person",
         "AZURE_INDEXER_TYPE": "ServicePrincipal",
+        "AZURE_INDEXERS_GROUP_ID_IN_USE": "writers",
+        "AZURE_SEARCH_PRINCIPAL_ID": "",
         "AZURE_EXISTING_SEARCH_ID_IN_USE": SEARCH_ID,
         "AZURE_EXISTING_OPENAI_ID_IN_USE": OPENAI_ID,
         "AZURE_VNET_IN_USE": True,
@@ -85,11 +87,17 @@ def test_output_says_what_was_deployed(name: str, value: object) -> None:
         **WITH_ADDRESS,
         **SIGN_IN,
         "AZURE_PRINCIPAL_TYPE": "ServicePrincipal",
+        "AZURE_INDEXERS_GROUP_ID": "writers",
         "AZURE_EXISTING_SEARCH_ID": SEARCH_ID,
         "AZURE_EXISTING_OPENAI_ID": OPENAI_ID,
     }
 
     assert output(name, variables) == value
+
+
+def test_identity_of_a_new_search_is_an_output() -> None:
+    assert output("AZURE_SEARCH_PRINCIPAL_ID", {}) == "search.service.identity.principalId"
+    assert output("AZURE_SEARCH_PRINCIPAL_ID", {"AZURE_SEARCH_SKU": "free"}) == ""
 
 
 def test_group_is_named_after_the_environment() -> None:
