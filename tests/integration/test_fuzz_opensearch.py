@@ -101,7 +101,7 @@ def nearly_right(draw: st.DrawFn, ids: Mapping[str, str]) -> Call:
 def test_hundreds_of_calls_near_the_right_ones_never_end_in_a_500(tmp_path: Path) -> None:
     file = {"MEMORY_FILE": str(tmp_path / "memory.db"), "INDEX_FILE": "samples"}
     service = build(read_settings({**LAPTOP, **file}))
-    statuses: Counter[int] = Counter()
+    seen: Counter[int] = Counter()
     client = Client(service)
     memory = client("POST", MEMORY, {"name": "fuzz"}).json["memory_id"]
     message = client("POST", f"{MEMORY}/{{id}}/messages", {"input": "x"}, memory).json["message_id"]
@@ -114,11 +114,11 @@ def test_hundreds_of_calls_near_the_right_ones_never_end_in_a_500(tmp_path: Path
     @FUZZ
     @given(st.data())
     def each(data: st.DataObject) -> None:
-        request = data.draw(nearly_right(ids))
-        status = asyncio.run(answered(request))
-        statuses[status] += 1
+        asked = data.draw(nearly_right(ids))
+        status = asyncio.run(answered(asked))
+        seen[status] += 1
 
-        assert status in (200, 400, 404), (status, request.route, request.method)
+        assert status in (200, 400, 404), (status, asked.route, asked.method)
 
     async def close() -> None:
         assert service.memory is not None
@@ -127,6 +127,6 @@ def test_hundreds_of_calls_near_the_right_ones_never_end_in_a_500(tmp_path: Path
     each()
     asyncio.run(close())
 
-    assert statuses.total() >= EXAMPLES
-    assert statuses[200] >= statuses.total() / 3, statuses
-    assert statuses[400] >= statuses.total() / 20, statuses
+    assert seen.total() >= EXAMPLES
+    assert seen[200] >= seen.total() / 3, seen
+    assert seen[400] >= seen.total() / 20, seen
