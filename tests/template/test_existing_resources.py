@@ -69,7 +69,8 @@ def serve(
             status = fake.statuses.pop(0) if fake.statuses else 0
             if status == -1:  # closes the connection without a response
                 return
-            known = query.startswith("api-version=20") and self.headers["Authorization"]
+            version = "2022-04-01" if "/roleAssignments" in path else "2025-05-01"
+            known = f"api-version={version}" in query and self.headers["Authorization"]
             value: dict[str, Any] = {"properties": fake.search} if self.command == "GET" else {}
             if path.endswith("/roleAssignments"):
                 value = {"value": fake.list_assignments(query)}
