@@ -105,7 +105,13 @@ CASES = {
         {**SIGN_IN, "AZURE_AUTH_ALLOWED_CLIENTS": "web, phone", "AZURE_OPEN_TO_ALL": "true"},
         USUAL | MEMORY,
         {"app.authClientId": "client", "app.authAllowedClients": ["web", "phone"]},
-        {"CALLERS": "signed-in", "AZURE_COSMOS_DATABASE": "cosmos.sql.name", "MEMORY_DAYS": "90"},
+        {
+            "CALLERS": "signed-in",
+            "AZURE_CLIENT_ID": "identity.identity.properties.clientId",
+            "AZURE_COSMOS_DATABASE": "cosmos.sql.name",
+            "AZURE_COSMOS_CONTAINER": "cosmos.memory.name",
+            "MEMORY_DAYS": "90",
+        },
     ),
     "sign-in without memory": Case(
         {**SIGN_IN, "AZURE_USE_MEMORY": "false"},
