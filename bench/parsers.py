@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,7 @@ from shared.models.formats.openai import OPENAI
 from shared.models.openai.stream_decoder import StreamDecoder, sse_data
 from shared.protocols.ai_chat.routes import negotiate
 from shared.protocols.aog.response import CHAT as AOG
+from shared.protocols.openai.request import RequestState
 from shared.protocols.openai.response import CHAT as OPENAI_CHAT
 from shared.protocols.opensearch.pipelines import flatten_settings
 from shared.protocols.opensearch.search import parse_search
@@ -74,9 +76,10 @@ def condition(name: str) -> Parser:
 
 
 def parse(route: str, body: Json) -> bytes:
-    """Read a request of a chat, and write its state as it goes back."""
+    """Read a request of a chat, and write its state, which most protocols send back."""
     protocol = PROTOCOLS.get(route) or negotiate(route, body)
-    return json_encoding.dumps(protocol.parse(Body(body, {})).state)
+    state = protocol.parse(Body(body, {})).state
+    return json_encoding.dumps(asdict(state) if isinstance(state, RequestState) else state)
 
 
 def chat(**more: Any) -> Json:
