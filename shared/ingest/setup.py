@@ -26,6 +26,7 @@ from shared.settings import SHARED_FOLDER, Settings, SettingsError
 
 if TYPE_CHECKING:
     from shared.ingest.targets.azure_search.index_update import IndexSpec
+    from shared.retrieval.azure_search.field_mapping import IndexFields
 
 MISSING_RULES = (
     f"{ACL_FILE} is missing or restricts no file, and the index restricts files of this folder "
@@ -83,6 +84,8 @@ async def open_setup(
     """
     if options.embedding_model and not settings.search_vectorizer:
         raise SettingsError(("--embedding-model needs --indexer or AZURE_SEARCH_VECTORIZER",))
+    if settings.search_endpoint:
+        read_index_fields(settings)  # refused before a model is called
     prompt = (SHARED_FOLDER / "rag" / "prompts" / "describe.txt").read_text("utf-8").strip()
     clients = Clients(settings, batch=True)
     async with AsyncExitStack() as stack:
@@ -208,17 +211,24 @@ def build_azure_search_writer(
     return writer.IndexedFiles(make_writer(files.put_image), files)
 
 
-def build_index_spec(settings: Settings, dimensions: int, options: IngestOptions) -> IndexSpec:
-    """Build the specification of the index in Azure AI Search.
+def read_index_fields(settings: Settings) -> IndexFields:
+    """Return the fields of the index to write.
 
-    Raises SettingsError, also where AZURE_SEARCH_FIELDS describes an index of other origin.
+    Raises SettingsError where AZURE_SEARCH_FIELDS describes an index of other origin.
     """
-    from shared.ingest.targets.azure_search.index_update import IndexSpec, Vectorizer
     from shared.retrieval.azure_search.field_mapping import IndexFields
 
     fields = IndexFields(**(settings.search_fields or {}))
     if not fields.is_own_schema:
         raise SettingsError((OTHER_SCHEMA,))
+    return fields
+
+
+def build_index_spec(settings: Settings, dimensions: int, options: IngestOptions) -> IndexSpec:
+    """Build the specification of the index in Azure AI Search. Raises SettingsError."""
+    from shared.ingest.targets.azure_search.index_update import IndexSpec, Vectorizer
+
+    fields = read_index_fields(settings)
     (index,) = configuration.require_settings(settings, "AZURE_SEARCH_INDEX")
     endpoint, deployment = settings.azure_openai_endpoint, settings.azure_openai_embedding
     vectorizer = None

@@ -194,11 +194,14 @@ async def uploaded(azure: Azure) -> set[str]:
 @pytest.mark.parametrize("fields", ["on-your-data", '{"groups": null}', '{"title": "name"}'])
 def test_index_of_other_origin_is_not_written(azure: Azure, folder: Path, fields: str) -> None:
     settings = {**azure.settings, "AZURE_SEARCH_INDEX": "theirs", "AZURE_SEARCH_FIELDS": fields}
-    done = run_command(str(folder), **settings)
+    before = len(azure.model.requests)
+    runs = [run_command(str(folder), *more, **settings) for more in ((), ("--no-rules",))]
 
-    assert done.returncode == 1
-    assert "AZURE_SEARCH_FIELDS is for an index made elsewhere" in done.stderr
+    for done in runs:
+        assert done.returncode == 1
+        assert "AZURE_SEARCH_FIELDS is for an index made elsewhere" in done.stderr
     assert "theirs" not in azure.search.indexes
+    assert len(azure.model.requests) == before
 
 
 def test_storage_that_is_added_later_gets_all_files(azure: Azure, folder: Path) -> None:

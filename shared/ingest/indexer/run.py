@@ -188,6 +188,7 @@ async def index_folder(
     """
     refuse_acl(options.folder)
     endpoint, index, storage, *_ = configuration.require_settings(settings, *REQUIRED_SETTINGS)
+    setup.read_index_fields(settings)
     public = Acl().public_by_default(file.name for file in listing.files)
     await setup.check_restricted_files(settings, options, public)
     clients = Clients(settings, batch=True)
