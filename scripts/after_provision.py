@@ -9,13 +9,10 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from scripts.existing_resources import (
-    SEARCH,
-    ResourceManagerError,
-    prepare_existing_resources,
-)
+from scripts.existing_resources import ResourceManagerError, prepare_existing_resources
 from scripts.local_settings import AZD_OUTPUTS, write_local_settings
 from scripts.samples import WaitPolicy, load_samples
+from scripts.switches import EXISTING_SEARCH, is_off, is_on, is_private_network
 from shared import settings as configuration
 from shared.azure.identity import get_credential
 from shared.ingest.cli import HANDLED_ERRORS, error_message, print_lines
@@ -29,7 +26,6 @@ REQUIRED_OUTPUTS = (
     "AZURE_OPENAI_ENDPOINT",
     "AZURE_OPENAI_CHAT_DEPLOYMENT",
 )
-TRUE_WORDS, FALSE_WORDS = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 MISSING_MESSAGE = (
     "azd's environment has no {names}. Run `azd provision`, which runs this at its end."
 )
@@ -78,7 +74,7 @@ async def run(environment: Mapping[str, str], wait_policy: WaitPolicy) -> None:
     print_lines(messages)
     if not complete:
         return
-    if environment.get(SEARCH):
+    if environment.get(EXISTING_SEARCH):
         return print_lines([EXISTING_SEARCH_MESSAGE.format(index=settings.search_index)])
     if is_off(environment, "AZURE_LOAD_SAMPLES"):
         return print_lines([NO_SAMPLES_MESSAGE])
@@ -96,24 +92,6 @@ def read_azd_settings(environment: Mapping[str, str]) -> Settings:
     if missing := [name for name in REQUIRED_OUTPUTS if not environment.get(name, "").strip()]:
         raise configuration.SettingsError((MISSING_MESSAGE.format(names=", ".join(missing)),))
     return configuration.read_settings({name: environment.get(name, "") for name in AZD_OUTPUTS})
-
-
-def is_private_network(environment: Mapping[str, str]) -> bool:
-    """Whether the services were deployed into a virtual network without access from outside."""
-    return (
-        is_on(environment, "AZURE_VNET_IN_USE")
-        and not environment.get("AZURE_ALLOWED_IPS_IN_USE", "").strip()
-    )
-
-
-def is_on(environment: Mapping[str, str], name: str) -> bool:
-    """Whether a variable is set to true."""
-    return environment.get(name, "").strip().lower() in TRUE_WORDS
-
-
-def is_off(environment: Mapping[str, str], name: str) -> bool:
-    """Whether a variable is set to false."""
-    return environment.get(name, "").strip().lower() in FALSE_WORDS
 
 
 def print_errors(lines: Iterable[str]) -> None:

@@ -20,8 +20,11 @@ from azure.core.exceptions import AzureError
 from azure.core.pipeline.policies import AsyncBearerTokenCredentialPolicy, AsyncRetryPolicy
 from azure.core.rest import AsyncHttpResponse, HttpRequest
 
-SEARCH, OPENAI = "AZURE_EXISTING_SEARCH_ID_IN_USE", "AZURE_EXISTING_OPENAI_ID_IN_USE"
+from scripts.switches import EXISTING_SEARCH
+
+EXISTING_OPENAI = "AZURE_EXISTING_OPENAI_ID_IN_USE"
 RESOURCE_MANAGER = "AZURE_RESOURCE_MANAGER_URL"
+AUTHORIZATION_VERSION, SEARCH_VERSION = "2022-04-01", "2025-05-01"
 PUBLIC_CLOUD = "https://management.azure.com/"
 READ_INDEX = ("Search Index Data Reader", "1407120a-92aa-4202-b7e9-c0e197c71c8f")
 CALL_MODELS = ("Cognitive Services OpenAI User", "5e0bd9bd-7b93-4f28-af87-19fc36ad61bd")
@@ -78,6 +81,15 @@ class RoleAssignment:
         scope = ("--scope", self.resource_id, "--assignee-object-id", self.principal_id)
         return shlex.join((*words, *scope, "--assignee-principal-type", self.principal_type))
 
+    def describe(self, granted: bool) -> str:
+        """Return the message for the operator."""
+        return (GRANTED if granted else NOT_GRANTED).format(
+            role=self.role,
+            resource=self.resource_id,
+            principal=self.principal_id,
+            command=self.command,
+        )
+
 
 def role_assignments(environment: Mapping[str, str]) -> Iterator[RoleAssignment]:
     """Yield the assignments that the existing resources need, by the outputs of azd."""
@@ -87,9 +99,9 @@ def role_assignments(environment: Mapping[str, str]) -> Iterator[RoleAssignment]
     service = environment.get("AZURE_SEARCH_PRINCIPAL_ID", ""), "ServicePrincipal"  # a new one's
     readers = (app, person)  # a person, for `make run` on a laptop
     callers = (app, person, group, service)  # who indexes calls the embedding model
-    if search := environment.get(SEARCH):
+    if search := environment.get(EXISTING_SEARCH):
         yield from (RoleAssignment(search, *READ_INDEX, *one) for one in readers if one[0])
-    if openai := environment.get(OPENAI):
+    if openai := environment.get(EXISTING_OPENAI):
         yield from (RoleAssignment(openai, *CALL_MODELS, *one) for one in callers if one[0])
 
 
@@ -108,16 +120,8 @@ async def prepare_existing_resources(
         for assignment in assignments:
             granted = await grant(client, assignment)
             complete = complete and granted
-            text = GRANTED if granted else NOT_GRANTED
-            messages.append(
-                text.format(
-                    role=assignment.role,
-                    resource=assignment.resource_id,
-                    principal=assignment.principal_id,
-                    command=assignment.command,
-                )
-            )
-        search = environment.get(SEARCH)
+            messages.append(assignment.describe(granted))
+        search = environment.get(EXISTING_SEARCH)
         if search and await accepts_keys_only(client, search):
             messages.append(KEYS_ONLY.format(resource=search, command=identity_command(search)))
             complete = False
@@ -142,13 +146,8 @@ async def connect(
 
 async def grant(client: Any, assignment: RoleAssignment) -> bool:
     """Give a role; False if the signed-in user may not. Raises ResourceManagerError."""
-    request = HttpRequest(
-        "PUT",
-        client.format_url(quote(assignment.path)),
-        params={"api-version": "2022-04-01"},
-        json=assignment.body,
-    )
-    status, _ = await send(client, request)
+    parameters = {"api-version": AUTHORIZATION_VERSION}
+    status, _ = await send(client, "PUT", assignment.path, parameters, assignment.body)
     if status in (200, 201, 409):  # 409: the principal has the role already
         return True
     if status == 403:
@@ -160,9 +159,8 @@ async def is_assigned(client: Any, assignment: RoleAssignment) -> bool:
     """Whether somebody else has given the role; False if the user may not read that."""
     path = f"{assignment.resource_id}/providers/Microsoft.Authorization/roleAssignments"
     condition = quote(f"principalId eq '{assignment.principal_id}'")
-    parameters = {"api-version": "2022-04-01", "$filter": condition}
-    request = HttpRequest("GET", client.format_url(quote(path)), params=parameters)
-    status, page = await send(client, request)
+    parameters = {"api-version": AUTHORIZATION_VERSION, "$filter": condition}
+    status, page = await send(client, "GET", path, parameters)
     entries = (entry.get("properties", {}) for entry in page.get("value", ()))
     roles = [str(properties.get("roleDefinitionId", "")) for properties in entries]
     return status == 200 and any(role.endswith(assignment.role_id) for role in roles)
@@ -170,8 +168,7 @@ async def is_assigned(client: Any, assignment: RoleAssignment) -> bool:
 
 async def accepts_keys_only(client: Any, search_id: str) -> bool:
     """Whether a search service refuses identities; False if the user may not read it."""
-    url, parameters = client.format_url(quote(search_id)), {"api-version": "2025-05-01"}
-    status, service = await send(client, HttpRequest("GET", url, params=parameters))
+    status, service = await send(client, "GET", search_id, {"api-version": SEARCH_VERSION})
     if status == 403:
         return False
     if status != 200:
@@ -189,8 +186,12 @@ def identity_command(search_id: str) -> str:
     return shlex.join(words + options + ["--subscription", parts[2]])
 
 
-async def send(client: Any, request: HttpRequest) -> tuple[int, dict[str, Any]]:
+async def send(
+    client: Any, method: str, path: str, parameters: Mapping[str, str], body: Any = None
+) -> tuple[int, dict[str, Any]]:
     """Send a request. Returns status and JSON object. Raises ResourceManagerError."""
+    url = client.format_url(quote(path))
+    request = HttpRequest(method, url, params=dict(parameters), json=body)
     limits = {"connection_timeout": REQUEST_SECONDS, "read_timeout": REQUEST_SECONDS}
     try:
         async with asyncio.timeout(TOTAL_SECONDS):

@@ -1,1 +1,1 @@
-"""The hooks of azd that only check. They need no library, and install none."""
+"""The hooks of azd that only check: the variables before provisioning, the app after deployment."""

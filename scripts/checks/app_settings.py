@@ -46,8 +46,9 @@ def find_problems(text: str) -> Iterator[str]:
 def find_wrong_names(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the names that may not be set here, each with the reason."""
     known = [str(field.alias) for field in Settings.model_fields.values()]
+    template = template_settings()
     for name, value in values.items():
-        if name in template_settings():
+        if name in template:
             yield name, "is set by infra/main.bicep: see the variables in docs/deploy.md."
         elif name in PLATFORM_NAMES or name.startswith(PLATFORM_PREFIXES):
             yield name, "is set by the platform, or has a variable of its own (docs/deploy.md)."

@@ -12,10 +12,12 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+ROOT = Path(__file__).parent.parent.parent
 MAX_BYTES = 100_000
 WAITING = (
     "The app is not ready ({problem}). Checking again in {pause:.0f} s, for {left:.0f} s at most."
@@ -63,6 +65,9 @@ def main(environment: Mapping[str, str] = os.environ, policy: WaitPolicy = WaitP
 
     Returns the exit status: 0 if the app runs, 1 if it does not, 130 after Ctrl+C.
     """
+    sys.path.insert(0, str(ROOT))
+    from scripts.switches import expects_index
+
     address = environment.get("SERVICE_API_URI", "").rstrip("/")
     if not address:
         return fail(NO_ADDRESS)
@@ -76,13 +81,6 @@ def main(environment: Mapping[str, str] = os.environ, policy: WaitPolicy = WaitP
     first_line = DEGRADED.format(problem=health.problem) if health.problem else works
     print_lines([first_line, "", first_call(environment, address)])
     return 0
-
-
-def expects_index(environment: Mapping[str, str]) -> bool:
-    """Whether the hook after provisioning has made an index, or one existed before."""
-    load = environment.get("AZURE_LOAD_SAMPLES", "").strip().lower()
-    private = environment.get("AZURE_VNET_IN_USE", "").lower() == "true"
-    return load in ("true", "1", "yes", "on") or (load == "" and not private)
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 
@@ -23,6 +20,7 @@ from scripts.checks.app_settings import PLATFORM_NAMES, SECRETS
 from scripts.checks.postdeploy import WaitPolicy
 from shared.settings import Settings
 from tests.support import bicep
+from tests.support.http_server import QuietHandler, run_http_server
 from tests.support.servers import ROOT
 from tests.template.test_infra import PLATFORM, app_settings
 
@@ -254,11 +252,10 @@ class App:
         return self.responses.pop(0) if len(self.responses) > 1 else self.responses[0]
 
 
-@contextmanager
-def serve(app: App) -> Iterator[str]:
+def serve(app: App) -> AbstractContextManager[str]:
     """Serve the app on 127.0.0.1, at the address that is returned."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             app.paths.append(self.path)
             time.sleep(app.delay)
@@ -270,18 +267,7 @@ def serve(app: App) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_: object) -> None:
-            """Print nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.handle_error = lambda *_: None  # type: ignore[method-assign]
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    return run_http_server(Handler)
 
 
 def check(app: App, policy: WaitPolicy = QUICK, **more: str) -> int:
@@ -397,6 +383,9 @@ DEGRADED = (200, b'{"status": "degraded", "failing": {"index": "There is no such
         ({}, True),
         ({"AZURE_LOAD_SAMPLES": "true", "AZURE_VNET_IN_USE": "true"}, True),
         ({"AZURE_LOAD_SAMPLES": "false"}, False),
+        ({"AZURE_LOAD_SAMPLES": "f"}, False),
+        ({"AZURE_LOAD_SAMPLES": "false", "AZURE_EXISTING_SEARCH_ID_IN_USE": "/x"}, True),
+        ({"AZURE_VNET_IN_USE": "true", "AZURE_ALLOWED_IPS_IN_USE": "203.0.113.7"}, True),
         ({"AZURE_VNET_IN_USE": "true"}, False),
     ],
 )

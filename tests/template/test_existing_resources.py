@@ -7,12 +7,10 @@ import json
 import shlex
 import ssl
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.parse import unquote
 
@@ -21,8 +19,10 @@ import trustme
 
 from scripts import existing_resources
 from scripts.existing_resources import ResourceManagerError, prepare_existing_resources
+from scripts.switches import EXISTING_SEARCH
 from tests.support import bicep
 from tests.support.azurite import AzuriteCredential
+from tests.support.http_server import QuietHandler, run_http_server
 
 GROUP = "/subscriptions/1b2c/resourceGroups/their group/providers"
 SEARCH_ID = f"{GROUP}/Microsoft.Search/searchServices/theirs"
@@ -54,13 +54,12 @@ class ResourceManager:
         return {path: body["properties"] for method, path, body in self.requests if method == "PUT"}
 
 
-@contextmanager
 def serve(
     fake: ResourceManager, add_certificate: Callable[[ssl.SSLContext], None]
-) -> Iterator[str]:
+) -> AbstractContextManager[str]:
     """Serve it over TLS on 127.0.0.1, at the address that is returned."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def respond(self) -> None:
             path, _, query = self.path.partition("?")
             length = int(self.headers.get("Content-Length", 0))
@@ -85,20 +84,7 @@ def serve(
 
         do_GET = do_PUT = respond
 
-        def log_message(self, *_: object) -> None:
-            """Print nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.handle_error = lambda *_: None  # type: ignore[method-assign]
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    add_certificate(context)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"https://127.0.0.1:{server.server_address[1]}/"
-    finally:
-        server.shutdown()
-        server.server_close()
+    return run_http_server(Handler, add_certificate)
 
 
 @pytest.fixture
@@ -122,11 +108,11 @@ def prepare(fake: ResourceManager, authority: trustme.CA, **more: str) -> tuple[
 
 
 def search(value: str = SEARCH_ID) -> dict[str, str]:
-    return {existing_resources.SEARCH: value}
+    return {EXISTING_SEARCH: value}
 
 
 def openai(value: str = OPENAI_ID) -> dict[str, str]:
-    return {existing_resources.OPENAI: value}
+    return {existing_resources.EXISTING_OPENAI: value}
 
 
 def test_nothing_is_sent_where_all_resources_are_new(authority: trustme.CA) -> None:

@@ -276,7 +276,7 @@ def test_samples_are_not_added_to_other_documents(cloud: Cloud) -> None:
 
 
 def test_hook_can_be_switched_off(cloud: Cloud) -> None:
-    done = cloud.hook(AZURE_LOAD_SAMPLES="false", AZURE_LOCAL_SETTINGS="False")
+    done = cloud.hook(AZURE_LOAD_SAMPLES="f", AZURE_LOCAL_SETTINGS="False")
 
     assert done.returncode == 0
     assert "`make index DOCS=path/to/documents`" in done.stdout
