@@ -139,6 +139,7 @@ Score = Annotated[float, Field(ge=0, le=4)]
 Scores = Annotated[Json[tuple[Score, ...]], AfterValidator(_check_ascending)]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 Callers = Literal["keys", "signed-in", "anyone"]
+Switch = Literal["on", "off"]
 
 # Settings that require each other.
 REQUIRED_PAIRS = (
@@ -205,6 +206,7 @@ class Settings(BaseModel):
     strictness_scores: Scores = Field(
         default="[0.5,1,1.5,2,2.5]", validate_default=True, alias="STRICTNESS_SCORES"
     )
+    thoughts: Switch = Field(default="on", alias="THOUGHTS")
     default_top: int = Field(default=3, ge=1, le=50, alias="DEFAULT_TOP")
     default_temperature: float = Field(default=0.3, ge=0, le=2, alias="DEFAULT_TEMPERATURE")
     json_limit: int = Field(default=4 * MIB, ge=1, alias="MAX_JSON_BYTES")

@@ -222,6 +222,7 @@ def _make_rag(settings: Settings, models: Router, retriever: Retriever) -> Rag:
         Overrides(top=settings.default_top, temperature=settings.default_temperature),
         settings.allow_client_prompts,
         rewrite_seconds=settings.answer_seconds / 4,
+        thoughts=settings.thoughts == "on",
     )
 
 

@@ -79,7 +79,8 @@ class Context:
     `images` are the URLs of the images in the prompt, `instructions` its system message.
     `conversation` is the id of a new conversation, `not_stored_reason` says why none was stored.
     `single_chunk`: the model sends its answer in one chunk. `notes` name what replaced options that
-    are not available. `excluded` are results that may not be cited.
+    are not available. `excluded` are results that may not be cited. `shows_steps` is whether the
+    client gets the steps.
     """
 
     sources: tuple[Source, ...]
@@ -93,6 +94,7 @@ class Context:
     single_chunk: bool = False
     notes: tuple[str, ...] = ()
     excluded: tuple[ExcludedSource, ...] = ()
+    shows_steps: bool = True
 
 
 @dataclass(frozen=True, slots=True)

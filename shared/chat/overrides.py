@@ -64,6 +64,7 @@ class Overrides(BaseModel):
     prompt_template: str | None = None
     hybrid_policy: Policy | None = None
     model: ModelName | None = None
+    thoughts: bool | None = None
     filter: str | None = None
 
     @model_validator(mode="before")

@@ -46,8 +46,9 @@ def state(request: ChatRequest, conversation: str | None) -> Any:
 
 
 def start_of_context(context: Context) -> Json:
-    """Return the context before the answer: `data_points` and `thoughts`."""
-    return {"data_points": data_points(context), "thoughts": [thought(s) for s in context.steps]}
+    """Return the context before the answer: `data_points` and, if they are shown, `thoughts`."""
+    steps = {"thoughts": [thought(step) for step in context.steps]} if context.shows_steps else {}
+    return {"data_points": data_points(context), **steps}
 
 
 def end_of_context(done: Done) -> Json:

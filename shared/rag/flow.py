@@ -36,8 +36,8 @@ log = logging.getLogger("chat")
 class Rag:
     """What answers are made with: the adapters, the prompts, the defaults.
 
-    All of a rewrite may take `rewrite_seconds`. Searches and models are traced in child spans of
-    `span`.
+    All of a rewrite may take `rewrite_seconds`. Without `thoughts` no answer shows its steps.
+    Searches and models are traced in child spans of `span`.
     """
 
     retriever: Retriever
@@ -46,6 +46,7 @@ class Rag:
     defaults: Overrides
     client_prompts: bool = False
     rewrite_seconds: float = 30
+    thoughts: bool = True
     prompt_builder: PromptBuilder = COMPOSED
     span: Span = NOOP_TRACER
 
@@ -97,7 +98,8 @@ async def answer(rag: Rag, request: ChatRequest) -> Events:
         started = await selected.run_with_fallback(
             partial(start_answer, rag, request, results, stack)
         )
-        yield make_context(query, started, (*request.notes, *selected.notes))
+        context = make_context(query, started, (*request.notes, *selected.notes))
+        yield replace(context, shows_steps=rag.thoughts and overrides.thoughts is not False)
         async for event in started.events:
             yield event
 

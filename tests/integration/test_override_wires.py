@@ -43,6 +43,8 @@ RESPONSE_FILTERS = {"minimum_search_score", "minimum_reranker_score"}
 IMAGES = {"use_gpt4v", "gpt4v_input"}
 # These select a model: tests/integration/test_router.py tests them.
 MODEL_SELECTION = {"hybrid_policy", "model"}
+# These act on the answer alone: tests/unit/protocols/test_golden_files.py tests them.
+ANSWER_OPTIONS = {"thoughts"}
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +63,9 @@ def full_app(home: Path) -> Iterator[Parts]:
 
 
 def test_every_override_is_in_the_table() -> None:
-    assert (
-        EFFECTS.keys() | RESPONSE_FILTERS | IMAGES | MODEL_SELECTION | set(INTERNAL_FIELDS)
-        == Overrides.model_fields.keys()
-    )
+    others = RESPONSE_FILTERS | IMAGES | MODEL_SELECTION | ANSWER_OPTIONS | set(INTERNAL_FIELDS)
+
+    assert EFFECTS.keys() | others == Overrides.model_fields.keys()
 
 
 @pytest.mark.parametrize("name", EFFECTS)

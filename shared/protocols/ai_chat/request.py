@@ -98,8 +98,10 @@ def parse_rag_chat(body: Body, last_only: bool = False) -> ChatRequest:
 def _overrides(body: Mapping[str, Any], flat: bool) -> Overrides:
     context = body.get("context") or {}
     inner = context.get("overrides") or {}
-    # "In the 004 dialect known clients put the overrides straight under `context`."
-    values = {**context, **{k: v for k, v in inner.items() if is_set(v)}} if flat else inner
+    # "In the 004 dialect known clients put the overrides straight under `context`." The `thoughts`
+    # there are those of an earlier answer.
+    outer = {key: value for key, value in context.items() if key != "thoughts"}
+    values = {**outer, **{k: v for k, v in inner.items() if is_set(v)}} if flat else inner
     try:
         return Overrides.model_validate(values)
     except ValidationError as failure:

@@ -46,6 +46,7 @@ SUPPORTED: dict[str, Any] = {
     "use_groups_security_filter": False,
     "hybrid_policy": "always_local",
     "model": "demo",
+    "thoughts": True,
 }
 FALSE: dict[str, Any] = {
     "retrieval_mode": "text",

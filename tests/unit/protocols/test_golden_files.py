@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from shared.app import Service
-from tests.support.calls import JSON, QUESTION, BufferedReply, ask, call
+from shared.bootstrap.build import build
+from shared.settings import read_settings
+from tests.support.calls import JSON, QUESTION, BufferedReply, ask, call, local_service
 from tests.support.fakes import PLUS, FakeModel, FakeRetriever, engine
 from tests.support.gateways import read_events
-from tests.support.servers import ROOT
+from tests.support.servers import LAPTOP, ROOT, SAMPLES
 
 GOLDEN = ROOT / "tests" / "support" / "golden"
 CASES = [
@@ -37,20 +39,64 @@ def without_time(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_an_answer_is_what_the_golden_file_says(case: dict[str, Any]) -> None:
-    got = ask(call(case["route"], case["request"], path=case.get("path", "")))
+def answer_to(case: dict[str, Any], service: Service | None = None) -> Any:
+    """The answer to a golden file's request: JSON, or a list of it for a stream."""
+    got = ask(call(case["route"], case["request"], path=case.get("path", "")), service)
 
     assert got.status == 200
     if case.get("done"):
         assert got.data.endswith(b"\n\ndata: [DONE]\n\n")
         got = replace(got, data=got.data.removesuffix(b"data: [DONE]\n\n"))
-    if "events" in case:
-        assert [without_time(event) for event in read_events(got)] == case["events"]
-    elif "answer" in case:
-        assert without_time(got.json) == case["answer"]
-    else:
-        assert [without_time(line) for line in got.lines] == case["lines"]
+    if "answer" in case:
+        return without_time(got.json)
+    return [without_time(line) for line in (read_events(got) if "events" in case else got.lines)]
+
+
+def golden_answer(case: dict[str, Any]) -> Any:
+    """The answer in a golden file."""
+    (key,) = case.keys() & {"answer", "lines", "events"}
+    return case[key]
+
+
+def without_thoughts(value: Any) -> Any:
+    """The same JSON without any key `thoughts`."""
+    if isinstance(value, list):
+        return [without_thoughts(each) for each in value]
+    if isinstance(value, dict):
+        return {k: without_thoughts(each) for k, each in value.items() if k != "thoughts"}
+    return value
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_answer_is_what_the_golden_file_says(case: dict[str, Any]) -> None:
+    assert answer_to(case) == golden_answer(case)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_thoughts_off_leaves_thoughts_out_of_every_protocol(case: dict[str, Any]) -> None:
+    service = local_service(replace(engine(), thoughts=False))
+
+    assert answer_to(case, service) == without_thoughts(golden_answer(case))
+
+
+@pytest.mark.parametrize(("setting", "shown"), [("", True), ("on", True), ("off", False)])
+def test_no_request_turns_thoughts_on_again(setting: str, shown: bool) -> None:
+    service = build(read_settings({**LAPTOP, **SAMPLES, "THOUGHTS": setting}))
+    body = {**QUESTION, "context": {"overrides": {"thoughts": True}}}
+
+    assert ("thoughts" in ask(call("/chat", body), service).json["context"]) is shown
+
+
+def test_thoughts_of_an_earlier_answer_are_no_override() -> None:
+    earlier = ask(call("/ask")).json["choices"][0]["context"]
+    body = {**QUESTION, "context": earlier}
+    unset = {**QUESTION, "context": {**earlier, "thoughts": False}}
+    wrong = {**QUESTION, "context": {**earlier, "overrides": {"thoughts": "no"}}}
+
+    assert ask(call("/ask", body)).json["choices"][0]["context"]["thoughts"]
+    assert ask(call("/ask", unset)).json["choices"][0]["context"]["thoughts"]
+    message = "context.overrides.thoughts: must be true or false"
+    assert ask(call("/ask", wrong)).json == {"error": message}
 
 
 def folded(lines: list[dict[str, Any]]) -> dict[str, Any]:
