@@ -124,6 +124,12 @@ class Router:
         local, remote = self._available("local"), self._available("remote")
         return [*remote, *local] if self.policy == "always_remote" else [*local, *remote]
 
+    def has_model(self, model: str | None) -> bool:
+        """Whether a request that leaves the policy to the deployment may name this model."""
+        side = {"always_local": "local", "always_remote": "remote"}.get(self.policy)
+        allowed = (item for item in self._available_in_order() if side in (None, item.side))
+        return any(item.has_model(model) for item in allowed)
+
     def default_provider_name(self, side: Side) -> str:
         """Return the name of a side's default provider; empty if the side has none."""
         providers = [provider for provider in self.providers if provider.side == side]

@@ -216,6 +216,33 @@ def test_missing_ranker_is_noted_in_a_header(home: Path) -> None:
     assert refused.json()["error"]["param"] == "data_sources[0].parameters.filter"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("route", [ROUTE, "/openai/deployments/gpt-4o/chat/completions"])
+def test_unknown_model_is_replaced_by_the_default_one(
+    parts: Parts, route: str, stream: bool
+) -> None:
+    search, _, client = parts
+    body = {"messages": QUESTION, "model": "gpt-4o", "stream": stream}
+    response = client.post(route, json={**body, "data_sources": [source(search)]})
+    without = [client.post(route, json=each) for each in (body, {**body, "data_sources": []})]
+    first = response.text.partition("\n")[0].removeprefix("data: ")
+
+    assert response.status_code == 200
+    assert json.loads(first)["model"] == "m"
+    assert "The model gpt-4o was left out" in response.headers["x-chat-notice"]
+    assert [each.status_code for each in without] == [404, 404]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_known_model_is_not_replaced(parts: Parts, stream: bool) -> None:
+    search, _, client = parts
+    body = {"messages": QUESTION, "model": "m", "stream": stream}
+    response = client.post(ROUTE, json={**body, "data_sources": [source(search)]})
+
+    assert response.status_code == 200
+    assert "x-chat-notice" not in response.headers
+
+
 @pytest.mark.parametrize(
     "include", [[], ["citations"], ["intent"], ["all_retrieved_documents", "intent"]]
 )

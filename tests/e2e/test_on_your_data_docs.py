@@ -1,4 +1,5 @@
-"""The programs in docs/on-your-data.md, each run as it stands against the app."""
+"""The programs in docs/on-your-data.md, each run as it stands against the app, and a program of On
+Your Data after the printed change."""
 
 from __future__ import annotations
 
@@ -21,7 +22,40 @@ from tests.support.upstream import Upstream
 __all__ = ["home"]  # a fixture
 
 TEXT = (ROOT / "docs" / "on-your-data.md").read_text("utf-8")
+README = (ROOT / "README.md").read_text("utf-8")
+DIFFS = re.findall(r"^```diff\n(.*?)^```", README + TEXT, re.MULTILINE | re.DOTALL)
 PROGRAMS = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+
+
+# Names a model of the resource that it called.
+PROGRAM = """
+import os
+
+from openai import AzureOpenAI
+
+client = AzureOpenAI(
+    azure_endpoint="https://mine.openai.azure.com",
+    api_key=os.environ["AZURE_OPENAI_API_KEY"],
+    api_version="2024-05-01-preview",
+)
+answer = client.chat.completions.create(
+    model="gpt-4o",
+    messages=[{"role": "user", "content": "Is there a deductible?"}],
+    extra_body={
+        "data_sources": [
+            {
+                "type": "azure_search",
+                "parameters": {
+                    "endpoint": os.environ["AZURE_SEARCH_ENDPOINT"],
+                    "index_name": "docs",
+                    "authentication": {"type": "api_key", "key": "of the search"},
+                },
+            }
+        ]
+    },
+)
+print(answer.model, answer.choices[0].message.content)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -30,18 +64,17 @@ def running(home: Path) -> Iterator[tuple[FakeSearch, Upstream, httpx.Client]]:
         yield parts
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=["citations", "a stream", "LangChain"])
-def test_program_of_the_docs_runs(
-    running: tuple[FakeSearch, Upstream, httpx.Client], program: str
-) -> None:
-    search, _, client = running
+def run_program(parts: tuple[FakeSearch, Upstream, httpx.Client], program: str) -> str:
+    """Run a program and return its output. Both addresses of the docs are the app's here."""
+    search, _, client = parts
     ours = {
         "CHAT_API_KEY": CHAT_KEY,
         "AZURE_SEARCH_ENDPOINT": search.url,
         "AZURE_SEARCH_INDEX": "docs",
     }
+    address = r"http://localhost:7071|https://my-chat\.azurewebsites\.net"
     done = subprocess.run(
-        [sys.executable, "-c", program.replace("http://localhost:7071", str(client.base_url))],
+        [sys.executable, "-c", re.sub(address, str(client.base_url).rstrip("/"), program)],
         env={**os.environ, **ours},
         capture_output=True,
         text=True,
@@ -49,6 +82,41 @@ def test_program_of_the_docs_runs(
     )
 
     assert done.returncode == 0, done.stderr
-    assert "[doc1]" in done.stdout
+    return done.stdout
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=["citations", "a stream", "LangChain"])
+def test_program_of_the_docs_runs(
+    running: tuple[FakeSearch, Upstream, httpx.Client], program: str
+) -> None:
+    output = run_program(running, program)
+
+    assert "[doc1]" in output
     if "citations" in program:
-        assert "[doc1] public.md /content/public.md" in done.stdout
+        assert "[doc1] public.md /content/public.md" in output
+
+
+def apply_diff(diff: str, program: str) -> str:
+    """Apply a diff without line numbers."""
+    lines = diff.splitlines()
+    before, after = (
+        "\n".join(line[1:] for line in lines if not line.startswith(sign)) for sign in "+-"
+    )
+
+    assert program.count(before) == 1
+    return program.replace(before, after)
+
+
+@pytest.mark.parametrize("diff", DIFFS)
+def test_two_changed_lines_make_a_program_of_on_your_data_run(
+    running: tuple[FakeSearch, Upstream, httpx.Client], diff: str
+) -> None:
+    output = run_program(running, apply_diff(diff, PROGRAM))
+
+    assert re.findall("^[+]", diff, re.MULTILINE) == ["+", "+"]
+    assert output.startswith("demo ")
+    assert "[doc1]" in output
+
+
+def test_docs_print_the_change() -> None:
+    assert "```diff" in TEXT

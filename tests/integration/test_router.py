@@ -552,6 +552,26 @@ def test_a_named_model_is_searched_in_every_allowed_provider() -> None:
         chosen(None, policy="always_remote", remote="off")
 
 
+@pytest.mark.parametrize(
+    ("policy", "known"),
+    [
+        ("default", ["small", "large"]),
+        ("always_local", ["small"]),
+        ("always_remote", ["large"]),
+    ],
+)
+def test_known_models_are_those_that_a_request_may_name(policy: Any, known: list[str]) -> None:
+    providers = [
+        provider("a", "local", models=("small",)),
+        provider("b", "remote", models=("large",)),
+        provider("off", "remote", models=("dear",), available=False),
+    ]
+    router = Router(providers, policy)
+
+    assert [name for name in ("small", "large", "dear") if router.has_model(name)] == known
+    assert all(router.select(ModelSelection(model=name)) for name in known)
+
+
 def test_a_provider_without_a_list_of_models_has_every_model() -> None:
     router = Router(
         [provider("a", "local"), provider("b", "remote", models=("m",), allows_selection=False)]

@@ -30,6 +30,10 @@ NO_INSTRUCTIONS = (
     "The client's instructions (system, developer, role_information) were left out: this "
     "deployment has its own instructions."
 )
+NO_MODEL = (
+    "The model {} was left out: this deployment has no model of that name, and its default model "
+    "answered."
+)
 
 
 async def chat(exchange: Exchange) -> Reply:
@@ -40,7 +44,7 @@ async def chat(exchange: Exchange) -> Reply:
     request = _with_deployment(exchange, request)
     if data_source := request.state.data_source:
         overrides = exchange.app.search_scope.apply(data_source, request.overrides)
-        request = replace(request, overrides=overrides)
+        request = _with_known_model(exchange, replace(request, overrides=overrides))
     if not exchange.engine.client_prompts:
         request = _without_instructions(request)
     notices = partial(_notice_header, exchange.headers)
@@ -80,6 +84,18 @@ def _with_deployment(exchange: Exchange, request: ChatRequest) -> ChatRequest:
     if not call.path.isprintable() or len(call.path) > LONGEST_NAME or not call.path:
         raise NoSuchModel("There is no model of that name.")
     return replace(request, overrides=request.overrides.model_copy(update={"model": call.path}))
+
+
+def _with_known_model(exchange: Exchange, request: ChatRequest) -> ChatRequest:
+    """Return the request without the name of an unknown model, and with a note.
+
+    Programs of On Your Data name the deployments that they had there.
+    """
+    name = request.overrides.model
+    if exchange.engine.models.has_model(name):
+        return request
+    overrides = request.overrides.model_copy(update={"model": None})
+    return replace(request, overrides=overrides, notes=(*request.notes, NO_MODEL.format(name)))
 
 
 def _without_instructions(request: ChatRequest) -> ChatRequest:
