@@ -107,6 +107,13 @@ def test_editor_files_are_plain_json(path: Path) -> None:
     assert json.loads(path.read_text("utf-8"))
 
 
+def test_task_of_the_editor_has_a_windows_command() -> None:
+    tasks = json.loads((ROOT / ".vscode" / "tasks.json").read_text("utf-8"))["tasks"]
+
+    assert {"install", "run", "index", "test"} <= {task["label"] for task in tasks}
+    assert [task["label"] for task in tasks if "make" in task["windows"]["command"]] == []
+
+
 def test_devcontainer_has_exactly_these_keys() -> None:
     document = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf-8"))
     version = (ROOT / ".python-version").read_text("utf-8").strip()
