@@ -22,8 +22,7 @@ from tests.support.upstream import Upstream
 __all__ = ["home"]  # a fixture
 
 TEXT = (ROOT / "docs" / "on-your-data.md").read_text("utf-8")
-README = (ROOT / "README.md").read_text("utf-8")
-DIFFS = re.findall(r"^```diff\n(.*?)^```", README + TEXT, re.MULTILINE | re.DOTALL)
+DIFFS = re.findall(r"^```diff\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 PROGRAMS = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -11,14 +9,12 @@ from pathlib import Path
 import pytest
 
 from shared.app import ROUTES
-from shared.bootstrap.build import build
 from shared.chat.overrides import INTERNAL_FIELDS, Overrides
-from shared.settings import Settings
-from tests.support.calls import ask, call
-from tests.unit.models.test_questions import measure
+from tests.support import transcript
 
 ROOT = Path(__file__).parent.parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
+PROTOCOLS = (ROOT / "docs" / "protocols.md").read_text("utf-8")
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -29,40 +25,50 @@ def test_first_command_is_within_the_first_screen() -> None:
     assert README.split("\n")[fence + 1] == "make run"
 
 
-def test_readme_answer_is_the_real_answer() -> None:
-    request = re.search(r"-d '(.*?)'", README, re.DOTALL)
-    expected = re.search(r"```json\n(.*?)```", README, re.DOTALL)
-    assert request is not None
-    assert expected is not None
-    response = ask(
-        call("/chat/stream", request[1].encode()), build(Settings(INDEX_FILE="samples"))
-    ).lines
-    first, *rest = expected[1].strip().split("\n")
-    known = [json.dumps(line, ensure_ascii=False, separators=(",", ":")) for line in response]
+@pytest.mark.parametrize("path", transcript.PAGES, ids=lambda path: str(path.name))
+def test_printed_answers_are_the_real_answers(path: Path) -> None:
+    is_current = path.read_text("utf-8") == transcript.page(path)
 
-    start, _, _ = first.partition("...")
-    assert known[0].startswith(start)
-    assert [line for line in rest if line != "..." and line not in known] == []
-    assert rest[-1] == known[-1]
+    assert is_current, "run `python -m tests.support.transcript`"
 
 
-def test_readme_table_has_every_override() -> None:
-    rows = re.findall(r"^\| (`.*?`) \|", README, re.MULTILINE)
+def test_readme_is_short() -> None:
+    assert len(README.split()) <= 1300
+
+
+def test_table_of_overrides_has_every_override() -> None:
+    rows = re.findall(r"^\| (`.*?`) \|", PROTOCOLS, re.MULTILINE)
     names = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 
     assert set(Overrides.model_fields) - set(INTERNAL_FIELDS) <= names
 
 
 def test_docs_name_every_route() -> None:
-    docs = README + (ROOT / "docs" / "protocols.md").read_text("utf-8")
+    assert [route for route in ROUTES if f"{route}`" not in PROTOCOLS] == []
 
-    assert [route for route in ROUTES if f"{route}`" not in docs] == []
+
+def test_index_lists_every_page() -> None:
+    index = (ROOT / "docs" / "README.md").read_text("utf-8")
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+
+    assert pages - set(re.findall(r"\]\(([\w-]+\.md)\)", index)) == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
+def test_make_command_has_a_windows_line(page: Path) -> None:
+    """Either beside it, or in the page of all commands."""
+    text = page.read_text("utf-8")
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    uses_make = any(re.search(r"^make ", block, re.MULTILINE) for block in blocks)
+
+    assert not uses_make or re.search(r"\.venv\\Scripts\\python", text)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
 def test_links_lead_to_existing_files(page: Path) -> None:
     links = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text("utf-8"))
-    files = [link for link in links if not link.startswith("http")]
+    # ../../actions is on the repository's site, which takes README from /blob/main/.
+    files = [link for link in links if not link.startswith(("http", "../../actions/"))]
 
     assert [link for link in files if not (page.parent / link).exists()] == []
 
@@ -80,23 +86,6 @@ def test_anchors_lead_to_existing_headings(page: Path) -> None:
         headings = re.findall(r"^#+ (.*)", text, re.MULTILINE)
 
         assert name in map(anchor, headings), f"{file}#{name}"
-
-
-def test_readme_score_is_the_real_score() -> None:
-    score = asyncio.run(measure())
-    answerable = ("plain", "leaning")
-    held, total, answered = (
-        sum(count[kind] for kind in answerable)
-        for count in (score.holding, score.all, score.answering)
-    )
-    unknown, useless = score.holding["unknown"], score.all["shares words"]
-    text = " ".join(README.split())
-
-    assert f"{held} of the {total} questions in" in text
-    assert f"({score.all['leaning']} of them lean on the turn before)" in text
-    assert f"with the answer, {answered} of them the answer itself" in text
-    assert f"({unknown} of the {unknown + useless} questions there" in text
-    assert f"the other {useless} get quotes" in text
 
 
 def test_diagram_has_a_description_and_a_dark_mode() -> None:

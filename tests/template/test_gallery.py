@@ -71,12 +71,13 @@ def test_file_is_at_one_of_the_places(item: str) -> None:
 
 
 def test_readme_has_the_sections_of_the_gallery() -> None:
-    """src/rules.json; the parts of Guidance are those of README.md of the artifacts."""
+    """src/rules.json; the notice is in definition-of-done.md, the guidance in README.md there."""
     guidance = README.partition("\n## Guidance\n")[2].partition("\n## ")[0]
 
     assert re.findall(r"(?m)^## (.*)", README) == [
         "Features",
         "Getting Started",
+        "Important Security Notice",
         "Guidance",
         "Resources",
     ]
