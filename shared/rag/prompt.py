@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
 from pathlib import Path
@@ -13,6 +13,7 @@ from shared.chat.events import Source
 from shared.chat.messages import Message
 from shared.chat.request import ChatRequest
 from shared.models.base import Model, Prompt
+from shared.rag.passage_merging import merge_neighbours
 from shared.retrieval.base import MAX_IMAGES
 
 MESSAGE_TOKENS = 4  # of a message beside its text: its role and delimiters, as OpenAI counts
@@ -106,15 +107,15 @@ def remaining_tokens(messages: Iterable[Message], model: Model) -> int:
     return room
 
 
-def fit_lines(lines: Iterable[str], room: int, model: Model) -> list[str]:
-    """Return the first lines that fit into `room` tokens together."""
-    fitting: list[str] = []
-    for line in lines:
-        room -= model.count(f"{line}\n")
+def fit_sources(
+    sources: Sequence[Source], room: int, model: Model, captions: bool = False
+) -> tuple[Source, ...]:
+    """Return the first sources that fit into `room` tokens together, each on its line."""
+    for number, source in enumerate(sources):
+        room -= model.count(f"{source.prompt_line(captions)}\n")
         if room < 0:
-            break
-        fitting.append(line)
-    return fitting
+            return tuple(sources[:number])
+    return tuple(sources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +155,15 @@ def build_prompt(
     system, question = instructions(request, texts), request.messages[-1]
     captions = bool(request.overrides.semantic_captions)
     room = composed_room(request, texts, model)
-    lines = fit_lines((source.prompt_line(captions) for source in sources), room, model)
+    fitted = fit_sources(sources, room, model, captions)
+    passages = fitted if captions else merge_neighbours(fitted)
+    lines = [passage.prompt_line(captions) for passage in passages]
     room = remaining_tokens((system, append_sources(question, lines)), model)
-    shown = fit_images(sources[: len(lines)], room)
+    shown = fit_images(passages, room)
     final = append_images(question, lines, shown, request.overrides.gpt4v_input == "images")
     history = newest_turns(request.history, remaining_tokens((system, final), model), model)
     images = final.images[len(question.images) :]
-    return BuiltPrompt(make_prompt(request, (system, *history, final)), len(lines), images)
+    return BuiltPrompt(make_prompt(request, (system, *history, final)), len(fitted), images)
 
 
 def make_prompt(request: ChatRequest, messages: tuple[Message, ...]) -> Prompt:
@@ -233,13 +236,14 @@ def build_passthrough_prompt(
     is left out of the turns before, oldest first, then of the sources. Raises TooLong.
     """
     room = passthrough_room(request, texts, model)
-    lines = fit_lines((source.prompt_line() for source in sources), room, model)
+    fitted = fit_sources(sources, room, model)
+    lines = [passage.prompt_line() for passage in merge_neighbours(fitted)]
     before = request.messages[: request.question_index]
     history = tuple(message for message in before if message.role != "system")
     newest = newest_turns(history, passthrough_room(request, texts, model, lines), model)
     messages = _drop_oldest(len(history) - len(newest), request.messages)
     system = _app_instructions(request, texts, lines)
-    return BuiltPrompt(make_prompt(request, (*system, *messages)), len(lines))
+    return BuiltPrompt(make_prompt(request, (*system, *messages)), len(fitted))
 
 
 def _drop_oldest(number: int, messages: Iterable[Message]) -> Iterator[Message]:
