@@ -29,6 +29,7 @@ from shared.text import (
 HEADING = "The demo model does not answer, it only quotes. From the documents:"
 UNKNOWN = "I don't know: no passage was found that shares a word with the question."
 MAX_QUOTES = 3
+NEAR_BEST = 0.7  # of the best part's score: another part of an excerpt that is quoted too
 MAX_FOLLOWUPS = 3
 MAX_LINKED_QUESTIONS = 4  # each referring to the one before it
 SOURCES = "\n\nSources:\n"
@@ -138,7 +139,7 @@ def followups(excerpts: Sequence[Excerpt], questions: Sequence[str]) -> list[str
 
 
 def best_quotes(question: str, query: str, excerpts: Sequence[Excerpt]) -> dict[str, str]:
-    """Return the best part of each excerpt, with its citation, in the order of the excerpts.
+    """Return the best parts of the excerpts, with their citations, best first.
 
     The question's own terms count first, then those that the query adds to them. An excerpt that
     shares no term with the query has no quote, nor has one that shares none with the question
@@ -154,12 +155,18 @@ def best_quotes(question: str, query: str, excerpts: Sequence[Excerpt]) -> dict[
         rows = ((" ".join(extract_terms(text)), part) for part, text in texts.items())
         table.executemany("INSERT INTO t VALUES (?, ?)", rows)
         own, scores = (_scores(table, words, len(texts)) for words in (question, query))
-    best = dict[str, str]()
+
+    def rank(part: str) -> tuple[float, float]:
+        return own[part], scores[part]
+
+    citations = dict[str, str]()
     for excerpt in excerpts:
-        parts = [part for part in excerpt.parts if part not in best]
-        if parts and excerpt.line in (own or scores):
-            best[max(parts, key=lambda part: (own[part], scores[part]))] = excerpt.citation
-    return best
+        if excerpt.parts and excerpt.line in (own or scores):
+            best, *others = sorted(excerpt.parts, key=rank, reverse=True)
+            near = (part for part in others if own[part] >= NEAR_BEST * own[best] > 0)
+            for part in (best, *near):
+                citations.setdefault(part, excerpt.citation)
+    return {part: citations[part] for part in sorted(citations, key=rank, reverse=True)}
 
 
 def _scores(table: sqlite3.Connection, question: str, total: int) -> Mapping[str, float]:

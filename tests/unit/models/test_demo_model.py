@@ -438,3 +438,23 @@ def test_the_question_of_the_documents_is_answered_from_the_samples() -> None:
         pages = {source.sourcepage for source in each.context.sources}
         assert {page for _, page in quotes(each.content)} <= pages
     assert first.done.followups
+
+
+def test_two_sentences_of_one_passage_that_fit_alike_are_both_quoted() -> None:
+    line = (
+        "handbook.md: Parental leave is twelve weeks for mothers. Lunch is free. "
+        "Parental leave is four weeks for fathers."
+    )
+    text = reply(prompt("How long is parental leave?", line))
+
+    assert quotes(text) == [
+        ("Parental leave is twelve weeks for mothers.", "handbook.md"),
+        ("Parental leave is four weeks for fathers.", "handbook.md"),
+    ]
+
+
+def test_the_best_quote_comes_first_from_whichever_passage() -> None:
+    lines = ("a.md: Leave is taken in days.", "b.md: Parental leave is twelve weeks.")
+    text = reply(prompt("How long is parental leave?", *lines))
+
+    assert [citation for _, citation in quotes(text)] == ["b.md", "a.md"]
