@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote
 
 import pytest
 import trustme
+from azure.core.pipeline.transport import AioHttpTransport
 
 from scripts import existing_resources
 from scripts.existing_resources import ResourceManagerError, prepare_existing_resources
@@ -40,6 +41,7 @@ class ResourceManager:
     search: Mapping[str, Any] = field(default_factory=lambda: BOTH_KINDS)
     given: bool = False  # by somebody else
     statuses: list[int] = field(default_factory=list)
+    retry_after: float = 0  # seconds, of a 429
     requests: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
 
     def list_assignments(self, query: str) -> list[dict[str, Any]]:
@@ -78,13 +80,31 @@ def serve(
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(data)))
             if status == 429:
-                self.send_header("Retry-After", "0")
+                self.send_header("Retry-After", str(fake.retry_after))
             self.end_headers()
             self.wfile.write(data)
 
         do_GET = do_PUT = respond
 
     return run_http_server(Handler, add_certificate)
+
+
+class SkippingLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock can be moved."""
+
+    skipped = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.skipped
+
+
+class SkippingTransport(AioHttpTransport):  # type: ignore[misc]
+    """The SDK's transport; its pauses pass at once."""
+
+    async def sleep(self, duration: float) -> None:
+        cast(SkippingLoop, asyncio.get_running_loop()).skipped += duration
+        for _ in range(2):  # the loop calls what is due now, then cancels this
+            await asyncio.sleep(0)
 
 
 @pytest.fixture
@@ -101,10 +121,10 @@ def prepare(fake: ResourceManager, authority: trustme.CA, **more: str) -> tuple[
     certificate = authority.issue_cert("127.0.0.1")
     with serve(fake, certificate.configure_cert) as url, authority.cert_pem.tempfile() as trusted:
         outputs["AZURE_RESOURCE_MANAGER_URL"] = url
-        call = prepare_existing_resources(
-            outputs, AzuriteCredential(), connection_verify=more.pop("trusted", trusted)
-        )
-        return asyncio.run(call)
+        transport = SkippingTransport(connection_verify=more.pop("trusted", trusted))
+        call = prepare_existing_resources(outputs, AzuriteCredential(), transport=transport)
+        with asyncio.Runner(loop_factory=SkippingLoop) as runner:
+            return runner.run(call)
 
 
 def search(value: str = SEARCH_ID) -> dict[str, str]:
@@ -266,6 +286,27 @@ def test_fault_that_passes_is_retried(statuses: list[int], authority: trustme.CA
     assert complete
     assert len(fake.requests) == 2
     assert len(fake.assignments) == 1
+
+
+@pytest.mark.parametrize(("pauses", "seconds"), [(1, 110), (3, 35)])
+def test_pause_that_resource_manager_asks_for_is_kept(
+    pauses: int, seconds: float, authority: trustme.CA
+) -> None:
+    fake = ResourceManager(statuses=[429] * pauses, retry_after=seconds)
+
+    assert prepare(fake, authority, **openai())[1]
+    assert len(fake.requests) == pauses + 1
+
+
+@pytest.mark.parametrize(("pauses", "seconds"), [(1, 130), (3, 45)])
+def test_request_with_its_pauses_ends_after_two_minutes(
+    pauses: int, seconds: float, authority: trustme.CA
+) -> None:
+    fake = ResourceManager(statuses=[429] * pauses, retry_after=seconds)
+    with pytest.raises(ResourceManagerError, match=r"did not answer \(TimeoutError\)"):
+        prepare(fake, authority, **openai())
+
+    assert len(fake.requests) == pauses
 
 
 @pytest.mark.parametrize(
