@@ -56,6 +56,7 @@ resource alerts 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
       description: rule.description
       severity: 2
       enabled: true
+      skipQueryValidation: true // `requests` can be unknown until the first one was logged
       scopes: [insightsId]
       evaluationFrequency: 'PT15M'
       windowSize: 'PT15M'

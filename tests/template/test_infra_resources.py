@@ -364,6 +364,7 @@ def test_alerts_reach_the_address_when_there_is_too_much() -> None:
     assert mail["enabled"] is True
     assert [one["emailAddress"] for one in mail["emailReceivers"]] == ["we@example.com"]
     assert rule["enabled"] is True
+    assert rule["skipQueryValidation"] is True  # there is no request at the first deployment
     assert rule["scopes"] == ["monitoring.insights.id"]
     assert (rule["evaluationFrequency"], rule["windowSize"]) == ("PT15M", "PT15M")
     assert (criterion["timeAggregation"], criterion["operator"]) == ("Count", "GreaterThan")
