@@ -239,9 +239,11 @@ var createOpenAi = empty(existingOpenAiId)
 var openAiParts = split(existingOpenAiId, '/') // /subscriptions/2/resourceGroups/4/providers/.../8
 var callers = signIn ? 'signed-in' : openToAll ? 'anyone' : 'keys'
 var memory = signIn && useMemory
+// Azure refuses a template that gives a role to the same principal twice.
+var indexersGroup = toLower(indexersGroupId) == toLower(principalId) ? '' : indexersGroupId
 var indexers = concat(
   empty(principalId) ? [] : [{ id: principalId, type: principalType }],
-  empty(indexersGroupId) ? [] : [{ id: indexersGroupId, type: 'Group' }]
+  empty(indexersGroup) ? [] : [{ id: indexersGroup, type: 'Group' }]
 )
 var origins = filter(split(replace(allowedOrigins, ' ', ''), ','), one => !empty(one))
 var ips = useVnet && !empty(allowedIps) ? filter(split(replace(allowedIps, ' ', ''), ','), one => !empty(one)) : []
@@ -494,7 +496,7 @@ output AZURE_STORAGE_CONTAINER string = documents
 output AZURE_RESOURCE_MANAGER_URL string = environment().resourceManager
 output AZURE_INDEXER_ID string = principalId
 output AZURE_INDEXER_TYPE string = principalType
-output AZURE_INDEXERS_GROUP_ID_IN_USE string = indexersGroupId
+output AZURE_INDEXERS_GROUP_ID_IN_USE string = indexersGroup
 output AZURE_SEARCH_PRINCIPAL_ID string = createSearch ? search!.outputs.principalId : ''
 output AZURE_EXISTING_SEARCH_ID_IN_USE string = existingSearchId
 output AZURE_EXISTING_OPENAI_ID_IN_USE string = existingOpenAiId

@@ -19,6 +19,7 @@ OLDEST, NEWEST = (3, 11), (3, 13)
 BOOLEAN = re.compile("1|t|T|TRUE|true|True|0|f|F|FALSE|false|False")
 INTEGER = re.compile(r"[+-]?[0-9]+")
 FORMATS = {"bool": (BOOLEAN, "true or false"), "int": (INTEGER, "a whole number")}
+OBJECT_ID = re.compile("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 EXISTING_RESOURCES = {
     "AZURE_EXISTING_SEARCH_ID": "Microsoft.Search/searchServices",
     "AZURE_EXISTING_OPENAI_ID": "Microsoft.CognitiveServices/accounts",
@@ -78,6 +79,16 @@ def existing_resource_problems(environment: Mapping[str, str]) -> Iterator[str]:
             yield f"{name} must be a resource id: /subscriptions/.../providers/{resource_type}/NAME"
 
 
+def group_problems(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield a message if AZURE_INDEXERS_GROUP_ID is no object id."""
+    value = environment.get("AZURE_INDEXERS_GROUP_ID", "")
+    if value and not OBJECT_ID.fullmatch(value):
+        yield (
+            "AZURE_INDEXERS_GROUP_ID must be the object id of a group: "
+            "az ad group show --group NAME --query id --output tsv"
+        )
+
+
 def network_problems(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield a message if AZURE_VNET_PREFIX has no room for two subnets of /24 at its places."""
     try:
@@ -117,6 +128,7 @@ def main(
         *variable_problems(environment),
         *tag_problems(environment),
         *existing_resource_problems(environment),
+        *group_problems(environment),
         *network_problems(environment),
     ]
     if OLDEST <= version <= NEWEST:

@@ -122,6 +122,8 @@ def test_tags_pass() -> None:
             "providers/Microsoft.CognitiveServices/accounts/NAME",
         ),
         ("AZURE_EXISTING_LOG_ANALYTICS_ID", "https://portal.azure.com", "must be a resource id"),
+        ("AZURE_INDEXERS_GROUP_ID", "writers", "must be the object id of a group"),
+        ("AZURE_INDEXERS_GROUP_ID", "/groups/0f8fad5b-d9cb-469f-a165-70867728950e", "az ad group"),
         ("AZURE_VNET_PREFIX", "10.0.0.0/24", "must be a range of /22 or more"),
         ("AZURE_VNET_PREFIX", "10.0.0.1/16", "must be a range of /22 or more"),
         ("AZURE_VNET_PREFIX", "mine", "must be a range of /22 or more"),
@@ -137,12 +139,13 @@ def test_value_that_fails_after_resources_are_created_is_refused(
     assert problem in error
 
 
-def test_resource_ids_and_prefixes_pass() -> None:
+def test_ids_and_prefixes_pass() -> None:
     group = "/subscriptions/1b2c/resourcegroups/their group/providers"
     values = {
         "AZURE_EXISTING_SEARCH_ID": f"{group}/Microsoft.Search/searchServices/theirs",
         "AZURE_EXISTING_OPENAI_ID": f"{group}/Microsoft.CognitiveServices/accounts/theirs",
         "AZURE_EXISTING_LOG_ANALYTICS_ID": f"{group}/microsoft.operationalinsights/workspaces/w",
+        "AZURE_INDEXERS_GROUP_ID": "0F8FAD5B-d9cb-469f-a165-70867728950e",
         "AZURE_VNET_PREFIX": "192.168.4.0/22",
     }
 

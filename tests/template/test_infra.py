@@ -158,7 +158,7 @@ def test_role_assignment_names_are_unique_and_have_a_principal_type() -> None:
 def test_indexers_are_who_provisions_and_the_group() -> None:
     assert re.findall(r"(?ms)^var indexers = concat\(\n(.*?)^\)$", bicep.text("main.bicep")) == [
         "  empty(principalId) ? [] : [{ id: principalId, type: principalType }],\n"
-        "  empty(indexersGroupId) ? [] : [{ id: indexersGroupId, type: 'Group' }]\n"
+        "  empty(indexersGroup) ? [] : [{ id: indexersGroup, type: 'Group' }]\n"
     ]
 
 

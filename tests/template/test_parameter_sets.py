@@ -16,6 +16,7 @@ from tests.support.bicep_values import BicepFile, Parser, RefusedError
 
 SEARCH_ID = "/subscriptions/1b2c/resourceGroups/g/providers/Microsoft.Search/searchServices/theirs"
 OPENAI_ID = "/subscriptions/1b2c/resourceGroups/g/providers/Microsoft.CognitiveServices/accounts/m"
+GROUP = "0f8fad5b-d9cb-469f-a165-70867728950e"
 LOGS_ID = (
     "/subscriptions/1b2c/resourceGroups/g/providers/Microsoft.OperationalInsights/workspaces/l"
 )
@@ -265,15 +266,20 @@ CASES = {
         {
             "AZURE_PRINCIPAL_ID": "runner",
             "AZURE_PRINCIPAL_TYPE": "ServicePrincipal",
-            "AZURE_INDEXERS_GROUP_ID": "writers",
+            "AZURE_INDEXERS_GROUP_ID": GROUP,
         },
         USUAL,
         {
             "roles.indexers": [
                 {"id": "runner", "type": "ServicePrincipal"},
-                {"id": "writers", "type": "Group"},
+                {"id": GROUP, "type": "Group"},
             ]
         },
+    ),
+    "who provisions as the group": Case(
+        {"AZURE_PRINCIPAL_ID": GROUP, "AZURE_INDEXERS_GROUP_ID": GROUP.upper()},
+        USUAL,
+        {"roles.indexers": [{"id": GROUP, "type": "User"}]},
     ),
     "addresses without a network": Case(
         {"AZURE_ALLOWED_IPS": "1.2.3.4"}, USUAL, {"search.allowedIps": [], "openAi.allowedIps": []}
