@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from scripts.certificates import is_untrusted, untrusted_message
 from scripts.existing_resources import ResourceManagerError, prepare_existing_resources
 from scripts.local_settings import AZD_OUTPUTS, write_local_settings
 from scripts.samples import WaitPolicy, load_samples
@@ -56,7 +57,7 @@ def main(environment: Mapping[str, str] = os.environ, wait_policy: WaitPolicy | 
     try:
         asyncio.run(run(environment, wait_policy or WaitPolicy()))
     except (*HANDLED_ERRORS, ResourceManagerError) as error:
-        print_errors([error_message(error), FAILED_MESSAGE])
+        print_errors([error_message(error), *certificate_help(error), FAILED_MESSAGE])
         return 1
     except KeyboardInterrupt:
         print_errors([STOPPED_MESSAGE])
@@ -92,6 +93,11 @@ def read_azd_settings(environment: Mapping[str, str]) -> Settings:
     if missing := [name for name in REQUIRED_OUTPUTS if not environment.get(name, "").strip()]:
         raise configuration.SettingsError((MISSING_MESSAGE.format(names=", ".join(missing)),))
     return configuration.read_settings({name: environment.get(name, "") for name in AZD_OUTPUTS})
+
+
+def certificate_help(error: BaseException) -> list[str]:
+    """Return what to do where Python trusts no certificate; nothing for other errors."""
+    return [untrusted_message()] if is_untrusted(error) else []
 
 
 def print_errors(lines: Iterable[str]) -> None:

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
+from ssl import SSLCertVerificationError
 from typing import Any
-from urllib.error import HTTPError
+from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 ROOT = Path(__file__).parent.parent.parent
@@ -23,12 +24,15 @@ WAITING = (
     "The app is not ready ({problem}). Checking again in {pause:.0f} s, for {left:.0f} s at most."
 )
 DEGRADED = (
-    "The app runs, but cannot answer yet: {problem}. New roles take up to ten minutes; without "
-    "documents `make index` makes the index. `azd hooks run postdeploy` checks again."
+    "The app is deployed and runs, but cannot answer yet: {problem}. New roles can take 15 minutes "
+    "to take effect; `make index` makes a missing index. `azd hooks run postdeploy` checks again."
 )
 FAILED = (
     "The app does not work: {problem}. See docs/troubleshooting.md, `azd monitor --logs`; "
     "`azd hooks run postdeploy` checks again."
+)
+NOT_CHECKED = (
+    "The app is deployed, but was not checked. {reason} Then `azd hooks run postdeploy` checks it."
 )
 NO_ADDRESS = "azd's environment has no SERVICE_API_URI: run `azd provision` first."
 QUESTION = (
@@ -53,10 +57,15 @@ CREDENTIALS = {
 
 @dataclass(frozen=True)
 class WaitPolicy:
-    """The time limits of all checks and of one, and the pause between two, in seconds."""
+    """The time limits of all checks and of one, and the pause between two, in seconds.
 
-    max_seconds: float = 300
-    pause: float = 10
+    `start_seconds`: until the app runs, which needs new roles and Key Vault references.
+    `service_seconds`: until the services behind it answer, too; a deployment is correct without.
+    """
+
+    start_seconds: float = 900
+    service_seconds: float = 300
+    pause: float = 15
     request_seconds: float = 30  # the first request starts an instance
 
 
@@ -66,6 +75,7 @@ def main(environment: Mapping[str, str] = os.environ, policy: WaitPolicy = WaitP
     Returns the exit status: 0 if the app runs, 1 if it does not, 130 after Ctrl+C.
     """
     sys.path.insert(0, str(ROOT))
+    from scripts.certificates import untrusted_message
     from scripts.switches import expects_index
 
     address = environment.get("SERVICE_API_URI", "").rstrip("/")
@@ -73,6 +83,8 @@ def main(environment: Mapping[str, str] = os.environ, policy: WaitPolicy = WaitP
         return fail(NO_ADDRESS)
     try:
         health = wait_until_healthy(address, policy, patient=expects_index(environment))
+    except URLError:
+        return fail(NOT_CHECKED.format(reason=untrusted_message()))
     except KeyboardInterrupt:
         return 130
     if not health.runs:
@@ -94,12 +106,13 @@ class AppHealth:
 def wait_until_healthy(address: str, policy: WaitPolicy, patient: bool) -> AppHealth:
     """Return the health as soon as nothing is wrong, or when the time is over.
 
-    `patient`: wait for the services behind an app that runs, too.
+    `patient`: wait for the services behind an app that runs, too. Raises URLError.
     """
     start = time.monotonic()
     while True:
         health = check_health(address, policy.request_seconds)
-        remaining = start + policy.max_seconds - time.monotonic()
+        limit = policy.service_seconds if health.runs else policy.start_seconds
+        remaining = start + limit - time.monotonic()
         if not health.problem or remaining < policy.pause or (health.runs and not patient):
             return health
         print_lines([WAITING.format(problem=health.problem, pause=policy.pause, left=remaining)])
@@ -107,7 +120,7 @@ def wait_until_healthy(address: str, policy: WaitPolicy, patient: bool) -> AppHe
 
 
 def check_health(address: str, timeout: float) -> AppHealth:
-    """Ask GET /health."""
+    """Ask GET /health. Raises URLError if its certificate is not trusted."""
     try:
         with urlopen(f"{address}/health", timeout=timeout) as response:
             return describe(response.status, response.read(MAX_BYTES))
@@ -115,6 +128,8 @@ def check_health(address: str, timeout: float) -> AppHealth:
         with error:
             return describe(error.code, error.read(MAX_BYTES))
     except (OSError, HTTPException, ValueError) as error:
+        if isinstance(getattr(error, "reason", None), SSLCertVerificationError):
+            raise
         problem = f"no answer from {address}/health: {error or type(error).__name__}"
         return AppHealth(runs=False, problem=problem)
 

@@ -7,14 +7,18 @@ import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 import pytest
+import trustme
 
+from scripts import samples
 from scripts.checks import postdeploy, preprovision
 from scripts.checks.app_settings import PLATFORM_NAMES, SECRETS
 from scripts.checks.postdeploy import WaitPolicy
@@ -26,7 +30,7 @@ from tests.template.test_infra import PLATFORM, app_settings
 
 CHECKS = ROOT / "scripts" / "checks"
 PYTHON = (3, 13)
-QUICK = WaitPolicy(max_seconds=20, pause=0.01, request_seconds=10)
+QUICK = WaitPolicy(pause=0.01)
 HEALTHY = (200, b'{"status": "ok", "model": "gpt-5.4-mini"}')
 STARTING = (503, b"<h1>503 Service Unavailable</h1>")
 TYPED = preprovision.typed_variables()
@@ -255,7 +259,9 @@ class App:
         return self.responses.pop(0) if len(self.responses) > 1 else self.responses[0]
 
 
-def serve(app: App) -> AbstractContextManager[str]:
+def serve(
+    app: App, add_certificate: Callable[[ssl.SSLContext], None] | None = None
+) -> AbstractContextManager[str]:
     """Serve the app on 127.0.0.1, at the address that is returned."""
 
     class Handler(QuietHandler):
@@ -270,7 +276,7 @@ def serve(app: App) -> AbstractContextManager[str]:
             self.end_headers()
             self.wfile.write(body)
 
-    return run_http_server(Handler)
+    return run_http_server(Handler, add_certificate)
 
 
 def check(app: App, policy: WaitPolicy = QUICK, **more: str) -> int:
@@ -341,7 +347,7 @@ def test_printed_commands_are_valid_for_a_shell(tmp_path: os.PathLike[str]) -> N
 
 def test_app_that_starts_late_is_awaited(capsys: pytest.CaptureFixture[str]) -> None:
     app = App([(404, b""), STARTING, (0, b""), HEALTHY])
-    status = check(app)
+    status = check(app, WaitPolicy(service_seconds=0, pause=0.01))
     output = capsys.readouterr()
 
     assert (status, output.err) == (0, "")
@@ -368,7 +374,7 @@ def test_app_that_starts_late_is_awaited(capsys: pytest.CaptureFixture[str]) -> 
 def test_app_that_does_not_work_fails_the_deployment(
     response: tuple[int, bytes], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status = check(App([response]), WaitPolicy(max_seconds=0.2, pause=0.05, request_seconds=10))
+    status = check(App([response]), WaitPolicy(start_seconds=0.2, service_seconds=0, pause=0.05))
     output = capsys.readouterr()
 
     assert status == 1
@@ -396,23 +402,45 @@ def test_app_without_an_index_is_deployed_and_says_so(
     outputs: dict[str, str], checks_again: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     app = App([DEGRADED])
-    status = check(app, WaitPolicy(max_seconds=0.3, pause=0.05, request_seconds=10), **outputs)
+    policy = WaitPolicy(start_seconds=0, service_seconds=0.3, pause=0.05)
+    status = check(app, policy, **outputs)
     output = capsys.readouterr()
 
     assert (status, output.err) == (0, "")
-    assert "cannot answer yet: index: There is no such index." in output.out
+    assert "The app is deployed and runs, but cannot answer yet: index: There is no" in output.out
+    assert "New roles can take 15 minutes" in output.out
+    assert "`azd hooks run postdeploy` checks again" in output.out
     assert "curl" in output.out
     assert (len(app.paths) > 1) == checks_again
 
 
 def test_services_that_answer_late_are_awaited(capsys: pytest.CaptureFixture[str]) -> None:
-    assert check(App([DEGRADED, DEGRADED, HEALTHY])) == 0
+    assert check(App([DEGRADED, DEGRADED, HEALTHY]), WaitPolicy(start_seconds=0, pause=0.01)) == 0
     assert "The app works." in capsys.readouterr().out
+
+
+def test_app_has_as_long_to_start_as_new_roles_take() -> None:
+    """The host needs roles on its storage. Else a correct deployment would fail."""
+    assert WaitPolicy().start_seconds >= samples.WaitPolicy().max_seconds == 15 * 60
+
+
+def test_certificate_that_python_does_not_trust_is_named_at_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    app, certificate = App([HEALTHY]), trustme.CA().issue_cert("127.0.0.1")
+    with serve(app, certificate.configure_cert) as url:
+        status = postdeploy.main({"SERVICE_API_URI": url})
+    output = capsys.readouterr()
+
+    assert (status, output.out, app.paths) == (1, "", [])
+    assert "The app is deployed, but was not checked." in output.err
+    assert "Install Certificates.command" in output.err
+    assert "`azd hooks run postdeploy`" in output.err
 
 
 def test_app_that_stalls_is_given_up(capsys: pytest.CaptureFixture[str]) -> None:
     app = App([HEALTHY], delay=3)
-    status = check(app, WaitPolicy(max_seconds=0.1, pause=0.05, request_seconds=0.2))
+    status = check(app, WaitPolicy(start_seconds=0.1, pause=0.05, request_seconds=0.2))
 
     assert status == 1
     assert "timed out" in capsys.readouterr().err

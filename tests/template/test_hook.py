@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+import trustme
 
 from shared.files.headers import guess_media_type
 from tests.integration.test_ingest_azure import Azure, Filled
@@ -217,6 +218,26 @@ def test_missing_roles_end_with_instructions(cloud: Cloud) -> None:
     assert done.returncode == 1
     assert "Search Index Data Contributor" in done.stderr
     assert "continue with `azd up`, or with `azd hooks run postprovision`" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("existing", ["", SEARCH_ID])
+def test_certificates_that_python_does_not_trust_are_named(
+    cloud: Cloud, existing: str, tmp_path: Path
+) -> None:
+    trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
+    with manage(cloud, ResourceManager()) as url:
+        outputs: dict[str, Any] = {
+            "AZURE_EXISTING_SEARCH_ID_IN_USE": existing,
+            "AZURE_RESOURCE_MANAGER_URL": url,
+            "AZURE_INDEXER_ID": "person",
+            "SSL_CERT_FILE": str(tmp_path / "other.pem"),
+        }
+        done = cloud.hook(**outputs)
+
+    assert done.returncode == 1
+    assert "Install Certificates.command" in done.stderr
+    assert "continue with `azd up`" in done.stderr
     assert "Traceback" not in done.stderr
 
 
