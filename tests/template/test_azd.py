@@ -11,7 +11,9 @@ import yaml
 from packaging.version import Version
 
 from scripts.after_provision import REQUIRED_OUTPUTS
+from scripts.checks.preprovision import BOOLEAN
 from scripts.local_settings import AZD_OUTPUTS
+from scripts.switches import is_on
 from shared.settings import Settings
 from tests.support.servers import ROOT
 from tests.template.test_package import referenced_files
@@ -101,9 +103,24 @@ def test_workflow_gives_each_variable_its_own_value() -> None:
     # An empty text is no JSON object, and azd would stop.
     for name in ("AZURE_TAGS", "AZURE_APP_SETTINGS"):
         assert environment[name].endswith(f" vars.{name} || '{{}}' }}}}"), name
-    assert environment["AZURE_LOAD_SAMPLES"] == (
-        "${{ vars.AZURE_LOAD_SAMPLES || (vars.AZURE_USE_VNET == 'true' && 'false' || '') }}"
+
+
+def test_workflow_knows_every_spelling_of_true_that_turns_the_network_on() -> None:
+    value = yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"]["deploy"]["env"][
+        "AZURE_LOAD_SAMPLES"
+    ]
+    match = re.fullmatch(
+        r"\$\{\{ vars\.AZURE_LOAD_SAMPLES \|\| \(contains\(fromJSON\('(.+)'\), "
+        r"vars\.AZURE_USE_VNET\) && 'false' \|\| ''\) \}\}",
+        value,
     )
+
+    assert match
+    words = json.loads(match[1])
+    assert all(is_on({"AZURE_USE_VNET": word.upper()}, "AZURE_USE_VNET") for word in words)
+    # What preprovision lets through, which is what azd can parse.
+    spellings = [word for word in BOOLEAN.pattern.split("|") if is_on({"X": word}, "X")]
+    assert {word.lower() for word in spellings} == set(words)
 
 
 def test_workflow_runs_one_at_a_time_and_only_where_azure_is_set_up() -> None:
