@@ -8,8 +8,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from scripts.switches import is_off, is_on, is_private_network
 from shared.ingest.cli import (
     HANDLED_ERRORS,
+    error_message,
     format_summary,
     index_documents,
     list_documents,
@@ -23,6 +25,15 @@ from shared.settings import SHARED_FOLDER, Settings
 SAMPLES = SHARED_FOLDER / "data" / "documents"
 # New role assignments and model deployments take minutes to take effect.
 TRANSIENT_STATUSES = (401, 403, 404)
+NOT_LOADED_MESSAGE = (
+    "AZURE_LOAD_SAMPLES is false: no sample documents are loaded. "
+    "`make index DOCS=path/to/documents` creates the index with your documents."
+)
+PRIVATE_NETWORK_MESSAGE = (
+    "Search and models accept requests only from the virtual network, so the index is not created "
+    "yet. From a machine there: `azd env set AZURE_LOAD_SAMPLES true`, `azd hooks run "
+    "postprovision`. Or allow your own address: AZURE_ALLOWED_IPS."
+)
 WAITING_MESSAGE = (
     "Azure responds with {status}: new roles and deployments take some minutes to take effect. "
     "Retrying in {pause:.0f} s, for {left:.0f} minutes at most."
@@ -39,6 +50,27 @@ class WaitPolicy:
 
     max_seconds: float = 900
     pause: float = 15
+
+
+WAIT_POLICY = WaitPolicy()
+
+
+class SamplesError(Exception):
+    """The samples cannot be loaded; the message says why."""
+
+
+async def prepare_samples(
+    environment: Mapping[str, str], settings: Settings, wait_policy: WaitPolicy
+) -> None:
+    """Load the samples where azd's environment says so. Raises SamplesError."""
+    if is_off(environment, "AZURE_LOAD_SAMPLES"):
+        return print_lines([NOT_LOADED_MESSAGE])
+    if is_private_network(environment) and not is_on(environment, "AZURE_LOAD_SAMPLES"):
+        return print_lines([PRIVATE_NETWORK_MESSAGE])
+    try:
+        await load_samples(settings, wait_policy)
+    except HANDLED_ERRORS as error:
+        raise SamplesError(error_message(error)) from error
 
 
 async def load_samples(settings: Settings, wait_policy: WaitPolicy) -> None:

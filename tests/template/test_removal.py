@@ -202,7 +202,7 @@ def test_rest_imports_and_answers(row: Row, tmp_path: Path) -> None:
     apply(row, copy_files(ROOT, names, tmp_path))
     settings = write_examples(tmp_path)
     files = [*tmp_path.glob("*.py"), *tmp_path.glob("shared/**/*.py")]
-    files += tmp_path.glob("scripts/*.py")
+    files += tmp_path.glob("scripts/**/*.py")
     missing = {file.name: names for file in files if (names := missing_imports(tmp_path, file))}
 
     assert missing == {}
