@@ -181,6 +181,16 @@ def test_all_optional_settings_may_be_set(capsys: pytest.CaptureFixture[str]) ->
     assert check_settings({}, capsys) == ""
 
 
+def test_file_of_variables_in_the_docs_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Single quotes keep a value as it is (godotenv, by which azd reads the file)."""
+    (block,) = re.findall(r"```ini\n(.*?)```", (ROOT / "docs/deploy.md").read_text("utf-8"), re.S)
+    variables = dict(re.findall(r"(?m)^(\w+)='([^'\\]+)'$", block))
+
+    assert len(variables) == len(block.splitlines()) == 2
+    assert preprovision.main(variables, PYTHON) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_key_vault_reference_may_stand_for_a_number(capsys: pytest.CaptureFixture[str]) -> None:
     reference = "@Microsoft.KeyVault(SecretUri=https://v.vault.azure.net/secrets/s)"
 
