@@ -6,7 +6,7 @@ import asyncio
 import re
 import sqlite3
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, closing
 from itertools import islice, pairwise, zip_longest
 from math import log
@@ -33,7 +33,7 @@ NEAR_BEST = 0.7  # of the best part's score: another part of an excerpt that is 
 MAX_FOLLOWUPS = 3
 MAX_LINKED_QUESTIONS = 4  # each referring to the one before it
 SOURCES = "\n\nSources:\n"
-FOLLOWUP_MARKS = "double angle brackets"  # how a prompt asks for follow-up questions
+FOLLOWUP_MARKS = re.compile("<<.*>>", re.DOTALL)  # in the instructions that ask for questions
 
 
 class DemoModel:
@@ -81,7 +81,7 @@ def reply(task: str, messages: Sequence[Message]) -> str:
     quotes = best_quotes(questions[-1], query, excerpts).items()
     answer = [f"- {text} [{citation}]" for text, citation in islice(quotes, MAX_QUOTES)]
     answer = [HEADING, *answer] if answer else [UNKNOWN]
-    if any(message.role == "system" and FOLLOWUP_MARKS in message.content for message in messages):
+    if asks_for_followups(messages):
         answer += followups(excerpts, questions)
     return "\n".join(answer)
 
@@ -128,6 +128,12 @@ def search_query(questions: Sequence[str]) -> str:
     words = (word.strip(".,:;!?") for word in before.split())
     content_words = (word for word in words if not stopwords.issuperset(extract_terms(word)))
     return " ".join((question, *content_words))
+
+
+def asks_for_followups(messages: Iterable[Message]) -> bool:
+    """Whether instructions, in whatever words, show the brackets of a follow-up question."""
+    systems = (message.content for message in messages if message.role == "system")
+    return any(FOLLOWUP_MARKS.search(text.partition(SOURCES)[0]) for text in systems)
 
 
 def followups(excerpts: Sequence[Excerpt], questions: Sequence[str]) -> list[str]:

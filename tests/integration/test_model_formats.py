@@ -12,6 +12,8 @@ from ollama._types import ChatRequest
 
 from shared.models.formats.base import merge_json
 from shared.models.formats.ollama import parse_arguments
+from shared.rag.prompt import read_prompts
+from shared.settings import SHARED_FOLDER
 from tests.support.calls import QUESTION, call
 from tests.support.gateways import (
     LAST_LINE,
@@ -116,7 +118,7 @@ def test_the_client_s_instructions_follow_those_of_the_app(flavor: str) -> None:
     body = {"messages": [theirs, {"role": "user", "content": "What is in Plus?"}]}
     ours, second, _ = send(flavor, body)["messages"]
 
-    assert ours["content"].startswith("You answer questions about the documents")
+    assert ours["content"].startswith(read_prompts(SHARED_FOLDER / "rag" / "prompts").answer)
     assert second == theirs
 
 

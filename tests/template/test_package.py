@@ -86,7 +86,13 @@ def used_clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_package_matches_the_list(used_clone: Path) -> None:
-    assert list_package(used_clone) == PACKAGE_LIST.read_text("utf-8").splitlines()
+    listed = set(PACKAGE_LIST.read_text("utf-8").splitlines())
+    differing = sorted(listed ^ set(list_package(used_clone)))
+
+    assert not differing, (
+        "deployed, but not listed, or the other way: if it is meant, run "
+        f"`python -m tests.support.packaging > {PACKAGE_LIST.relative_to(ROOT)}`"
+    )
 
 
 def referenced_files(folder: Path, name: str) -> Iterator[str]:

@@ -287,8 +287,9 @@ def test_a_stream_that_is_never_read_can_be_left() -> None:
     assert asyncio.run(leave()) == "left"
 
 
-def test_followups_ask_about_the_headings_that_were_found() -> None:
-    text = reply(prompt("What does an ambulance cost?", *SOURCES, system=ASKS))
+@pytest.mark.parametrize("instructions", [ASKS, "End with three questions between << and >>."])
+def test_followups_ask_about_the_headings_that_were_found(instructions: str) -> None:
+    text = reply(prompt("What does an ambulance cost?", *SOURCES, system=instructions))
 
     assert text.splitlines()[-1] == '<<Is there more about "Vacation days"?>>'
     assert text.count("<<") == 1
