@@ -24,7 +24,11 @@ CATCH_ALL_PARAMETER = re.compile(r"/\{\*(\w+)\}")  # /{*path}
 UNKNOWN_HOST = JSONResponse(
     {"error": "This server answers to localhost. Add other names to ALLOWED_HOSTS."}, 403
 )
-NOTE = "Not imitated: function keys, platform sign-in, scaling, functionTimeout, other triggers."
+STARTED_MESSAGE = """\
+Chat: POST {base}/chat, or {base}/chat/stream
+Health: {base}/health
+Docs: README.md; docs/protocols.md has every route, test.http requests to try
+Not imitated: function keys, platform sign-in, scaling, functionTimeout, other triggers."""
 
 
 def read_json_file(name: str) -> Any:
@@ -103,8 +107,7 @@ def main(port: int) -> None:
     web.add_middleware(CORSMiddleware, origins, allow_methods=["*"], allow_headers=["*"])
     web.add_middleware(HostFilter, split_list(os.environ.get("ALLOWED_HOSTS", "")))
     base = f"http://localhost:{server.getsockname()[1]}"
-    lines = [*(base + route.name for route in routes), NOTE, f"Listening on {base}"]
-    print("\n".join(lines), flush=True)
+    print(STARTED_MESSAGE.format(base=base), flush=True)
     config = uvicorn.Config(web, log_config=None, log_level="warning", timeout_graceful_shutdown=3)
     uvicorn.Server(config).run([server])
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from shared import settings as configuration
 from shared.app import Service
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.model_factory import import_factory, make_router
+from shared.chat.errors import ChatError
 from shared.chat.overrides import Overrides
 from shared.files.base import Files
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.http.call import Limits
 from shared.http.cross_origin import CrossOriginPolicy
 from shared.http.health import Health, HealthCheck
+from shared.http.json_encoding import Json
 from shared.memory.base import Memory, Retention
 from shared.models.router import Router
 from shared.rag.flow import Rag
@@ -42,10 +46,7 @@ def start(environment: Mapping[str, str]) -> Service:
     An app that fails to load would give its operator no message.
     """
     try:
-        service = build(configuration.read_settings(environment))
-        components = service.health.names.items()
-        log.info("start: %s", " ".join(f"{kind}={name}" for kind, name in components))
-        return service
+        return build(configuration.read_settings(environment))
     except SettingsError as error:
         for problem in error.problems:
             log.error("settings: %s", problem, exc_info=error.__cause__)
@@ -61,11 +62,14 @@ def _make_broken_service(problems: tuple[str, ...]) -> Service:
 
 
 def build(settings: Settings) -> Service:
-    """Build the service. Imports only the adapters in use. Raises SettingsError."""
+    """Build the service and log its parts. Imports only the adapters in use.
+
+    Raises SettingsError.
+    """
     clients = Clients(settings)
     models, retriever = make_router(clients), _make_retriever(clients)
     files, memory = _make_files(clients, retriever), _make_memory(clients)
-    return Service(
+    service = Service(
         files=files,
         memory=memory,
         index=settings.search_index or "documents",
@@ -87,8 +91,25 @@ def build(settings: Settings) -> Service:
             settings.answer_seconds,
             settings.memory_seconds,
         ),
-        health=_make_health(clients, models, index=retriever, files=files, memory=memory),
+        health=_make_health(clients, models, retriever, files=files, memory=memory),
     )
+    names = " ".join(f"{kind}={name}" for kind, name in service.health.names.items())
+    log.info("start: %s%s", names, _describe_index(retriever))
+    return service
+
+
+def _describe_index(retriever: Retriever) -> str:
+    """Describe what the index holds; empty if that is unknown, or if it cannot be read."""
+    with suppress(ChatError):  # logged before, and reported by `/health`
+        statistics = retriever.statistics()
+        return f"; {statistics.describe()}" if statistics else ""
+    return ""
+
+
+def _index_details(retriever: Retriever) -> Json:
+    """Return what the index holds; empty if that is unknown. Raises ChatErrors."""
+    statistics = retriever.statistics()
+    return statistics.to_json() if statistics else {}
 
 
 def _make_retriever(clients: Clients) -> Retriever:
@@ -125,6 +146,7 @@ def _make_azure_search_retriever(clients: Clients) -> Retriever:
         raise SettingsError((UNRESTRICTED_INDEX,))
     return AzureSearchRetriever(
         client=make_client(endpoint, index, clients.identity),
+        index=index,
         fields=fields,
         seconds=settings.search_seconds,
         embed=None if settings.search_vectorizer else clients.embed,
@@ -266,13 +288,22 @@ def _make_tracer(settings: Settings) -> Tracer:
 
 
 def _make_health(
-    clients: Clients, models: Router, **parts: Retriever | Files | Memory | None
+    clients: Clients, models: Router, retriever: Retriever, **stores: Files | Memory | None
 ) -> Health:
-    """Make the checks of `/health`, for the components in use."""
+    """Make the checks of `/health`, for the components in use.
+
+    Only on a laptop it tells what the index holds: elsewhere anybody may ask.
+    """
     model = models.default
-    checks = {"model": HealthCheck(model.name, model.ready)}
+    details = partial(_index_details, retriever) if clients.settings.on_laptop else None
+    checks = {
+        "model": HealthCheck(model.name, model.ready),
+        "index": HealthCheck(retriever.name, retriever.ready, details),
+    }
     checks |= {
-        kind: HealthCheck(part.name, part.ready) for kind, part in parts.items() if part is not None
+        kind: HealthCheck(part.name, part.ready)
+        for kind, part in stores.items()
+        if part is not None
     }
     for provider in models.other_providers:
         other = provider.get_model(None)

@@ -6,9 +6,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from shared.chat.errors import ChatError, DeadlineExceeded
+from shared.http.json_encoding import Json
 
 CACHE_SECONDS = 30.0  # /health is public: it must not load the services
 CHECK_SECONDS = 5.0
@@ -18,10 +19,22 @@ log = logging.getLogger("chat")
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """The name of a component, and a check that raises a ChatError if it does not respond."""
+    """The name of a component, and a check that raises a ChatError if it does not respond.
+
+    `details` returns more about a component that responds, without a request.
+    """
 
     name: str
     run: Callable[[], Awaitable[None]]
+    details: Callable[[], Json] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HealthReport:
+    """The results of the checks, by kind of component: error messages, and details."""
+
+    failing: Mapping[str, str] = field(default_factory=dict)
+    details: Mapping[str, Json] = field(default_factory=dict)
 
 
 class Health:
@@ -33,7 +46,7 @@ class Health:
         self.checks = checks
         self._cache_seconds = cache_seconds
         self._lock = asyncio.Lock()
-        self._failures: Mapping[str, str] = {}
+        self._report = HealthReport()
         self._expires = 0.0
 
     @property
@@ -41,30 +54,31 @@ class Health:
         """The names of the components, by kind."""
         return {kind: check.name for kind, check in self.checks.items()}
 
-    async def failures(self) -> Mapping[str, str]:
-        """Return an error message for each component that fails its check."""
+    async def report(self) -> HealthReport:
+        """Return the results of all checks."""
         async with self._lock:  # concurrent callers share one result
             if time.monotonic() >= self._expires:
                 checks = (_run_check(*item) for item in self.checks.items())
-                results = zip(self.checks, await asyncio.gather(*checks), strict=True)
-                self._failures = {kind: message for kind, message in results if message}
+                results = dict(zip(self.checks, await asyncio.gather(*checks), strict=True))
+                self._report = HealthReport(
+                    {kind: failure for kind, (failure, _) in results.items() if failure},
+                    {kind: details for kind, (_, details) in results.items() if details},
+                )
                 self._expires = time.monotonic() + self._cache_seconds
-        return self._failures
+        return self._report
 
 
-async def _run_check(kind: str, check: HealthCheck) -> str | None:
+async def _run_check(kind: str, check: HealthCheck) -> tuple[str | None, Json | None]:
+    """Return an error message, or the details of a component that responds."""
     try:
         async with asyncio.timeout(CHECK_SECONDS):
             await check.run()
+            return None, check.details() if check.details else None
     except TimeoutError:
-        return _log_failure(kind, DeadlineExceeded("It does not answer in time."))
-    except ChatError as failure:
-        return _log_failure(kind, failure)
+        failure: ChatError = DeadlineExceeded("It does not answer in time.")
+    except ChatError as error:
+        failure = error
     except Exception as error:  # a custom adapter may raise anything
-        return _log_failure(kind, ChatError(cause=type(error).__name__))
-    return None
-
-
-def _log_failure(kind: str, failure: ChatError) -> str:
+        failure = ChatError(cause=type(error).__name__)
     log.warning("health: %s %s: %s", kind, type(failure).__name__, failure.cause or "")
-    return failure.message
+    return failure.message, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shared.http.call import Reply
+from shared.http.health import HealthReport
 from shared.http.json_encoding import dumps
 from shared.protocols import context_json
 from shared.protocols.exchange import JSON, Exchange
@@ -16,10 +17,11 @@ async def health(exchange: Exchange) -> Reply:
         wrong = {"error": "Settings are wrong or missing.", "settings": list(app.problems)}
         return Reply(503, JSON, dumps(wrong))
     # HEAD only checks that the app runs: it calls no service.
-    failing = {} if exchange.call.method == "HEAD" else await app.health.failures()
-    status = {"status": "degraded" if failing else "ok"}
-    more = {"failing": failing} if failing else {}
-    return exchange.json_reply({**status, **app.health.names, **more})
+    report = HealthReport() if exchange.call.method == "HEAD" else await app.health.report()
+    status = {"status": "degraded" if report.failing else "ok"}
+    more = {"failing": report.failing, "details": report.details}
+    present = {key: value for key, value in more.items() if value}
+    return exchange.json_reply({**status, **app.health.names, **present})
 
 
 ROUTES = (

@@ -10,6 +10,7 @@ from shared.chat.errors import BadRequest
 from shared.chat.events import ExcludedSource, Source
 from shared.chat.overrides import MAX_SEARCH_TEXT, Overrides
 from shared.chat.request import User
+from shared.retrieval.index_statistics import IndexStatistics
 
 Embed = Callable[[Sequence[str]], Awaitable[list[list[float]]]]
 """Returns one vector per text, in their order. Raises ChatErrors."""
@@ -66,6 +67,13 @@ class Retriever(Protocol):
         """
         return False
 
+    def statistics(self) -> IndexStatistics | None:
+        """What the index holds, without a request. Raises ChatErrors.
+
+        The default is None: unknown.
+        """
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
@@ -84,7 +92,7 @@ class SearchResult:
 
 def missing_members(retriever: object) -> list[str]:
     """Return the names of the members of Retriever that an object lacks."""
-    names = ("name", "ready", "search", "readable")
+    names = ("name", "ready", "search", "readable", "statistics")
     missing = [name for name in names if not hasattr(retriever, name)]
     return ["search"] if getattr(type(retriever), "search", None) is Retriever.search else missing
 
@@ -120,6 +128,10 @@ class LimitedRetriever:
         if len(sourcefile) > MAX_SEARCH_TEXT:
             return False
         return await self.retriever.readable(user, sourcefile, overrides)
+
+    def statistics(self) -> IndexStatistics | None:
+        """The statistics of the wrapped retriever."""
+        return self.retriever.statistics()
 
 
 def _check_length(field: str, text: str | None, limit: int) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,11 +15,14 @@ from shared.app import Service
 from shared.bootstrap.build import build
 from shared.chat import errors
 from shared.http.health import Health, HealthCheck
+from shared.settings import SHARED_FOLDER
 from shared.settings import read_settings as read_settings
+from tests.integration.test_sqlite_file import build_index
 from tests.support.calls import BufferedReply, call, read
-from tests.support.servers import SAMPLES
+from tests.support.servers import LAPTOP, SAMPLES
 from tests.support.upstream import Exchange, Step, Upstream, error_response, run_upstream
 
+SAMPLE_PASSAGES = SHARED_FOLDER / "data" / "samples.jsonl"
 GET = replace(call("/health"), method="GET")
 OK = {"status": "ok", "model": "m", "index": "embedded", "files": "folder"}
 
@@ -84,6 +90,54 @@ def test_exception_message_of_a_check_is_hidden() -> None:
     )
 
     assert response.json["failing"] == {"index": errors.UNEXPECTED_MESSAGE}
+
+
+def test_laptop_is_told_what_the_index_holds() -> None:
+    rows = [json.loads(line) for line in SAMPLE_PASSAGES.read_text("utf-8").splitlines()]
+    holds = {
+        "name": "samples",
+        "documents": len({row["sourcefile"] for row in rows}),
+        "passages": len(rows),
+        "search": "words",
+    }
+
+    def details(**settings: str) -> Any:
+        service = build(read_settings({**SAMPLES, "CHAT_MODEL": "demo", **settings}))
+        return get_health(service)[0].json.get("details")
+
+    assert details(**LAPTOP) == {"index": holds}
+    assert details() is None
+    assert details(**LAPTOP, WEBSITE_SITE_NAME="chat") is None
+
+
+EMPTY = "The index has no passages: fill it, for example by `make index DOCS=folder`."
+DAMAGED = "INDEX_FILE: the file is damaged. Rebuild it with `make index DOCS=folder`."
+MISSING = "INDEX_FILE: No such file or directory. Rebuild it with `make index DOCS=folder`."
+
+
+@pytest.mark.parametrize("place", [LAPTOP, {}])
+def test_index_that_cannot_answer_is_degraded_with_what_helps(
+    place: dict[str, str], tmp_path: Path
+) -> None:
+    file = build_index(tmp_path / "index.db")
+    settings = {**place, "INDEX_FILE": str(file), "CHAT_MODEL": "demo"}
+
+    def health() -> Any:
+        service = build(read_settings(settings))
+        if not file.stat().st_size:
+            file.unlink()
+        return get_health(service)[0].json
+
+    empty = health()
+    file.write_bytes(file.read_bytes()[:5000])
+    damaged = health()
+    file.write_bytes(b"")
+    missing = health()
+
+    assert [each["status"] for each in (empty, damaged, missing)] == ["degraded"] * 3
+    failing = [each["failing"]["index"] for each in (empty, damaged, missing)]
+    assert failing == [EMPTY, DAMAGED, MISSING]
+    assert not any("details" in each for each in (empty, damaged, missing))
 
 
 def check_model(server: Upstream, *plan: list[Step], **more: str) -> BufferedReply:

@@ -134,8 +134,8 @@ def taken_port() -> Generator[int]:
 
 def address(process: subprocess.Popen[str]) -> str:
     """Where a dev server listens, as soon as it answers there."""
-    port = until(process, "Listening on http://localhost:").rpartition(":")[2].strip()
-    base = f"http://127.0.0.1:{port}"
+    line = until(process, "Health: http://localhost:").strip()
+    base = f"http://127.0.0.1:{line.removesuffix('/health').rpartition(':')[2]}"
     assert httpx.get(f"{base}/health", timeout=PATIENCE, trust_env=False).json()["status"] == "ok"
     return base
 
@@ -148,6 +148,19 @@ def test_dev_server_stops_on_control_c(clone: Path) -> None:
         assert output.splitlines()[-1] == "Stopped."
         assert "Traceback" not in output
         assert process.returncode == 0
+
+
+def test_dev_server_prints_what_answers_and_where_in_five_lines(clone: Path) -> None:
+    with started(*SERVE, folder=clone, env=environment()) as process:
+        until(process, "INFO start: ")
+        rest = [until(process, "").strip() for _ in range(4)]
+        address = rest[1].removeprefix("Health: ")
+        httpx.head(address, timeout=PATIENCE, trust_env=False)  # it listens for Ctrl+C now
+        output = control_c(process)
+
+    assert [line.partition(":")[0] for line in rest] == ["Chat", "Health", "Docs", "Not imitated"]
+    assert rest[0].startswith("Chat: POST http://localhost:")
+    assert [line for line in output.splitlines() if " HEAD /health " not in line] == ["Stopped."]
 
 
 def test_dev_server_returns_404_for_unknown_routes_and_methods(
@@ -189,6 +202,7 @@ def test_run_fakes_serves_the_azure_adapters() -> None:
     with started(*command, folder=ROOT, env=environment()) as process:
         with httpx.Client(base_url=address(process), timeout=PATIENCE, trust_env=False) as client:
             parts = client.get("/health").json()
+            index = parts.pop("details")["index"]
             answer = client.post("/chat", json=question).json()["message"]["content"]
         output = control_c(process)
 
@@ -198,6 +212,12 @@ def test_run_fakes_serves_the_azure_adapters() -> None:
         "index": "Azure AI Search",
         "memory": "Azure Cosmos DB",
         "vectors": "embedding",
+    }
+    samples = (ROOT / "shared" / "data" / "samples.jsonl").read_text("utf-8")
+    assert index == {
+        "name": "docs",
+        "passages": len(samples.splitlines()),
+        "search": "words and vectors",
     }
     assert "20 days of paid vacation a year. [company/employee_handbook.md]" in answer
     assert output.splitlines()[-1] == "Stopped."

@@ -304,6 +304,13 @@ logging.getLogger("other").info("not ours")
 """
 
 
+ROWS = [
+    json.loads(line)
+    for line in (ROOT / "shared" / "data" / "samples.jsonl").read_text("utf-8").splitlines()
+]
+SAMPLES = f"samples: {len({row['sourcefile'] for row in ROWS})} documents, {len(ROWS)} passages"
+
+
 def test_worker_logs_each_line_once_to_its_output() -> None:
     done = subprocess.run(
         [sys.executable, "-c", WORKER],
@@ -317,7 +324,7 @@ def test_worker_logs_each_line_once_to_its_output() -> None:
 
     assert done.returncode == 0, done.stderr
     assert [line.split(" id=")[0] for line in out] == [
-        "INFO start: model=demo index=embedded files=folder",
+        f"INFO start: model=demo index=embedded files=folder; {SAMPLES}, searched by words",
         "INFO request",
         "HOST not ours",
     ]

@@ -442,6 +442,18 @@ def test_health_reports_a_failing_index(home: Path) -> None:
     assert [request.body["top"] for request in search.requests] == [0]
 
 
+def test_health_counts_the_passages_of_an_index(home: Path) -> None:
+    with app(home) as (search, _, client):
+        full = client.get("/health").json()
+    with app(home) as (search, _, client):
+        search.docs = []
+        empty = client.get("/health").json()
+
+    assert full["details"]["index"] == {"name": "docs", "passages": len(DOCS), "search": "words"}
+    assert empty["status"] == "degraded"
+    assert empty["failing"]["index"].startswith("The index has no passages: fill it")
+
+
 def test_searches_share_one_connection(home: Path) -> None:
     with app(home) as (search, _, client):
         for _ in range(5):

@@ -92,6 +92,7 @@ def test_chat_shows_images_of_an_indexed_folder(azure: Azure, folder: Path, tmp_
         settings = {**azure.settings, "AZURE_SEARCH_ENDPOINT": search.url}
         with run_server("dev", tmp_path, settings) as server, server.client() as client:
             health = client.get("/health").json()
+            details = health.pop("details")
             response = client.post("/chat", json=body)
             opened = {
                 name: client.get(f"/content/{name}")
@@ -110,6 +111,7 @@ def test_chat_shows_images_of_an_indexed_folder(azure: Azure, folder: Path, tmp_
         "files": "blobs",
         "vectors": "e",
     }
+    assert details["index"]["passages"] == len(docs)
     assert content[1]["image_url"]["url"] == image["url"]
     assert image["url"].startswith("data:image/png;base64,")
     assert opened.keys() == {"a.md", "%5Bb%5D %231.md", "org-chart.png"}

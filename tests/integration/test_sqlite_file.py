@@ -224,6 +224,21 @@ def test_a_file_that_is_not_indexed_is_readable_by_nobody() -> None:
         assert index.documents is None
 
 
+def test_statistics_name_the_folder_and_never_its_path(tmp_path: Path) -> None:
+    meta = IndexMeta(Path("/home/anna/manuals"), "a-model", 2)
+    path = build_index(tmp_path / "index.db", passage("a.md", "Dental care."), meta=meta)
+    os.utime(path, (0, 1_700_000_000))
+    with closing(SqliteRetriever.open(path, EMBEDDING)) as index:
+        by_vectors = index.statistics()
+    with closing(SqliteRetriever.open(path)) as index:
+        by_words = index.statistics()
+
+    counts = "manuals: 1 document, 1 passage, searched by words"
+    assert by_vectors.describe() == f"{counts} and vectors, made 2023-11-14 22:13 UTC"
+    assert by_words.describe() == f"{counts}, made 2023-11-14 22:13 UTC"
+    assert by_words.to_json()["made"] == "2023-11-14T22:13:20Z"
+
+
 WITH_IMAGES = [passage("a.png", "Chart.", image=PNG), passage("b.jpg", "Chart.", image=JPEG)]
 EXPECTED_IMAGES = (("a.png", "png", PNG), ("b.jpg", "jpeg", JPEG), ("d.webp", "webp", WEBP))
 

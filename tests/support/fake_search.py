@@ -25,6 +25,7 @@ PARAMETERS = {
     "semanticQuery",
     "semanticErrorHandling",
     "captions",
+    "count",
 }
 TEXT = r"'((?:[^']|'')*)'"
 
@@ -110,7 +111,8 @@ class FakeSearch(Server):
         select = body["select"].split(",")
         selected = [{name: doc[name] for name in select} for doc in visible[: body["top"]]]
         hits = [self.hit(doc, ranked, "captions" in body) for doc in selected]
-        return json_response({"value": hits}, 206 if self.partial else 200)
+        count = {"@odata.count": len(visible)} if body.get("count") else {}
+        return json_response({"value": hits, **count}, 206 if self.partial else 200)
 
     def hit(self, doc: Mapping[str, Any], ranked: bool, captions: bool) -> dict[str, Any]:
         hit: dict[str, Any] = {"@search.score": self.scores.get(doc["id"], 1.5), **doc}

@@ -155,6 +155,9 @@ class FakeRetriever:
             raise self.error
         return any(source.sourcefile == sourcefile for source in self.result.sources)
 
+    def statistics(self) -> None:
+        return None
+
 
 def engine(
     model: Model | None = None,

@@ -68,7 +68,7 @@ class SampleSearch(FakeSearch):
     def respond(self, request: RecordedRequest) -> list[Step]:
         words, top = request.body.get("search") or "", request.body["top"]
         if top == 0:
-            return json_response({"value": []})
+            return json_response({"value": [], "@odata.count": self.index.statistics().passages})
         searching = self.index.search(User(), words, Overrides(top=top))
         with ThreadPoolExecutor() as thread:  # this thread has a loop that runs already
             result = thread.submit(asyncio.run, searching).result()

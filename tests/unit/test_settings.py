@@ -12,6 +12,7 @@ import pytest
 
 from shared.app import Service
 from shared.bootstrap.build import start
+from shared.http.health import HealthReport
 from shared.retrieval.base import Retriever
 from shared.settings import Settings, SettingsError, read_settings
 from tests.support import fakes
@@ -187,7 +188,10 @@ def not_a_retriever(_settings: Settings) -> object:
 
 @pytest.mark.parametrize(
     ("factory", "missing"),
-    [("without_search", "search"), ("not_a_retriever", "name, ready, search, readable")],
+    [
+        ("without_search", "search"),
+        ("not_a_retriever", "name, ready, search, readable, statistics"),
+    ],
 )
 def test_missing_members_of_a_retriever_are_named_at_start(factory: str, missing: str) -> None:
     assert start({"RETRIEVER": f"{__name__}:{factory}"}).problems == (
@@ -253,7 +257,7 @@ def test_retriever_example_of_the_docs_takes_precedence(
 
     assert service.health.names["index"] == "library"
     assert texts[0] == "opening.md: The library opens at nine."
-    assert asyncio.run(service.health.failures()) == {}
+    assert asyncio.run(service.health.report()) == HealthReport()
     assert ask(call("/content/{path}", b"", method="GET", path="opening.md"), service).status == 404
 
 

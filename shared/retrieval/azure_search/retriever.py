@@ -12,7 +12,7 @@ from azure.search.documents.aio import SearchClient
 from azure.search.documents.models import VectorizableTextQuery, VectorizedQuery, VectorQuery
 
 from shared.chat.citation_paths import decode_path
-from shared.chat.errors import BadRequest, ChatError
+from shared.chat.errors import BadRequest, ChatError, Misconfigured
 from shared.chat.events import ExcludedSource, Source
 from shared.chat.overrides import UNSET, Overrides
 from shared.chat.request import User
@@ -20,6 +20,7 @@ from shared.retrieval.azure_search.client import QueryRejected, RankerUnavailabl
 from shared.retrieval.azure_search.field_mapping import ALTERNATIVE_CHUNK_FIELDS, IndexFields
 from shared.retrieval.azure_search.odata import build_filter, quote, security_filter
 from shared.retrieval.base import MAX_IMAGES, Embed, SearchReport, SearchResult
+from shared.retrieval.index_statistics import EMPTY_INDEX, IndexStatistics
 
 FetchImage = Callable[[str], Awaitable[str | None]]
 """Returns the data URL of an image by its key in the index; None if there is none."""
@@ -38,6 +39,7 @@ class AzureSearchRetriever:
     `embed` makes vectors of queries: None if the index makes them (`vectorizer`), or has none.
     `semantic_configuration` is None without a ranker; it becomes None when the service answers
     that it has no ranker. `fetch_image` fetches the image of a passage. `seconds` limits each call.
+    `passages` is their number, known after `ready`.
     """
 
     client: SearchClient
@@ -48,10 +50,23 @@ class AzureSearchRetriever:
     semantic_configuration: str | None = None
     fetch_image: FetchImage | None = None
     name: str = "Azure AI Search"
+    index: str = ""
+    passages: int | None = None
 
     async def ready(self) -> None:
-        """Search for no passages, with the fields of a search. Raises ChatErrors."""
+        """Search for no passages, with the fields of a search, and count them. Raises ChatErrors.
+
+        An empty index is a Misconfigured.
+        """
         await self._search_index(self._build_query(User(), "", UNSET, "text") | {"top": 0})
+        self.passages = await self._count_passages()
+        if not self.passages:
+            raise Misconfigured(EMPTY_INDEX, cause=EMPTY_INDEX)
+
+    def statistics(self) -> IndexStatistics:
+        """The name of the index, and the number of its passages if it is known."""
+        has_vectors = self._retrieval_mode(UNSET) != "text"
+        return IndexStatistics(self.index, has_vectors, passages=self.passages)
 
     async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
         """Return the best passages for `query` that `user` may see. Raises ChatErrors."""
@@ -209,6 +224,15 @@ class AzureSearchRetriever:
                 self.fields = replace(self.fields, chunk=other)
                 return hits
             raise
+
+    async def _count_passages(self) -> int:
+        """Count all passages: without the filter, which leaves only the public ones."""
+        with map_errors():
+            async with asyncio.timeout(self.seconds):
+                hits = await self.client.search(
+                    "*", top=0, select=[self.fields.id], include_total_count=True
+                )
+                return await hits.get_count()
 
     async def _send(self, request: Mapping[str, Any]) -> list[dict[str, Any]]:
         with map_errors():

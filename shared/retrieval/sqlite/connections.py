@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock, RLock
-from typing import Any
+from typing import Any, NamedTuple
 
 from shared.chat.errors import Misconfigured, Unavailable
 from shared.chat.events import Source
@@ -16,7 +16,14 @@ from shared.retrieval.sqlite import schema
 from shared.retrieval.sqlite.vectors import Vectors, load_vectors
 
 INDEX_FILE_ERROR = "INDEX_FILE: {} Rebuild it with `make index DOCS=folder`."
-FileIdentity = tuple[int, int, int]
+
+
+class FileIdentity(NamedTuple):
+    """What changes when a file is replaced."""
+
+    inode: int
+    modified_ns: int
+    size: int
 
 
 class IndexReplaced(Exception):
@@ -27,10 +34,13 @@ class IndexReplaced(Exception):
 class OpenIndex:
     """A complete index, in memory or in a file, with a pool of idle connections.
 
-    `path` and `identity` are None for an index in memory, which has exactly one connection.
+    `documents` and `passages` are their numbers. `path` and `identity` are None for an index in
+    memory, which has exactly one connection.
     """
 
     meta: schema.IndexMeta
+    documents: int
+    passages: int
     has_images: bool
     idle_connections: list[sqlite3.Connection]
     path: Path | None = None
@@ -126,13 +136,14 @@ def build_in_memory(passages: Iterable[Source], documents: Path | None = None) -
     with connection:
         for name, rows in files.items():
             schema.add_file(connection, name, "", rows)
-    return OpenIndex(schema.IndexMeta(documents=documents), False, [connection])
+    counts = schema.count_documents_and_passages(connection)
+    return OpenIndex(schema.IndexMeta(documents=documents), *counts, False, [connection])
 
 
 def file_identity(path: Path) -> FileIdentity:
-    """Return inode, modification time and size: a replaced file has others. Raises OSError."""
+    """Return the identity of a file. Raises OSError."""
     status = path.stat()
-    return status.st_ino, status.st_mtime_ns, status.st_size
+    return FileIdentity(status.st_ino, status.st_mtime_ns, status.st_size)
 
 
 def connect(path: Path, mode: str = "ro", timeout: float = 5) -> sqlite3.Connection:
@@ -150,11 +161,12 @@ def open_index(path: Path) -> OpenIndex:
     connection = connect(path)
     try:
         meta = schema.read_meta(connection)
+        counts = schema.count_documents_and_passages(connection)
         (has_images,) = connection.execute("SELECT EXISTS (SELECT 1 FROM picture)").fetchone()
     except BaseException:
         connection.close()
         raise
-    return OpenIndex(meta, bool(has_images), [connection], path, identity)
+    return OpenIndex(meta, *counts, bool(has_images), [connection], path, identity)
 
 
 @contextmanager

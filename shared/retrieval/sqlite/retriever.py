@@ -17,6 +17,7 @@ from shared.chat.events import Source
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
 from shared.retrieval.base import NO_VECTORS, Embed, SearchReport, SearchResult
+from shared.retrieval.index_statistics import EMPTY_INDEX, IndexStatistics
 from shared.retrieval.sqlite import search
 from shared.retrieval.sqlite.connections import (
     INDEX_FILE_ERROR,
@@ -30,6 +31,7 @@ from shared.retrieval.sqlite.vectors import is_available
 
 T = TypeVar("T")
 
+SAMPLES = "samples"  # the name of an index in memory
 MAX_ATTEMPTS = 10  # of a search whose file is replaced meanwhile
 
 log = logging.getLogger("chat")
@@ -109,8 +111,27 @@ class SqliteRetriever:
         return self._current.get().meta.documents
 
     async def ready(self) -> None:
-        """Check that the index can be read. Raises Misconfigured, Unavailable."""
-        await asyncio.to_thread(self._current.get)
+        """Check that the index can be read and has passages. Raises Misconfigured, Unavailable.
+
+        The message of a Misconfigured says what to do: `/health` shows it.
+        """
+        try:
+            index = await asyncio.to_thread(self._current.get)
+        except Misconfigured as error:
+            raise Misconfigured(error.cause or "", cause=error.cause) from error
+        if not index.passages:
+            raise Misconfigured(EMPTY_INDEX, cause=EMPTY_INDEX)
+
+    def statistics(self) -> IndexStatistics:
+        """What the index holds. Raises Misconfigured, Unavailable if it cannot be read."""
+        index = self._current.get()
+        has_vectors = self._select_embedding(index.meta.model)[0] is not None
+        counts = has_vectors, index.documents, index.passages
+        if index.path is None or index.identity is None:
+            return IndexStatistics(SAMPLES, *counts)
+        folder = index.meta.documents
+        name = (folder and folder.name) or index.path.name
+        return IndexStatistics(name, *counts, index.identity.modified_ns / 1e9)
 
     async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
         """Return the best passages for `query` that `user` may see. Raises ChatErrors.

@@ -114,6 +114,13 @@ def read_meta(connection: sqlite3.Connection) -> IndexMeta:
     return IndexMeta(documents, rows["model"] or None, int(rows["dimensions"]))
 
 
+def count_documents_and_passages(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Count the files with passages, and the passages. Raises sqlite3.Error."""
+    query = "SELECT count(DISTINCT file), count(*) FROM passage"
+    documents, passages = connection.execute(query).fetchone()
+    return documents, passages
+
+
 def add_file(
     connection: sqlite3.Connection, name: str, fingerprint: str, passages: Sequence[Source]
 ) -> range:
