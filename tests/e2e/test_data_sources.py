@@ -28,6 +28,7 @@ from tests.support.calls import CHAT_KEY, BufferedReply, ask, call, local_servic
 from tests.support.fake_search import FakeSearch
 from tests.support.fakes import FakeModel, FakeRetriever, engine
 from tests.support.fuzz import FUZZ
+from tests.support.prompts import APP_PROMPTS
 from tests.support.servers import SAMPLES, SIGN_IN
 from tests.support.upstream import Upstream, answer_events, error_response, stream_response
 
@@ -269,8 +270,8 @@ def test_in_scope_selects_the_instructions(parts: Parts) -> None:
         chat(parts, in_scope=in_scope)
         systems.append(parts[1].requests[-1].body["messages"][0]["content"])
 
-    assert "ONLY" in systems[0]
-    assert "what you know yourself" in systems[1]
+    assert systems[0].startswith(APP_PROMPTS.answer)
+    assert systems[1].startswith(APP_PROMPTS.beyond)
     assert all("Sources:\npublic.md: The deductible in public." in system for system in systems)
 
 
@@ -650,7 +651,7 @@ def test_request_with_every_parameter(parts: Parts) -> None:
     body = {**BASE, **RANKED, "top": 4, "filter": f"{PUBLIC} and (category eq 'other')"}
     assert [each.body for each in search.requests] == [body]
     messages = model.requests[-1].body["messages"]
-    assert "what you know yourself" in messages[0]["content"]
+    assert messages[0]["content"].startswith(APP_PROMPTS.beyond)
     assert messages[1]["content"] == "Be a pirate."
     assert [each["chunk_id"] for each in contexts["citations"]] == ["other"]
     assert contexts.keys() == {"citations", "intent", "all_retrieved_documents"}

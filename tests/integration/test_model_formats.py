@@ -12,8 +12,6 @@ from ollama._types import ChatRequest
 
 from shared.models.formats.base import merge_json
 from shared.models.formats.ollama import parse_arguments
-from shared.rag.prompt import read_prompts
-from shared.settings import SHARED_FOLDER
 from tests.support.calls import QUESTION, call
 from tests.support.gateways import (
     LAST_LINE,
@@ -35,6 +33,7 @@ from tests.support.gateways import (
     run_gateways,
     undecodable_field,
 )
+from tests.support.prompts import APP_PROMPTS
 from tests.support.servers import SAMPLES
 from tests.support.upstream import Exchange, chunk, json_response, sse_event, stream_response
 
@@ -118,7 +117,7 @@ def test_the_client_s_instructions_follow_those_of_the_app(flavor: str) -> None:
     body = {"messages": [theirs, {"role": "user", "content": "What is in Plus?"}]}
     ours, second, _ = send(flavor, body)["messages"]
 
-    assert ours["content"].startswith(read_prompts(SHARED_FOLDER / "rag" / "prompts").answer)
+    assert ours["content"].startswith(APP_PROMPTS.answer)
     assert second == theirs
 
 

@@ -10,10 +10,9 @@ import httpx
 import pytest
 
 from shared.chat.overrides import INTERNAL_FIELDS, Overrides
-from shared.rag.prompt import read_prompts
-from shared.settings import SHARED_FOLDER
 from tests.integration.test_azure_search import app, ask, home, notes
 from tests.support.fake_search import FakeSearch
+from tests.support.prompts import APP_PROMPTS
 from tests.support.servers import SIGN_IN
 from tests.support.upstream import Upstream
 
@@ -21,7 +20,7 @@ __all__ = ["home"]  # a fixture
 
 Parts = tuple[FakeSearch, Upstream, httpx.Client]
 BERT = "oids/any(o: o eq 'oid-b')"
-FOLLOWUPS = read_prompts(SHARED_FOLDER / "rag" / "prompts").followups.splitlines()[0]
+FOLLOWUPS = APP_PROMPTS.followups.splitlines()[0]
 GROUPS = "groups/any(g: search.in(g, 'g2,g3', ','))"
 
 # The value, the upstream that it acts on, the field of the body, and its value there.
