@@ -12,6 +12,7 @@ from shared import settings as configuration
 from shared.app import Service
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.model_factory import import_factory, make_router
+from shared.bootstrap.setting_names import describe_misspelt, read_names
 from shared.chat.errors import ChatError
 from shared.chat.overrides import Overrides
 from shared.files.base import Files
@@ -45,6 +46,7 @@ def start(environment: Mapping[str, str]) -> Service:
 
     An app that fails to load would give its operator no message.
     """
+    _warn_of_misspelt_settings(environment)
     try:
         return build(configuration.read_settings(environment))
     except SettingsError as error:
@@ -54,6 +56,16 @@ def start(environment: Mapping[str, str]) -> Service:
     except Exception as error:
         log.error("start failed", exc_info=error)
         return _make_broken_service(("The app could not start: see its log.",))
+
+
+def _warn_of_misspelt_settings(environment: Mapping[str, str]) -> None:
+    """Log the names in local.settings.json that are close to a setting.
+
+    Other variables of the environment are not the app's.
+    """
+    names = read_names(SHARED_FOLDER.parent / "local.settings.json")
+    for sentence in describe_misspelt(name for name in names if name in environment):
+        log.warning("settings: local.settings.json: %s", sentence)
 
 
 def _make_broken_service(problems: tuple[str, ...]) -> Service:

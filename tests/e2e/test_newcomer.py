@@ -1,5 +1,6 @@
 """Does the app start for somebody who has just cloned it, and does it say what is missing?"""
 
+import json
 import os
 import shutil
 import signal
@@ -228,6 +229,17 @@ def test_invalid_port_is_one_sentence(clone: Path) -> None:
     ended = dev_server(clone, "--port", "99999")
 
     assert ended.stderr == "Port 99999 cannot be used: try `make run PORT=40000`.\n"
+
+
+def test_misspelt_local_setting_is_named_beside_what_it_breaks(clone: Path) -> None:
+    values = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_CHAT_MODLE": "llama"}
+    (clone / "local.settings.json").write_text(json.dumps({"Values": values}))
+    with started(*SERVE, folder=clone, env=environment()) as process:
+        warning = until(process, "WARNING")
+        error = until(process, "ERROR")
+
+    assert "OPENAI_CHAT_MODLE is not a setting of this app: did you mean" in warning
+    assert "OPENAI_CHAT_MODEL is required with OPENAI_BASE_URL" in error
 
 
 def test_local_settings_with_numbers_and_invalid_json(clone: Path) -> None:

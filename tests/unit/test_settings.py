@@ -12,6 +12,7 @@ import pytest
 
 from shared.app import Service
 from shared.bootstrap.build import start
+from shared.bootstrap.setting_names import describe_misspelt
 from shared.http.health import HealthReport
 from shared.retrieval.base import Retriever
 from shared.settings import Settings, SettingsError, read_settings
@@ -62,6 +63,38 @@ def test_app_loads_with_a_failing_factory() -> None:
     assert start({"CHAT_MODEL": "json:loads"}).problems == (
         "The app could not start: see its log.",
     )
+
+
+MISSPELT = {
+    "OPENAI_CHAT_MODLE": "OPENAI_CHAT_MODEL",
+    "OPENAI_BASEURL": "OPENAI_BASE_URL",
+    "OPENAI_MODEL": "OPENAI_CHAT_MODEL",
+    "AZURE_OPENAI_DEPLOYMENT": "AZURE_OPENAI_CHAT_DEPLOYMENT",
+    "OPENAI_EMBEDING_MODEL": "OPENAI_EMBEDDING_MODEL",
+    "MODEL_PROVIDER": "MODEL_PROVIDERS",
+    "DOCUMENT_PATH": "DOCUMENTS_PATH",
+    "chat_model": "CHAT_MODEL",
+}
+OF_OTHERS = (
+    *("FUNCTIONS_WORKER_RUNTIME", "AzureWebJobsStorage", "PYTHON_ENABLE_INIT_INDEXING"),
+    *("AZURE_TENANT_ID", "AZURE_CLIENT_SECRET", "AZURE_SUBSCRIPTION_ID", "AZURE_CONFIG_DIR"),
+    *("AZURE_STORAGE_ACCOUNT", "AZURE_OPENAI_API_KEY", "OPENAI_API_VERSION", "OPENAI_API_KEY_2"),
+    *("MISTRAL_API_KEY", "GEMINI_API_KEY", "OTEL_SERVICE_NAME", "SSL_CERT_FILE", "HTTPS_PROXY"),
+    *("APPLICATIONINSIGHTS_CONNECTION_STRING", "WEBSITE_RUN_FROM_PACKAGE", "MY_SEARCH_URL"),
+)
+
+
+@pytest.mark.parametrize("name", MISSPELT)
+def test_misspelt_setting_is_named_with_the_right_one(name: str) -> None:
+    sentence = f"{name} is not a setting of this app: did you mean {MISSPELT[name]}?"
+
+    assert list(describe_misspelt([name])) == [sentence]
+
+
+def test_settings_and_variables_of_others_are_not_misspelt() -> None:
+    names = {str(field.alias) for field in Settings.model_fields.values()}
+
+    assert list(describe_misspelt([*sorted(names), *OF_OTHERS])) == []
 
 
 def test_missing_half_of_a_pair_is_named() -> None:
