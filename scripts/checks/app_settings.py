@@ -34,7 +34,10 @@ def find_problems(text: str) -> Iterator[str]:
     except ValueError:
         values = None
     if not isinstance(values, dict):
-        yield f'{NAME} must be a JSON object such as {{"DEFAULT_TOP": "5"}}, or {{}}.'
+        yield (
+            f'{NAME} must be a JSON object such as {{"DEFAULT_TOP": "5"}}, or {{}}. '
+            "PowerShell can drop the quotes: docs/deploy.md has a form for every shell."
+        )
         return
     if names := [name for name, value in values.items() if not isinstance(value, str)]:
         yield f"{NAME}: the values of {', '.join(names)} must be strings."

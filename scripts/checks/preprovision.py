@@ -67,7 +67,10 @@ def tag_problems(environment: Mapping[str, str]) -> Iterator[str]:
     except ValueError:
         tags = None
     if not isinstance(tags, dict) or not all(isinstance(tag, str) for tag in tags.values()):
-        yield 'AZURE_TAGS must be a JSON object of strings such as {"owner": "me"}, or {}.'
+        yield (
+            'AZURE_TAGS must be a JSON object of strings such as {"owner": "me"}, or {}. '
+            "PowerShell can drop the quotes: docs/deploy.md has a form for every shell."
+        )
 
 
 def existing_resource_problems(environment: Mapping[str, str]) -> Iterator[str]:

@@ -103,6 +103,15 @@ def test_all_problems_are_named_at_once(capsys: pytest.CaptureFixture[str]) -> N
     assert len(capsys.readouterr().err.splitlines()) == 4
 
 
+@pytest.mark.parametrize("name", ["AZURE_APP_SETTINGS", "AZURE_TAGS"])
+def test_json_that_lost_its_quotes_is_explained(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As Windows PowerShell 5.1 passes it to azd."""
+    assert preprovision.main({name: "{owner: me}"}, PYTHON) == 1
+    assert "PowerShell can drop the quotes" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("tags", ["", "owner=me", "[]", '{"cost": 5}', '{"a": {"b": "c"}}'])
 def test_tags_that_azd_or_azure_would_refuse_are_named(
     tags: str, capsys: pytest.CaptureFixture[str]
