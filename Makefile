@@ -29,6 +29,10 @@ LOOPBACK := 4.1[3-9].* | 4.[2-9][0-9].*
 other_core_tools = Core Tools may listen on every network interface, unless they are 4.13 or a later \
 	4.x (\`$(FUNC) --version\` says: $$version): serving with dev_server.py instead.
 
+# Core Tools allow these origins, and do not print them.
+CORS := import json; host = json.load(open("local.settings.json", encoding="utf-8-sig")).get("Host", {}); \
+	print(host.get("CORS") or "none")
+
 .DEFAULT_GOAL := help
 .PHONY: help run index run-fakes test test-all test-removal check samples lock
 
@@ -40,6 +44,8 @@ run: $(VENV)/.run local.settings.json ## start the app on http://localhost:7071 
 	if command -v "$(FUNC)" >/dev/null; then version=$$("$(FUNC)" --version 2>&1 | tail -n 1); fi; \
 	case "$$version" in \
 	$(LOOPBACK)) \
+		origins=$$($(BIN)/python -c '$(CORS)' 2>/dev/null); \
+		if [ "$$origins" ]; then echo "Pages of these origins may call (Host.CORS in local.settings.json): $$origins"; fi; \
 		trap 'stopped=yes' INT; \
 		VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH" \
 			"$(FUNC)" start --port $(PORT) --address 127.0.0.1 || status=$$?; \

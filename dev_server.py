@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 ROUTE_PARAMETER = re.compile(r"/\{(\w+)[^?}]*(\??)\}")  # /{id}, /{id:int?}; constraints are ignored
 ROOT_ROUTE = re.compile(r"/\{\w+:maxlength\(0\)\?\}$")
 CATCH_ALL_PARAMETER = re.compile(r"/\{\*(\w+)\}")  # /{*path}
+LOCAL_ORIGINS = r"http://(localhost|127\.0\.0\.1)(:\d+)?"  # any page on this machine
 UNKNOWN_HOST = JSONResponse(
     {"error": "This server answers to localhost. Add other names to ALLOWED_HOSTS."}, 403
 )
@@ -104,7 +105,13 @@ def main(port: int) -> None:
         (404, 405), lambda *_: Response(status_code=404)
     )  # for unknown routes and methods
     web = Starlette(routes=routes, exception_handlers=empty)
-    web.add_middleware(CORSMiddleware, origins, allow_methods=["*"], allow_headers=["*"])
+    web.add_middleware(
+        CORSMiddleware,
+        origins,
+        allow_origin_regex=LOCAL_ORIGINS,
+        allow_methods=["*"],
+        allow_headers=["*"],
+    )
     web.add_middleware(HostFilter, split_list(os.environ.get("ALLOWED_HOSTS", "")))
     base = f"http://localhost:{server.getsockname()[1]}"
     print(STARTED_MESSAGE.format(base=base), flush=True)

@@ -26,6 +26,11 @@ ROUTES: Mapping[str, Route] = {
 }
 
 
+# Headers of every response; a page of another origin may read the exposed ones.
+COMMON_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Access-Control-Expose-Headers": "Retry-After, x-chat-notice, x-request-id",
+}
 CLIENT_CLOSED_REQUEST = 499  # what proxies log for a client that left; nobody receives it
 
 
@@ -63,6 +68,6 @@ class Service(AppContext):
 
 
 def _finished(reply: Reply, call: Call) -> Reply:
-    headers = {**reply.headers, "X-Content-Type-Options": "nosniff", "x-request-id": call.id}
+    headers = {**reply.headers, **COMMON_HEADERS, "x-request-id": call.id}
     body = b"" if call.method == "HEAD" else reply.body
     return replace(reply, headers=headers, body=body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ CODESPACE = {
 FORWARDED = "fluffy-train-4g7-7071.app.github.dev"
 EVIL = "https://evil.example"
 QUESTION = {"messages": [{"role": "user", "content": "say hello"}]}
+EXPOSED = "access-control-expose-headers"
 CROSS_SITE = {"sec-fetch-site": "cross-site"}
 
 
@@ -200,6 +202,40 @@ def test_dev_server_rejects_unknown_hosts(dev_server: Server, host: str, status:
     assert answer.status_code == status
     if status == 403:
         assert "ALLOWED_HOSTS" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("origin", ["http://localhost:8080", "http://127.0.0.1:41234"])
+def test_page_on_this_machine_may_read_answers_of_the_dev_server(
+    dev_server: Server, origin: str
+) -> None:
+    preflight = {
+        "origin": origin,
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "content-type,x-ms-useragent",
+    }
+    with dev_server.client() as client:
+        allowed = client.options("/chat", headers=preflight)
+        answer = client.post("/chat", json=QUESTION, headers={"origin": origin})
+
+    assert allowed.status_code == 200
+    assert answer.headers["access-control-allow-origin"] == origin
+    exposed = {name.lower() for name in re.split(", *", answer.headers[EXPOSED])}
+    assert exposed == {"x-request-id", "retry-after", "x-chat-notice"}
+
+
+@pytest.mark.parametrize("origin", [EVIL, "http://localhost.evil.example", "null"])
+def test_page_elsewhere_may_not_read_answers_of_the_dev_server(
+    dev_server: Server, origin: str
+) -> None:
+    with dev_server.client() as client:
+        preflight = client.options(
+            "/chat", headers={"origin": origin, "access-control-request-method": "POST"}
+        )
+        answer = client.post("/chat", json=QUESTION, headers={"origin": origin})
+
+    assert (preflight.status_code, answer.status_code) == (400, 403)
+    for response in (preflight, answer):
+        assert "access-control-allow-origin" not in response.headers
 
 
 def test_dev_server_sends_cors_headers_to_allowed_origins(tmp_path: Path) -> None:

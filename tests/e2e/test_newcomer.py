@@ -36,6 +36,11 @@ print("up", flush=True)
 time.sleep(60)
 """
 
+SAMPLE = json.loads((ROOT / "local.settings.sample.json").read_text("utf-8"))
+ORIGINS = "Pages of these origins may call (Host.CORS in local.settings.json): " + str(
+    SAMPLE["Host"]["CORS"]
+)
+
 needs_make = pytest.mark.skipif(not MAKE, reason="there is no make on this machine")
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no sh and another Ctrl+C")
 
@@ -284,7 +289,7 @@ def test_make_run_starts_core_tools(installed: Path, tmp_path: Path) -> None:
     ended = make(installed, environment(tmp_path / "bin"), "run", "PORT=7199")
 
     virtual = installed / ".venv"
-    started_with = ["start --port 7199 --address 127.0.0.1", str(installed)]
+    started_with = [ORIGINS, "start --port 7199 --address 127.0.0.1", str(installed)]
     assert ended.stdout.splitlines() == [*started_with, str(virtual), str(virtual / "bin/python")]
     assert ended.returncode == 0
 
@@ -298,7 +303,20 @@ def test_make_run_uses_core_tools_that_listen_on_loopback(
 
     ended = make(installed, environment(tmp_path / "bin"), "run")
 
-    assert ended.stdout == "func start --port 7071 --address 127.0.0.1\n"
+    assert ended.stdout.splitlines()[1:] == ["func start --port 7071 --address 127.0.0.1"]
+
+
+@needs_make
+@pytest.mark.parametrize("host", [{}, {"Host": {"CORS": ""}}, {"Host": {"LocalHttpPort": 1}}])
+def test_make_run_says_that_core_tools_allow_no_origin(
+    installed: Path, tmp_path: Path, host: dict[str, object]
+) -> None:
+    core_tools(tmp_path / "bin", "echo func")
+    (installed / "local.settings.json").write_text(json.dumps({"Values": {}, **host}))
+
+    ended = make(installed, environment(tmp_path / "bin"), "run")
+
+    assert ended.stdout.splitlines()[0].endswith("(Host.CORS in local.settings.json): none")
 
 
 @needs_make
