@@ -11,8 +11,11 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
+import httpx2
+import openai
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
@@ -228,6 +231,39 @@ def test_run_fakes_serves_the_azure_adapters() -> None:
     assert "20 days of paid vacation a year. [company/employee_handbook.md]" in answer
     assert output.splitlines()[-1] == "Stopped."
     assert "Traceback" not in output
+
+
+def test_run_fakes_answers_clients_of_openai() -> None:
+    command = (sys.executable, "-m", "tests.support.run_fakes", "--port", "0")
+    text = "How many vacation days do I get?"
+    question: Any = {"role": "user", "content": text}
+    parts: Any = {"role": "user", "content": [{"type": "text", "text": text}]}
+    instructions: Any = {"role": "system", "content": "Be brief."}
+    earlier: Any = {"role": "assistant", "content": "20 days [doc1]."}
+    with started(*command, folder=ROOT, env=environment()) as process:
+        search = until(process, "  search https://").split()[1]
+        base = address(process)
+        source = {"type": "azure_search", "parameters": {"endpoint": search, "index_name": "docs"}}
+        with httpx2.Client(trust_env=False) as http:
+            options: Any = {"api_key": "none", "max_retries": 0, "http_client": http}
+            plain: Any = openai.OpenAI(base_url=f"{base}/v1", **options)
+            azure: Any = openai.AzureOpenAI(azure_endpoint=base, api_version="1", **options)
+            create = plain.chat.completions.create
+            answers = [
+                create(model="chat", messages=[instructions, question], frequency_penalty=0.5),
+                create(model="chat", messages=[parts]),
+                create(model="chat", messages=[question, earlier, question]),
+                azure.chat.completions.create(
+                    model="gpt-4o", messages=[question], extra_body={"data_sources": [source]}
+                ),
+            ]
+            chunks = list(create(model="chat", messages=[question], stream=True))
+        control_c(process)
+    texts = [answer.choices[0].message.content for answer in answers]
+    texts.append("".join(chunk.choices[0].delta.content or "" for chunk in chunks))
+
+    assert [text for text in texts if "20 days of paid vacation a year. [doc" not in text] == []
+    assert {answer.model for answer in answers} == {"chat"}
 
 
 def test_invalid_port_is_one_sentence(clone: Path) -> None:

@@ -13,16 +13,19 @@ import ssl
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import trustme
 
-from shared.chat.messages import Message
+from shared.chat.messages import Message, iterate_parts, part_text
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
-from shared.models.demo import ANSWERS, reply
+from shared.models.demo import reply
+from shared.rag.prompt import read_prompts
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from shared.settings import SHARED_FOLDER
 from tests.integration.test_identity import AZ, write_cli
@@ -47,15 +50,22 @@ The app answers over fakes of Azure AI Search, Azure OpenAI and Cosmos DB, by a 
 Not imitated: vector ranking, the semantic ranker, rate limits."""
 
 
+PROMPTS = read_prompts(SHARED_FOLDER / "rag" / "prompts")
+
+
+def message_text(message: Mapping[str, Any]) -> str:
+    """The text of a message, whose content may be parts, or missing beside calls of tools."""
+    return "\n".join(filter(None, map(part_text, iterate_parts(message))))
+
+
 class QuotingModel(Upstream):
     """A model deployment that quotes the sources of its prompt, as the demo model does."""
 
     def respond(self, request: RecordedRequest) -> list[Step]:
         if not request.path.endswith("/chat/completions"):
             return super().respond(request)
-        messages = [Message(it["role"], it["content"]) for it in request.body["messages"]]
-        last = messages[-1].content
-        task = "answer" if "\n\nSources:\n" in last or last == ANSWERS else "rewrite"
+        messages = [Message(it["role"], message_text(it)) for it in request.body["messages"]]
+        task = "rewrite" if messages[0].content == PROMPTS.rewrite else "answer"
         words = reply(task, messages).split(" ")
         return stream_response(answer_events(*(f"{word} " for word in words[:-1]), words[-1]))
 

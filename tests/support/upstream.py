@@ -29,8 +29,13 @@ PARAMETERS = {
     "max_completion_tokens",
     "reasoning_effort",
     "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "response_format",
     "top_p",
     "stop",
+    "frequency_penalty",
+    "presence_penalty",
 }
 NOT_FOR_REASONING = {"temperature", "max_tokens", "top_p", "stop"}
 
