@@ -448,7 +448,7 @@ def test_certificate_that_python_does_not_trust_is_named_at_once(
 ) -> None:
     app, certificate = App([HEALTHY]), trustme.CA().issue_cert("127.0.0.1")
     with serve(app, certificate.configure_cert) as url:
-        status = postdeploy.main({"SERVICE_API_URI": url})
+        status = postdeploy.main({"SERVICE_API_URI": url}, WaitPolicy(start_seconds=1, pause=0.1))
     output = capsys.readouterr()
 
     assert (status, output.out, app.paths) == (1, "", [])
