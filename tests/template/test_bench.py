@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from bench.growth import MOST, ratio
+from bench.retrieval import ndcg
 from tests.support.isolation import app_copy
 
 
@@ -32,6 +35,38 @@ def test_run_benchmark_prints_its_figures() -> None:
         r"^4 files, \d+ passages: [\d.]+ s, \d+ MiB at most$", done.stdout, re.MULTILINE
     )
     assert re.search(r"^[\d.]+ s of it are reading: -?[\d.]+ s beyond$", done.stdout, re.MULTILINE)
+
+
+def test_retrieval_benchmark_measures_complete_sets_alone(tmp_path: Path) -> None:
+    rows = {
+        "corpus.jsonl": [
+            {"_id": "a", "title": "Dental", "text": "Teeth."},
+            {"_id": "b", "text": "Car."},
+        ],
+        "queries.jsonl": [{"_id": "1", "text": "dental"}, {"_id": "2", "text": "a car or dental"}],
+    }
+    for name in ("good", "partial"):
+        (tmp_path / name / "qrels").mkdir(parents=True)
+        for file, lines in rows.items():
+            text = "".join(f"{json.dumps(line)}\n" for line in lines)
+            (tmp_path / name / file).write_text(text, "utf-8")
+    grades = "query-id\tcorpus-id\tscore\n1\ta\t1\n1\tb\t0\n2\tb\t1\n2\tunknown\t1\n"
+    (tmp_path / "good" / "qrels" / "test.tsv").write_text(grades, "utf-8")
+    command = [sys.executable, "-m", "bench.retrieval", str(tmp_path)]
+    done = subprocess.run(command, cwd=app_copy(), capture_output=True, text=True, timeout=120)
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^good +2 +[\d.]+ +1\.0000 +1\.0000( +[\d.]+){2}$", done.stdout, re.MULTILINE)
+    assert re.search(r"^partial +left out: .*qrels/test.tsv$", done.stdout, re.MULTILINE)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("ranking", "expected"),
+    [(["a", "b"], 1), (["b", "a"], 0.8597), (["x", "b"], 0.2398), ([], 0)],
+)
+def test_ndcg_is_the_share_of_the_best_possible_gain(ranking: list[str], expected: float) -> None:
+    assert ndcg(ranking, {"a": 2, "b": 1}) == pytest.approx(expected, abs=1e-4)
 
 
 def test_memory_benchmark_prints_a_table() -> None:
