@@ -64,7 +64,7 @@ def to_passage(row: Mapping[str, str]) -> Source:
     title = row.get("title") or ""
     content = f"{title}\n\n{row['text']}" if title else row["text"]
     # Without a path, whose words would be searched.
-    return Source(row["_id"], content, sourcepage="", sourcefile=row["_id"])
+    return Source(row["_id"], content, sourcepage="", sourcefile=row["_id"], heading=title)
 
 
 def ndcg(ranking: Sequence[str], grades: Grades, depth: int = 10) -> float:

@@ -19,7 +19,8 @@ class Source:
 
     `score` is the search engine's (higher is better), `reranker_score` a semantic ranker's.
     `image` is a data URL, only set if images were requested. `title` and `url` come from a foreign
-    index; without `url` this app serves the file.
+    index; without `url` this app serves the file. `heading` are the headings above the text, with
+    which `content` begins; the embedded index alone has them apart.
     """
 
     id: str
@@ -35,6 +36,7 @@ class Source:
     image: str | None = None
     title: str | None = None
     url: str | None = None
+    heading: str = ""
 
     def prompt_line(self, captions: bool = False) -> str:
         """Format the line `sourcepage: content`, with `captions` in place of the content."""

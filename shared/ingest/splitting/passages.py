@@ -71,7 +71,8 @@ class Passage:
     """A part of a document that is searched, and cited as `[sourcepage]`.
 
     `oids` and `groups` are the users and groups who may see it; both empty means everyone.
-    `image` is the image that the passage describes, PNG or JPEG.
+    `image` is the image that the passage describes, PNG or JPEG. `heading` are the headings above
+    the text, with which `content` begins.
     """
 
     id: str
@@ -82,18 +83,21 @@ class Passage:
     oids: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     image: bytes | None = None
+    heading: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PassageSpan:
     """The content of a passage, and its offsets in the page's text, headings included.
 
-    Spans overlap where text is repeated. Text outside of all spans is white space.
+    Spans overlap where text is repeated. Text outside of all spans is white space. `content`
+    begins with `heading`.
     """
 
     content: str
     start: int
     end: int
+    heading: str = ""
 
 
 def split_document(
@@ -120,8 +124,8 @@ def _page_passages(name: str, page: Page, template: Passage) -> Iterator[Passage
     anchor = f"#page={page.number}" if page.number else ""
     template = replace(template, sourcepage=template.sourcepage + anchor)
     key = f"{template.id}-p{page.number or 0}"
-    for part, content in enumerate(page_texts(page), 1):
-        yield replace(template, id=f"{key}-{part}", content=content)
+    for part, span in enumerate(page_spans(page), 1):
+        yield replace(template, id=f"{key}-{part}", content=span.content, heading=span.heading)
     for place, image in enumerate(page.images):
         content = split_text(image_caption(name, page, place), MAX_TOKENS)[0].strip()
         yield replace(template, id=f"{key}-i{place + 1}", content=content, image=image)
@@ -170,6 +174,6 @@ def _section_spans(text: str, section: Section) -> Iterator[PassageSpan]:
     for number, part in enumerate(parts):
         begin = place + part.start if number else section.start
         content = part.header + body[part.start : part.end]
-        yield PassageSpan(start + content.strip(), begin, place + part.end)
+        yield PassageSpan(start + content.strip(), begin, place + part.end, heading)
     if heading and not parts:
-        yield PassageSpan(heading, section.start, section.end)
+        yield PassageSpan(heading, section.start, section.end, heading)

@@ -62,6 +62,7 @@ def _to_source(row: Mapping[str, Any]) -> Source:
         category=row.get("category") or None,
         oids=tuple(row.get("oids") or ()),
         groups=tuple(row.get("groups") or ()),
+        heading=row.get("heading") or "",
     )
 
 

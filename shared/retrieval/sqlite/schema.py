@@ -11,7 +11,7 @@ from pathlib import Path
 from shared.chat.events import Source
 from shared.text import TOKENIZER, extract_terms
 
-VERSION = "1"
+VERSION = "2"
 """Version of the file format: ingestion rebuilds a file of another version.
 
 Change it with any change of the tables, or of `shared.text.extract_terms`.
@@ -38,7 +38,7 @@ CREATE TABLE passage (
 CREATE INDEX passage_of_file ON passage (file);
 CREATE TABLE body (
     key INTEGER PRIMARY KEY, sourcepage TEXT NOT NULL, oids TEXT NOT NULL, groups TEXT NOT NULL,
-    content TEXT NOT NULL
+    content TEXT NOT NULL, heading TEXT NOT NULL
 );
 CREATE TABLE reader (
     kind TEXT NOT NULL, name TEXT NOT NULL, passage INTEGER NOT NULL,
@@ -47,7 +47,7 @@ CREATE TABLE reader (
 CREATE INDEX reader_of_passage ON reader (passage);
 CREATE TABLE picture (passage INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE vector (passage INTEGER PRIMARY KEY, scale REAL NOT NULL, data BLOB NOT NULL);
-CREATE VIRTUAL TABLE words USING fts5(body, name, tokenize = "{TOKENIZER}");
+CREATE VIRTUAL TABLE words USING fts5(body, name, heading, tokenize = "{TOKENIZER}");
 """
 
 # The tables with rows of a passage, and their columns with its key.
@@ -140,12 +140,13 @@ def _add_passages(
     rows = ((key, not (p.oids or p.groups), p.category or None, file, p.id) for key, p in passages)
     connection.executemany("INSERT INTO passage VALUES (?, ?, ?, ?, ?)", rows)
     bodies = (
-        (key, p.sourcepage, json.dumps(p.oids), json.dumps(p.groups), p.content)
+        (key, p.sourcepage, json.dumps(p.oids), json.dumps(p.groups), p.content, p.heading)
         for key, p in passages
     )
-    connection.executemany("INSERT INTO body VALUES (?, ?, ?, ?, ?)", bodies)
-    words = ((key, _join_terms(p.content), _join_terms(p.sourcepage)) for key, p in passages)
-    connection.executemany("INSERT INTO words (rowid, body, name) VALUES (?, ?, ?)", words)
+    connection.executemany("INSERT INTO body VALUES (?, ?, ?, ?, ?, ?)", bodies)
+    words = ((key, *map(_join_terms, (p.content, p.sourcepage, p.heading))) for key, p in passages)
+    insert_words = "INSERT INTO words (rowid, body, name, heading) VALUES (?, ?, ?, ?)"
+    connection.executemany(insert_words, words)
     oids = [("oid", name, key) for key, p in passages for name in set(p.oids)]
     groups = [("group", name, key) for key, p in passages for name in set(p.groups)]
     connection.executemany("INSERT INTO reader VALUES (?, ?, ?)", oids + groups)

@@ -22,6 +22,7 @@ DEFAULT_TOP = 3
 FUSION_CANDIDATES = 50  # passages that each of the two searches passes to the rank fusion
 MAX_RANKED = 25_000  # passages: ranking so many takes about 20 ms
 NAME_WEIGHT = 2.0  # of a word in the name of the file, relative to one in the passage
+HEADING_WEIGHT = 3.0  # of a word in the headings, beside the one in the passage, which repeats them
 
 # Who may see a passage. A passage has few readers, but a user may see half the index: so SQLite
 # shall look up the readers of each passage. The unary pluses keep it from looking up the passages
@@ -42,7 +43,7 @@ AND (:exclude_category IS NULL OR category IS NOT :exclude_category)
 # Only keys: the texts are read for the best passages alone. Equal scores are ordered by id, so that
 # the order in which the files were indexed does not matter.
 TEXT_SEARCH = f"""
-SELECT passage.key, -bm25(words, 1.0, {NAME_WEIGHT}) AS score
+SELECT passage.key, -bm25(words, 1.0, {NAME_WEIGHT}, {HEADING_WEIGHT}) AS score
 FROM words JOIN passage ON passage.key = words.rowid
 WHERE words MATCH :query AND {ALLOWED}
 ORDER BY score DESC, id LIMIT :limit
@@ -61,7 +62,7 @@ SELECT EXISTS (
 """
 PASSAGE_ID = "SELECT id FROM passage WHERE key = ?"
 PASSAGE = """
-SELECT id, content, sourcepage, sourcefile, category, oids, groups, picture.data
+SELECT id, content, heading, sourcepage, sourcefile, category, oids, groups, picture.data
 FROM passage JOIN body USING (key) JOIN file ON file.key = file
 LEFT JOIN picture ON picture.passage = passage.key AND ?
 WHERE passage.key = ?
@@ -204,8 +205,8 @@ def _read_sources(
 
 
 def _to_source(row: tuple[Any, ...], score: float) -> Source:
-    id, content, sourcepage, sourcefile, category, oids, groups, data = row
+    id, content, heading, sourcepage, sourcefile, category, oids, groups, data = row
     names = (id, content, sourcepage, sourcefile, category)
     readers = (tuple(json.loads(oids)), tuple(json.loads(groups)))
     image = to_data_url(data) if data else None
-    return Source(*names, *readers, score=score, image=image)
+    return Source(*names, *readers, score=score, image=image, heading=heading)

@@ -62,9 +62,18 @@ def test_regenerated_samples_equal_the_committed_file(tmp_path: Path) -> None:
 def test_json_line_has_passage_fields_in_order() -> None:
     first, *_ = (DATA / "samples.jsonl").read_text("utf-8").splitlines()
 
-    keys = ["id", "content", "sourcepage", "sourcefile", "category", "oids", "groups"]
+    keys = ["id", "content", "sourcepage", "sourcefile", "category", "oids", "groups", "heading"]
 
     assert list(json.loads(first)) == keys
+
+
+@pytest.mark.parametrize("markdown", [True, False])
+def test_passage_begins_with_its_heading(markdown: bool) -> None:
+    page = Page("# A\n\n## B\n\none", markdown=markdown)
+    (passage,) = split_document("a.md", [page])
+
+    assert passage.heading == ("A > B" if markdown else "")
+    assert passage.content.startswith(passage.heading)
 
 
 @pytest.mark.parametrize("name", FILES)

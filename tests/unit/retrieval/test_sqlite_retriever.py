@@ -104,6 +104,17 @@ def test_words_of_the_file_name_match_with_a_higher_weight() -> None:
     assert names(search(passages, "dental")) == ["plans/dental_plan.pdf", "x.md"]
 
 
+def test_a_word_in_a_heading_counts_more_than_one_in_the_text() -> None:
+    text = "Fees\n\nThe plan covers half of them."
+    passages = [
+        passage("The plan covers half of the fees.", "text.md"),
+        replace(passage(text, "titled.md"), heading="Fees"),
+        passage(text.replace("Fees", "About fees"), "plain.md"),
+    ]
+
+    assert names(search(passages, "fees"))[0] == "titled.md"
+
+
 MARKS = "( ) \" ' '' * ^ % _ \\ \0 - + : {} ; \u202e \u0301 \ud800 \U0001f600 \u0e47 \xbd".split()
 SYNTAX = [
     "C++",
@@ -352,9 +363,10 @@ def test_a_user_sees_public_passages_and_those_that_an_enabled_filter_matches(
 
 
 def test_a_result_has_every_field_of_the_indexed_passage() -> None:
-    source = Source("1", "Two\nlines.", "a.md#page=1", "a.md", "plans", ("o",), ("g", "h"))
+    source = Source("1", "A > B\n\nText.", "a.md#page=1", "a.md", "plans", ("o",), ("g", "h"))
+    source = replace(source, heading="A > B")
     user = User("o")
-    result = search([source], "lines", user, use_oid_security_filter=True).sources[0]
+    result = search([source], "text", user, use_oid_security_filter=True).sources[0]
 
     assert replace(result, score=None) == source
 

@@ -178,6 +178,7 @@ def _to_source(passage: Passage) -> Source:
         category=passage.category,
         oids=passage.oids,
         groups=passage.groups,
+        heading=passage.heading,
     )
 
 
