@@ -30,10 +30,6 @@ NO_INSTRUCTIONS = (
     "The client's instructions (system, developer, role_information) were left out: this "
     "deployment has its own instructions."
 )
-NO_MODEL = (
-    "The model {} was left out: this deployment has no model of that name, and its default model "
-    "answered."
-)
 
 
 async def chat(exchange: Exchange) -> Reply:
@@ -94,8 +90,12 @@ def _with_known_model(exchange: Exchange, request: ChatRequest) -> ChatRequest:
     name = request.overrides.model
     if exchange.engine.models.has_model(name):
         return request
+    note = (
+        f"The model {name} was left out: this deployment has no model of that name, and its "
+        "default model answered."
+    )
     overrides = request.overrides.model_copy(update={"model": None})
-    return replace(request, overrides=overrides, notes=(*request.notes, NO_MODEL.format(name)))
+    return replace(request, overrides=overrides, notes=(*request.notes, note))
 
 
 def _without_instructions(request: ChatRequest) -> ChatRequest:
