@@ -26,6 +26,7 @@ UNKNOWN_HOST = JSONResponse(
     {"error": "This server answers to localhost. Add other names to ALLOWED_HOSTS."}, 403
 )
 STARTED_MESSAGE = """\
+Page: {base}/
 Chat: POST {base}/chat, or {base}/chat/stream
 Health: {base}/health
 Docs: README.md; docs/protocols.md has every route, test.http requests to try

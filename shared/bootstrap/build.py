@@ -96,6 +96,7 @@ def build(settings: Settings) -> Service:
         search_scope=_make_search_scope(settings),
         links=settings.link_base_url,
         cross_origin=_make_cross_origin_policy(settings),
+        has_page=settings.page == "on",
         tracer=_make_tracer(settings),
         limits=Limits(
             settings.json_limit,

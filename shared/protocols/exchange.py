@@ -63,6 +63,7 @@ class AppContext:
     tracer: Tracer = NOOP_TRACER
     cross_origin: CrossOriginPolicy | None = None
     problems: tuple[str, ...] = ()
+    has_page: bool = True
 
 
 @dataclass

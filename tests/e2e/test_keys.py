@@ -20,12 +20,16 @@ OPTIONS = ("--enable-auth", "--key", KEY)
 CITED = "/content/plans/northwind_health_plus.pdf"
 QUESTION = {"messages": [{"role": "user", "content": "say yes"}]}
 # A request for every route; a POST has the question as its body.
+PAGE = ("/", "/page/{path}", "/config", "/auth_setup")
 CALLS = {
     "/chat": ("POST", "/chat"),
     "/chat/stream": ("POST", "/chat/stream"),
     "/ask": ("POST", "/ask"),
     "/health": ("GET", "/health"),
     "/content/{path}": ("GET", CITED),
+    "/page/{path}": ("GET", "/page/app.js"),
+    "/config": ("GET", "/config"),
+    "/auth_setup": ("GET", "/auth_setup"),
     "/aog/v0.2/services/{service}": ("POST", "/aog/v0.2/services/chat"),
     "/aog/v0.2/service": ("GET", "/aog/v0.2/service"),
     "/aog/v0.2/service_provider": ("GET", "/aog/v0.2/service_provider"),
@@ -38,8 +42,8 @@ CALLS = {
         for route, methods in OPENSEARCH.items()
     },
 }
-# Health checks, and routes of OpenAI's clients, which have a key of the app.
-OPEN = {"/health", *CHATS, *LISTS, *ONES}
+# Health checks, the page, and routes of OpenAI's clients, which have a key of the app.
+OPEN = {"/health", *PAGE, *CHATS, *LISTS, *ONES}
 GUARDED = sorted(CALLS.keys() - OPEN)
 
 

@@ -162,13 +162,14 @@ def test_dev_server_stops_on_control_c(clone: Path) -> None:
 def test_dev_server_prints_what_answers_and_where_in_five_lines(clone: Path) -> None:
     with started(*SERVE, folder=clone, env=environment()) as process:
         until(process, "INFO start: ")
-        rest = [until(process, "").strip() for _ in range(4)]
-        address = rest[1].removeprefix("Health: ")
+        rest = [until(process, "").strip() for _ in range(5)]
+        address = rest[2].removeprefix("Health: ")
         httpx.head(address, timeout=PATIENCE, trust_env=False)  # it listens for Ctrl+C now
         output = control_c(process)
 
-    assert [line.partition(":")[0] for line in rest] == ["Chat", "Health", "Docs", "Not imitated"]
-    assert rest[0].startswith("Chat: POST http://localhost:")
+    names = [line.partition(":")[0] for line in rest]
+    assert names == ["Page", "Chat", "Health", "Docs", "Not imitated"]
+    assert rest[1].startswith("Chat: POST http://localhost:")
     assert [line for line in output.splitlines() if " HEAD /health " not in line] == ["Stopped."]
 
 

@@ -1,0 +1,77 @@
+"""What the app can do here, for its own page and others: GET /config and GET /auth_setup.
+
+The names in camel case are those of the front end of azure-search-openai-demo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from shared.http.json_encoding import Json
+from shared.protocols.exchange import Exchange
+from shared.rag.flow import Rag
+from shared.retrieval.index_statistics import IndexStatistics
+
+SAMPLES = "samples"  # the name of the index of the sample documents
+SAMPLE_QUESTIONS = (
+    "How many vacation days do I get?",
+    "What does Northwind Health Plus cover that Northwind Standard does not?",
+    "What does a Product Manager do?",
+)
+SIGN_IN_PATH = "/.auth/login/aad?post_login_redirect_uri=/"
+
+
+def describe_app(exchange: Exchange) -> Json:
+    """Describe what acts here. Names and numbers are for a laptop or a signed-in user alone.
+
+    Raises ChatErrors.
+    """
+    engine, app = exchange.engine, exchange.app
+    is_known = app.access.single_user or app.access.get_user(exchange.call.headers).is_signed_in
+    statistics = engine.retriever.statistics()
+    has_vectors = bool(statistics and statistics.has_vectors)
+    details = _details(engine, statistics) if is_known else {}
+    return {
+        "streamingEnabled": True,
+        "showVectorOption": has_vectors,
+        "showChatHistoryBrowser": True,
+        "images": "images" not in engine.model.limits,
+        "memory": app.memory is not None and is_known,
+        "overrides": list(_overrides(engine, has_vectors)),
+        "examples": [],
+        **details,
+    }
+
+
+def _details(engine: Rag, statistics: IndexStatistics | None) -> dict[str, Any]:
+    details: dict[str, Any] = {"model": engine.model.name}
+    if statistics is None:
+        return details
+    is_samples = statistics.name == SAMPLES
+    index = {**statistics.to_json(), "isSamples": is_samples}
+    return {**details, "index": index, "examples": SAMPLE_QUESTIONS if is_samples else ()}
+
+
+def _overrides(engine: Rag, has_vectors: bool) -> Iterator[Json]:
+    """Yield the main overrides that act here, with the type of their values."""
+    yield {"name": "top", "type": "number", "minimum": 1, "maximum": 50}
+    if "temperature" not in engine.model.limits:
+        yield {"name": "temperature", "type": "number", "minimum": 0, "maximum": 2}
+    if has_vectors:
+        modes = ("hybrid", "text", "vectors")
+        yield {"name": "retrieval_mode", "type": "choice", "values": modes}
+    yield {"name": "suggest_followup_questions", "type": "boolean"}
+    yield {"name": "include_category", "type": "text"}
+    yield {"name": "exclude_category", "type": "text"}
+
+
+def describe_sign_in(exchange: Exchange) -> Json:
+    """Describe the platform's sign-in, which needs no library in the page.
+
+    `useLogin` is false: in the front end of azure-search-openai-demo it stands for a sign-in by
+    the page itself.
+    """
+    sign_in = exchange.app.access.sign_in
+    path = {"signInPath": SIGN_IN_PATH} if sign_in else {}
+    return {"useLogin": False, "requireAccessControl": False, "platformSignIn": sign_in, **path}

@@ -1,0 +1,293 @@
+// The turns of the conversation: sends questions, shows answers and errors.
+
+import { AnswerView } from "./answer.js";
+import { RequestError, streamAnswer } from "./client.js";
+import { showSource } from "./source.js";
+import { fillIn, translate } from "./text.js";
+
+const list = document.querySelector("#turns");
+const template = document.querySelector("#turn");
+const announcer = document.querySelector("#announcer");
+const [sendButton, stopButton] = ["#send", "#stop"].map((id) => document.querySelector(id));
+const SENTENCE = /[^.!?\u061f\u06d4\u3002\n]*(?:[.!?\u061f\u06d4](?=\s)|[\u3002\n])/gu;
+
+export class Chat {
+  /** `options` returns the overrides; `handlers` react to `editing` and `failed(kind, retry)`. */
+  constructor(remembers, options, handlers) {
+    Object.assign(this, { remembers, options, handlers, turns: [], state: null, controller: null });
+    this.#showBusy();
+    stopButton.addEventListener("click", () => this.controller?.abort());
+  }
+
+  /** Begins another conversation, or shows a stored one. */
+  open(id = null, storedTurns = []) {
+    this.controller?.abort();
+    Object.assign(this, { turns: [], state: this.remembers ? { conversation_id: id } : null });
+    list.replaceChildren();
+    for (const { input, response, additional_info: info } of storedTurns) {
+      const turn = this.#addTurn(input);
+      turn.view.append(response);
+      const passages = passagesOf(storedLines(info));
+      this.#finish(turn, { citations: [...passages.keys()], passages });
+    }
+    document.querySelector("#welcome").hidden = storedTurns.length > 0;
+  }
+
+  async ask(question, image = null) {
+    document.querySelector("#welcome").hidden = true;
+    await this.#answer(this.#addTurn(question, image));
+  }
+
+  /** Removes the last turn and returns it, so that its question can be edited. */
+  takeLast() {
+    const turn = this.turns.pop();
+    turn.element.remove();
+    this.#showLastActions();
+    return turn;
+  }
+
+  #addTurn(question, image = null) {
+    const element = template.content.cloneNode(true).firstElementChild;
+    fillIn(element);
+    const part = (selector) => element.querySelector(selector);
+    part(".question p").textContent = question;
+    if (image) {
+      part(".question img").src = URL.createObjectURL(image);
+      part(".question img").hidden = false;
+    }
+    const label = (number, name) => translate("citation", { number, name });
+    const view = new AnswerView(part(".text"), label);
+    const turn = { element, question, image, view, part, context: {}, announced: 0 };
+    part(".edit").addEventListener("click", () => this.handlers.editing(this.takeLast()));
+    part(".retry").addEventListener("click", () => this.#repeat(turn));
+    part(".copy").addEventListener("click", () => copy(turn));
+    part(".text").addEventListener("click", (event) => openCitation(event, turn));
+    list.append(element);
+    this.turns.push(turn);
+    this.#showLastActions();
+    return turn;
+  }
+
+  #repeat(turn) {
+    this.takeLast();
+    return this.ask(turn.question, turn.image);
+  }
+
+  #request(turn) {
+    const overrides = this.options();
+    const context = Object.keys(overrides).length ? { overrides } : {};
+    const stored = this.state?.conversation_id;
+    const earlier = stored ? [] : this.turns.filter((each) => each !== turn && each.view.text);
+    const messages = earlier.flatMap(({ question, view }) => [
+      { role: "user", content: question },
+      { role: "assistant", content: view.text },
+    ]);
+    messages.push({ role: "user", content: turn.question });
+    return { messages, context, sessionState: this.state };
+  }
+
+  async #answer(turn) {
+    this.controller = new AbortController();
+    this.#showBusy();
+    turn.part(".status").textContent = translate("searching");
+    turn.element.scrollIntoView({ block: "end" });
+    try {
+      for await (const line of streamAnswer(this.#request(turn), turn.image, this.controller.signal)) {
+        this.#receive(turn, line);
+      }
+    } catch (error) {
+      this.#fail(turn, error);
+    }
+    this.controller = null;
+    this.#finish(turn, turn.context);
+    this.#showBusy();
+  }
+
+  #receive(turn, { delta, context = {}, sessionState }) {
+    if (context.data_points) {
+      turn.context = { citations: context.data_points.citations, passages: passagesOf(context.data_points.text) };
+      turn.thoughts = context.thoughts;
+      turn.view.setCitations(turn.context.citations);
+      if (this.remembers && sessionState?.conversation_id) this.state = sessionState;
+    }
+    turn.followups = context.followup_questions ?? turn.followups;
+    if (delta?.content) {
+      turn.part(".status").textContent = "";
+      const atEnd = isAtEnd();
+      turn.view.append(delta.content);
+      announce(turn);
+      if (atEnd) scrollTo({ top: document.body.scrollHeight });
+    }
+  }
+
+  #fail(turn, error) {
+    if (error.name === "AbortError") {
+      turn.part(".status").textContent = translate("stopped");
+      return;
+    }
+    const failure = error instanceof RequestError ? error : new RequestError("interrupted");
+    turn.part(".error").hidden = false;
+    turn.part(".error").textContent = explain(failure);
+    if (failure.kind === "busy") countDown(turn.part(".error"), failure);
+    this.handlers.failed(failure, () => this.#repeat(turn));
+  }
+
+  #finish(turn, { citations = [], passages = new Map() }) {
+    Object.assign(turn.context, { citations, passages });
+    turn.view.setCitations(citations);
+    turn.view.end();
+    announce(turn, true);
+    if (turn.part(".status").textContent === translate("searching")) turn.part(".status").textContent = "";
+    showCitations(turn);
+    showThoughts(turn);
+    showFollowups(turn, (question) => this.ask(question));
+    this.#showLastActions();
+  }
+
+  #showLastActions() {
+    for (const turn of this.turns) {
+      const isLast = turn === this.turns.at(-1) && !this.controller;
+      turn.part(".edit").hidden = turn.part(".retry").hidden = !isLast;
+      turn.part(".answer .actions").hidden = turn === this.turns.at(-1) && Boolean(this.controller);
+      turn.part(".followups").hidden = turn !== this.turns.at(-1);
+    }
+  }
+
+  #showBusy() {
+    const busy = this.controller !== null;
+    stopButton.hidden = !busy;
+    sendButton.hidden = busy;
+    this.#showLastActions();
+  }
+}
+
+function isAtEnd() {
+  const { scrollTop, clientHeight, scrollHeight } = document.documentElement;
+  return scrollTop + clientHeight > scrollHeight - 80;
+}
+
+/** Tells a screen reader each sentence when it is complete. */
+function announce(turn, ended = false) {
+  const rest = turn.view.text.slice(turn.announced);
+  const complete = ended ? rest : (rest.match(SENTENCE) ?? []).join("");
+  turn.announced += complete.length;
+  if (complete.trim()) announcer.textContent = complete.replace(/\[[^\]\n]+\]|[*_`#]/g, "");
+}
+
+/** Returns the passages by their citation; those of one citation are joined. */
+function passagesOf(lines) {
+  const passages = new Map();
+  for (const [citation, text] of lines.map(split)) {
+    const earlier = passages.get(citation);
+    passages.set(citation, earlier ? `${earlier}\n\n${text}` : text);
+  }
+  return passages;
+}
+
+/** Returns the lines that the app stores with an answer; another client may store anything. */
+function storedLines(info) {
+  try {
+    const lines = JSON.parse(info);
+    return Array.isArray(lines) ? lines.map(String) : [];
+  } catch {
+    return [];
+  }
+}
+
+/** Splits `sourcepage: content`. */
+function split(line) {
+  const place = line.indexOf(": ");
+  return [line.slice(0, place), line.slice(place + 2)];
+}
+
+function explain({ kind, message, status, seconds }) {
+  const known = {
+    offline: "errorOffline",
+    interrupted: "errorInterrupted",
+    busy: "errorBusy",
+    "sign-in": "errorSignIn",
+    key: "keyTitle",
+    server: "errorServer",
+  };
+  const sentence = translate(known[kind], { status, seconds });
+  return message ? `${sentence} (${message})` : sentence;
+}
+
+function countDown(element, failure) {
+  let { seconds } = failure;
+  const timer = setInterval(() => {
+    seconds -= 1;
+    if (seconds <= 0 || !element.isConnected) clearInterval(timer);
+    element.textContent = explain({ ...failure, seconds: Math.max(0, seconds) });
+  }, 1000);
+}
+
+async function copy(turn) {
+  await navigator.clipboard.writeText(turn.view.text);
+  turn.part(".copy").textContent = translate("copied");
+  setTimeout(() => (turn.part(".copy").textContent = translate("copy")), 2000);
+}
+
+function openCitation(event, turn) {
+  const link = event.target.closest("a.citation");
+  if (!link) return;
+  event.preventDefault();
+  const { textContent: number } = link;
+  // The link is drawn again while the answer grows.
+  const links = () => [...turn.element.querySelectorAll("a.citation")];
+  const opener = () => links().find(({ textContent }) => textContent === number);
+  openSource(turn, turn.view.used[number - 1], opener);
+}
+
+function openSource(turn, citation, opener) {
+  showSource(citation, turn.context.passages.get(citation) ?? "", turn.view.text, opener);
+}
+
+function showCitations(turn) {
+  const items = turn.view.used.map((citation) => {
+    const [item, button] = [document.createElement("li"), document.createElement("button")];
+    button.className = "quiet";
+    button.append(element("bdi", readableName(citation)));
+    button.addEventListener("click", () => openSource(turn, citation, () => button));
+    item.append(button);
+    return item;
+  });
+  turn.part(".citations").replaceChildren(...items);
+  turn.part(".citations").hidden = !items.length;
+}
+
+function readableName(citation) {
+  try {
+    return decodeURIComponent(citation);
+  } catch {
+    return citation;
+  }
+}
+
+function showThoughts(turn) {
+  const thoughts = turn.thoughts ?? [];
+  turn.part(".thoughts").hidden = !thoughts.length;
+  for (const { title, description, props } of thoughts) {
+    const step = document.createElement("details");
+    step.append(element("summary", title));
+    if (props) step.append(element("p", JSON.stringify(props)));
+    const text = typeof description === "string" ? description : JSON.stringify(description, null, 2);
+    step.append(element("pre", text));
+    turn.part(".thoughts").append(step);
+  }
+}
+
+function showFollowups(turn, ask) {
+  const items = (turn.followups ?? []).map((question) => {
+    const [item, button] = [document.createElement("li"), element("button", question)];
+    button.dir = "auto";
+    button.addEventListener("click", () => ask(question));
+    item.append(button);
+    return item;
+  });
+  turn.part(".followups").replaceChildren(...items);
+}
+
+function element(name, text) {
+  return Object.assign(document.createElement(name), { textContent: text });
+}

@@ -1,0 +1,139 @@
+// Requests to the app, by its public protocols.
+
+const KEY_NAME = "x-functions-key";
+const MEMORY = "/_plugins/_ml/memory";
+
+/** A failed request: `kind` is "offline", "interrupted", "busy", "key", "sign-in" or "server". */
+export class RequestError extends Error {
+  constructor(kind, { message = "", status = 0, seconds = 0 } = {}) {
+    super(message);
+    Object.assign(this, { kind, status, seconds });
+  }
+}
+
+/** Keeps the function key for this tab; it never stands in an address. */
+export function setKey(key) {
+  sessionStorage.setItem(KEY_NAME, key);
+}
+
+function hasKey() {
+  return sessionStorage.getItem(KEY_NAME) !== null;
+}
+
+async function send(path, options = {}) {
+  const key = sessionStorage.getItem(KEY_NAME);
+  const headers = { ...options.headers, ...(key && { [KEY_NAME]: key }) };
+  const response = await fetch(path, { ...options, headers }).catch((error) => {
+    if (error.name === "AbortError") throw error;
+    throw new RequestError("offline");
+  });
+  if (!response.ok) throw await readFailure(response);
+  return response;
+}
+
+async function readFailure(response) {
+  const { status } = response;
+  const body = await response.json().catch(() => ({}));
+  const message = typeof body.error === "string" ? body.error : (body.error?.reason ?? "");
+  if (status === 401) {
+    const signsIn = (await readSetup()).platformSignIn;
+    return new RequestError(signsIn ? "sign-in" : "key", { message, status });
+  }
+  const seconds = retryAfter(response.headers.get("retry-after"));
+  if (status === 429) return new RequestError("busy", { message, status, seconds });
+  return new RequestError("server", { message, status, seconds });
+}
+
+function retryAfter(value) {
+  if (!value) return 0;
+  const seconds = Number(value);
+  const wait = Number.isNaN(seconds) ? (Date.parse(value) - Date.now()) / 1000 : seconds;
+  return Math.max(0, Math.ceil(wait)) || 0;
+}
+
+async function readJson(path, options) {
+  return (await send(path, options)).json();
+}
+
+function writeJson(path, method, value) {
+  const headers = { "Content-Type": "application/json" };
+  return readJson(path, { method, headers, body: JSON.stringify(value) });
+}
+
+export const readConfig = () => readJson("/config");
+export const readSetup = () => fetch("/auth_setup").then((response) => response.json(), () => ({}));
+
+/** Yields the JSON lines of an answer. Throws RequestError, also after a part of the answer. */
+export async function* streamAnswer(request, image, signal) {
+  const response = await send("/chat/stream", { method: "POST", signal, ...body(request, image) });
+  let finished = false;
+  for await (const line of jsonLines(response.body)) {
+    if (line.error) throw new RequestError("interrupted", { message: line.error });
+    finished ||= Boolean(line.context?.finish_reason);
+    yield line;
+  }
+  if (!finished) throw new RequestError("interrupted");
+}
+
+function body(request, image) {
+  const json = JSON.stringify(request);
+  if (!image) return { body: json, headers: { "Content-Type": "application/json" } };
+  const form = new FormData();
+  form.append("json", new Blob([json], { type: "application/json" }));
+  form.append(`messages[${request.messages.length - 1}].files[0]`, image);
+  return { body: form };
+}
+
+async function* jsonLines(stream) {
+  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+  let buffer = ""; // a chunk may end inside a line
+  while (true) {
+    const { done, value } = await reader.read().catch((error) => {
+      if (error.name === "AbortError") throw error;
+      throw new RequestError("interrupted");
+    });
+    if (done) return;
+    const lines = (buffer + value).split("\n");
+    buffer = lines.pop();
+    for (const line of lines) yield JSON.parse(line);
+  }
+}
+
+/** Returns a page of the stored conversations, the newest first: `memories`, `next_token`. */
+export const listConversations = (position = 0) =>
+  readJson(`${MEMORY}?max_results=30&next_token=${position}`);
+
+/** Returns the turns of a stored conversation, the oldest first. */
+export async function readConversation(id) {
+  const turns = [];
+  let position = 0;
+  do {
+    const path = `${MEMORY}/${id}/messages?max_results=100&next_token=${position}`;
+    const page = await readJson(path);
+    turns.push(...page.messages);
+    position = page.next_token;
+  } while (position);
+  return turns;
+}
+
+export const renameConversation = (id, name) => writeJson(`${MEMORY}/${id}`, "PUT", { name });
+export const deleteConversation = (id) => readJson(`${MEMORY}/${id}`, { method: "DELETE" });
+
+const SHOWN = /^(application\/pdf|image\/(png|jpeg|gif|webp|bmp)|text\/(plain|markdown|csv))/;
+
+export const documentPath = (citation) => `/content/${citation}`;
+
+/** Opens a document. A link cannot send the key: the file is fetched with it and shown as a blob. */
+export async function openDocument(citation) {
+  if (!hasKey()) return window.open(documentPath(citation), "_blank", "noopener");
+  const [path, place] = citation.split("#");
+  const file = await (await send(documentPath(path))).blob();
+  const type = SHOWN.test(file.type) ? file.type : "application/octet-stream";
+  const address = URL.createObjectURL(new Blob([file], { type }));
+  const link = document.createElement("a");
+  link.href = place ? `${address}#${place}` : address;
+  if (SHOWN.test(type)) link.target = "_blank";
+  else link.download = decodeURIComponent(path.split("/").at(-1));
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+}

@@ -1,0 +1,184 @@
+"""The page and its files, and what they and other pages are told about the app."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.app import Service
+from shared.bootstrap.build import build
+from shared.http.auth import AccessPolicy
+from shared.protocols.page.assets import FOLDER, MEDIA_TYPES
+from shared.settings import Settings
+from tests.support.calls import ANNA, BufferedReply, Client, local_service
+from tests.support.fakes import engine
+
+FILES = sorted(
+    path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.suffix in MEDIA_TYPES
+)
+MAX_BYTES = 80_000  # of the whole page, compressed
+
+
+def get(
+    route: str, path: str = "", headers: dict[str, str] | None = None, **parts: Any
+) -> BufferedReply:
+    return Client(local_service(engine(), **parts), headers or {})("GET", route, path=path)
+
+
+def laptop(**settings: str) -> Service:
+    laptop = {"INDEX_FILE": "samples", "AZURE_FUNCTIONS_ENVIRONMENT": "Development"}
+    return build(Settings.model_validate(laptop | settings))
+
+
+def test_every_file_that_the_page_names_is_served() -> None:
+    page = get("/").data.decode()
+    names = re.findall(r'(?:src|href)="/page/([^"]+)"', page)
+    imports = [
+        (Path(name).parent / match).as_posix()
+        for name in FILES
+        if name.endswith(".js") and not name.startswith("vendor/")
+        for match in re.findall(r'from "\./([^"]+)"', (FOLDER / name).read_text("utf-8"))
+    ]
+
+    assert names
+    assert imports
+    for name in {*names, *imports}:
+        assert get("/page/{path}", name).status == 200
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_file_is_sent_with_its_type_and_policy(name: str) -> None:
+    reply = get("/page/{path}", name)
+
+    assert reply.data == (FOLDER / name).read_bytes()
+    assert reply.media_type == MEDIA_TYPES[Path(name).suffix]
+    policy = reply.headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+    assert "unsafe" not in policy
+    assert reply.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_whole_page_is_small_when_compressed() -> None:
+    replies = [get("/page/{path}", name, {"accept-encoding": "gzip"}) for name in FILES]
+
+    assert all(reply.headers["Content-Encoding"] == "gzip" for reply in replies)
+    assert [gzip.decompress(reply.data) for reply in replies] == [
+        (FOLDER / name).read_bytes() for name in FILES
+    ]
+    assert sum(len(reply.data) for reply in replies) < MAX_BYTES
+
+
+def test_unchanged_file_is_not_sent_again() -> None:
+    etag = get("/").headers["ETag"]
+    reply = get("/", headers={"if-none-match": f'"other", {etag}'})
+
+    assert (reply.status, reply.data, reply.headers["ETag"]) == (304, b"", etag)
+    assert get("/", headers={"if-none-match": '"other"'}).status == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "missing.js",
+        "../routes.py",
+        "/etc/passwd",
+        "vendor",
+        "vendor/marked.LICENSE",
+        "",
+        "a\0b",
+        "x" * 9000,
+    ],
+)
+def test_other_path_is_a_404(path: str) -> None:
+    reply = get("/page/{path}", path)
+
+    assert (reply.status, set(reply.json)) == (404, {"error"})
+
+
+def test_page_can_be_off() -> None:
+    for route, path in (("/", ""), ("/page/{path}", "app.js")):
+        reply = get(route, path, has_page=False)
+        assert (reply.status, reply.json) == (404, {"error": "This deployment has no page (PAGE)."})
+
+
+@pytest.mark.parametrize("has_page", [True, False])
+def test_head_tells_opensearch_clients_that_the_app_runs(has_page: bool) -> None:
+    reply = Client(local_service(engine(), has_page=has_page), {})("HEAD", "/")
+
+    assert (reply.status, reply.data) == (200, b"")
+
+
+def test_setting_turns_the_page_off() -> None:
+    assert laptop().has_page
+    assert not laptop(PAGE="off").has_page
+
+
+def test_laptop_is_told_what_runs() -> None:
+    config = Client(laptop(), {})("GET", "/config").json
+
+    assert config["model"] == "demo"
+    assert (config["index"]["documents"], config["index"]["isSamples"]) == (5, True)
+    assert len(config["examples"]) == 3
+    assert [each["name"] for each in config["overrides"]] == [
+        "top",
+        "suggest_followup_questions",
+        "include_category",
+        "exclude_category",
+    ]
+
+
+@pytest.mark.parametrize("access", [AccessPolicy(), AccessPolicy(sign_in=True)])
+def test_anonymous_caller_is_told_no_name_and_no_number(access: AccessPolicy) -> None:
+    service = replace(laptop(), access=access)
+    config = Client(service, {})("GET", "/config").json
+
+    assert config["examples"] == []
+    assert {"model", "index"} & set(config) == set()
+    assert not re.search(r"demo|sample|\b5\b|66", json.dumps(config))
+
+
+def test_signed_in_user_is_told_what_runs() -> None:
+    service = replace(laptop(), access=AccessPolicy(sign_in=True))
+
+    assert Client(service, ANNA)("GET", "/config").json["model"] == "demo"
+
+
+def test_page_is_told_how_to_sign_in() -> None:
+    signed = local_service(engine(), AccessPolicy(sign_in=True))
+
+    assert get("/auth_setup").json["platformSignIn"] is False
+    assert Client(signed, {})("GET", "/auth_setup").json == {
+        "useLogin": False,
+        "requireAccessControl": False,
+        "platformSignIn": True,
+        "signInPath": "/.auth/login/aad?post_login_redirect_uri=/",
+    }
+
+
+def test_languages_have_the_same_sentences() -> None:
+    languages = {
+        path.stem: json.loads(path.read_text("utf-8")) for path in (FOLDER / "languages").iterdir()
+    }
+    blanks = {
+        name: {key: set(re.findall(r"\{\w+\}", text)) for key, text in sentences.items()}
+        for name, sentences in languages.items()
+    }
+
+    assert set(languages) == {"en", "de", "ar"}
+    assert blanks["de"] == blanks["en"]
+    assert blanks["ar"] == blanks["en"]
+
+
+def test_every_sentence_of_the_page_has_a_text() -> None:
+    sentences = json.loads((FOLDER / "languages" / "en.json").read_text("utf-8"))
+    own = [FOLDER / name for name in FILES if "/" not in name]
+    text = "".join(path.read_text("utf-8") for path in own)
+    names = re.findall(r'data-(?:text|placeholder)="(\w+)"|translate\("(\w+)"', text)
+
+    assert {first or second for first, second in names} <= set(sentences)
