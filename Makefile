@@ -34,7 +34,7 @@ CORS := import json; host = json.load(open("local.settings.json", encoding="utf-
 	print(host.get("CORS") or "none")
 
 .DEFAULT_GOAL := help
-.PHONY: help run index run-fakes test test-all test-removal check samples lock
+.PHONY: help run index run-fakes test test-all test-browser test-removal check samples lock
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -75,6 +75,15 @@ test: $(VENV)/.dev ## run the tests but the slow ones (more options: ARGS=...)
 test-all: $(VENV)/.dev ## run all tests, and more requests in each fuzz test (FUZZ_EXAMPLES=1000)
 	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-1000} $(PYTEST) $(ARGS)
 
+# Chromium or Chrome, as it is installed.
+TEST_BROWSER ?= $(firstword $(wildcard $(addprefix /usr/bin/,chromium chromium-browser google-chrome)))
+
+test-browser: $(VENV)/.browser ## test the page in a browser (TEST_BROWSER=/path/to/chromium)
+	@test -x "$(TEST_BROWSER)" || { echo "Install chromium, or say where one is: \
+	make test-browser TEST_BROWSER=/path/to/chromium"; exit 2; }
+	@test -d tests/clients/node_modules/axe-core || npm ci --prefix tests/clients --no-audit --no-fund
+	@TEST_BROWSER="$(TEST_BROWSER)" $(BIN)/python -m pytest tests/browser $(ARGS)
+
 test-removal: $(VENV)/.dev ## check what is left when a part is deleted (docs/customize.md)
 	@REMOVAL=full $(BIN)/python -m pytest tests/template/test_removal.py $(ARGS)
 
@@ -113,6 +122,10 @@ $(VENV)/.dev: $(VENV)/.made requirements.txt constraints.txt requirements-ingest
 	@echo "Installing what the app and its tests need into $(VENV) (once) ..."
 	@$(PIP) -r requirements-dev.txt
 	@touch $@ $(VENV)/.run $(VENV)/.ingest
+
+$(VENV)/.browser: $(VENV)/.dev requirements-browser.txt
+	@$(PIP) -r requirements-browser.txt
+	@touch $@
 
 $(VENV)/.made:
 	$(if $(call first,$(ABLE)),,$(error $(if $(call first,$(IN_RANGE)),$(no_venv),$(no_python))))

@@ -40,6 +40,8 @@ SLOW = (
     "tests/template/test_sign_in.py",
 )
 HOSTS = ["dev", "functions"] if os.environ.get("FUNCTIONS_HOST") else ["dev"]
+# They need a browser: `make test-browser` runs them.
+collect_ignore = [] if os.environ.get("TEST_BROWSER") else ["browser"]
 
 
 def pytest_sessionstart() -> None:

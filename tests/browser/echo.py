@@ -1,0 +1,44 @@
+"""A model that answers with the question itself: hostile text reaches the page as an answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from shared.chat.events import Delta, Done, Usage
+from shared.models.base import ModelStream, Prompt
+
+CHUNK = 7  # characters: cuts words, marks and tags
+
+
+class EchoModel:
+    """Streams the question in small chunks."""
+
+    name = "echo"
+    max_prompt_tokens = 1_000_000
+    limits: Mapping[str, str] = {}
+
+    def count(self, text: str) -> int:
+        """Return a number that always fits."""
+        return len(text) // 4
+
+    async def ready(self) -> None:
+        """Do nothing."""
+
+    @asynccontextmanager
+    async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
+        """Accept any prompt."""
+        stream = _stream(prompt.messages[-1].content.partition("\n\nSources:")[0])
+        yield stream
+        await stream.aclose()
+
+
+async def _stream(text: str) -> ModelStream:
+    for start in range(0, len(text), CHUNK):
+        yield Delta(text[start : start + CHUNK])
+    yield Done(usage=Usage(1, 1))
+
+
+def make_model(_settings: object) -> EchoModel:
+    """The factory for `CHAT_MODEL`."""
+    return EchoModel()

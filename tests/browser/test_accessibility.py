@@ -1,0 +1,137 @@
+"""The page by axe's rules, by keyboard, by screen reader, on narrow screens, in each language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.test_page import VACATION, ask
+from tests.support.servers import Server
+
+ROOT = Path(__file__).parent.parent.parent
+AXE = (ROOT / "tests" / "clients" / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
+MARKDOWN = "# Plans\n\n| plan | days |\n|---|---|\n| Plus | 20 |\n\n1. `code`\n2. **bold**"
+
+
+def problems(page: Page) -> list[Any]:
+    """The rules of axe that the page violates, with the elements."""
+    page.evaluate(AXE)
+    result = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    return [(each["id"], [node["html"] for node in each["nodes"]]) for each in result["violations"]]
+
+
+@pytest.fixture(params=["light", "dark"])
+def themed(request: pytest.FixtureRequest, browser: Browser, samples: Server) -> Iterator[Page]:
+    """The page in a theme, without animations that change colours."""
+    context = browser.new_context(color_scheme=request.param, reduced_motion="reduce", locale="en")
+    page = context.new_page()
+    page.goto(samples.url)
+    expect(page.get_by_label("Ask a question")).to_be_enabled()
+    yield page
+    context.close()
+
+
+def test_no_screen_violates_a_rule_of_axe(themed: Page) -> None:
+    assert problems(themed) == []
+    ask(themed, VACATION)
+    expect(themed.locator(".citations button").first).to_be_visible()
+    assert problems(themed) == []
+    themed.get_by_text("How this answer was made").click()
+    for step in themed.locator(".thoughts details summary").all():
+        step.click()
+    assert problems(themed) == []
+    themed.locator(".citations button").first.click()
+    assert problems(themed) == []
+    themed.keyboard.press("Escape")
+    themed.get_by_role("button", name="Conversations").click()
+    expect(themed.locator("#conversations li").first).to_be_visible()
+    assert problems(themed) == []
+    themed.get_by_role("button", name="Options").click()
+    assert problems(themed) == []
+
+
+def test_error_and_key_dialog_violate_no_rule_of_axe(themed: Page) -> None:
+    themed.route("**/chat/stream", lambda route: route.fulfill(status=401))
+    ask(themed, VACATION)
+    expect(themed.get_by_role("dialog")).to_be_visible()
+
+    assert problems(themed) == []
+
+
+def test_everything_is_reached_by_keyboard(page: Page, samples: Server) -> None:
+    page.goto(samples.url)
+    expect(page.get_by_label("Ask a question")).to_be_focused()
+    page.keyboard.type(VACATION)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Copy")).to_be_visible()
+    names = set[str]()
+    page.evaluate("document.activeElement.blur()")
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        names.add(page.evaluate("document.activeElement.textContent.trim()"))
+
+    wanted = {"Conversations", "New chat", "Options", "Edit", "1", "Copy", "Ask again", "Send"}
+    assert wanted | {"company/employee_handbook.md", "How this answer was made"} <= names
+
+
+def test_shift_and_enter_begin_a_line(page: Page, scripted: Server) -> None:
+    page.goto(scripted.url)
+    page.get_by_label("Ask a question").fill("one")
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.type("two")
+
+    expect(page.get_by_label("Ask a question")).to_have_value("one\ntwo")
+    expect(page.locator(".turn")).to_have_count(0)
+
+
+def test_sentences_are_announced_when_they_are_complete(page: Page, scripted: Server) -> None:
+    page.goto(scripted.url)
+    ask(page, "say One is here. Two; wait for two; say  follows. ; wait for three; say Three")
+    log = page.get_by_role("log")
+    expect(log).to_have_text("One is here.")
+    with scripted.client() as other:
+        other.post("/chat", json={"messages": [{"role": "user", "content": "release two"}]})
+        expect(log).to_have_text("Two follows.")
+        other.post("/chat", json={"messages": [{"role": "user", "content": "release three"}]})
+
+    expect(log).to_have_text("Three")
+
+
+@pytest.mark.parametrize("width", [360, 640])  # 640: 1280 pixels at 200 %
+def test_narrow_page_does_not_scroll_sideways(page: Page, samples: Server, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 740})
+    page.goto(samples.url)
+    overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    expect(page.locator("#examples button").first).to_be_visible()
+    assert page.evaluate(overflow) <= 0
+    ask(page, VACATION)
+    page.locator(".citations button").first.click()
+    assert page.evaluate(overflow) <= 0
+    expect(
+        page.get_by_role("complementary").get_by_role("button", name="Close")
+    ).to_be_in_viewport()
+
+
+@pytest.mark.parametrize(
+    ("locale", "direction", "label"),
+    [
+        ("de-AT", "ltr", "Frage stellen"),
+        ("ar-EG", "rtl", "اطرح سؤالًا"),
+        ("fr", "ltr", "Ask a question"),
+    ],
+)
+def test_page_speaks_the_language_of_the_browser(
+    browser: Browser, samples: Server, locale: str, direction: str, label: str
+) -> None:
+    context = browser.new_context(locale=locale)
+    page = context.new_page()
+    page.goto(samples.url)
+
+    expect(page.get_by_label(label)).to_be_enabled()
+    assert page.evaluate("document.documentElement.dir") == direction
+    assert problems(page) == []
+    context.close()

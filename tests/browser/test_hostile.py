@@ -1,0 +1,128 @@
+"""Nothing that a model, a document, a name or a title contains becomes active in the page."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import KIND
+from tests.browser.test_page import ask
+from tests.support.servers import Server, run_server
+
+ROOT = Path(__file__).parent.parent.parent
+ECHO = {"CHAT_MODEL": "tests.browser.echo:make_model"}
+HOSTILE_HTML = (
+    "<script>window.hacked = 1</script>",
+    "<img src=x onerror='window.hacked = 1'>",
+    "<svg onload='window.hacked = 1'><a xlink:href='javascript:window.hacked=1'>x</a></svg>",
+    "<iframe srcdoc='<script>parent.hacked = 1</script>'></iframe>",
+    "<style>* { display: none }</style><link rel=stylesheet href=//example.com/a.css>",
+    "<form action=//example.com><button formaction=//example.com>x</button></form>",
+    "<a href='java\tscript:window.hacked=1' onclick='window.hacked=1'>x</a>",
+    "<math><mtext></form><form><mglyph><style></math><img src onerror=window.hacked=1>",
+    "</script><script>window.hacked = 1</script>",
+)
+HOSTILE_MARKDOWN = (
+    "[click](javascript:window.hacked=1)",
+    "[click](JaVaScRiPt&colon;window.hacked=1)",
+    "[click](data:text/html;base64,PHNjcmlwdD53aW5kb3cuaGFja2VkPTE8L3NjcmlwdD4=)",
+    "[click](vbscript:x) <javascript:window.hacked=1>",
+    "![pixel](http://example.com/pixel.png) ![pixel](data:image/svg+xml,<svg/onload=hacked=1>)",
+    "[a]: javascript:window.hacked=1\n\n[a] [b][a]",
+    "| a |\n|---|\n| <img src=x onerror=window.hacked=1> |",
+    "`<img src=x onerror=window.hacked=1>`\n\n```html\n<script>window.hacked=1</script>\n```",
+    "[other](//example.com/path) [file](/content/x) [source](#source-1) [frame](#top)",
+    "right \u202eto left\u202c [a\u202eb](https://example.com/\u202e)",
+)
+# What an answer may consist of.
+ALLOWED = (
+    "A BLOCKQUOTE BR CODE DEL EM H1 H2 H3 H4 H5 H6 HR LI OL P PRE STRONG SUP TABLE TBODY TD TH "
+    "THEAD TR UL"
+).split()
+
+
+@pytest.fixture(scope="module")
+def echo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The app with a model that repeats the question, over documents with hostile names."""
+    folder = tmp_path_factory.mktemp("echo")
+    documents, index = folder / "documents", folder / "index.db"
+    documents.mkdir()
+    for number, html in enumerate(HOSTILE_HTML):
+        name = "".join(letter for letter in html if letter not in "/\t")[:60]
+        text = f"# Topic {number} {html}\n\nzebra{number} {html}\n"
+        (documents / f"{number} {name}.md").write_text(text, "utf-8")
+    command = [sys.executable, "-m", "shared.ingest", str(documents)]
+    environment = {"INDEX_FILE": str(index), "PATH": ""}
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+    memory = {"MEMORY_FILE": str(folder / "memory.db"), "INDEX_FILE": str(index)}
+    with run_server(KIND, folder, {**ECHO, **memory}) as server:
+        yield server
+
+
+@pytest.fixture
+def quiet_page(page: Page, echo: Server) -> Iterator[Page]:
+    """A page that must not run foreign code, nor send anything elsewhere."""
+    requests = list[str]()
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(echo.url)
+    yield page
+    assert page.evaluate("window.hacked") is None
+    assert [url for url in requests if not url.startswith((echo.url, "blob:"))] == []
+
+
+@pytest.mark.parametrize("text", [*HOSTILE_HTML, *HOSTILE_MARKDOWN])
+def test_answer_is_inert(quiet_page: Page, text: str) -> None:
+    ask(quiet_page, text)
+    expect(quiet_page.get_by_role("button", name="Copy")).to_be_visible()
+    answer = quiet_page.locator(".turn .text").last
+
+    elements = answer.evaluate("it => [...it.querySelectorAll('*')].map((e) => e.tagName)")
+    links = answer.evaluate("it => [...it.querySelectorAll('a[href]')].map((a) => a.href)")
+    assert set(elements) <= set(ALLOWED)
+    assert [link for link in links if not link.startswith(("https://", "http://", "mailto:"))] == []
+    handlers = answer.evaluate(
+        "it => [...it.querySelectorAll('*')].flatMap((e) => e.getAttributeNames())"
+    )
+    assert [name for name in handlers if name.startswith("on") or name == "style"] == []
+
+
+@pytest.mark.parametrize("number", range(len(HOSTILE_HTML)))
+def test_document_and_its_name_are_inert(quiet_page: Page, number: int) -> None:
+    ask(quiet_page, f"zebra{number}")
+    thoughts = quiet_page.locator(".thoughts")
+    thoughts.get_by_text("How this answer was made").click()
+    for step in thoughts.locator("details summary").all():
+        step.click()
+
+    expect(thoughts.locator("pre").nth(2)).to_contain_text(f"zebra{number}")
+
+
+def test_cited_document_with_a_hostile_name_is_a_source(quiet_page: Page) -> None:
+    with quiet_page.expect_response("**/chat/stream") as streamed:
+        ask(quiet_page, "zebra1")
+    first = streamed.value.text().split("\n")[0]
+    citation = quiet_page.evaluate(
+        "line => JSON.parse(line).context.data_points.citations[0]", first
+    )
+    ask(quiet_page, f"See zebra1 [{citation}]")
+    quiet_page.locator(".citations button").last.click()
+
+    panel = quiet_page.get_by_role("complementary")
+    expect(panel.get_by_role("heading")).to_have_text(citation)
+    expect(panel.locator("blockquote")).to_contain_text("<img src=x onerror='window.hacked = 1'>")
+
+
+@pytest.mark.parametrize("title", HOSTILE_HTML[:3])
+def test_title_of_a_conversation_is_inert(quiet_page: Page, title: str) -> None:
+    ask(quiet_page, title)
+    expect(quiet_page.get_by_role("button", name="Copy")).to_be_visible()
+    quiet_page.get_by_role("button", name="Conversations").click()
+
+    expect(quiet_page.locator("#conversations bdi, #conversations button").first).to_have_text(
+        title
+    )

@@ -1,0 +1,222 @@
+"""What a person does on the page, clicked through in a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.support.servers import Server
+
+VACATION = "How many vacation days do I get?"
+
+
+def ask(page: Page, question: str) -> None:
+    page.get_by_label("Ask a question").fill(question)
+    page.keyboard.press("Enter")
+
+
+def last_answer(page: Page) -> str:
+    return page.locator(".turn .text").last.inner_text()
+
+
+def test_first_screen_says_what_runs_and_offers_questions(page: Page, samples: Server) -> None:
+    page.goto(samples.url)
+
+    expect(page.get_by_text("The demo model answers")).to_be_visible()
+    expect(page.get_by_text("It searches the sample documents.")).to_be_visible()
+    expect(page.get_by_text("make index DOCS=path/to/documents")).to_be_visible()
+    for example in page.locator("#examples button").all_inner_texts():
+        page.get_by_role("button", name=example).click()
+        expect(page.locator(".turn .citation").first).to_be_visible()
+        page.get_by_role("button", name="New chat").click()
+
+
+def test_citation_shows_the_passage_with_the_quote_marked(page: Page, samples: Server) -> None:
+    page.goto(samples.url)
+    ask(page, VACATION)
+    page.locator(".turn .citation").first.click()
+
+    panel = page.get_by_role("complementary")
+    expect(panel.get_by_role("heading")).to_have_text("company/employee_handbook.md")
+    marked = " ".join(panel.locator("mark").all_inner_texts())
+    assert "20 days of paid vacation a year" in " ".join(marked.split())
+    page.keyboard.press("Escape")
+    expect(panel).to_be_hidden()
+    expect(page.locator(".turn .citation").first).to_be_focused()
+
+
+def test_document_opens_in_a_new_tab(page: Page, context: BrowserContext, samples: Server) -> None:
+    page.goto(samples.url)
+    ask(page, "What does Northwind Health Plus cover that Northwind Standard does not?")
+    page.locator(".citations button").first.click()
+    with context.expect_event("request", lambda request: "/content/" in request.url) as opened:
+        page.get_by_role("link", name="Open the document").click()
+
+    assert opened.value.url.startswith(f"{samples.url}/content/plans/")
+
+
+def test_second_question_knows_the_first_one(page: Page, samples: Server) -> None:
+    page.goto(samples.url)
+    ask(page, "Does the standard plan have a deductible?")
+    expect(page.locator(".turn .citation").first).to_be_visible()
+    ask(page, "And in Health Plus?")
+    expect(page.locator(".turn").nth(1).locator(".citation").first).to_be_visible()
+
+    assert "deductible" in last_answer(page).lower()
+
+
+def test_thoughts_are_folded_and_show_the_search_query(page: Page, samples: Server) -> None:
+    page.goto(samples.url)
+    ask(page, VACATION)
+    thoughts = page.locator(".thoughts")
+    expect(thoughts).to_be_visible()
+    step = thoughts.get_by_text("Generated search query")
+    expect(step).to_be_hidden()
+    thoughts.get_by_text("How this answer was made").click()
+    step.click()
+
+    expect(thoughts.locator("pre").nth(1)).to_have_text(VACATION)
+
+
+def test_answer_streams_and_can_be_stopped(page: Page, scripted: Server) -> None:
+    page.goto(scripted.url)
+    ask(page, "say first; wait for ever; say second")
+    expect(page.locator(".turn .text")).to_have_text("first")
+    page.get_by_role("button", name="Stop").click()
+
+    expect(page.get_by_text("You stopped this answer.")).to_be_visible()
+    assert last_answer(page) == "first"
+    expect(page.get_by_role("button", name="Send")).to_be_visible()
+
+
+def test_last_question_can_be_edited_and_asked_again(page: Page, scripted: Server) -> None:
+    page.goto(scripted.url)
+    ask(page, "say one")
+    expect(page.locator(".turn .text")).to_have_text("one")
+    page.get_by_role("button", name="Ask again").click()
+    expect(page.locator(".turn .text")).to_have_text("one")
+    page.get_by_role("button", name="Edit").click()
+    expect(page.get_by_label("Ask a question")).to_have_value("say one")
+    ask(page, "say two")
+
+    expect(page.locator(".turn")).to_have_count(1)
+    expect(page.locator(".turn .text")).to_have_text("two")
+
+
+def test_answer_can_be_copied(page: Page, scripted: Server) -> None:
+    page.goto(scripted.url)
+    ask(page, "say **one**")
+    page.get_by_role("button", name="Copy").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+
+    assert page.evaluate("navigator.clipboard.readText()") == "**one**"
+
+
+def test_followup_questions_are_buttons(page: Page, samples: Server) -> None:
+    page.goto(samples.url)
+    page.get_by_role("button", name="Options").click()
+    page.get_by_label("Suggest follow-up questions").check()
+    page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    ask(page, VACATION)
+    question = page.locator(".followups button").first.inner_text()
+    page.locator(".followups button").first.click()
+
+    expect(page.locator(".turn .question p").last).to_have_text(question)
+
+
+def test_options_are_sent_as_overrides(page: Page, samples: Server) -> None:
+    page.goto(samples.url)
+    page.get_by_role("button", name="Options").click()
+    page.get_by_label("Passages").fill("2")
+    page.get_by_label("Only this category").fill("plans")
+    page.keyboard.press("Escape")
+    with page.expect_request("**/chat/stream") as sent:
+        ask(page, VACATION)
+
+    overrides = json.loads(sent.value.post_data or "")["context"]["overrides"]
+    assert overrides == {"top": 2, "include_category": "plans"}
+
+
+def test_conversations_are_listed_opened_renamed_and_deleted(page: Page, samples: Server) -> None:
+    page.on("dialog", lambda dialog: dialog.accept("Days off"))
+    page.goto(samples.url)
+    ask(page, "How many sick days do I get?")
+    expect(page.locator(".turn .citation").first).to_be_visible()
+    page.get_by_role("button", name="New chat").click()
+    page.get_by_role("button", name="Conversations").click()
+    item = page.get_by_role("listitem").filter(has_text="How many sick days do I get?")
+    item.get_by_role("button", name="Rename").click()
+    renamed = page.get_by_role("button", name="Days off", exact=True)
+    renamed.click()
+    expect(page.locator(".turn .citation").first).to_be_visible()
+    page.locator(".turn .citation").first.click()
+
+    expect(page.get_by_role("complementary").locator("mark").first).to_be_visible()
+    page.get_by_role("complementary").get_by_role("button", name="Close").click()
+    page.get_by_role("listitem").filter(has=renamed).get_by_role("button", name="Delete").click()
+    expect(renamed).to_have_count(0)
+    expect(page.locator(".turn")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("orders", "sentence"),
+    [
+        ("refuse with 429 after 7", r"Too many requests\. Ask again in [5-7] seconds"),
+        ("refuse with outage", r"The app could not answer \(503\)"),
+        ("refuse with content filter", r"The app could not answer \(400\)"),
+        ("refuse with bug", r"The app could not answer \(500\)"),
+    ],
+)
+def test_failure_is_explained_and_can_be_retried(
+    page: Page, scripted: Server, orders: str, sentence: str
+) -> None:
+    page.goto(scripted.url)
+    ask(page, orders)
+
+    expect(page.get_by_role("alert")).to_have_text(re.compile(sentence))
+    page.get_by_role("button", name="Edit").click()
+    expect(page.get_by_label("Ask a question")).to_have_value(orders)
+
+
+def test_interrupted_answer_stays(page: Page, scripted: Server) -> None:
+    page.goto(scripted.url)
+    ask(page, "say so far; fail with outage")
+
+    expect(page.get_by_role("alert")).to_contain_text("The answer broke off.")
+    assert last_answer(page) == "so far"
+
+
+def test_without_a_network_the_question_is_kept(
+    page: Page, context: BrowserContext, scripted: Server
+) -> None:
+    page.goto(scripted.url)
+    expect(page.get_by_label("Ask a question")).to_be_enabled()
+    context.set_offline(True)
+    ask(page, "say back")
+    expect(page.get_by_role("alert")).to_contain_text("The app does not respond.")
+    context.set_offline(False)
+    page.get_by_role("button", name="Ask again").click()
+
+    expect(page.locator(".turn .text")).to_have_text("back")
+
+
+def test_key_is_asked_for_and_sent_as_a_header(page: Page, scripted: Server) -> None:
+    page.goto(scripted.url)
+
+    def host(route: object) -> None:  # the Functions host rejects calls without a key
+        request = route.request  # type: ignore[attr-defined]
+        if request.headers.get("x-functions-key") == "secret":
+            route.continue_()  # type: ignore[attr-defined]
+        else:
+            route.fulfill(status=401)  # type: ignore[attr-defined]
+
+    page.route("**/chat/stream", host)
+    ask(page, "say hello")
+    page.get_by_label("The function key.").fill("secret")
+    page.keyboard.press("Enter")
+
+    expect(page.locator(".turn .text")).to_have_text("hello")
+    assert "secret" not in page.url
