@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+import yaml
 
 from shared.app import ROUTES
 from shared.chat.overrides import INTERNAL_FIELDS, Overrides
@@ -36,6 +37,13 @@ def test_readme_is_short() -> None:
     assert len(README.split()) <= 1300
 
 
+def test_readme_names_the_oldest_azd() -> None:
+    azure = yaml.safe_load((ROOT / "azure.yaml").read_text("utf-8"))
+    minimum = azure["requiredVersions"]["azd"].removeprefix(">= ")
+
+    assert re.search(rf"\[azd\]\(\S+\) {re.escape(minimum)} or later", README)
+
+
 def test_table_of_overrides_has_every_override() -> None:
     rows = re.findall(r"^\| (`.*?`) \|", PROTOCOLS, re.MULTILINE)
     names = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
@@ -56,7 +64,7 @@ def test_index_lists_every_page() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
 def test_make_command_has_a_windows_line(page: Path) -> None:
-    """Either beside it, or in the page of all commands."""
+    """On the same page."""
     text = page.read_text("utf-8")
     blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     uses_make = any(re.search(r"^make ", block, re.MULTILINE) for block in blocks)
