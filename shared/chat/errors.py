@@ -9,6 +9,7 @@ ChatError 500
  |   +- NoSuchModel           no selectable provider has this model
  |   +- NoSuchProvider        no remote provider has this name
  |   +- NoProvider            no provider that the policy allows is available
+ |   +- NoSuchRoute           no route has this path
  +- MethodNotAllowed 405      with the allowed methods
  +- RangeNotSatisfiable 416   with the file's size
  +- TooLarge 413 · UnsupportedMediaType 415
@@ -132,6 +133,12 @@ class NoProvider(NotFound):
     """None of the providers that the policy allows is available."""
 
     default = "No provider is available."
+
+
+class NoSuchRoute(NotFound):
+    """No route of the protocol has that path."""
+
+    default = "There is nothing at this path."
 
 
 class MethodNotAllowed(ChatError):

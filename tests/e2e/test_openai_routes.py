@@ -29,7 +29,7 @@ from tests.support.gateways import (
     run_calls,
     run_gateways,
 )
-from tests.support.servers import LAPTOP, SAMPLES, SIGN_IN
+from tests.support.servers import LAPTOP, SAMPLES, SIGN_IN, Server
 from tests.support.upstream import error_response
 
 ROUTE = "/v1/chat/completions"
@@ -582,3 +582,43 @@ def test_wrong_method_has_the_form_of_openai() -> None:
 
     assert (got.status, got.headers["Allow"]) == (405, "POST")
     assert ROUTE in got.json["error"]["message"]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "HEAD"])
+def test_unknown_path_is_a_404_that_lists_the_routes(method: str) -> None:
+    got = chat(route="/v1/{*path}", method=method, path="files/\u202ex")
+
+    assert got.status == 404
+    if method == "HEAD":
+        assert got.data == b""
+    else:
+        assert got.json["error"] == {
+            "message": f"There is no {method} /v1/files/?x here, only POST /v1/chat/completions, "
+            "GET /v1/models, GET /v1/models/{id}.",
+            "type": "invalid_request_error",
+            "param": None,
+            "code": "unknown_url",
+        }
+
+
+def test_unknown_path_needs_the_key() -> None:
+    service = local_service(engine(), api_key=ApiKeyPolicy(CHAT_KEY))
+    headers = {**JSON, "api-key": CHAT_KEY}
+    statuses = [
+        chat(service=service, route="/openai/{*path}", path="x", headers=each).status
+        for each in (JSON, headers)
+    ]
+
+    assert statuses == [401, 404]
+
+
+def test_unknown_path_answers_over_http(server: Server) -> None:
+    paths = ["/v1", "/v1/", "/v1/docs", "/openai/v1/x/y", "/openai/deployments/m/embeddings"]
+    with server.client() as client:
+        answers = [client.post(path, json={}) for path in paths]
+        model = client.get("/v1/models/command_model")
+
+    assert {(each.status_code, each.json()["error"]["code"]) for each in answers} == {
+        (404, "unknown_url")
+    }
+    assert model.status_code == 200

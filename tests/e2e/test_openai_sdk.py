@@ -256,3 +256,12 @@ def test_async_clients(server: Server) -> None:
         return results
 
     assert asyncio.run(go()) == [("Hello", [None, "a", "b", None])] * 2
+
+
+def test_other_part_of_the_api_is_a_404_that_lists_the_routes(client: Any) -> None:
+    with pytest.raises(openai.NotFoundError) as error:
+        client.embeddings.create(model="m", input="x")
+
+    assert error.value.code == "unknown_url"
+    assert "embeddings here, only POST /" in error.value.message
+    assert "/chat/completions" in error.value.message

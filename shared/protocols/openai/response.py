@@ -29,6 +29,7 @@ KINDS: Sequence[tuple[type[errors.ChatError], str, str | None]] = (
     (errors.ContentFiltered, INVALID_REQUEST, "content_filter"),
     (errors.TooLong, INVALID_REQUEST, "context_length_exceeded"),
     (errors.NoSuchModel, INVALID_REQUEST, "model_not_found"),
+    (errors.NoSuchRoute, INVALID_REQUEST, "unknown_url"),
     (errors.Unauthorized, "authentication_error", "invalid_api_key"),
     (errors.Forbidden, "permission_error", None),
     (errors.TooManyRequests, "rate_limit_error", "rate_limit_exceeded"),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from shared.chat.errors import NoSuchModel
+from shared.chat.errors import NoSuchModel, NoSuchRoute
 from shared.chat.events import Context, Events
 from shared.chat.request import ChatRequest
 from shared.http.call import Reply
@@ -16,13 +16,14 @@ from shared.models.router import Router
 from shared.protocols import chat as chats
 from shared.protocols.exchange import Exchange
 from shared.protocols.openai import response as openai_chat
-from shared.protocols.route import READ, Route, function_name
+from shared.protocols.route import EVERY_METHOD, READ, Route, function_name
 from shared.rag.citation_numbers import number_citations
 
 DEPLOYMENT = "/openai/deployments/{deployment}/chat/completions"
 CHATS = ("/v1/chat/completions", "/openai/v1/chat/completions", DEPLOYMENT)
 LISTS = ("/v1/models", "/openai/v1/models", "/openai/models")
 ONES = ("/v1/models/{*id}", "/openai/v1/models/{*id}")  # a model's name may have a slash in it
+OTHERS = ("/v1/{*path}", "/openai/{*path}")
 
 LONGEST_NAME = 200  # characters of a model's
 NOTICE, LONGEST_NOTICE = "x-chat-notice", 1000
@@ -62,6 +63,16 @@ async def model(exchange: Exchange) -> Reply:
     if name not in owners:
         raise NoSuchModel(f"There is no model {name!r:.100}.")
     return exchange.json_reply(openai_chat.model(name, owners[name]))
+
+
+async def reject_path(exchange: Exchange) -> Reply:
+    """Raise NoSuchRoute for any other path, with the routes that there are."""
+    _admit(exchange)
+    root = OTHERS[exchange.call.route.startswith("/openai")].removesuffix("{*path}")
+    routes = (each for each in ROUTES if each.path.startswith(root) and each.path not in OTHERS)
+    listed = ", ".join(f"{each.methods[0]} {each.path.replace('{*', '{')}" for each in routes)
+    printable = re.sub(r"[^!-~]", "?", exchange.call.path)[:60]
+    raise NoSuchRoute(f"There is no {exchange.call.method} {root}{printable} here, only {listed}.")
 
 
 def _admit(exchange: Exchange) -> None:
@@ -134,4 +145,5 @@ ROUTES = (
     *(_route(it, methods=("POST",), handler=chat, usage=chats.USAGE.format(it)) for it in CHATS),
     *(_route(it, methods=READ, handler=models) for it in LISTS),
     *(_route(it, methods=READ, handler=model) for it in ONES),
+    *(_route(it, methods=EVERY_METHOD, handler=reject_path) for it in OTHERS),
 )
