@@ -105,6 +105,10 @@ def chats() -> Iterator[WorstRequest]:
     yield WorstRequest("/chat overrides", "/chat", user("x", context={"overrides": overrides}))
     category = {"overrides": {"include_category": MARKS}}
     yield WorstRequest("/chat category", "/chat", user("x", context=category))
+    bytes_by_index = {str(index): 0 for index in range(310_000)}
+    for name, data in {"typed array": bytes_by_index, "array": [0] * 1_390_000}.items():
+        message = {**QUESTION, "files": [{"data": data}]}
+        yield WorstRequest(f"/chat file as {name}", "/chat", {"messages": [message]})
     kind = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
     for count in (1, 199):
         yield WorstRequest(f"/chat form {count}", "/chat", form(count), headers=kind)

@@ -2,56 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
 from shared.chat.errors import BadRequest, describe_errors
-from shared.chat.messages import NOT_JSON_SAFE, Message, is_json_safe, to_data_url
+from shared.chat.messages import NOT_JSON_SAFE, Message, is_json_safe
 from shared.chat.overrides import Overrides, is_set
 from shared.chat.request import ChatRequest
 from shared.http.body import Body
+from shared.protocols.ai_chat.images import RequestMessage, read_images
 from shared.protocols.context_json import override_path
-
-PART = re.compile(r"messages\[(\d{1,6})\]\.files\[(\d{1,6})\]")
-
-
-def images(files: Mapping[str, bytes], roles: Sequence[str]) -> dict[int, tuple[str, ...]]:
-    """The data URLs of a form's images by the index of their message, in their own order.
-
-    `roles` are the messages', in order. Parts of other names are ignored, as unknown keys are.
-    Raises BadRequest that names the part: no such message, not the user's, no image.
-    """
-    by_message: dict[int, list[tuple[int, str]]] = {}
-    for name, data in files.items():
-        if name.startswith("messages"):
-            message, file = _place(name, roles)
-            by_message.setdefault(message, []).append((file, _data_url(name, data)))
-    return {message: tuple(url for _, url in sorted(urls)) for message, urls in by_message.items()}
-
-
-def _place(name: str, roles: Sequence[str]) -> tuple[int, int]:
-    part = PART.fullmatch(name)
-    if part is None or int(part[1]) >= len(roles):
-        raise BadRequest(f"{name}: there is no such message")
-    if roles[int(part[1])] != "user":
-        raise BadRequest(f"{name}: only a message of the user can have files")
-    return int(part[1]), int(part[2])
-
-
-def _data_url(name: str, data: bytes) -> str:
-    url = to_data_url(data)
-    if url is None:
-        raise BadRequest(f"{name}: must be an image (png, jpeg, gif or webp)")
-    return url
-
-
-class _Message(BaseModel, strict=True):
-    role: Literal["user", "assistant", "system"]
-    content: str | None = None
 
 
 class _Context(BaseModel, strict=True):
@@ -62,7 +25,7 @@ class _Fields(BaseModel, strict=True):
     """The keys of all three versions. Unknown keys are ignored everywhere."""
 
     # Fail fast: an error for each of a million wrong elements would take seconds and gigabytes.
-    messages: list[_Message] = Field(min_length=1, fail_fast=True)
+    messages: list[RequestMessage] = Field(min_length=1, fail_fast=True)
     context: _Context | None = None
 
 
@@ -110,9 +73,9 @@ def _overrides(body: Mapping[str, Any], flat: bool) -> Overrides:
 
 
 def _messages(fields: _Fields, files: Mapping[str, bytes]) -> tuple[Message, ...]:
-    image_urls = images(files, [message.role for message in fields.messages])
+    images = read_images(fields.messages, files)
     messages = [
-        Message(message.role, message.content or "", image_urls.get(index, ()))
+        Message(message.role, message.content or "", tuple(images.get(index, ())))
         for index, message in enumerate(fields.messages)
     ]
     last = f"messages[{len(messages) - 1}]"

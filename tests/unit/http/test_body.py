@@ -129,6 +129,105 @@ def test_files_of_an_assistant_message_are_rejected() -> None:
     }
 
 
+GIF = list(KINDS["image/gif"])
+GIF_URL = "data:image/gif;base64,R0lGODlhLi4u"
+# As JSON.stringify writes a Uint8Array, a Buffer of Node.js and an array; base64; a data URL.
+ENCODED_IMAGES = {
+    "typed array": {str(index): value for index, value in enumerate(GIF)},
+    "buffer": {"type": "Buffer", "data": GIF},
+    "array": GIF,
+    "base64": "R0lGODlhLi4u",
+    "data url": GIF_URL,
+}
+
+
+def post_files(*files: Any, model: FakeModel | None = None, **more: Any) -> BufferedReply:
+    (message,) = QUESTION["messages"]
+    body = {"messages": [{**message, "files": list(files)}], **more}
+    return ask(call("/chat", body), Service(engine(model)))
+
+
+@pytest.mark.parametrize("state", ["sessionState", "session_state", "stream"])
+@pytest.mark.parametrize("data", ENCODED_IMAGES.values(), ids=ENCODED_IMAGES)
+def test_image_in_json_reaches_the_model(data: Any, state: str) -> None:
+    model = FakeModel(max_prompt_tokens=200_000)
+    file = {"data": data, "contentType": "image/gif"}
+    response = post_files(file, {"data": "/9j/"}, model=model, **{state: None})
+
+    assert response.status == 200
+    assert model.calls[0].messages[-1].images == (GIF_URL, "data:image/jpeg;base64,/9j/")
+
+
+def test_files_may_be_null_or_empty() -> None:
+    message = {**QUESTION["messages"][0], "files": None}
+    messages = [{"role": "assistant", "content": "b", "files": []}, message]
+
+    assert ask(call("/chat", {"messages": messages})).status == 200
+
+
+def test_images_in_json_and_in_the_form_are_both_read() -> None:
+    message = {**QUESTION["messages"][0], "files": [{"data": GIF_URL}]}
+    document = json.dumps({"messages": [message]}).encode()
+    model = FakeModel(max_prompt_tokens=200_000)
+    post_form(form(("form-data; name=json", document), (FILE, KINDS["image/jpeg"])), model)
+
+    kinds = [url[5:15] for url in model.calls[0].messages[-1].images]
+    assert kinds == ["image/gif;", "image/jpeg"]
+
+
+NO_IMAGES: dict[str, Any] = {
+    "nothing": None,
+    "blob": {},
+    "empty": "",
+    "no base64": "R0lGODlhLi4u!",
+    "pdf": "JVBERi0xLjc=",
+    "no array": 2**40,
+    "sparse": {"0": 71, "4000000000": 73},
+    "disordered": {"1": 73, "0": 71},
+    "padded": {"00": 71, "01": 73},
+    "large numbers": [71, 10**4000],
+    "negative": [-1],
+    "fractions": [71.5],
+    "strings": {"0": "G", "1": "I"},
+    "nested": {"type": "Buffer", "data": {"type": "Buffer", "data": GIF}},
+    "buffer without data": {"type": "Buffer"},
+}
+
+
+@pytest.mark.parametrize("data", NO_IMAGES.values(), ids=NO_IMAGES)
+def test_file_in_json_that_is_no_image_is_a_400_with_its_name(data: Any) -> None:
+    response = post_files({"data": GIF_URL}, {"data": data})
+
+    assert response.status == 400
+    assert response.json["error"].startswith(
+        "messages[0].files[1]: must be an image (png, jpeg, gif or webp), with its bytes in data"
+    )
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        ("x", "messages[0].files: must be a list"),
+        (["x"] * 10_000, "messages[0].files[0]: must be an object"),
+        ([{"data": GIF_URL}] * 201, "messages[0].files: a request has 200 files at most"),
+    ],
+)
+def test_wrong_files_in_json_are_a_400(files: Any, sentence: str) -> None:
+    message = {**QUESTION["messages"][0], "files": files}
+    response = ask(call("/chat", {"messages": [message]}))
+
+    assert (response.status, response.json) == (400, {"error": sentence})
+
+
+def test_files_in_json_of_an_assistant_message_are_rejected() -> None:
+    earlier = {"role": "assistant", "content": "b", "files": [{"data": GIF_URL}]}
+    response = ask(call("/chat", {"messages": [earlier, *QUESTION["messages"]]}))
+
+    assert response.json == {
+        "error": "messages[0].files[0]: only a message of the user can have files"
+    }
+
+
 def test_query_string_is_removed_from_the_access_log() -> None:
     line = '%s - "%s %s HTTP/%s" %d'
     arguments = ("127.0.0.1:1", "POST", "/chat?code=s3cret&x=1", "1.1", 200)
