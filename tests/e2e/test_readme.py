@@ -128,6 +128,7 @@ def walk(newcomer: Newcomer) -> None:
     for answer in calls:
         assert "plans/northwind_standard.md" in answer
         assert '"finish_reason":"stop"' in answer
+    assert newcomer.get("/").lower().startswith(b"<!doctype html>")
     check_own_documents(newcomer)
     check_stored_conversation(newcomer)
 
