@@ -23,6 +23,7 @@ if (config.memory) {
   showConversations((id, turns) => chat.open(id, turns), () => chat.state?.conversation_id);
 }
 find("#add-image").hidden = !config.images;
+document.body.inert = false; // everything has its action now
 question.disabled = false;
 question.focus();
 
