@@ -22,10 +22,12 @@ WATCH_POLICY = """
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """A headless Chromium, the program in `TEST_BROWSER`."""
+    program = os.environ.get("TEST_BROWSER")
+    if program is None:
+        pytest.exit("TEST_BROWSER must name a Chromium: see `make test-browser`.", 2)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=os.environ["TEST_BROWSER"], args=["--no-sandbox"]
-        )
+        # As root, as in a container, Chromium has no sandbox.
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser
         browser.close()
 

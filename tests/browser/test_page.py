@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, FilePayload, Page, expect
 
 from tests.support.servers import Server
 
@@ -220,3 +220,111 @@ def test_key_is_asked_for_and_sent_as_a_header(page: Page, scripted: Server) -> 
 
     expect(page.locator(".turn .text")).to_have_text("hello")
     assert "secret" not in page.url
+
+
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d4944415478da6364f8cf"
+    "500f0003860180343f3aae0000000049454e44ae426082"
+)
+DROP = """([selector, bytes, kind]) => {
+  const data = new DataTransfer();
+  data.items.add(new File([new Uint8Array(bytes)], "photo.png", { type: "image/png" }));
+  const options = { bubbles: true, cancelable: true };
+  const event = kind === "paste"
+    ? new ClipboardEvent("paste", { ...options, clipboardData: data })
+    : new DragEvent("drop", { ...options, dataTransfer: data });
+  document.querySelector(selector).dispatchEvent(event);
+}"""
+
+
+@pytest.mark.parametrize("way", ["button", "paste", "drop"])
+def test_image_is_sent_with_the_question(page: Page, scripted: Server, way: str) -> None:
+    page.goto(scripted.url)
+    expect(page.get_by_role("button", name="Add image")).to_be_visible()
+    if way == "button":
+        image = FilePayload(name="photo.png", mimeType="image/png", buffer=PIXEL)
+        page.locator("#image-file").set_input_files(image)
+    else:
+        page.evaluate(DROP, ["#question", list(PIXEL), way])
+    expect(page.locator("#image-preview img")).to_be_visible()
+    with page.expect_request("**/chat/stream") as sent:
+        ask(page, "say seen")
+
+    expect(page.locator(".turn .text")).to_have_text("seen")
+    expect(page.locator(".turn .question img")).to_be_visible()
+    expect(page.locator("#image-preview")).to_be_hidden()
+    assert sent.value.headers["content-type"].startswith("multipart/form-data")
+
+
+def test_image_can_be_removed_again(page: Page, scripted: Server) -> None:
+    page.goto(scripted.url)
+    expect(page.get_by_label("Ask a question")).to_be_enabled()
+    page.evaluate(DROP, ["#question", list(PIXEL), "drop"])
+    page.get_by_role("button", name="Remove image").click()
+    with page.expect_request("**/chat/stream") as sent:
+        ask(page, "say nothing")
+
+    assert sent.value.headers["content-type"] == "application/json"
+
+
+def test_demo_model_is_offered_no_images(page: Page, samples: Server) -> None:
+    page.goto(samples.url)
+    expect(page.get_by_label("Ask a question")).to_be_enabled()
+    page.evaluate(DROP, ["#question", list(PIXEL), "drop"])
+
+    expect(page.get_by_role("button", name="Add image")).to_be_hidden()
+    expect(page.locator("#image-preview")).to_be_hidden()
+
+
+def test_document_behind_a_key_is_fetched_with_it(
+    page: Page, context: BrowserContext, samples: Server
+) -> None:
+    page.goto(samples.url)
+    page.evaluate("sessionStorage.setItem('x-functions-key', 'secret')")
+    ask(page, "Does the standard plan have a deductible?")
+    page.locator(".citations button").first.click()
+    with page.expect_request("**/content/**") as sent, context.expect_page() as opened:
+        page.get_by_role("link", name="Open the document").click()
+
+    assert sent.value.headers["x-functions-key"] == "secret"
+    assert "secret" not in sent.value.url
+    assert opened.value.url.startswith("blob:")
+
+
+def test_sign_in_is_where_the_platform_says(page: Page, samples: Server) -> None:
+    page.route("**/chat/stream", lambda route: route.fulfill(status=401))
+    page.route("**/.auth/**", lambda route: route.fulfill(body="sign in"))
+    setup = {"platformSignIn": True, "signInPath": "/.auth/login/aad?post_login_redirect_uri=/"}
+    page.route("**/auth_setup", lambda route: route.fulfill(json=setup))
+    page.goto(samples.url)
+    ask(page, VACATION)
+    page.wait_for_url("**/.auth/login/aad?post_login_redirect_uri=/")
+    page.evaluate("window.violations = []")
+
+
+def test_wrong_settings_are_told_at_start(page: Page, scripted: Server) -> None:
+    page.route("**/config", lambda route: route.fulfill(status=503, json={"error": "x"}))
+    page.goto(scripted.url)
+
+    expect(page.get_by_text("The page could not start. Look at /health.")).to_be_visible()
+
+
+def test_long_conversation_sends_its_history(page: Page, scripted: Server) -> None:
+    page.goto(scripted.url)
+    for number in range(3):
+        ask(page, f"say {number}")
+        expect(page.locator(".turn .text").last).to_have_text(str(number))
+    with page.expect_request("**/chat/stream") as sent:
+        ask(page, "say last")
+
+    messages = json.loads(sent.value.post_data or "")["messages"]
+    assert [message["role"] for message in messages] == ["user", "assistant"] * 3 + ["user"]
+    assert [message["content"] for message in messages[-3:]] == ["say 2", "2", "say last"]
+
+
+def test_answer_of_100_kilobytes_in_one_line_is_shown_whole(page: Page, scripted: Server) -> None:
+    page.goto(scripted.url)
+    ask(page, f"say {'word ' * 20_000}")
+    expect(page.get_by_role("button", name="Copy")).to_be_visible()
+
+    assert last_answer(page).split() == ["word"] * 20_000

@@ -11,21 +11,23 @@ const [composer, question, keyDialog] = ["#composer", "#question", "#key"].map(f
 const MAX_IMAGE_MEGABYTES = 10;
 let image = null;
 
+let chat = null;
+
 await loadLanguage();
-const config = await readConfig().catch((error) => {
-  find("#running").textContent = translate("errorStart");
-  throw error;
-});
-const chat = new Chat(config.memory, showOptions(config.overrides), { editing, failed });
-chat.open();
-showWelcome();
-if (config.memory) {
-  showConversations((id, turns) => chat.open(id, turns), () => chat.state?.conversation_id);
+const config = await readConfig().catch(() => null);
+
+function start() {
+  chat = new Chat(config.memory, showOptions(config.overrides), { editing, failed });
+  chat.open();
+  showWelcome();
+  if (config.memory) {
+    showConversations((id, turns) => chat.open(id, turns), () => chat.state?.conversation_id);
+  }
+  find("#add-image").hidden = !config.images;
+  document.body.inert = false; // everything has its action now
+  question.disabled = false;
+  question.focus();
 }
-find("#add-image").hidden = !config.images;
-document.body.inert = false; // everything has its action now
-question.disabled = false;
-question.focus();
 
 function showWelcome() {
   const { model, index, examples } = config;
@@ -126,3 +128,6 @@ find("#new-chat").addEventListener("click", () => {
   question.focus();
 });
 find("#show-options").addEventListener("click", () => find("#options").showModal());
+
+if (config) start();
+else find("#running").textContent = translate("errorStart");

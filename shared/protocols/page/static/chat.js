@@ -9,7 +9,7 @@ const list = document.querySelector("#turns");
 const template = document.querySelector("#turn");
 const announcer = document.querySelector("#announcer");
 const [sendButton, stopButton] = ["#send", "#stop"].map((id) => document.querySelector(id));
-const SENTENCE = /[^.!?\u061f\u06d4\u3002\n]*(?:[.!?\u061f\u06d4](?=\s)|[\u3002\n])/gu;
+const SENTENCE_END = /[.!?\u061f\u06d4](?=\s)|[\u3002\n]/gu;
 
 export class Chat {
   /** `options` returns the overrides; `handlers` react to `editing` and `failed(kind, retry)`. */
@@ -57,7 +57,7 @@ export class Chat {
     }
     const label = (number, name) => translate("citation", { number, name });
     const view = new AnswerView(part(".text"), label);
-    const turn = { element, question, image, view, part, context: {}, announced: 0 };
+    const turn = { element, question, image, view, part, context: {}, announced: 0, scanned: 0 };
     part(".edit").addEventListener("click", () => this.handlers.editing(this.takeLast()));
     part(".retry").addEventListener("click", () => this.#repeat(turn));
     part(".copy").addEventListener("click", () => copy(turn));
@@ -168,10 +168,15 @@ function isAtEnd() {
 
 /** Tells a screen reader each sentence when it is complete. */
 function announce(turn, ended = false) {
-  const rest = turn.view.text.slice(turn.announced);
-  const complete = ended ? rest : (rest.match(SENTENCE) ?? []).join("");
-  turn.announced += complete.length;
-  if (complete.trim()) announcer.textContent = complete.replace(/\[[^\]\n]+\]|[*_`#]/g, "");
+  const { text } = turn.view;
+  SENTENCE_END.lastIndex = Math.max(0, turn.scanned - 1); // its end may come with the next text
+  let end = turn.announced;
+  while (SENTENCE_END.test(text)) end = SENTENCE_END.lastIndex;
+  turn.scanned = text.length;
+  if (ended) end = text.length;
+  const complete = text.slice(turn.announced, end);
+  turn.announced = end;
+  if (complete.trim()) announcer.textContent = complete.replace(/\[[^\]\n]{1,500}\]|[*_`#]/g, "");
 }
 
 /** Returns the passages by their citation; those of one citation are joined. */
