@@ -11,6 +11,7 @@ MEGABYTE = 2**20
 MAX_FILE_BYTES = 32 * MEGABYTE
 """The default limit of a file's size."""
 
+_MAX_TITLE = 200  # characters
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 
@@ -19,13 +20,15 @@ _SURROGATES = re.compile(r"[\ud800-\udfff]")
 class Page:
     """The text of one page; `number` counts from 1 and is None where a file has no pages.
 
-    `images` are PNG or JPEG, within the size limits of a model.
+    `images` are PNG or JPEG, within the size limits of a model. `title` is the file's title where
+    the text does not begin with it: each passage does then.
     """
 
     text: str
     number: int | None = None
     markdown: bool = False
     images: tuple[bytes, ...] = ()
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +48,31 @@ def too_large_message(max_bytes: int) -> str:
     return f"It is larger than {max_bytes / MEGABYTE:g} MB."
 
 
+def distinct_title(title: str, heading: str) -> str:
+    """A file's title, or nothing where its first heading contains it or is part of it.
+
+    An example is "Leave policy - Contoso Intranet".
+    """
+    same = heading and (_contains_words(title, heading) or _contains_words(heading, title))
+    return "" if same else title
+
+
+def _contains_words(text: str, words: str) -> bool:
+    """Whether a text contains whole words, ignoring case."""
+    pattern = rf"(?<!\w){re.escape(words.casefold())}(?!\w)"
+    return re.search(pattern, text.casefold()) is not None
+
+
 def non_empty_pages(pages: Iterable[Page]) -> tuple[Page, ...]:
     """Clean the text of all pages and drop those without text and images."""
-    clean = (replace(page, text=replace_invalid_characters(page.text)) for page in pages)
+    clean = (
+        replace(
+            page,
+            text=replace_invalid_characters(page.text),
+            title=" ".join(replace_invalid_characters(page.title).split())[:_MAX_TITLE],
+        )
+        for page in pages
+    )
     return tuple(page for page in clean if page.text.strip() or page.images)
 
 

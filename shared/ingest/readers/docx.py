@@ -10,7 +10,16 @@ from shared.ingest.document import Content, Page
 from shared.ingest.readers.html import html_to_markdown
 from shared.ingest.readers.office import open_office_file
 
-_STYLES = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fresh"
+# The title stands above all other headings.
+_STYLES = "\n".join(
+    (
+        "p[style-name='Title'] => h1:fresh",
+        "p.Title => h1:fresh",
+        "p[style-name='Subtitle'] => p:fresh",
+        *(f"p[style-name='heading {level}'] => h{level + 1}:fresh" for level in range(1, 6)),
+        *(f"p.Heading{level} => h{level + 1}:fresh" for level in range(1, 6)),
+    )
+)
 
 
 def read_docx(path: Path) -> Content:

@@ -1,10 +1,10 @@
-"""Reads HTML as Markdown with its headings, lists and tables."""
+"""Reads the main text of HTML as Markdown with its headings, lists and tables."""
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -12,7 +12,8 @@ from bs4 import BeautifulSoup, Tag
 from bs4.dammit import EncodingDetector
 from bs4.element import NavigableString, PageElement, PreformattedString
 
-from shared.ingest.document import Content, Page
+from shared.ingest.document import Content, Page, UnreadableDocument, distinct_title
+from shared.ingest.readers import main_text
 from shared.ingest.readers.plain_text import bom_encoding, decode_text
 from shared.ingest.readers.tables import markdown_table
 
@@ -53,7 +54,6 @@ def _span(cell: Tag, name: str) -> int:
     return min(max(int(value), 1), _MAX_SPAN) if value.isascii() and value.isdigit() else 1
 
 
-_NOISE = "script style nav noscript template iframe object svg canvas button select head".split()
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 _BLOCKS = {
     *"address article aside blockquote body caption center dd details dialog div dl dt".split(),
@@ -61,13 +61,28 @@ _BLOCKS = {
     *"section summary table tbody td tfoot th thead tr ul".split(),
     *_HEADINGS,
 }
+_MIN_TEXT = 200  # characters; a main text with less may be a mistake, so the whole page is read
 _DECLARATION_BYTES = 2**16  # BeautifulSoup searches 5 % of them with a regex of cubic time
 _BLANKS = re.compile(r"[^\S\n\N{NO-BREAK SPACE}]+")
 
 
 def read_html(path: Path) -> Content:
-    """Read HTML in the encoding that it declares, else UTF-8 or Windows-1252."""
-    return Content((Page(html_to_markdown(_decode(path.read_bytes())), markdown=True),))
+    """Read the main text of a page in the encoding that it declares, else UTF-8 or Windows-1252.
+
+    Raises UnreadableDocument for a page that is an index.
+    """
+    html = _decode(path.read_bytes())
+    soup = _parse(html)
+    is_search_form = main_text.is_search_form(soup)
+    title = _collapse_spaces(soup.title.get_text()) if soup.title else ""
+    main_text.remove_noise(soup)
+    parts = main_text.find_main(soup)
+    if is_search_form or main_text.is_index(soup, parts):
+        raise UnreadableDocument("It is an index or a search form, without text of its own.")
+    text = _to_markdown(parts)
+    if len(text) < _MIN_TEXT:
+        text = html_to_markdown(html)
+    return Content((Page(text, markdown=True, title=distinct_title(title, _first_heading(parts))),))
 
 
 def _decode(data: bytes) -> str:
@@ -81,39 +96,28 @@ def _decode(data: bytes) -> str:
 
 
 def html_to_markdown(html: str) -> str:
-    """Convert HTML to Markdown."""
+    """Convert a whole page to Markdown, without its scripts and menus."""
+    soup = _parse(html)
+    main_text.remove_noise(soup)
+    return _to_markdown((soup,))
+
+
+def _parse(html: str) -> BeautifulSoup:
     # The warnings are about XHTML, and text that looks like a file's name.
     with warnings.catch_warnings(action="ignore"):
-        soup = BeautifulSoup(html, "lxml")
-    title = _title(soup)
-    for tag in soup.find_all(_is_noise):
-        tag.decompose()
+        return BeautifulSoup(html, "lxml")
+
+
+def _to_markdown(parts: Sequence[Tag]) -> str:
     try:
-        return "\n\n".join((*title, *_blocks(soup)))
+        return "\n\n".join(block for part in parts for block in _blocks(part))
     except RecursionError:  # nested too deeply to convert
-        return "\n\n".join((*title, soup.get_text("\n")))
+        return "\n\n".join(part.get_text("\n") for part in parts)
 
 
-def _is_noise(tag: Tag) -> bool:
-    return tag.name in _NOISE or tag.get("hidden") in ("", "hidden")
-
-
-def _title(soup: BeautifulSoup) -> tuple[str, ...]:
-    """The document's title as a heading, unless the first h1 contains it or is part of it.
-
-    An example is "Leave policy - Contoso Intranet".
-    """
-    title = _collapse_spaces(soup.title.get_text()) if soup.title else ""
-    headings = (_collapse_spaces(tag.get_text()) for tag in soup.find_all("h1"))
-    first = next(filter(None, headings), "")
-    same = first and (_contains_words(title, first) or _contains_words(first, title))
-    return (f"# {title}",) if title and not same else ()
-
-
-def _contains_words(text: str, words: str) -> bool:
-    """Whether a text contains whole words, ignoring case."""
-    pattern = rf"(?<!\w){re.escape(words.casefold())}(?!\w)"
-    return re.search(pattern, text.casefold()) is not None
+def _first_heading(parts: Sequence[Tag]) -> str:
+    headings = (tag for part in parts for tag in part.find_all("h1"))
+    return next(filter(None, (_collapse_spaces(tag.get_text()) for tag in headings)), "")
 
 
 def _blocks(parent: Tag) -> Iterator[str]:
@@ -129,7 +133,9 @@ def _blocks(parent: Tag) -> Iterator[str]:
 def _is_block(node: PageElement) -> bool:
     if not isinstance(node, Tag):
         return False
-    return node.name in _BLOCKS or node.find(list(_BLOCKS)) is not None
+    return node.name in _BLOCKS or any(
+        isinstance(below, Tag) and below.name in _BLOCKS for below in node.descendants
+    )
 
 
 def _block(node: PageElement) -> Iterator[str]:

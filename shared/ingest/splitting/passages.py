@@ -12,6 +12,7 @@ from shared.chat.citation_paths import MAX_PATH_LENGTH, encode_path
 from shared.ingest.document import Page, UnreadableDocument
 from shared.ingest.splitting.packing import (
     Section,
+    add_title,
     heading_lines,
     split_markdown,
     split_plain,
@@ -62,7 +63,7 @@ def _path_to_words(name: str) -> str:
 MAX_TOKENS = 350
 """The limit of a passage's tokens, by `count_tokens`: about two paragraphs."""
 
-SPLITTER_VERSION = 2
+SPLITTER_VERSION = 3
 """Part of each file's fingerprint: increase it when the passages of a file change."""
 
 
@@ -149,7 +150,8 @@ def id_prefix(name: str) -> str:
 def page_texts(page: Page) -> Iterator[str]:
     """Split a page into texts of at most `MAX_TOKENS` tokens without losing a word.
 
-    A Markdown passage begins with the headings above it, `Northwind Standard > Dental`.
+    A Markdown passage begins with the headings above it, `Northwind Standard > Dental`, and each
+    with the page's title.
     """
     return (span.content for span in page_spans(page))
 
@@ -158,10 +160,12 @@ def page_spans(page: Page) -> Iterator[PassageSpan]:
     """Split a page like `page_texts`, with the offsets of each text."""
     if page.markdown:
         for section in split_sections(page.text, MAX_TOKENS):
-            yield from _section_spans(page.text, section)
+            yield from _section_spans(page.text, add_title(page.title, section))
     else:
-        for part in split_plain(page.text, MAX_TOKENS):
-            yield PassageSpan(page.text[part.start : part.end].strip(), part.start, part.end)
+        start = f"{page.title}\n\n" if page.title else ""
+        for part in split_plain(page.text, MAX_TOKENS - count_tokens(start)):
+            content = start + page.text[part.start : part.end].strip()
+            yield PassageSpan(content, part.start, part.end)
 
 
 def _section_spans(text: str, section: Section) -> Iterator[PassageSpan]:
