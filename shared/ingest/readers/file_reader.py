@@ -1,6 +1,7 @@
 """Reads a file into pages with the reader of its type.
 
-To read another type of file, add its row in `FILE_TYPES` and its function in this folder.
+To read another type of file, add its row in `FILE_TYPES` and its function in this folder. Text
+without a row is plain text.
 """
 
 from __future__ import annotations
@@ -53,10 +54,12 @@ def read_file(path: Path, max_bytes: int = MAX_FILE_BYTES) -> Content:
 
 def _read_checked(path: Path, max_bytes: int) -> Content:
     file_type = FILE_TYPES.get(path.suffix.lower())
-    if file_type is None:
-        raise UnreadableDocument("There is no reader for this type of file.")
     head = _read_head(path, max_bytes)
     detected = _detect_content(path, head)
+    if file_type is None and detected == "text":
+        return plain_text.read_unknown_text(path)
+    if file_type is None:
+        raise UnreadableDocument(plain_text.UNKNOWN_TYPE)
     if detected == "encrypted":
         raise UnreadableDocument("It is encrypted: it opens with a password only.")
     if detected != file_type.content:
@@ -110,8 +113,10 @@ FILE_TYPES: Mapping[str, _FileType] = {
     ".ndjson": _FileType("text", plain_text.read_json),
     ".pdf": _FileType("pdf", pdf.read_pdf),
     ".pptx": _FileType("pptx", pptx.read_pptx),
+    ".rst": _FileType("text", plain_text.read_rst),
     ".tsv": _FileType("text", spreadsheets.read_csv),
     ".txt": _FileType("text", plain_text.read_text),
+    ".xhtml": _FileType("text", html.read_html),
     ".xlsx": _FileType("xlsx", spreadsheets.read_xlsx),
     **dict.fromkeys(
         (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"),

@@ -1,17 +1,20 @@
-"""Reads text, Markdown and JSON."""
+"""Reads text, Markdown, reStructuredText and JSON."""
 
 from __future__ import annotations
 
 import codecs
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from shared.ingest.document import Content, Page, UnreadableDocument
+from shared.ingest.document import Content, Page, UnreadableDocument, distinct_title
+from shared.ingest.readers.underlined_titles import markdown_headings, rst_headings
+
+UNKNOWN_TYPE = "There is no reader for this type of file."
 
 # UTF-32 before UTF-16, whose mark is a prefix of it.
 _BYTE_ORDER_MARKS = (
@@ -21,6 +24,7 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_FIRST_HEADING = re.compile(r"^ {0,3}#[ \t]+(.+)$", re.MULTILINE)
 _FRONT_MATTER = re.compile(
     r"---[ \t]*\n(.{0,60000}?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE
 )
@@ -54,16 +58,43 @@ def read_text(path: Path) -> Content:
     return Content((Page(decode_text(path.read_bytes())),))
 
 
+def read_unknown_text(path: Path) -> Content:
+    """Read a text of any name: in UTF-8, or in the encoding of its byte order mark.
+
+    Raises UnreadableDocument for other data.
+    """
+    data = path.read_bytes()
+    try:
+        text = data.decode(bom_encoding(data) or "utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise UnreadableDocument(UNKNOWN_TYPE) from error
+    if "\0" in text:
+        raise UnreadableDocument(UNKNOWN_TYPE)
+    return Content((Page(text),))
+
+
+def read_rst(path: Path) -> Content:
+    """Read reStructuredText; its underlined titles become headings of Markdown."""
+    return Content((Page(rst_headings(decode_text(path.read_bytes())), markdown=True),))
+
+
 def read_markdown(path: Path) -> Content:
-    """Read Markdown; its front matter, between `---`, may name a category."""
+    """Read Markdown; its front matter, between `---`, may name a category and a title."""
     text = decode_text(path.read_bytes()).replace("\r\n", "\n")
     match = _FRONT_MATTER.match(text)
     metadata = _parse_front_matter(match[1]) if match else None
     if match is None or metadata is None:
-        return Content((Page(text, markdown=True),))
-    value = metadata.get("category")
-    category = value.strip() if isinstance(value, str) else ""
-    return Content((Page(text[match.end() :], markdown=True),), category or None)
+        return Content((Page(markdown_headings(text), markdown=True),))
+    text = markdown_headings(text[match.end() :])
+    first = _FIRST_HEADING.search(text)
+    title = distinct_title(_text_value(metadata, "title"), first[1] if first else "")
+    page = Page(text, markdown=True, title=title)
+    return Content((page,), _text_value(metadata, "category") or None)
+
+
+def _text_value(metadata: Mapping[object, object], key: str) -> str:
+    value = metadata.get(key)
+    return value.strip() if isinstance(value, str) else ""
 
 
 def _parse_front_matter(text: str) -> dict[object, object] | None:

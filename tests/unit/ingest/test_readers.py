@@ -50,6 +50,71 @@ def test_invalid_front_matter_stays_in_the_text(tmp_path: Path, start: str) -> N
     assert document.pages[0].text == start + "Text."
 
 
+def test_front_matter_title_is_the_pages_title(tmp_path: Path) -> None:
+    start = "---\ntitle: Leave policy\n---\n"
+
+    [page] = content(tmp_path, "a.md", f"{start}## Sick leave\n\nText.").pages
+    [same] = content(tmp_path, "b.md", f"{start}# Leave policy\n\nText.").pages
+
+    assert (page.title, same.title) == ("Leave policy", "")
+
+
+RST = """\
+=====
+Leave
+=====
+
+Who may be away.
+
+Sick leave
+==========
+
+Call first::
+
+  # a comment of a shell
+
+Unpaid
+------
+
++-----+-----+
+| Day | Pay |
++-----+-----+
+
+----
+
+End.
+"""
+
+
+def test_underlined_titles_of_rst_are_headings(tmp_path: Path) -> None:
+    markdown = text(tmp_path, "a.rst", RST)
+
+    lines = [line for line in markdown.splitlines() if line.startswith("#")]
+    assert lines == ["# Leave", "## Sick leave", "### Unpaid"]
+    assert "+-----+-----+\n| Day | Pay |" in markdown
+    assert "----\n\nEnd." in markdown
+
+
+def test_underlined_titles_of_markdown_are_headings(tmp_path: Path) -> None:
+    source = "Leave\n=====\n\nSick leave\n---\n\n- one\n---\n\n| a | b |\n---\n```\nx\n===\n```"
+
+    markdown = text(tmp_path, "a.md", source)
+
+    assert markdown.split() == "# Leave ## Sick leave - one --- | a | b | --- ``` x === ```".split()
+
+
+@pytest.mark.parametrize("name", ["notes.rst", "pay.py", "LICENSE", "settings.toml", "a.b.unknown"])
+def test_utf8_text_is_read_under_any_name(tmp_path: Path, name: str) -> None:
+    assert text(tmp_path, name, "Grüße für 5 €") == "Grüße für 5 €"
+
+
+@pytest.mark.parametrize("data", ["Grüße".encode("latin-1"), b"a\0b", b"text " * 20_000 + b"\xff"])
+def test_other_data_without_a_known_suffix_is_named(tmp_path: Path, data: bytes) -> None:
+    expected = "There is no reader for this type of file."
+
+    assert reason(tmp_path, "data.bin", data) == expected
+
+
 @pytest.mark.parametrize("value", ["[a, b]", "7", "''"])
 def test_invalid_category_is_ignored(tmp_path: Path, value: str) -> None:
     assert content(tmp_path, "a.md", f"---\ncategory: {value}\n---\nText.").category is None
@@ -74,7 +139,6 @@ y</pre><div hidden>secret</div><dl><dt>Term<dd>Meaning</dl><img alt="A chart" sr
 
 def test_html_is_converted_to_markdown() -> None:
     assert html_to_markdown(PAGE).split("\n\n") == [
-        "# Plans",
         "## Dental care",
         "Text in a line\nand the next",
         "- one\n  - sub\n- two",
@@ -109,22 +173,6 @@ def test_layout_table_is_not_a_table() -> None:
     assert markdown == "# Plans\n\nOne\n\n- a"
 
 
-@pytest.mark.parametrize(
-    ("title", "has_title"),
-    [
-        ("Leave policy - Contoso Intranet", False),
-        ("leave", False),
-        ("LEAVE POLICY", False),
-        ("Sick", True),
-        ("Leav", True),
-    ],
-)
-def test_title_is_dropped_if_first_heading_repeats_it(title: str, has_title: bool) -> None:
-    markdown = html_to_markdown(f"<title>{title}</title><h1><img></h1><h1>Leave policy</h1><p>Text")
-
-    assert markdown.startswith(f"# {title}\n\n# Leave" if has_title else "# Leave policy\n\nText")
-
-
 def test_xhtml_is_read() -> None:
     markdown = html_to_markdown(
         '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><p>a</p>'
@@ -151,7 +199,14 @@ def test_docx_has_headings_and_tables_without_images(tmp_path: Path) -> None:
         tmp_path, "a.docx", samples.docx("Plans", "What they cost.", [["A", "B"], ["1", "2"]])
     )
 
-    assert markdown == "# Plans\n\nWhat they cost.\n\n| A | B |\n|---|---|\n| 1 | 2 |"
+    assert markdown == "## Plans\n\nWhat they cost.\n\n| A | B |\n|---|---|\n| 1 | 2 |"
+
+
+def test_docx_title_is_above_its_headings(tmp_path: Path) -> None:
+    parts = (("Plans", "Title"), ("Dental", "Heading1"), ("Costs", "Heading2"))
+    body = "".join(samples.paragraph(text, style) for text, style in parts)
+
+    assert text(tmp_path, "a.docx", samples.docx_of(body)) == "# Plans\n\n## Dental\n\n### Costs"
 
 
 def test_slide_is_a_section_with_table_and_notes(tmp_path: Path) -> None:
