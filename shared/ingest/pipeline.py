@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
@@ -33,6 +33,8 @@ class IngestSummary:
     """The totals of a run, and each skipped file with the reason.
 
     `stale` counts the files that are in the index, not in the folder, and were not removed.
+    `is_unreadable` says that no file of the folder could be read, now or before: nothing was
+    written.
     """
 
     indexed: int = 0
@@ -41,6 +43,12 @@ class IngestSummary:
     stale: int = 0
     passages: int = 0
     skipped: list[tuple[str, str]] = field(default_factory=list)
+    is_unreadable: bool = False
+
+    @property
+    def has_documents(self) -> bool:
+        """Whether the run has put, found or removed documents."""
+        return self.indexed + self.unchanged + self.removed > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +79,13 @@ class IngestPipeline:
                 result = await anext(prefetched)
                 await self._apply(summary, file, result, file.name in indexed)
                 self.on_file(file.name)
-        names = {file.name for file in files}
+        await self._remove_skipped(summary, listing, indexed)
+        names = {file.name for file in files} | {name for name, _ in listing.skipped}
         stale = (name for name in indexed if name not in names and not listing.may_contain(name))
         await self._remove_stale(summary, stale, rules)
-        await self.writer.finish()
+        summary.is_unreadable = names.isdisjoint(indexed) and not summary.has_documents
+        if not summary.is_unreadable:
+            await self.writer.finish()
         return summary
 
     async def _process(self, file: SourceFile, rules: acl.Acl, indexed: str | None) -> FileResult:
@@ -123,6 +134,13 @@ class IngestPipeline:
         # The indexed passages may be outdated, or restricted to other people than now.
         if is_indexed:
             await _try_change(summary, file.name, self.writer.remove(file.name))
+
+    async def _remove_skipped(
+        self, summary: IngestSummary, listing: Listing, indexed: Collection[str]
+    ) -> None:
+        """Remove files that are now left out, such as those that have become links."""
+        for name in [name for name, _ in listing.skipped if name in indexed]:
+            await _try_change(summary, name, self.writer.remove(name))
 
     async def _remove_stale(
         self, summary: IngestSummary, names: Iterable[str], rules: acl.Acl

@@ -10,6 +10,11 @@ from hashlib import file_digest, sha256
 from pathlib import Path, PurePosixPath
 
 from shared.ingest import acl
+from shared.ingest.secrets import describe_secret
+
+# Written by the programs that show folders: no reader of the folder misses them.
+_SYSTEM_FILES = {".DS_Store", ".localized", ".directory", "Thumbs.db", "desktop.ini"}
+_RESOURCE_FORK = "._"  # macOS puts one beside each file that it copies to another file system
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +29,7 @@ class SourceFile:
 class Listing:
     """The documents of a folder sorted by name, and the skipped files with the reason.
 
-    Hidden files (.DS_Store) are ignored. `acl_files` are the files that look like access rules.
+    `acl_files` are the files that look like access rules.
     """
 
     files: list[SourceFile] = field(default_factory=list)
@@ -44,7 +49,7 @@ def list_folder(folder: Path) -> Listing:
         name = path.relative_to(folder).as_posix()
         if acl.ACL_FILE_LOOKALIKE.fullmatch(path.name):
             listing.acl_files.append(name)
-        elif path.name.startswith("."):
+        elif path.name in _SYSTEM_FILES or path.name.startswith(_RESOURCE_FORK):
             continue
         elif reason := _skip_reason(path):
             listing.skipped.append((name, reason))
@@ -66,7 +71,10 @@ def _walk(top: Path, listing: Listing) -> Iterator[Path]:
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):
                 yield folder / entry.name
-            elif not entry.name.startswith("."):
+            elif entry.name.startswith("."):
+                name = (folder / entry.name).relative_to(top).as_posix()
+                listing.skipped.append((name, "It is a hidden folder."))
+            else:
                 folders.append(folder / entry.name)
 
 
@@ -75,13 +83,15 @@ def _skip_reason(path: Path) -> str | None:
 
     Links are skipped, as other people may have access to their target.
     """
+    if path.name.startswith("."):
+        return "It is hidden."
     try:
         mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            return "It is a link."
+        return describe_secret(path) if stat.S_ISREG(mode) else "It is no regular file."
     except OSError as error:
         return f"It cannot be opened: {error.strerror}."
-    if stat.S_ISLNK(mode):
-        return "It is a link."
-    return None if stat.S_ISREG(mode) else "It is no regular file."
 
 
 def compute_fingerprint(file: SourceFile, *inputs: str) -> str:

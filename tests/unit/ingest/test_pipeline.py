@@ -300,12 +300,87 @@ def test_links_are_skipped(folder: Path) -> None:
     assert target.documents.keys() == FILES.keys()
 
 
-def test_hidden_files_and_folders_are_ignored(folder: Path) -> None:
-    write(folder, ".DS_Store", "x")
-    write(folder, ".git/config", "x")
+def test_hidden_files_and_folders_are_named(folder: Path) -> None:
+    for name in (".DS_Store", "._a.md", "Thumbs.db", ".env", ".git/config", ".git/hooks/a"):
+        write(folder, name, "x")
+    target = FakeIndexWriter()
+    summary = run_pipeline(folder, target)
+
+    assert summary.skipped == [(".git", "It is a hidden folder."), (".env", "It is hidden.")]
+    assert target.documents.keys() == FILES.keys()
+
+
+KEY = f"-----BEGIN {{}}PRIVATE KEY-----\n{'MIIEvQ' * 10}\n-----END {{}}PRIVATE KEY-----\n"
+SECRETS = {
+    "id_rsa": (KEY.format("OPENSSH ", "OPENSSH "), "It holds a private key."),
+    "server.pem": ("-----BEGIN CERTIFICATE-----\nMII\n" + KEY, "It holds a private key."),
+    "old.key": (
+        KEY.replace("KEY-----\n", "KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES\n\n", 1),
+        "It holds a private key.",
+    ),
+    "putty.ppk": ("PuTTY-User-Key-File-3: ssh-rsa\n", "It holds a private key."),
+    "store.pfx": ("x", "It is a store of keys."),
+    "local.settings.json": ("{}", "It holds settings of an app, which may be secret."),
+}
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_secrets_are_left_out_and_named(folder: Path, name: str) -> None:
+    text, reason = SECRETS[name]
+    write(folder, f"keys/{name}", text.replace("{}", ""))
     target = FakeIndexWriter()
 
-    assert run_pipeline(folder, target) == IngestSummary(indexed=3, passages=3)
+    assert run_pipeline(folder, target).skipped == [(f"keys/{name}", reason)]
+    assert target.documents.keys() == FILES.keys()
+
+
+def test_text_about_keys_is_indexed(folder: Path) -> None:
+    write(folder, "keys.md", "It begins with\n-----BEGIN PRIVATE KEY-----\n... (the key) ...\n")
+
+    assert run_pipeline(folder, FakeIndexWriter()).indexed == 4
+
+
+def test_file_that_is_left_out_now_is_removed(folder: Path) -> None:
+    target = FakeIndexWriter()
+    run_pipeline(folder, target)
+    write(folder, "a.md", KEY.replace("{}", ""))
+    summary = run_pipeline(folder, target)
+
+    assert (summary.stale, summary.unchanged) == (0, 2)
+    assert target.documents.keys() == FILES.keys() - {"a.md"}
+
+
+def test_unreadable_folder_leaves_the_index_as_it_is(folder: Path) -> None:
+    for name in FILES:
+        write(folder, name, "broken")
+    target = FakeIndexWriter()
+    summary = run_pipeline(folder, target)
+
+    assert (summary.is_unreadable, target.finish_calls) == (True, 0)
+
+
+def test_files_that_cannot_be_read_any_more_are_removed(folder: Path) -> None:
+    target = FakeIndexWriter()
+    run_pipeline(folder, target)
+    for name in FILES:
+        write(folder, name, "broken")
+    summary = run_pipeline(folder, target)
+
+    assert (summary.is_unreadable, target.finish_calls) == (False, 2)
+    assert target.documents == {}
+
+
+def test_pruning_removes_files_where_the_others_are_unreadable(folder: Path) -> None:
+    target = FakeIndexWriter()
+    run_pipeline(folder, target)
+    for name in FILES:
+        (folder / name).rename(folder / f"{name}.new")
+        write(folder, f"{name}.new", "broken")
+    kept = run_pipeline(folder, target)
+    assert (kept.is_unreadable, kept.stale, target.finish_calls) == (True, 3, 1)
+    pruned = run_pipeline(folder, target, prune=True)
+
+    assert (pruned.is_unreadable, pruned.removed, target.finish_calls) == (False, 3, 2)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes in folders")
