@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import json
 import logging
+import math
 import os
 import sys
 import time
@@ -34,6 +35,15 @@ if TYPE_CHECKING:  # these import the Azure SDKs
     from shared.ingest.indexer.run import IndexerResult, UploadResult
 
 ROOT = Path(__file__).parent.parent.parent
+NOTHING_READ = (
+    "No document of {folder} could be read, so nothing was indexed: the files above are named with "
+    "the reasons."
+)
+BY_WORDS_ALONE = """\
+Indexed by words alone: a question in other words than the documents' may not find them.
+With an embedding model, they are found by meaning. Set one in local.settings.json, such as
+{model}, then index again:
+{settings}"""
 INTERRUPTED = "Stopped. The index keeps what it has; run the command again to continue."
 
 
@@ -75,6 +85,7 @@ def parse_arguments(arguments: list[str] | None) -> IngestOptions:
     add("--prune", action="store_true", help="remove what is no longer in the folder")
     add("--no-rules", action="store_true", help="make public what a removed acl.yaml restricted")
     add("--largest", dest="max_megabytes", type=int, metavar="MB", help="skip larger files (32)")
+    add("--seconds", type=float, help="skip files that take longer to read (60)")
     azure = parser.add_argument_group("with Azure AI Search")
     add = azure.add_argument
     add("--indexer", action="store_true", help="let the service read the files by itself")
@@ -88,6 +99,8 @@ def parse_arguments(arguments: list[str] | None) -> IngestOptions:
         parser.error("--indexer needs --storage /subscriptions/.../storageAccounts/NAME")
     if options.max_megabytes < 1:
         parser.error("--largest must be 1 or more")
+    if not 1 <= options.seconds < math.inf:
+        parser.error("--seconds must be 1 or more")
     if options.storage and not options.indexer:
         parser.error("--storage is for --indexer alone")
     return options
@@ -111,6 +124,10 @@ async def run(options: IngestOptions, settings: Settings) -> None:
         print_lines([f"{len(listing.files)} documents in {options.folder} -> {setup.description}"])
         summary = await index_documents(options, setup, listing, rules)
     print_lines(format_summary(summary, time.monotonic() - start))
+    if summary.is_unreadable:
+        raise UsageError(NOTHING_READ.format(folder=options.folder))
+    if setup.enricher.embed is None:
+        print_lines([suggest_embedding_model(settings)])
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -125,6 +142,7 @@ def list_documents(folder: Path) -> tuple[Listing, acl.Acl]:
         raise UsageError(f"{folder} is not a folder that can be read.")
     listing = list_folder(folder)
     if not listing.files:  # The folder may not be mounted: --prune must not empty the index.
+        print_lines(format_file_list("Skipped", listing.skipped))
         raise UsageError(f"{folder} has no documents.")
     names = [file.name for file in listing.files]
     return listing, acl.read_acl(folder, names, listing.acl_files)
@@ -134,7 +152,7 @@ async def index_documents(
     options: IngestOptions, setup: IngestSetup, listing: Listing, rules: acl.Acl
 ) -> IngestSummary:
     """Run the pipeline with a progress bar."""
-    limits = SandboxLimits(max_bytes=options.max_megabytes * MEGABYTE)
+    limits = SandboxLimits(max_bytes=options.max_megabytes * MEGABYTE, timeout=options.seconds)
     with tqdm(total=len(listing.files), unit="file", disable=None, leave=False) as bar:
 
         def update_bar(name: str) -> None:
@@ -158,6 +176,20 @@ def format_summary(summary: IngestSummary, seconds: float) -> Iterator[str]:
     if summary.stale:
         yield f"{summary.stale} more are in the index and not in the folder: --prune removes them."
     yield from format_file_list("Skipped", summary.skipped)
+
+
+def suggest_embedding_model(settings: Settings) -> str:
+    """Say that the search is by words alone, and which settings change that."""
+    values = {"OPENAI_EMBEDDING_MODEL": "nomic-embed-text"}
+    model = "one of your endpoint"
+    if settings.azure_openai_endpoint:
+        values = {"AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "text-embedding-3-small"}
+    elif not settings.openai_base_url:
+        model = "Ollama's"
+        chat = {"OPENAI_BASE_URL": "http://localhost:11434/v1", "OPENAI_CHAT_MODEL": "llama3.2"}
+        values = chat | values
+    lines = (f"    {json.dumps(name)}: {json.dumps(value)}" for name, value in values.items())
+    return BY_WORDS_ALONE.format(model=model, settings=",\n".join(lines))
 
 
 def format_indexer_summary(

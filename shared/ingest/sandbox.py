@@ -124,7 +124,7 @@ class SandboxReader:
             is_reusable = not reply.must_restart and self._files_left > 0
             return reply
         except TimeoutError as error:
-            message = f"It took more than {self.limits.timeout:g} seconds."
+            message = f"It took more than {self.limits.timeout:g} seconds: --seconds allows more."
             raise UnreadableDocument(message) from error
         except (OSError, ValueError):
             return ReadReply(error="It is damaged: what reads it crashed.", must_restart=True)

@@ -50,9 +50,9 @@ class IngestOptions:
 
     `folder` has the documents. `prune` removes what is no longer in it. `no_rules` confirms that it
     has no acl.yaml on purpose: files that the index restricts become public. `max_megabytes` limits
-    a file's size. `storage` is the storage account's resource id. `embedding_model` is the model of
-    the embedding deployment, where the names differ. `roles` is for how many seconds refusals are
-    retried, as new role assignments take minutes to act.
+    a file's size, `seconds` the time to read it. `storage` is the storage account's resource id.
+    `embedding_model` is the model of the embedding deployment, where the names differ. `roles` is
+    for how many seconds refusals are retried, as new role assignments take minutes to act.
     """
 
     folder: Path
@@ -60,6 +60,7 @@ class IngestOptions:
     no_rules: bool = False
     indexer: bool = False
     max_megabytes: int = 32
+    seconds: float = 60
     embedding_model: str | None = None
     storage: str | None = None
     roles: float = 0

@@ -92,9 +92,8 @@ def search(index: SqliteRetriever, question: str, top: int = 3) -> tuple[Source,
 def test_readable_files_are_found_and_others_listed(tmp_path: Path, index: Path) -> None:
     known = corpus.write_corpus(tmp_path / "docs")
     done = run_command(str(known.folder), INDEX_FILE=str(index))
-    skipped = dict(
-        line.strip().split(": ", 1) for line in done.stdout.partition("Skipped:\n")[2].splitlines()
-    )
+    listed = done.stdout.partition("Skipped:\n")[2].partition("Indexed by")[0]
+    skipped = dict(line.strip().split(": ", 1) for line in listed.splitlines())
 
     assert (done.returncode, done.stderr) == (0, "")
     assert skipped == known.broken
@@ -157,7 +156,10 @@ def test_missing_dependency_is_named(folder: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("options", [["--largest", "0"], ["--indexer"], ["--storage", "x"]])
+INVALID_OPTIONS = (["--largest", "0"], ["--seconds", "0"], ["--indexer"], ["--storage", "x"])
+
+
+@pytest.mark.parametrize("options", INVALID_OPTIONS)
 def test_invalid_options_are_rejected(folder: Path, options: list[str]) -> None:
     done = run_command(str(folder), *options)
 
@@ -168,6 +170,11 @@ def test_invalid_options_are_rejected(folder: Path, options: list[str]) -> None:
 MISTAKES: Mapping[str, tuple[dict[str, str], dict[str, str], str]] = {
     "no such folder": ({}, {}, "docs is not a folder that can be read."),
     "an empty folder": ({".hidden": "x"}, {}, "docs has no documents."),
+    "a folder that cannot be read": (
+        {"a.docx": "x", "b.json": "{", ".env": "x"},
+        {},
+        "docs could be read, so nothing was indexed",
+    ),
     "a mistake in the rules": (
         {"a.md": "x", "acl.yaml": "bord/**: {groups: [x]}"},
         {},
@@ -215,6 +222,38 @@ def test_errors_are_reported_and_nothing_is_indexed(
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
     assert not index.exists()
+
+
+def test_unreadable_folder_leaves_another_index_alone(
+    tmp_path: Path, folder: Path, index: Path
+) -> None:
+    run_command(str(folder), INDEX_FILE=str(index))
+    before = index.read_bytes()
+    write(tmp_path / "other", "c.json", "{")
+    done = run_command(str(tmp_path / "other"), INDEX_FILE=str(index))
+
+    assert done.returncode == 1
+    assert "  c.json: It is not valid JSON (line 1)." in done.stdout
+    assert index.read_bytes() == before
+
+
+def test_index_by_words_alone_names_the_settings_of_an_embedding_model(
+    folder: Path, index: Path
+) -> None:
+    done = run_command(str(folder), INDEX_FILE=str(index))
+    settings = json.loads(f"{{{done.stdout.rpartition('again:')[2]}}}")
+
+    assert "Indexed by words alone" in done.stdout
+    assert settings.keys() == {"OPENAI_BASE_URL", "OPENAI_CHAT_MODEL", "OPENAI_EMBEDDING_MODEL"}
+
+
+def test_index_with_vectors_suggests_no_embedding_model(
+    folder: Path, index: Path, model: Upstream
+) -> None:
+    done = run_command(str(folder), INDEX_FILE=str(index), **talking(model))
+
+    assert done.returncode == 0, done.stderr
+    assert "by words alone" not in done.stdout
 
 
 def passages(index: Path) -> list[tuple[Any, ...]]:
