@@ -23,6 +23,9 @@ no_python = No Python 3.11 to 3.13 runs here (tried: $(or $(PYTHON),$(PYTHONS)))
 no_venv = $(call first,$(IN_RANGE)) cannot make virtual environments: install its venv module, on \
 	Debian and Ubuntu by `sudo apt install python3-venv`
 
+no_packages = { echo "The packages could not be installed: pip says why above. Is there a network? Behind a \
+	proxy set HTTPS_PROXY, for a mirror of PyPI set PIP_INDEX_URL; then run the same command again." >&2; exit 1; }
+
 # The versions of Core Tools that have `func start --address`. Before 4.13, and in the previews of 5,
 # they listen on every network interface.
 LOOPBACK := 4.1[3-9].* | 4.[2-9][0-9].*
@@ -110,17 +113,17 @@ local.settings.json:
 # Stamps: created after a successful install, and again when the requirements have changed.
 $(VENV)/.run: $(VENV)/.made requirements.txt constraints.txt
 	@echo "Installing what the app needs into $(VENV) (once) ..."
-	@$(PIP) -r requirements.txt
+	@$(PIP) -r requirements.txt || $(no_packages)
 	@touch $@
 
 $(VENV)/.ingest: $(VENV)/.made requirements.txt constraints.txt requirements-ingest.txt requirements-local.txt
 	@echo "Installing what reads documents into $(VENV) (once) ..."
-	@$(PIP) -r requirements.txt -r requirements-local.txt
+	@$(PIP) -r requirements.txt -r requirements-local.txt || $(no_packages)
 	@touch $@ $(VENV)/.run
 
 $(VENV)/.dev: $(VENV)/.made requirements.txt constraints.txt requirements-ingest.txt requirements-local.txt requirements-dev.txt
 	@echo "Installing what the app and its tests need into $(VENV) (once) ..."
-	@$(PIP) -r requirements-dev.txt
+	@$(PIP) -r requirements-dev.txt || $(no_packages)
 	@touch $@ $(VENV)/.run $(VENV)/.ingest
 
 $(VENV)/.browser: $(VENV)/.dev requirements-browser.txt

@@ -470,6 +470,7 @@ def test_failed_install_is_repeated(installed: Path, tmp_path: Path) -> None:
     again = make(installed, environment(tmp_path / "bin"), "run")
 
     assert failed.returncode != 0
+    assert "Is there a network?" in failed.stderr
     assert ended.stdout.startswith("Installing")
     assert again.stdout == ""
 

@@ -352,7 +352,8 @@ def test_text_search_is_used_without_numpy(tmp_path: Path) -> None:
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
 
     assert process.stdout == (
-        "1 retrieval_mode vectors was left out: numpy, which vector search needs, is not installed;"
+        "1 retrieval_mode vectors was left out: numpy, which vector search needs, is not installed "
+        "(pip install -r requirements-local.txt);"
         " text was used.\n"
     )
     assert "the search is by text: numpy, which vector search needs, is not" in process.stderr

@@ -32,6 +32,9 @@ from shared.retrieval.sqlite.vectors import is_available
 T = TypeVar("T")
 
 SAMPLES = "samples"  # the name of an index in memory
+NO_NUMPY = (
+    "numpy, which vector search needs, is not installed (pip install -r requirements-local.txt)"
+)
 MAX_ATTEMPTS = 10  # of a search whose file is replaced meanwhile
 
 log = logging.getLogger("chat")
@@ -179,7 +182,7 @@ class SqliteRetriever:
         if self._embedding.model != model:
             return None, "the index was built with another embedding model"
         if not is_available():
-            return None, "numpy, which vector search needs, is not installed"
+            return None, NO_NUMPY
         return self._embedding, ""
 
 
