@@ -148,6 +148,15 @@ def many_images(number: int) -> bytes:
     return buffer.getvalue()
 
 
+def with_title(data: bytes, title: str) -> bytes:
+    """A PDF with a title in its properties."""
+    writer = PdfWriter(BytesIO(data))
+    writer.add_metadata({"/Title": title})
+    buffer = BytesIO()
+    writer.write(buffer)
+    return buffer.getvalue()
+
+
 def encrypted(data: bytes, user: str, owner: str) -> bytes:
     writer = PdfWriter(PdfReader(BytesIO(data)))
     writer.encrypt(user, owner, algorithm="AES-256")

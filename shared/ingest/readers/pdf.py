@@ -67,6 +67,11 @@ def _decode_image(stream: StreamObject, collector: ImageCollector) -> tuple[byte
         return ()
 
 
+_FILE_TITLE = re.compile(
+    r"^(?:\W*|microsoft .*|untitled.*|(?:document|presentation|slide) ?\d+)$|\.\w{2,5}$|[\\/]",
+    re.IGNORECASE,
+)
+_HEADER_CHARACTERS = 200  # of a page, where its header may repeat the title
 # A line further below the last one than this many times its own height begins a paragraph.
 _PARAGRAPH_GAP = 1.6
 # The dots between a title and its page in a table of contents.
@@ -85,18 +90,30 @@ def read_pdf(path: Path) -> Content:
     """Read the pages of a PDF; permission flags are ignored where it opens without a password."""
     collector = ImageCollector()
     try:
-        pages = enumerate(PdfReader(path).pages, 1)
-        return Content(tuple(_read_page(number, page, collector) for number, page in pages))
+        reader = PdfReader(path)
+        title, pages = _title(reader), enumerate(reader.pages, 1)
+        return Content(tuple(_read_page(number, page, title, collector) for number, page in pages))
     except FileNotDecryptedError as error:
         raise UnreadableDocument("It is encrypted: it opens with a password only.") from error
     except LimitReachedError as error:
         raise UnreadableDocument("It unpacks to more than any page needs.") from error
 
 
-def _read_page(number: int, page: PageObject, collector: ImageCollector) -> Page:
+def _title(reader: PdfReader) -> str:
+    """The title in the document's properties, unless a program made it from a file's name."""
+    try:
+        title = reader.metadata.title if reader.metadata else None
+    except Exception:  # Damaged properties must not prevent reading the text.
+        return ""
+    return "" if title is None or _FILE_TITLE.search(title.strip()) else title.strip()
+
+
+def _read_page(number: int, page: PageObject, title: str, collector: ImageCollector) -> Page:
     names: set[str] = set()
     text = page_text(page, names)
-    return Page(text, number, images=tuple(extract_images(page, names, collector)))
+    has_title = title.casefold() in text[: 2 * len(title) + _HEADER_CHARACTERS].casefold()
+    images = tuple(extract_images(page, names, collector))
+    return Page(text, number, images=images, title="" if has_title else title)
 
 
 def page_text(page: PageObject, names: set[str]) -> str:

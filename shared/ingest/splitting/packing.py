@@ -121,8 +121,7 @@ def add_title(title: str, section: Section) -> Section:
     """Put a page's title above the headings of a section, unless it is one of them."""
     if not title or title in section.path:
         return section
-    empty = tuple((title, *path) for path in section.empty_headings)
-    return replace(section, path=(title, *section.path), empty_headings=empty)
+    return replace(section, path=(title, *section.path))
 
 
 def heading_lines(section: Section, limit: int) -> str:

@@ -160,16 +160,16 @@ def page_spans(page: Page) -> Iterator[PassageSpan]:
     """Split a page like `page_texts`, with the offsets of each text."""
     if page.markdown:
         for section in split_sections(page.text, MAX_TOKENS):
-            yield from _section_spans(page.text, add_title(page.title, section))
+            yield from _section_spans(page.text, section, page.title)
     else:
         start = f"{page.title}\n\n" if page.title else ""
         for part in split_plain(page.text, MAX_TOKENS - count_tokens(start)):
             content = start + page.text[part.start : part.end].strip()
-            yield PassageSpan(content, part.start, part.end)
+            yield PassageSpan(content, part.start, part.end, page.title)
 
 
-def _section_spans(text: str, section: Section) -> Iterator[PassageSpan]:
-    heading = heading_lines(section, MAX_TOKENS)
+def _section_spans(text: str, section: Section, title: str) -> Iterator[PassageSpan]:
+    heading = heading_lines(add_title(title, section), MAX_TOKENS)
     start = f"{heading}\n\n" if heading else ""
     # A heading that is too long to be repeated stays in the text.
     place = section.body if heading else section.start
@@ -179,5 +179,5 @@ def _section_spans(text: str, section: Section) -> Iterator[PassageSpan]:
         begin = place + part.start if number else section.start
         content = part.header + body[part.start : part.end]
         yield PassageSpan(start + content.strip(), begin, place + part.end, heading)
-    if heading and not parts:
+    if section.path and heading and not parts:
         yield PassageSpan(heading, section.start, section.end, heading)

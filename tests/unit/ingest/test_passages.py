@@ -48,7 +48,8 @@ LISTS = st.lists(SENTENCES, min_size=1, max_size=8).map(
 BREAKS = st.sampled_from(["\n", "\n\n", "\r\n\r\n", "   ", "\n```\n", "\n---\n", "|"])
 BLOCKS = st.one_of(SENTENCES, SENTENCES, TABLES, HEADINGS, LISTS, BREAKS, st.text(max_size=60))
 TEXTS = st.lists(BLOCKS, max_size=25).map("".join)
-PAGES = st.builds(Page, TEXTS, markdown=st.booleans())
+TITLES = st.sampled_from(("", "Northwind Standard", "Leave " * 33))
+PAGES = st.builds(Page, TEXTS, markdown=st.booleans(), title=TITLES)
 
 
 def uncovered(page: Page, spans: list[PassageSpan]) -> str:

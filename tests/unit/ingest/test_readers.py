@@ -436,6 +436,26 @@ def test_scanned_pdf_is_read_as_images(tmp_path: Path) -> None:
     assert (page.number, page.text, len(page.images)) == (1, "", 1)
 
 
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [
+        ("Leave policy", ["Leave policy", ""]),
+        ("Microsoft Word - leave.docx", ["", ""]),
+        ("C:\\leave", ["", ""]),
+        ("untitled", ["", ""]),
+        ("", ["", ""]),
+    ],
+)
+def test_pdf_title_is_that_of_pages_without_it(
+    tmp_path: Path, title: str, expected: list[str]
+) -> None:
+    pages = samples.pdf([samples.lines("Call first."), samples.lines("Leave policy, page 2")])
+
+    document = content(tmp_path, "a.pdf", samples.with_title(pages, title))
+
+    assert [page.title for page in document.pages] == expected
+
+
 def test_number_of_images_is_limited(tmp_path: Path) -> None:
     document = content(tmp_path, "a.pdf", samples.many_images(MAX_IMAGES + 5))
 
