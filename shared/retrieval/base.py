@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -104,6 +104,16 @@ def shorten_query(text: str) -> str:
     """
     half = MAX_SEARCH_TEXT // 2
     return text if len(text) <= MAX_SEARCH_TEXT else f"{text[:half]}{ELLIPSIS}{text[-half:]}"
+
+
+def distinct(sources: Iterable[Source]) -> Iterator[Source]:
+    """Yield the sources without those whose text, white space aside, an earlier one has."""
+    seen: set[str] = set()
+    for source in sources:
+        text = " ".join(source.content.split())
+        if text not in seen:
+            seen.add(text)
+            yield source
 
 
 class LimitedRetriever:

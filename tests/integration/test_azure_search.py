@@ -241,6 +241,15 @@ def test_scores_and_captions_are_in_the_response(text: tuple[FakeSearch, httpx.C
     assert context["thoughts"][1]["props"]["use_semantic_captions"] is True
 
 
+def test_the_same_text_is_returned_once(text: tuple[FakeSearch, httpx.Client]) -> None:
+    search, client = text
+    search.docs = [document("a"), document("b", content="The deductible  in a.\n"), document("c")]
+    ids = hit_ids(ask(client, top=50))
+    search.docs = DOCS
+
+    assert ids == ["a", "c"]
+
+
 def test_passages_below_the_minimum_scores_are_excluded(
     text: tuple[FakeSearch, httpx.Client],
 ) -> None:

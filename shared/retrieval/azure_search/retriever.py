@@ -19,7 +19,7 @@ from shared.chat.request import User
 from shared.retrieval.azure_search.client import QueryRejected, RankerUnavailable, map_errors
 from shared.retrieval.azure_search.field_mapping import ALTERNATIVE_CHUNK_FIELDS, IndexFields
 from shared.retrieval.azure_search.odata import build_filter, quote, security_filter
-from shared.retrieval.base import MAX_IMAGES, Embed, SearchReport, SearchResult
+from shared.retrieval.base import MAX_IMAGES, Embed, SearchReport, SearchResult, distinct
 from shared.retrieval.index_statistics import EMPTY_INDEX, IndexStatistics
 
 FetchImage = Callable[[str], Awaitable[str | None]]
@@ -85,7 +85,7 @@ class AzureSearchRetriever:
     async def _result(
         self, hits: Sequence[Mapping[str, Any]], overrides: Overrides, report: SearchReport
     ) -> SearchResult:
-        results = tuple(self.fields.to_source(hit) for hit in hits)
+        results = tuple(distinct(self.fields.to_source(hit) for hit in hits))
         partial = report.reranked and any(source.reranker_score is None for source in results)
         included, excluded = split_by_score(results, overrides, report.reranked)
         sources, image_notes = await self._attach_images(included, hits, overrides)
