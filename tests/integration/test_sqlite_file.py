@@ -111,8 +111,8 @@ def test_the_next_search_reads_a_replaced_file(tmp_path: Path) -> None:
 def build_numbered_index(folder: Path, number: int) -> Path:
     """An index with 9 - `number` passages, each of which contains `number`."""
     names = [f"{number}-{index}.md" for index in range(9 - number)]
-    text = f"Dental {number}."
-    return build_index(folder / f"{number}.db", *(passage(name, text) for name in names))
+    passages = (passage(name, f"Dental {number} {name}.") for name in names)
+    return build_index(folder / f"{number}.db", *passages)
 
 
 async def replace_repeatedly(path: Path, others: Sequence[Path]) -> None:
@@ -141,8 +141,8 @@ def test_a_result_is_of_one_file_while_the_file_is_replaced(tmp_path: Path) -> N
         results = asyncio.run(search_during(index, replace_repeatedly(path, indexes)))
 
     for result in results:
-        (content,) = {source.content for source in result.sources}
-        assert len(result.sources) == 9 - int(content[7])
+        (number,) = {int(source.content[7]) for source in result.sources}
+        assert len(result.sources) == 9 - number
 
 
 def damage(content: bytes, how: str) -> bytes:
@@ -185,10 +185,10 @@ def test_a_file_of_another_version_and_a_missing_file_are_misconfigured(tmp_path
 
 
 READERS = [
-    passage("public.md", "Dental."),
-    passage("anna.md", "Dental.", oids=("anna",)),
-    passage("board.md", "Dental.", groups=("board",)),
-    passage("bob.md", "Dental.", oids=("bob",)),
+    passage("public.md", "Dental public."),
+    passage("anna.md", "Dental anna.", oids=("anna",)),
+    passage("board.md", "Dental board.", groups=("board",)),
+    passage("bob.md", "Dental bob.", oids=("bob",)),
 ]
 
 
@@ -239,12 +239,12 @@ def test_statistics_name_the_folder_and_never_its_path(tmp_path: Path) -> None:
     assert by_words.to_json()["made"] == "2023-11-14T22:13:20Z"
 
 
-WITH_IMAGES = [passage("a.png", "Chart.", image=PNG), passage("b.jpg", "Chart.", image=JPEG)]
+WITH_IMAGES = [passage("a.png", "Chart a.", image=PNG), passage("b.jpg", "Chart b.", image=JPEG)]
 EXPECTED_IMAGES = (("a.png", "png", PNG), ("b.jpg", "jpeg", JPEG), ("d.webp", "webp", WEBP))
 
 
 def test_requested_images_are_data_urls(tmp_path: Path) -> None:
-    others = passage("c.md", "Chart."), passage("d.webp", "Chart.", image=WEBP)
+    others = passage("c.md", "Chart c."), passage("d.webp", "Chart d.", image=WEBP)
     path = build_index(tmp_path / "index.db", *WITH_IMAGES, *others)
     result = search_file(path, "chart", top=4, use_gpt4v=True, gpt4v_input="images")
     images = {source.sourcepage: source.image for source in result.sources}
@@ -258,8 +258,8 @@ def test_requested_images_are_data_urls(tmp_path: Path) -> None:
 
 def test_a_result_has_a_limited_number_of_images(tmp_path: Path) -> None:
     """An image may have half a megabyte, and each costs the model tokens."""
-    passages = [passage(f"{index:02}.png", "Chart.", image=PNG) for index in range(12)]
-    path = build_index(tmp_path / "index.db", passage("00.md", "Chart."), *passages)
+    passages = [passage(f"{n:02}.png", f"Chart {n}.", image=PNG) for n in range(12)]
+    path = build_index(tmp_path / "index.db", passage("00.md", "Chart x."), *passages)
     result = search_file(path, "chart", top=50, use_gpt4v=True)
     with_image = [source.sourcepage for source in result.sources if source.image]
 

@@ -140,8 +140,8 @@ class SqliteRetriever:
     async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
         """Return the best passages for `query` that `user` may see. Raises ChatErrors.
 
-        Scores are BM25 in a text search, cosines in a vector search, and those of reciprocal rank
-        fusion in a hybrid one. A client's own filter is not supported: BadRequest.
+        Scores are in the range of BM25 in a text search, cosines in a vector search, and those of
+        reciprocal rank fusion in a hybrid one. A client's own filter is not supported: BadRequest.
         """
         if overrides.filter is not None:
             raise BadRequest("is not supported by the embedded index", field="filter")

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
+from operator import itemgetter
 from typing import Any
 
 from shared.chat.events import Source
 from shared.chat.messages import to_data_url
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
-from shared.retrieval.base import MAX_IMAGES
+from shared.retrieval.base import MAX_IMAGES, distinct
 from shared.retrieval.sqlite.connections import OpenIndex
+from shared.retrieval.sqlite.ranking import RERANKED, rerank
 from shared.retrieval.sqlite.vectors import Vectors, reciprocal_rank_fusion
 from shared.text import fts_queries, join_fts_queries
 
 DEFAULT_TOP = 3
+CANDIDATES = 100  # passages of a search, of which those with the same text count once
 FUSION_CANDIDATES = 50  # passages that each of the two searches passes to the rank fusion
 MAX_RANKED = 25_000  # passages: ranking so many takes about 20 ms
 NAME_WEIGHT = 2.0  # of a word in the name of the file, relative to one in the passage
@@ -60,6 +63,7 @@ SELECT EXISTS (
     SELECT 1 FROM file JOIN passage ON file = file.key WHERE sourcefile = :sourcefile AND {VISIBLE}
 )
 """
+TERMS = "SELECT body FROM words WHERE rowid = ?"
 PASSAGE_ID = "SELECT id FROM passage WHERE key = ?"
 PASSAGE = """
 SELECT id, content, heading, sourcepage, sourcefile, category, oids, groups, picture.data
@@ -99,16 +103,15 @@ class SearchQuery:
 
 
 def text_search(index: OpenIndex, query: SearchQuery) -> tuple[Source, ...]:
-    """Return the best passages by BM25. Raises IndexReplaced, ChatErrors."""
+    """Return the best passages by BM25 and relevance feedback. Raises IndexReplaced, ChatErrors."""
     with index.connection() as connection:
-        scored = _score_by_text(connection, query, query.top)
-        return _read_sources(connection, scored, query.overrides)
+        return _read_sources(connection, _score_by_text(connection, query), query)
 
 
 def text_candidates(index: OpenIndex, query: SearchQuery) -> ScoredKeys:
     """Return the candidates of the text search for a rank fusion. Raises as `text_search`."""
     with index.connection() as connection:
-        return _score_by_text(connection, query, FUSION_CANDIDATES)
+        return _score_by_text(connection, query)[:FUSION_CANDIDATES]
 
 
 def vector_search(
@@ -124,7 +127,7 @@ def vector_search(
             rankings = [[key for key, _ in by_text], [key for key, _ in scored[:FUSION_CANDIDATES]]]
             scores = reciprocal_rank_fusion(rankings)
             scored = _sort_by_score(connection, list(scores.items()))
-        return _read_sources(connection, scored[: query.top], query.overrides)
+        return _read_sources(connection, scored, query)
 
 
 def is_readable(index: OpenIndex, query: SearchQuery, sourcefile: str) -> bool:
@@ -134,18 +137,29 @@ def is_readable(index: OpenIndex, query: SearchQuery, sourcefile: str) -> bool:
         return bool(connection.execute(IS_READABLE, values).fetchone()[0])
 
 
-def _score_by_text(connection: sqlite3.Connection, query: SearchQuery, limit: int) -> ScoredKeys:
+def _score_by_text(connection: sqlite3.Connection, query: SearchQuery) -> ScoredKeys:
+    """Return the best `CANDIDATES` passages; fewer if fewer match or have a rare term."""
     terms = fts_queries(query.text)
     if not terms:
         return ()
     rare = _rare_terms(connection, terms)
-    values = query.filter_values | {"query": join_fts_queries(terms), "limit": limit}
+    values = query.filter_values | {"query": join_fts_queries(terms), "limit": CANDIDATES}
     if len(rare) < len(terms):
         parameters = values | {"rare": join_fts_queries(rare)}
         scored = connection.execute(TEXT_SEARCH_IN_RARE, parameters).fetchall()
-        if len(scored) == limit:
-            return scored
-    return connection.execute(TEXT_SEARCH, values).fetchall()
+        if len(scored) >= FUSION_CANDIDATES:
+            return _rerank(connection, scored)
+    return _rerank(connection, connection.execute(TEXT_SEARCH, values).fetchall())
+
+
+def _rerank(connection: sqlite3.Connection, scored: ScoredKeys) -> ScoredKeys:
+    """Re-rank the first passages; equal scores stay in the order of the search."""
+    if not scored:
+        return ()
+    texts = [connection.execute(TERMS, (key,)).fetchone()[0] for key, _ in scored[:RERANKED]]
+    scores = rerank([score for _, score in scored], texts)
+    reranked = zip((key for key, _ in scored), scores, strict=True)
+    return sorted(reranked, key=itemgetter(1), reverse=True)
 
 
 def _rare_terms(connection: sqlite3.Connection, terms: Sequence[str]) -> list[str]:
@@ -165,7 +179,7 @@ def _score_by_vector(
     connection: sqlite3.Connection, vectors: Vectors, query: SearchQuery, vector: Sequence[float]
 ) -> ScoredKeys:
     allowed = _allowed_keys(connection, query.filter_values)
-    nearest = vectors.nearest(vector, max(FUSION_CANDIDATES, query.top), allowed)
+    nearest = vectors.nearest(vector, CANDIDATES, allowed)
     return _sort_by_score(connection, nearest)
 
 
@@ -188,20 +202,21 @@ def _sort_by_score(connection: sqlite3.Connection, scored: ScoredKeys) -> Scored
 
 
 def _read_sources(
-    connection: sqlite3.Connection, scored: ScoredKeys, overrides: Overrides
+    connection: sqlite3.Connection, scored: ScoredKeys, query: SearchQuery
 ) -> tuple[Source, ...]:
-    """Read the passages with these keys, without those below the minimum score.
+    """Read the best passages with different texts and the minimum score."""
+    minimum = query.overrides.minimum_search_score
+    enough = [(key, score) for key, score in scored if minimum is None or score >= minimum]
+    images = MAX_IMAGES if query.overrides.includes_images else 0
+    return tuple(islice(distinct(_read_each(connection, enough, images)), query.top))
 
-    If the request asks for images, the first `MAX_IMAGES` passages that have one include it.
-    """
-    minimum, results = overrides.minimum_search_score, list[Source]()
-    images_left = MAX_IMAGES if overrides.includes_images else 0
+
+def _read_each(connection: sqlite3.Connection, scored: ScoredKeys, images: int) -> Iterator[Source]:
+    """Read the passages with these keys; the first `images` that have an image include it."""
     for key, score in scored:
-        if minimum is None or score >= minimum:
-            row = connection.execute(PASSAGE, (images_left > 0, key)).fetchone()
-            results.append(_to_source(row, score))
-            images_left -= results[-1].image is not None
-    return tuple(results)
+        source = _to_source(connection.execute(PASSAGE, (images > 0, key)).fetchone(), score)
+        images -= source.image is not None
+        yield source
 
 
 def _to_source(row: tuple[Any, ...], score: float) -> Source:

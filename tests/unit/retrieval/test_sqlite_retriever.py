@@ -23,6 +23,7 @@ from shared.chat.overrides import Overrides
 from shared.chat.request import User
 from shared.retrieval.base import SearchResult
 from shared.retrieval.sqlite.connections import build_in_memory
+from shared.retrieval.sqlite.ranking import RERANKED
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from shared.retrieval.sqlite.search import MAX_RANKED, SearchQuery, text_search
 from shared.settings import SHARED_FOLDER
@@ -220,8 +221,8 @@ def test_function_words_depend_on_the_language_of_the_query() -> None:
     assert fts_queries("Was ist die Versicherung?") == ['"versicherung"*']
 
 
-CATEGORIES = [passage("Dental.", f"{name}.md", name) for name in ("plans", "company")]
-CATEGORIES.append(passage("Dental.", "none.md"))
+CATEGORIES = [passage(f"Dental {name}.", f"{name}.md", name) for name in ("plans", "company")]
+CATEGORIES.append(passage("Dental care.", "none.md"))
 
 
 @pytest.mark.parametrize(
@@ -243,7 +244,7 @@ def test_categories_are_included_and_excluded(
 
 
 def test_the_default_of_top_is_three() -> None:
-    passages = [passage("Dental.", f"{number}.md") for number in range(60)]
+    passages = [passage(f"Dental {number}.", f"{number}.md") for number in range(60)]
 
     assert len(search(passages, "dental").sources) == 3
     assert len(search(passages, "dental", top=1).sources) == 1
@@ -274,6 +275,51 @@ def test_scores_are_positive_and_the_best_is_first() -> None:
     assert len(scores) > 20
     assert scores == sorted(scores, reverse=True)
     assert scores[-1] > 0
+
+
+def test_the_same_text_is_returned_once_and_takes_one_place() -> None:
+    copies = [passage(f"Dental{' ' * number} care.", f"copy{number}.md") for number in range(1, 9)]
+    others = [passage(f"Dental {name}.", f"{name}.md") for name in ("plans", "costs")]
+    result = search([*copies, *others], "dental care", top=3)
+
+    assert names(result) == ["copy1.md", "costs.md", "plans.md"]
+
+
+def test_a_user_finds_the_copy_that_he_may_see() -> None:
+    copies = [passage("Dental care.", "a.md", groups=("g",)), passage("Dental care.", "b.md")]
+
+    assert names(search(copies, "dental", use_groups_security_filter=True)) == ["b.md"]
+
+
+TOPIC = "dentists teeth gums crowns"
+LIKE, UNLIKE = passage(f"Fees of {TOPIC}.", "z.md"), passage("Fees of roads trams ships.", "a.md")
+FILLING = [passage(f"Something else {number}.", f"{number}.txt") for number in range(9)]
+
+
+def test_passages_with_the_words_of_the_best_one_move_up() -> None:
+    best = passage(f"Fees, fees, fees: {TOPIC}.", "best.md")
+
+    assert names(search([UNLIKE, LIKE, *FILLING], "fees")) == ["a.md", "z.md"]
+    assert names(search([best, UNLIKE, LIKE, *FILLING], "fees")) == ["best.md", "z.md", "a.md"]
+
+
+def test_hidden_passages_do_not_move_others() -> None:
+    best = replace(passage(f"Fees, fees, fees: {TOPIC}.", "best.md"), groups=("g",))
+    index, reader = [best, UNLIKE, LIKE, *FILLING], User("oid", ("g",))
+    unseen = search(index, "fees", NOBODY, use_groups_security_filter=True)
+    seen = search(index, "fees", reader, use_groups_security_filter=True)
+
+    assert names(unseen) == ["a.md", "z.md"]
+    assert names(seen) == ["best.md", "z.md", "a.md"]
+
+
+def test_passages_behind_the_re_ranked_ones_keep_their_order() -> None:
+    passages = [passage(f"Fees {'and more ' * n}.", f"{n:02}.md") for n in range(RERANKED + 40)]
+    result = search(passages, "fees", top=50)
+    scores = [source.score or 0 for source in result.sources]
+
+    assert names(result)[RERANKED:] == [f"{n:02}.md" for n in range(RERANKED, 50)]
+    assert scores == sorted(scores, reverse=True)
 
 
 def test_the_only_passage_has_a_positive_score() -> None:
@@ -339,10 +385,11 @@ def count_steps(passages: Iterable[Source], query: str, user: User) -> int:
 def test_the_cost_of_a_search_does_not_depend_on_how_much_the_user_may_see() -> None:
     groups = tuple(f"group-{n}" for n in range(50))
     many = [passage("Vision.", f"{n}.md", groups=(groups[n % 50],)) for n in range(5000)]
-    few = [passage("Dental.", f"of {group}.md", groups=(group,)) for group in groups]
+    few = [passage(f"Dental {n}.", f"of {n}.md", groups=(groups[n],)) for n in range(50)]
+    own = [replace(each, groups=groups[:1]) for each in few]
     in_many, in_one = User("anna", groups), User("bob", groups[:1])
 
-    assert count_steps([*many, *few], "dental", in_many) < 2 * count_steps(few, "dental", in_one)
+    assert count_steps([*many, *few], "dental", in_many) < 2 * count_steps(own, "dental", in_one)
 
 
 @pytest.mark.parametrize("who", USERS)
@@ -351,7 +398,7 @@ def test_a_user_sees_public_passages_and_those_that_an_enabled_filter_matches(
     who: str, by_oid: bool | None, by_group: bool | None
 ) -> None:
     passages = [
-        replace(passage("Dental.", name), oids=oids, groups=groups)
+        replace(passage(f"Dental {name}.", name), oids=oids, groups=groups)
         for name, (oids, groups) in READERS.items()
     ]
     filters = {"use_oid_security_filter": by_oid, "use_groups_security_filter": by_group}

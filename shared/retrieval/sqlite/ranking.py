@@ -1,0 +1,48 @@
+"""Re-ranks the first passages of a text search by relevance feedback.
+
+BM25 counts the question's words alone. The best passages tell more about its subject: passages
+that share words with them move up (Rocchio's method, within the results).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import zip_longest
+from math import sqrt
+
+RERANKED = 20
+"""Passages that are re-ranked: the first ones by BM25."""
+
+_MODELS = 5  # the best passages, with which the others are compared
+_MODEL_EXPONENT = 6  # of a model's score: a passage that stands out is the model almost alone
+_SIMILARITY_WEIGHT = 0.7  # the rest is BM25
+
+
+def rerank(scores: Sequence[float], texts: Sequence[str]) -> list[float]:
+    """Return new scores for BM25 scores, best first. `texts` are the terms of the first passages.
+
+    A score is 0.3 of BM25 and 0.7 of the similarity to the best passages, which counts as the best
+    BM25 score at most: so scores keep BM25's range. Passages without a text have no similarity.
+    """
+    similarities = _similarities(scores, [dict.fromkeys(text.split()) for text in texts])
+    factor = _SIMILARITY_WEIGHT * scores[0] / (max(similarities) or 1)
+    return [
+        (1 - _SIMILARITY_WEIGHT) * score + factor * similarity
+        for score, similarity in zip_longest(scores, similarities, fillvalue=0.0)
+    ]
+
+
+def _similarities(scores: Sequence[float], passages: Sequence[dict[str, None]]) -> list[float]:
+    """Return the similarity of each passage to the best ones: cosines of their sets of terms.
+
+    The sets are dictionaries because their order, and so the rounding of a sum, is always the same.
+    """
+    lengths = [sqrt(len(terms)) or 1 for terms in passages]
+    weights: defaultdict[str, float] = defaultdict(float)
+    for score, terms, length in zip(scores[:_MODELS], passages, lengths, strict=False):
+        share = (score / scores[0]) ** _MODEL_EXPONENT / length
+        for term in terms:
+            weights[term] += share
+    shared = (sum(filter(None, map(weights.get, terms))) for terms in passages)
+    return [weight / length for weight, length in zip(shared, lengths, strict=True)]
