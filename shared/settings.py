@@ -226,6 +226,7 @@ class Settings(BaseModel):
     cosmos_endpoint: SecureUrl | None = Field(default=None, alias="AZURE_COSMOS_ENDPOINT")
     cosmos_database: Name = Field(default="chat", alias="AZURE_COSMOS_DATABASE")
     cosmos_container: Name = Field(default="memory", alias="AZURE_COSMOS_CONTAINER")
+    conversations: Literal["opt-in", "always"] = Field(default="opt-in", alias="CONVERSATIONS")
     memory_days: float | None = Field(default=None, ge=0, le=24855, alias="MEMORY_DAYS")
     max_conversations: int = Field(default=10_000, ge=1, alias="MAX_CONVERSATIONS")
     memory_seconds: float = Field(default=10, gt=0, alias="MEMORY_SECONDS")

@@ -84,6 +84,7 @@ def build(settings: Settings) -> Service:
     service = Service(
         files=files,
         memory=memory,
+        stores_every_chat=settings.conversations == "always",
         index=settings.search_index or "documents",
         engine=_make_rag(settings, models, retriever),
         access=AccessPolicy(

@@ -49,14 +49,17 @@ class AccessPolicy:
 
     def get_owner(self, headers: Mapping[str, str]) -> str:
         """Return the id that owns the caller's conversations. Raises Unauthorized."""
-        user = self.get_user(headers)
-        if user.oid is not None:
-            return user.oid
-        if self.sign_in:
+        owner = self.find_owner(headers)
+        if owner is None and self.sign_in:
             raise Unauthorized("Sign in: a conversation belongs to the user who started it.")
-        if not self.single_user:
+        if owner is None:
             raise Unauthorized("Conversations need the platform's sign-in, which is off here.")
-        return LOCAL_OWNER
+        return owner
+
+    def find_owner(self, headers: Mapping[str, str]) -> str | None:
+        """Return the id that owns the caller's conversations; None if the caller has no id."""
+        local = LOCAL_OWNER if self.single_user and not self.sign_in else None
+        return self.get_user(headers).oid or local
 
     def check_admin(self, headers: Mapping[str, str]) -> None:
         """Raise Unauthorized or Forbidden unless the user has the admin role.

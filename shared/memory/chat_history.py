@@ -43,7 +43,7 @@ class ChatHistory:
         """
         if self.conversation is None:
             return request
-        if len([message for message in request.messages if message.role != "system"]) > 1:
+        if has_own_history(request):
             await self.memory.conversations.get(self.owner, self.conversation)
             return request
         interactions, page = self.memory.interactions, PageRequest(0, MAX_TURNS)
@@ -96,6 +96,11 @@ class ChatHistory:
             self.memory, self.owner, conversation, turn, request.metadata.id
         )
         return (warning,) if warning else ()
+
+
+def has_own_history(request: ChatRequest) -> bool:
+    """Return whether a request has messages before its question; instructions are none."""
+    return sum(message.role != "system" for message in request.messages) > 1
 
 
 async def store_turn(

@@ -38,11 +38,17 @@ def error(failure: ChatError, body: Any, flat: bool = False) -> Json:
     return {"error": f"{path}: {failure.message}"}
 
 
-def state(request: ChatRequest, conversation: str | None) -> Any:
-    """Return the client's state, with the id of a new conversation, if any."""
+def state(key: str, request: ChatRequest, conversation: str | None) -> Any:
+    """Return the client's state, with the id of a new conversation, if any.
+
+    The id of a conversation that the client did not ask for is an object in `sessionState`, and a
+    string in `session_state`: the front end of azure-search-openai-demo reads only that.
+    """
     if conversation is None:
         return request.state
-    return {**request.state, CONVERSATION: conversation}
+    if isinstance(request.state, dict):
+        return {**request.state, CONVERSATION: conversation}
+    return {CONVERSATION: conversation} if key == "sessionState" else conversation
 
 
 def start_of_context(context: Context) -> Json:

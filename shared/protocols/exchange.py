@@ -45,6 +45,7 @@ class AppContext:
 
     `search_scope` checks the data source of a request.
     `files` serves the files that citations refer to, `memory` stores conversations; None without.
+    `stores_every_chat`: chats are stored there although their state does not ask for it.
     `index` is the name of the index for OpenSearch's clients, `links` the beginning of links to
     documents. `cross_origin` restricts the pages that may call an app on a laptop; None elsewhere,
     where a key or a sign-in does.
@@ -56,6 +57,7 @@ class AppContext:
     health: Health = field(default_factory=lambda: Health({}))
     files: Files | None = None
     memory: Memory | None = None
+    stores_every_chat: bool = False
     index: str = "documents"
     api_key: ApiKeyPolicy = field(default_factory=ApiKeyPolicy)
     search_scope: SearchScope = field(default_factory=SearchScope)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from shared.bootstrap.build import build
 from shared.chat import errors
 from shared.chat.events import Context, Delta, Done
 from shared.chat.messages import Message
@@ -19,7 +20,18 @@ from shared.http.auth import AccessPolicy
 from shared.memory.base import Conversation, Interaction, Memory, PageRequest, Turn
 from shared.memory.chat_history import EMPTY_ANSWER, NOT_CREATED, NOT_STORED, ChatHistory
 from shared.rag import flow
-from tests.support.calls import ANNA, JSON, BufferedReply, ask, call, local_service, read
+from shared.settings import read_settings
+from tests.support.calls import (
+    ANNA,
+    BEN,
+    JSON,
+    QUESTION,
+    BufferedReply,
+    ask,
+    call,
+    local_service,
+    read,
+)
 from tests.support.fakes import (
     ANSWER,
     PLUS,
@@ -30,6 +42,7 @@ from tests.support.fakes import (
     ScriptStep,
     engine,
 )
+from tests.support.servers import LAPTOP, SAMPLES
 from tests.support.stores import FakeClock, sqlite_memory
 
 TEXT = "Dental care [plans/plus.pdf#page=2]."
@@ -236,6 +249,125 @@ def test_storing_requires_sign_in_if_it_is_enabled(memory: Memory) -> None:
     assert ask(chat_call("/chat", "sessionState", {}, {}), service).status == 200
     assert ask(chat_call("/chat", "sessionState", {}, state, headers=ANNA), service).status == 200
     assert len(contents(memory, "anna")) == 1
+
+
+@pytest.mark.parametrize(("setting", "number"), [("", 0), ("opt-in", 0), ("always", 1)])
+def test_setting_decides_whether_a_chat_is_stored_without_a_request_for_it(
+    memory: Memory, setting: str, number: int
+) -> None:
+    settings = read_settings({**LAPTOP, **SAMPLES, "CONVERSATIONS": setting})
+    ask(call("/chat"), replace(build(settings), memory=memory))
+
+    assert len(contents(memory)) == number
+
+
+STORED = [way for way in WAYS if way.values[0] != "/ask"]
+stored_routes = pytest.mark.parametrize(("route", "key", "more"), STORED)
+
+
+@stored_routes
+@pytest.mark.parametrize("state", [None, ""])
+def test_always_begins_and_continues_a_conversation(
+    memory: Memory, route: str, key: str, more: Any, state: Any
+) -> None:
+    model = FakeModel(query="plus")
+    service = local_service(engine(model), memory=memory, stores_every_chat=True)
+    first = state_of(ask(chat_call(route, key, more, state, "What is in Plus?"), service), key)
+    second = state_of(ask(chat_call(route, key, more, first, "And dental?"), service), key)
+    ((conversation, interactions),) = contents(memory)
+
+    as_object = {"conversation_id": conversation.id}
+    assert first == (as_object if key == "sessionState" else conversation.id)
+    assert second == first
+    assert [each.turn.input for each in interactions] == ["What is in Plus?", "And dental?"]
+    assert [message.content for message in model.calls[-1].messages[1:3]] == [
+        "What is in Plus?",
+        TEXT,
+    ]
+
+
+@stored_routes
+def test_always_stores_no_chat_with_a_history_or_a_state_of_its_own(
+    memory: Memory, route: str, key: str, more: Any
+) -> None:
+    service = local_service(engine(), memory=memory, stores_every_chat=True)
+    states: list[Any] = [7, False, [], {}, {"id": "x"}]
+    texts = ("Hello?", "Yes.", "What is in Plus?")
+
+    assert state_of(ask(chat_call(route, key, more, None, *texts), service), key) is None
+    for state in [*states, "mine"] if key == "sessionState" else states:
+        assert state_of(ask(chat_call(route, key, more, state), service), key) == state
+    assert contents(memory) == []
+
+
+@pytest.mark.parametrize("body", [{}, {"sessionState": None, "session_state": "x"}])
+def test_always_answers_a_missing_state_in_the_current_protocol(
+    memory: Memory, body: dict[str, Any]
+) -> None:
+    service = local_service(engine(), memory=memory, stores_every_chat=True)
+    got = ask(call("/chat", {**QUESTION, **body}), service)
+
+    assert got.json["sessionState"] == {"conversation_id": contents(memory)[0][0].id}
+
+
+def test_always_continues_a_chat_that_sends_all_its_messages(memory: Memory) -> None:
+    conversation, model = begin(memory, turns=1), FakeModel()
+    texts = ("Hello?", "Yes.", "What is in Plus?")
+    service = local_service(engine(model), memory=memory, stores_every_chat=True)
+    got = ask(chat_call("/chat", "session_state", {}, conversation, *texts), service)
+    ((_, interactions),) = contents(memory)
+
+    assert state_of(got, "session_state") == conversation
+    assert [message.content for message in model.calls[-1].messages[1:3]] == ["Hello?", "Yes."]
+    assert [each.turn.input for each in interactions] == ["question 0", "What is in Plus?"]
+
+
+@stored_routes
+def test_always_answers_a_caller_without_an_id_and_stores_nothing(
+    memory: Memory, route: str, key: str, more: Any
+) -> None:
+    for access in (AccessPolicy(True), AccessPolicy()):
+        service = local_service(engine(), access, memory=memory, stores_every_chat=True)
+        for state in (None, "x"):
+            got = ask(chat_call(route, key, more, state), service)
+
+            assert state_of(got, key) == state
+            assert warnings(got) is None
+
+
+@stored_routes
+def test_always_without_memory_echoes_the_state(route: str, key: str, more: Any) -> None:
+    service = local_service(engine(), stores_every_chat=True)
+    for state in (None, "x"):
+        assert state_of(ask(chat_call(route, key, more, state), service), key) == state
+
+
+def test_always_keeps_conversations_private(memory: Memory) -> None:
+    access = AccessPolicy(True)
+    service = local_service(engine(), access, memory=memory, stores_every_chat=True)
+    first = chat_call("/chat", "session_state", {}, None, headers=ANNA)
+    conversation = state_of(ask(first, service), "session_state")
+    got = ask(chat_call("/chat", "session_state", {}, conversation, headers=BEN), service)
+
+    assert got.status == 404
+    assert "not found" in got.json["error"]
+    assert len(contents(memory, "anna")) == 1
+
+
+def test_always_does_not_store_a_question_to_ask(memory: Memory) -> None:
+    service = local_service(engine(), memory=memory, stores_every_chat=True)
+
+    assert state_of(ask(call("/ask"), service), "session_state") is None
+    assert contents(memory) == []
+
+
+def test_always_answers_with_a_warning_if_the_store_fails(memory: Memory) -> None:
+    broken = failing(memory, errors.Unavailable(), "begin")
+    service = local_service(engine(), memory=broken, stores_every_chat=True)
+    got = ask(chat_call("/chat/stream", "session_state", {}, None), service)
+
+    assert state_of(got, "session_state") is None
+    assert warnings(got) == [NOT_CREATED]
 
 
 CUT: list[Sequence[ScriptStep]] = [

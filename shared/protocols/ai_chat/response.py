@@ -44,7 +44,7 @@ def answer(state_key: str, request: ChatRequest, result: Answer) -> Json:
     return {
         "message": context_json.message(result.content),
         "context": context_json.whole_context(result),
-        state_key: context_json.state(request, result.done.conversation),
+        state_key: context_json.state(state_key, request, result.done.conversation),
     }
 
 
@@ -53,7 +53,7 @@ def chunk(state_key: str, request: ChatRequest, _context: Context, event: Event)
     match event:
         case Context():
             context = context_json.start_of_context(event)
-            state = context_json.state(request, event.conversation)
+            state = context_json.state(state_key, request, event.conversation)
             return {"delta": {"role": "assistant"}, "context": context, state_key: state}
         case Delta(content):
             return {"delta": {"content": content}} if content else None
@@ -66,7 +66,7 @@ def rag_chat_answer(request: ChatRequest, result: Answer) -> Json:
     done, message = result.done, context_json.message(result.content)
     context = context_json.whole_context(result)
     choice = _choice("message", message, done.finish_reason, context=context)
-    choice["session_state"] = context_json.state(request, done.conversation)
+    choice["session_state"] = context_json.state("session_state", request, done.conversation)
     envelope = _envelope(request, done.model, choice | _filter_results(done), "chat.completion")
     return envelope | {"usage": None} | _from_model(done)
 
@@ -93,7 +93,7 @@ def _first(request: ChatRequest, context: Context) -> Json:
     # The published web component of that version reads the context in the delta.
     start = context_json.start_of_context(context)
     choice = _choice("delta", {"role": "assistant", "context": start}, None, context=start)
-    choice["session_state"] = context_json.state(request, context.conversation)
+    choice["session_state"] = context_json.state("session_state", request, context.conversation)
     return {"choices": [choice], "object": "chat.completion.chunk"}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from shared.chat.errors import BadRequest
 from shared.chat.request import ChatRequest
 from shared.http.call import Reply, cancel_on_disconnect
-from shared.memory.chat_history import ChatHistory
+from shared.memory.chat_history import ChatHistory, has_own_history
 from shared.protocols import chat as chats
 from shared.protocols.ai_chat import response as ai_chat
 from shared.protocols.chat import ChatProtocol
@@ -24,7 +24,7 @@ async def chat(exchange: Exchange) -> Reply:
     request = await chats.read_request(exchange, protocol, body)
     if not exchange.engine.client_prompts:
         _refuse_instructions(request)
-    history = _history(exchange, request)
+    history = _history(exchange, protocol, request)
     if history is not None:
         loading = history.with_history(request)
         request = await cancel_on_disconnect(loading, exchange.call.is_disconnected)
@@ -55,16 +55,35 @@ def _refuse_instructions(request: ChatRequest) -> None:
             raise BadRequest("must be user or assistant in this deployment", field=field)
 
 
-def _history(exchange: Exchange, request: ChatRequest) -> ChatHistory | None:
-    """Return the conversation to store a chat in; None if not requested, or without memory."""
-    memory, state = exchange.app.memory, request.state
-    if memory is None or not isinstance(state, dict) or CONVERSATION not in state:
+def _history(
+    exchange: Exchange, protocol: ChatProtocol, request: ChatRequest
+) -> ChatHistory | None:
+    """Return the conversation to store a chat in; None if it is not stored."""
+    app, state, headers = exchange.app, request.state, exchange.call.headers
+    if app.memory is None:
         return None
-    conversation = state[CONVERSATION]
-    if not isinstance(conversation, str | None):
-        raise BadRequest("must be a string or null", field=CONVERSATION)
-    owner = exchange.app.access.get_owner(exchange.call.headers)
-    return ChatHistory(memory, owner, conversation, chats.streams(exchange))
+    if isinstance(state, dict) and CONVERSATION in state:
+        conversation = state[CONVERSATION]
+        if not isinstance(conversation, str | None):
+            raise BadRequest("must be a string or null", field=CONVERSATION)
+        owner: str | None = app.access.get_owner(headers)
+    elif app.stores_every_chat and _is_stored(protocol, request):
+        conversation, owner = state or None, app.access.find_owner(headers)
+    else:
+        return None
+    return ChatHistory(app.memory, owner, conversation, chats.streams(exchange)) if owner else None
+
+
+def _is_stored(protocol: ChatProtocol, request: ChatRequest) -> bool:
+    """Return whether a chat is stored that did not ask for it: the first, or one with an id.
+
+    `context_json.state` writes the id.
+    """
+    if protocol is ai_chat.ASK:
+        return False
+    if request.state in (None, ""):
+        return not has_own_history(request)
+    return isinstance(request.state, str) and protocol is not ai_chat.CURRENT
 
 
 _route = partial(Route, methods=("POST",), handler=chat, errors=ai_chat.CURRENT)
