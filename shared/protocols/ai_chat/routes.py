@@ -11,6 +11,7 @@ from shared.http.call import Reply, cancel_on_disconnect
 from shared.memory.chat_history import ChatHistory, has_own_history
 from shared.protocols import chat as chats
 from shared.protocols.ai_chat import response as ai_chat
+from shared.protocols.ai_chat import web_component
 from shared.protocols.chat import ChatProtocol
 from shared.protocols.context_json import CONVERSATION
 from shared.protocols.exchange import Exchange
@@ -38,10 +39,9 @@ def negotiate(route: str, body: Any) -> ChatProtocol:
     no `sessionState` the middle one; else the current one.
     """
     keys = body.keys() if isinstance(body, dict) else ()
-    if route == "/ask":
-        return ai_chat.ASK
-    if route == "/chat" and "stream" in keys:
-        return ai_chat.RAG_CHAT
+    if route == "/ask" or (route == "/chat" and "stream" in keys):
+        oldest = ai_chat.ASK if route == "/ask" else ai_chat.RAG_CHAT
+        return web_component.adapt(oldest) if web_component.is_web_component(body) else oldest
     if "session_state" in keys and "sessionState" not in keys:
         return ai_chat.APPS
     return ai_chat.CURRENT
@@ -67,19 +67,19 @@ def _history(
         if not isinstance(conversation, str | None):
             raise BadRequest("must be a string or null", field=CONVERSATION)
         owner: str | None = app.access.get_owner(headers)
-    elif app.stores_every_chat and _is_stored(protocol, request):
+    elif app.stores_every_chat and _is_stored(exchange, protocol, request):
         conversation, owner = state or None, app.access.find_owner(headers)
     else:
         return None
     return ChatHistory(app.memory, owner, conversation, chats.streams(exchange)) if owner else None
 
 
-def _is_stored(protocol: ChatProtocol, request: ChatRequest) -> bool:
+def _is_stored(exchange: Exchange, protocol: ChatProtocol, request: ChatRequest) -> bool:
     """Return whether a chat is stored that did not ask for it: the first, or one with an id.
 
     `context_json.state` writes the id.
     """
-    if protocol is ai_chat.ASK:
+    if exchange.call.route == "/ask":
         return False
     if request.state in (None, ""):
         return not has_own_history(request)
