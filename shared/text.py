@@ -58,6 +58,10 @@ _ARABIC_FORMS = {
 }
 # The article, with the conjunctions and prepositions that are attached to it.
 _ARTICLE = re.compile(r"\b(?:[وفبك]?ال|لل)(?=\w{3})")
+# The suffixes of Larkey's light stemmer, as `extract_terms` normalizes them.
+_ARABIC_SUFFIX = re.compile(
+    "(?<=\\w{4})(?:\u0647\u0627|\u0627[\u0646\u062a]|[\u0648\u064a]\u0646|\u064a?\u0647|\u064a)$"
+)
 _GERMAN_SUFFIX = re.compile(r"(?<=\w{5})(?:e[nrs]?|n|s)$")
 _ASCII_SEPARATORS = {code: " " for code in range(128) if not chr(code).isalnum()}
 _UNSPACED_RUN = re.compile(rf"[{_UNSPACED}]+")
@@ -133,7 +137,7 @@ def content_terms(question: str) -> list[str]:
     )
     if stop_words >= GERMAN:  # the stemmer is English
         terms = (_GERMAN_SUFFIX.sub("", term) for term in terms)
-    return list(dict.fromkeys(terms))
+    return list(dict.fromkeys(_ARABIC_SUFFIX.sub("", term) for term in terms))
 
 
 def fts_queries(question: str) -> list[str]:
@@ -148,8 +152,9 @@ def join_fts_queries(queries: Iterable[str]) -> str:
 
 def fts_query(term: str) -> str:
     """Make the FTS5 query of a term: a prefix query for a longer word."""
+    shortest = MIN_PREFIX_LENGTH - bool(_ARABIC.match(term))  # Arabic writes few vowels
     word = term[:MAX_TERM_LENGTH]
-    prefix = len(term) > MAX_TERM_LENGTH or (len(term) >= MIN_PREFIX_LENGTH and term.isalpha())
+    prefix = len(term) > MAX_TERM_LENGTH or (len(term) >= shortest and term.isalpha())
     return f'"{word}"' + "*" * prefix
 
 
