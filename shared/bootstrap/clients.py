@@ -115,4 +115,6 @@ def make_http_model(settings: Settings, client: Any, url: str, flavor: str, **co
         "reasoning_effort": settings.reasoning_effort,
     }
     model_config = ModelConfig(**common | config)
-    return HttpModel(client, url, FLAVORS[flavor], model_config, model_limits(model_config))
+    model_format = FLAVORS[flavor]
+    limits = model_limits(model_config, model_format.unsupported)
+    return HttpModel(client, url, model_format, model_config, limits)

@@ -33,8 +33,9 @@ class Model(Protocol):
     """A language model, local or remote.
 
     `max_prompt_tokens` is the budget that history and sources are trimmed to. `limits` are
-    sentences on what it does not support, by the name of the option: `images`, `temperature`,
-    `seed`, `streaming` (its answer comes in one piece).
+    sentences on what it does not support, by the name of the option: `images`, `tools`,
+    `temperature`, `seed`, other parameters of a client, `streaming` (its answer comes in one
+    piece).
     """
 
     @property

@@ -26,6 +26,8 @@ def fit_to_model(
     notes += image_notes(request, model)
     if "images" in model.limits:
         request = without_images(request)
+    if "tools" in model.limits:  # they would take room in the prompt
+        request = replace(request, generation=replace(request.generation, tools=()))
     return request, tuple(notes)
 
 
@@ -62,6 +64,8 @@ def drop_message_images(message: Message) -> Message:
 def requested_capabilities(request: ChatRequest) -> list[str]:
     """Return the capabilities that a request needs, by the names of `Model.limits`."""
     names = [name for name in ("temperature", "seed") if request.overrides.is_requested(name)]
-    names += [name for name in request.generation.parameters if name not in ("images", "streaming")]
-    images = any(message.images for message in request.messages)
-    return ["images", *names] if images else names
+    others = ("images", "tools", "streaming")  # no parameters
+    names += [name for name in request.generation.parameters if name not in others]
+    has_images = any(message.images for message in request.messages)
+    present = {"images": has_images, "tools": bool(request.generation.tools)}
+    return [*(name for name, value in present.items() if value), *names]

@@ -36,6 +36,12 @@ SOURCES = "\n\nSources:\n"
 FOLLOWUP_MARKS = re.compile("<<.*>>", re.DOTALL)  # in the instructions that ask for questions
 
 
+NO_EFFECT = (
+    *("temperature", "seed", "top_p", "stop", "max_tokens"),
+    *("frequency_penalty", "presence_penalty", "reasoning_effort"),
+)
+
+
 class DemoModel:
     """A Model without a network or a memory: it quotes the sources that its prompt holds."""
 
@@ -43,8 +49,12 @@ class DemoModel:
     max_prompt_tokens = 8000
     limits: Mapping[str, str] = {
         "images": "The images were left out: the demo model cannot see them.",
-        "temperature": "temperature was left out: the demo model quotes, so it has no effect.",
-        "seed": "seed was left out: the demo model quotes, so it has no effect.",
+        "tools": "tools were left out: the demo model cannot call them.",
+        "response_format": "response_format was left out: the demo model answers in plain text.",
+        **{
+            name: f"{name} was left out: the demo model quotes, so it has no effect."
+            for name in NO_EFFECT
+        },
     }
 
     def count(self, text: str) -> int:

@@ -232,6 +232,36 @@ def test_unsupported_options_are_omitted_with_a_note() -> None:
     assert notice.isascii()
 
 
+def test_demo_model_names_what_it_does_not_support() -> None:
+    service = local_service(engine(DemoModel()))
+    tool = {"type": "function", "function": {"name": "f", "description": "word " * 20_000}}
+    options = {"tools": [tool], "response_format": {"type": "json_object"}, "max_tokens": 9}
+    for stream in (False, True):
+        got = chat({**HELLO, **options, "stream": stream}, service)
+
+        assert got.status == 200
+        assert got.headers["x-chat-notice"] == (
+            "tools were left out: the demo model cannot call them. "
+            "response_format was left out: the demo model answers in plain text. "
+            "max_tokens was left out: the demo model quotes, so it has no effect."
+        )
+    assert "x-chat-notice" not in chat({**HELLO, "tools": [], "stop": None}, service).headers
+
+
+def test_option_that_ollama_has_not_is_left_out_with_a_note() -> None:
+    with run_gateways("ollama") as (server,):
+        settings = provider_settings(provider_entry("ollama", server))
+        body = {**HELLO, "tools": [WEATHER], "top_p": 0.5, "response_format": {"type": "text"}}
+        (got,) = run_calls(settings, call(ROUTE, body))
+
+    assert got.status == 200
+    assert server.requests[0].body["tools"] == [WEATHER]
+    assert "response_format" not in server.requests[0].body
+    notice = got.headers["x-chat-notice"]
+    assert notice.startswith("response_format was left out: the server of ")
+    assert notice.count("left out") == 1
+
+
 def test_options_are_forwarded() -> None:
     options = {
         "temperature": 0,

@@ -77,7 +77,8 @@ class ModelFormat:
     `build_body` raises BadRequest for a prompt that the format cannot express. `decode` raises the
     ChatError in an object; ValueError, TypeError, AttributeError or LookupError for an invalid one.
     `framing` is that of a stream. `tool_calls_reason` replaces the finish reason `stop` of an
-    answer with tool calls. `ready_url` returns the URL of a health check; None if there is none.
+    answer with tool calls. `unsupported` are the options of OpenAI's clients that the format cannot
+    express. `ready_url` returns the URL of a health check; None if there is none.
     """
 
     name: str
@@ -85,6 +86,7 @@ class ModelFormat:
     decode: Callable[[Mapping[str, Any]], DecodedChunk]
     framing: Literal["sse", "ndjson"] = "sse"
     tool_calls_reason: str | None = None
+    unsupported: tuple[str, ...] = ()
     ready_url: Callable[[str], str | None] = lambda _: None
 
 

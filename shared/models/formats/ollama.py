@@ -113,5 +113,6 @@ OLLAMA = ModelFormat(
     decode,
     framing="ndjson",
     tool_calls_reason="tool_calls",
+    unsupported=tuple(name for name in openai.SUPPORTED_OPTIONS if name not in SUPPORTED_OPTIONS),
     ready_url=ready_url,
 )

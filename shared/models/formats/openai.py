@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shared.chat.messages import (
@@ -46,9 +46,14 @@ def known_capabilities(name: str) -> tuple[bool, bool]:
     return bool(REASONING_MODELS.search(name)), bool(VISION_MODELS.search(name))
 
 
-def model_limits(config: ModelConfig) -> Mapping[str, str]:
-    """Return a sentence for each option that a model does not support."""
-    name, limits = config.name, {}
+def model_limits(config: ModelConfig, unsupported: Sequence[str] = ()) -> Mapping[str, str]:
+    """Return a sentence for each option that a model, or the format of its server, does not have.
+
+    `unsupported` are those of the format.
+    """
+    name = config.name
+    sentence = "{} was left out: the server of {} has no such parameter."
+    limits = {option: sentence.format(option, name) for option in unsupported}
     if not config.supports_images:
         limits["images"] = (
             f"The images were left out: {name} is not known to see them (CHAT_MODEL_VISION)."
