@@ -17,6 +17,8 @@ RERANKED = 20
 _MODELS = 5  # the best passages, with which the others are compared
 _MODEL_EXPONENT = 6  # of a model's score: a passage that stands out is the model almost alone
 _SIMILARITY_WEIGHT = 0.7  # the rest is BM25
+_DOCUMENT_PASSAGES = 3  # the best ones of a document, whose scores count for each of its passages
+_DOCUMENT_WEIGHT = 0.2  # of their sum
 
 
 def rerank(scores: Sequence[float], texts: Sequence[str]) -> list[float]:
@@ -46,3 +48,22 @@ def _similarities(scores: Sequence[float], passages: Sequence[dict[str, None]]) 
             weights[term] += share
     shared = (sum(filter(None, map(weights.get, terms))) for terms in passages)
     return [weight / length for weight, length in zip(shared, lengths, strict=True)]
+
+
+def add_document_scores(scores: Sequence[float], documents: Sequence[int]) -> list[float]:
+    """Return new scores: a passage counts more where its document has other good passages.
+
+    Each score gets `_DOCUMENT_WEIGHT` of the best scores of its document, its own among them. That
+    of the only passage of a document does not change.
+    """
+    by_document = defaultdict[int, list[float]](list)
+    for score, document in zip(scores, documents, strict=True):
+        by_document[document].append(score)
+    sums = {
+        document: sum(sorted(found, reverse=True)[:_DOCUMENT_PASSAGES])
+        for document, found in by_document.items()
+    }
+    return [
+        (score + _DOCUMENT_WEIGHT * sums[document]) / (1 + _DOCUMENT_WEIGHT)
+        for score, document in zip(scores, documents, strict=True)
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
 from operator import itemgetter
@@ -16,7 +16,7 @@ from shared.chat.overrides import Overrides
 from shared.chat.request import User
 from shared.retrieval.base import MAX_IMAGES, distinct
 from shared.retrieval.sqlite.connections import OpenIndex
-from shared.retrieval.sqlite.ranking import RERANKED, rerank
+from shared.retrieval.sqlite.ranking import RERANKED, add_document_scores, rerank
 from shared.retrieval.sqlite.vectors import Vectors, reciprocal_rank_fusion
 from shared.text import fts_queries, join_fts_queries
 
@@ -46,7 +46,7 @@ AND (:exclude_category IS NULL OR category IS NOT :exclude_category)
 # Only keys: the texts are read for the best passages alone. Equal scores are ordered by id, so that
 # the order in which the files were indexed does not matter.
 TEXT_SEARCH = f"""
-SELECT passage.key, -bm25(words, 1.0, {NAME_WEIGHT}, {HEADING_WEIGHT}) AS score
+SELECT passage.key, -bm25(words, 1.0, {NAME_WEIGHT}, {HEADING_WEIGHT}) AS score, file
 FROM words JOIN passage ON passage.key = words.rowid
 WHERE words MATCH :query AND {ALLOWED}
 ORDER BY score DESC, id LIMIT :limit
@@ -152,14 +152,19 @@ def _score_by_text(connection: sqlite3.Connection, query: SearchQuery) -> Scored
     return _rerank(connection, connection.execute(TEXT_SEARCH, values).fetchall())
 
 
-def _rerank(connection: sqlite3.Connection, scored: ScoredKeys) -> ScoredKeys:
-    """Re-rank the first passages; equal scores stay in the order of the search."""
-    if not scored:
+def _rerank(connection: sqlite3.Connection, rows: Sequence[tuple[int, float, int]]) -> ScoredKeys:
+    """Re-rank the results, rows of `TEXT_SEARCH`; equal scores stay in the order of the search."""
+    if not rows:
         return ()
-    texts = [connection.execute(TERMS, (key,)).fetchone()[0] for key, _ in scored[:RERANKED]]
-    scores = rerank([score for _, score in scored], texts)
-    reranked = zip((key for key, _ in scored), scores, strict=True)
-    return sorted(reranked, key=itemgetter(1), reverse=True)
+    keys, scores, files = zip(*rows, strict=True)
+    scored = _sort_descending(keys, add_document_scores(scores, files))
+    keys, scores = zip(*scored, strict=True)
+    texts = [connection.execute(TERMS, (key,)).fetchone()[0] for key in keys[:RERANKED]]
+    return _sort_descending(keys, rerank(scores, texts))
+
+
+def _sort_descending(keys: Iterable[int], scores: Iterable[float]) -> ScoredKeys:
+    return sorted(zip(keys, scores, strict=True), key=itemgetter(1), reverse=True)
 
 
 def _rare_terms(connection: sqlite3.Connection, terms: Sequence[str]) -> list[str]:
