@@ -15,6 +15,8 @@ from shared.ingest.document import Content, Page, UnreadableDocument, distinct_t
 from shared.ingest.readers.underlined_titles import markdown_headings, rst_headings
 
 UNKNOWN_TYPE = "There is no reader for this type of file."
+GENERATED = "It is generated or minified: its lines are too long for a text."
+MAX_MEAN_LINE = 10_000  # characters of a text of unknown type
 
 # UTF-32 before UTF-16, whose mark is a prefix of it.
 _BYTE_ORDER_MARKS = (
@@ -61,7 +63,7 @@ def read_text(path: Path) -> Content:
 def read_unknown_text(path: Path) -> Content:
     """Read a text of any name: in UTF-8, or in the encoding of its byte order mark.
 
-    Raises UnreadableDocument for other data.
+    Raises UnreadableDocument for other data, and for generated text such as a search index.
     """
     data = path.read_bytes()
     try:
@@ -70,6 +72,8 @@ def read_unknown_text(path: Path) -> Content:
         raise UnreadableDocument(UNKNOWN_TYPE) from error
     if "\0" in text:
         raise UnreadableDocument(UNKNOWN_TYPE)
+    if len(text) > MAX_MEAN_LINE * (text.count("\n") + 1):
+        raise UnreadableDocument(GENERATED)
     return Content((Page(text),))
 
 

@@ -115,6 +115,15 @@ def test_other_data_without_a_known_suffix_is_named(tmp_path: Path, data: bytes)
     assert reason(tmp_path, "data.bin", data) == expected
 
 
+def test_generated_text_is_named(tmp_path: Path) -> None:
+    search_index = "Search.setIndex({" + '"list": [[310, 13]], ' * 2000 + "})"
+
+    assert reason(tmp_path, "searchindex.js", search_index).startswith(
+        "It is generated or minified"
+    )
+    assert text(tmp_path, "notes", "One line of a paragraph. " * 300)
+
+
 @pytest.mark.parametrize("value", ["[a, b]", "7", "''"])
 def test_invalid_category_is_ignored(tmp_path: Path, value: str) -> None:
     assert content(tmp_path, "a.md", f"---\ncategory: {value}\n---\nText.").category is None
