@@ -208,7 +208,7 @@ class Settings(BaseModel):
     )
     thoughts: Switch = Field(default="on", alias="THOUGHTS")
     page: Switch = Field(default="on", alias="PAGE")
-    default_top: int = Field(default=3, ge=1, le=50, alias="DEFAULT_TOP")
+    default_top: int = Field(default=10, ge=1, le=50, alias="DEFAULT_TOP")
     default_temperature: float = Field(default=0.3, ge=0, le=2, alias="DEFAULT_TEMPERATURE")
     json_limit: int = Field(default=4 * MIB, ge=1, alias="MAX_JSON_BYTES")
     form_limit: int = Field(default=20 * MIB, ge=1, alias="MAX_FORM_BYTES")

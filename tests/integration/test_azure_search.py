@@ -146,7 +146,7 @@ def notes(response: httpx.Response) -> list[str]:
 PUBLIC = "((not oids/any() and not groups/any()))"
 QUERY = "say x; deductible"
 SELECT = ",".join(["id", "content", "sourcepage", "sourcefile", "category", "oids", "groups"])
-BARE = {"search": QUERY, "filter": PUBLIC, "select": SELECT, "top": 3}
+BARE = {"search": QUERY, "filter": PUBLIC, "select": SELECT, "top": 10}
 RANKED = {
     "queryType": "semantic",
     "semanticConfiguration": "ranking",

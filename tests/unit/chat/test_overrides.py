@@ -112,7 +112,7 @@ def test_search_overrides_take_effect(service: Service) -> None:
     best = everything[0]["score"]
 
     assert len(context(service, top=1)["data_points"]["text"]) == 1
-    assert len(context(service)["data_points"]["text"]) == 3
+    assert len(context(service)["data_points"]["text"]) == 10
     assert categories(context(service, top=50, include_category="company")) == {"company"}
     assert categories(context(service, top=50, exclude_category="plans")) == {"company"}
     assert len(context(service, top=50, minimum_search_score=best)["data_points"]["text"]) == 1

@@ -23,7 +23,7 @@ from shared.models.router import Router
 from shared.rag.flow import Rag, answer
 from shared.rag.prompt import read_prompts
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
-from shared.settings import SHARED_FOLDER
+from shared.settings import SHARED_FOLDER, Settings
 from tests.support.servers import ROOT
 
 QUESTIONS = ROOT / "tests" / "support" / "questions.jsonl"
@@ -98,7 +98,7 @@ async def measure() -> Score:
             index,
             Router.for_model(DemoModel()),
             read_prompts(SHARED_FOLDER / "rag" / "prompts"),
-            Overrides(top=3),
+            Overrides(top=Settings.model_fields["default_top"].default),
         )
         for line in map(json.loads, QUESTIONS.read_text("utf-8").splitlines()):
             questions = [*line.get("history", ()), line["question"]]

@@ -245,10 +245,10 @@ def test_categories_are_included_and_excluded(
     assert set(names(search(CATEGORIES, "dental", NOBODY, **overrides))) == expected
 
 
-def test_the_default_of_top_is_three() -> None:
+def test_the_default_of_top_is_ten() -> None:
     passages = [passage(f"Dental {number}.", f"{number}.md") for number in range(60)]
 
-    assert len(search(passages, "dental").sources) == 3
+    assert len(search(passages, "dental").sources) == 10
     assert len(search(passages, "dental", top=1).sources) == 1
     assert len(search(passages, "dental", top=50).sources) == 50
 
