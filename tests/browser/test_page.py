@@ -15,6 +15,7 @@ VACATION = "How many vacation days do I get?"
 
 def ask(page: Page, question: str) -> None:
     page.get_by_label("Ask a question").fill(question)
+    expect(page.get_by_role("button", name="Send")).to_be_visible()  # no answer is under way
     page.keyboard.press("Enter")
 
 

@@ -15,6 +15,7 @@ const SANITIZER = {
   ALLOW_ARIA_ATTR: false,
   RETURN_DOM_FRAGMENT: true,
 };
+const LINK_DEFINITION = /^ {0,3}\[[^\]\n]+\]:/m;
 const CITATION_LINK = /^#source-(\d+)$/;
 
 const escapeHtml = (text) =>
@@ -101,10 +102,15 @@ export class AnswerView {
     this.frame ||= requestAnimationFrame(() => this.#draw());
   }
 
-  /** Renders the whole text, with what only its end decides, such as references. */
+  /** Renders the rest; all of it where the end has an address that the text refers to. */
   end() {
     cancelAnimationFrame(this.frame);
-    this.element.replaceChildren(this.#render(this.text));
+    if (LINK_DEFINITION.test(this.text)) {
+      this.element.replaceChildren(this.#render(this.text));
+    } else {
+      this.pause = 0;
+      this.#draw();
+    }
   }
 
   #draw() {

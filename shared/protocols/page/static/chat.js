@@ -26,9 +26,9 @@ export class Chat {
     list.replaceChildren();
     for (const { input, response, additional_info: info } of storedTurns) {
       const turn = this.#addTurn(input);
+      setSources(turn, passagesOf(storedLines(info)));
       turn.view.append(response);
-      const passages = passagesOf(storedLines(info));
-      this.#finish(turn, { citations: [...passages.keys()], passages });
+      this.#finish(turn);
     }
     document.querySelector("#welcome").hidden = storedTurns.length > 0;
   }
@@ -57,7 +57,7 @@ export class Chat {
     }
     const label = (number, name) => translate("citation", { number, name });
     const view = new AnswerView(part(".text"), label);
-    const turn = { element, question, image, view, part, context: {}, announced: 0, scanned: 0 };
+    const turn = { element, question, image, view, part, passages: new Map(), announced: 0, scanned: 0 };
     part(".edit").addEventListener("click", () => this.handlers.editing(this.takeLast()));
     part(".retry").addEventListener("click", () => this.#repeat(turn));
     part(".copy").addEventListener("click", () => copy(turn));
@@ -99,15 +99,14 @@ export class Chat {
       this.#fail(turn, error);
     }
     this.controller = null;
-    this.#finish(turn, turn.context);
+    this.#finish(turn);
     this.#showBusy();
   }
 
   #receive(turn, { delta, context = {}, sessionState }) {
     if (context.data_points) {
-      turn.context = { citations: context.data_points.citations, passages: passagesOf(context.data_points.text) };
+      setSources(turn, passagesOf(context.data_points.text));
       turn.thoughts = context.thoughts;
-      turn.view.setCitations(turn.context.citations);
       if (this.remembers && sessionState?.conversation_id) this.state = sessionState;
     }
     turn.followups = context.followup_questions ?? turn.followups;
@@ -132,9 +131,7 @@ export class Chat {
     this.handlers.failed(failure, () => this.#repeat(turn));
   }
 
-  #finish(turn, { citations = [], passages = new Map() }) {
-    Object.assign(turn.context, { citations, passages });
-    turn.view.setCitations(citations);
+  #finish(turn) {
     turn.view.end();
     announce(turn, true);
     if (turn.part(".status").textContent === translate("searching")) turn.part(".status").textContent = "";
@@ -159,6 +156,11 @@ export class Chat {
     sendButton.hidden = busy;
     this.#showLastActions();
   }
+}
+
+function setSources(turn, passages) {
+  turn.passages = passages;
+  turn.view.setCitations([...passages.keys()]);
 }
 
 function isAtEnd() {
@@ -245,7 +247,7 @@ function openCitation(event, turn) {
 }
 
 function openSource(turn, citation, opener) {
-  showSource(citation, turn.context.passages.get(citation) ?? "", turn.view.text, opener);
+  showSource(citation, turn.passages.get(citation) ?? "", turn.view.text, opener);
 }
 
 function showCitations(turn) {
