@@ -1,7 +1,11 @@
-"""A model that answers with the question itself: hostile text reaches the page as an answer."""
+"""A model that answers with the question itself: hostile text reaches the page as an answer.
+
+`long N` is answered with Markdown of about N characters.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -9,6 +13,7 @@ from shared.chat.events import Delta, Done, Usage
 from shared.models.base import ModelStream, Prompt
 
 CHUNK = 7  # characters: cuts words, marks and tags
+PARAGRAPH = "Some **words** of an answer, with `code` and a [link](https://example.com). " * 6
 
 
 class EchoModel:
@@ -28,7 +33,10 @@ class EchoModel:
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
         """Accept any prompt."""
-        stream = _stream(prompt.messages[-1].content.partition("\n\nSources:")[0])
+        question = prompt.messages[-1].content.partition("\n\nSources:")[0]
+        size = re.fullmatch(r"long (\d+)", question)
+        paragraphs = int(size[1]) // len(PARAGRAPH) if size else 0
+        stream = _stream("\n\n".join([PARAGRAPH] * paragraphs) or question)
         yield stream
         await stream.aclose()
 

@@ -1,0 +1,107 @@
+"""The page in a browser: first paint, first word, frames: `python -m bench.page`.
+
+`TEST_BROWSER` names the browser; playwright is in `requirements-browser.txt`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from pathlib import Path
+from statistics import median, quantiles
+
+from playwright.sync_api import Page, sync_playwright
+
+from tests.browser.test_page import ask
+from tests.support.servers import Server, run_server
+
+ECHO = {"CHAT_MODEL": "tests.browser.echo:make_model"}
+FIRST_WORD = """() => new Promise((resolve) => {
+  new MutationObserver((_, observer) => {
+    if (!document.querySelector(".turn .text")?.textContent) return;
+    observer.disconnect();
+    resolve(performance.now());
+  }).observe(document.body, { childList: true, subtree: true });
+})"""
+RECORD_FRAMES = """() => {
+  window.frames_ = [];
+  let last = performance.now();
+  const record = (now) => {
+    window.frames_.push(now - last);
+    last = now;
+    requestAnimationFrame(record);
+  };
+  requestAnimationFrame(record);
+}"""
+
+
+def first_paint(page: Page, url: str) -> float:
+    """Return the milliseconds from the navigation to the first contentful paint."""
+    page.goto(url)
+    page.locator("#question:enabled").wait_for()
+    entry = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+    return float(page.evaluate(entry))
+
+
+def first_word(page: Page, server: Server) -> tuple[float, float]:
+    """Return the milliseconds to the first word in the page, and to the first delta by HTTP."""
+    page.goto(server.url)
+    page.locator("#question:enabled").fill("hello world")
+    page.evaluate(f"window.firstWord = ({FIRST_WORD})(); window.sent = performance.now()")
+    page.keyboard.press("Enter")
+    shown = page.evaluate("window.firstWord.then((at) => at - window.sent)")
+    with server.client() as client:
+        start = time.perf_counter()
+        question = {"messages": [{"role": "user", "content": "hello world"}]}
+        with client.stream("POST", "/chat/stream", json=question) as response:
+            lines = response.iter_lines()
+            next(lines)
+            next(lines)
+            by_http = (time.perf_counter() - start) * 1000
+    return float(shown), by_http
+
+
+def frames(page: Page, url: str, size: int) -> list[float]:
+    """Return the milliseconds of each frame while an answer of `size` characters streams."""
+    page.goto(url)
+    page.locator("#question:enabled").wait_for()
+    page.evaluate(RECORD_FRAMES)
+    ask(page, f"long {size}")
+    page.get_by_role("button", name="Copy").wait_for(timeout=120_000)
+    return [float(frame) for frame in page.evaluate("window.frames_")]
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(prog="python -m bench.page", description=__doc__)
+    parser.add_argument("--size", type=int, default=100_000, help="of a long answer, in characters")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        run_server("dev", Path(folder), ECHO) as server,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(
+            executable_path=os.environ["TEST_BROWSER"], args=["--no-sandbox"]
+        )
+        rounds = range(options.rounds)
+        paints = [first_paint(browser.new_page(), server.url) for _ in rounds]
+        words = [first_word(browser.new_page(), server) for _ in rounds]
+        times = frames(browser.new_page(), server.url, options.size)
+    rows = {
+        "first paint, ms": median(paints),
+        "first word in the page, ms": median(shown for shown, _ in words),
+        "first delta by HTTP, ms": median(by_http for _, by_http in words),
+        f"frame of {options.size:,} characters, median, ms": median(times),
+        f"frame of {options.size:,} characters, p95, ms": quantiles(times, n=20)[-1],
+        f"frame of {options.size:,} characters, longest, ms": max(times),
+    }
+    for name, value in rows.items():
+        print(f"{name:<48}{value:>10.1f}")
+
+
+if __name__ == "__main__":
+    main()
