@@ -1,0 +1,92 @@
+"""How many questions get the passage that answers them? `python -m bench.answers FOLDER`
+
+The 40 questions of `bench/questions.jsonl` are about the HTML files of three Debian 12 packages,
+which `apt-get download python3.11-doc python-flask-doc debian-policy` and `dpkg-deb -x` unpack:
+copy `usr/share/doc/python3.11/html`, `usr/share/doc/python-flask-doc/html` and
+`usr/share/doc/debian-policy` into one folder. Half of the questions are by somebody who had not
+seen the texts. A question is answerable from a passage that contains one of its `facts`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from shared.chat.events import Answer, collect
+from shared.chat.messages import Message
+from shared.chat.overrides import Overrides
+from shared.chat.request import ChatRequest
+from shared.models.demo import DemoModel
+from shared.models.router import Router
+from shared.rag.flow import Rag, answer
+from shared.rag.prompt import read_prompts
+from shared.retrieval.sqlite.retriever import SqliteRetriever
+from shared.settings import SHARED_FOLDER
+
+QUESTIONS = Path(__file__).with_name("questions.jsonl")
+TOPS = (3, 5, 8, 10)
+
+
+def build_index(folder: Path, index: Path) -> None:
+    """Index a folder as `make index` does, by words."""
+    environment = {"PATH": os.environ.get("PATH", ""), "INDEX_FILE": str(index)}
+    command = [sys.executable, "-m", "shared.ingest", str(folder)]
+    subprocess.run(command, check=True, env=environment)
+
+
+async def ask(index: SqliteRetriever, question: str, top: int) -> Answer:
+    """Return the demo model's answer from `top` passages."""
+    prompts = read_prompts(SHARED_FOLDER / "rag" / "prompts")
+    rag = Rag(index, Router.for_model(DemoModel()), prompts, Overrides(top=top))
+    return await collect(answer(rag, ChatRequest((Message("user", question),))))
+
+
+def contains_fact(text: str, facts: Iterable[str]) -> bool:
+    """Whether a text contains one of the facts, ignoring case and white space."""
+    flat = " ".join(text.split()).lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    return any(fact in flat for fact in facts)
+
+
+def measure(path: Path, questions: Sequence[Any], top: int) -> tuple[int, int, int, float]:
+    """Return how many questions have a passage with a fact in the prompt, how many a quote with
+    one, how many "I don't know", and the median characters of the sources in a prompt."""
+    found = quoted = unknown = 0
+    sizes = []
+    with closing(SqliteRetriever.open(path)) as index:
+        for row in questions:
+            reply = asyncio.run(ask(index, row["question"], top))
+            prompt = str(reply.context.steps[3].description[-1].content)  # type: ignore[union-attr]
+            found += contains_fact(prompt, row["facts"])
+            quoted += contains_fact(reply.content, row["facts"])
+            unknown += reply.content.startswith("I don't know")
+            sizes.append(len(prompt))
+    return found, quoted, unknown, median(sizes)
+
+
+def main() -> None:
+    """Index the folder, ask, and print a table."""
+    parser = argparse.ArgumentParser(prog="python -m bench.answers", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    options = parser.parse_args()
+    questions = [json.loads(line) for line in QUESTIONS.read_text("utf-8").splitlines()]
+    print(f"{'top':<6}{'in the prompt':>14}{'quoted':>10}{'unknown':>10}{'characters':>12}")
+    with tempfile.TemporaryDirectory() as scratch:
+        index = Path(scratch) / "index.db"
+        build_index(options.folder, index)
+        for top in TOPS:
+            found, quoted, unknown, size = measure(index, questions, top)
+            print(f"{top:<6}{found:>14}{quoted:>10}{unknown:>10}{size:>12.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
