@@ -20,7 +20,7 @@ def ask(page: Page, question: str) -> None:
 
 
 def last_answer(page: Page) -> str:
-    return page.locator(".turn .text").last.inner_text()
+    return str(page.locator(".turn .text").last.inner_text())
 
 
 def test_first_screen_says_what_runs_and_offers_questions(page: Page, samples: Server) -> None:
