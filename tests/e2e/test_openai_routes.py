@@ -1,4 +1,4 @@
-"""The door for OpenAI's clients: who comes in, what is read, what comes back, what goes on."""
+"""The routes of OpenAI's chat completions over HTTP: access, requests, answers, errors."""
 
 from __future__ import annotations
 

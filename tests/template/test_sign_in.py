@@ -661,11 +661,12 @@ def key_levels(**settings: str) -> dict[str, str]:
         {"CALLERS": "anyone", "DEFAULT_TOP": "x"},
     ],
 )
-def test_every_route_except_health_and_openai_needs_a_key(settings: dict[str, str]) -> None:
+def test_every_route_but_health_page_and_openai_needs_a_key(settings: dict[str, str]) -> None:
     calls = key_levels(**settings)
-    names = [name for name in calls if name.startswith("door_")]
+    names = [name for name in calls if name.startswith(("v1_", "openai_"))]
+    page = ("health", "root", "page", "config", "auth_setup")
 
-    assert calls.pop("health") == "ANONYMOUS"
+    assert {calls.pop(name) for name in page} == {"ANONYMOUS"}
     assert {calls.pop(name) for name in names} == {"ANONYMOUS"}
     assert len(names) == len(OPENAI_ROUTES)
     assert {calls.pop(name) for name in CHANGES} <= {"FUNCTION", "ADMIN"}

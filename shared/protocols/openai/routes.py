@@ -16,7 +16,7 @@ from shared.models.router import Router
 from shared.protocols import chat as chats
 from shared.protocols.exchange import Exchange
 from shared.protocols.openai import response as openai_chat
-from shared.protocols.route import EVERY_METHOD, READ, Route, function_name
+from shared.protocols.route import EVERY_METHOD, READ, Route
 from shared.rag.citation_numbers import number_citations
 
 DEPLOYMENT = "/openai/deployments/{deployment}/chat/completions"
@@ -137,8 +137,7 @@ def _owners(models: Router) -> dict[str, str]:
 
 
 def _route(path: str, **more: Any) -> Route:
-    name = f"door_{function_name(path)}"
-    return Route(path=path, errors=openai_chat.CHAT, auth="anonymous", name=name, **more)
+    return Route(path=path, errors=openai_chat.CHAT, auth="anonymous", **more)
 
 
 ROUTES = (
