@@ -120,6 +120,12 @@ class Router:
         """The available providers but that of `default`."""
         return self._available_in_order()[1:]
 
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """The names of the models that a request may select, each once."""
+        selectable = (item for item in self._available_in_order() if item.allows_selection)
+        return tuple(dict.fromkeys(name for item in selectable for name in item.models))
+
     def _available_in_order(self) -> list[Provider]:
         local, remote = self._available("local"), self._available("remote")
         return [*remote, *local] if self.policy == "always_remote" else [*local, *remote]

@@ -15,7 +15,7 @@ class IndexStatistics:
 
     `name` is the index's, or that of the folder of its documents: never a path. `has_vectors` is
     whether a search uses them. `updated` is when the index was made or last changed, in seconds
-    since 1970.
+    since 1970. `has_ranker` is whether there is a semantic ranker.
     """
 
     name: str
@@ -23,6 +23,7 @@ class IndexStatistics:
     documents: int | None = None
     passages: int | None = None
     updated: float | None = None
+    has_ranker: bool = False
 
     def describe(self) -> str:
         """Format a sentence such as `manuals: 1 document, 12 passages, searched by words`."""

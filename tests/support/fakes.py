@@ -35,6 +35,7 @@ from shared.models.router import Router
 from shared.rag.flow import Rag
 from shared.rag.prompt import Prompts
 from shared.retrieval.base import SearchResult
+from shared.retrieval.index_statistics import IndexStatistics
 
 ScriptStep = Delta | Done | BaseException | asyncio.Event
 
@@ -155,7 +156,7 @@ class FakeRetriever:
             raise self.error
         return any(source.sourcefile == sourcefile for source in self.result.sources)
 
-    def statistics(self) -> None:
+    def statistics(self) -> IndexStatistics | None:
         return None
 
 

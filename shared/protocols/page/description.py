@@ -30,15 +30,15 @@ def describe_app(exchange: Exchange) -> Json:
     engine, app = exchange.engine, exchange.app
     is_known = app.access.single_user or app.access.get_user(exchange.call.headers).is_signed_in
     statistics = engine.retriever.statistics()
-    has_vectors = bool(statistics and statistics.has_vectors)
     details = _details(engine, statistics) if is_known else {}
     return {
         "streamingEnabled": True,
-        "showVectorOption": has_vectors,
+        "showVectorOption": bool(statistics and statistics.has_vectors),
+        "showSemanticRankerOption": bool(statistics and statistics.has_ranker),
         "showChatHistoryBrowser": True,
         "images": "images" not in engine.model.limits,
         "memory": app.memory is not None and is_known,
-        "overrides": list(_overrides(engine, has_vectors)),
+        "overrides": list(_overrides(engine, statistics, is_known)),
         "examples": [],
         **details,
     }
@@ -53,14 +53,19 @@ def _details(engine: Rag, statistics: IndexStatistics | None) -> dict[str, Any]:
     return {**details, "index": index, "examples": SAMPLE_QUESTIONS if is_samples else ()}
 
 
-def _overrides(engine: Rag, has_vectors: bool) -> Iterator[Json]:
+def _overrides(engine: Rag, statistics: IndexStatistics | None, is_known: bool) -> Iterator[Json]:
     """Yield the main overrides that act here, with the type of their values."""
     yield {"name": "top", "type": "number", "minimum": 1, "maximum": 50}
     if "temperature" not in engine.model.limits:
         yield {"name": "temperature", "type": "number", "minimum": 0, "maximum": 2}
-    if has_vectors:
+    if statistics and statistics.has_vectors:
         modes = ("hybrid", "text", "vectors")
         yield {"name": "retrieval_mode", "type": "choice", "values": modes}
+    if statistics and statistics.has_ranker:
+        yield {"name": "semantic_ranker", "type": "boolean"}
+    names = engine.models.model_names
+    if is_known and len(names) > 1:
+        yield {"name": "model", "type": "choice", "values": names}
     yield {"name": "suggest_followup_questions", "type": "boolean"}
     yield {"name": "include_category", "type": "text"}
     yield {"name": "exclude_category", "type": "text"}

@@ -66,7 +66,10 @@ class AzureSearchRetriever:
     def statistics(self) -> IndexStatistics:
         """The name of the index, and the number of its passages if it is known."""
         has_vectors = self._retrieval_mode(UNSET) != "text"
-        return IndexStatistics(self.index, has_vectors, passages=self.passages)
+        has_ranker = self.semantic_configuration is not None
+        return IndexStatistics(
+            self.index, has_vectors, passages=self.passages, has_ranker=has_ranker
+        )
 
     async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
         """Return the best passages for `query` that `user` may see. Raises ChatErrors."""

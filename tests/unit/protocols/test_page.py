@@ -14,10 +14,12 @@ import pytest
 from shared.app import Service
 from shared.bootstrap.build import build
 from shared.http.auth import AccessPolicy
+from shared.models.router import Provider, Router
 from shared.protocols.page.assets import FOLDER, MEDIA_TYPES
+from shared.retrieval.index_statistics import IndexStatistics
 from shared.settings import Settings
 from tests.support.calls import ANNA, BufferedReply, Client, local_service
-from tests.support.fakes import engine
+from tests.support.fakes import FakeModel, FakeRetriever, engine
 
 FILES = sorted(
     path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.suffix in MEDIA_TYPES
@@ -29,6 +31,13 @@ def get(
     route: str, path: str = "", headers: dict[str, str] | None = None, **parts: Any
 ) -> BufferedReply:
     return Client(local_service(engine(), **parts), headers or {})("GET", route, path=path)
+
+
+class RankingRetriever(FakeRetriever):
+    """A retriever with vectors and a semantic ranker."""
+
+    def statistics(self) -> IndexStatistics:
+        return IndexStatistics("manuals", has_vectors=True, has_ranker=True)
 
 
 def laptop(**settings: str) -> Service:
@@ -131,6 +140,26 @@ def test_laptop_is_told_what_runs() -> None:
         "include_category",
         "exclude_category",
     ]
+
+
+def test_overrides_that_act_are_offered() -> None:
+    local, remote = (Provider(name, "local", lambda _: FakeModel(), (name,)) for name in "ab")
+    rag = replace(engine(), retriever=RankingRetriever(), models=Router((local, remote)))
+    overrides = Client(local_service(rag), {})("GET", "/config").json["overrides"]
+    anonymous = Client(local_service(rag, AccessPolicy()), {})("GET", "/config").json["overrides"]
+
+    assert [each["name"] for each in overrides] == [
+        "top",
+        "temperature",
+        "retrieval_mode",
+        "semantic_ranker",
+        "model",
+        "suggest_followup_questions",
+        "include_category",
+        "exclude_category",
+    ]
+    assert overrides[4]["values"] == ["a", "b"]
+    assert "model" not in [each["name"] for each in anonymous]
 
 
 @pytest.mark.parametrize("access", [AccessPolicy(), AccessPolicy(sign_in=True)])
