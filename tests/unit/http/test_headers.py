@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.app import Service
+from shared.app import ROUTES, Service
 from shared.chat.events import Source
 from shared.files.folder import FolderFiles
 from shared.http.auth import MAX_PRINCIPAL_LENGTH, AccessPolicy
@@ -74,7 +74,7 @@ def test_too_long_trace_context_is_dropped(name: str) -> None:
     assert set(long) == {"x-other"}
 
 
-@pytest.mark.parametrize("route", ["/chat", "/ask", "/v1/chat/completions"])
+@pytest.mark.parametrize("route", sorted(ROUTES.keys() & {"/chat", "/ask", "/v1/chat/completions"}))
 def test_too_long_principal_is_a_400(route: str) -> None:
     service = Service(engine(), AccessPolicy(sign_in=True))
     headers = {"x-ms-client-principal-id": "anna"}

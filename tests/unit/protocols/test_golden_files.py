@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
-from shared.app import Service
+from shared.app import ROUTES, Service
 from shared.bootstrap.build import build
 from shared.settings import read_settings
 from tests.support.calls import JSON, QUESTION, BufferedReply, ask, call, local_service
 from tests.support.fakes import PLUS, FakeModel, FakeRetriever, engine
 from tests.support.gateways import read_events
-from tests.support.servers import LAPTOP, ROOT, SAMPLES
+from tests.support.servers import COMMAND_MODEL, LAPTOP, ROOT, SAMPLES
 
 GOLDEN = ROOT / "tests" / "support" / "golden"
 CASES = [
     pytest.param(json.loads(line), id=f"{path.stem}: {json.loads(line)['name']}")
     for path in sorted(GOLDEN.glob("*.jsonl"))
     for line in path.read_text("utf-8").split("\n")
-    if line
+    if line and json.loads(line)["route"] in ROUTES  # a protocol can be deleted
 ]
 USER = {"role": "user", "content": "What is in Plus?"}
 
@@ -81,7 +81,7 @@ def test_thoughts_off_leaves_thoughts_out_of_every_protocol(case: dict[str, Any]
 
 @pytest.mark.parametrize(("setting", "shown"), [("", True), ("on", True), ("off", False)])
 def test_no_request_turns_thoughts_on_again(setting: str, shown: bool) -> None:
-    service = build(read_settings({**LAPTOP, **SAMPLES, "THOUGHTS": setting}))
+    service = build(read_settings({**LAPTOP, **SAMPLES, **COMMAND_MODEL, "THOUGHTS": setting}))
     body = {**QUESTION, "context": {"overrides": {"thoughts": True}}}
 
     assert ("thoughts" in ask(call("/chat", body), service).json["context"]) is shown
