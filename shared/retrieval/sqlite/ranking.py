@@ -1,7 +1,8 @@
-"""Re-ranks the first passages of a text search by relevance feedback.
+"""Re-ranks the results of a text search by their documents, and by relevance feedback.
 
-BM25 counts the question's words alone. The best passages tell more about its subject: passages
-that share words with them move up (Rocchio's method, within the results).
+BM25 counts the question's words in one passage alone. The other passages of its document tell
+whether the document is about the question, and the best passages tell more about its subject:
+passages that share words with them move up (Rocchio's method, within the results).
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from math import sqrt
 RERANKED = 20
 """Passages that are re-ranked: the first ones by BM25."""
 
-_MODELS = 5  # the best passages, with which the others are compared
-_MODEL_EXPONENT = 6  # of a model's score: a passage that stands out is the model almost alone
+_FEEDBACK_PASSAGES = 5  # the best ones, with which the others are compared
+_FEEDBACK_EXPONENT = 6  # of their scores: one that stands out decides almost alone
 _SIMILARITY_WEIGHT = 0.7  # the rest is BM25
 _DOCUMENT_PASSAGES = 3  # the best ones of a document, whose scores count for each of its passages
 _DOCUMENT_WEIGHT = 0.2  # of their sum
@@ -42,8 +43,8 @@ def _similarities(scores: Sequence[float], passages: Sequence[dict[str, None]]) 
     """
     lengths = [sqrt(len(terms)) or 1 for terms in passages]
     weights: defaultdict[str, float] = defaultdict(float)
-    for score, terms, length in zip(scores[:_MODELS], passages, lengths, strict=False):
-        share = (score / scores[0]) ** _MODEL_EXPONENT / length
+    for score, terms, length in zip(scores[:_FEEDBACK_PASSAGES], passages, lengths, strict=False):
+        share = (score / scores[0]) ** _FEEDBACK_EXPONENT / length
         for term in terms:
             weights[term] += share
     shared = (sum(filter(None, map(weights.get, terms))) for terms in passages)
@@ -60,8 +61,8 @@ def add_document_scores(scores: Sequence[float], documents: Sequence[int]) -> li
     for score, document in zip(scores, documents, strict=True):
         by_document[document].append(score)
     sums = {
-        document: sum(sorted(found, reverse=True)[:_DOCUMENT_PASSAGES])
-        for document, found in by_document.items()
+        document: sum(sorted(values, reverse=True)[:_DOCUMENT_PASSAGES])
+        for document, values in by_document.items()
     }
     return [
         (score + _DOCUMENT_WEIGHT * sums[document]) / (1 + _DOCUMENT_WEIGHT)
