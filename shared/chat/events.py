@@ -39,8 +39,13 @@ class Source:
     heading: str = ""
 
     def prompt_line(self, captions: bool = False) -> str:
-        """Format the line `sourcepage: content`, with `captions` in place of the content."""
+        """Format the line `sourcepage: content`, with `captions` in place of the content.
+
+        A colon separates the headings of a passage from its text.
+        """
         text = " . ".join(self.captions) if captions and self.captions else self.content
+        if self.heading and text.startswith(f"{self.heading}\n\n"):
+            text = text.replace("\n\n", ": ", 1)
         return f"{self.sourcepage}: {' '.join(text.split())}"
 
 

@@ -223,12 +223,15 @@ def read_excerpt(line: str) -> Excerpt:
     citation, _, content = line.partition(": ")
     path = _HEADING_PATH.match(content)
     end = path.end() + _heading_end(content[path.end() :]) if path else 0
-    heading = content[:end].rstrip(" >").rpartition(" > ")[2]
+    heading = content[:end].rstrip(" >:").rpartition(" > ")[2]
     return Excerpt(line, citation, heading, _parts(content[end:]))
 
 
 def _heading_end(content: str) -> int:
     """Return where the heading at the start of a text ends; 0 if that cannot be determined."""
+    heading, colon, _ = content.partition(": ")
+    if colon and len(heading.split()) <= _MAX_HEADING_WORDS and not re.search("[.!?|]", heading):
+        return len(heading + colon)
     # Other languages have capitals inside sentences too.
     if select_stopwords(extract_terms(content)) is not ENGLISH:
         return 0

@@ -454,6 +454,13 @@ def test_two_sentences_of_one_passage_that_fit_alike_are_both_quoted() -> None:
     ]
 
 
+def test_headings_before_a_colon_are_not_quoted() -> None:
+    line = "handbook.md: Handbook > Time off > Vacation: Full-time employees receive 20 days."
+    text = reply(prompt("How many vacation days do employees receive?", line))
+
+    assert quotes(text) == [("Full-time employees receive 20 days.", "handbook.md")]
+
+
 def test_the_best_quote_comes_first_from_whichever_passage() -> None:
     lines = ("a.md: Leave is taken in days.", "b.md: Parental leave is twelve weeks.")
     text = reply(prompt("How long is parental leave?", *lines))

@@ -75,6 +75,13 @@ def test_other_passages_stay_apart(other: Source) -> None:
     assert contents(FIRST, other) == [FIRST.content, other.content]
 
 
+def test_line_of_a_passage_has_a_colon_behind_its_headings() -> None:
+    source = replace(FIRST, heading="Leave > Parents")
+
+    assert source.prompt_line().startswith("a.md: Leave > Parents: One two three.")
+    assert FIRST.prompt_line().startswith("a.md: Leave > Parents One two three.")
+
+
 def test_passages_without_a_citation_stay_apart() -> None:
     bare = [replace(source, sourcepage="") for source in (FIRST, SECOND)]
 
