@@ -35,7 +35,7 @@ def take_all(browser: Browser, url: str, folder: Path) -> None:
 
 def take_for_readme(browser: Browser, url: str, folder: Path) -> None:
     """Write `page.png`: an answer with a source beside it."""
-    page = open_page(browser, url, "light", 960, height=540)
+    page = open_page(browser, url, "light", 1120, height=560)
     show_answer(page)
     page.locator(".citation").first.click()
     page.screenshot(path=folder / "page.png")
