@@ -204,6 +204,19 @@ def test_without_a_network_the_question_is_kept(
     expect(page.locator(".turn .text")).to_have_text("back")
 
 
+def test_key_dialog_can_be_left_without_a_key(page: Page, scripted: Server) -> None:
+    page.goto(scripted.url)
+    page.route("**/chat/stream", lambda route: route.fulfill(status=401))
+    ask(page, "say hello")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Edit").click()
+
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    expect(page.get_by_label("Ask a question")).to_have_value("say hello")
+    assert page.evaluate("sessionStorage.length") == 0
+
+
 def test_key_is_asked_for_and_sent_as_a_header(page: Page, scripted: Server) -> None:
     page.goto(scripted.url)
 

@@ -60,8 +60,10 @@ function editing(turn) {
 async function failed({ kind }, retry) {
   if (kind === "key") {
     keyDialog.onclose = () => {
-      setKey(find("#key-value").value);
+      const { value } = find("#key-value");
       find("#key-value").value = "";
+      if (!value) return; // left with Escape: the question can be asked again
+      setKey(value);
       retry();
     };
     keyDialog.showModal();
