@@ -11,6 +11,7 @@ import sys
 from base64 import b64decode
 from collections.abc import Coroutine, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
 from shared.retrieval.base import MAX_IMAGES, SearchResult
 from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
 from shared.retrieval.sqlite.schema import IndexMeta
+from tests.support.calls import Client, local_service
+from tests.support.fakes import engine
 
 ROOT = Path(__file__).parent.parent.parent
 PNG, JPEG = b"\x89PNG\r\n\x1a\n a picture", b"\xff\xd8\xff a photograph"
@@ -237,6 +240,17 @@ def test_statistics_name_the_folder_and_never_its_path(tmp_path: Path) -> None:
     assert by_vectors.describe() == f"{counts} and vectors, made 2023-11-14 22:13 UTC"
     assert by_words.describe() == f"{counts}, made 2023-11-14 22:13 UTC"
     assert by_words.to_json()["made"] == "2023-11-14T22:13:20Z"
+
+
+def test_own_folder_called_samples_is_not_the_samples(tmp_path: Path) -> None:
+    meta = IndexMeta(Path("/home/anna/samples"))
+    path = build_index(tmp_path / "index.db", passage("a.md", "Dental care."), meta=meta)
+    with closing(SqliteRetriever.open(path)) as index:
+        rag = replace(engine(), retriever=index)
+        config = Client(local_service(rag), {})("GET", "/config").json
+
+    assert (config["index"]["name"], config["index"]["isSamples"]) == ("samples", False)
+    assert config["examples"] == []
 
 
 WITH_IMAGES = [passage("a.png", "Chart a.", image=PNG), passage("b.jpg", "Chart b.", image=JPEG)]

@@ -13,7 +13,6 @@ from shared.protocols.exchange import Exchange
 from shared.rag.flow import Rag
 from shared.retrieval.index_statistics import IndexStatistics
 
-SAMPLES = "samples"  # the name of the index of the sample documents
 SAMPLE_QUESTIONS = (
     "How many vacation days do I get?",
     "What does Northwind Health Plus cover that Northwind Standard does not?",
@@ -48,9 +47,9 @@ def _details(engine: Rag, statistics: IndexStatistics | None) -> dict[str, Any]:
     details: dict[str, Any] = {"model": engine.model.name}
     if statistics is None:
         return details
-    is_samples = statistics.name == SAMPLES
-    index = {**statistics.to_json(), "isSamples": is_samples}
-    return {**details, "index": index, "examples": SAMPLE_QUESTIONS if is_samples else ()}
+    index = {**statistics.to_json(), "isSamples": statistics.is_samples}
+    examples = SAMPLE_QUESTIONS if statistics.is_samples else ()
+    return {**details, "index": index, "examples": examples}
 
 
 def _overrides(engine: Rag, statistics: IndexStatistics | None, is_known: bool) -> Iterator[Json]:

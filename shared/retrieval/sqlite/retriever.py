@@ -31,7 +31,6 @@ from shared.retrieval.sqlite.vectors import is_available
 
 T = TypeVar("T")
 
-SAMPLES = "samples"  # the name of an index in memory
 NO_NUMPY = (
     "numpy, which vector search needs, is not installed (pip install -r requirements-local.txt)"
 )
@@ -132,7 +131,7 @@ class SqliteRetriever:
         has_vectors = self._select_embedding(index.meta.model)[0] is not None
         counts = has_vectors, index.documents, index.passages
         if index.path is None or index.identity is None:
-            return IndexStatistics(SAMPLES, *counts)
+            return IndexStatistics("samples", *counts, is_samples=True)
         folder = index.meta.documents
         name = (folder and folder.name) or index.path.name
         return IndexStatistics(name, *counts, index.identity.modified_ns / 1e9)
