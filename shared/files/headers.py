@@ -23,9 +23,14 @@ def is_not_modified(headers: Mapping[str, str], file: File) -> bool:
     """Whether the client has the current content. `If-None-Match` precedes the date."""
     tags = headers.get("if-none-match")
     if tags is not None:
-        return tags.strip() == "*" or file.etag in _ETAG.findall(tags)
+        return matches_etag(tags, file.etag)
     since = _parse_date(headers.get("if-modified-since"))
     return since is not None and int(file.modified) <= since
+
+
+def matches_etag(tags: str, etag: str) -> bool:
+    """Whether the value of `If-None-Match` lists an ETag, or is `*`."""
+    return tags.strip() == "*" or etag in _ETAG.findall(tags)
 
 
 def parse_range(headers: Mapping[str, str], file: File) -> tuple[int, int] | None:

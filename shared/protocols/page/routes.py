@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from shared.chat.errors import NotFound
+from shared.files.headers import matches_etag
 from shared.http.call import Reply
 from shared.protocols import context_json
 from shared.protocols.exchange import Exchange
@@ -61,7 +62,7 @@ async def _asset(exchange: Exchange, name: str) -> Reply:
 def _answer(exchange: Exchange, asset: Asset) -> Reply:
     headers = exchange.call.headers
     own = {**HEADERS, "ETag": asset.etag}
-    if asset.etag in headers.get("if-none-match", ""):
+    if matches_etag(headers.get("if-none-match", ""), asset.etag):
         return Reply(304, asset.media_type, b"", own)
     if "gzip" in headers.get("accept-encoding", ""):
         return Reply(200, asset.media_type, asset.compressed, {**own, "Content-Encoding": "gzip"})
