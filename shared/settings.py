@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from shared.chat.errors import describe_error
-from shared.chat.overrides import Policy
+from shared.chat.overrides import DEFAULT_TOP, Policy
 from shared.models.providers.metadata import ProviderMetadata
 from shared.models.providers.provider_list import read_list
 from shared.retrieval.azure_search.search_fields import FieldNames
@@ -208,7 +208,7 @@ class Settings(BaseModel):
     )
     thoughts: Switch = Field(default="on", alias="THOUGHTS")
     page: Switch = Field(default="on", alias="PAGE")
-    default_top: int = Field(default=10, ge=1, le=50, alias="DEFAULT_TOP")
+    default_top: int = Field(default=DEFAULT_TOP, ge=1, le=50, alias="DEFAULT_TOP")
     default_temperature: float = Field(default=0.3, ge=0, le=2, alias="DEFAULT_TEMPERATURE")
     json_limit: int = Field(default=4 * MIB, ge=1, alias="MAX_JSON_BYTES")
     form_limit: int = Field(default=20 * MIB, ge=1, alias="MAX_FORM_BYTES")

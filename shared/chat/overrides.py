@@ -30,6 +30,7 @@ RetrievalMode = Literal["text", "vectors", "hybrid"]
 ImageInput = Literal["text", "textAndImages", "images"]
 ModelName = Annotated[str, Field(max_length=200), AfterValidator(_check_printable)]
 Policy = Literal["always_remote", "always_local", "default"]
+DEFAULT_TOP = 10  # passages of a question, unless a setting says otherwise
 INTERNAL_FIELDS = ("filter",)  # fields that no request can set
 MAX_SEARCH_TEXT = 2000  # characters: normalization can take quadratic time
 Category = Annotated[str, Field(max_length=MAX_SEARCH_TEXT)]

@@ -12,7 +12,7 @@ from typing import Any
 
 from shared.chat.events import Source
 from shared.chat.messages import to_data_url
-from shared.chat.overrides import Overrides
+from shared.chat.overrides import DEFAULT_TOP, Overrides
 from shared.chat.request import User
 from shared.retrieval.base import MAX_IMAGES, distinct
 from shared.retrieval.sqlite.connections import OpenIndex
@@ -20,7 +20,6 @@ from shared.retrieval.sqlite.ranking import RERANKED, add_document_scores, reran
 from shared.retrieval.sqlite.vectors import Vectors, reciprocal_rank_fusion
 from shared.text import fts_queries, join_fts_queries
 
-DEFAULT_TOP = 10
 CANDIDATES = 100  # passages of a search, of which those with the same text count once
 FUSION_CANDIDATES = 50  # passages that each of the two searches passes to the rank fusion
 MAX_RANKED = 25_000  # passages: ranking so many takes about 20 ms

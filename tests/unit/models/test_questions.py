@@ -16,14 +16,14 @@ from typing import Any
 
 from shared.chat.events import Answer, collect
 from shared.chat.messages import Message
-from shared.chat.overrides import Overrides
+from shared.chat.overrides import DEFAULT_TOP, Overrides
 from shared.chat.request import ChatRequest
 from shared.models.demo import HEADING, UNKNOWN, DemoModel
 from shared.models.router import Router
 from shared.rag.flow import Rag, answer
 from shared.rag.prompt import read_prompts
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
-from shared.settings import SHARED_FOLDER, Settings
+from shared.settings import SHARED_FOLDER
 from tests.support.servers import ROOT
 
 QUESTIONS = ROOT / "tests" / "support" / "questions.jsonl"
@@ -98,7 +98,7 @@ async def measure() -> Score:
             index,
             Router.for_model(DemoModel()),
             read_prompts(SHARED_FOLDER / "rag" / "prompts"),
-            Overrides(top=Settings.model_fields["default_top"].default),
+            Overrides(top=DEFAULT_TOP),
         )
         for line in map(json.loads, QUESTIONS.read_text("utf-8").splitlines()):
             questions = [*line.get("history", ()), line["question"]]
