@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Set
-from difflib import get_close_matches
 from pathlib import Path
 
-from shared.settings import Settings, SettingsError, read_settings
+from shared.bootstrap.setting_names import closest_setting
+from shared.settings import SettingsError, read_settings
 
 NAME = "AZURE_APP_SETTINGS"
 INFRA = Path(__file__).parent.parent.parent / "infra"
@@ -48,7 +48,6 @@ def find_problems(text: str) -> Iterator[str]:
 
 def find_wrong_names(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the names that may not be set here, each with the reason."""
-    known = [str(field.alias) for field in Settings.model_fields.values()]
     template = template_settings()
     for name, value in values.items():
         if name in template:
@@ -57,8 +56,8 @@ def find_wrong_names(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield name, "is set by the platform, or has a variable of its own (docs/deploy.md)."
         elif not SETTING_NAME.fullmatch(name):
             yield name, "is no name of a setting: letters, digits and _ only."
-        elif name not in known and (close := get_close_matches(name.upper(), known, 1, SIMILARITY)):
-            yield name, f"is not a setting of the app. Is it {close[0]}?"
+        elif closest := closest_setting(name, SIMILARITY):
+            yield name, f"is not a setting of the app. Is it {closest}?"
         elif name in SECRETS and not value.startswith(REFERENCE):
             yield name, f"is a secret: give a Key Vault reference, {REFERENCE}SecretUri=...)."
 

@@ -23,12 +23,19 @@ def read_names(path: Path) -> list[str]:
         return []
 
 
+def closest_setting(name: str, similarity: float) -> str | None:
+    """Return the setting that an unknown name is at least so similar to; None for a known name."""
+    if name in KNOWN_NAMES:
+        return None
+    return next(iter(get_close_matches(name.upper(), KNOWN_NAMES, 1, similarity)), None)
+
+
 def describe_misspelt(names: Iterable[str]) -> Iterator[str]:
     """Yield a sentence for each name that is no setting, and close to one."""
     for name in names:
-        matches = get_close_matches(name.upper(), KNOWN_NAMES, 1, MIN_SIMILARITY)
-        if matches and name not in KNOWN_NAMES and not _extends_known_name(name):
-            yield f"{name} is not a setting of this app: did you mean {matches[0]}?"
+        closest = closest_setting(name, MIN_SIMILARITY)
+        if closest and not _extends_known_name(name):
+            yield f"{name} is not a setting of this app: did you mean {closest}?"
 
 
 def _extends_known_name(name: str) -> bool:
