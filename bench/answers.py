@@ -44,10 +44,8 @@ def build_index(folder: Path, index: Path) -> None:
     subprocess.run(command, check=True, env=environment)
 
 
-async def ask(index: SqliteRetriever, question: str, top: int) -> Answer:
-    """Return the demo model's answer from `top` passages."""
-    prompts = read_prompts(SHARED_FOLDER / "rag" / "prompts")
-    rag = Rag(index, Router.for_model(DemoModel()), prompts, Overrides(top=top))
+async def ask(rag: Rag, question: str) -> Answer:
+    """Return the answer to a question without a history."""
     return await collect(answer(rag, ChatRequest((Message("user", question),))))
 
 
@@ -59,17 +57,19 @@ def contains_fact(text: str, facts: Iterable[str]) -> bool:
 
 def measure(path: Path, questions: Sequence[Any], top: int) -> tuple[int, int, int, float]:
     """Return how many questions have a passage with a fact in the prompt, how many a quote with
-    one, how many "I don't know", and the median characters of the sources in a prompt."""
+    one, how many "I don't know", and the median characters of the sources of an answer."""
     found = quoted = unknown = 0
     sizes = []
+    prompts = read_prompts(SHARED_FOLDER / "rag" / "prompts")
     with closing(SqliteRetriever.open(path)) as index:
+        rag = Rag(index, Router.for_model(DemoModel()), prompts, Overrides(top=top))
         for row in questions:
-            reply = asyncio.run(ask(index, row["question"], top))
-            prompt = str(reply.context.steps[3].description[-1].content)  # type: ignore[union-attr]
-            found += contains_fact(prompt, row["facts"])
+            reply = asyncio.run(ask(rag, row["question"]))
+            sources = "\n".join(source.prompt_line() for source in reply.context.sources)
+            found += contains_fact(sources, row["facts"])
             quoted += contains_fact(reply.content, row["facts"])
             unknown += reply.content.startswith("I don't know")
-            sizes.append(len(prompt))
+            sizes.append(len(sources))
     return found, quoted, unknown, median(sizes)
 
 
