@@ -25,13 +25,13 @@ from shared.chat.messages import Message, iterate_parts, part_text
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
 from shared.models.demo import reply
-from shared.rag.prompt import read_prompts
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from shared.settings import SHARED_FOLDER
 from tests.integration.test_identity import AZ, write_cli
 from tests.support.fake_cosmos import CONTAINER, DATABASE, run_cosmos
 from tests.support.fake_search import FIELDS, FakeSearch
 from tests.support.isolation import app_copy
+from tests.support.prompts import APP_PROMPTS
 from tests.support.upstream import (
     RecordedRequest,
     Step,
@@ -50,9 +50,6 @@ The app answers over fakes of Azure AI Search, Azure OpenAI and Cosmos DB, by a 
 Not imitated: vector ranking, the semantic ranker, rate limits."""
 
 
-PROMPTS = read_prompts(SHARED_FOLDER / "rag" / "prompts")
-
-
 def message_text(message: Mapping[str, Any]) -> str:
     """The text of a message, whose content may be parts, or missing beside calls of tools."""
     return "\n".join(filter(None, map(part_text, iterate_parts(message))))
@@ -65,7 +62,7 @@ class QuotingModel(Upstream):
         if not request.path.endswith("/chat/completions"):
             return super().respond(request)
         messages = [Message(it["role"], message_text(it)) for it in request.body["messages"]]
-        task = "rewrite" if messages[0].content == PROMPTS.rewrite else "answer"
+        task = "rewrite" if messages[0].content == APP_PROMPTS.rewrite else "answer"
         words = reply(task, messages).split(" ")
         return stream_response(answer_events(*(f"{word} " for word in words[:-1]), words[-1]))
 

@@ -20,10 +20,10 @@ from shared.models.demo import HEADING, MAX_QUOTES, UNKNOWN, DemoModel, read_exc
 from shared.models.router import Router
 from shared.rag.flow import Rag, answer
 from shared.rag.followups import extract_followups
-from shared.rag.prompt import read_prompts
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from shared.settings import SHARED_FOLDER
 from tests.support.fuzz import FUZZ
+from tests.support.prompts import APP_PROMPTS
 
 MODEL: Model = DemoModel()
 QUOTE = re.compile(r"- (.*) \[([^\]]+)\]")
@@ -418,7 +418,7 @@ def ask(*questions: str) -> Answer:
             rag = Rag(
                 index,
                 Router.for_model(MODEL),
-                read_prompts(SHARED_FOLDER / "rag" / "prompts"),
+                APP_PROMPTS,
                 Overrides(),
             )
             followups = Overrides(suggest_followup_questions=True)

@@ -21,9 +21,9 @@ from shared.chat.request import ChatRequest
 from shared.models.demo import HEADING, UNKNOWN, DemoModel
 from shared.models.router import Router
 from shared.rag.flow import Rag, answer
-from shared.rag.prompt import read_prompts
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from shared.settings import SHARED_FOLDER
+from tests.support.prompts import APP_PROMPTS
 from tests.support.servers import ROOT
 
 QUESTIONS = ROOT / "tests" / "support" / "questions.jsonl"
@@ -97,7 +97,7 @@ async def measure() -> Score:
         rag = Rag(
             index,
             Router.for_model(DemoModel()),
-            read_prompts(SHARED_FOLDER / "rag" / "prompts"),
+            APP_PROMPTS,
             Overrides(top=DEFAULT_TOP),
         )
         for line in map(json.loads, QUESTIONS.read_text("utf-8").splitlines()):
