@@ -6,18 +6,18 @@
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 import time
 from pathlib import Path
 from statistics import median, quantiles
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
+from tests.browser.chromium import run_browser
+from tests.browser.echo import ECHO
 from tests.browser.test_page import ask
 from tests.support.servers import Server, run_server
 
-ECHO = {"CHAT_MODEL": "tests.browser.echo:make_model"}
 FIRST_WORD = """() => new Promise((resolve) => {
   new MutationObserver((_, observer) => {
     if (!document.querySelector(".turn .text")?.textContent) return;
@@ -82,11 +82,8 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         run_server("dev", Path(folder), ECHO) as server,
-        sync_playwright() as playwright,
+        run_browser() as browser,
     ):
-        browser = playwright.chromium.launch(
-            executable_path=os.environ["TEST_BROWSER"], args=["--no-sandbox"]
-        )
         rounds = range(options.rounds)
         paints = [first_paint(browser.new_page(), server.url) for _ in rounds]
         words = [first_word(browser.new_page(), server) for _ in rounds]

@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 
+from tests.browser.chromium import MISSING, run_browser
 from tests.conftest import HOSTS
 from tests.support.servers import COMMAND_MODEL, Server, run_server
 
@@ -22,14 +23,10 @@ WATCH_POLICY = """
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """A headless Chromium, the program in `TEST_BROWSER`."""
-    program = os.environ.get("TEST_BROWSER")
-    if program is None:
-        pytest.exit("TEST_BROWSER must name a Chromium: see `make test-browser`.", 2)
-    with sync_playwright() as playwright:
-        # As root, as in a container, Chromium has no sandbox.
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    if "TEST_BROWSER" not in os.environ:
+        pytest.exit(MISSING, 2)
+    with run_browser() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")

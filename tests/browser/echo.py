@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from shared.chat.events import Delta, Done, Usage
 from shared.models.base import ModelStream, Prompt
 
+ECHO = {"CHAT_MODEL": f"{__name__}:make_model"}  # the setting
 CHUNK = 7  # characters: cuts words, marks and tags
 PARAGRAPH = "Some **words** of an answer, with `code` and a [link](https://example.com). " * 6
 

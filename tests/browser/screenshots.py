@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.chromium import run_browser
 from tests.browser.test_page import VACATION, ask
 from tests.support.servers import run_server
 
@@ -74,14 +74,9 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as scratch,
         run_server("dev", Path(scratch), {}) as server,
-        sync_playwright() as playwright,
+        run_browser() as browser,
     ):
-        program = os.environ["TEST_BROWSER"]
-        take(
-            playwright.chromium.launch(executable_path=program, args=["--no-sandbox"]),
-            server.url,
-            options.folder,
-        )
+        take(browser, server.url, options.folder)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import KIND
+from tests.browser.echo import ECHO
 from tests.browser.test_page import ask
 from tests.support.servers import Server, run_server
 
 ROOT = Path(__file__).parent.parent.parent
-ECHO = {"CHAT_MODEL": "tests.browser.echo:make_model"}
 HOSTILE_HTML = (
     "<script>window.hacked = 1</script>",
     "<img src=x onerror='window.hacked = 1'>",

@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from playwright.sync_api import BrowserContext, FilePayload, Page, expect
+from playwright.sync_api import BrowserContext, FilePayload, Page, Route, expect
 
 from tests.support.servers import Server
 
@@ -220,12 +220,11 @@ def test_key_dialog_can_be_left_without_a_key(page: Page, scripted: Server) -> N
 def test_key_is_asked_for_and_sent_as_a_header(page: Page, scripted: Server) -> None:
     page.goto(scripted.url)
 
-    def host(route: object) -> None:  # the Functions host rejects calls without a key
-        request = route.request  # type: ignore[attr-defined]
-        if request.headers.get("x-functions-key") == "secret":
-            route.continue_()  # type: ignore[attr-defined]
+    def host(route: Route) -> None:  # the Functions host rejects calls without a key
+        if route.request.headers.get("x-functions-key") == "secret":
+            route.continue_()
         else:
-            route.fulfill(status=401)  # type: ignore[attr-defined]
+            route.fulfill(status=401)
 
     page.route("**/chat/stream", host)
     ask(page, "say hello")
