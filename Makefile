@@ -127,7 +127,8 @@ $(VENV)/.dev: $(VENV)/.made requirements.txt constraints.txt requirements-ingest
 	@touch $@ $(VENV)/.run $(VENV)/.ingest
 
 $(VENV)/.browser: $(VENV)/.dev requirements-browser.txt
-	@$(PIP) -r requirements-browser.txt
+	@echo "Installing what drives a browser into $(VENV) (once) ..."
+	@$(PIP) -r requirements-browser.txt || $(no_packages)
 	@touch $@
 
 $(VENV)/.made:
