@@ -3,6 +3,7 @@
 import { Chat } from "./chat.js";
 import { readConfig, readSetup, setKey } from "./client.js";
 import { showConversations } from "./conversations.js";
+import { makeButton, makeItem } from "./elements.js";
 import { showOptions } from "./options.js";
 import { loadLanguage, translate } from "./text.js";
 
@@ -43,11 +44,7 @@ function showWelcome() {
 }
 
 function makeExample(text) {
-  const [item, button] = [document.createElement("li"), document.createElement("button")];
-  Object.assign(button, { textContent: text, lang: "en", dir: "auto" });
-  button.addEventListener("click", () => chat.ask(text));
-  item.append(button);
-  return item;
+  return makeItem(makeButton({ textContent: text, lang: "en", dir: "auto" }, () => chat.ask(text)));
 }
 
 function editing(turn) {

@@ -2,6 +2,7 @@
 
 import { AnswerView } from "./answer.js";
 import { RequestError, streamAnswer } from "./client.js";
+import { makeButton, makeElement, makeItem } from "./elements.js";
 import { showSource } from "./source.js";
 import { fillIn, translate } from "./text.js";
 
@@ -89,14 +90,18 @@ export class Chat {
   async #answer(turn) {
     this.controller = new AbortController();
     this.#showBusy();
-    turn.part(".status").textContent = translate("searching");
+    const status = turn.part(".status");
+    status.textContent = translate("searching");
     turn.element.scrollIntoView({ block: "end" });
     try {
       for await (const line of streamAnswer(this.#request(turn), turn.image, this.controller.signal)) {
         this.#receive(turn, line);
       }
+      status.textContent = "";
     } catch (error) {
-      this.#fail(turn, error);
+      const stopped = error.name === "AbortError";
+      status.textContent = stopped ? translate("stopped") : "";
+      if (!stopped) this.#fail(turn, error);
     }
     this.controller = null;
     this.#finish(turn);
@@ -120,10 +125,6 @@ export class Chat {
   }
 
   #fail(turn, error) {
-    if (error.name === "AbortError") {
-      turn.part(".status").textContent = translate("stopped");
-      return;
-    }
     const failure = error instanceof RequestError ? error : new RequestError("interrupted");
     turn.part(".error").hidden = false;
     turn.part(".error").textContent = explain(failure);
@@ -134,19 +135,18 @@ export class Chat {
   #finish(turn) {
     turn.view.end();
     announce(turn, true);
-    if (turn.part(".status").textContent === translate("searching")) turn.part(".status").textContent = "";
     showCitations(turn);
     showThoughts(turn);
     showFollowups(turn, (question) => this.ask(question));
-    this.#showLastActions();
   }
 
   #showLastActions() {
-    for (const turn of this.turns) {
-      const isLast = turn === this.turns.at(-1) && !this.controller;
-      turn.part(".edit").hidden = turn.part(".retry").hidden = !isLast;
-      turn.part(".answer .actions").hidden = turn === this.turns.at(-1) && Boolean(this.controller);
-      turn.part(".followups").hidden = turn !== this.turns.at(-1);
+    const busy = this.controller !== null;
+    for (const turn of this.turns.slice(-2)) { // the turns before have lost theirs already
+      const isLast = turn === this.turns.at(-1);
+      turn.part(".edit").hidden = turn.part(".retry").hidden = !isLast || busy;
+      turn.part(".answer .actions").hidden = isLast && busy;
+      turn.part(".followups").hidden = !isLast;
     }
   }
 
@@ -252,12 +252,10 @@ function openSource(turn, citation, opener) {
 
 function showCitations(turn) {
   const items = turn.view.used.map((citation) => {
-    const [item, button] = [document.createElement("li"), document.createElement("button")];
-    button.className = "quiet";
-    button.append(element("bdi", readableName(citation)));
-    button.addEventListener("click", () => openSource(turn, citation, () => button));
-    item.append(button);
-    return item;
+    const open = () => openSource(turn, citation, () => button);
+    const button = makeButton({ className: "quiet" }, open);
+    button.append(makeElement("bdi", { textContent: readableName(citation) }));
+    return makeItem(button);
   });
   turn.part(".citations").replaceChildren(...items);
   turn.part(".citations").hidden = !items.length;
@@ -276,25 +274,17 @@ function showThoughts(turn) {
   turn.part(".thoughts").hidden = !thoughts.length;
   for (const { title, description, props } of thoughts) {
     const step = document.createElement("details");
-    step.append(element("summary", title));
-    if (props) step.append(element("p", JSON.stringify(props)));
+    step.append(makeElement("summary", { textContent: title }));
+    if (props) step.append(makeElement("p", { textContent: JSON.stringify(props) }));
     const text = typeof description === "string" ? description : JSON.stringify(description, null, 2);
-    step.append(element("pre", text));
+    step.append(makeElement("pre", { textContent: text }));
     turn.part(".thoughts").append(step);
   }
 }
 
 function showFollowups(turn, ask) {
-  const items = (turn.followups ?? []).map((question) => {
-    const [item, button] = [document.createElement("li"), element("button", question)];
-    button.dir = "auto";
-    button.addEventListener("click", () => ask(question));
-    item.append(button);
-    return item;
-  });
+  const items = (turn.followups ?? []).map((question) =>
+    makeItem(makeButton({ textContent: question, dir: "auto" }, () => ask(question))),
+  );
   turn.part(".followups").replaceChildren(...items);
-}
-
-function element(name, text) {
-  return Object.assign(document.createElement(name), { textContent: text });
 }

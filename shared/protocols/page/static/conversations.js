@@ -1,6 +1,7 @@
 // The list of stored conversations.
 
 import { deleteConversation, listConversations, readConversation, renameConversation } from "./client.js";
+import { makeButton, makeItem } from "./elements.js";
 import { translate } from "./text.js";
 
 const panel = document.querySelector("#conversations");
@@ -14,21 +15,14 @@ export function showConversations(open, current) {
 
   async function load() {
     const page = await listConversations(position);
-    list.append(...page.memories.map(makeItem));
+    list.append(...page.memories.map(makeConversation));
     position = page.next_token ?? 0;
     more.hidden = !position;
     if (!list.children.length) list.append(translate("noConversations"));
   }
 
-  function makeItem({ memory_id: id, name }) {
-    const item = document.createElement("li");
-    const button = (text, action) => {
-      const element = document.createElement("button");
-      element.className = "quiet";
-      element.textContent = text;
-      element.addEventListener("click", action);
-      return element;
-    };
+  function makeConversation({ memory_id: id, name }) {
+    const button = (text, action) => makeButton({ className: "quiet", textContent: text }, action);
     const title = button(name, async () => open(id, await readConversation(id)));
     title.dir = "auto";
     const rename = button(translate("rename"), async () => {
@@ -46,7 +40,7 @@ export function showConversations(open, current) {
     for (const each of [rename, remove]) {
       each.setAttribute("aria-label", `${each.textContent}: ${name}`);
     }
-    item.append(title, rename, remove);
+    const item = makeItem(title, rename, remove);
     return item;
   }
 

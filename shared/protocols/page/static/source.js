@@ -2,6 +2,7 @@
 
 import { markQuotes } from "./answer.js";
 import { documentPath, openDocument } from "./client.js";
+import { makeElement } from "./elements.js";
 
 const panel = document.querySelector("#source");
 const link = document.querySelector("#open-document");
@@ -15,7 +16,7 @@ export function showSource(citation, passage, answer, opener) {
   link.href = documentPath(citation);
   panel.querySelector("blockquote").replaceChildren(
     ...markQuotes(passage, answer).map(([text, isQuoted]) =>
-      isQuoted ? Object.assign(document.createElement("mark"), { textContent: text }) : text,
+      isQuoted ? makeElement("mark", { textContent: text }) : text,
     ),
   );
   panel.hidden = false;
