@@ -65,7 +65,11 @@ class Service(AppContext):
         if self.cross_origin is not None:
             self.cross_origin.check(call.method, call.headers)
         route.check_method(call.method)
-        return await exchange.begin(await route.handler(exchange))
+        with exchange.cleanup as cleanup:
+            reply = await exchange.begin(await route.handler(exchange))
+            if reply.rest is not None:
+                exchange.cleanup = cleanup.pop_all()  # for the end of the stream
+        return reply
 
 
 def _finished(reply: Reply, call: Call) -> Reply:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
@@ -98,6 +99,7 @@ def build(settings: Settings) -> Service:
         links=settings.link_base_url,
         cross_origin=_make_cross_origin_policy(settings),
         has_page=settings.page == "on",
+        answer_slots=asyncio.Semaphore(settings.concurrent_answers),
         tracer=_make_tracer(settings),
         limits=Limits(
             settings.json_limit,

@@ -16,6 +16,7 @@ ChatError 500
  +- TooManyRequests 429       with Retry-After
  +- Unsupported 501           not available in this app or this deployment
  +- Unavailable 503           with Retry-After: a retry may succeed
+ |   +- Overloaded            this instance has as many answers in progress as it may have
  +- Misconfigured 503         without: the operator must act; the log has the cause
  +- DeadlineExceeded 504      the app's own time limit"""
 
@@ -204,6 +205,12 @@ class Unavailable(_RetryLater):
 
     status = 503
     default = "A service that the answer needs is not available. Wait a moment, then ask again."
+
+
+class Overloaded(Unavailable):
+    """This instance has as many answers in progress as it may have."""
+
+    default = "Too many questions are being answered at the moment. Wait a moment, then ask again."
 
 
 class Misconfigured(ChatError):

@@ -78,6 +78,7 @@ def streams(exchange: Exchange) -> bool:
 
 async def begin(exchange: Exchange, forms: bool) -> Body:
     """Begin to trace a chat and read its body, with `forms` also a form. Raises ChatErrors."""
+    await exchange.acquire_slot()
     exchange.trace()
     return await read_body(exchange.call, exchange.app.limits, exchange.deadline, forms)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from shared.chat.errors import ChatError, Misconfigured
+from shared.chat.errors import ChatError, Misconfigured, Overloaded
 from shared.chat.events import ByteStream
 from shared.files.base import Files
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
@@ -24,6 +25,7 @@ from shared.telemetry.spans import NOOP_TRACER, Tracer
 
 JSON = "application/json"
 CLIENT_GONE = "client gone"  # the outcome of a request whose client left
+OVERLOAD_RETRY_SECONDS = 5  # in which some of the answers in progress end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,7 @@ class AppContext:
     `stores_every_chat`: chats are stored there although their state does not ask for it.
     `index` is the name of the index for OpenSearch's clients, `links` the beginning of links to
     documents. `cross_origin` restricts the pages that may call an app on a laptop; None elsewhere,
-    where a key or a sign-in does.
+    where a key or a sign-in does. Each answer in progress has one of `answer_slots`.
     """
 
     engine: Rag | None = None
@@ -66,6 +68,7 @@ class AppContext:
     cross_origin: CrossOriginPolicy | None = None
     problems: tuple[str, ...] = ()
     has_page: bool = True
+    answer_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(64))
 
 
 @dataclass
@@ -74,6 +77,7 @@ class Exchange:
 
     `errors` is the format of the route, and `body` is None, until `identify`. `headers` are those
     of a successful reply: a filter over a stream may add to them until its first line is sent.
+    `cleanup` is closed at the end of the reply, however it ends.
     """
 
     app: AppContext
@@ -83,6 +87,7 @@ class Exchange:
     deadline: float
     body: Any = None
     headers: dict[str, str] = field(default_factory=lambda: {"Cache-Control": "no-store"})
+    cleanup: ExitStack = field(default_factory=ExitStack)
 
     @cached_property
     def engine(self) -> Rag:
@@ -90,6 +95,14 @@ class Exchange:
         if self.app.engine is None:
             raise Misconfigured
         return self.app.engine
+
+    async def acquire_slot(self) -> None:
+        """Count this answer among those in progress, until its end. Raises Overloaded."""
+        slots = self.app.answer_slots
+        if slots.locked():
+            raise Overloaded(retry_after=OVERLOAD_RETRY_SECONDS)
+        await slots.acquire()  # at once
+        self.cleanup.callback(slots.release)
 
     def trace(self) -> None:
         """Begin the span of this request, which ends with the log line. Raises Misconfigured."""
@@ -142,6 +155,7 @@ class Exchange:
         finally:
             if started:
                 self.record.write()
+                self.cleanup.close()
 
     def _logged(self, failure: Exception) -> ChatError:
         """Log a late failure and return the error that the caller may see."""

@@ -369,6 +369,12 @@ def test_bicep_and_project_name_the_same_python() -> None:
     assert int(bicep.params("main.bicep")["perInstanceConcurrency"].default or 0) >= 16
 
 
+def test_app_holds_more_answers_than_the_platform_sends_to_an_instance() -> None:
+    concurrency = int(bicep.params("main.bicep")["perInstanceConcurrency"].default or 0)
+
+    assert 0 < concurrency < Settings().concurrent_answers
+
+
 def test_keys_are_optional_only_with_sign_in_or_explicit_choice() -> None:
     params = bicep.params("main.bicep")
 

@@ -35,6 +35,7 @@ TYPES: Sequence[tuple[type[ChatError], str]] = (
     (errors.TooLarge, "content_too_long_exception"),
     (errors.UnsupportedMediaType, "media_type_header_exception"),
     (errors.TooManyRequests, "rejected_execution_exception"),
+    (errors.Overloaded, "rejected_execution_exception"),
     (errors.Unsupported, "unsupported_operation_exception"),
     (errors.DeadlineExceeded, "timeout_exception"),
     (errors.Unavailable, "unavailable_exception"),

@@ -84,6 +84,8 @@ ADMINISTRATIVE = ("/_search/pipeline/{name}", "/_cluster/settings")
 
 async def reply(handlers: Mapping[str, JsonHandler], exchange: Exchange) -> Reply:
     """Answer a call by the handler of its method. Raises ChatErrors."""
+    if search in handlers.values():
+        await exchange.acquire_slot()
     exchange.trace()
     exchange.identify(ERROR_FORMAT)
     # Before the client is watched: to look for a disconnect can take a chunk from the body.

@@ -1,0 +1,199 @@
+"""A question over the limit of answers at once is refused; an answer frees its slot at its end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shared.app import ROUTES, Service
+from shared.chat import errors
+from shared.chat.events import Delta
+from shared.http.call import Call, Limits
+from tests.support.calls import QUESTION, call, local_service, read
+from tests.support.fakes import ANSWER, FakeModel, FakeRetriever, ScriptStep, engine
+
+SENTENCE = errors.Overloaded.default
+OPENSEARCH = {"type": "rejected_execution_exception", "reason": SENTENCE}
+OPENSEARCH_ERROR = {"error": {"root_cause": [OPENSEARCH], **OPENSEARCH}, "status": 503}
+OPENAI = {"message": SENTENCE, "type": "server_error", "param": None, "code": None}
+FORMS: dict[str, Any] = {
+    "/chat": {"error": SENTENCE},
+    "/chat/stream": {"error": SENTENCE},
+    "/ask": {"error": SENTENCE},
+    "/v1/chat/completions": {"error": OPENAI},
+    "/openai/v1/chat/completions": {"error": OPENAI},
+    "/openai/deployments/{deployment}/chat/completions": {"error": OPENAI},
+    "/aog/v0.2/services/{service}": {"business_code": 503, "message": SENTENCE},
+    "/_search": OPENSEARCH_ERROR,
+    "/{index}/_search": OPENSEARCH_ERROR,
+}
+CHATS = sorted(ROUTES.keys() & FORMS.keys())  # a protocol can be deleted
+SEARCH = {"ext": {"generative_qa_parameters": {"llm_question": "What is in Plus?"}}}
+
+Script = Callable[[], Sequence[ScriptStep]]
+
+
+def hang() -> Sequence[ScriptStep]:
+    return [asyncio.Event()]
+
+
+def fail() -> Sequence[ScriptStep]:
+    return [Delta("Dental"), RuntimeError("inside")]
+
+
+def refuse() -> Sequence[ScriptStep]:
+    return [errors.Unavailable()]
+
+
+def succeed() -> Sequence[ScriptStep]:
+    return ANSWER
+
+
+def make_service(
+    script: Script = hang, seconds: float = 120
+) -> tuple[Service, FakeModel, FakeRetriever]:
+    """A service that answers one question at a time, and its fakes."""
+    model, search = FakeModel(script()), FakeRetriever()
+    parts: dict[str, Any] = {
+        "limits": Limits(request_seconds=seconds),
+        "answer_slots": asyncio.Semaphore(1),
+    }
+    return local_service(engine(model, search), **parts), model, search
+
+
+def question(route: str, **more: Any) -> Call:
+    """A question in the form of the route's protocol."""
+    path = "chat" if "{service}" in route else "documents" if "{index}" in route else ""
+    return call(route, SEARCH if "_search" in route else QUESTION, path=path, **more)
+
+
+async def never() -> AsyncIterator[bytes]:
+    await asyncio.Event().wait()
+    yield b""
+
+
+@pytest.mark.parametrize("route", CHATS)
+def test_question_over_the_limit_is_refused_before_anything_is_read_or_called(route: str) -> None:
+    service, model, search = make_service()
+
+    async def go() -> Any:
+        first = await service.reply(call("/chat/stream"))
+        refused = await read(await service.reply(replace(question(route), body=never())))
+        assert first.rest is not None
+        await first.rest.aclose()
+        return refused
+
+    got = asyncio.run(go())
+
+    assert (got.status, got.headers["Retry-After"], got.json) == (503, "5", FORMS[route])
+    assert (len(model.calls), len(search.calls)) == (1, 1)
+
+
+def test_full_instance_still_answers_health_and_logs_the_refusal(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "chat")
+    service, *_ = make_service()
+
+    async def go() -> tuple[int, int]:
+        first = await service.reply(call("/chat/stream"))
+        refused = await service.reply(call("/chat"))
+        health = await service.reply(call("/health", method="GET"))
+        assert first.rest is not None
+        await first.rest.aclose()
+        return refused.status, health.status
+
+    assert asyncio.run(go()) == (503, 200)
+    assert caplog.records[0].levelname == "WARNING"
+    assert caplog.messages[0].endswith("outcome=Overloaded")
+
+
+Ending = Callable[[Service], Coroutine[Any, Any, None]]
+
+
+def reads(route: str, **more: Any) -> Ending:
+    """Reads the answer to a question to its end."""
+
+    async def read_all(service: Service) -> None:
+        await read(await service.reply(question(route, **more)))
+
+    return read_all
+
+
+async def sends_bad_json(service: Service) -> None:
+    await service.reply(call("/chat", b"{"))
+
+
+async def leaves_while_it_asks(service: Service) -> None:
+    async def broken() -> AsyncIterator[bytes]:
+        yield b"{"
+        raise errors.ClientDisconnected
+
+    await service.reply(replace(call("/chat"), body=broken()))
+
+
+async def closes_its_stream(service: Service) -> None:
+    reply = await service.reply(call("/chat/stream"))
+    assert reply.rest is not None
+    await reply.rest.aclose()
+
+
+async def drops_its_stream(service: Service) -> None:
+    await service.reply(call("/chat/stream"))
+    gc.collect()
+    await asyncio.sleep(0.01)  # the event loop closes the stream
+
+
+def cancels(route: str) -> Ending:
+    """Is cancelled while the answer is awaited."""
+
+    async def cancel(service: Service) -> None:
+        asking = asyncio.create_task(reads(route)(service))
+        await asyncio.sleep(0.05)
+        asking.cancel()
+        await asyncio.wait({asking})
+
+    return cancel
+
+
+async def gone() -> bool:
+    return True
+
+
+ENDINGS = [
+    *(pytest.param(succeed, reads(route), id=f"answered: {route}") for route in CHATS),
+    *(pytest.param(fail, reads(route), id=f"model fails: {route}") for route in CHATS),
+    *(pytest.param(refuse, reads(route), id=f"model refuses: {route}") for route in CHATS),
+    *(pytest.param(hang, reads(route), id=f"deadline: {route}") for route in CHATS),
+    *(pytest.param(hang, reads(route, gone=gone), id=f"client gone: {route}") for route in CHATS),
+    *(pytest.param(hang, cancels(route), id=f"cancelled: {route}") for route in CHATS),
+    pytest.param(hang, sends_bad_json, id="bad JSON"),
+    pytest.param(hang, leaves_while_it_asks, id="client gone in its request"),
+    pytest.param(hang, closes_its_stream, id="stream closed"),
+    pytest.param(hang, drops_its_stream, id="stream never read"),
+]
+
+
+@pytest.mark.parametrize(("script", "ending"), ENDINGS)
+def test_answer_frees_its_slot_once_however_it_ends(script: Script, ending: Ending) -> None:
+    service, *_ = make_service(script, seconds=0.8)
+
+    async def count_free_slots() -> int:
+        await ending(service)
+        asking = [
+            asyncio.create_task(service.reply(replace(call("/chat"), body=never())))
+            for _ in range(3)
+        ]
+        done, waiting = await asyncio.wait(asking, timeout=0.01)
+        for task in waiting:
+            task.cancel()
+        assert all(task.result().status == 503 for task in done)
+        return len(waiting)
+
+    assert asyncio.run(count_free_slots()) == 1
