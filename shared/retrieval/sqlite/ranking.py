@@ -13,13 +13,19 @@ from itertools import zip_longest
 from math import sqrt
 
 RERANKED = 20
-"""Passages that are re-ranked: the first ones by BM25."""
+"""Passages that are re-ranked at most: the first ones by BM25."""
 
+_MIN_RERANKED_SHARE = 0.3  # of the best score: a passage with less would hardly become a good one
 _FEEDBACK_PASSAGES = 5  # the best ones, with which the others are compared
 _FEEDBACK_EXPONENT = 6  # of their scores: one that stands out decides almost alone
 _SIMILARITY_WEIGHT = 0.7  # the rest is BM25
 _DOCUMENT_PASSAGES = 3  # the best ones of a document, whose scores count for each of its passages
 _DOCUMENT_WEIGHT = 0.2  # of their sum
+
+
+def count_reranked(scores: Sequence[float]) -> int:
+    """Return how many passages to re-rank, whose scores these are, best first."""
+    return sum(score >= _MIN_RERANKED_SHARE * scores[0] for score in scores[:RERANKED])
 
 
 def rerank(scores: Sequence[float], texts: Sequence[str]) -> list[float]:

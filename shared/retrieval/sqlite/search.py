@@ -16,7 +16,7 @@ from shared.chat.overrides import DEFAULT_TOP, Overrides
 from shared.chat.request import User
 from shared.retrieval.base import MAX_IMAGES, distinct
 from shared.retrieval.sqlite.connections import OpenIndex
-from shared.retrieval.sqlite.ranking import RERANKED, add_document_scores, rerank
+from shared.retrieval.sqlite.ranking import add_document_scores, count_reranked, rerank
 from shared.retrieval.sqlite.vectors import Vectors, reciprocal_rank_fusion
 from shared.text import fts_queries, join_fts_queries
 
@@ -104,13 +104,13 @@ class SearchQuery:
 def text_search(index: OpenIndex, query: SearchQuery) -> tuple[Source, ...]:
     """Return the best passages by BM25 and relevance feedback. Raises IndexReplaced, ChatErrors."""
     with index.connection() as connection:
-        return _read_sources(connection, _score_by_text(connection, query), query)
+        return _read_sources(connection, _score_by_text(connection, query, index.passages), query)
 
 
 def text_candidates(index: OpenIndex, query: SearchQuery) -> ScoredKeys:
     """Return the candidates of the text search for a rank fusion. Raises as `text_search`."""
     with index.connection() as connection:
-        return _score_by_text(connection, query)[:FUSION_CANDIDATES]
+        return _score_by_text(connection, query, index.passages)[:FUSION_CANDIDATES]
 
 
 def vector_search(
@@ -136,12 +136,14 @@ def is_readable(index: OpenIndex, query: SearchQuery, sourcefile: str) -> bool:
         return bool(connection.execute(IS_READABLE, values).fetchone()[0])
 
 
-def _score_by_text(connection: sqlite3.Connection, query: SearchQuery) -> ScoredKeys:
+def _score_by_text(connection: sqlite3.Connection, query: SearchQuery, passages: int) -> ScoredKeys:
     """Return the best `CANDIDATES` passages; fewer if fewer match or have a rare term."""
     terms = fts_queries(query.text)
     if not terms:
         return ()
-    rare = _rare_terms(connection, terms)
+    # In a small index all terms are rare enough, without counting their matches.
+    small = passages * len(terms) <= MAX_RANKED
+    rare = terms if small else _rare_terms(connection, terms)
     values = query.filter_values | {"query": join_fts_queries(terms), "limit": CANDIDATES}
     if len(rare) < len(terms):
         parameters = values | {"rare": join_fts_queries(rare)}
@@ -158,7 +160,8 @@ def _rerank(connection: sqlite3.Connection, rows: Sequence[tuple[int, float, int
     keys, scores, files = zip(*rows, strict=True)
     scored = _sort_descending(keys, add_document_scores(scores, files))
     keys, scores = zip(*scored, strict=True)
-    texts = [connection.execute(TERMS, (key,)).fetchone()[0] for key in keys[:RERANKED]]
+    first = keys[: count_reranked(scores)]
+    texts = [connection.execute(TERMS, (key,)).fetchone()[0] for key in first]
     return _sort_descending(keys, rerank(scores, texts))
 
 
