@@ -1,0 +1,1 @@
+"""What the app adds to its search and its model, beside two baselines."""

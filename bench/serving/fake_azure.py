@@ -1,0 +1,209 @@
+"""Strict fakes of Azure AI Search and Azure OpenAI over TLS, and of a managed identity.
+
+It is a process of its own, on bare protocols of asyncio, so that it is not what limits a run. It
+answers 400, and says why on its standard error, for what the services would not accept.
+`PUT /delays` on the port of the identity changes the delays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import trustme
+
+from bench.serving import replies
+
+SEARCH_PATH = "/indexes('docs')/docs/search.post.search?api-version=2026-04-01"
+CHAT_PATH, EMBEDDINGS_PATH = "/openai/v1/chat/completions", "/openai/v1/embeddings"
+MODELS_PATH, TOKEN_PATH, DELAYS_PATH = "/openai/v1/models", "/token?", "/delays"
+KEY, IDENTITY_HEADER = "key-of-the-bench", "header-of-the-bench"
+AUTHORIZATION = f"Bearer {KEY}"
+CHAT_KEYS = {"model", "messages", "stream", "stream_options", "temperature", "seed"}
+SEARCH_KEYS = {"search", "filter", "select", "top", "vectorQueries", "count"}
+
+
+@dataclass(slots=True)
+class Delays:
+    """Seconds before a search or an embedding, before the first token, and between tokens."""
+
+    search: float = 0
+    first_token: float = 0
+    token: float = 0
+
+
+class Rejected(Exception):
+    """The service would not accept this request."""
+
+
+def require(condition: object, problem: str) -> None:
+    """Raise Rejected with the problem unless the condition holds."""
+    if not condition:
+        raise Rejected(problem)
+
+
+def check_search(body: Mapping[str, Any]) -> None:
+    """Raise Rejected for a body that the index does not accept."""
+    require(not body.keys() - SEARCH_KEYS, f"keys {sorted(body)}")
+    require(body.get("search"), "no text to search")
+    require(isinstance(body.get("top"), int), "top")
+    selected = set(str(body.get("select")).split(","))
+    require(selected <= set(replies.FIELDS), f"select {selected}")
+    for query in body.get("vectorQueries", ()):
+        require(query["kind"] == "vector" and query["fields"] == "embedding", "vector query")
+        numbers = {type(number) for number in query["vector"]}
+        require(len(query["vector"]) == replies.DIMENSIONS, "dimensions")
+        require(numbers <= {int, float}, "vector of other things than numbers")
+
+
+def check_chat(body: Mapping[str, Any]) -> None:
+    """Raise Rejected for a body that the deployment does not accept."""
+    require(not body.keys() - CHAT_KEYS, f"keys {sorted(body)}")
+    require(body.get("model") == "chat", "model")
+    require(body.get("stream") is True, "stream")
+    require(body.get("messages"), "messages")
+    for message in body["messages"]:
+        require(message["role"] in ("system", "user", "assistant"), "role")
+        require(isinstance(message["content"], str), "content")
+
+
+def check_embeddings(body: Mapping[str, Any]) -> None:
+    """Raise Rejected for a body that the embedding deployment does not accept."""
+    require(not body.keys() - {"model", "input", "encoding_format"}, f"keys {sorted(body)}")
+    require(body.get("model") == "embedding", "model")
+    texts = body.get("input")
+    require(isinstance(texts, str) or (isinstance(texts, list) and len(texts) == 1), "input")
+    require(body.get("encoding_format", "float") in replies.EMBEDDING_REPLIES, "encoding_format")
+
+
+class Connection(asyncio.Protocol):
+    """One connection of a client: requests, one after the other."""
+
+    def __init__(self, delays: Delays) -> None:
+        self.delays, self.data = delays, b""
+        self.transport: Any = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Remember the transport."""
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Answer the request when it is complete."""
+        self.data += data
+        head, found, body = self.data.partition(b"\r\n\r\n")
+        if not found:
+            return
+        first, *lines = head.decode("ascii").split("\r\n")
+        headers = {k.lower(): v for k, _, v in (line.partition(": ") for line in lines)}
+        if len(body) < int(headers.get("content-length", 0)):
+            return
+        self.data = b""
+        try:
+            method, path, _ = first.split(" ")
+            self.respond(method, path, headers, body)
+        except (Rejected, ValueError, KeyError, TypeError) as error:
+            print(f"rejected: {first}: {error!r}", file=sys.stderr, flush=True)
+            self.write(replies.json_reply({"error": {"code": "400", "message": str(error)}}, 400))
+
+    def respond(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> None:
+        """Answer a request of the services. Raises Rejected."""
+        key = headers.get("authorization", headers.get("api-key"))
+        require(key in (AUTHORIZATION, KEY), "key")
+        if (method, path) == ("GET", MODELS_PATH):
+            return self.write(replies.json_reply({"object": "list", "data": []}))
+        require(method == "POST" and path in SERVICES, "no such route")
+        require(headers.get("content-type", "").startswith("application/json"), "content type")
+        value = json.loads(body)
+        check, answer = SERVICES[path]
+        check(value)
+        answer(self, value)
+
+    def write(self, data: bytes) -> None:
+        """Send to the client, if it is still there."""
+        if not self.transport.is_closing():
+            self.transport.write(data)
+
+    def write_later(self, seconds: float, data: bytes) -> None:
+        """Send after a delay; at once if there is none."""
+        if seconds:
+            asyncio.get_running_loop().call_later(seconds, self.write, data)
+        else:
+            self.write(data)
+
+    def search(self, body: dict[str, Any]) -> None:
+        """Answer with the passages."""
+        self.write_later(self.delays.search, replies.search_reply(body))
+
+    def embed(self, body: Mapping[str, Any]) -> None:
+        """Answer with a vector."""
+        reply = replies.EMBEDDING_REPLIES[body.get("encoding_format", "float")]
+        self.write_later(self.delays.search, reply)
+
+    def chat(self, body: Mapping[str, Any]) -> None:
+        """Answer with a stream: a long one if the prompt has the passages."""
+        is_answer = replies.SENTENCE in "".join(each["content"] for each in body["messages"])
+        tokens = replies.TOKENS if is_answer else replies.REWRITE_TOKENS
+        usage = (body.get("stream_options") or {}).get("include_usage")
+        end = replies.LAST_EVENT + (replies.USAGE_EVENT if usage else b"") + replies.END
+        start = replies.STREAM_HEAD + replies.FIRST_EVENTS
+        if not self.delays.first_token:
+            return self.write(start + replies.TEXTS[tokens] + end)
+        loop = asyncio.get_running_loop()
+        self.write(start)
+        due = loop.time() + self.delays.first_token
+        loop.call_at(due, self.write_token, due, tokens, end)
+
+    def write_token(self, due: float, tokens: int, end: bytes) -> None:
+        """Send a token that tells the time, and plan the next one."""
+        if not tokens:
+            return self.write(end)
+        self.write(replies.token(replies.stamp(time.monotonic_ns() // 1000)))
+        due += self.delays.token
+        asyncio.get_running_loop().call_at(due, self.write_token, due, tokens - 1, end)
+
+
+class IdentityConnection(Connection):
+    """A connection to the managed identity of App Service, and to what controls the fakes."""
+
+    def respond(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> None:
+        """Answer with a token, or change the delays. Raises Rejected."""
+        if (method, path) == ("PUT", DELAYS_PATH):
+            for name, seconds in json.loads(body).items():
+                setattr(self.delays, name, seconds)
+            return self.write(replies.json_reply({}))
+        require(method == "GET" and path.startswith(TOKEN_PATH), "no such route")
+        require(headers.get("x-identity-header") == IDENTITY_HEADER, "x-identity-header")
+        expiry = {"expires_on": str(int(time.time()) + 86400), "token_type": "Bearer"}
+        self.write(replies.json_reply({"access_token": KEY, "resource": "azure", **expiry}))
+
+
+Service = tuple[Callable[[Any], None], Callable[[Connection, Any], None]]
+SERVICES: Mapping[str, Service] = {
+    SEARCH_PATH: (check_search, Connection.search),
+    CHAT_PATH: (check_chat, Connection.chat),
+    EMBEDDINGS_PATH: (check_embeddings, Connection.embed),
+}
+
+
+async def serve(authority: Path) -> None:
+    """Serve until the standard input ends; print the two ports."""
+    ca, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ca.cert_pem.write_to_path(str(authority))
+    ca.issue_cert("127.0.0.1").configure_cert(tls)
+    loop, delays = asyncio.get_running_loop(), Delays()
+    azure = await loop.create_server(lambda: Connection(delays), "127.0.0.1", 0, ssl=tls)
+    identity = await loop.create_server(lambda: IdentityConnection(delays), "127.0.0.1", 0)
+    ports = [server.sockets[0].getsockname()[1] for server in (azure, identity)]
+    print(*ports, flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Path(sys.argv[1])))
