@@ -6,12 +6,13 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.chromium import MISSING, run_browser
 from tests.conftest import HOSTS
 from tests.support.servers import COMMAND_MODEL, Server, run_server
 
+TIMEOUT = 20_000  # milliseconds; only a hang takes so long
 KIND = HOSTS[-1]  # a Functions host where there is one
 WATCH_POLICY = """
   window.violations = [];
@@ -25,6 +26,7 @@ def browser() -> Iterator[Browser]:
     """A headless Chromium, the program in `TEST_BROWSER`."""
     if "TEST_BROWSER" not in os.environ:
         pytest.exit(MISSING, 2)
+    expect.set_options(timeout=TIMEOUT)
     with run_browser() as browser:
         yield browser
 
@@ -50,7 +52,7 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
     context = browser.new_context(locale="en-GB", viewport={"width": 1280, "height": 860})
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     context.add_init_script(WATCH_POLICY)
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(TIMEOUT)
     yield context
     context.close()
 

@@ -23,6 +23,13 @@ def last_answer(page: Page) -> str:
     return str(page.locator(".turn .text").last.inner_text())
 
 
+def release(server: Server, name: str) -> None:
+    """Let the model go on, and return when it has."""
+    question = {"messages": [{"role": "user", "content": f"release {name}; say done"}]}
+    with server.client() as client:
+        assert client.post("/chat", json=question).json()["message"]["content"] == "done"
+
+
 def test_first_screen_says_what_runs_and_offers_questions(page: Page, samples: Server) -> None:
     page.goto(samples.url)
 

@@ -86,8 +86,9 @@ function settledLength(text) {
 
 /** An answer that grows: what is settled is rendered once, the rest again in the next frame. */
 export class AnswerView {
-  constructor(element, label) {
-    Object.assign(this, { element, label, text: "", settled: 0, tail: [], frame: 0, pause: 0 });
+  /** `grow` gets a function that draws what has come, and must call it. */
+  constructor(element, label, grow) {
+    Object.assign(this, { element, label, grow, text: "", settled: 0, tail: [], frame: 0, pause: 0 });
     this.setCitations([]);
   }
 
@@ -99,7 +100,7 @@ export class AnswerView {
 
   append(text) {
     this.text += text;
-    this.frame ||= requestAnimationFrame(() => this.#draw());
+    this.frame ||= requestAnimationFrame(() => this.#drawFrame());
   }
 
   /** Renders the rest; all of it where the end has an address that the text refers to. */
@@ -108,18 +109,23 @@ export class AnswerView {
     if (LINK_DEFINITION.test(this.text)) {
       this.element.replaceChildren(this.#render(this.text));
     } else {
-      this.pause = 0;
       this.#draw();
     }
   }
 
-  #draw() {
-    this.frame = 0;
+  #drawFrame() {
     const start = performance.now();
     if (start < this.pause) {
-      this.frame = requestAnimationFrame(() => this.#draw());
+      this.frame = requestAnimationFrame(() => this.#drawFrame());
       return;
     }
+    this.frame = 0;
+    this.grow(() => this.#draw());
+    // A long paragraph takes longer than a frame: leave time for everything else.
+    this.pause = performance.now() + 4 * (performance.now() - start);
+  }
+
+  #draw() {
     for (const node of this.tail) node.remove();
     const rest = this.text.slice(this.settled);
     const length = settledLength(rest);
@@ -128,8 +134,6 @@ export class AnswerView {
     const tail = this.#render(rest.slice(length));
     this.tail = [...tail.childNodes];
     this.element.append(tail);
-    // A long paragraph takes longer than a frame: leave time for everything else.
-    this.pause = performance.now() + 4 * (performance.now() - start);
   }
 
   #render(text) {

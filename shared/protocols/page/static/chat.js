@@ -32,6 +32,7 @@ export class Chat {
       this.#finish(turn);
     }
     document.querySelector("#welcome").hidden = storedTurns.length > 0;
+    if (storedTurns.length) scrollToEnd();
   }
 
   async ask(question, image = null) {
@@ -57,7 +58,7 @@ export class Chat {
       part(".question img").hidden = false;
     }
     const label = (number, name) => translate("citation", { number, name });
-    const view = new AnswerView(part(".text"), label);
+    const view = new AnswerView(part(".text"), label, keepEndInView);
     const turn = { element, question, image, view, part, passages: new Map(), announced: 0, scanned: 0 };
     part(".edit").addEventListener("click", () => this.handlers.editing(this.takeLast()));
     part(".retry").addEventListener("click", () => this.#repeat(turn));
@@ -92,7 +93,7 @@ export class Chat {
     this.#showBusy();
     const status = turn.part(".status");
     status.textContent = translate("searching");
-    turn.element.scrollIntoView({ block: "end" });
+    scrollToEnd();
     try {
       for await (const line of streamAnswer(this.#request(turn), turn.image, this.controller.signal)) {
         this.#receive(turn, line);
@@ -101,11 +102,13 @@ export class Chat {
     } catch (error) {
       const stopped = error.name === "AbortError";
       status.textContent = stopped ? translate("stopped") : "";
-      if (!stopped) this.#fail(turn, error);
+      if (!stopped) keepEndInView(() => this.#fail(turn, error));
     }
     this.controller = null;
-    this.#finish(turn);
-    this.#showBusy();
+    keepEndInView(() => {
+      this.#finish(turn);
+      this.#showBusy();
+    });
   }
 
   #receive(turn, { delta, context = {}, sessionState }) {
@@ -117,10 +120,8 @@ export class Chat {
     turn.followups = context.followup_questions ?? turn.followups;
     if (delta?.content) {
       turn.part(".status").textContent = "";
-      const atEnd = isAtEnd();
       turn.view.append(delta.content);
       announce(turn);
-      if (atEnd) scrollTo({ top: document.body.scrollHeight });
     }
   }
 
@@ -163,9 +164,15 @@ function setSources(turn, passages) {
   turn.view.setCitations([...passages.keys()]);
 }
 
-function isAtEnd() {
+/** Lets the page grow; scrolls to its new end, unless the reader has scrolled away from the old one. */
+function keepEndInView(grow) {
   const { scrollTop, clientHeight, scrollHeight } = document.documentElement;
-  return scrollTop + clientHeight > scrollHeight - 80;
+  grow();
+  if (scrollTop + clientHeight > scrollHeight - 80) scrollToEnd();
+}
+
+function scrollToEnd() {
+  scrollTo({ top: document.body.scrollHeight });
 }
 
 /** Tells a screen reader each sentence when it is complete. */
