@@ -14,7 +14,8 @@ from statistics import median, quantiles
 from playwright.sync_api import Page
 
 from tests.browser.chromium import run_browser
-from tests.browser.echo import ECHO
+from tests.browser.echo import ECHO, PARAGRAPH
+from tests.browser.test_long_conversation import open_long_conversation
 from tests.browser.test_page import ask
 from tests.support.servers import Server, run_server
 
@@ -63,38 +64,59 @@ def first_word(page: Page, server: Server) -> tuple[float, float]:
     return float(shown), by_http
 
 
-def frames(page: Page, url: str, size: int) -> list[float]:
+def frames(page: Page, size: int) -> list[float]:
     """Return the milliseconds of each frame while an answer of `size` characters streams."""
-    page.goto(url)
     page.locator("#question:enabled").wait_for()
-    page.evaluate(RECORD_FRAMES)
     ask(page, f"long {size}")
-    page.get_by_role("button", name="Copy").wait_for(timeout=120_000)
+    page.evaluate(RECORD_FRAMES)  # behind what the driver itself costs: it reads all turns
+    page.locator(".turn:last-child .copy:visible").wait_for(timeout=120_000)
     return [float(frame) for frame in page.evaluate("window.frames_")]
+
+
+def frames_alone(page: Page, server: Server, size: int) -> list[float]:
+    """Return the frames of an answer in a new conversation."""
+    page.goto(server.url)
+    return frames(page, size)
+
+
+def frames_behind(page: Page, server: Server, turns: int, size: int) -> list[float]:
+    """Return the frames of an answer behind `turns` stored turns."""
+    open_long_conversation(page, server, turns, PARAGRAPH * 5)
+    return frames(page, size)
+
+
+def frame_rows(name: str, times: list[float]) -> dict[str, float]:
+    """Return the rows of the table about frames."""
+    return {
+        f"frame {name}, median, ms": median(times),
+        f"frame {name}, p95, ms": quantiles(times, n=20)[-1],
+        f"frame {name}, longest, ms": max(times),
+    }
 
 
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(prog="python -m bench.page", description=__doc__)
     parser.add_argument("--size", type=int, default=100_000, help="of a long answer, in characters")
+    parser.add_argument("--turns", type=int, default=200, help="of a long conversation")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory() as folder,
-        run_server("dev", Path(folder), ECHO) as server,
+        run_server("dev", Path(folder), {**ECHO, "MEMORY_FILE": f"{folder}/memory.db"}) as server,
         run_browser() as browser,
     ):
         rounds = range(options.rounds)
         paints = [first_paint(browser.new_page(), server.url) for _ in rounds]
         words = [first_word(browser.new_page(), server) for _ in rounds]
-        times = frames(browser.new_page(), server.url, options.size)
+        alone = frames_alone(browser.new_page(), server, options.size)
+        behind = frames_behind(browser.new_page(), server, options.turns, options.size)
     rows = {
         "first paint, ms": median(paints),
         "first word in the page, ms": median(shown for shown, _ in words),
         "first delta by HTTP, ms": median(by_http for _, by_http in words),
-        f"frame of {options.size:,} characters, median, ms": median(times),
-        f"frame of {options.size:,} characters, p95, ms": quantiles(times, n=20)[-1],
-        f"frame of {options.size:,} characters, longest, ms": max(times),
+        **frame_rows(f"of {options.size:,} characters", alone),
+        **frame_rows(f"behind {options.turns} turns", behind),
     }
     for name, value in rows.items():
         print(f"{name:<48}{value:>10.1f}")
