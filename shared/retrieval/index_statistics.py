@@ -15,8 +15,8 @@ class IndexStatistics:
 
     `name` is the index's, or that of the folder of its documents: never a path. `has_vectors` is
     whether a search uses them. `updated` is when the index was made or last changed, in seconds
-    since 1970. `has_ranker` is whether there is a semantic ranker, `is_samples` whether these are
-    the sample documents.
+    since 1970. `has_ranker` is whether there is a semantic ranker, `has_images` whether passages
+    can have images, `is_samples` whether these are the sample documents.
     """
 
     name: str
@@ -25,6 +25,7 @@ class IndexStatistics:
     passages: int | None = None
     updated: float | None = None
     has_ranker: bool = False
+    has_images: bool = False
     is_samples: bool = False
 
     def describe(self) -> str:

@@ -98,3 +98,11 @@ def test_a_note_says_that_there_is_no_image_store() -> None:
 
     assert body["select"] == SELECT
     assert [note.split()[0] for note in result.notes] == ["use_gpt4v"]
+
+
+def test_statistics_say_whether_images_can_be_fetched() -> None:
+    async def has_images(index: AzureSearchRetriever) -> bool:
+        return index.statistics().has_images
+
+    assert run_with_index(WITH_IMAGES, has_images, fetch_image=fetch_image)[0]
+    assert not run_with_index(WITH_IMAGES, has_images)[0]

@@ -253,6 +253,13 @@ def test_own_folder_called_samples_is_not_the_samples(tmp_path: Path) -> None:
     assert config["examples"] == []
 
 
+@pytest.mark.parametrize("image", [None, PNG])
+def test_statistics_say_whether_there_are_images(image: bytes | None, tmp_path: Path) -> None:
+    path = build_index(tmp_path / "index.db", passage("a.png", "Chart a.", image=image))
+    with closing(SqliteRetriever.open(path)) as index:
+        assert index.statistics().has_images == bool(image)
+
+
 WITH_IMAGES = [passage("a.png", "Chart a.", image=PNG), passage("b.jpg", "Chart b.", image=JPEG)]
 EXPECTED_IMAGES = (("a.png", "png", PNG), ("b.jpg", "jpeg", JPEG), ("d.webp", "webp", WEBP))
 

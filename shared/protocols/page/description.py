@@ -62,6 +62,8 @@ def _overrides(engine: Rag, statistics: IndexStatistics | None, is_known: bool) 
         yield {"name": "retrieval_mode", "type": "choice", "values": modes}
     if statistics and statistics.has_ranker:
         yield {"name": "semantic_ranker", "type": "boolean"}
+    if statistics and statistics.has_images and "images" not in engine.model.limits:
+        yield {"name": "use_gpt4v", "type": "boolean"}
     names = engine.models.model_names
     if is_known and len(names) > 1:
         yield {"name": "model", "type": "choice", "values": names}

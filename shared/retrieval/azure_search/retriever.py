@@ -66,9 +66,12 @@ class AzureSearchRetriever:
     def statistics(self) -> IndexStatistics:
         """The name of the index, and the number of its passages if it is known."""
         has_vectors = self._retrieval_mode(UNSET) != "text"
-        has_ranker = self.semantic_configuration is not None
         return IndexStatistics(
-            self.index, has_vectors, passages=self.passages, has_ranker=has_ranker
+            self.index,
+            has_vectors,
+            passages=self.passages,
+            has_ranker=self.semantic_configuration is not None,
+            has_images=self._has_images,
         )
 
     async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
@@ -96,12 +99,16 @@ class AzureSearchRetriever:
         notes = (*report.notes(overrides), *ranking_notes, *image_notes)
         return SearchResult(sources, report.props(overrides), notes, excluded)
 
+    @property
+    def _has_images(self) -> bool:
+        return self.fetch_image is not None and bool(self.fields.image)
+
     def _report(self, mode: str, ranked: bool) -> SearchReport:
         return SearchReport(
             mode,
             ranked,
             self.fields.embedding,
-            has_images=self.fetch_image is not None and bool(self.fields.image),
+            has_images=self._has_images,
             has_categories=bool(self.fields.category),
         )
 

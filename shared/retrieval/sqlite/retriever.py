@@ -134,7 +134,8 @@ class SqliteRetriever:
             return IndexStatistics("samples", *counts, is_samples=True)
         folder = index.meta.documents
         name = (folder and folder.name) or index.path.name
-        return IndexStatistics(name, *counts, index.identity.modified_ns / 1e9)
+        updated = index.identity.modified_ns / 1e9
+        return IndexStatistics(name, *counts, updated, has_images=index.has_images)
 
     async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
         """Return the best passages for `query` that `user` may see. Raises ChatErrors.

@@ -16,9 +16,10 @@ from shared.bootstrap.build import build
 from shared.http.auth import AccessPolicy
 from shared.models.router import Provider, Router
 from shared.protocols.page.assets import FOLDER, MEDIA_TYPES
+from shared.rag.flow import Rag
 from shared.retrieval.index_statistics import IndexStatistics
 from shared.settings import Settings
-from tests.support.calls import ANNA, BufferedReply, Client, local_service
+from tests.support.calls import ANNA, SINGLE_USER, BufferedReply, Client, local_service
 from tests.support.fakes import FakeModel, FakeRetriever, engine
 
 FILES = sorted(
@@ -33,11 +34,16 @@ def get(
     return Client(local_service(engine(), **parts), headers or {})("GET", route, path=path)
 
 
-class RankingRetriever(FakeRetriever):
-    """A retriever with vectors and a semantic ranker."""
+class AbleRetriever(FakeRetriever):
+    """A retriever with vectors, a semantic ranker and images."""
 
     def statistics(self) -> IndexStatistics:
-        return IndexStatistics("manuals", has_vectors=True, has_ranker=True)
+        return IndexStatistics("manuals", has_vectors=True, has_ranker=True, has_images=True)
+
+
+def offered_overrides(rag: Rag, access: AccessPolicy = SINGLE_USER) -> dict[str, Any]:
+    overrides = Client(local_service(rag, access), {})("GET", "/config").json["overrides"]
+    return {each["name"]: each for each in overrides}
 
 
 def laptop(**settings: str) -> Service:
@@ -144,22 +150,28 @@ def test_laptop_is_told_what_runs() -> None:
 
 def test_overrides_that_act_are_offered() -> None:
     local, remote = (Provider(name, "local", lambda _: FakeModel(), (name,)) for name in "ab")
-    rag = replace(engine(), retriever=RankingRetriever(), models=Router((local, remote)))
-    overrides = Client(local_service(rag), {})("GET", "/config").json["overrides"]
-    anonymous = Client(local_service(rag, AccessPolicy()), {})("GET", "/config").json["overrides"]
+    rag = replace(engine(), retriever=AbleRetriever(), models=Router((local, remote)))
+    overrides = offered_overrides(rag)
 
-    assert [each["name"] for each in overrides] == [
+    assert list(overrides) == [
         "top",
         "temperature",
         "retrieval_mode",
         "semantic_ranker",
+        "use_gpt4v",
         "model",
         "suggest_followup_questions",
         "include_category",
         "exclude_category",
     ]
-    assert overrides[4]["values"] == ["a", "b"]
-    assert "model" not in [each["name"] for each in anonymous]
+    assert overrides["model"]["values"] == ["a", "b"]
+    assert "model" not in offered_overrides(rag, AccessPolicy())
+
+
+def test_model_without_images_is_offered_none_of_passages() -> None:
+    model = FakeModel(limits={"images": "fake is blind"})
+
+    assert "use_gpt4v" not in offered_overrides(replace(engine(model), retriever=AbleRetriever()))
 
 
 @pytest.mark.parametrize("access", [AccessPolicy(), AccessPolicy(sign_in=True)])
