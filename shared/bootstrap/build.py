@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -49,7 +50,8 @@ def start(environment: Mapping[str, str]) -> Service:
     """
     _warn_of_misspelt_settings(environment)
     try:
-        return build(configuration.read_settings(environment))
+        with _paused_garbage_collection():
+            return build(configuration.read_settings(environment))
     except SettingsError as error:
         for problem in error.problems:
             log.error("settings: %s", problem, exc_info=error.__cause__)
@@ -57,6 +59,21 @@ def start(environment: Mapping[str, str]) -> Service:
     except Exception as error:
         log.error("start failed", exc_info=error)
         return _make_broken_service(("The app could not start: see its log.",))
+
+
+@contextmanager
+def _paused_garbage_collection() -> Iterator[None]:
+    """Pause the garbage collector, and exempt all objects that exist at the end.
+
+    It would check the modules of the SDKs again and again while they are imported, an eighth of
+    the start, and later stop all streams for as long as one check takes.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _warn_of_misspelt_settings(environment: Mapping[str, str]) -> None:
