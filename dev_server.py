@@ -116,7 +116,9 @@ def main(port: int) -> None:
     web.add_middleware(HostFilter, split_list(os.environ.get("ALLOWED_HOSTS", "")))
     base = f"http://localhost:{server.getsockname()[1]}"
     print(STARTED_MESSAGE.format(base=base), flush=True)
-    config = uvicorn.Config(web, log_config=None, log_level="warning", timeout_graceful_shutdown=3)
+    config = uvicorn.Config(
+        web, ws="none", log_config=None, log_level="warning", timeout_graceful_shutdown=3
+    )
     uvicorn.Server(config).run([server])
 
 
