@@ -38,10 +38,11 @@ WORKER = {
 
 @dataclass(frozen=True)
 class Server:
-    """A running server: its address and its output so far."""
+    """A running server: its address, its output so far, and its process."""
 
     url: str
     log_file: Path
+    pid: int
 
     @property
     def log(self) -> str:
@@ -85,7 +86,7 @@ def run_server(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    server = Server(f"http://127.0.0.1:{port}", log_file)
+    server = Server(f"http://127.0.0.1:{port}", log_file, process.pid)
     try:
         wait_until_up(process, server)
         yield server

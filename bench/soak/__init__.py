@@ -1,0 +1,1 @@
+"""The app under mixed load while the services behind it fail: `python -m bench.soak`."""
