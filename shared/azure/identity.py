@@ -6,7 +6,9 @@ Not with DefaultAzureCredential: without settings it probes the network and wait
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -24,7 +26,12 @@ from shared.azure.errors import NO_IDENTITY_MESSAGE
 from shared.chat.errors import Misconfigured
 
 OPENAI_SCOPE = "https://cognitiveservices.azure.com/.default"
+SEARCH_SCOPE = "https://search.azure.com/.default"
 CLI_SECONDS = 10  # time limit of a token request by azd or az
+PREFETCH_SECONDS = 5
+
+log = logging.getLogger("chat")
+_prefetches: set[asyncio.Task[None]] = set()  # an event loop does not keep its tasks alive
 
 
 class DeveloperCredential(AsyncTokenCredential):
@@ -92,3 +99,24 @@ def make_token_provider(
             raise Misconfigured(NO_IDENTITY_MESSAGE, cause=cause) from error
 
     return get_token
+
+
+def prefetch_tokens(credential: AsyncTokenCredential, scopes: Iterable[str]) -> None:
+    """Request tokens in the background, which the credential caches for the first answer.
+
+    Does nothing without an event loop: Functions' worker loads the app in its own, and the dev
+    server has none yet.
+    """
+    with suppress(RuntimeError):
+        task = asyncio.get_running_loop().create_task(_request_tokens(credential, scopes))
+        _prefetches.add(task)
+        task.add_done_callback(_prefetches.discard)
+
+
+async def _request_tokens(credential: AsyncTokenCredential, scopes: Iterable[str]) -> None:
+    """Request tokens. A failure is left to the answer that needs the token: it reports it."""
+    try:
+        async with asyncio.timeout(PREFETCH_SECONDS):
+            await asyncio.gather(*map(credential.get_token, scopes))
+    except (AzureError, TimeoutError) as error:
+        log.debug("start: no token yet: %s", type(error).__name__)

@@ -128,7 +128,24 @@ def build(settings: Settings) -> Service:
     )
     names = " ".join(f"{kind}={name}" for kind, name in service.health.names.items())
     log.info("start: %s%s", names, _describe_index(retriever))
+    _prefetch_tokens(clients)
     return service
+
+
+def _prefetch_tokens(clients: Clients) -> None:
+    """Request the tokens for search and model, if there is a managed identity.
+
+    A developer's sign-in is left out: a CLI would take CPU time from the start.
+    """
+    settings = clients.settings
+    uses_azure = settings.search_endpoint or settings.azure_openai_endpoint
+    if not settings.identity_endpoint or not uses_azure:
+        return
+    from shared.azure import identity
+
+    scopes = [identity.SEARCH_SCOPE] if settings.search_endpoint else []
+    scopes += [identity.OPENAI_SCOPE] if settings.azure_openai_endpoint else []
+    identity.prefetch_tokens(clients.identity, scopes)
 
 
 def _describe_index(retriever: Retriever) -> str:

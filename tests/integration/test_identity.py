@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +18,7 @@ import httpx
 import pytest
 
 from tests.support.calls import QUESTION
-from tests.support.servers import Server, run_server
+from tests.support.servers import ROOT, TIMEOUT, Server, run_server
 from tests.support.upstream import Upstream, run_upstream
 
 AZ = {"accessToken": "token-of-az", "expires_on": 4070908800, "expiresOn": "2099-01-01 00:00:00"}
@@ -125,7 +127,9 @@ class Platform(BaseHTTPRequestHandler):
         query = parse_qs(urlparse(self.path).query)
         self.requests.append((query, self.headers["X-IDENTITY-HEADER"]))
         token = {"access_token": "token-of-the-platform", "expires_on": "4070908800"}
-        data = json.dumps({**token, "resource": "x", "token_type": "Bearer"}).encode()
+        # The SDK caches the token for the resource that the response names.
+        named = {"resource": query["resource"][0], "token_type": "Bearer"}
+        data = json.dumps(token | named).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
@@ -165,6 +169,51 @@ def test_managed_identity_token_is_requested_once(
     assert header == "h"
     assert query["resource"] == ["https://cognitiveservices.azure.com"]
     assert query.get("client_id", [""]) == [client_id]
+
+
+# As the worker of Functions does: it loads the app in its event loop.
+LOAD_IN_A_LOOP = """
+import asyncio, logging
+
+async def load():
+    logging.basicConfig(level=logging.INFO)
+    import function_app
+    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+
+asyncio.run(load())
+"""
+
+
+def load_in_a_loop(identity_endpoint: str) -> str:
+    """Load the app with all that it begins in the background. Returns its log."""
+    settings = {
+        "AZURE_SEARCH_ENDPOINT": "https://127.0.0.1:9",
+        "AZURE_SEARCH_INDEX": "docs",
+        "AZURE_OPENAI_ENDPOINT": "https://127.0.0.1:9",
+        "AZURE_OPENAI_CHAT_DEPLOYMENT": "chat",
+        "IDENTITY_ENDPOINT": identity_endpoint,
+        "IDENTITY_HEADER": "h",
+    }
+    command = [sys.executable, "-c", LOAD_IN_A_LOOP]
+    done = subprocess.run(
+        command, cwd=ROOT, env=settings, capture_output=True, text=True, timeout=TIMEOUT
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def test_tokens_are_requested_before_the_first_question() -> None:
+    with platform() as (address, requests):
+        load_in_a_loop(address)
+
+    resources = sorted(resource for query, _ in requests for resource in query["resource"])
+    assert resources == ["https://cognitiveservices.azure.com", "https://search.azure.com"]
+
+
+def test_app_starts_without_a_token() -> None:
+    (line,) = load_in_a_loop("http://127.0.0.1:9/token").splitlines()
+
+    assert line.startswith("INFO:chat:start: model=chat ")
 
 
 def test_log_has_no_token_and_no_key(model: Upstream, tmp_path: Path) -> None:
