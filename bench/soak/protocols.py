@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shared.app import ROUTES
+
 Turns = Sequence[tuple[str, str]]  # the questions and answers of a session so far
 RAG = "retrieval_augmented_generation"
 
@@ -115,8 +117,8 @@ def _search(question: Question) -> dict[str, Any]:
 
 
 AOG_PATH, OPENAI_PATH = "/aog/v0.2/services/chat", "/v1/chat/completions"
-SEARCH = Protocol("OpenSearch", "/docs/_search", None, _search, _is_opensearch_error)
-PROTOCOLS = (
+SEARCH = Protocol("OpenSearch", "/_search", None, _search, _is_opensearch_error)
+EVERY_PROTOCOL = (
     Protocol(
         "AI chat, sessionState",
         "/chat",
@@ -143,3 +145,6 @@ PROTOCOLS = (
     Protocol("OpenAI", OPENAI_PATH, OPENAI_PATH, _with_history, _is_openai_error),
     SEARCH,
 )
+ROOTS = {route.split("/")[1] for route in ROUTES}
+PROTOCOLS = [each for each in EVERY_PROTOCOL if each.path.split("/")[1] in ROOTS]
+HAS_MEMORY_ROUTES = "_plugins" in ROOTS  # a protocol can be deleted

@@ -45,6 +45,7 @@ class Soak:
         first, mib = self.app.holdings(), 0.0
         rounds = max(2, round(seconds / ROUND_SECONDS))
         for number in range(1, rounds + 1):
+            print(f"round {number} of {rounds}")
             await self._ask_with_faults(start + seconds * number / rounds)
             await self._ask_without_faults()
             mib = mib or self.app.mib
@@ -66,7 +67,7 @@ class Soak:
                 group.create_task(keep_asking())
             while (left := until - time.monotonic()) > 0:
                 await asyncio.sleep(min(5.0, left))
-                print(f"{max(0, left - 5):4.0f} s left: {self.report}; {self.app.mib:.0f} MiB")
+                print(f"  {max(0, left - 5):2.0f} s left: {self.report}; {self.app.mib:.0f} MiB")
 
     async def _ask_without_faults(self) -> None:
         """Ask once in each protocol, streaming or not: each first answer must be whole."""

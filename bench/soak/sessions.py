@@ -14,6 +14,7 @@ import aiohttp
 
 from bench.soak.fakes import MARKER, answer_tokens
 from bench.soak.protocols import (
+    HAS_MEMORY_ROUTES,
     SEARCH,
     Protocol,
     Question,
@@ -83,7 +84,7 @@ class Session:
             for place in range(self.random.randint(1, 3)):
                 streams = bool(self.protocol.stream_path and self.random.random() < 0.6)
                 await self.ask(place, streams)
-            if self.conversation is not None:
+            if self.conversation is not None and HAS_MEMORY_ROUTES:
                 await self._check_stored(self.conversation)
         except Violation as violation:
             self.report.violations.append(f"session {self.number}: {violation}")

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+from bench.soak.protocols import PROTOCOLS
 from tests.support.isolation import app_copy
 
 
@@ -16,7 +17,8 @@ def test_soak_ends_without_violations_and_prints_its_seed_and_counts() -> None:
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("seed: 20\n")
-    for name in ("AI chat, /ask, stream", "AOG, whole", "OpenAI, stream", "OpenSearch, whole"):
-        assert re.search(rf"^{name} +[1-9]\d* +\d+ +\d+ +\d+$", done.stdout, re.MULTILINE), name
+    for protocol in PROTOCOLS:
+        row = rf"^{protocol.name}, whole +[1-9]\d* +\d+ +\d+ +\d+$"
+        assert re.search(row, done.stdout, re.MULTILINE), protocol.name
     assert re.search(r"^faults: .*\d", done.stdout, re.MULTILINE)
     assert done.stdout.endswith("\n0 violations; repeat it with --seed 20\n")

@@ -78,6 +78,23 @@ def test_memory_benchmark_prints_a_table() -> None:
     assert re.search(r"^page at 20 +[\d.]+ +[\d.]+$", done.stdout, re.MULTILINE)
 
 
+def test_leak_benchmark_prints_the_memory_of_each_server() -> None:
+    command = [sys.executable, "-m", "bench.leak", "--requests", "60"]
+    done = subprocess.run(command, cwd=app_copy(), capture_output=True, text=True, timeout=240)
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^memory after requests +6, MiB +60, MiB", done.stdout)
+    assert re.search(r"^dev server( +[\d.]+){2} +-?[\d.]+$", done.stdout, re.MULTILINE)
+
+
+def test_overload_benchmark_counts_refusals_beside_open_streams() -> None:
+    command = [sys.executable, "-m", "bench.overload", "--streams", "3", "--rounds", "1"]
+    done = subprocess.run(command, cwd=app_copy(), capture_output=True, text=True, timeout=240)
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^ +3( +[\d.]+){5} +[1-9][\d.]*$", done.stdout, re.MULTILINE)
+
+
 def test_growth_benchmark_prints_a_table() -> None:
     command = [sys.executable, "-m", "bench.growth", "--size", "10"]
     done = subprocess.run(command, cwd=app_copy(), capture_output=True, text=True, timeout=120)
