@@ -5,15 +5,15 @@ Spans are no filter: the flow starts them around searches and models.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from dataclasses import dataclass
 from typing import TypeVar
 
 from shared.chat.errors import DeadlineExceeded
 from shared.chat.events import Events
 from shared.chat.request import ChatRequest
+from shared.chat.time_limit import TimeLimit
 from shared.memory.chat_history import ChatHistory
 from shared.rag import flow, followups
 from shared.rag.flow import Rag
@@ -27,21 +27,22 @@ async def with_deadline(
 ) -> AsyncGenerator[T, None]:
     """Yield the same events until `deadline`, in seconds of the event loop's clock.
 
-    Raises DeadlineExceeded then. The limit is set anew around each event: the first is read in
-    another task than the rest, and a time limit that spans a `yield` never fires there.
+    Raises DeadlineExceeded then. The limit is around each wait, not around the stream: the first
+    event is read in another task than the rest, where a limit that spans a `yield` never fires.
     """
-    async with aclosing(events):
-        while True:
-            try:
-                async with asyncio.timeout_at(deadline) as limit:
-                    event = await anext(events, None)
-            except TimeoutError:
-                if not limit.expired():  # not this time limit
-                    raise
-                raise DeadlineExceeded from None
-            if event is None:
-                return
-            yield event
+    with closing(TimeLimit(deadline)) as limit:
+        async with aclosing(events):
+            while True:
+                try:
+                    with limit:
+                        event = await anext(events, None)
+                except TimeoutError:
+                    if not limit.expired:  # not this time limit
+                        raise
+                    raise DeadlineExceeded from None
+                if event is None:
+                    return
+                yield event
 
 
 @dataclass(frozen=True, slots=True)
