@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from shared.http.call import Limits
 from shared.http.json_encoding import Json
 from shared.models.demo import best_quotes, read_excerpt, search_query
 from shared.models.formats.openai import OPENAI
-from shared.models.openai.stream_decoder import StreamDecoder, sse_data
+from shared.models.openai.stream_decoder import EventReader, StreamDecoder
 from shared.protocols.ai_chat.routes import negotiate
 from shared.protocols.aog.response import CHAT as AOG
 from shared.protocols.openai.request import RequestState
@@ -105,17 +105,11 @@ def tool(parameters: Json) -> Json:
 def count_calls(chunks: Iterable[bytes]) -> int:
     """How many calls of tools a model's stream holds."""
 
-    async def pieces() -> AsyncGenerator[bytes, None]:
-        for chunk in chunks:
-            yield chunk
-
-    async def read() -> int:
-        reading = StreamDecoder(OPENAI, "m")
-        async for line in sse_data(pieces()):
-            reading.decode(line)
-        return len(reading.calls)
-
-    return asyncio.run(read())
+    reader, decoder = EventReader(), StreamDecoder(OPENAI, "m")
+    for chunk in chunks:
+        for _ in decoder.decode_all(reader.feed(chunk)):
+            pass
+    return len(decoder.calls)
 
 
 PARSERS: Mapping[str, Parser] = {

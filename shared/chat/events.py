@@ -109,7 +109,9 @@ class Delta:
     """A chunk of the answer, as the model sent it: text or parts of tool calls.
 
     `extra` holds the additional fields of the model's response, `message_extra` those of its
-    message, such as reasoning. `model` is the name of the model.
+    message, such as reasoning. `model` is the name of the model. `more`: the next event has arrived
+    with this one, so that both may be sent at once; a filter that removes this event keeps the
+    last one of them, with an empty text.
     """
 
     content: str = ""
@@ -117,6 +119,7 @@ class Delta:
     extra: Extra = field(default_factory=dict)
     message_extra: Extra = field(default_factory=dict)
     model: str | None = None
+    more: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from shared.chat.events import Answer, ByteStream, Events, collect
+from shared.chat.events import Answer, ByteStream, Delta, Event, Events, collect
 from shared.chat.request import ChatRequest, RequestMetadata
 from shared.http.body import Body, read_body
 from shared.http.call import Reply, cancel_on_disconnect
@@ -23,6 +23,25 @@ LateError = Callable[[Exception], Json]
 """Logs a failure and returns its JSON."""
 Stream = Callable[[ChatRequest, Events, LateError], ByteStream]
 """Writes events as bytes. A failure before the first line is an exception."""
+
+
+async def encode_events(events: Events, encode: Callable[[Event], bytes]) -> ByteStream:
+    """Encode each event; what arrived together is one chunk of bytes.
+
+    `encode` returns one or more lines, or none.
+    """
+    lines = b""
+    async with aclosing(events):
+        try:
+            async for event in events:
+                lines += encode(event)
+                if lines and not (isinstance(event, Delta) and event.more):
+                    yield lines
+                    lines = b""
+        except Exception:
+            if lines:
+                yield lines
+            raise
 
 
 async def end_with_error(lines: ByteStream, error: Callable[[Exception], bytes]) -> ByteStream:

@@ -112,7 +112,8 @@ async def extract_followups(events: Events) -> Events:
     async with aclosing(events):
         async for event in events:
             if isinstance(event, Delta):
-                if (text := parser.feed(event.content)) or event.tool_calls:
+                text = parser.feed(event.content)
+                if text or event.tool_calls or not event.more:
                     yield replace(event, content=text)
                 continue
             if isinstance(event, Done):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from time import process_time
 from typing import TypeVar, cast
 
@@ -17,7 +18,7 @@ from shared.ingest.readers.pdf import page_text
 from shared.ingest.splitting.passages import page_spans
 from shared.models.demo import best_quotes, followups, read_excerpt, search_query
 from shared.models.formats.openai import OPENAI
-from shared.models.openai.stream_decoder import StreamDecoder, read_body, split_lines
+from shared.models.openai.stream_decoder import BodyReader, LineReader, StreamDecoder
 from tests.support.fakes import ScriptStep, play
 
 T = TypeVar("T")
@@ -48,26 +49,21 @@ def check_growth(make: Callable[[int], Callable[[], T]], size: int) -> T:
     raise AssertionError(f"{TIMES} times the input took {ratios} times as long")
 
 
-async def stream_of(pieces: Iterable[T]) -> AsyncGenerator[T, None]:
-    for piece in pieces:
-        yield piece
-
-
-async def all_of(stream: AsyncGenerator[T, None]) -> list[T]:
-    return [each async for each in stream]
+def read_objects(reader: BodyReader, chunks: Iterable[bytes]) -> list[bytes]:
+    return [*chain.from_iterable(map(reader.feed, chunks)), *reader.end()]
 
 
 def test_a_line_of_a_model_s_stream_may_come_in_many_chunks() -> None:
     def read(count: int) -> Callable[[], list[bytes]]:
         chunks = [*[b"x" * 40] * count, b"\ny", b"", b"\n"]
-        return lambda: asyncio.run(all_of(split_lines(stream_of(chunks))))
+        return lambda: read_objects(LineReader(), chunks)
 
-    assert check_growth(read, 40_000) == [b"x" * 1_600_000, b"y", b""]
+    assert check_growth(read, 40_000) == [b"x" * 1_600_000, b"y"]
 
 
 def test_a_model_s_whole_answer_may_come_in_many_chunks() -> None:
     def read(count: int) -> Callable[[], list[bytes]]:
-        return lambda: asyncio.run(all_of(read_body(stream_of([b"x" * 20] * count))))
+        return lambda: read_objects(BodyReader(), [b"x" * 20] * count)
 
     assert check_growth(read, 100_000) == [b"x" * 2_000_000]
 
@@ -107,8 +103,8 @@ def test_a_model_may_call_many_tools_without_an_index() -> None:
         decoder = StreamDecoder(OPENAI, "m")
 
         def take() -> list[int]:
-            for number in range(count):
-                decoder.decode(called % number)
+            for _ in decoder.decode_all([called % number for number in range(count)]):
+                pass
             return list(decoder.calls)
 
         return take

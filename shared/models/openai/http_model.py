@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,11 +12,11 @@ import httpx2
 from openai import AsyncOpenAI
 
 from shared.chat.errors import ChatError, Misconfigured
-from shared.chat.events import ByteStream
+from shared.chat.time_limit import TimeLimit
 from shared.models.base import ModelStream, Prompt
 from shared.models.formats.base import ModelConfig, ModelFormat, merge_json
 from shared.models.openai.client import STREAM_OPTIONS, check_ready, map_errors
-from shared.models.openai.stream_decoder import FRAMINGS, StreamDecoder, read_body
+from shared.models.openai.stream_decoder import READERS, BodyReader, StreamDecoder
 from shared.text import count_tokens
 
 DRAIN_SECONDS = 0.5
@@ -83,39 +83,39 @@ class HttpModel:
 
     async def _events(self, response: httpx2.Response) -> ModelStream:
         decoder = StreamDecoder(self.format, self.config.name)
-        framing = FRAMINGS[self.format.framing] if self.config.supports_streaming else read_body
-        due = asyncio.get_running_loop().time() + self.config.first_seconds
-        async with aclosing(framing(response.aiter_bytes())) as lines:
-            while (line := await self._next_object(lines, due, decoder)) is not None:
-                if delta := decoder.decode(line):
-                    yield delta
-                    due = asyncio.get_running_loop().time() + self.config.gap_seconds
+        reader = READERS[self.format.framing]() if self.config.supports_streaming else BodyReader()
+        now, first_seconds = asyncio.get_running_loop().time, self.config.first_seconds
+        chunk: bytes | None = b""
+        async with aclosing(response.aiter_bytes()) as chunks:
+            with closing(TimeLimit(now() + first_seconds)) as limit:
+                while chunk is not None and not decoder.has_ended:
+                    chunk = await self._next_chunk(chunks, limit, decoder)
+                    objects = reader.end() if chunk is None else reader.feed(chunk)
+                    for delta in decoder.decode_all(objects):
+                        yield delta
+                        limit.deadline = now() + self.config.gap_seconds
             # A response without streaming is complete, even without a finish reason.
             decoder.has_ended |= decoder.has_content and not self.config.supports_streaming
             try:
                 yield decoder.done()
             finally:
-                await _drain(lines)
+                await _drain(chunks)
 
-    async def _next_object(
-        self, lines: ByteStream, due: float, decoder: StreamDecoder
+    async def _next_chunk(
+        self, chunks: AsyncIterator[bytes], limit: TimeLimit, decoder: StreamDecoder
     ) -> bytes | None:
-        """The next object, or None at the end. Raises ChatErrors."""
-        if decoder.has_ended:
-            return None
+        """The next bytes of a response, or None at its end. Raises ChatErrors."""
         try:
-            with map_errors(self.config.name, self.config.hint):
-                # A time limit for each wait: none may span a yield.
-                async with asyncio.timeout_at(due):
-                    return await anext(lines, None)
+            with map_errors(self.config.name, self.config.hint), limit:
+                return await anext(chunks, None)
         except ChatError:
             if decoder.finish_reason is None:
                 raise
             return None  # the answer is complete: only what follows it is lost
 
 
-async def _drain(lines: ByteStream) -> None:
+async def _drain(chunks: AsyncIterator[bytes]) -> None:
     """Read the response to its end, so that its connection can be reused."""
     with suppress(TimeoutError, httpx2.HTTPError, ChatError):
         async with asyncio.timeout(DRAIN_SECONDS):
-            await anext(lines, None)
+            await anext(chunks, None)

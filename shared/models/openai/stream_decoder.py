@@ -1,19 +1,18 @@
-"""Decodes the response of a model's server from chunks of bytes.
+"""Decodes the response of a model's server from chunks of bytes, without I/O.
 
 The SDK's own decoder would take more CPU time than the rest of the app for a stream.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic_core import from_json
 
-from shared.chat.errors import Unavailable
-from shared.chat.events import ByteStream, Delta, Done, Usage
+from shared.chat.errors import ChatError, Unavailable
+from shared.chat.events import Delta, Done, Usage
 from shared.chat.messages import ToolCall
 from shared.models.formats.base import NO_INDEX, DecodedChunk, ModelFormat
 
@@ -21,53 +20,56 @@ DONE_MARKER = b"[DONE]"
 MAX_BYTES = 4 * 1024 * 1024  # of a line or a body
 
 
-async def split_lines(chunks: AsyncIterator[bytes]) -> ByteStream:
-    """Split a stream into lines at "\\n" only. Raises Unavailable.
+class BodyReader:
+    """Reads a body that is one object."""
 
-    The SDK's line reader also splits at U+2028, which JSON strings may contain.
+    def __init__(self) -> None:
+        self._buffer = bytearray()  # bytes would be copied with each chunk
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Take a chunk; return the objects that are complete. Raises Unavailable."""
+        self._buffer += chunk
+        if len(self._buffer) > MAX_BYTES:
+            raise Unavailable(cause="the model's answer, or a line of it, has no end")
+        return []
+
+    def end(self) -> list[bytes]:
+        """Return the objects at the end of the body."""
+        return [bytes(self._buffer)]
+
+
+class LineReader(BodyReader):
+    """Reads lines of JSON.
+
+    They end at "\\n" only: the SDK's line reader also splits at U+2028, which JSON strings may
+    contain.
     """
-    buffer = bytearray()  # bytes would be copied with each chunk
-    async for chunk in chunks:
-        *ends, rest = chunk.split(b"\n")
-        for end in ends:
-            yield bytes(buffer + end)
-            buffer.clear()
-        buffer += rest
-        if len(buffer) > MAX_BYTES:
-            raise Unavailable(cause="the model's stream has a line without an end")
-    yield bytes(buffer)
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Take a chunk; return the objects that are complete. Raises Unavailable."""
+        *lines, rest = chunk.split(b"\n")
+        if lines and self._buffer:
+            lines[0] = bytes(self._buffer + lines[0])
+            self._buffer.clear()
+        super().feed(rest)
+        return self._objects(lines)
+
+    def end(self) -> list[bytes]:
+        """Return the object of a last line without an end."""
+        return self._objects(super().end())
+
+    def _objects(self, lines: list[bytes]) -> list[bytes]:
+        return [text for line in lines if (text := line.strip())]
 
 
-async def sse_data(chunks: AsyncIterator[bytes]) -> ByteStream:
-    """Yield the data of each server-sent event."""
-    async with aclosing(split_lines(chunks)) as each:
-        async for line in each:
-            if line.startswith(b"data:"):
-                yield line[5:].strip()
+class EventReader(LineReader):
+    """Reads the data of server-sent events."""
+
+    def _objects(self, lines: list[bytes]) -> list[bytes]:
+        return [line[5:].strip() for line in lines if line.startswith(b"data:")]
 
 
-async def json_lines(chunks: AsyncIterator[bytes]) -> ByteStream:
-    """Yield the lines of JSON."""
-    async with aclosing(split_lines(chunks)) as each:
-        async for line in each:
-            if text := line.strip():
-                yield text
-
-
-async def read_body(chunks: AsyncIterator[bytes]) -> ByteStream:
-    """Yield the whole body. Raises Unavailable."""
-    body = bytearray()
-    async for chunk in chunks:
-        body += chunk
-        if len(body) > MAX_BYTES:
-            raise Unavailable(cause="the model's answer has no end")
-    yield bytes(body)
-
-
-FRAMINGS: Mapping[str, Callable[[AsyncIterator[bytes]], ByteStream]] = {
-    "sse": sse_data,
-    "ndjson": json_lines,
-}
+READERS: Mapping[str, type[BodyReader]] = {"sse": EventReader, "ndjson": LineReader}
 
 
 @dataclass(slots=True)
@@ -93,7 +95,26 @@ class StreamDecoder:
     extra: dict[str, Any] = field(default_factory=dict)
     message_extra: dict[str, Any] = field(default_factory=dict)
 
-    def decode(self, line: bytes) -> Delta | None:
+    def decode_all(self, objects: Sequence[bytes]) -> Iterator[Delta]:
+        """Decode objects that arrived together, up to the end of the answer.
+
+        Raises the error in an object, Unavailable, after the Deltas before it.
+        """
+        deltas: list[Delta] = []
+        failure: ChatError | None = None
+        try:
+            for each in objects:
+                if not self.has_ended and (delta := self._decode(each)):
+                    deltas.append(delta)
+        except ChatError as error:
+            failure = error
+        if deltas:
+            deltas[-1] = replace(deltas[-1], more=False)
+        yield from deltas
+        if failure is not None:
+            raise failure
+
+    def _decode(self, line: bytes) -> Delta | None:
         """Decode one object to a Delta, if it has content. Raises the error in it, Unavailable."""
         if line == DONE_MARKER:
             self.has_ended = True
@@ -114,7 +135,7 @@ class StreamDecoder:
         self.has_content = True
         extra, self.extra = self.extra, {}
         message_extra, self.message_extra = self.message_extra, {}
-        return Delta("" + chunk.text, calls, extra, message_extra, self.model)
+        return Delta("" + chunk.text, calls, extra, message_extra, self.model, more=True)
 
     def _with_index(self, call: ToolCall) -> ToolCall:
         """Return the call with its index; its id and name only if they are new."""

@@ -8,7 +8,6 @@ apps", the oldest, has them in OpenAI's envelope, inside of each choice.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 
@@ -17,26 +16,30 @@ from shared.chat.request import ChatRequest
 from shared.http.json_encoding import Json, json_line
 from shared.protocols import context_json
 from shared.protocols.ai_chat.request import parse, parse_rag_chat
-from shared.protocols.chat import ChatProtocol, LateError, end_with_error
+from shared.protocols.chat import ChatProtocol, LateError, encode_events, end_with_error
 
 Chunk = Callable[[ChatRequest, Context, Event], Json | None]
 """Writes one event of a stream, given the request and the stream's context; None for no line."""
 
 
-async def encode(chunk: Chunk, request: ChatRequest, events: Events) -> ByteStream:
-    """Encode each event that `chunk` writes as a line."""
-    context = Context((), (), "")
-    async with aclosing(events):
-        async for event in events:
-            if isinstance(event, Context):
-                context = event
-            if (value := chunk(request, context, event)) is not None:
-                yield json_line(value)
+class Encoder:
+    """Encodes the events of one stream: each that `chunk` writes is a line."""
+
+    def __init__(self, chunk: Chunk, request: ChatRequest) -> None:
+        self._chunk, self._request, self._context = chunk, request, Context((), (), "")
+
+    def encode(self, event: Event) -> bytes:
+        """Encode an event as a line; empty for none."""
+        if isinstance(event, Context):
+            self._context = event
+        value = self._chunk(self._request, self._context, event)
+        return b"" if value is None else json_line(value)
 
 
 def stream(chunk: Chunk, request: ChatRequest, events: Events, error: LateError) -> ByteStream:
     """Encode a stream as JSON lines, an error too."""
-    return end_with_error(encode(chunk, request, events), lambda it: json_line(error(it)))
+    lines = encode_events(events, Encoder(chunk, request).encode)
+    return end_with_error(lines, lambda it: json_line(error(it)))
 
 
 def answer(state_key: str, request: ChatRequest, result: Answer) -> Json:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -17,7 +16,7 @@ from shared.chat.messages import Message, tool_call_json
 from shared.chat.request import ChatRequest
 from shared.http.json_encoding import Json, server_sent_event
 from shared.protocols import context_json, tool_calls
-from shared.protocols.chat import ChatProtocol, LateError, end_with_error
+from shared.protocols.chat import ChatProtocol, LateError, encode_events, end_with_error
 from shared.protocols.openai import data_sources
 from shared.protocols.openai.request import FieldError, parse
 from shared.rag.prompt import PASSTHROUGH
@@ -120,26 +119,32 @@ def chunk(request: ChatRequest, context: Context, event: Event) -> Json | None:
     return _envelope(request, context, "chat.completion.chunk", [choice])
 
 
-async def encode(request: ChatRequest, events: Events) -> ByteStream:
-    """Encode each event of a stream, and its trailer."""
-    context, parts = Context((), (), ""), list[str]()
-    async with aclosing(events):
-        async for event in events:
-            match event:
-                case Context():
-                    context = event
-                case Delta(content):
-                    parts.append(content)
-            if (value := chunk(request, context, event)) is not None:
-                yield server_sent_event(value)
-            if isinstance(event, Done):
-                for line in trailer(request, Answer(context, "".join(parts), event)):
-                    yield line
+class Encoder:
+    """Encodes the events of one stream, and its trailer."""
+
+    def __init__(self, request: ChatRequest) -> None:
+        self._request, self._context = request, Context((), (), "")
+        self._parts: list[str] = []
+
+    def encode(self, event: Event) -> bytes:
+        """Encode an event as server-sent events; empty for none."""
+        match event:
+            case Context():
+                self._context = event
+            case Delta(content):
+                self._parts.append(content)
+        value = chunk(self._request, self._context, event)
+        line = b"" if value is None else server_sent_event(value)
+        if isinstance(event, Done):
+            whole = Answer(self._context, "".join(self._parts), event)
+            return b"".join((line, *trailer(self._request, whole)))
+        return line
 
 
 def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
     """Encode a stream as server-sent events, an error too."""
-    return end_with_error(encode(request, events), lambda it: server_sent_event(error(it)))
+    lines = encode_events(events, Encoder(request).encode)
+    return end_with_error(lines, lambda it: server_sent_event(error(it)))
 
 
 def trailer(request: ChatRequest, result: Answer) -> list[bytes]:
