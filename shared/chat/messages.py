@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pydantic_core import to_json
+
 Role = Literal["system", "user", "assistant", "tool"]
 
 
@@ -150,7 +152,10 @@ NOT_JSON_SAFE = "contains a number out of range"
 
 
 def is_json_safe(value: Any) -> bool:
-    """Whether a value can be encoded as JSON: 1e400 is parsed as infinity, which cannot."""
+    """Whether a parsed value can be encoded as JSON: 1e400 is parsed as infinity, which cannot."""
+    quick = to_json(value)
+    if b"Infinity" not in quick and b"NaN" not in quick:  # a text may have these words, too
+        return True
     try:
         json.dumps(value, allow_nan=False)
     except ValueError:

@@ -12,11 +12,16 @@ Json = dict[str, Any]
 LINE_SEPARATORS = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\u0085": "\\u0085"}
 
 
+# Made once: `json.dumps` would make one for each line of a stream.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
 def dumps(value: Any) -> bytes:
     """Encode JSON as UTF-8 without any line separator. Raises ValueError for inf and nan."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for character, escape in LINE_SEPARATORS.items():
-        text = text.replace(character, escape)
+    text = _ENCODER.encode(value)
+    if not text.isascii():
+        for character, escape in LINE_SEPARATORS.items():
+            text = text.replace(character, escape)
     return text.encode(errors="replace")  # a model may send lone surrogates
 
 

@@ -119,8 +119,8 @@ def extra_fields(obj: Mapping[str, Any], *known: str) -> Extra:
     """
     return {
         key: value
-        for key, value in drop_none(obj).items()
-        if key not in known and is_json_safe(value)
+        for key, value in obj.items()
+        if key not in known and value is not None and is_json_safe(value)
     }
 
 

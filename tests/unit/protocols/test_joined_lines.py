@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -29,7 +28,7 @@ def late_error(failure: Exception) -> dict[str, Any]:
     return {"error": type(failure).__name__}
 
 
-def chunks_of(script: Sequence[ScriptStep]) -> list[list[Any]]:
+def chunks_of(*script: ScriptStep) -> list[list[Any]]:
     """The contents of the lines of each chunk of a stream, which passes the filters of the text."""
 
     async def read() -> list[bytes]:
@@ -44,21 +43,21 @@ def chunks_of(script: Sequence[ScriptStep]) -> list[list[Any]]:
 
 
 def test_tokens_that_arrived_together_are_lines_of_one_chunk() -> None:
-    script = [Delta("a", more=True), Delta("b", more=True), Delta("c"), Delta("d"), Done()]
+    chunks = chunks_of(Delta("a", more=True), Delta("b", more=True), Delta("c"), Delta("d"), Done())
 
-    assert chunks_of(script) == [["a", "b", "c"], ["d"], [None]]
+    assert chunks == [["a", "b", "c"], ["d"], [None]]
 
 
 def test_text_is_not_held_back_with_what_may_become_a_question() -> None:
-    script = [Delta("Yes. ", more=True), Delta("<<How"), Delta(" much?>>"), Done()]
+    chunks = chunks_of(Delta("Yes. ", more=True), Delta("<<How"), Delta(" much?>>"), Done())
 
-    assert chunks_of(script) == [["Yes."], [None]]
+    assert chunks == [["Yes."], [None]]
 
 
 def test_text_before_a_failure_is_sent_before_the_error() -> None:
-    script = [Delta("a", more=True), Delta("b", more=True), Unavailable()]
+    chunks = chunks_of(Delta("a", more=True), Delta("b", more=True), Unavailable())
 
-    assert chunks_of(script) == [["a", "b"], ["Unavailable"]]
+    assert chunks == [["a", "b"], ["Unavailable"]]
 
 
 @pytest.mark.parametrize("last", [STOP, b"[DONE]"], ids=["stop", "done"])
