@@ -184,7 +184,7 @@ def _make_custom_retriever(settings: Settings, name: str) -> Retriever:
 
 
 def _make_azure_search_retriever(clients: Clients) -> Retriever:
-    from shared.retrieval.azure_search.client import make_client
+    from shared.retrieval.azure_search.client import make_index
     from shared.retrieval.azure_search.field_mapping import IndexFields
     from shared.retrieval.azure_search.retriever import AzureSearchRetriever
 
@@ -195,8 +195,7 @@ def _make_azure_search_retriever(clients: Clients) -> Retriever:
     if settings.sign_in and not fields.has_access_control and not settings.search_public:
         raise SettingsError((UNRESTRICTED_INDEX,))
     return AzureSearchRetriever(
-        client=make_client(endpoint, index, clients.identity),
-        index=index,
+        index=make_index(endpoint, index, clients.identity),
         fields=fields,
         seconds=settings.search_seconds,
         embed=None if settings.search_vectorizer else clients.embed,

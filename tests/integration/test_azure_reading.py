@@ -11,6 +11,7 @@ import pytest
 from shared.chat import errors
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
+from shared.retrieval.azure_search.client import SearchIndex
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.azure_search.retriever import AzureSearchRetriever
 from shared.retrieval.base import MAX_IMAGES
@@ -27,7 +28,8 @@ def run_with_index(
 
     async def run() -> Any:
         async with connect_clients(search) as clients:
-            return await work(AzureSearchRetriever(clients.documents, IndexFields(), 2, **options))
+            index = SearchIndex(clients.documents, "docs")
+            return await work(AzureSearchRetriever(index, IndexFields(), 2, **options))
 
     with run_upstream(FakeSearch(docs=docs), tls_contexts()[0]) as search:
         result = asyncio.run(run())

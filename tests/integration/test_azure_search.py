@@ -19,7 +19,7 @@ import trustme
 from azure.core.credentials import AccessToken
 
 from shared.chat import errors
-from shared.retrieval.azure_search.client import RankerUnavailable, make_client, map_errors
+from shared.retrieval.azure_search.client import RankerUnavailable, make_index, map_errors
 from tests.integration.test_identity import AZ, ERROR_TEXTS, write_cli
 from tests.support.azurite import AzuriteCredential
 from tests.support.fake_search import FIELDS, FakeSearch, document
@@ -311,11 +311,33 @@ def test_a_search_with_an_embedding_model_is_hybrid_by_default(home: Path) -> No
         QUERY,
         QUERY,
     ]
-    assert embedded[0] == {"model": "e", "input": [QUERY], "encoding_format": "float"}
+    assert embedded[0] == {"model": "e", "input": [QUERY], "encoding_format": "base64"}
     assert len(embedded) == 3
     assert hybrid.json()["context"]["thoughts"][1]["props"]["has_vector"] is True
     assert [notes(each) for each in (hybrid, vectors, plain)] == [[], [], []]
     assert notes(named) == ["vector_fields was left out: this index has no field foo."]
+
+
+def test_an_embedding_server_may_answer_with_numbers(home: Path) -> None:
+    with app(home, OPENAI_EMBEDDING_MODEL="e") as (search, model, client):
+        model.plan.append(embedding_response([1, 0.5]))
+        assert ask(client).status_code == 200
+
+    assert search.requests[0].body["vectorQueries"][0]["vector"] == [1, 0.5]
+
+
+def test_hits_may_come_in_several_responses(text: tuple[FakeSearch, httpx.Client]) -> None:
+    search, client = text
+    first, second = (search.hit(document(name), ranked=False, captions=False) for name in "pq")
+    rest = {"search": QUERY, "select": SELECT, "top": 1, "skip": 1}
+    search.plan += [
+        json_response({"value": [first], "@search.nextPageParameters": rest}),
+        json_response({"value": [second]}),
+    ]
+    response = ask(client)
+
+    assert hit_ids(response) == ["p", "q"]
+    assert search.requests[1].body == rest
 
 
 def test_a_vectorizer_replaces_the_embedding_model(home: Path) -> None:
@@ -413,6 +435,10 @@ def test_a_failed_search_has_its_status_and_the_next_one_works(
     assert ask(client).status_code == 200
 
 
+def embedding_response(vector: Any) -> list[Step]:
+    return json_response({"data": [{"index": 0, "embedding": vector}]})
+
+
 EMBEDDING_FAILURES: list[Any] = [
     pytest.param([error_response(429, {"Retry-After": "30"})], 429, id="429"),
     pytest.param([error_response(401)], 503, id="401"),
@@ -422,6 +448,9 @@ EMBEDDING_FAILURES: list[Any] = [
     pytest.param([json_response({"data": None})], 503, id="no vectors"),
     pytest.param([json_response({"data": []})], 503, id="too few vectors"),
     pytest.param([json_response({"data": [{"index": 0}]})], 503, id="a vector without numbers"),
+    pytest.param([embedding_response("?")], 503, id="a vector that is no base64"),
+    pytest.param([embedding_response("AAA=")], 503, id="a vector with half a number"),
+    pytest.param([embedding_response(["a"])], 503, id="a vector of words"),
     pytest.param([[Exchange.stall]], 504, id="stall"),
 ]
 
@@ -500,12 +529,12 @@ def search_refused_port(port: int) -> tuple[errors.ChatError, int]:
 
     async def run() -> tuple[errors.ChatError, int]:
         credential = ExpiredCredential()
-        client = make_client(f"https://127.0.0.1:{port}", "docs", credential)
+        index = make_index(f"https://127.0.0.1:{port}", "docs", credential)
         with pytest.raises(errors.Unavailable) as failure, map_errors():
             try:
-                [hit async for hit in await client.search("a question")]
+                await index.search({"search": "a question"})
             finally:
-                await client.close()
+                await index.client.close()
         return failure.value, credential.attempts
 
     return asyncio.run(run())

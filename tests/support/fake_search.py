@@ -19,6 +19,7 @@ PARAMETERS = {
     "filter",
     "select",
     "top",
+    "skip",
     "vectorQueries",
     "queryType",
     "semanticConfiguration",

@@ -7,6 +7,7 @@ thread of its own and records its requests.
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import socket
 import ssl
@@ -37,6 +38,7 @@ PARAMETERS = {
     "frequency_penalty",
     "presence_penalty",
 }
+VECTOR = [0.25, 0.5]
 NOT_FOR_REASONING = {"temperature", "max_tokens", "top_p", "stop"}
 
 
@@ -184,8 +186,10 @@ class Upstream(Server):
         if request.path.endswith("/models"):
             return json_response({"object": "list", "data": []})
         if request.path.endswith("/embeddings"):
-            vector = {"object": "embedding", "embedding": [0.25, 0.5]}
-            data = [{**vector, "index": index} for index in range(len(request.body["input"]))]
+            in_base64 = request.body.get("encoding_format") == "base64"
+            vector = base64.b64encode(struct.pack("<2f", *VECTOR)).decode() if in_base64 else VECTOR
+            row = {"object": "embedding", "embedding": vector}
+            data = [{**row, "index": index} for index in range(len(request.body["input"]))]
             usage = {"prompt_tokens": 1, "total_tokens": 1}
             return json_response({"object": "list", "data": data, "model": "e", "usage": usage})
         return stream_response(answer_events("Yes", " [a.md]."))

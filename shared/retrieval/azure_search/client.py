@@ -1,12 +1,19 @@
-"""Makes the client of Azure AI Search and maps its errors to ChatErrors."""
+"""Searches an index of Azure AI Search and maps its errors to ChatErrors."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+from urllib.request import getproxies
 
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.exceptions import HttpResponseError
+from azure.core.rest import HttpRequest
 from azure.search.documents.aio import SearchClient
+from pydantic_core import to_json
 
 from shared.azure import errors
 from shared.azure.retry import ShortRetryPolicy, error_retry_after
@@ -25,17 +32,64 @@ class RankerUnavailable(Exception):
     """The service has no semantic ranker."""
 
 
-def make_client(endpoint: str, index: str, credential: AsyncTokenCredential) -> SearchClient:
-    """Return a client of an index; each worker needs one."""
-    return SearchClient(
+@dataclass(frozen=True, slots=True)
+class SearchIndex:
+    """An index of a service.
+
+    Its requests and responses are the JSON of the REST API, sent by the SDK's client: the SDK's
+    classes for them take more CPU time than the request, above all for the numbers of a vector.
+    """
+
+    client: SearchClient
+    name: str
+
+    async def search(self, query: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """Return the hits for a query. Raises the SDK's exceptions.
+
+        A response with a part of the hits has the query for the next part.
+        """
+        hits: list[Mapping[str, Any]] = []
+        next_query: Mapping[str, Any] | None = query
+        while next_query:
+            page = await self._post(next_query)
+            hits += map(dict, page["value"])
+            next_query = page.get("@search.nextPageParameters")
+        return hits
+
+    async def count(self, field: str) -> int:
+        """Return the number of all passages; `field` is any field. Raises the SDK's exceptions."""
+        page = await self._post({"search": "*", "select": field, "top": 0, "count": True})
+        return int(page["@odata.count"])
+
+    async def _post(self, body: Mapping[str, Any]) -> Any:
+        request = HttpRequest(
+            "POST",
+            f"/indexes('{quote(self.name)}')/docs/search.post.search?api-version={API_VERSION}",
+            headers={
+                "Accept": "application/json;odata.metadata=none",
+                "Content-Type": "application/json",
+            },
+            content=to_json(body),
+        )
+        response = await self.client.send_request(request)
+        response.raise_for_status()
+        return response.json()
+
+
+def make_index(endpoint: str, name: str, credential: AsyncTokenCredential) -> SearchIndex:
+    """Return an index; each worker needs one."""
+    client = SearchClient(
         endpoint,
-        index,
+        name,
         credential,
         api_version=API_VERSION,
         retry_policy=ShortRetryPolicy(),
         connection_timeout=CONNECT_SECONDS,
         read_timeout=READ_SECONDS,
+        # Else aiohttp looks for a proxy, and for ~/.netrc, at each request, in two threads.
+        use_env_settings=bool(getproxies()),
     )
+    return SearchIndex(client, name)
 
 
 def map_errors() -> AbstractContextManager[None]:

@@ -66,9 +66,9 @@ class IndexFields:
             category=hit.get(self.category) or None,
             oids=tuple(hit.get(self.oids) or ()),
             groups=tuple(hit.get(self.groups) or ()),
-            captions=tuple(caption.text for caption in captions if caption.text),
+            captions=tuple(text for caption in captions if (text := caption.get("text"))),
             score=hit.get("@search.score"),
-            reranker_score=hit.get("@search.reranker_score"),
+            reranker_score=hit.get("@search.rerankerScore"),
             title=self._text(hit, self.title) or None,
             url=self._url(hit),
         )

@@ -8,15 +8,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from azure.search.documents.aio import SearchClient
-from azure.search.documents.models import VectorizableTextQuery, VectorizedQuery, VectorQuery
-
 from shared.chat.citation_paths import decode_path
 from shared.chat.errors import BadRequest, ChatError, Misconfigured
 from shared.chat.events import ExcludedSource, Source
 from shared.chat.overrides import UNSET, Overrides
 from shared.chat.request import User
-from shared.retrieval.azure_search.client import QueryRejected, RankerUnavailable, map_errors
+from shared.retrieval.azure_search.client import (
+    QueryRejected,
+    RankerUnavailable,
+    SearchIndex,
+    map_errors,
+)
 from shared.retrieval.azure_search.field_mapping import ALTERNATIVE_CHUNK_FIELDS, IndexFields
 from shared.retrieval.azure_search.odata import build_filter, quote, security_filter
 from shared.retrieval.base import MAX_IMAGES, Embed, SearchReport, SearchResult, distinct
@@ -34,7 +36,7 @@ PARTIAL_RANKING_NOTE = (
 
 @dataclass(slots=True)
 class AzureSearchRetriever:
-    """A Retriever over one index.
+    """A Retriever over one index. Queries are in the form of the service's REST API.
 
     `embed` makes vectors of queries: None if the index makes them (`vectorizer`), or has none.
     `semantic_configuration` is None without a ranker; it becomes None when the service answers
@@ -42,7 +44,7 @@ class AzureSearchRetriever:
     `passages` is their number, known after `ready`.
     """
 
-    client: SearchClient
+    index: SearchIndex
     fields: IndexFields
     seconds: float
     embed: Embed | None = None
@@ -50,7 +52,6 @@ class AzureSearchRetriever:
     semantic_configuration: str | None = None
     fetch_image: FetchImage | None = None
     name: str = "Azure AI Search"
-    index: str = ""
     passages: int | None = None
 
     async def ready(self) -> None:
@@ -67,7 +68,7 @@ class AzureSearchRetriever:
         """The name of the index, and the number of its passages if it is known."""
         has_vectors = self._retrieval_mode(UNSET) != "text"
         return IndexStatistics(
-            self.index,
+            self.index.name,
             has_vectors,
             passages=self.passages,
             has_ranker=self.semantic_configuration is not None,
@@ -123,9 +124,9 @@ class AzureSearchRetriever:
         file_filter = f"{self.fields.sourcefile} eq {quote(name)}"
         conditions = security_filter(self.fields, user, overrides), file_filter
         request = {
-            "search_text": "*",
+            "search": "*",
             "filter": " and ".join(filter(None, conditions)),
-            "select": [self.fields.id],
+            "select": self.fields.id,
             "top": 1,
         }
         try:
@@ -168,43 +169,40 @@ class AzureSearchRetriever:
             return "text"
         return overrides.retrieval_mode or "hybrid"
 
-    async def _vector_queries(self, mode: str, query: str) -> dict[str, list[VectorQuery]]:
+    async def _vector_queries(self, mode: str, query: str) -> dict[str, Any]:
         if mode == "text":
             return {}
-        options: dict[str, Any] = {
-            "k_nearest_neighbors": NEAREST_NEIGHBORS,
-            "fields": self.fields.embedding,
-        }
+        options = {"k": NEAREST_NEIGHBORS, "fields": self.fields.embedding}
         if self.embed is None:
-            return {"vector_queries": [VectorizableTextQuery(text=query, **options)]}
+            return {"vectorQueries": [{"kind": "text", "text": query, **options}]}
         (vector,) = await self.embed([query])
-        return {"vector_queries": [VectorizedQuery(vector=vector, **options)]}
+        return {"vectorQueries": [{"kind": "vector", "vector": vector, **options}]}
 
     def _build_query(
         self, user: User, query: str, overrides: Overrides, mode: str
     ) -> dict[str, Any]:
-        return {
-            "search_text": None if mode == "vectors" else query,
+        images = self.fetch_image is not None and overrides.includes_images
+        fields = {
+            "search": None if mode == "vectors" else query,
             "filter": build_filter(self.fields, user, overrides),
-            "select": self.fields.select_fields(
-                self.fetch_image is not None and overrides.includes_images
-            ),
+            "select": ",".join(self.fields.select_fields(images)),
             "top": overrides.top,
         }
+        return {name: value for name, value in fields.items() if value is not None}
 
     def _semantic_options(self, query: str, overrides: Overrides) -> dict[str, Any]:
-        captions = {"query_caption": "extractive", "query_caption_highlight_enabled": False}
+        captions = {"captions": "extractive|highlight-false"}
         return {
-            "query_type": "semantic",
-            "semantic_configuration_name": self.semantic_configuration,
-            "semantic_query": query,
-            "semantic_error_mode": "partial",
+            "queryType": "semantic",
+            "semanticConfiguration": self.semantic_configuration,
+            "semanticQuery": query,
+            "semanticErrorHandling": "partial",
             **(captions if overrides.semantic_captions else {}),
         }
 
     async def _search_with_filter(
         self, request: Mapping[str, Any], user: User, overrides: Overrides
-    ) -> list[dict[str, Any]]:
+    ) -> list[Mapping[str, Any]]:
         """The hits. Raises BadRequest if the service rejects the client's filter."""
         try:
             return await self._search_index(request)
@@ -217,20 +215,21 @@ class AzureSearchRetriever:
             message = "the search service rejects it"
             raise BadRequest(message, field="filter", cause=error.cause) from None
 
-    async def _search_index(self, request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    async def _search_index(self, request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """The hits. If the chunk field is rejected, its alternative name is tried and stored."""
         try:
             return await self._send(request)
         except QueryRejected:
             # The name in this request: another request may have replaced the stored one meanwhile.
-            names = (name for name in ALTERNATIVE_CHUNK_FIELDS if name in request["select"])
+            selected = request["select"].split(",")
+            names = (name for name in ALTERNATIVE_CHUNK_FIELDS if name in selected)
             name = next(names, None)
             if self.fields.chunk not in ALTERNATIVE_CHUNK_FIELDS or name is None:
                 raise
             other = ALTERNATIVE_CHUNK_FIELDS[name]
-            select = [other if field == name else field for field in request["select"]]
+            select = [other if field == name else field for field in selected]
             with suppress(QueryRejected):
-                hits = await self._send({**request, "select": select})
+                hits = await self._send({**request, "select": ",".join(select)})
                 self.fields = replace(self.fields, chunk=other)
                 return hits
             raise
@@ -239,16 +238,12 @@ class AzureSearchRetriever:
         """Count all passages: without the filter, which leaves only the public ones."""
         with map_errors():
             async with asyncio.timeout(self.seconds):
-                hits = await self.client.search(
-                    "*", top=0, select=[self.fields.id], include_total_count=True
-                )
-                return await hits.get_count()
+                return await self.index.count(self.fields.id)
 
-    async def _send(self, request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    async def _send(self, request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         with map_errors():
             async with asyncio.timeout(self.seconds):
-                # The SDK sends the request when the first hit is read.
-                return [hit async for hit in await self.client.search(**request)]
+                return await self.index.search(request)
 
 
 def split_by_score(
