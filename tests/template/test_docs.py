@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
+from math import ceil
 from pathlib import Path
 
 import pytest
@@ -121,9 +122,9 @@ def test_architecture_page_names_the_existing_folders() -> None:
 COST = (ROOT / "docs" / "cost.md").read_text("utf-8")
 
 
-def cells(start: str) -> list[str]:
+def cells(start: str, page: str = COST) -> list[str]:
     """Return the cells of the table row with this start."""
-    (row,) = re.findall(rf"^\| {re.escape(start)}(.*)\|$", COST, re.MULTILINE)
+    (row,) = re.findall(rf"^\| {re.escape(start)}(.*)\|$", page, re.MULTILINE)
     return [cell.strip() for cell in row.split("|")[1:]]
 
 
@@ -151,3 +152,47 @@ def test_cost_table_matches_its_prices() -> None:
     assert totals == [
         pytest.approx(search + p + s, abs=1) for p, s in zip(parts, small, strict=True)
     ]
+
+
+def busiest_minute(users: int) -> dict[str, float]:
+    """Compute the first table of docs/scale.md for a number of users."""
+    rate = users * 5 / 480 * 3
+    return {
+        "questions": rate,
+        "answers": rate / 60 * 3,
+        "instances, by concurrency": ceil(rate / 60 * 3 / 16),
+        "instances, by CPU": ceil(rate / 60 * 0.033 / 0.5),
+        "tokens": rate * 2683,
+        "requests": rate,
+        "searches": rate / 60,
+        "request units": rate / 60 * 100,
+        "GB": users * 5 * 2e-6,
+    }
+
+
+def monthly_costs(users: int) -> dict[str, float]:
+    """Compute the parts of the last table of docs/scale.md that follow from docs/cost.md."""
+    questions = users * 5 * 22
+    second = first(cells("Functions: GB-second on demand")[0])
+    thousand = first(cells("Model, `gpt-5.4-mini`")[1])
+    return {
+        "questions": questions,
+        "Functions": max(0, questions * 3 / 4 * 2 - 100_000) * second,
+        "Model": questions * thousand / 1000,
+    }
+
+
+@pytest.mark.parametrize(("column", "users"), [(-3, 10), (-2, 1_000), (-1, 100_000)])
+def test_scale_tables_match_their_formulas(column: int, users: int) -> None:
+    page = (ROOT / "docs" / "scale.md").read_text("utf-8")
+    minute = page.partition("in the busiest minute")[2].partition("## ")[0]
+    month = page.partition("## What it costs")[2]
+    for table, values in ((minute, busiest_minute(users)), (month, monthly_costs(users))):
+        for name, value in values.items():
+            number = first(cells(name, table)[column])
+
+            assert number == pytest.approx(value, rel=0.06, abs=0.01), name
+    parts = ("Functions", "Search", "Model", "Stored conversations", "Logs")
+    costs = [cells(part, month)[column] for part in parts]
+    total = sum(first(cost) for cost in costs if not cost.startswith("under"))
+    assert first(cells("**in all", month)[column]) == pytest.approx(total, abs=1)
