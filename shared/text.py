@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import islice
 from math import ceil
 from unicodedata import normalize
@@ -15,6 +16,7 @@ from unicodedata import normalize
 # another script, punctuation, line breaks, runs of spaces.
 _RUNS = re.compile(r"\d{1,3}|[A-Z]?[a-z]+|[A-Z]+|[^\W\d_A-Za-z]+|[^\w\s]|_|\n|\s{2,}")
 
+SHORT_LENGTH = 4096  # characters
 SLICE_LENGTH = 64 * 1024  # characters; a run across a boundary counts twice
 
 
@@ -26,12 +28,20 @@ def count_tokens(text: str) -> int:
     emoji and long base64. Plain English is overestimated about twofold; random letters, as in a
     key, can be underestimated by up to a third.
     """
+    return _count_short(text) if len(text) <= SHORT_LENGTH else _count(text)
+
+
+def _count(text: str) -> int:
     # In slices: the pattern holds the GIL, and megabytes at once would block other requests.
     slices = (text[start : start + SLICE_LENGTH] for start in range(0, len(text), SLICE_LENGTH))
     runs = sum(_RUNS.subn("", part)[1] for part in slices)  # the fastest way to count matches
     # Lone surrogates cannot be encoded strictly; they count as three bytes.
     size = len(text.encode("utf-8", "surrogatepass"))
     return ceil(1.35 * max(size / 3, runs))
+
+
+# The instructions are counted for each request. A short text is kept: the memory is limited.
+_count_short = lru_cache(maxsize=64)(_count)
 
 
 TOKENIZER = "porter unicode61 remove_diacritics 2"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
+from typing import TypeVar
 
 from shared.chat.errors import ChatError, ContentFiltered, DeadlineExceeded, Unavailable
 from shared.chat.events import Context, Done, Events, ExcludedSource, Source, Step, collect
@@ -23,6 +25,9 @@ from shared.rag.tracing import child_span, trace_models
 from shared.retrieval.base import Retriever, SearchResult, shorten_query
 from shared.telemetry.spans import NOOP_TRACER, Span
 
+T = TypeVar("T")
+
+LARGE = 32_000  # characters, which take about as long as the start of a few threads
 MAX_QUERY_LENGTH = 1000  # characters; a longer rewrite of a question is of no use
 NO_RESULTS = SearchResult((), {})
 NOT_REWRITTEN = (
@@ -124,9 +129,8 @@ async def start_answer(
     fitted, notes = rag.fit_request(request, model)
     if "images" in model.limits:
         results = replace(results, sources=drop_images(results.sources))
-    build = rag.prompt_builder.build
-    # In a thread: counting megabytes would hold up every other answer of this worker.
-    built = await asyncio.to_thread(build, fitted, rag.prompts, model, results.sources)
+    build = partial(rag.prompt_builder.build, fitted, rag.prompts, model, results.sources)
+    built = await run_in_thread_if(is_large(fitted, results.sources), build)
     events = await open_stream(model, built.prompt, stack)
     return StartedAnswer(model, fitted, notes, results, built, events)
 
@@ -200,10 +204,13 @@ async def rewrite_question(rag: Rag, request: ChatRequest, model: Model) -> tupl
     Raises TooLong if the model could not answer the question in any case, before it is called.
     """
     fitted, _ = rag.fit_request(request, model)
-    await asyncio.to_thread(rag.prompt_builder.room, fitted, rag.prompts, model)
+    large = is_large(fitted)
+    room = partial(rag.prompt_builder.room, fitted, rag.prompts, model)
+    await run_in_thread_if(large, room)
     if not fitted.history:
         return fitted.question, fitted.overrides
-    prompt = await asyncio.to_thread(prompts.build_rewrite_prompt, fitted, rag.prompts, model)
+    build = partial(prompts.build_rewrite_prompt, fitted, rag.prompts, model)
+    prompt = await run_in_thread_if(large, build)
     async with AsyncExitStack() as stack:
         rewrite = await collect(await open_stream(model, prompt, stack))
     query = " ".join(rewrite.content.split()).strip('"')
@@ -211,6 +218,23 @@ async def rewrite_question(rag: Rag, request: ChatRequest, model: Model) -> tupl
     usable = query not in ("", "0") and len(query) <= MAX_QUERY_LENGTH
     complete = rewrite.done.finish_reason == "stop"
     return query if usable and complete else fitted.question, fitted.overrides
+
+
+def is_large(request: ChatRequest, sources: Sequence[Source] = ()) -> bool:
+    """Whether counting the tokens of a prompt takes long.
+
+    The definitions of tools and formats may be long: those are not measured.
+    """
+    generation = request.generation
+    if generation.tools or "response_format" in generation.parameters:
+        return True
+    texts = chain(map(prompts.full_text, request.messages), (each.content for each in sources))
+    return sum(map(len, texts)) > LARGE
+
+
+async def run_in_thread_if(large: bool, work: Callable[[], T]) -> T:
+    """Run work that is large in a thread, else it would hold up every other answer."""
+    return await asyncio.to_thread(work) if large else work()
 
 
 def make_steps(query: str, started: StartedAnswer) -> tuple[Step, ...]:

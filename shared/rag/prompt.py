@@ -158,10 +158,13 @@ def build_prompt(
     fitted = fit_sources(sources, room, model, captions)
     passages = fitted if captions else merge_neighbours(fitted)
     lines = [passage.prompt_line(captions) for passage in passages]
-    room = remaining_tokens((system, append_sources(question, lines)), model)
-    shown = fit_images(passages, room)
-    final = append_images(question, lines, shown, request.overrides.gpt4v_input == "images")
-    history = newest_turns(request.history, remaining_tokens((system, final), model), model)
+    final = append_sources(question, lines)
+    if any(passage.image for passage in passages):
+        shown = fit_images(passages, remaining_tokens((system, final), model))
+        final = append_images(question, lines, shown, request.overrides.gpt4v_input == "images")
+    history = request.history
+    if history:
+        history = newest_turns(history, remaining_tokens((system, final), model), model)
     images = final.images[len(question.images) :]
     return BuiltPrompt(make_prompt(request, (system, *history, final)), len(fitted), images)
 
@@ -240,7 +243,9 @@ def build_passthrough_prompt(
     lines = [passage.prompt_line() for passage in merge_neighbours(fitted)]
     before = request.messages[: request.question_index]
     history = tuple(message for message in before if message.role != "system")
-    newest = newest_turns(history, passthrough_room(request, texts, model, lines), model)
+    newest = history
+    if history:
+        newest = newest_turns(history, passthrough_room(request, texts, model, lines), model)
     messages = _drop_oldest(len(history) - len(newest), request.messages)
     system = _app_instructions(request, texts, lines)
     return BuiltPrompt(make_prompt(request, (*system, *messages)), len(fitted))
