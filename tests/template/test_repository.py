@@ -22,6 +22,7 @@ PINNED = {
     "actions/checkout": ("3d3c42e5aac5ba805825da76410c181273ba90b1", "v7.0.1"),
     "actions/setup-python": ("5fda3b95a4ea91299a34e894583c3862153e4b97", "v7.0.0"),
     "actions/setup-node": ("820762786026740c76f36085b0efc47a31fe5020", "v7.0.0"),
+    "actions/upload-artifact": ("bbbca2ddaa5d8feaa63e36b76fdaad77386f024f", "v7.0.0"),
     "Azure/setup-azd": ("0b7e3a35ab00f2eee7080c845eb39c3f0ebfa553", "v2.4.0"),
 }
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
