@@ -169,6 +169,68 @@ def test_conversations_are_listed_opened_renamed_and_deleted(page: Page, samples
     expect(page.locator(".turn")).to_have_count(0)
 
 
+def reopen(page: Page, name: str) -> None:
+    """Open the stored conversation again."""
+    page.get_by_role("button", name="New chat").click()
+    page.get_by_role("button", name="Conversations").click()
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+def edit(page: Page, question: str) -> None:
+    """Ask another question instead of the last one, and wait for the answer."""
+    page.get_by_role("button", name="Edit").click()
+    ask(page, question)
+    expect(page.get_by_role("button", name="Ask again")).to_be_visible()
+
+
+def test_edited_question_replaces_the_stored_turn(page: Page, samples: Server) -> None:
+    page.goto(samples.url)
+    first, second, edited = "How many bank holidays?", "Sick days?", "And parental leave?"
+    for question in (first, second):
+        ask(page, question)
+        expect(page.get_by_role("button", name="Ask again")).to_be_visible()
+    with page.expect_request("**/chat/stream") as sent:
+        edit(page, edited)
+    with page.expect_request("**/chat/stream") as repeated:
+        page.get_by_role("button", name="Ask again").click()
+    expect(page.get_by_role("button", name="Ask again")).to_be_visible()
+
+    for request in (sent, repeated):
+        messages = json.loads(request.value.post_data or "")["messages"]
+        asked = [each["content"] for each in messages if each["role"] == "user"]
+        assert asked == [first, edited]
+    reopen(page, first)
+    expect(page.locator(".question p")).to_have_text([first, edited])
+
+
+def test_edited_first_question_replaces_the_stored_conversation(
+    page: Page, samples: Server
+) -> None:
+    page.goto(samples.url)
+    first, edited = "Is jury duty paid leave?", "Is bereavement leave paid?"
+    ask(page, first)
+    expect(page.get_by_role("button", name="Ask again")).to_be_visible()
+    edit(page, edited)
+    reopen(page, edited)
+
+    expect(page.locator(".question p")).to_have_text([edited])
+    expect(page.get_by_role("button", name=first, exact=True)).to_have_count(0)
+
+
+def test_edited_question_without_an_answer_replaces_nothing(page: Page, samples: Server) -> None:
+    page.goto(samples.url)
+    first, edited = "Are tuition fees paid?", "Are commuting costs paid?"
+    ask(page, first)
+    expect(page.get_by_role("button", name="Ask again")).to_be_visible()
+    page.route("**/chat/stream", lambda route: route.fulfill(status=503))
+    page.get_by_role("button", name="Edit").click()
+    ask(page, edited)
+    expect(page.get_by_role("alert")).to_be_visible()
+    reopen(page, first)
+
+    expect(page.locator(".question p")).to_have_text([first])
+
+
 @pytest.mark.parametrize(
     ("orders", "sentence"),
     [

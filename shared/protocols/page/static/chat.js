@@ -1,7 +1,9 @@
 // The turns of the conversation: sends questions, shows answers and errors.
 
 import { AnswerView } from "./answer.js";
-import { RequestError, streamAnswer } from "./client.js";
+import {
+  deleteConversation, isReplaced, markReplaced, RequestError, streamAnswer,
+} from "./client.js";
 import { makeButton, makeElement, makeItem } from "./elements.js";
 import { showSource } from "./source.js";
 import { fillIn, translate } from "./text.js";
@@ -24,9 +26,13 @@ export class Chat {
   open(id = null, storedTurns = []) {
     this.controller?.abort();
     Object.assign(this, { turns: [], state: this.remembers ? { conversation_id: id } : null });
+    // The questions of stored turns that the next one replaces, and whether one was replaced before.
+    Object.assign(this, { replaced: [], hasReplaced: storedTurns.some(isReplaced) });
     list.replaceChildren();
     for (const { input, response, additional_info: info } of storedTurns) {
+      if (isReplaced({ additional_info: info })) continue;
       const turn = this.#addTurn(input);
+      turn.isStored = true;
       setSources(turn, passagesOf(storedLines(info)));
       turn.view.append(response);
       this.#finish(turn);
@@ -44,6 +50,7 @@ export class Chat {
   takeLast() {
     const turn = this.turns.pop();
     turn.element.remove();
+    if (turn.isStored) this.replaced.push(turn.question);
     this.#showLastActions();
     return turn;
   }
@@ -78,19 +85,35 @@ export class Chat {
   #request(turn) {
     const overrides = this.options();
     const context = Object.keys(overrides).length ? { overrides } : {};
-    const stored = this.state?.conversation_id;
-    const earlier = stored ? [] : this.turns.filter((each) => each !== turn && each.view.text);
+    // The app reads the history of a stored conversation, but does not know what was replaced.
+    const readsHistory = this.state?.conversation_id && !this.hasReplaced && !this.replaced.length;
+    const earlier = readsHistory ? [] : this.turns.filter((each) => each !== turn && each.view.text);
     const messages = earlier.flatMap(({ question, view }) => [
       { role: "user", content: question },
       { role: "assistant", content: view.text },
     ]);
     messages.push({ role: "user", content: turn.question });
-    return { messages, context, sessionState: this.state };
+    const beginsAgain = this.replaced.length && this.turns.length === 1;
+    return { messages, context, sessionState: beginsAgain ? { conversation_id: null } : this.state };
+  }
+
+  /** Removes what the newest turn replaces from the store. `before` is the state before it. */
+  async #removeReplaced(before) {
+    const { replaced, state } = this;
+    if (!replaced.length) return;
+    this.replaced = [];
+    if (state.conversation_id === before.conversation_id) {
+      this.hasReplaced = true;
+      await markReplaced(state.conversation_id, replaced);
+    } else {
+      await deleteConversation(before.conversation_id);
+    }
   }
 
   async #answer(turn) {
     this.controller = new AbortController();
     this.#showBusy();
+    const { state } = this;
     const status = turn.part(".status");
     status.textContent = translate("searching");
     scrollToEnd();
@@ -99,10 +122,14 @@ export class Chat {
         this.#receive(turn, line);
       }
       status.textContent = "";
+      turn.isStored = Boolean(this.state?.conversation_id);
+      // Without success both turns are shown when the conversation is opened again.
+      await this.#removeReplaced(state).catch(() => {});
     } catch (error) {
       const stopped = error.name === "AbortError";
       status.textContent = stopped ? translate("stopped") : "";
       if (!stopped) keepEndInView(() => this.#fail(turn, error));
+      if (this.replaced.length) this.state = state;
     }
     this.controller = null;
     keepEndInView(() => {

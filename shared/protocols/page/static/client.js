@@ -116,6 +116,22 @@ export async function readConversation(id) {
   return turns;
 }
 
+const REPLACED = "replaced";
+
+export const isReplaced = (turn) => turn.additional_info === REPLACED;
+
+/** Marks turns before the newest one, which replaces them; their `questions` are the newest first.
+ * The memory API deletes no single turn. */
+export async function markReplaced(id, questions) {
+  const { interactions } = await readJson(`${MEMORY}/conversation/${id}?max_results=100`);
+  const [, ...earlier] = interactions.filter((turn) => !isReplaced(turn)); // the newest first
+  for (const [place, question] of questions.entries()) {
+    const { input, interaction_id: turn } = earlier[place] ?? {};
+    if (input !== question) return; // another device has added turns
+    await writeJson(`${MEMORY}/message/${turn}`, "PUT", { additional_info: REPLACED });
+  }
+}
+
 export const renameConversation = (id, name) => writeJson(`${MEMORY}/${id}`, "PUT", { name });
 export const deleteConversation = (id) => readJson(`${MEMORY}/${id}`, { method: "DELETE" });
 
