@@ -2,7 +2,7 @@
 
 Questions in every protocol, over fakes of Azure AI Search and Azure OpenAI, on the dev server; with
 `FUNCTIONS_HOST` in the environment also on that host, beside an app that does nothing: the worker
-has a leak of its own.
+has a leak of its own. The last column is the growth in the second half.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import asyncio
 import os
 import tempfile
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -20,14 +21,15 @@ import psutil
 
 from bench.soak.fakes import Faults
 from bench.soak.process import MIB
-from bench.soak.protocols import PROTOCOLS
+from bench.soak.protocols import PROTOCOLS, Question
 from bench.soak.rounds import open_client
 from bench.soak.services import run_services
 from bench.soak.sessions import Report, Session
 from tests.support.isolation import isolate
 from tests.support.servers import Server, run_server
 
-AT_ONCE, FIRST = 10, 0.1  # share of the requests after which memory is measured first
+AT_ONCE = 10
+POINTS = (0.1, 0.25, 0.5, 1)  # shares of the requests after which memory is measured
 EMPTY_HOST = '{"version": "2.0", "extensions": {"http": {"routePrefix": ""}}}'
 EMPTY_APP = """
 import azure.functions as func
@@ -43,7 +45,7 @@ async def lines():
 async def health(req: Request) -> Response:
     return Response()
 
-@app.route(route="chat", methods=["POST"])
+@app.route(route="{*path}", methods=["POST"])
 async def chat(req: Request) -> Response:
     await req.body()
     return StreamingResponse(lines())
@@ -59,9 +61,11 @@ async def ask_app(client: aiohttp.ClientSession, number: int) -> None:
     await session.ask(0, protocol.stream_path is not None and number % 2 == 0)
 
 
-async def ask_empty(client: aiohttp.ClientSession, _number: int) -> None:
-    """Send a request to an app that does nothing."""
-    async with client.post("/chat", json={}) as response:
+async def ask_empty(client: aiohttp.ClientSession, number: int) -> None:
+    """Send the same request to an app that does nothing."""
+    protocol = PROTOCOLS[number % len(PROTOCOLS)]
+    question = Question(f"s{number}q0", (), None, number % 2 == 0)
+    async with client.post(protocol.path_of(question), json=protocol.body(question)) as response:
         await response.read()
 
 
@@ -86,12 +90,13 @@ async def send(server: Server, ask: Ask, numbers: range) -> float:
 
 
 def measure(name: str, server: Server, ask: Ask, requests: int) -> None:
-    """Print the memory of a server after the first requests, and after all."""
-    middle = int(requests * FIRST)
-    first = asyncio.run(send(server, ask, range(middle)))
-    last = asyncio.run(send(server, ask, range(middle, requests)))
-    growth = (last - first) * 1024 / (requests - middle)
-    print(f"{name:<28}{first:>12.1f}{last:>12.1f}{growth:>18.2f}", flush=True)
+    """Print the memory of a server after some of the requests, and after all."""
+    counts = [int(requests * point) for point in POINTS]
+    values = [
+        asyncio.run(send(server, ask, range(start, stop))) for start, stop in pairwise((0, *counts))
+    ]
+    growth = (values[-1] - values[-2]) * 1024 / (counts[-1] - counts[-2])
+    print(f"{name:<28}" + "".join(f"{it:>10.1f}" for it in values) + f"{growth:>16.2f}", flush=True)
 
 
 def main() -> None:
@@ -101,8 +106,8 @@ def main() -> None:
     requests = parser.parse_args().requests
     isolate(os.environ)
     kinds = ("dev", "functions") if os.environ.get("FUNCTIONS_HOST") else ("dev",)
-    titles = (f"{int(requests * FIRST)}, MiB", f"{requests}, MiB", "KiB a request")
-    print("{:<28}{:>12}{:>12}{:>18}".format("memory after requests", *titles), flush=True)
+    counts = "".join(f"{int(requests * point):>10}" for point in POINTS)
+    print(f"{'MiB after so many requests':<28}{counts}{'KiB a request':>16}", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         with run_services(folder, Faults(0, 0)) as services:

@@ -27,6 +27,7 @@ MARKER = re.compile(r"s\d+q\d+\b")  # of a question: the number of its session, 
 REFUSALS = ("429", "429 for long", "500", "503", "reset", "stall")
 JSON_FAULTS = (*REFUSALS, "cut")
 STREAM_FAULTS = (*REFUSALS, "cut", "reset within", "stall within", "error event")
+TOKEN = {"access_token": "token", "expires_on": "4070908800", "resource": "azure"}
 ERROR_EVENT = http_chunk(sse_event({"error": {"code": "server_error", "message": "words"}}))
 
 
@@ -85,13 +86,16 @@ def find_marker(text: str) -> str:
 
 @dataclass
 class EchoModel(Upstream):
-    """A deployment whose every token has the marker of the question, and one for embeddings."""
+    """A deployment whose every token has the marker of the question, one for embeddings, and the
+    app's identity."""
 
     faults: Faults = field(default_factory=lambda: Faults(0, 0))
 
     def respond(self, request: RecordedRequest) -> list[Step]:
         self.requests.clear()
         self.order.clear()
+        if request.path.startswith("/token"):
+            return json_response(TOKEN)
         if request.path.endswith("/embeddings"):
             marker = find_marker(request.body["input"][0])
             steps = super().respond(request)

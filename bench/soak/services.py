@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +11,6 @@ from pathlib import Path
 import trustme
 
 from bench.soak.fakes import EchoModel, EchoSearch, Faults
-from tests.integration.test_identity import AZ, write_cli
 from tests.support.upstream import run_upstream
 
 
@@ -37,7 +35,6 @@ def run_services(folder: Path, faults: Faults) -> Iterator[Services]:
     authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.cert_pem.write_to_path(str(folder / "ca.pem"))
     authority.issue_cert("127.0.0.1").configure_cert(tls)
-    write_cli(folder, "az", AZ)
     with (
         run_upstream(EchoSearch(faults=faults), tls) as search,
         run_upstream(EchoModel(faults=faults)) as model,
@@ -50,6 +47,7 @@ def run_services(folder: Path, faults: Faults) -> Iterator[Services]:
             "AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "embedding",
             "MEMORY_FILE": str(folder / "memory.db"),
             "SSL_CERT_FILE": str(folder / "ca.pem"),
-            "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
+            "IDENTITY_ENDPOINT": f"{model.url}/token",
+            "IDENTITY_HEADER": "header",
         }
         yield Services(search, model, faults, settings)
