@@ -95,6 +95,16 @@ def test_overload_benchmark_counts_refusals_beside_open_streams() -> None:
     assert re.search(r"^ +3( +[\d.]+){5} +[1-9][\d.]*$", done.stdout, re.MULTILINE)
 
 
+def test_start_benchmark_prints_its_tables() -> None:
+    command = [sys.executable, "-m", "bench.start", "--rounds", "1"]
+    done = subprocess.run(command, cwd=app_copy(), capture_output=True, text=True, timeout=240)
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^\| dev server +(\| \d+ +){5}\|$", done.stdout, re.MULTILINE)
+    assert re.search(r"^\| openai +\| \d+ +\| \d+% +\|$", done.stdout, re.MULTILINE)
+    assert done.stderr == ""
+
+
 def test_growth_benchmark_prints_a_table() -> None:
     command = [sys.executable, "-m", "bench.growth", "--size", "10"]
     done = subprocess.run(command, cwd=app_copy(), capture_output=True, text=True, timeout=120)
