@@ -4,15 +4,14 @@ import { AnswerView } from "./answer.js";
 import {
   deleteConversation, isReplaced, markReplaced, RequestError, streamAnswer,
 } from "./client.js";
-import { makeButton, makeElement, makeItem } from "./elements.js";
-import { showSource } from "./source.js";
 import { fillIn, translate } from "./text.js";
+import {
+  announce, copyAnswer, openCitation, setSources, showFailure, showRest, storedLines,
+} from "./turn.js";
 
 const list = document.querySelector("#turns");
 const template = document.querySelector("#turn");
-const announcer = document.querySelector("#announcer");
 const [sendButton, stopButton] = ["#send", "#stop"].map((id) => document.querySelector(id));
-const SENTENCE_END = /[.!?\u061f\u06d4](?=\s)|[\u3002\n]/gu;
 
 export class Chat {
   /** `options` returns the overrides; `handlers` react to `editing` and `failed(kind, retry)`. */
@@ -33,7 +32,7 @@ export class Chat {
       if (isReplaced({ additional_info: info })) continue;
       const turn = this.#addTurn(input);
       turn.isStored = true;
-      setSources(turn, passagesOf(storedLines(info)));
+      setSources(turn, storedLines(info));
       turn.view.append(response);
       this.#finish(turn);
     }
@@ -69,7 +68,7 @@ export class Chat {
     const turn = { element, question, image, view, part, passages: new Map(), announced: 0, scanned: 0 };
     part(".edit").addEventListener("click", () => this.handlers.editing(this.takeLast()));
     part(".retry").addEventListener("click", () => this.#repeat(turn));
-    part(".copy").addEventListener("click", () => copy(turn));
+    part(".copy").addEventListener("click", () => copyAnswer(turn));
     part(".text").addEventListener("click", (event) => openCitation(event, turn));
     list.append(element);
     this.turns.push(turn);
@@ -140,7 +139,7 @@ export class Chat {
 
   #receive(turn, { delta, context = {}, sessionState }) {
     if (context.data_points) {
-      setSources(turn, passagesOf(context.data_points.text));
+      setSources(turn, context.data_points.text);
       turn.thoughts = context.thoughts;
       if (this.remembers && sessionState?.conversation_id) this.state = sessionState;
     }
@@ -154,18 +153,14 @@ export class Chat {
 
   #fail(turn, error) {
     const failure = error instanceof RequestError ? error : new RequestError("interrupted");
-    turn.part(".error").hidden = false;
-    turn.part(".error").textContent = explain(failure);
-    if (failure.kind === "busy") countDown(turn.part(".error"), failure);
+    showFailure(turn, failure);
     this.handlers.failed(failure, () => this.#repeat(turn));
   }
 
   #finish(turn) {
     turn.view.end();
     announce(turn, true);
-    showCitations(turn);
-    showThoughts(turn);
-    showFollowups(turn, (question) => this.ask(question));
+    showRest(turn, (question) => this.ask(question));
   }
 
   #showLastActions() {
@@ -186,11 +181,6 @@ export class Chat {
   }
 }
 
-function setSources(turn, passages) {
-  turn.passages = passages;
-  turn.view.setCitations([...passages.keys()]);
-}
-
 /** Lets the page grow; scrolls to its new end, unless the reader has scrolled away from the old one. */
 function keepEndInView(grow) {
   const { scrollTop, clientHeight, scrollHeight } = document.documentElement;
@@ -200,125 +190,4 @@ function keepEndInView(grow) {
 
 function scrollToEnd() {
   scrollTo({ top: document.body.scrollHeight });
-}
-
-/** Tells a screen reader each sentence when it is complete. */
-function announce(turn, ended = false) {
-  const { text } = turn.view;
-  SENTENCE_END.lastIndex = Math.max(0, turn.scanned - 1); // its end may come with the next text
-  let end = turn.announced;
-  while (SENTENCE_END.test(text)) end = SENTENCE_END.lastIndex;
-  turn.scanned = text.length;
-  if (ended) end = text.length;
-  const complete = text.slice(turn.announced, end);
-  turn.announced = end;
-  if (complete.trim()) announcer.textContent = complete.replace(/\[[^\]\n]{1,500}\]|[*_`#]/g, "");
-}
-
-/** Returns the passages by their citation; those of one citation are joined. */
-function passagesOf(lines) {
-  const passages = new Map();
-  for (const [citation, text] of lines.map(split)) {
-    const earlier = passages.get(citation);
-    passages.set(citation, earlier ? `${earlier}\n\n${text}` : text);
-  }
-  return passages;
-}
-
-/** Returns the lines that the app stores with an answer; another client may store anything. */
-function storedLines(info) {
-  try {
-    const lines = JSON.parse(info);
-    return Array.isArray(lines) ? lines.map(String) : [];
-  } catch {
-    return [];
-  }
-}
-
-/** Splits `sourcepage: content`. */
-function split(line) {
-  const place = line.indexOf(": ");
-  return [line.slice(0, place), line.slice(place + 2)];
-}
-
-function explain({ kind, message, status, seconds }) {
-  const known = {
-    offline: "errorOffline",
-    interrupted: "errorInterrupted",
-    busy: "errorBusy",
-    "sign-in": "errorSignIn",
-    key: "keyTitle",
-    server: "errorServer",
-  };
-  const sentence = translate(known[kind], { status, seconds });
-  return message ? `${sentence} (${message})` : sentence;
-}
-
-function countDown(element, failure) {
-  let { seconds } = failure;
-  const timer = setInterval(() => {
-    seconds -= 1;
-    if (seconds <= 0 || !element.isConnected) clearInterval(timer);
-    element.textContent = explain({ ...failure, seconds: Math.max(0, seconds) });
-  }, 1000);
-}
-
-async function copy(turn) {
-  await navigator.clipboard.writeText(turn.view.text);
-  turn.part(".copy").textContent = translate("copied");
-  setTimeout(() => (turn.part(".copy").textContent = translate("copy")), 2000);
-}
-
-function openCitation(event, turn) {
-  const link = event.target.closest("a.citation");
-  if (!link) return;
-  event.preventDefault();
-  const { textContent: number } = link;
-  // The link is drawn again while the answer grows.
-  const links = () => [...turn.element.querySelectorAll("a.citation")];
-  const opener = () => links().find(({ textContent }) => textContent === number);
-  openSource(turn, turn.view.used[number - 1], opener);
-}
-
-function openSource(turn, citation, opener) {
-  showSource(citation, turn.passages.get(citation) ?? "", turn.view.text, opener);
-}
-
-function showCitations(turn) {
-  const items = turn.view.used.map((citation) => {
-    const open = () => openSource(turn, citation, () => button);
-    const button = makeButton({ className: "quiet" }, open);
-    button.append(makeElement("bdi", { textContent: readableName(citation) }));
-    return makeItem(button);
-  });
-  turn.part(".citations").replaceChildren(...items);
-  turn.part(".citations").hidden = !items.length;
-}
-
-function readableName(citation) {
-  try {
-    return decodeURIComponent(citation);
-  } catch {
-    return citation;
-  }
-}
-
-function showThoughts(turn) {
-  const thoughts = turn.thoughts ?? [];
-  turn.part(".thoughts").hidden = !thoughts.length;
-  for (const { title, description, props } of thoughts) {
-    const step = document.createElement("details");
-    step.append(makeElement("summary", { textContent: title }));
-    if (props) step.append(makeElement("p", { textContent: JSON.stringify(props) }));
-    const text = typeof description === "string" ? description : JSON.stringify(description, null, 2);
-    step.append(makeElement("pre", { textContent: text }));
-    turn.part(".thoughts").append(step);
-  }
-}
-
-function showFollowups(turn, ask) {
-  const items = (turn.followups ?? []).map((question) =>
-    makeItem(makeButton({ textContent: question, dir: "auto" }, () => ask(question))),
-  );
-  turn.part(".followups").replaceChildren(...items);
 }
