@@ -53,7 +53,7 @@ class ModelConfig:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, which takes longer: one is made for each token
 class DecodedChunk:
     """The content of one object of a response. `is_last` is whether the response ends with it."""
 
@@ -133,7 +133,7 @@ def to_error(error: Any) -> ChatError:
 
 def decode_tool_calls(parts: Any) -> tuple[ToolCall, ...]:
     """Decode the parts of tool calls. A server that sends whole calls may omit their indexes."""
-    return tuple(_decode_tool_call(part) for part in parts or ())
+    return tuple(map(_decode_tool_call, parts)) if parts else ()
 
 
 def _decode_tool_call(part: Mapping[str, Any]) -> ToolCall:
@@ -153,5 +153,6 @@ def to_usage(prompt: Any, completion: Any) -> Usage | None:
 
 def decode_usage(usage: Any) -> Usage | None:
     """Decode the `usage` of a response, if it is an object with both numbers of tokens."""
-    tokens = usage if isinstance(usage, Mapping) else {}
-    return to_usage(tokens.get("prompt_tokens"), tokens.get("completion_tokens"))
+    if not isinstance(usage, dict):
+        return None
+    return to_usage(usage.get("prompt_tokens"), usage.get("completion_tokens"))

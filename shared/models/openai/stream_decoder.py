@@ -127,7 +127,7 @@ class StreamDecoder:
 
     def _delta(self, chunk: DecodedChunk) -> Delta | None:
         self._update(chunk)
-        calls = tuple(self._with_index(call) for call in chunk.calls)
+        calls = tuple(map(self._with_index, chunk.calls))
         has_extra = any(value not in ("", [], {}) for value in chunk.message_extra.values())
         self.message_extra |= chunk.message_extra
         if not (chunk.text or calls or has_extra):
