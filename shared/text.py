@@ -49,7 +49,7 @@ TOKENIZER = "porter unicode61 remove_diacritics 2"
 
 MAX_TERMS = 32  # of a query; more terms are slower and do not improve results
 MAX_TERM_LENGTH = 64  # characters
-MIN_PREFIX_LENGTH = 5  # shorter prefixes match too much: "car" would match "care"
+MIN_PREFIX_LENGTH = 4  # shorter prefixes match too much: "car" would match "care"
 
 # Thai, Lao, Burmese, Khmer, kana, Han and Hangul: scripts without spaces between all words.
 _UNSPACED = (
@@ -162,9 +162,8 @@ def join_fts_queries(queries: Iterable[str]) -> str:
 
 def fts_query(term: str) -> str:
     """Make the FTS5 query of a term: a prefix query for a longer word."""
-    shortest = MIN_PREFIX_LENGTH - bool(_ARABIC.match(term))  # Arabic writes few vowels
     word = term[:MAX_TERM_LENGTH]
-    prefix = len(term) > MAX_TERM_LENGTH or (len(term) >= shortest and term.isalpha())
+    prefix = len(term) > MAX_TERM_LENGTH or (len(term) >= MIN_PREFIX_LENGTH and term.isalpha())
     return f'"{word}"' + "*" * prefix
 
 

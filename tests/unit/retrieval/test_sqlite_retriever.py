@@ -177,7 +177,13 @@ def test_a_query_has_a_limited_number_of_different_terms() -> None:
 
 def test_function_words_are_searched_only_if_there_are_no_others() -> None:
     assert fts_queries("What is the deductible?") == ['"deductible"*']
-    assert fts_queries("What is it?") == ['"what"', '"is"', '"it"']
+    assert fts_queries("What is it?") == ['"what"*', '"is"', '"it"']
+
+
+def test_a_word_of_four_letters_finds_longer_words() -> None:
+    passages = [passage("Chatbots answer.", "a.md"), passage("Charts explain.", "b.md")]
+
+    assert names(search(passages, "chat")) == ["a.md"]
 
 
 IN_LANGUAGES = {
