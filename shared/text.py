@@ -6,7 +6,7 @@ Imports nothing of the app.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from math import ceil
@@ -165,6 +165,16 @@ def fts_query(term: str) -> str:
     word = term[:MAX_TERM_LENGTH]
     prefix = len(term) > MAX_TERM_LENGTH or (len(term) >= MIN_PREFIX_LENGTH and term.isalpha())
     return f'"{word}"' + "*" * prefix
+
+
+def shorten_fts_query(query: str) -> Iterator[str]:
+    """Yield prefix queries of ever shorter beginnings of a prefix query's word, to its half.
+
+    They have more letters than other prefix queries, because a beginning is no word.
+    """
+    word = query[1:-2] if query.endswith("*") else ""
+    for length in range(len(word) - 1, max(MIN_PREFIX_LENGTH, (len(word) - 1) // 2), -1):
+        yield fts_query(word[:length])
 
 
 ENGLISH = frozenset(

@@ -18,7 +18,7 @@ from shared.retrieval.base import MAX_IMAGES, distinct
 from shared.retrieval.sqlite.connections import OpenIndex
 from shared.retrieval.sqlite.ranking import add_document_scores, count_reranked, rerank
 from shared.retrieval.sqlite.vectors import Vectors, reciprocal_rank_fusion
-from shared.text import fts_queries, join_fts_queries
+from shared.text import fts_queries, join_fts_queries, shorten_fts_query
 
 CANDIDATES = 100  # passages of a search, of which those with the same text count once
 FUSION_CANDIDATES = 50  # passages that each of the two searches passes to the rank fusion
@@ -139,13 +139,14 @@ def is_readable(index: OpenIndex, query: SearchQuery, sourcefile: str) -> bool:
 def _score_by_text(connection: sqlite3.Connection, query: SearchQuery, passages: int) -> ScoredKeys:
     """Return the best `CANDIDATES` passages; fewer if fewer match or have a rare term."""
     terms = fts_queries(query.text)
-    if not terms:
-        return ()
-    # In a small index all terms are rare enough, without counting their matches.
+    # In a small index all terms are rare enough: whether they match is all that matters.
     small = passages * len(terms) <= MAX_RANKED
-    rare = terms if small else _rare_terms(connection, terms)
-    values = query.filter_values | {"query": join_fts_queries(terms), "limit": CANDIDATES}
-    if len(rare) < len(terms):
+    counts = _count_matches(connection, terms, 1 if small else MAX_RANKED)
+    if not counts:
+        return ()
+    rare = _rare_terms(counts)
+    values = query.filter_values | {"query": join_fts_queries(counts), "limit": CANDIDATES}
+    if len(rare) < len(counts):
         parameters = values | {"rare": join_fts_queries(rare)}
         scored = connection.execute(TEXT_SEARCH_IN_RARE, parameters).fetchall()
         if len(scored) >= FUSION_CANDIDATES:
@@ -169,17 +170,34 @@ def _sort_descending(keys: Iterable[int], scores: Iterable[float]) -> ScoredKeys
     return sorted(zip(keys, scores, strict=True), key=itemgetter(1), reverse=True)
 
 
-def _rare_terms(connection: sqlite3.Connection, terms: Sequence[str]) -> list[str]:
+def _count_matches(
+    connection: sqlite3.Connection, terms: Iterable[str], limit: int
+) -> Mapping[str, int]:
+    """Return the terms and in how many passages each is, at most `limit`.
+
+    A term that is in none is replaced by the longest beginning that is in one: so a word is found
+    with another ending, or misspelt.
+    """
+    counts = dict[str, int]()
+    for term in terms:
+        for query in (term, *shorten_fts_query(term)):
+            (count,) = connection.execute(COUNT_MATCHES, (query, limit)).fetchone()
+            if count:
+                counts[query] = count
+                break
+    return counts
+
+
+def _rare_terms(counts: Mapping[str, int]) -> list[str]:
     """Return the rarest terms, with `MAX_RANKED` matches in all at most, and at least one term.
 
     Ranking takes most of the time of a search, so only passages with a rare term are ranked (by all
     terms): others would hardly be among the best.
     """
-    counts = [connection.execute(COUNT_MATCHES, (term, MAX_RANKED)).fetchone()[0] for term in terms]
-    by_count = sorted(zip(counts, terms, strict=True))
-    totals = accumulate(count for count, _ in by_count)
-    rare = [term for (_, term), total in zip(by_count, totals, strict=True) if total <= MAX_RANKED]
-    return rare or [by_count[0][1]]
+    by_count = sorted(counts.items(), key=itemgetter(1))
+    totals = accumulate(count for _, count in by_count)
+    rare = [term for (term, _), total in zip(by_count, totals, strict=True) if total <= MAX_RANKED]
+    return rare or [by_count[0][0]]
 
 
 def _score_by_vector(

@@ -186,6 +186,20 @@ def test_a_word_of_four_letters_finds_longer_words() -> None:
     assert names(search(passages, "chat")) == ["a.md"]
 
 
+@pytest.mark.parametrize("word", ["insurrance", "insured", "insurances"])
+def test_a_word_is_found_by_its_longest_beginning_that_a_passage_has(word: str) -> None:
+    passages = [passage("Your insurance pays.", "a.md"), passage("Inside the office.", "b.md")]
+
+    assert names(search(passages, f"Who pays the {word}?")) == ["a.md"]
+    assert names(search(passages, word)) == ["a.md"]
+
+
+def test_an_unknown_word_without_a_similar_beginning_finds_nothing() -> None:
+    passages = [passage("Your insurance pays.", "a.md")]
+
+    assert names(search(passages, "insects")) == []
+
+
 IN_LANGUAGES = {
     "de": (
         "Wie viele Tage Urlaub haben die Mitarbeiter im ersten Jahr?",
