@@ -37,7 +37,7 @@ CORS := import json; host = json.load(open("local.settings.json", encoding="utf-
 	print(host.get("CORS") or "none")
 
 .DEFAULT_GOAL := help
-.PHONY: help run index run-fakes test test-all test-browser test-removal soak check samples lock
+.PHONY: help run index run-fakes test test-all test-browser test-removal bench soak check samples lock
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -89,6 +89,9 @@ test-browser: $(VENV)/.browser ## test the page in a browser (TEST_BROWSER=/path
 
 test-removal: $(VENV)/.dev ## check what is left when a part is deleted (docs/customize.md)
 	@REMOVAL=full $(BIN)/python -m pytest tests/template/test_removal.py $(ARGS)
+
+bench: $(VENV)/.dev ## measure it beside two baselines (two minutes: ARGS=--quick; more: ARGS=all)
+	@$(BIN)/python -m bench $(ARGS)
 
 soak: $(VENV)/.dev ## ask for ten minutes while services fail (ARGS="--seconds 60 --seed 7")
 	@$(BIN)/python -m bench.soak $(ARGS)

@@ -23,25 +23,24 @@ from subprocess import Popen
 from threading import Thread
 from urllib.parse import urlsplit
 
-from bench.serving.cases import BODY
-from bench.serving.load import STAMP, Client
+from bench.serving.load import STAMP, Client, make_request
 from bench.serving.processes import ROOT, Fakes, copy_app, cpu_seconds, run_fakes, run_process
 from bench.serving.replies import TOKENS
-from bench.serving.targets import Server, Target, run_target
+from bench.serving.targets import CHAT, Server, Target, run_target
 from shared.settings import Settings
 
 DELAYS = {"search": 0.06, "first_token": 0.5, "token": 0.05}
 FLOOD_SECONDS = 3.0  # of the five that a stream takes
 FLOOD_CLIENTS, PAUSE = 20, 0.05  # seconds between a refusal and the next question
-REQUEST = json.dumps(BODY).encode()
+REQUEST = json.dumps(CHAT).encode()
 HEADERS = {"Content-Type": "application/json"}
 
 
 class Stream(Client):
     """A connection that keeps the milliseconds between the tokens of its answer."""
 
-    def __init__(self, request: bytes) -> None:
-        super().__init__(request)
+    def __init__(self, host: str, port: int, request: bytes) -> None:
+        super().__init__(host, port, request)
         self.gaps: list[float] = []
         self.before = 0.0
 
@@ -66,14 +65,8 @@ class Wave:
 
 async def run_wave(target: Target, streams: int, flood: Popen[str] | None) -> Wave:
     """Ask all at once; tell `flood` when all streams are open."""
-    url = urlsplit(target.url)
-    head = f"POST /chat/stream HTTP/1.1\r\nHost: {url.netloc}\r\nContent-Type: application/json\r\n"
-    request = f"{head}Content-Length: {len(REQUEST)}\r\n\r\n".encode() + REQUEST
-    loop = asyncio.get_running_loop()
-    clients = [
-        (await loop.create_connection(lambda: Stream(request), "127.0.0.1", url.port or 80))[1]
-        for _ in range(streams)
-    ]
+    request = make_request(urlsplit(f"{target.url}/chat/stream"), CHAT)
+    clients = [Stream("127.0.0.1", target.port, request) for _ in range(streams)]
     start, cpu = time.monotonic(), cpu_seconds(target.pid)
     answers = asyncio.gather(*(client.ask() for client in clients))
     while not (answers.done() or all(client.before for client in clients)):
@@ -135,9 +128,10 @@ def flood() -> None:
 
 def measure(fakes: Fakes, folder: Path, streams: int, rounds: int) -> Sequence[tuple[Wave, Wave]]:
     """Run an app that may have so many answers: pairs of waves, alone and with refusals."""
-    settings = {**fakes.app_settings, "MAX_CONCURRENT_ANSWERS": str(streams)}
+    settings = {**fakes.app_settings(is_hybrid=False), "MAX_CONCURRENT_ANSWERS": str(streams)}
     copy = copy_app(ROOT, folder / f"app-{streams}")
-    server = Server("this app", ["dev_server.py"], copy, settings, folder / f"app-{streams}.log")
+    log = folder / f"app-{streams}.log"
+    server = Server("this app", ["dev_server.py"], copy, settings, log)
     command = ["-m", "bench.overload", "--flood"]
     with (
         run_target(server) as target,

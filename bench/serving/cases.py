@@ -6,39 +6,86 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bench.serving.replies import TOKENS
-from bench.serving.targets import Target
+from bench.serving.replies import REWRITE_TOKENS, TOKENS
+from bench.serving.targets import CHAT, Target
 
+# Seconds: before a search or an embedding, before the first token, between two tokens.
 NO_DELAY = {"search": 0.0, "first_token": 0.0, "token": 0.0}
 AZURE_DELAY = {"search": 0.06, "first_token": 0.3, "token": 0.01}
-BODY = {"messages": [{"role": "user", "content": "How many days may I carry over?"}]}
+
+(QUESTION,) = CHAT["messages"]
+FIRST_TURN = [
+    {"role": "user", "content": "How many days of vacation do I get?"},
+    {"role": "assistant", "content": "You get 20 days a year. [handbook.md#section-1]"},
+]
+STREAM = {**CHAT, "stream": True}
+OPENSEARCH = {"ext": {"generative_qa_parameters": {"llm_question": QUESTION["content"]}}}
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """So many questions, so many of them at once."""
+    """So many answers, so many of them at once. `only_app` is a protocol of the app alone."""
 
     name: str
     at_once: int
     answers: int
     delays: Mapping[str, float]
+    path: str = "/chat/stream"
+    body: Any = None
+    is_hybrid: bool = False
+    only_app: bool = False
 
-    def job(self, target: Target, scale: float) -> dict[str, Any]:
-        """What the load client does."""
+    @property
+    def has_history(self) -> bool:
+        """Whether the question follows another one, so that it is rewritten."""
+        return len((self.body or CHAT).get("messages", ())) > 1
+
+    @property
+    def waits_ms(self) -> tuple[float, float]:
+        """The waits for the services before the first line and before the first token."""
+        search = self.delays["search"] * (2 if self.is_hybrid else 1)
+        rewrite = self.delays["first_token"] + self.delays["token"] * REWRITE_TOKENS
+        line = search + (rewrite if self.has_history else 0)
+        return line * 1000, (line + self.delays["first_token"]) * 1000
+
+    def job(self, target: Target, scale: float = 1) -> dict[str, Any]:
+        """What the load client does: `scale` times the answers."""
+        answers = max(1, round(self.answers * scale))
+        at_once = min(self.at_once, answers)
         return {
-            "url": f"{target.url}/chat/stream",
+            "url": target.url + self.path,
             "pid": target.pid,
-            "body": BODY,
-            "at_once": self.at_once,
-            "answers": max(self.at_once, round(self.answers * scale)),
-            "warm_up": self.at_once if self.delays["token"] else max(20, 2 * self.at_once),
+            "body": self.body or CHAT,
+            "at_once": at_once,
+            "answers": answers,
+            "warm_up": at_once if self.delays["token"] else min(answers, max(20, 2 * at_once)),
+            "waits_ms": self.waits_ms,
             "tokens": TOKENS,
         }
 
 
+MANY = Case("50 at once", 50, 200, NO_DELAY)
 QUICK = (
-    Case("1 at once, no delay", 1, 100, NO_DELAY),
-    Case("50 at once, no delay", 50, 200, NO_DELAY),
-    Case("1 at once, 10 ms a token", 1, 3, AZURE_DELAY),
-    Case("50 at once, 10 ms a token", 50, 50, AZURE_DELAY),
+    Case("1 at once", 1, 100, NO_DELAY),
+    MANY,
+    Case("10 ms a token, 10 at once", 10, 20, AZURE_DELAY),
+    Case("10 ms a token, 50 at once", 50, 50, AZURE_DELAY),
+)
+HISTORY = {"messages": [*FIRST_TURN, QUESTION]}
+FULL = (
+    *QUICK,
+    Case("10 at once", 10, 100, NO_DELAY),
+    Case("200 at once", 200, 400, NO_DELAY),
+    Case("not streamed, 1 at once", 1, 100, NO_DELAY, path="/chat"),
+    Case("not streamed, 50 at once", 50, 200, NO_DELAY, path="/chat"),
+    Case("hybrid, 1 at once", 1, 100, NO_DELAY, is_hybrid=True),
+    Case("hybrid, 50 at once", 50, 200, NO_DELAY, is_hybrid=True),
+    Case("with history, 1 at once", 1, 100, NO_DELAY, body=HISTORY),
+    Case("with history, 50 at once", 50, 200, NO_DELAY, body=HISTORY),
+    Case("10 ms a token, 1 at once", 1, 5, AZURE_DELAY),
+    Case("10 ms a token, hybrid, 1 at once", 1, 5, AZURE_DELAY, is_hybrid=True),
+    Case("10 ms a token, with history, 1 at once", 1, 5, AZURE_DELAY, body=HISTORY),
+    Case("OpenAI", 10, 100, NO_DELAY, "/v1/chat/completions", STREAM, only_app=True),
+    Case("AOG", 10, 100, NO_DELAY, "/aog/v0.2/services/chat", STREAM, only_app=True),
+    Case("OpenSearch", 10, 100, NO_DELAY, "/docs/_search", OPENSEARCH, only_app=True),
 )

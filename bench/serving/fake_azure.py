@@ -20,14 +20,22 @@ from typing import Any
 import trustme
 
 from bench.serving import replies
+from bench.serving.requests import (
+    AUTHORIZATION,
+    CHAT_PATH,
+    EMBEDDINGS_PATH,
+    KEY,
+    MODELS_PATH,
+    SEARCH_PATH,
+    Rejected,
+    check_chat,
+    check_embeddings,
+    check_search,
+    require,
+)
 
-SEARCH_PATH = "/indexes('docs')/docs/search.post.search?api-version=2026-04-01"
-CHAT_PATH, EMBEDDINGS_PATH = "/openai/v1/chat/completions", "/openai/v1/embeddings"
-MODELS_PATH, TOKEN_PATH, DELAYS_PATH = "/openai/v1/models", "/token?", "/delays"
-KEY, IDENTITY_HEADER = "key-of-the-bench", "header-of-the-bench"
-AUTHORIZATION = f"Bearer {KEY}"
-CHAT_KEYS = {"model", "messages", "stream", "stream_options", "temperature", "seed"}
-SEARCH_KEYS = {"search", "filter", "select", "top", "vectorQueries", "count"}
+TOKEN_PATH, DELAYS_PATH = "/token?", "/delays"
+IDENTITY_HEADER = "header-of-the-bench"
 
 
 @dataclass(slots=True)
@@ -37,50 +45,6 @@ class Delays:
     search: float = 0
     first_token: float = 0
     token: float = 0
-
-
-class Rejected(Exception):
-    """The service would not accept this request."""
-
-
-def require(condition: object, problem: str) -> None:
-    """Raise Rejected with the problem unless the condition holds."""
-    if not condition:
-        raise Rejected(problem)
-
-
-def check_search(body: Mapping[str, Any]) -> None:
-    """Raise Rejected for a body that the index does not accept."""
-    require(not body.keys() - SEARCH_KEYS, f"keys {sorted(body)}")
-    require(body.get("search"), "no text to search")
-    require(isinstance(body.get("top"), int), "top")
-    selected = set(str(body.get("select")).split(","))
-    require(selected <= set(replies.FIELDS), f"select {selected}")
-    for query in body.get("vectorQueries", ()):
-        require(query["kind"] == "vector" and query["fields"] == "embedding", "vector query")
-        numbers = {type(number) for number in query["vector"]}
-        require(len(query["vector"]) == replies.DIMENSIONS, "dimensions")
-        require(numbers <= {int, float}, "vector of other things than numbers")
-
-
-def check_chat(body: Mapping[str, Any]) -> None:
-    """Raise Rejected for a body that the deployment does not accept."""
-    require(not body.keys() - CHAT_KEYS, f"keys {sorted(body)}")
-    require(body.get("model") == "chat", "model")
-    require(body.get("stream") is True, "stream")
-    require(body.get("messages"), "messages")
-    for message in body["messages"]:
-        require(message["role"] in ("system", "user", "assistant"), "role")
-        require(isinstance(message["content"], str), "content")
-
-
-def check_embeddings(body: Mapping[str, Any]) -> None:
-    """Raise Rejected for a body that the embedding deployment does not accept."""
-    require(not body.keys() - {"model", "input", "encoding_format"}, f"keys {sorted(body)}")
-    require(body.get("model") == "embedding", "model")
-    texts = body.get("input")
-    require(isinstance(texts, str) or (isinstance(texts, list) and len(texts) == 1), "input")
-    require(body.get("encoding_format", "float") in replies.EMBEDDING_REPLIES, "encoding_format")
 
 
 class Connection(asyncio.Protocol):
@@ -149,24 +113,25 @@ class Connection(asyncio.Protocol):
     def chat(self, body: Mapping[str, Any]) -> None:
         """Answer with a stream: a long one if the prompt has the passages."""
         is_answer = replies.SENTENCE in "".join(each["content"] for each in body["messages"])
-        tokens = replies.TOKENS if is_answer else replies.REWRITE_TOKENS
         usage = (body.get("stream_options") or {}).get("include_usage")
         end = replies.LAST_EVENT + (replies.USAGE_EVENT if usage else b"") + replies.END
         start = replies.STREAM_HEAD + replies.FIRST_EVENTS
         if not self.delays.first_token:
-            return self.write(start + replies.TEXTS[tokens] + end)
-        loop = asyncio.get_running_loop()
+            return self.write(start + (replies.ANSWER if is_answer else replies.REWRITE) + end)
         self.write(start)
-        due = loop.time() + self.delays.first_token
-        loop.call_at(due, self.write_token, due, tokens, end)
+        asyncio.get_running_loop().create_task(self.write_slowly(is_answer, end))
 
-    def write_token(self, due: float, tokens: int, end: bytes) -> None:
-        """Send a token that tells the time, and plan the next one."""
-        if not tokens:
-            return self.write(end)
-        self.write(replies.token(replies.stamp(time.monotonic_ns() // 1000)))
-        due += self.delays.token
-        asyncio.get_running_loop().call_at(due, self.write_token, due, tokens - 1, end)
+    async def write_slowly(self, is_answer: bool, end: bytes) -> None:
+        """Send the tokens when they are due; each token of an answer tells the time."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + self.delays.first_token
+        for _ in range(replies.TOKENS if is_answer else replies.REWRITE_TOKENS):
+            await asyncio.sleep(due - loop.time())
+            now = replies.stamp(time.monotonic_ns() // 1000)
+            self.write(replies.token(now if is_answer else replies.REWRITE_TOKEN))
+            due += self.delays.token
+        await asyncio.sleep(due - loop.time())
+        self.write(end)
 
 
 class IdentityConnection(Connection):

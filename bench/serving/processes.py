@@ -18,10 +18,12 @@ from typing import Any
 
 import psutil
 
-from bench.serving.fake_azure import IDENTITY_HEADER, KEY
+from bench.serving.fake_azure import IDENTITY_HEADER
+from bench.serving.requests import KEY
 from tests.support.isolation import isolate
 
 ROOT = Path(__file__).parent.parent.parent
+OUTPUT = ROOT / "build" / "serving.json"
 APP_FILES = ("function_app.py", "host.json", "dev_server.py")
 SECONDS = 60
 
@@ -107,26 +109,35 @@ class Fakes:
         assert connection.getresponse().read() == b"{}"
         connection.close()
 
-    @property
-    def baseline_settings(self) -> dict[str, str]:
+    def baseline_settings(self, is_hybrid: bool) -> dict[str, str]:
         """The environment of a baseline."""
         return {
             "BENCH_ENDPOINT": self.endpoint,
             "BENCH_KEY": KEY,
+            "BENCH_RETRIEVAL": "hybrid" if is_hybrid else "text",
             "SSL_CERT_FILE": str(self.authority),
         }
 
-    @property
-    def app_settings(self) -> dict[str, str]:
-        """The settings of the app, with a managed identity."""
+    def app_settings(self, is_hybrid: bool) -> dict[str, str]:
+        """The settings of the app in Azure, with a managed identity.
+
+        With hybrid search it has every Azure service, though no call needs the last two.
+        """
+        others = {
+            "AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "embedding",
+            "AZURE_STORAGE_ENDPOINT": self.endpoint,
+            "AZURE_COSMOS_ENDPOINT": self.endpoint,
+        }
         return {
             "AZURE_SEARCH_ENDPOINT": self.endpoint,
             "AZURE_SEARCH_INDEX": "docs",
             "AZURE_OPENAI_ENDPOINT": self.endpoint,
             "AZURE_OPENAI_CHAT_DEPLOYMENT": "chat",
+            "MAX_CONCURRENT_ANSWERS": "1000",
             "IDENTITY_ENDPOINT": f"http://127.0.0.1:{self.control}/token",
             "IDENTITY_HEADER": IDENTITY_HEADER,
             "SSL_CERT_FILE": str(self.authority),
+            **(others if is_hybrid else {}),
         }
 
 

@@ -85,11 +85,10 @@ USAGE_EVENT = chunk(
     },
 )
 END = sse_event(b"[DONE]") + b"0\r\n\r\n"
-# A stamp is as long as this text, so that the size of its chunk is right.
-SAMPLE = stamp(0)
-TOKEN_START, TOKEN_END = chunk(choices=[choice({"content": SAMPLE}, filters=SAFE_CONTENT)]).split(
-    SAMPLE.encode()
-)
+# As long as a stamp, so that the size of the chunk is right; and none, for it is in the context.
+REWRITE_TOKEN = " vacations"
+TOKEN = chunk(choices=[choice({"content": REWRITE_TOKEN}, filters=SAFE_CONTENT)])
+TOKEN_START, TOKEN_END = TOKEN.split(REWRITE_TOKEN.encode())
 
 HEAD = b"HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%s\r\n"
 STREAM_HEAD = HEAD % (
@@ -130,8 +129,6 @@ EMBEDDING_REPLIES = {
     "float": _embedding_reply(VECTOR),
     "base64": _embedding_reply(base64.b64encode(struct.pack(f"<{DIMENSIONS}f", *VECTOR)).decode()),
 }
-# What is sent at once where there are no delays, by the number of its tokens.
-TEXTS = {
-    count: b"".join(token(stamp(number)) for number in range(count))
-    for count in (TOKENS, REWRITE_TOKENS)
-}
+# All tokens of an answer, and of a rewritten question, where there are no delays.
+ANSWER = b"".join(token(stamp(number)) for number in range(TOKENS))
+REWRITE = token(REWRITE_TOKEN) * REWRITE_TOKENS

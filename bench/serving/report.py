@@ -1,36 +1,131 @@
-"""Medians of paired runs, as a table."""
+"""The table of a run: medians, with ratios of two runs in the same round."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
-from bench.serving.targets import RAW, SDKS
+from bench.serving.cases import FULL
+from bench.serving.targets import APP, BASELINES, RAW, SDKS
 
-Rounds = Sequence[Mapping[str, Any]]
-Figures = Mapping[str, Mapping[str, Rounds]]  # by the case, then by the target
+START = "start"
+START_ALL = "start: hybrid, all Azure services"
+SLOW = "10 ms a token, 10 at once"
+WAITS = {
+    "first_line_ms": "ms to the first line, beyond the waits for services",
+    "first_token_ms": "ms to the first token, beyond the waits for services",
+}
+DELAYS = {
+    "token_delay_ms": "ms added to a token, median",
+    "token_delay_p99_ms": "ms added to a token, 99th percentile",
+}
+Round = Mapping[str, float]
+Figures = dict[str, dict[str, list[Round]]]
+"""The rounds by case and server."""
 
 
-def ratio(rounds: Rounds, others: Rounds, name: str) -> float:
-    """The median of a figure's ratios, each of two runs in the same round."""
-    pairs = zip(rounds, others, strict=True)
-    return float(median(one[name] / other[name] for one, other in pairs))
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the table: a figure of a case, as such and as times that of `base`.
+
+    `base` is a server, the same one if only a `base_case` is set.
+    """
+
+    label: str
+    case: str
+    figure: str
+    base: str | None = None
+    base_case: str | None = None
+    digits: int = 1
+
+    def values(self, figures: Figures, server: str) -> list[float]:
+        """The figure in each round; none if it was not measured."""
+        return _values(figures, self.case, server, self.figure)
+
+    def format(self, value: float) -> str:
+        """A value as text."""
+        return f"{value:,.{self.digits}f}"
+
+    def cell(self, figures: Figures, server: str) -> str:
+        """The median, and the median ratio of each round."""
+        if not (values := self.values(figures, server)):
+            return ""
+        text = self.format(median(values))
+        if not (self.base or self.base_case):
+            return text
+        base = _values(figures, self.base_case or self.case, self.base or server, self.figure)
+        if len(base) != len(values):
+            return text
+        return f"{text} ({median(map(float.__truediv__, values, base)):.2f}x)"
 
 
-def rows(figures: Figures) -> Iterator[tuple[str, ...]]:
-    """The lines of the table."""
-    yield "case", "server", "CPU, ms", "x raw", "streams/s", "x SDKs"
-    for case, targets in figures.items():
-        for name, rounds in targets.items():
-            yield (
-                case,
-                name,
-                f"{median(it['cpu_ms'] for it in rounds):.2f}",
-                f"{ratio(rounds, targets[RAW], 'cpu_ms'):.2f}",
-                f"{median(it['per_second'] for it in rounds):.0f}",
-                f"{ratio(rounds, targets[SDKS], 'per_second'):.2f}",
-            )
+def _values(figures: Figures, case: str, server: str, figure: str) -> list[float]:
+    rounds = figures.get(case, {}).get(server, ())
+    return [each[figure] for each in rounds if figure in each]
+
+
+def list_rows() -> Iterator[Row]:
+    """The lines of the table, in order."""
+    for case in FULL:
+        base_case = "10 at once" if case.only_app else None
+        yield Row(f"CPU of an answer, ms: {case.name}", case.name, "cpu_ms", RAW, base_case, 2)
+    hybrid, text = "hybrid, 50 at once", "50 at once"
+    yield Row(f"CPU, ms (times that of text): {hybrid}", hybrid, "cpu_ms", None, text, 2)
+    for name in (text, "200 at once", hybrid):
+        yield Row(f"answers a second: {name}", name, "per_second", SDKS, digits=0)
+    slow = [case.name for case in FULL if case.at_once == 1 and case.delays["token"]]
+    for figure, label in WAITS.items():
+        yield from (Row(f"{label}: {name}", name, figure) for name in slow)
+    for figure, label in DELAYS.items():
+        yield Row(f"{label}: {SLOW}", SLOW, figure, digits=2)
+    for name in ("1 at once", "OpenAI", "AOG", "OpenSearch"):
+        yield Row(f"bytes of an answer: {name}", name, "bytes", digits=0)
+    for name in (START, START_ALL):
+        more = name.removeprefix(START)
+        yield Row(f"seconds to the first answer{more}", name, "seconds", SDKS, digits=2)
+    for name in (START, START_ALL):
+        more = name.removeprefix(START)
+        yield Row(f"peak of memory, MiB{more}", name, "mib", SDKS, digits=0)
+
+
+SUMMARY = (
+    Row("CPU of a streamed answer, ms", "1 at once", "cpu_ms", RAW),
+    Row("CPU, 50 at once, ms", "50 at once", "cpu_ms", RAW),
+    Row("CPU, 10 ms between tokens, ms", SLOW, "cpu_ms", RAW),
+    Row("CPU, hybrid search, 50 at once, ms", "hybrid, 50 at once", "cpu_ms", RAW),
+    Row("answers a second, 50 at once", "50 at once", "per_second", SDKS, digits=0),
+    Row("start to the first answer, s", START, "seconds", SDKS, digits=2),
+    Row("peak of memory, MiB", START, "mib", SDKS, digits=0),
+)
+
+
+def list_servers(figures: Figures) -> list[str]:
+    """The names of the servers: the baselines, other checkouts, this app."""
+    names = {name for by_server in figures.values() for name in by_server}
+    order = [*BASELINES, *sorted(names - {*BASELINES, APP}), APP]
+    return [name for name in order if name in names]
+
+
+def format_rows(rows: Iterable[Row], figures: Figures) -> str:
+    """The table of what was measured, in Markdown."""
+    servers = list_servers(figures)
+    lines = [("", *servers)]
+    for row in rows:
+        cells = [row.cell(figures, server) for server in servers]
+        if any(cells):
+            lines.append((row.label, *cells))
+    return format_table(lines)
+
+
+def format_results(figures: Figures) -> str:
+    """The table of all figures."""
+    return format_rows(list_rows(), figures)
+
+
+def format_summary(figures: Figures) -> str:
+    """The table of the most important figures."""
+    return format_rows(SUMMARY, figures)
 
 
 def format_table(lines: Sequence[Sequence[str]]) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from http.client import HTTPConnection
 from pathlib import Path
 
 from bench.serving.processes import (
@@ -16,18 +19,21 @@ from bench.serving.processes import (
     wait_until_up,
 )
 
+CHAT = {"messages": [{"role": "user", "content": "How many days may I carry over?"}]}
 RAW, SDKS, APP = "raw relay", "SDKs as usual", "this app"
+BASELINES = {RAW: "raw_relay", SDKS: "sdk_relay"}
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A command that serves, in its folder."""
+    """A command that serves, in its folder. `is_hybrid`: it searches by vectors, too."""
 
     name: str
     command: Sequence[str]
     folder: Path
-    settings: dict[str, str]
+    settings: Mapping[str, str]
     log: Path
+    is_hybrid: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +41,35 @@ class Target:
     """A running server."""
 
     name: str
+    is_hybrid: bool
     pid: int
-    url: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def is_app(self) -> bool:
+        """Whether it is the app, here or in another checkout."""
+        return self.name not in BASELINES
 
 
 def list_servers(fakes: Fakes, checkouts: Sequence[Path], folder: Path) -> list[Server]:
-    """The baselines, this app, and the app in other checkouts."""
-    servers = [
-        Server(
-            name,
-            ["-m", f"bench.serving.{module}"],
-            ROOT,
-            fakes.baseline_settings,
-            folder / f"{module}.log",
-        )
-        for name, module in ((RAW, "raw_relay"), (SDKS, "sdk_relay"))
-    ]
-    for number, checkout in enumerate((ROOT, *checkouts)):
-        name = f"app in {checkout.name}" if number else APP
-        copy = copy_app(checkout, folder / f"app-{number}")
-        log = folder / f"app-{number}.log"
-        servers.append(Server(name, ["dev_server.py"], copy, fakes.app_settings, log))
+    """The baselines, and the app in each checkout: for text, and for hybrid search."""
+    servers = []
+    for is_hybrid in (False, True):
+        settings = fakes.baseline_settings(is_hybrid)
+        for name, module in BASELINES.items():
+            log, command = folder / f"{module}-{is_hybrid}.log", ["-m", f"bench.serving.{module}"]
+            servers.append(Server(name, command, ROOT, settings, log, is_hybrid))
+        settings = fakes.app_settings(is_hybrid)
+        for number, checkout in enumerate(checkouts):
+            command = ["dev_server.py"]
+            copy = copy_app(checkout, folder / f"app-{number}-{is_hybrid}")
+            name, log = checkout.name if number else APP, copy.with_suffix(".log")
+            servers.append(Server(name, command, copy, settings, log, is_hybrid))
     return servers
 
 
@@ -66,9 +80,18 @@ def run_target(server: Server) -> Iterator[Target]:
     command = [*server.command, "--port", str(port)]
     with run_process(command, server.folder, server.settings, server.log) as process:
         wait_until_up(process, port, server.log)
-        yield Target(server.name, process.pid, f"http://127.0.0.1:{port}")
+        yield Target(server.name, server.is_hybrid, process.pid, port)
 
 
-def run_targets(stack: ExitStack, servers: Sequence[Server]) -> list[Target]:
-    """Run the servers until the stack is closed."""
-    return [stack.enter_context(run_target(server)) for server in servers]
+def first_answer_seconds(target: Target, start: float) -> float:
+    """The time from `start` to the end of a server's first answer. Raises RuntimeError."""
+    connection = HTTPConnection("127.0.0.1", target.port)
+    headers = {"Content-Type": "application/json"}
+    connection.request("POST", "/chat/stream", json.dumps(CHAT), headers)
+    response = connection.getresponse()
+    text = response.read()
+    seconds = time.monotonic() - start
+    connection.close()
+    if response.status != 200:
+        raise RuntimeError(f"{target.name} answers {response.status}: {text[:500]!r}")
+    return seconds

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import ssl
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from bench.growth import MOST, ratio
 from bench.retrieval import ndcg
+from bench.serving.processes import run_fakes
+from bench.serving.report import list_rows
+from bench.serving.requests import CHAT_PATH, EMBEDDINGS_PATH, KEY, SEARCH_PATH
 from tests.support.isolation import app_copy
+
+SEARCH = {"search": "days", "select": "id,content", "top": 3}
+COMPLETION = {"model": "chat", "messages": [{"role": "user", "content": "days"}], "stream": True}
 
 
 @pytest.mark.parametrize("vectors", [0, 8])
@@ -103,6 +113,50 @@ def test_start_benchmark_prints_its_tables() -> None:
     assert re.search(r"^\| dev server +(\| \d+ +){5}\|$", done.stdout, re.MULTILINE)
     assert re.search(r"^\| openai +\| \d+ +\| \d+% +\|$", done.stdout, re.MULTILINE)
     assert done.stderr == ""
+
+
+def test_serving_benchmark_prints_a_table_and_writes_its_figures(tmp_path: Path) -> None:
+    output = tmp_path / "figures.json"
+    before = tmp_path / "before"
+    shutil.copytree(app_copy(), before)
+    options = ["--rounds", "1", "--scale", "0.01", "--app", str(before), "--output", str(output)]
+    command = [sys.executable, "-m", "bench", "serving", *options]
+    done = subprocess.run(command, cwd=app_copy(), capture_output=True, text=True, timeout=600)
+
+    assert done.returncode == 0, done.stderr
+    header, _, *rows = done.stdout.splitlines()
+    columns = [cell.strip() for cell in header.split("|")]
+    assert columns == ["", "", "raw relay", "SDKs as usual", "before", "this app", ""]
+    measured = [row.split("|")[1].strip() for row in rows]
+    assert measured == [row.label for row in list_rows()]
+    assert all(row.split("|")[5].strip() for row in rows)
+    assert set(json.loads(output.read_text())) == {row.case for row in list_rows()}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "key"),
+    [
+        (SEARCH_PATH.replace("2026-04-01", "2020-06-30"), SEARCH, KEY),
+        (SEARCH_PATH, SEARCH | {"query": "days"}, KEY),
+        (SEARCH_PATH, SEARCH | {"select": "id,secret"}, KEY),
+        (SEARCH_PATH, SEARCH, "another key"),
+        (CHAT_PATH, COMPLETION | {"prompt": "days"}, KEY),
+        (CHAT_PATH, COMPLETION | {"model": "another"}, KEY),
+        (EMBEDDINGS_PATH, {"model": "embedding", "input": "days", "encoding_format": "hex"}, KEY),
+    ],
+)
+def test_services_of_the_serving_benchmark_reject_invalid_requests(
+    tmp_path: Path, path: str, body: dict[str, Any], key: str
+) -> None:
+    with run_fakes(tmp_path) as fakes:
+        trusted = ssl.create_default_context(cafile=str(fakes.authority))
+        with httpx.Client(base_url=fakes.endpoint, verify=trusted, trust_env=False) as client:
+            headers = {"Authorization": f"Bearer {key}"}
+            response = client.post(path, json=body, headers=headers)
+        log = (tmp_path / "fakes.log").read_text()
+
+    assert response.status_code == 400
+    assert log.startswith(f"rejected: POST {path} ")
 
 
 def test_growth_benchmark_prints_a_table() -> None:

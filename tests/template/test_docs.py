@@ -97,14 +97,18 @@ def test_anchors_lead_to_existing_headings(page: Path) -> None:
         assert name in map(anchor, headings), f"{file}#{name}"
 
 
-def test_diagram_has_a_description_and_a_dark_mode() -> None:
-    drawing = (ROOT / "docs" / "architecture.svg").read_text("utf-8")
+@pytest.mark.parametrize("name", ["architecture.svg", "performance.svg"])
+def test_diagram_has_a_description_and_a_dark_mode(name: str) -> None:
+    drawing = (ROOT / "docs" / name).read_text("utf-8")
     root = ElementTree.fromstring(drawing)
     words = {node.tag.rpartition("}")[2]: node.text or "" for node in root[:2]}
 
     assert len(words["title"]) > 0
     assert len(words["desc"]) > 100
     assert "prefers-color-scheme: dark" in drawing
+
+
+def test_readme_shows_the_diagram() -> None:
     assert "docs/architecture.svg" in README
 
 
