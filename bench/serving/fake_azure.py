@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import trustme
 
@@ -146,7 +147,9 @@ class IdentityConnection(Connection):
         require(method == "GET" and path.startswith(TOKEN_PATH), "no such route")
         require(headers.get("x-identity-header") == IDENTITY_HEADER, "x-identity-header")
         expiry = {"expires_on": str(int(time.time()) + 86400), "token_type": "Bearer"}
-        self.write(replies.json_reply({"access_token": KEY, "resource": "azure", **expiry}))
+        # The SDK caches the token for the resource that the response names.
+        resource = parse_qs(path.partition("?")[2])["resource"][0]
+        self.write(replies.json_reply({"access_token": KEY, "resource": resource, **expiry}))
 
 
 Service = tuple[Callable[[Any], None], Callable[[Connection, Any], None]]
