@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 
@@ -31,9 +32,16 @@ USAGE = "\n".join(
 )
 
 
-def run(part: str, *options: str) -> int:
-    """Run a part to its end. Returns its exit status."""
-    return subprocess.run([sys.executable, "-m", f"bench.{part}", *options], check=False).returncode
+def run(part: str, options: list[str]) -> None:
+    """Run a part in this process, which a signal then ends with all that the part started."""
+    sys.argv = [f"bench.{part}", *options]
+    runpy.run_module(f"bench.{part}", run_name="__main__", alter_sys=True)
+
+
+def run_apart(part: str) -> int:
+    """Run a part in a process of its own. Returns its exit status."""
+    print(f"\n== {part}: {PARTS[part]}", flush=True)
+    return subprocess.run([sys.executable, "-m", f"bench.{part}"], check=False).returncode
 
 
 def main(arguments: list[str]) -> int:
@@ -44,17 +52,12 @@ def main(arguments: list[str]) -> int:
     has_part = bool(arguments) and not arguments[0].startswith("-")
     part, options = (arguments[0], arguments[1:]) if has_part else ("serving", arguments)
     if part == "all":
-        return max([run_named(name) for name in PARTS])
+        return max([run_apart(name) for name in PARTS])
     if part not in PARTS | NEED_MORE:
         print(USAGE, file=sys.stderr)
         return 2
-    return run(part, *options)
-
-
-def run_named(part: str) -> int:
-    """Run a part after a line that names it. Returns its exit status."""
-    print(f"\n== {part}: {PARTS[part]}", flush=True)
-    return run(part)
+    run(part, options)
+    return 0
 
 
 if __name__ == "__main__":
