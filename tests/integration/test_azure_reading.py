@@ -11,13 +11,13 @@ import pytest
 from shared.chat import errors
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
-from shared.retrieval.azure_search.client import SearchIndex
+from shared.retrieval.azure_search.client import make_index
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.azure_search.retriever import AzureSearchRetriever
 from shared.retrieval.base import MAX_IMAGES
 from tests.integration.test_azure_search import DOCS, READERS, SELECT, USERS
 from tests.support.fake_search import FakeSearch, document
-from tests.support.search_writer import connect_clients, tls_contexts
+from tests.support.search_writer import TestCredential, run_transport, tls_contexts
 from tests.support.upstream import run_upstream
 
 
@@ -27,8 +27,8 @@ def run_with_index(
     """The result of `work` with an index of these documents, and the bodies of the requests."""
 
     async def run() -> Any:
-        async with connect_clients(search) as clients:
-            index = SearchIndex(clients.documents, "docs")
+        async with run_transport() as transport:
+            index = make_index(search.url, "docs", TestCredential(), transport=transport)
             return await work(AzureSearchRetriever(index, IndexFields(), 2, **options))
 
     with run_upstream(FakeSearch(docs=docs), tls_contexts()[0]) as search:

@@ -86,10 +86,16 @@ def run_service(**more: Any) -> Iterator[FakeIndexService]:
 
 
 @asynccontextmanager
-async def connect_clients(running: Server, signed_in: bool = True) -> AsyncIterator[SearchClients]:
+async def run_transport() -> AsyncIterator[AioHttpTransport]:
+    """A transport that trusts the fake services."""
     connector = aiohttp.TCPConnector(ssl=tls_contexts()[1])
     async with aiohttp.ClientSession(connector=connector) as session:
-        transport = AioHttpTransport(session=session, session_owner=False)
+        yield AioHttpTransport(session=session, session_owner=False)
+
+
+@asynccontextmanager
+async def connect_clients(running: Server, signed_in: bool = True) -> AsyncIterator[SearchClients]:
+    async with run_transport() as transport:
         yield make_clients(running.url, "docs", TestCredential(signed_in), transport=transport)
 
 

@@ -27,7 +27,6 @@ SDKS = {
     "aiohttp",
     "azure.cosmos",
     "azure.identity",
-    "azure.search.documents",
     "azure.storage.blob",
     "httpx2",
     "openai",
@@ -47,6 +46,7 @@ OTHER_ADAPTERS = {
     "yaml",
 }
 UNUSED = {
+    "azure.search",
     "bs4",
     "httpx",
     "langchain_core",

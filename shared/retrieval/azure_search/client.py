@@ -9,18 +9,21 @@ from typing import Any
 from urllib.parse import quote
 from urllib.request import getproxies
 
+from azure.core import AsyncPipelineClient
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.exceptions import HttpResponseError
-from azure.core.rest import HttpRequest
-from azure.search.documents.aio import SearchClient
+from azure.core.pipeline.policies import AsyncBearerTokenCredentialPolicy, UserAgentPolicy
+from azure.core.rest import AsyncHttpResponse, HttpRequest
 from pydantic_core import to_json
 
 from shared.azure import errors
+from shared.azure.identity import SEARCH_SCOPE
 from shared.azure.retry import ShortRetryPolicy, error_retry_after
 from shared.chat.errors import Misconfigured, TooManyRequests, Unavailable
 
 API_VERSION = "2026-04-01"
 CONNECT_SECONDS, READ_SECONDS = 5, 30
+USER_AGENT = "serverless-rag-chat"
 RANKER_UNAVAILABLE_CODE = "SemanticQueriesNotAvailable"
 
 
@@ -34,13 +37,14 @@ class RankerUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SearchIndex:
-    """An index of a service.
+    """An index of a service, called by its REST API through the pipeline of the SDKs.
 
-    Its requests and responses are the JSON of the REST API, sent by the SDK's client: the SDK's
-    classes for them take more CPU time than the request, above all for the numbers of a vector.
+    `SearchClient` would take more CPU time for its classes than the request does, above all for
+    the numbers of a vector.
     """
 
-    client: SearchClient
+    client: AsyncPipelineClient[HttpRequest, AsyncHttpResponse]
+    endpoint: str
     name: str
 
     async def search(self, query: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -62,9 +66,10 @@ class SearchIndex:
         return int(page["@odata.count"])
 
     async def _post(self, body: Mapping[str, Any]) -> Any:
+        path = f"/indexes('{quote(self.name)}')/docs/search.post.search"
         request = HttpRequest(
             "POST",
-            f"/indexes('{quote(self.name)}')/docs/search.post.search?api-version={API_VERSION}",
+            f"{self.endpoint.rstrip('/')}{path}?api-version={API_VERSION}",
             headers={
                 "Accept": "application/json;odata.metadata=none",
                 "Content-Type": "application/json",
@@ -76,20 +81,24 @@ class SearchIndex:
         return response.json()
 
 
-def make_index(endpoint: str, name: str, credential: AsyncTokenCredential) -> SearchIndex:
-    """Return an index; each worker needs one."""
-    client = SearchClient(
+def make_index(
+    endpoint: str, name: str, credential: AsyncTokenCredential, **options: Any
+) -> SearchIndex:
+    """Return an index; each worker needs one. `options` are those of a pipeline's client."""
+    client = AsyncPipelineClient[HttpRequest, AsyncHttpResponse](
         endpoint,
-        name,
-        credential,
-        api_version=API_VERSION,
-        retry_policy=ShortRetryPolicy(),
+        policies=[
+            UserAgentPolicy(USER_AGENT),
+            ShortRetryPolicy(),
+            AsyncBearerTokenCredentialPolicy(credential, SEARCH_SCOPE),
+        ],
         connection_timeout=CONNECT_SECONDS,
         read_timeout=READ_SECONDS,
         # Else aiohttp looks for a proxy, and for ~/.netrc, at each request, in two threads.
         use_env_settings=bool(getproxies()),
+        **options,
     )
-    return SearchIndex(client, name)
+    return SearchIndex(client, endpoint, name)
 
 
 def map_errors() -> AbstractContextManager[None]:
