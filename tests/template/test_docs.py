@@ -165,7 +165,7 @@ def busiest_minute(users: int) -> dict[str, float]:
         "questions": rate,
         "answers": rate / 60 * 3,
         "instances, by concurrency": ceil(rate / 60 * 3 / 16),
-        "instances, by CPU": ceil(rate / 60 * 0.033 / 0.5),
+        "instances, by CPU": ceil(rate / 60 * 0.048 / 0.5),
         "tokens": rate * 2683,
         "requests": rate,
         "searches": rate / 60,
