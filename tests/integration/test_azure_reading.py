@@ -17,7 +17,7 @@ from shared.retrieval.azure_search.retriever import AzureSearchRetriever
 from shared.retrieval.base import MAX_IMAGES
 from tests.integration.test_azure_search import DOCS, READERS, SELECT, USERS
 from tests.support.fake_search import FakeSearch, document
-from tests.support.search_writer import TestCredential, run_transport, tls_contexts
+from tests.support.search_writer import FakeCredential, run_transport, tls_contexts
 from tests.support.upstream import run_upstream
 
 
@@ -28,7 +28,7 @@ def run_with_index(
 
     async def run() -> Any:
         async with run_transport() as transport:
-            index = make_index(search.url, "docs", TestCredential(), transport=transport)
+            index = make_index(search.url, "docs", FakeCredential(), transport=transport)
             return await work(AzureSearchRetriever(index, IndexFields(), 2, **options))
 
     with run_upstream(FakeSearch(docs=docs), tls_contexts()[0]) as search:

@@ -37,7 +37,7 @@ INDEX_SPEC = IndexSpec("docs", IndexFields(), dimensions=2)
 UNUSED_PATH = Path("never-read")
 
 
-class TestCredential(AsyncTokenCredential):
+class FakeCredential(AsyncTokenCredential):
     """A credential that is signed in, or not."""
 
     def __init__(self, signed_in: bool = True) -> None:
@@ -96,7 +96,7 @@ async def run_transport() -> AsyncIterator[AioHttpTransport]:
 @asynccontextmanager
 async def connect_clients(running: Server, signed_in: bool = True) -> AsyncIterator[SearchClients]:
     async with run_transport() as transport:
-        yield make_clients(running.url, "docs", TestCredential(signed_in), transport=transport)
+        yield make_clients(running.url, "docs", FakeCredential(signed_in), transport=transport)
 
 
 def run(
