@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from shared.chat.events import Answer, ByteStream, Delta, Event, Events, collect
+from shared.chat.events import Answer, ByteStream, Context, Delta, Event, Events, collect
 from shared.chat.request import ChatRequest, RequestMetadata
 from shared.http.body import Body, read_body
 from shared.http.call import Reply, cancel_on_disconnect
@@ -25,16 +25,18 @@ Stream = Callable[[ChatRequest, Events, LateError], ByteStream]
 """Writes events as bytes. A failure before the first line is an exception."""
 
 
-async def encode_events(events: Events, encode: Callable[[Event], bytes]) -> ByteStream:
+async def encode_events(events: Events, encode: Callable[[Context, Event], bytes]) -> ByteStream:
     """Encode each event; what arrived together is one chunk of bytes.
 
-    `encode` returns one or more lines, or none.
+    `encode` takes the stream's context and an event, and returns one or more lines, or none.
     """
-    lines = b""
+    context, lines = Context((), (), ""), b""
     async with aclosing(events):
         try:
             async for event in events:
-                lines += encode(event)
+                if isinstance(event, Context):
+                    context = event
+                lines += encode(context, event)
                 if lines and not (isinstance(event, Delta) and event.more):
                     yield lines
                     lines = b""

@@ -22,24 +22,14 @@ Chunk = Callable[[ChatRequest, Context, Event], Json | None]
 """Writes one event of a stream, given the request and the stream's context; None for no line."""
 
 
-class Encoder:
-    """Encodes the events of one stream: each that `chunk` writes is a line."""
+def stream(chunk: Chunk, request: ChatRequest, events: Events, error: LateError) -> ByteStream:
+    """Encode a stream as JSON lines, an error too: each event that `chunk` writes is a line."""
 
-    def __init__(self, chunk: Chunk, request: ChatRequest) -> None:
-        self._chunk, self._request, self._context = chunk, request, Context((), (), "")
-
-    def encode(self, event: Event) -> bytes:
-        """Encode an event as a line; empty for none."""
-        if isinstance(event, Context):
-            self._context = event
-        value = self._chunk(self._request, self._context, event)
+    def encode(context: Context, event: Event) -> bytes:
+        value = chunk(request, context, event)
         return b"" if value is None else json_line(value)
 
-
-def stream(chunk: Chunk, request: ChatRequest, events: Events, error: LateError) -> ByteStream:
-    """Encode a stream as JSON lines, an error too."""
-    lines = encode_events(events, Encoder(chunk, request).encode)
-    return end_with_error(lines, lambda it: json_line(error(it)))
+    return end_with_error(encode_events(events, encode), lambda it: json_line(error(it)))
 
 
 def answer(state_key: str, request: ChatRequest, result: Answer) -> Json:

@@ -119,31 +119,20 @@ def chunk(request: ChatRequest, context: Context, event: Event) -> Json | None:
     return _envelope(request, context, "chat.completion.chunk", [choice])
 
 
-class Encoder:
-    """Encodes the events of one stream, and its trailer."""
+def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
+    """Encode a stream as server-sent events with a trailer, an error too."""
+    parts: list[str] = []
 
-    def __init__(self, request: ChatRequest) -> None:
-        self._request, self._context = request, Context((), (), "")
-        self._parts: list[str] = []
-
-    def encode(self, event: Event) -> bytes:
-        """Encode an event as server-sent events; empty for none."""
-        match event:
-            case Context():
-                self._context = event
-            case Delta(content):
-                self._parts.append(content)
-        value = chunk(self._request, self._context, event)
+    def encode(context: Context, event: Event) -> bytes:
+        value = chunk(request, context, event)
         line = b"" if value is None else server_sent_event(value)
+        if isinstance(event, Delta):
+            parts.append(event.content)
         if isinstance(event, Done):
-            whole = Answer(self._context, "".join(self._parts), event)
-            return b"".join((line, *trailer(self._request, whole)))
+            return b"".join((line, *trailer(request, Answer(context, "".join(parts), event))))
         return line
 
-
-def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
-    """Encode a stream as server-sent events, an error too."""
-    lines = encode_events(events, Encoder(request).encode)
+    lines = encode_events(events, encode)
     return end_with_error(lines, lambda it: server_sent_event(error(it)))
 
 
