@@ -23,7 +23,6 @@ from shared.chat.errors import Misconfigured, TooManyRequests, Unavailable
 
 API_VERSION = "2026-04-01"
 CONNECT_SECONDS, READ_SECONDS = 5, 30
-USER_AGENT = "serverless-rag-chat"
 RANKER_UNAVAILABLE_CODE = "SemanticQueriesNotAvailable"
 
 
@@ -88,7 +87,7 @@ def make_index(
     client = AsyncPipelineClient[HttpRequest, AsyncHttpResponse](
         endpoint,
         policies=[
-            UserAgentPolicy(USER_AGENT),
+            UserAgentPolicy(),
             ShortRetryPolicy(),
             AsyncBearerTokenCredentialPolicy(credential, SEARCH_SCOPE),
         ],
