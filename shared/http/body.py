@@ -7,6 +7,7 @@ import zlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from email.message import Message as Header
+from functools import partial
 from io import BytesIO
 from typing import Any
 
@@ -14,6 +15,7 @@ from multipart import MultipartError, MultipartParser, ParserLimitReached
 from pydantic_core import from_json
 
 from shared.chat.errors import BadRequest, DeadlineExceeded, TooLarge, UnsupportedMediaType
+from shared.chat.threads import run_in_thread_if
 from shared.http.call import MAX_HEADER_LENGTH, Call, Limits
 
 
@@ -46,9 +48,8 @@ async def read_body(call: Call, limits: Limits, deadline: float, forms: bool = T
     data = await _read_bytes(call, limits.form_bytes if is_form else limits.json_bytes, deadline)
     if not is_form:
         return Body(parse_json(data), {}, len(data))
-    if len(data) > limits.json_bytes:  # a small form is parsed faster than a thread starts
-        return await asyncio.to_thread(_parse_form, data, header, limits)
-    return _parse_form(data, header, limits)
+    large = len(data) > limits.json_bytes
+    return await run_in_thread_if(large, partial(_parse_form, data, header, limits))
 
 
 async def read_optional_json(call: Call, limits: Limits, deadline: float) -> Any:

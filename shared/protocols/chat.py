@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 
 from shared.chat.events import Answer, ByteStream, Context, Delta, Event, Events, collect
 from shared.chat.request import ChatRequest, RequestMetadata
+from shared.chat.threads import run_in_thread_if
 from shared.http.body import Body, read_body
 from shared.http.call import Reply, cancel_on_disconnect
 from shared.http.json_encoding import Json, negotiate_media_type
@@ -110,9 +112,7 @@ async def read_request(exchange: Exchange, protocol: ChatProtocol, body: Body) -
     Raises BadRequest, Unauthorized.
     """
     exchange.identify(protocol, body.json)
-    # A large one is parsed in a thread: it would block every other request.
-    large = body.size > LARGE
-    parsed = await asyncio.to_thread(protocol.parse, body) if large else protocol.parse(body)
+    parsed = await run_in_thread_if(body.size > LARGE, partial(protocol.parse, body))
     access = exchange.app.access
     user = access.get_user(exchange.call.headers)
     return replace(

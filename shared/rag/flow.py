@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TypeVar
 
 from shared.chat.errors import ChatError, ContentFiltered, DeadlineExceeded, Unavailable
 from shared.chat.events import Context, Done, Events, ExcludedSource, Source, Step, collect
 from shared.chat.overrides import Overrides
 from shared.chat.request import ChatRequest, User
+from shared.chat.threads import run_in_thread_if
 from shared.models.base import Model, ModelStream, Prompt
 from shared.models.capabilities import drop_images, fit_to_model, image_notes
 from shared.models.fallback import SelectedModel
@@ -24,8 +24,6 @@ from shared.rag.prompt import COMPOSED, PromptBuilder
 from shared.rag.tracing import child_span, trace_models
 from shared.retrieval.base import Retriever, SearchResult, shorten_query
 from shared.telemetry.spans import NOOP_TRACER, Span
-
-T = TypeVar("T")
 
 LARGE = 32_000  # characters, which take about as long as the start of a few threads
 MAX_QUERY_LENGTH = 1000  # characters; a longer rewrite of a question is of no use
@@ -230,11 +228,6 @@ def is_large(request: ChatRequest, sources: Sequence[Source] = ()) -> bool:
         return True
     texts = chain(map(prompts.full_text, request.messages), (each.content for each in sources))
     return sum(map(len, texts)) > LARGE
-
-
-async def run_in_thread_if(large: bool, work: Callable[[], T]) -> T:
-    """Run work that is large in a thread, else it would hold up every other answer."""
-    return await asyncio.to_thread(work) if large else work()
 
 
 def make_steps(query: str, started: StartedAnswer) -> tuple[Step, ...]:
