@@ -234,7 +234,7 @@ def run(project: Path, *arguments: str, **settings: str) -> subprocess.Completed
 def delete_importers(project: Path) -> None:
     """Delete the tests and benchmarks that import what is gone, and what imports these."""
     while True:
-        files = [*project.glob("tests/**/*.py"), *project.glob("bench/*.py")]
+        files = [*project.glob("tests/**/*.py"), *project.glob("bench/**/*.py")]
         gone = [file for file in files if missing_imports(project, file)]
         if not gone:
             return
