@@ -96,6 +96,8 @@ def main(port: int) -> None:
     os.environ["AZURE_FUNCTIONS_ENVIRONMENT"] = "Development"  # as Core Tools set it
     origins = split_list(f"{os.environ.get('ALLOWED_ORIGINS', '')},{local['Host'].get('CORS', '')}")
     os.environ["ALLOWED_ORIGINS"] = ",".join(origins)
+    host = f"localhost:{server.getsockname()[1]}"
+    os.environ["WEBSITE_HOSTNAME"] = host  # as Core Tools do
     from function_app import app  # imported here: it reads the environment
 
     http = read_json_file("host.json").get("extensions", {}).get("http", {})
@@ -114,8 +116,7 @@ def main(port: int) -> None:
         allow_headers=["*"],
     )
     web.add_middleware(HostFilter, split_list(os.environ.get("ALLOWED_HOSTS", "")))
-    base = f"http://localhost:{server.getsockname()[1]}"
-    print(STARTED_MESSAGE.format(base=base), flush=True)
+    print(STARTED_MESSAGE.format(base=f"http://{host}"), flush=True)
     config = uvicorn.Config(
         web, ws="none", log_config=None, log_level="warning", timeout_graceful_shutdown=3
     )

@@ -62,8 +62,7 @@ class Service(AppContext):
 
     async def _dispatch(self, route: Route, exchange: Exchange) -> Reply:
         call = exchange.call
-        if self.cross_origin is not None:
-            self.cross_origin.check(call.method, call.headers)
+        self.cross_origin.check(call.method, call.headers)
         route.check_method(call.method)
         with exchange.cleanup as cleanup:
             reply = await exchange.begin(await route.handler(exchange))

@@ -125,7 +125,7 @@ SHARED_FOLDER = Path(__file__).parent
 ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/,\s?#@]+", re.ASCII)
 HOST = re.compile(r"[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?(:[0-9]{1,5})?", re.ASCII)
 # The first segments of routes; "admin" is the Functions host's.
-ROUTE_WORDS = ("admin", "aog", "ask", "chat", "content", "health", "openai", "v1")
+ROUTE_WORDS = ("admin", "aog", "ask", "chat", "content", "health", "mcp", "openai", "v1")
 IndexName = Annotated[Name, AfterValidator(_check_index_name)]
 Url = Annotated[str, AfterValidator(_check_url)]
 SecureUrl = Annotated[Url, AfterValidator(_check_tls)]
@@ -266,8 +266,17 @@ class Settings(BaseModel):
     @property
     def link_base_url(self) -> str:
         """The base URL of links to documents: empty for absolute paths."""
-        if self.public_url:
-            return self.public_url
+        return self.public_url or self.azure_url
+
+    @property
+    def base_url(self) -> str:
+        """The app's own address; empty if unknown."""
+        local_url = f"http://{self.host_name}" if self.host_name else ""
+        return self.link_base_url or local_url
+
+    @property
+    def azure_url(self) -> str:
+        """The app's address in Azure; empty elsewhere."""
         return f"https://{self.host_name}" if self.host_name and self.in_azure else ""
 
     @property

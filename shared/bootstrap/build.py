@@ -20,7 +20,7 @@ from shared.chat.overrides import Overrides
 from shared.files.base import Files
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.http.call import Limits
-from shared.http.cross_origin import CrossOriginPolicy
+from shared.http.cross_origin import CrossOriginPolicy, origin_of
 from shared.http.health import Health, HealthCheck
 from shared.http.json_encoding import Json
 from shared.memory.base import Memory, Retention
@@ -114,6 +114,7 @@ def build(settings: Settings) -> Service:
         ),
         search_scope=_make_search_scope(settings),
         links=settings.link_base_url,
+        base_url=settings.base_url,
         cross_origin=_make_cross_origin_policy(settings),
         has_page=settings.page == "on",
         answer_slots=asyncio.Semaphore(settings.concurrent_answers),
@@ -309,12 +310,14 @@ def _make_search_scope(settings: Settings) -> SearchScope:
     )
 
 
-def _make_cross_origin_policy(settings: Settings) -> CrossOriginPolicy | None:
-    """Make the policy that protects the app on a laptop."""
-    if not settings.on_laptop:
-        return None
+def _make_cross_origin_policy(settings: Settings) -> CrossOriginPolicy:
+    """Make the policy for other pages: except on a laptop, the app's own origins are allowed."""
+    urls = () if settings.on_laptop else (settings.public_url, settings.azure_url)
     return CrossOriginPolicy(
-        settings.allowed_origins, settings.codespace, settings.codespaces_domain
+        settings.allowed_origins | {origin_of(url) for url in urls if url},
+        settings.codespace,
+        settings.codespaces_domain,
+        on_laptop=settings.on_laptop,
     )
 
 

@@ -49,8 +49,9 @@ class AppContext:
     `files` serves the files that citations refer to, `memory` stores conversations; None without.
     `stores_every_chat`: chats are stored there although their state does not ask for it.
     `index` is the name of the index for OpenSearch's clients, `links` the beginning of links to
-    documents. `cross_origin` restricts the pages that may call an app on a laptop; None elsewhere,
-    where a key or a sign-in does. Each answer in progress has one of `answer_slots`.
+    documents, `base_url` the app's own address, empty if unknown: for absolute links of clients
+    that are no web pages. `cross_origin` restricts the pages that may call. Each answer in progress
+    has one of `answer_slots`.
     """
 
     engine: Rag | None = None
@@ -64,8 +65,9 @@ class AppContext:
     api_key: ApiKeyPolicy = field(default_factory=ApiKeyPolicy)
     search_scope: SearchScope = field(default_factory=SearchScope)
     links: str = ""
+    base_url: str = ""
     tracer: Tracer = NOOP_TRACER
-    cross_origin: CrossOriginPolicy | None = None
+    cross_origin: CrossOriginPolicy = field(default_factory=CrossOriginPolicy)
     problems: tuple[str, ...] = ()
     has_page: bool = True
     answer_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(64))

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from shared.bootstrap.build import build
+from shared.chat.errors import Forbidden
 from shared.settings import SettingsError, read_settings
 from tests.support.calls import JSON, BufferedReply, ask, call
 from tests.support.servers import COMMAND_MODEL, LAPTOP, SAMPLES, Server, run_server
@@ -134,6 +135,72 @@ def test_policy_is_off_in_azure() -> None:
     headers = {"origin": EVIL, "api-key": "a-key-of-20-characters"}
 
     assert call_models(headers, settings=settings).status == 200
+
+
+AZURE = {"WEBSITE_SITE_NAME": "chat", "WEBSITE_HOSTNAME": "Chat.azurewebsites.net"}
+CONTAINER = {"CONTAINER_NAME": "", "AZURE_FUNCTIONS_ENVIRONMENT": ""}
+
+
+def allows_origin(origin: str, settings: Mapping[str, str]) -> bool:
+    """Whether a route that checks `Origin` everywhere accepts this one."""
+    policy = build(read_settings({**SAMPLES, **settings})).cross_origin
+    try:
+        policy.check_origin({"origin": origin, "host": origin.partition("//")[2]})
+    except Forbidden as error:
+        assert "ALLOWED_ORIGINS" in str(error)
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("origin", "settings"),
+    [
+        ("https://chat.azurewebsites.net", AZURE),
+        ("https://chat.example.com", {**AZURE, "PUBLIC_URL": "https://Chat.example.com:443/a"}),
+        ("https://chat.azurewebsites.net", {**AZURE, "PUBLIC_URL": "https://chat.example.com"}),
+        ("http://chat.example.com", {**CONTAINER, "PUBLIC_URL": "http://chat.example.com:80"}),
+        ("http://chat:8080", {**CONTAINER, "PUBLIC_URL": "http://chat:8080/"}),
+        ("https://page.example", {**AZURE, "ALLOWED_ORIGINS": "https://page.example"}),
+        ("http://localhost:3000", {**AZURE, "ALLOWED_ORIGINS": "http://localhost:3000"}),
+        (EVIL, {**CONTAINER, "ALLOWED_ORIGINS": "*"}),
+        ("http://localhost:3000", LAPTOP),
+        (f"https://{FORWARDED}", {**LAPTOP, **CODESPACE}),
+    ],
+)
+def test_own_and_allowed_origins_pass_the_check_of_a_route(
+    origin: str, settings: Mapping[str, str]
+) -> None:
+    assert allows_origin(origin, settings)
+
+
+@pytest.mark.parametrize("settings", [AZURE, CONTAINER])
+@pytest.mark.parametrize(
+    "origin",
+    [
+        EVIL,
+        "null",
+        "",
+        "http://localhost:3000",
+        "http://127.0.0.1",
+        "http://chat.azurewebsites.net",
+        "https://chat.azurewebsites.net.evil.example",
+        "https://chat.azurewebsites.net:8443",
+        f"https://{FORWARDED}",
+    ],
+)
+def test_other_origins_fail_the_check_of_a_route_outside_a_laptop(
+    origin: str, settings: Mapping[str, str]
+) -> None:
+    assert not allows_origin(origin, {**settings, **CODESPACE})
+
+
+def test_own_address_of_a_container_is_no_allowed_origin() -> None:
+    assert not allows_origin("http://localhost:80", {**CONTAINER, "WEBSITE_HOSTNAME": "localhost"})
+
+
+def test_request_without_origin_passes_the_check_of_a_route() -> None:
+    for settings in (AZURE, CONTAINER, LAPTOP):
+        build(read_settings({**SAMPLES, **settings})).cross_origin.check_origin({})
 
 
 @pytest.fixture(scope="module")

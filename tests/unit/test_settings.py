@@ -142,7 +142,9 @@ def test_endpoint_without_tls_is_rejected_for_tokens(name: str) -> None:
     assert start({name: "http://mine.openai.azure.com"}).problems == (message,)
 
 
-@pytest.mark.parametrize("name", ["content", "Chat", "ask", "health", "admin", "_search", "_all"])
+@pytest.mark.parametrize(
+    "name", ["content", "Chat", "ask", "health", "mcp", "admin", "_search", "_all"]
+)
 def test_index_named_like_a_route_is_rejected(name: str) -> None:
     search = {"AZURE_SEARCH_ENDPOINT": "https://mine.search.windows.net"}
     message = "AZURE_SEARCH_INDEX must not be the first segment of another route, nor begin with _"
@@ -323,3 +325,20 @@ def test_on_laptop_needs_development_outside_azure() -> None:
     assert not read_settings({}).on_laptop
     assert not read_settings({"AZURE_FUNCTIONS_ENVIRONMENT": "Production"}).on_laptop
     assert not any(read_settings({**development, name: "x"}).on_laptop for name in platform)
+
+
+@pytest.mark.parametrize(
+    ("settings", "url"),
+    [
+        ({}, ""),
+        ({"WEBSITE_HOSTNAME": "localhost:7071"}, "http://localhost:7071"),
+        ({"WEBSITE_HOSTNAME": "a.example", "WEBSITE_SITE_NAME": "a"}, "https://a.example"),
+        ({"WEBSITE_SITE_NAME": "a"}, ""),
+        (
+            {"PUBLIC_URL": "https://b.example/", "WEBSITE_HOSTNAME": "localhost:7071"},
+            "https://b.example",
+        ),
+    ],
+)
+def test_app_knows_its_own_address(settings: dict[str, str], url: str) -> None:
+    assert start(settings).base_url == url
