@@ -471,6 +471,7 @@ module app 'modules/app.bicep' = {
       AZURE_COSMOS_CONTAINER: memory ? cosmos!.outputs.container : ''
       MEMORY_DAYS: memory ? string(memoryDays) : ''
       CALLERS: callers
+      ALLOWED_ORIGINS: join(origins, ',')
     })
   }
 }

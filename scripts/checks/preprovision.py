@@ -25,6 +25,8 @@ EXISTING_RESOURCES = {
     "AZURE_EXISTING_OPENAI_ID": "Microsoft.CognitiveServices/accounts",
     "AZURE_EXISTING_LOG_ANALYTICS_ID": "Microsoft.OperationalInsights/workspaces",
 }
+# As the app's setting ALLOWED_ORIGINS, with which an app does not start that has another value.
+ORIGIN = re.compile(r"\s*([a-z][a-z0-9+.-]*://[^/,\s?#@]+/*)?\s*", re.IGNORECASE)
 # Variables that only the hooks read.
 HOOK_SWITCHES = ("AZURE_LOAD_SAMPLES", "AZURE_LOCAL_SETTINGS")
 
@@ -82,6 +84,15 @@ def existing_resource_problems(environment: Mapping[str, str]) -> Iterator[str]:
             yield f"{name} must be a resource id: /subscriptions/.../providers/{resource_type}/NAME"
 
 
+def origin_problems(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield a message if AZURE_ALLOWED_ORIGINS has an entry that is no origin."""
+    if not all(map(ORIGIN.fullmatch, environment.get("AZURE_ALLOWED_ORIGINS", "").split(","))):
+        yield (
+            "AZURE_ALLOWED_ORIGINS must be origins such as https://chat.example.com, separated by "
+            "commas, and never *."
+        )
+
+
 def group_problems(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield a message if AZURE_INDEXERS_GROUP_ID is no object id."""
     value = environment.get("AZURE_INDEXERS_GROUP_ID", "")
@@ -131,6 +142,7 @@ def main(
         *variable_problems(environment),
         *tag_problems(environment),
         *existing_resource_problems(environment),
+        *origin_problems(environment),
         *group_problems(environment),
         *network_problems(environment),
     ]

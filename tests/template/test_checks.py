@@ -22,7 +22,7 @@ from scripts import samples
 from scripts.checks import postdeploy, preprovision
 from scripts.checks.app_settings import PLATFORM_NAMES, SECRETS
 from scripts.checks.postdeploy import WaitPolicy
-from shared.settings import Settings
+from shared.settings import Settings, SettingsError, read_settings
 from tests.support import bicep
 from tests.support.http_server import QuietHandler, run_http_server
 from tests.support.servers import ROOT
@@ -120,6 +120,26 @@ def test_tags_that_azd_or_azure_would_refuse_are_named(
     assert "AZURE_TAGS must be a JSON object of strings" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("origins", "valid"),
+    [
+        ("", True),
+        ("https://chat.example.com", True),
+        (" https://chat.example.com/ , HTTP://localhost:3000,", True),
+        ("chat.example.com", False),
+        ("https://chat.example.com/page", False),
+        ("https://a.example https://b.example", False),
+    ],
+)
+def test_origins_pass_that_the_app_starts_with(origins: str, valid: bool) -> None:
+    assert preprovision.main({"AZURE_ALLOWED_ORIGINS": origins}, PYTHON) == (0 if valid else 1)
+    if valid:
+        read_settings({"ALLOWED_ORIGINS": origins})
+    else:
+        with pytest.raises(SettingsError):
+            read_settings({"ALLOWED_ORIGINS": origins})
+
+
 def test_tags_pass() -> None:
     assert preprovision.main({"AZURE_TAGS": "{}"}, PYTHON) == 0
     assert preprovision.main({"AZURE_TAGS": '{"owner": "me", "cost center": "5"}'}, PYTHON) == 0
@@ -137,6 +157,7 @@ def test_tags_pass() -> None:
         ("AZURE_EXISTING_LOG_ANALYTICS_ID", "https://portal.azure.com", "must be a resource id"),
         ("AZURE_INDEXERS_GROUP_ID", "writers", "must be the object id of a group"),
         ("AZURE_INDEXERS_GROUP_ID", "/groups/0f8fad5b-d9cb-469f-a165-70867728950e", "az ad group"),
+        ("AZURE_ALLOWED_ORIGINS", "https://chat.example.com,*", "and never *"),
         ("AZURE_VNET_PREFIX", "10.0.0.0/24", "must be a range of /22 or more"),
         ("AZURE_VNET_PREFIX", "10.0.0.1/16", "must be a range of /22 or more"),
         ("AZURE_VNET_PREFIX", "mine", "must be a range of /22 or more"),

@@ -205,6 +205,7 @@ def test_azure_docs_cover_every_setting() -> None:
 
 def test_app_accepts_the_settings_of_bicep() -> None:
     literal = {"CALLERS": "keys", "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "", "MEMORY_DAYS": "90"}
+    literal["ALLOWED_ORIGINS"] = "https://chat.example.com,https://www.example.com"
     values = dict.fromkeys(app_settings(), "documents")
     endpoints = {name: "https://x.example.com/" for name in values if name.endswith("_ENDPOINT")}
     settings = read_settings(values | endpoints | literal)

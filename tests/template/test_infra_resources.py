@@ -282,7 +282,7 @@ def test_app_scales_as_chosen() -> None:
 def test_app_settings_have_the_client_key_and_the_origins() -> None:
     variables = {
         "AZURE_CHAT_API_KEY": "k" * 20,
-        "AZURE_ALLOWED_ORIGINS": "https://chat.example.com",
+        "AZURE_ALLOWED_ORIGINS": "https://chat.example.com, https://www.example.com",
         "AZURE_APP_SETTINGS": '{"CALLERS": "anyone", "DEFAULT_TOP": "8"}',
     }
     config = properties("app.site", variables)["siteConfig"]
@@ -290,7 +290,10 @@ def test_app_settings_have_the_client_key_and_the_origins() -> None:
 
     assert settings["CHAT_API_KEY"] == "k" * 20
     assert (settings["CALLERS"], settings["DEFAULT_TOP"]) == ("keys", "8")
-    assert config["cors"] == {"allowedOrigins": ["https://chat.example.com"]}
+    assert config["cors"]["allowedOrigins"] == settings["ALLOWED_ORIGINS"].split(",")
+    assert config["cors"] == {
+        "allowedOrigins": ["https://chat.example.com", "https://www.example.com"]
+    }
 
 
 def test_sign_in_admits_tokens_of_the_tenant_for_the_app() -> None:

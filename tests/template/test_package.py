@@ -59,6 +59,7 @@ BY_BICEP = {
     "AZURE_COSMOS_CONTAINER": "memory",
     "MEMORY_DAYS": "90",
     "CALLERS": "keys",
+    "ALLOWED_ORIGINS": "https://chat.example.com",
 }
 MAIN = ROOT / "infra" / "main.bicep"
 # The size of the deployed distributions affects every cold start.

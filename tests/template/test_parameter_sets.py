@@ -100,6 +100,7 @@ CASES = {
             "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "default",
             "AZURE_COSMOS_ENDPOINT": "",
             "MEMORY_DAYS": "",
+            "ALLOWED_ORIGINS": "",
         },
     ),
     "sign-in": Case(
@@ -256,7 +257,11 @@ CASES = {
             "monitoring.retentionDays": 90,
             "monitoring.dailyGb": -1,
         },
-        {"MEMORY_DAYS": "0", "DEFAULT_TOP": "8"},
+        {
+            "MEMORY_DAYS": "0",
+            "DEFAULT_TOP": "8",
+            "ALLOWED_ORIGINS": "https://chat.example.com,https://www.example.com",
+        },
     ),
     "open to all": Case({"AZURE_OPEN_TO_ALL": "true"}, USUAL, settings={"CALLERS": "anyone"}),
     "client key": Case(
