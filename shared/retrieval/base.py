@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from string import whitespace
 from typing import Any, Protocol
 
-from shared.chat.errors import BadRequest
+from shared.chat.errors import BadRequest, Unsupported
 from shared.chat.events import ExcludedSource, Source
 from shared.chat.overrides import MAX_SEARCH_TEXT, Overrides
 from shared.chat.request import User
@@ -28,6 +28,7 @@ MAX_QUERY = MAX_SEARCH_TEXT + len(ELLIPSIS)
 DEFAULT_VECTOR_FIELD = "embedding"  # clients name it in every request, also in a text search
 
 NO_VECTORS = "the index has no vectors"
+NO_PASSAGES = "This deployment's index cannot return the text of a document: search it instead."
 
 _WITHOUT_RANKER = {
     "semantic_ranker": "no ranker is available; the passages are in the order of the search",
@@ -70,6 +71,28 @@ class Retriever(Protocol):
         """
         return False
 
+    async def list_passages(
+        self, user: User, sourcefile: str, overrides: Overrides
+    ) -> tuple[Source, ...]:
+        """Return the passages of a file that `user` may see, in the order of the file.
+
+        The rule is that of `search`, but categories and `overrides.filter` have no effect. The
+        passages have no image and no score. Empty if the index has no such file, or if the user may
+        see none of it. `sourcefile` is encoded as in a citation. Raises ChatErrors as `search`
+        does. The default raises Unsupported.
+        """
+        raise Unsupported(NO_PASSAGES)
+
+    async def list_files(
+        self, user: User, overrides: Overrides, after: str, limit: int
+    ) -> tuple[str, ...]:
+        """Return the sourcefiles of which `user` may see a passage, by the rule of `search`.
+
+        They are sorted by code point: at most `limit` of those after `after`, which is empty for
+        the first page. Raises ChatErrors as `search` does. The default is empty: not available.
+        """
+        return ()
+
     def statistics(self) -> IndexStatistics | None:
         """What the index holds, without a request. Raises ChatErrors.
 
@@ -93,10 +116,12 @@ class SearchResult:
     excluded: tuple[ExcludedSource, ...] = ()
 
 
+MEMBERS = ("name", "ready", "search", "readable", "list_passages", "list_files", "statistics")
+
+
 def missing_members(retriever: object) -> list[str]:
     """Return the names of the members of Retriever that an object lacks."""
-    names = ("name", "ready", "search", "readable", "statistics")
-    missing = [name for name in names if not hasattr(retriever, name)]
+    missing = [name for name in MEMBERS if not hasattr(retriever, name)]
     return ["search"] if getattr(type(retriever), "search", None) is Retriever.search else missing
 
 
@@ -142,6 +167,22 @@ class LimitedRetriever:
         if len(sourcefile) > MAX_SEARCH_TEXT:
             return False
         return await self.retriever.readable(user, sourcefile, overrides)
+
+    async def list_passages(
+        self, user: User, sourcefile: str, overrides: Overrides
+    ) -> tuple[Source, ...]:
+        """The passages of the file; none for a name that is too long for any index."""
+        if len(sourcefile) > MAX_SEARCH_TEXT:
+            return ()
+        return await self.retriever.list_passages(user, sourcefile, overrides)
+
+    async def list_files(
+        self, user: User, overrides: Overrides, after: str, limit: int
+    ) -> tuple[str, ...]:
+        """The files of the wrapped retriever; none after a name that is too long for any index."""
+        if len(after) > MAX_SEARCH_TEXT:
+            return ()
+        return await self.retriever.list_files(user, overrides, after, limit)
 
     def statistics(self) -> IndexStatistics | None:
         """The statistics of the wrapped retriever."""

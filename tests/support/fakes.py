@@ -156,6 +156,23 @@ class FakeRetriever:
             raise self.error
         return any(source.sourcefile == sourcefile for source in self.result.sources)
 
+    async def list_passages(
+        self, user: User, sourcefile: str, overrides: Overrides
+    ) -> tuple[Source, ...]:
+        self.calls.append((user, sourcefile, overrides))
+        if self.error is not None:
+            raise self.error
+        return tuple(source for source in self.result.sources if source.sourcefile == sourcefile)
+
+    async def list_files(
+        self, user: User, overrides: Overrides, after: str, limit: int
+    ) -> tuple[str, ...]:
+        self.calls.append((user, after, overrides))
+        if self.error is not None:
+            raise self.error
+        names = sorted({source.sourcefile for source in self.result.sources})
+        return tuple(name for name in names if name > after)[:limit]
+
     def statistics(self) -> IndexStatistics | None:
         return None
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import trustme
 
+from shared.chat.events import Source
 from shared.chat.messages import Message, iterate_parts, part_text
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
@@ -67,19 +68,27 @@ class QuotingModel(Upstream):
         return stream_response(answer_events(*(f"{word} " for word in words[:-1]), words[-1]))
 
 
+def to_document(source: Source) -> dict[str, Any]:
+    """A passage as the index stores it."""
+    return {name: getattr(source, name) for name in FIELDS}
+
+
 class SampleSearch(FakeSearch):
     """An index that searches the sample passages by their words."""
 
-    index: SqliteRetriever
+    def __init__(self) -> None:
+        passages = tuple(read_passages(SHARED_FOLDER / "data" / "samples.jsonl"))
+        self.index = SqliteRetriever(passages)
+        super().__init__(docs=[to_document(passage) for passage in passages])
 
     def respond(self, request: RecordedRequest) -> list[Step]:
         words, top = request.body.get("search") or "", request.body["top"]
-        if top == 0:
-            return json_response({"value": [], "@odata.count": self.index.statistics().passages})
+        if words == "*" or top == 0:  # the passages of a file, or their number
+            return super().respond(request)
         searching = self.index.search(User(), words, Overrides(top=top))
         with ThreadPoolExecutor() as thread:  # this thread has a loop that runs already
             result = thread.submit(asyncio.run, searching).result()
-        docs = [{name: getattr(source, name) for name in FIELDS} for source in result.sources]
+        docs = [to_document(source) for source in result.sources]
         options = ("queryType" in request.body, "captions" in request.body)
         return json_response({"value": [self.hit(doc, *options) for doc in docs]})
 
@@ -91,37 +100,35 @@ def serve(port: int, folder: Path) -> int:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(tls)
     write_cli(folder, "az", AZ)
-    samples = read_passages(SHARED_FOLDER / "data" / "samples.jsonl")
-    with closing(SqliteRetriever(samples)) as index:
-        searching = SampleSearch()
-        searching.index = index
-        with (
-            run_upstream(searching, tls) as search,
-            run_upstream(QuotingModel()) as model,
-            run_cosmos() as memory,
-        ):
-            message = STARTED_MESSAGE.format(search=search.url, model=model.url, memory=memory.url)
-            print(message, flush=True)
-            settings = {
-                "AZURE_SEARCH_ENDPOINT": search.url,
-                "AZURE_SEARCH_INDEX": "docs",
-                "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "default",
-                "AZURE_OPENAI_ENDPOINT": model.url,
-                "AZURE_OPENAI_CHAT_DEPLOYMENT": "chat",
-                "AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "embedding",
-                "AZURE_COSMOS_ENDPOINT": memory.url,
-                "AZURE_COSMOS_DATABASE": DATABASE,
-                "AZURE_COSMOS_CONTAINER": CONTAINER,
-                "CHAT_MODEL": "",
-                "SSL_CERT_FILE": str(folder / "ca.pem"),
-                "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
-            }
-            command = [sys.executable, "dev_server.py", "--port", str(port)]
-            app = subprocess.Popen(command, cwd=app_copy(), env={**os.environ, **settings})
-            while app.poll() is None:
-                with suppress(KeyboardInterrupt):
-                    app.wait()
-            return app.returncode
+    searching = SampleSearch()
+    with (
+        closing(searching.index),
+        run_upstream(searching, tls) as search,
+        run_upstream(QuotingModel()) as model,
+        run_cosmos() as memory,
+    ):
+        message = STARTED_MESSAGE.format(search=search.url, model=model.url, memory=memory.url)
+        print(message, flush=True)
+        settings = {
+            "AZURE_SEARCH_ENDPOINT": search.url,
+            "AZURE_SEARCH_INDEX": "docs",
+            "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "default",
+            "AZURE_OPENAI_ENDPOINT": model.url,
+            "AZURE_OPENAI_CHAT_DEPLOYMENT": "chat",
+            "AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "embedding",
+            "AZURE_COSMOS_ENDPOINT": memory.url,
+            "AZURE_COSMOS_DATABASE": DATABASE,
+            "AZURE_COSMOS_CONTAINER": CONTAINER,
+            "CHAT_MODEL": "",
+            "SSL_CERT_FILE": str(folder / "ca.pem"),
+            "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
+        }
+        command = [sys.executable, "dev_server.py", "--port", str(port)]
+        app = subprocess.Popen(command, cwd=app_copy(), env={**os.environ, **settings})
+        while app.poll() is None:
+            with suppress(KeyboardInterrupt):
+                app.wait()
+        return app.returncode
 
 
 def main() -> int:

@@ -18,8 +18,6 @@ import httpx
 import pytest
 import trustme
 
-from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
-from shared.settings import SHARED_FOLDER
 from tests.integration.test_identity import AZ, write_cli
 from tests.support.isolation import system_trust
 from tests.support.packaging import PACKAGE_LIST, clone_project, copy_files, list_package
@@ -179,7 +177,6 @@ def azure_settings(tmp_path: Path) -> Iterator[dict[str, str]]:
     write_cli(tmp_path, "azd", None)
     write_cli(tmp_path, "az", AZ)
     searching = SampleSearch()
-    searching.index = SqliteRetriever(read_passages(SHARED_FOLDER / "data" / "samples.jsonl"))
     with run_upstream(searching, tls) as search, run_upstream(QuotingModel()) as model:
         yield {
             **BY_BICEP,

@@ -225,7 +225,10 @@ def not_a_retriever(_settings: Settings) -> object:
     ("factory", "missing"),
     [
         ("without_search", "search"),
-        ("not_a_retriever", "name, ready, search, readable, statistics"),
+        (
+            "not_a_retriever",
+            "name, ready, search, readable, list_passages, list_files, statistics",
+        ),
     ],
 )
 def test_missing_members_of_a_retriever_are_named_at_start(factory: str, missing: str) -> None:

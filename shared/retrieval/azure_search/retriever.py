@@ -8,8 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shared.chat.citation_paths import decode_path
-from shared.chat.errors import BadRequest, ChatError, Misconfigured
+from shared.chat.errors import BadRequest, ChatError, Misconfigured, Unsupported
 from shared.chat.events import ExcludedSource, Source
 from shared.chat.overrides import UNSET, Overrides
 from shared.chat.request import User
@@ -20,7 +19,15 @@ from shared.retrieval.azure_search.client import (
     map_errors,
 )
 from shared.retrieval.azure_search.field_mapping import ALTERNATIVE_CHUNK_FIELDS, IndexFields
-from shared.retrieval.azure_search.odata import build_filter, quote, security_filter
+from shared.retrieval.azure_search.file_queries import (
+    PAGE_SIZE,
+    Query,
+    file_queries,
+    filter_by_file,
+    stored_name,
+    to_passages,
+)
+from shared.retrieval.azure_search.odata import build_filter
 from shared.retrieval.base import MAX_IMAGES, Embed, SearchReport, SearchResult, distinct
 from shared.retrieval.index_statistics import EMPTY_INDEX, IndexStatistics
 
@@ -29,6 +36,9 @@ FetchImage = Callable[[str], Awaitable[str | None]]
 
 
 NEAREST_NEIGHBORS = 50  # per vector query; Microsoft's advice for hybrid search with a ranker
+NOT_BY_NAME = (
+    "The documents of this deployment's index cannot be read by their names: search it instead."
+)
 PARTIAL_RANKING_NOTE = (
     "semantic_ranker ranked a part only: the passages are in the order of the search."
 )
@@ -120,21 +130,40 @@ class AzureSearchRetriever:
         """
         if self.fields.url:
             return False
-        name = sourcefile if self.fields.is_own_schema else decode_path(sourcefile)
-        file_filter = f"{self.fields.sourcefile} eq {quote(name)}"
-        conditions = security_filter(self.fields, user, overrides), file_filter
-        request = {
-            "search": "*",
-            "filter": " and ".join(filter(None, conditions)),
-            "select": self.fields.id,
-            "top": 1,
-        }
+        name = stored_name(self.fields, sourcefile)
+        query = filter_by_file(self.fields, user, name, overrides)
         try:
-            return bool(await self._search_index(request))
+            return bool(await self._search_index(query | {"select": self.fields.id, "top": 1}))
         except QueryRejected:
             if self.fields.is_own_schema:
                 raise
             return False  # the sourcefile of another tool's index need not be filterable
+
+    async def list_passages(
+        self, user: User, sourcefile: str, overrides: Overrides
+    ) -> tuple[Source, ...]:
+        """Return the passages of a file that `user` may see, in its order. Raises ChatErrors."""
+        name = stored_name(self.fields, sourcefile)
+        accepted = False
+        for query in file_queries(self.fields, user, name, overrides):
+            try:
+                passages = await self._search_file(query, name)
+            except QueryRejected:
+                if self.fields.is_own_schema:
+                    raise
+                continue
+            accepted = True
+            if passages:
+                return passages
+        if not accepted:
+            raise Unsupported(NOT_BY_NAME)
+        return ()
+
+    async def list_files(
+        self, user: User, overrides: Overrides, after: str, limit: int
+    ) -> tuple[str, ...]:
+        """Return nothing: the service does not list the values of a field such as sourcefile."""
+        return ()
 
     async def _attach_images(
         self, sources: tuple[Source, ...], hits: Sequence[Mapping[str, Any]], overrides: Overrides
@@ -233,6 +262,29 @@ class AzureSearchRetriever:
                 self.fields = replace(self.fields, chunk=other)
                 return hits
             raise
+
+    async def _search_file(self, query: Query, name: str) -> tuple[Source, ...]:
+        """Return the passages of a file among the hits.
+
+        The first page has the best hits: if none is of the file, the others are not read.
+        """
+        hits = await self._search_index(query)
+        passages = to_passages(self.fields, hits, name)
+        if not passages or len(hits) < PAGE_SIZE:
+            return passages
+        try:
+            hits = await self._all_pages(query | {"orderby": self.fields.id})
+        except QueryRejected:  # the key of another tool's index need not be sortable
+            hits = await self._all_pages(query)
+        return to_passages(self.fields, hits, name)
+
+    async def _all_pages(self, query: Query) -> list[Mapping[str, Any]]:
+        hits: list[Mapping[str, Any]] = []
+        while True:
+            page = await self._search_index(query | {"skip": len(hits)})
+            hits += page
+            if len(page) < PAGE_SIZE:
+                return hits
 
     async def _count_passages(self) -> int:
         """Count all passages: without the filter, which leaves only the public ones."""

@@ -26,6 +26,7 @@ from shared.retrieval.sqlite.connections import (
     OpenIndex,
     build_in_memory,
 )
+from shared.retrieval.sqlite.file_queries import is_readable, list_files, list_passages
 from shared.retrieval.sqlite.search import SearchQuery
 from shared.retrieval.sqlite.vectors import is_available
 
@@ -151,12 +152,27 @@ class SqliteRetriever:
     async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
         """Whether `user` may see any passage of a file. Raises ChatErrors."""
         query = SearchQuery(user, "", overrides)
-        return await self._retry_if_replaced(
-            lambda: asyncio.to_thread(self._is_readable, query, sourcefile)
-        )
+        return await self._read(lambda index: is_readable(index, query, sourcefile))
 
-    def _is_readable(self, query: SearchQuery, sourcefile: str) -> bool:
-        return search.is_readable(self._current.get(), query, sourcefile)
+    async def list_passages(
+        self, user: User, sourcefile: str, overrides: Overrides
+    ) -> tuple[Source, ...]:
+        """Return the passages of a file that `user` may see, in its order. Raises ChatErrors."""
+        query = SearchQuery(user, "", overrides)
+        return await self._read(lambda index: list_passages(index, query, sourcefile))
+
+    async def list_files(
+        self, user: User, overrides: Overrides, after: str, limit: int
+    ) -> tuple[str, ...]:
+        """Return the next files of which `user` may see a passage. Raises ChatErrors."""
+        query = SearchQuery(user, "", overrides)
+        return await self._read(lambda index: list_files(index, query, after, limit))
+
+    async def _read(self, read: Callable[[OpenIndex], T]) -> T:
+        """Call `read` with the current index in a thread, so that it delays no other request."""
+        return await self._retry_if_replaced(
+            lambda: asyncio.to_thread(lambda: read(self._current.get()))
+        )
 
     async def _retry_if_replaced(self, work: Callable[[], Awaitable[T]]) -> T:
         for _ in range(MAX_ATTEMPTS):

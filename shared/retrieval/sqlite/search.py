@@ -57,11 +57,6 @@ TEXT_SEARCH_IN_RARE = TEXT_SEARCH.replace(
 COUNT_MATCHES = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
 ALLOWED_KEYS = f"SELECT passage.key FROM passage WHERE {ALLOWED}"
 HAS_RESTRICTED = "SELECT EXISTS (SELECT 1 FROM reader)"
-IS_READABLE = f"""
-SELECT EXISTS (
-    SELECT 1 FROM file JOIN passage ON file = file.key WHERE sourcefile = :sourcefile AND {VISIBLE}
-)
-"""
 TERMS = "SELECT body FROM words WHERE rowid = ?"
 PASSAGE_ID = "SELECT id FROM passage WHERE key = ?"
 PASSAGE = """
@@ -127,13 +122,6 @@ def vector_search(
             scores = reciprocal_rank_fusion(rankings)
             scored = _sort_by_score(connection, list(scores.items()))
         return _read_sources(connection, scored, query)
-
-
-def is_readable(index: OpenIndex, query: SearchQuery, sourcefile: str) -> bool:
-    """Whether the user may see any passage of a file. Raises IndexReplaced, ChatErrors."""
-    with index.connection() as connection:
-        values = query.filter_values | {"sourcefile": sourcefile}
-        return bool(connection.execute(IS_READABLE, values).fetchone()[0])
 
 
 def _score_by_text(connection: sqlite3.Connection, query: SearchQuery, passages: int) -> ScoredKeys:
@@ -239,12 +227,13 @@ def _read_sources(
 def _read_each(connection: sqlite3.Connection, scored: ScoredKeys, images: int) -> Iterator[Source]:
     """Read the passages with these keys; the first `images` that have an image include it."""
     for key, score in scored:
-        source = _to_source(connection.execute(PASSAGE, (images > 0, key)).fetchone(), score)
+        source = to_source(connection.execute(PASSAGE, (images > 0, key)).fetchone(), score)
         images -= source.image is not None
         yield source
 
 
-def _to_source(row: tuple[Any, ...], score: float) -> Source:
+def to_source(row: tuple[Any, ...], score: float | None = None) -> Source:
+    """Convert a row with the columns of `PASSAGE`."""
     id, content, heading, sourcepage, sourcefile, category, oids, groups, data = row
     names = (id, content, sourcepage, sourcefile, category)
     readers = (tuple(json.loads(oids)), tuple(json.loads(groups)))
