@@ -6,13 +6,15 @@ The registration has no secret: the app's own identity vouches for it.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from scripts.commands import INSTALL_PAGES, CommandError, Program, json_file, report
 
 GRAPH = "https://graph.microsoft.com/v1.0"
-AZURE_CLI = "04b07795-8ddb-461a-bbee-02f9e1bf7b46"  # Microsoft's, the same in every tenant
+# Microsoft's applications, the same in every tenant. infra/modules/app.bicep has the second, too.
+AZURE_CLI = "04b07795-8ddb-461a-bbee-02f9e1bf7b46"
+VISUAL_STUDIO_CODE = "aebc6443-996d-45c2-90f0-388ff96faa56"
 # Ids that this project has chosen: a later run recognizes by them what an earlier one created.
 SCOPE_ID = "6b1f7a52-4c3e-4d0b-9a55-0f8f7d1c2e90"
 ADMIN_ROLE_ID = "4d2c8e1b-93a7-4f56-b1d8-5e0a7c6f2b34"
@@ -84,32 +86,55 @@ def delete_application(az: Program, client_id: str) -> None:
 def write_application(az: Program, client_id: str, uri: str, allow_azure_cli: bool) -> None:
     """Write the properties of the registration. Raises CommandError.
 
-    They are written whole, so that a further run corrects them. The scope must exist before an
-    application is authorized for it: the Azure CLI takes a second request.
+    They are written whole, with what others have added to the lists, so that a further run corrects
+    them. The scope must exist before an application is authorized for it: by a second request.
     """
     path = f"applications(appId='{client_id}')"
-    send_to_graph(az, "PATCH", path, application_properties(client_id, uri, []))
-    if allow_azure_cli:
-        authorized = [{"appId": AZURE_CLI, "delegatedPermissionIds": [SCOPE_ID]}]
-        send_to_graph(az, "PATCH", path, application_properties(client_id, uri, authorized))
+    current = read_application(az, client_id)
+    properties = application_properties(client_id, uri, current)
+    clients = (VISUAL_STUDIO_CODE, AZURE_CLI) if allow_azure_cli else (VISUAL_STUDIO_CODE,)
+    for authorized in ((), clients):
+        applications = authorized_applications(current["authorized"], authorized)
+        properties["api"]["preAuthorizedApplications"] = applications
+        send_to_graph(az, "PATCH", path, properties)
+
+
+def read_application(az: Program, client_id: str) -> dict[str, list[Any]]:
+    """Return the lists of the registration that others may add to. Raises CommandError."""
+    scopes = f"api.oauth2PermissionScopes[].{select(SCOPE)}"
+    authorized = f"api.preAuthorizedApplications[].{select(('appId', 'delegatedPermissionIds'))}"
+    query = f"{{identifierUris: identifierUris, scopes: {scopes}, authorized: {authorized}}}"
+    return {name: values or [] for name, values in read_properties(az, client_id, query).items()}
+
+
+def authorized_applications(
+    current: Sequence[dict[str, Any]], clients: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return the applications that need no consent: `clients`, and those that others added.
+
+    Without --allow-azure-cli, the Azure CLI is none of them.
+    """
+    scopes = {one["appId"]: one["delegatedPermissionIds"] for one in current}
+    scopes.pop(AZURE_CLI, None)
+    for client in clients:
+        scopes[client] = [*dict.fromkeys([*scopes.get(client, ()), SCOPE_ID])]
+    return [{"appId": client, "delegatedPermissionIds": ids} for client, ids in scopes.items()]
 
 
 def application_properties(
-    client_id: str, uri: str, authorized: Sequence[dict[str, Any]]
+    client_id: str, uri: str, current: dict[str, list[Any]]
 ) -> dict[str, Any]:
-    """Return the properties of the registration; `authorized`: apps that need no consent."""
+    """Return the properties of the registration, without the applications that need no consent."""
+    uris = dict.fromkeys([*current["identifierUris"], f"api://{client_id}"])
+    scopes = [scope for scope in current["scopes"] if scope["id"] != SCOPE_ID]
     return {
-        "identifierUris": [f"api://{client_id}"],
+        "identifierUris": [*uris],
         "groupMembershipClaims": "SecurityGroup",
         "web": {
             "redirectUris": [f"{uri}/.auth/login/aad/callback"],
             "implicitGrantSettings": {"enableIdTokenIssuance": True},
         },
-        "api": {
-            "requestedAccessTokenVersion": 2,
-            "oauth2PermissionScopes": [SCOPE],
-            "preAuthorizedApplications": authorized,
-        },
+        "api": {"requestedAccessTokenVersion": 2, "oauth2PermissionScopes": [*scopes, SCOPE]},
     }
 
 
@@ -131,19 +156,30 @@ def write_roles(az: Program, client_id: str) -> list[dict[str, Any]]:
 
 def read_roles(az: Program, client_id: str) -> list[dict[str, Any]]:
     """Return the roles of the registration, as Graph accepts them. Raises CommandError."""
-    properties = ", ".join(f"{name}: {name}" for name in ROLE_PROPERTIES)
-    # to_string escapes what is not ASCII. Without it az omits, on Windows, the characters that the
-    # code page lacks, and the names of others' roles would be written back without them.
-    query = f"to_string(appRoles[].{{{properties}}})"
-    text = az.run_with_retries(
-        "ad", "app", "show", "--id", client_id, "--output", "tsv", "--query", query
+    roles: list[dict[str, Any]] | None = read_properties(
+        az, client_id, f"appRoles[].{select(ROLE_PROPERTIES)}"
     )
+    return roles or []
+
+
+def select(names: Iterable[str]) -> str:
+    """Return the part of a query that selects these properties."""
+    return "{" + ", ".join(f"{name}: {name}" for name in names) + "}"
+
+
+def read_properties(az: Program, client_id: str, query: str) -> Any:
+    """Return properties of the registration, by a query of az. Raises CommandError.
+
+    to_string escapes what is not ASCII. Without it az omits, on Windows, the characters that the
+    code page lacks, and what others have named would be written back without them.
+    """
+    show = ("ad", "app", "show", "--id", client_id, "--output", "tsv")
+    text = az.run_with_retries(*show, "--query", f"to_string({query})")
     try:
-        roles: list[dict[str, Any]] | None = json.loads(text.encode("ascii"))
+        return json.loads(text.encode("ascii"))
     except ValueError:
         page = INSTALL_PAGES["az"]
         raise CommandError(f"az ad app show prints no JSON in ASCII: update az, {page}") from None
-    return roles or []
 
 
 def write_service_principal(az: Program, client_id: str, assignment_required: bool) -> str:

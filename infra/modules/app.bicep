@@ -57,8 +57,15 @@ param settings object
 param chatApiKey string
 
 var signIn = !empty(authClientId)
-// The name is the platform's: it signs in by the identity in the place of a secret.
-var signInSettings = signIn ? { OVERRIDE_USE_MI_FIC_ASSERTION_CLIENTID: identityClientId } : {}
+// Microsoft's, the same in every tenant: an MCP client in which people sign in to the app. scripts/app_registration.py has it, too.
+var visualStudioCode = 'aebc6443-996d-45c2-90f0-388ff96faa56'
+// The names are the platform's. It signs in by the identity in the place of a secret, and its answers to callers without
+// a token (a preview, https://learn.microsoft.com/azure/app-service/configure-authentication-mcp) tell MCP clients where
+// people sign in, and for which scope.
+var signInSettings = signIn ? {
+  OVERRIDE_USE_MI_FIC_ASSERTION_CLIENTID: identityClientId
+  WEBSITE_AUTH_PRM_DEFAULT_WITH_SCOPES: 'api://${authClientId}/user_impersonation'
+} : {}
 var keySettings = empty(chatApiKey) ? {} : { CHAT_API_KEY: chatApiKey }
 
 resource plan 'Microsoft.Web/serverfarms@2025-03-01' = {
@@ -148,7 +155,7 @@ resource auth 'Microsoft.Web/sites/config@2025-03-01' = {
         validation: {
           allowedAudiences: [authClientId, 'api://${authClientId}']
           // Without it the token of any app in the tenant would do.
-          defaultAuthorizationPolicy: { allowedApplications: concat([authClientId], authAllowedClients) }
+          defaultAuthorizationPolicy: { allowedApplications: union([authClientId, visualStudioCode], authAllowedClients) }
         }
       }
     }

@@ -20,6 +20,7 @@ PLATFORM = {  # settings of the host and the platform
     "APPLICATIONINSIGHTS_CONNECTION_STRING",
     "APPLICATIONINSIGHTS_AUTHENTICATION_STRING",
     "OVERRIDE_USE_MI_FIC_ASSERTION_CLIENTID",
+    "WEBSITE_AUTH_PRM_DEFAULT_WITH_SCOPES",
 }
 DOCUMENTS = "documentStorage::blobs::documents"
 CONVERSATIONS = "'${cosmos.id}/dbs/${cosmosDatabase}/colls/${cosmosContainer}'"
@@ -108,9 +109,10 @@ def roles(provider: str = "") -> dict[str, bicep.Block]:
 
 def app_settings() -> dict[str, str]:
     """Return the app settings of Bicep: in main.bicep, and those of sign-in."""
-    more = re.search(r"signIn \? \{ (\w+): (\w+) \}", bicep.text("modules/app.bicep"))
+    more = re.search(r"signIn \? \{\n(.*?)^\}", bicep.text("modules/app.bicep"), re.DOTALL | re.M)
     assert more
-    return bicep.blocks("module", "main.bicep")["app"].object("settings") | {more[1]: more[2]}
+    settings = bicep.blocks("module", "main.bicep")["app"].object("settings")
+    return settings | dict(re.findall(r"(?m)^  (\w+): (.+)$", more[1]))
 
 
 def test_identities_have_exactly_the_roles_of_the_table() -> None:
@@ -425,7 +427,8 @@ def test_app_uses_its_identity_for_all_services() -> None:
 
 def test_sign_in_has_no_secret_and_accepts_only_listed_apps() -> None:
     auth = bicep.blocks("resource", "modules/app.bicep")["auth"]
-    allowed = "{ allowedApplications: concat([authClientId], authAllowedClients) }"
+    clients = "union([authClientId, visualStudioCode], authAllowedClients)"
+    allowed = f"{{ allowedApplications: {clients} }}"
 
     assert auth.value("clientSecretSettingName") == "'OVERRIDE_USE_MI_FIC_ASSERTION_CLIENTID'"
     assert auth.value("requireAuthentication") == "true"

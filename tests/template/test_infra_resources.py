@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from scripts.app_registration import SCOPE, VISUAL_STUDIO_CODE
 from tests.support import bicep
 from tests.support.bicep_values import BicepFile
 from tests.template.test_parameter_sets import (
@@ -299,7 +300,7 @@ def test_app_settings_have_the_client_key_and_the_origins() -> None:
 def test_sign_in_admits_tokens_of_the_tenant_for_the_app() -> None:
     variables = {
         **SIGN_IN,
-        "AZURE_AUTH_ALLOWED_CLIENTS": "web",
+        "AZURE_AUTH_ALLOWED_CLIENTS": f"web,{VISUAL_STUDIO_CODE}",
         "AZURE_AUTH_UNAUTHENTICATED": "RedirectToLoginPage",
     }
     auth = properties("app.auth", variables)
@@ -315,9 +316,22 @@ def test_sign_in_admits_tokens_of_the_tenant_for_the_app() -> None:
     assert directory["registration"]["openIdIssuer"].endswith("tenant.tenantId/v2.0")
     assert directory["validation"] == {
         "allowedAudiences": ["client", "api://client"],
-        "defaultAuthorizationPolicy": {"allowedApplications": ["client", "web"]},
+        "defaultAuthorizationPolicy": {
+            "allowedApplications": ["client", VISUAL_STUDIO_CODE, "web"],
+        },
     }
     assert auth["login"] == {"tokenStore": {"enabled": False}}
+
+
+def test_sign_in_tells_mcp_clients_the_scope_of_the_registration() -> None:
+    sites = [properties("app.site", variables)["siteConfig"] for variables in (SIGN_IN, {})]
+    with_sign_in, without = (
+        {one["name"]: one["value"] for one in config["appSettings"]} for config in sites
+    )
+    name = "WEBSITE_AUTH_PRM_DEFAULT_WITH_SCOPES"
+
+    assert with_sign_in[name] == f"api://client/{SCOPE['value']}"
+    assert name not in without
 
 
 def test_sign_in_ends_without_its_client_id() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from scripts.app_registration import SCOPE, SCOPE_ID
 from scripts.commands import command_line
 from shared.protocols.openai.routes import ROUTES as OPENAI_ROUTES
 from tests.support.isolation import app_copy
@@ -24,6 +25,7 @@ from tests.support.servers import LAPTOP, SIGN_IN
 ROOT = Path(__file__).parent.parent.parent
 SCRIPT = ROOT / "scripts" / "sign_in.py"
 CLI = "04b07795-8ddb-461a-bbee-02f9e1bf7b46"
+VS_CODE = "aebc6443-996d-45c2-90f0-388ff96faa56"
 PROVISIONED = {
     "AZURE_ENV_NAME": "blue",
     "AZURE_TENANT_ID": "tenant-1",
@@ -58,7 +60,13 @@ with open({path!r}, "a") as calls, open({path!r} + ".raw", "a") as raw_calls:
     print(json.dumps(raw), file=raw_calls)
 asked = [json.loads(line) for line in open({path!r})]
 bodies = [json.loads(call[call.index("--body") + 1]) for call in asked if "--body" in call]
-roles = next((body["appRoles"] for body in reversed(bodies) if "appRoles" in body), [])
+latest = {{name: value for body in bodies for name, value in body.items()}}
+api = latest.get("api", {{}})
+registration = {{
+    "identifierUris": latest.get("identifierUris"),
+    "scopes": api.get("oauth2PermissionScopes"),
+    "authorized": api.get("preAuthorizedApplications"),
+}}
 if words[:2] == ["account", "show"]:
     print("tenant-1")
 if words[:3] == ["ad", "signed-in-user", "show"]:
@@ -72,7 +80,8 @@ made = [word for word in apps if word in ("create", "delete")]
 if words[:3] == ["ad", "app", "show"] and made[-1:] == ["delete"]:
     sys.exit(3)
 if words[:3] == ["ad", "app", "show"] and "--query" in words:
-    print(json.dumps(roles))
+    roles = "appRoles" in words[words.index("--query") + 1]
+    print(json.dumps(latest.get("appRoles") if roles else registration))
 if words[:3] == ["ad", "sp", "show"]:
     if ["ad", "sp", "create"] not in [call[:3] for call in asked]:
         sys.exit(1)
@@ -169,6 +178,11 @@ class Machine:
         """Return the values of a field in the bodies sent to Graph, in order."""
         return [body[key] for body in self.bodies() if key in body]
 
+    def authorized(self) -> dict[str, list[str]]:
+        """Return the applications that need no consent, with their scopes."""
+        entries = self.field_values("api")[-1]["preAuthorizedApplications"]
+        return {entry["appId"]: entry["delegatedPermissionIds"] for entry in entries}
+
     def roles(self) -> list[list[dict[str, Any]]]:
         return self.field_values("appRoles")
 
@@ -210,7 +224,7 @@ def test_registration_trusts_the_identity_without_secret(tmp_path: Path) -> None
 def test_registration_has_the_properties_that_sign_in_needs(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     machine.run()
-    (body,) = (body for body in machine.bodies() if "api" in body)
+    body = [body for body in machine.bodies() if "api" in body][-1]
     (scope,) = body["api"]["oauth2PermissionScopes"]
 
     assert body["identifierUris"] == ["api://client-1"]
@@ -224,19 +238,58 @@ def test_registration_has_the_properties_that_sign_in_needs(tmp_path: Path) -> N
 def test_azure_cli_is_authorized_only_with_the_option(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED | {"AZURE_AUTH_ALLOWED_CLIENTS": "mine"})
     machine.run()
-    (without,) = machine.field_values("api")
+    without = machine.authorized()
     allowed = machine.values["AZURE_AUTH_ALLOWED_CLIENTS"]
     machine.run("--allow-azure-cli")
-    _, scope_alone, both = machine.field_values("api")
-    (scope,) = both["oauth2PermissionScopes"]
+    both = machine.authorized()
+    listed = machine.values["AZURE_AUTH_ALLOWED_CLIENTS"]
+    machine.run()
 
-    assert without["preAuthorizedApplications"] == []
     assert allowed == "mine"
+    assert both == without | {CLI: [SCOPE_ID]}
+    assert listed == f"mine,{CLI}"
+    assert machine.authorized() == without
+
+
+@needs_posix
+def test_visual_studio_code_needs_no_consent_for_the_scope(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    machine.run()
+    scope_alone, complete = machine.field_values("api")
+    machine.run()
+    (scope,) = complete["oauth2PermissionScopes"]
+
     assert scope_alone["preAuthorizedApplications"] == []  # the scope must be there first
-    assert both["preAuthorizedApplications"] == [
-        {"appId": CLI, "delegatedPermissionIds": [scope["id"]]}
+    assert complete["preAuthorizedApplications"] == [
+        {"appId": VS_CODE, "delegatedPermissionIds": [scope["id"]]}
     ]
-    assert machine.values["AZURE_AUTH_ALLOWED_CLIENTS"] == f"mine,{CLI}"
+    assert machine.field_values("api")[2:] == [complete, complete]
+
+
+@needs_posix
+def test_what_others_added_to_the_registration_is_kept(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    machine.run("--allow-azure-cli")
+    api = machine.field_values("api")[-1]
+    scope = api["oauth2PermissionScopes"][0] | {"id": "scope-of-a-fork", "value": "read"}
+    theirs = [
+        {"appId": "mine", "delegatedPermissionIds": [SCOPE_ID, "scope-of-a-fork"]},
+        {"appId": VS_CODE, "delegatedPermissionIds": ["scope-of-a-fork"]},
+    ]
+    api["oauth2PermissionScopes"].append(scope)
+    api["preAuthorizedApplications"] = theirs
+    uris = ["https://chat.example.com/mcp", "api://client-1"]
+    machine.by_hand("rest", "--body", json.dumps({"api": api, "identifierUris": uris}))
+    done = machine.run()
+    scopes = machine.field_values("api")[-1]["oauth2PermissionScopes"]
+
+    assert done.returncode == 0, done.stderr
+    assert machine.field_values("identifierUris")[-1] == uris
+    assert {one["value"] for one in scopes} == {"read", "user_impersonation"}
+    assert machine.authorized() == {
+        "mine": [SCOPE_ID, "scope-of-a-fork"],
+        VS_CODE: ["scope-of-a-fork", SCOPE_ID],
+    }
 
 
 @needs_posix
@@ -394,14 +447,20 @@ def test_complete_roles_are_not_written_again(tmp_path: Path) -> None:
 
 
 @needs_posix
-def test_role_query_omits_read_only_properties(tmp_path: Path) -> None:
+def test_queries_omit_read_only_properties(tmp_path: Path) -> None:
     machine = Machine(tmp_path, PROVISIONED)
     machine.run()
-    calls = machine.find_calls("ad", "app", "show")[0]
-    fields = re.findall(r"(\w+): (\w+)", calls[calls.index("--query") + 1])
+    calls = machine.find_calls("ad", "app", "show")
+    queries = [call[call.index("--query") + 1] for call in calls]
+    lists = dict(re.findall(r"(\w+)\[\]\.\{([^}]*)\}", " ".join(queries)))
+    fields = {name: re.findall(r"(\w+): (\w+)", text) for name, text in lists.items()}
 
-    assert {name for name, _ in fields} == set(other_role("x"))
-    assert all(name == value for name, value in fields)
+    assert {name: {field for field, _ in pairs} for name, pairs in fields.items()} == {
+        "appRoles": set(other_role("x")),
+        "oauth2PermissionScopes": set(SCOPE),
+        "preAuthorizedApplications": {"appId", "delegatedPermissionIds"},
+    }
+    assert all(name == value for pairs in fields.values() for name, value in pairs)
 
 
 @needs_posix
@@ -513,7 +572,7 @@ def test_requests_to_a_new_registration_are_repeated(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert "az rest failed (try 1 of 3; the next one in 0.01 seconds)" in done.stderr
-    assert len(machine.field_values("identifierUris")) == 1
+    assert machine.authorized() == {VS_CODE: [SCOPE_ID]}
 
 
 @needs_posix
