@@ -15,13 +15,14 @@ from shared.protocols import content, health
 from shared.protocols.ai_chat import routes as ai_chat
 from shared.protocols.aog import routes as aog
 from shared.protocols.exchange import CLIENT_GONE, JSON, AppContext, Exchange
+from shared.protocols.mcp import routes as mcp
 from shared.protocols.openai import routes as openai
 from shared.protocols.opensearch import routes as opensearch
 from shared.protocols.page import routes as page
 from shared.protocols.route import Route
 from shared.telemetry.access_log import AccessLog
 
-PROTOCOLS = (ai_chat, health, content, aog, openai, opensearch, page)
+PROTOCOLS = (ai_chat, health, content, aog, openai, opensearch, mcp, page)
 ROUTES: Mapping[str, Route] = {
     route.path: route for protocol in PROTOCOLS for route in protocol.ROUTES
 }

@@ -19,7 +19,8 @@ KEY = "the-k3y"
 OPTIONS = ("--enable-auth", "--key", KEY)
 CITED = "/content/plans/northwind_health_plus.pdf"
 QUESTION = {"messages": [{"role": "user", "content": "say yes"}]}
-# A request for every route; a POST has the question as its body.
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+# A request for every route; the body of a POST is the question, or a ping.
 PAGE = ("/", "/page/{path}", "/config", "/auth_setup")
 CALLS = {
     "/chat": ("POST", "/chat"),
@@ -34,6 +35,7 @@ CALLS = {
     "/aog/v0.2/service": ("GET", "/aog/v0.2/service"),
     "/aog/v0.2/service_provider": ("GET", "/aog/v0.2/service_provider"),
     "/aog/{*path}": ("GET", "/aog/v0.1/service"),
+    "/mcp": ("POST", "/mcp"),
     **{route: ("POST", route.replace("{deployment}", "command_model")) for route in CHATS},
     **{route: ("GET", route) for route in LISTS},
     **{route: ("GET", route.replace("{*id}", "command_model")) for route in ONES},
@@ -72,7 +74,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def send(server: Server, route: str, query: str = "", **headers: str) -> httpx.Response:
     method, path = CALLS[route]
-    body = QUESTION if method == "POST" else None
+    question = PING if route == "/mcp" else QUESTION
+    body = question if method == "POST" else None
     with server.client() as client:
         return client.request(method, path + query, json=body, headers=headers)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import product
@@ -48,6 +48,7 @@ DEPLOYED = {
     "forced": SIGN_IN,
     "asked for": {**SIGN_IN, "FORCE_SECURITY_FILTERS": "false"},
 }
+RESULTS = ("result", "error")  # of a message of MCP
 FILTERS = ("use_oid_security_filter", "use_groups_security_filter")
 
 
@@ -57,6 +58,7 @@ class App:
 
     deployed: str
     client: httpx.Client
+    lists_files: bool
 
     def search(self, user: str | None, filters: tuple[bool, bool]) -> set[str] | int:
         """The documents that a question finds, or the status where it is refused."""
@@ -73,7 +75,18 @@ class App:
         if response.status_code != 200:
             return response.status_code
         cited = response.json()["context"]["data_points"]["citations"]
-        return {name.removeprefix("docs/").removesuffix(".md") for name in cited}
+        return names(cited)
+
+    def mcp(self, user: str | None, method: str, **params: Any) -> dict[str, Any]:
+        """The result, or the error, of a message of MCP without the URI that it names."""
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        response = self.client.post("/mcp", json=request, headers=headers(user)).json()
+        return {key: {**value, "data": None} for key, value in response.items() if key in RESULTS}
+
+    def call_tool(self, user: str | None, tool: str, **arguments: Any) -> dict[str, Any]:
+        """The result of a tool."""
+        result: dict[str, Any] = self.mcp(user, "tools/call", name=tool, arguments=arguments)
+        return dict(result["result"])
 
     def opened(self, user: str | None) -> set[str]:
         """The documents that a link opens."""
@@ -156,7 +169,7 @@ def app(request: pytest.FixtureRequest, home: Path, filled: list[dict[str, Any]]
                 "PATH": f"{home}:/usr/bin:/bin",
             }
         server = stack.enter_context(run_server("dev", home, settings))
-        yield App(deployed, stack.enter_context(server.client()))
+        yield App(deployed, stack.enter_context(server.client()), index == "embedded")
 
 
 @pytest.mark.parametrize("filters", [*product([False, True], repeat=2)])
@@ -181,3 +194,37 @@ def test_file_access(app: App, user: str | None) -> None:
     forced = app.deployed == "forced"
 
     assert app.opened(user) == allowed(user, forced, forced)
+
+
+def names(citations: Iterable[str]) -> set[str]:
+    """The documents of citations."""
+    return {each.removeprefix("docs/").removesuffix(".md") for each in citations}
+
+
+@pytest.mark.parametrize("user", [None, *USERS])
+def test_access_by_the_tools_of_mcp(app: App, user: str | None) -> None:
+    forced = app.deployed == "forced"
+    question = "Who may read the deductible?"
+    hits = app.call_tool(user, "search", query=question, top=50)["structuredContent"]["results"]
+    answer = app.call_tool(user, "ask", question=question, top=50)["structuredContent"]
+    documents = {name: app.call_tool(user, "fetch", id=f"docs/{name}.md") for name in READERS}
+    hidden = app.call_tool(user, "fetch", id="docs/none.md")
+    visible = allowed(user, forced, forced)
+
+    assert names(hit["id"] for hit in hits) == visible
+    assert names(hit["id"] for hit in answer["citations"]) <= visible
+    assert {name for name, result in documents.items() if not result["isError"]} == visible
+    assert all(documents[name] == hidden for name in READERS.keys() - visible)
+
+
+@pytest.mark.parametrize("user", [None, *USERS])
+def test_access_by_the_resources_of_mcp(app: App, user: str | None) -> None:
+    forced = app.deployed == "forced"
+    uris = {name: f"document:///docs/{name}.md" for name in [*READERS, "none"]}
+    results = {name: app.mcp(user, "resources/read", uri=uri) for name, uri in uris.items()}
+    files = app.mcp(user, "resources/list")["result"]["resources"]
+    visible = allowed(user, forced, forced)
+
+    assert {name for name, result in results.items() if "result" in result} == visible
+    assert all(results[name] == results["none"] for name in READERS.keys() - visible)
+    assert names(file["name"] for file in files) == (visible if app.lists_files else set())

@@ -7,16 +7,15 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
-from urllib.parse import quote
 
 from shared.chat import errors
-from shared.chat.citation_paths import encode_path
 from shared.chat.events import Answer, ByteStream, Context, Delta, Done, Event, Events, Source
 from shared.chat.messages import Message, tool_call_json
 from shared.chat.request import ChatRequest
 from shared.http.json_encoding import Json, server_sent_event
 from shared.protocols import context_json, tool_calls
 from shared.protocols.chat import ChatProtocol, LateError, encode_events, end_with_error
+from shared.protocols.document_links import source_url
 from shared.protocols.openai import data_sources
 from shared.protocols.openai.request import FieldError, parse
 from shared.rag.prompt import PASSTHROUGH
@@ -176,24 +175,10 @@ def _citation(links: str, source: Source) -> Json:
     return {
         "content": source.content,
         "title": source.title or source.sourcepage,
-        "url": _url(links, source),
+        "url": source_url(links, source),
         "filepath": source.sourcefile,
         "chunk_id": source.id,
     }
-
-
-def _url(links: str, source: Source) -> str:
-    """Return the URL of a passage: the one in the index, if it has any, else this app's route."""
-    if source.url is not None:
-        return source.url
-    file, _, place = source.sourcepage.partition("#")
-    if file in (source.sourcefile, encode_path(source.sourcefile)):
-        file = source.sourcefile
-    elif source.sourcepage.startswith(source.sourcefile):  # its name has a # in it
-        file, place = source.sourcefile, source.sourcepage[len(source.sourcefile) + 1 :]
-    else:
-        file, place = source.sourcepage, ""
-    return f"{links}/content/{quote(file)}" + (f"#{quote(place, safe='=&')}" if place else "")
 
 
 def _usage(context: Context, done: Done, text: str) -> Json:

@@ -25,6 +25,7 @@ CASES = [
     for line in path.read_text("utf-8").split("\n")
     if line and json.loads(line)["route"] in ROUTES  # a protocol can be deleted
 ]
+ADDRESS = "https://app.example.com"  # the app's own
 USER = {"role": "user", "content": "What is in Plus?"}
 
 
@@ -41,7 +42,9 @@ def without_time(value: Any) -> Any:
 
 def answer_to(case: dict[str, Any], service: Service | None = None) -> Any:
     """The answer to a golden file's request: JSON, or a list of it for a stream."""
-    got = ask(call(case["route"], case["request"], path=case.get("path", "")), service)
+    headers = JSON | case.get("headers", {})
+    request = call(case["route"], case["request"], headers, path=case.get("path", ""))
+    got = ask(request, service or local_service(engine(), base_url=ADDRESS))
 
     assert got.status == 200
     if case.get("done"):
@@ -74,7 +77,7 @@ def test_an_answer_is_what_the_golden_file_says(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_thoughts_off_leaves_thoughts_out_of_every_protocol(case: dict[str, Any]) -> None:
-    service = local_service(replace(engine(), thoughts=False))
+    service = local_service(replace(engine(), thoughts=False), base_url=ADDRESS)
 
     assert answer_to(case, service) == without_thoughts(golden_answer(case))
 

@@ -1,0 +1,1 @@
+"""The Model Context Protocol: the documents as tools and resources of other assistants."""

@@ -1,0 +1,69 @@
+"""POST /mcp: one message of the Model Context Protocol a request, without sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from shared.chat.errors import BadRequest, DeadlineExceeded, UnsupportedMediaType
+from shared.http.body import read_body
+from shared.http.call import Reply, cancel_on_disconnect
+from shared.protocols.exchange import Exchange
+from shared.protocols.mcp import messages
+from shared.protocols.mcp.messages import ERRORS, Message, NotAcceptable, ParseError
+from shared.protocols.mcp.methods import Request, find_method
+from shared.protocols.route import Route
+
+JSON_RANGES = ("application/json", "application/*", "*/*")
+
+
+async def mcp(exchange: Exchange) -> Reply:
+    """Answer a message. Raises ChatErrors."""
+    exchange.identify(ERRORS)
+    exchange.trace()
+    headers = exchange.call.headers
+    exchange.app.cross_origin.check_origin(headers)
+    _check_accept(headers.get("accept", ""))
+    user = exchange.app.access.get_user(headers)
+    message = await _read_message(exchange)
+    if message.id is None:  # a notification
+        return Reply(202, "application/json", b"", exchange.headers)
+    exchange.identify(ERRORS, message)
+    messages.check(message, headers)
+    work = find_method(message)(Request(exchange, message, user))
+    try:
+        async with asyncio.timeout_at(exchange.deadline):
+            return await cancel_on_disconnect(work, exchange.call.is_disconnected)
+    except TimeoutError:
+        raise DeadlineExceeded from None
+
+
+def _check_accept(accept: str) -> None:
+    """Raise NotAcceptable if the header excludes JSON."""
+    parts = re.sub(r"\s", "", accept).lower().split(",")
+    ranges = (part.partition(";")[0] for part in parts if not re.search(r";q=0(\.0*)?(;|$)", part))
+    if accept and not any(each in JSON_RANGES for each in ranges):
+        raise NotAcceptable
+
+
+async def _read_message(exchange: Exchange) -> Message:
+    """Read a message. Raises ParseError, InvalidRequest, and ChatErrors that quote nothing."""
+    call, limits = exchange.call, exchange.app.limits
+    try:
+        body = await read_body(call, limits, exchange.deadline, forms=False)
+    except BadRequest as failure:
+        raise ParseError(failure.message) from None
+    except UnsupportedMediaType:
+        raise UnsupportedMediaType from None  # the other message names the type that was sent
+    return messages.parse(body.json, call.headers)
+
+
+ROUTES = (
+    Route(
+        path="/mcp",
+        methods=("POST",),
+        handler=mcp,
+        errors=ERRORS,
+        usage="POST /mcp with one JSON-RPC message",
+    ),
+)
