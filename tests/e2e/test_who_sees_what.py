@@ -1,4 +1,4 @@
-"""Two users, their groups, twelve documents: who finds and who opens what, on both indexes."""
+"""Two users, their groups, twelve documents: who finds, opens and reads what, on both indexes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import Any
 import httpx
 import pytest
 import trustme
+from mcp import Client, MCPError
+from mcp_types import CallToolResult
 
 from shared.ingest import acl
 from shared.ingest.enrich import Enricher
@@ -23,9 +25,10 @@ from tests.integration.test_azure_search import signed
 from tests.integration.test_identity import AZ, write_cli
 from tests.integration.test_ingest_cli import BY_WORDS, run_command
 from tests.support.fake_search import FakeSearch
+from tests.support.mcp_client import call, run_client
 from tests.support.search_writer import run as in_azure
 from tests.support.search_writer import run_service
-from tests.support.servers import SIGN_IN, run_server
+from tests.support.servers import COMMAND_MODEL, SIGN_IN, run_server
 from tests.support.upstream import run_upstream
 
 USERS = {"anna": ("oid-a", ["g1"]), "bert": ("oid-b", ["g2", "g3"])}
@@ -48,7 +51,6 @@ DEPLOYED = {
     "forced": SIGN_IN,
     "asked for": {**SIGN_IN, "FORCE_SECURITY_FILTERS": "false"},
 }
-RESULTS = ("result", "error")  # of a message of MCP
 FILTERS = ("use_oid_security_filter", "use_groups_security_filter")
 
 
@@ -76,17 +78,6 @@ class App:
             return response.status_code
         cited = response.json()["context"]["data_points"]["citations"]
         return names(cited)
-
-    def mcp(self, user: str | None, method: str, **params: Any) -> dict[str, Any]:
-        """The result, or the error, of a message of MCP without the URI that it names."""
-        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        response = self.client.post("/mcp", json=request, headers=headers(user)).json()
-        return {key: {**value, "data": None} for key, value in response.items() if key in RESULTS}
-
-    def call_tool(self, user: str | None, tool: str, **arguments: Any) -> dict[str, Any]:
-        """The result of a tool."""
-        result: dict[str, Any] = self.mcp(user, "tools/call", name=tool, arguments=arguments)
-        return dict(result["result"])
 
     def opened(self, user: str | None) -> set[str]:
         """The documents that a link opens."""
@@ -154,7 +145,7 @@ def filled(home: Path) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module", params=[*product(["embedded", "Azure"], DEPLOYED)], ids="-".join)
 def app(request: pytest.FixtureRequest, home: Path, filled: list[dict[str, Any]]) -> Iterator[App]:
     index, deployed = request.param
-    settings = {"DOCUMENTS_PATH": str(home / "files"), **DEPLOYED[deployed]}
+    settings = {"DOCUMENTS_PATH": str(home / "files"), **COMMAND_MODEL, **DEPLOYED[deployed]}
     with ExitStack() as stack:
         if index == "embedded":
             settings["INDEX_FILE"] = str(home / "own.db")
@@ -201,30 +192,50 @@ def names(citations: Iterable[str]) -> set[str]:
     return {each.removeprefix("docs/").removesuffix(".md") for each in citations}
 
 
-@pytest.mark.parametrize("user", [None, *USERS])
-def test_access_by_the_tools_of_mcp(app: App, user: str | None) -> None:
-    forced = app.deployed == "forced"
+async def call_tools(client: Client) -> dict[str, set[str]]:
+    """The documents of which each tool of MCP returns text."""
     question = "Who may read the deductible?"
-    hits = app.call_tool(user, "search", query=question, top=50)["structuredContent"]["results"]
-    answer = app.call_tool(user, "ask", question=question, top=50)["structuredContent"]
-    documents = {name: app.call_tool(user, "fetch", id=f"docs/{name}.md") for name in READERS}
-    hidden = app.call_tool(user, "fetch", id="docs/none.md")
-    visible = allowed(user, forced, forced)
+    found = await call(client, "search", query=question, top=50)
+    orders = "; ".join([question, *(f"say [docs/{name}.md]" for name in READERS)])
+    answer = await call(client, "ask", question=orders, top=50)
+    fetched, rejections = set(), set()
+    for name in [*READERS, "unknown"]:
+        result = await client.call_tool("fetch", {"id": f"docs/{name}.md"})
+        assert isinstance(result, CallToolResult)
+        if result.is_error:
+            rejections.add(str(result.content))
+        else:
+            fetched.add(name)
+    assert len(rejections) == 1  # a hidden document is rejected as one that does not exist
+    return {
+        "search": names(hit["id"] for hit in found["results"]),
+        "ask": names(hit["id"] for hit in answer["citations"]),
+        "fetch": fetched,
+    }
 
-    assert names(hit["id"] for hit in hits) == visible
-    assert names(hit["id"] for hit in answer["citations"]) <= visible
-    assert {name for name, result in documents.items() if not result["isError"]} == visible
-    assert all(documents[name] == hidden for name in READERS.keys() - visible)
+
+async def read_resources(client: Client) -> dict[str, set[str]]:
+    """The documents that are listed as resources, and those that can be read."""
+    listed = (await client.list_resources()).resources
+    readable, rejections = set(), set()
+    for name in [*READERS, "unknown"]:
+        try:
+            await client.read_resource(f"document:///docs/{name}.md")
+            readable.add(name)
+        except MCPError as error:
+            rejections.add((error.code, error.message))
+    assert len(rejections) == 1
+    return {"list": names(resource.name for resource in listed), "read": readable}
 
 
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize("user", [None, *USERS])
-def test_access_by_the_resources_of_mcp(app: App, user: str | None) -> None:
+def test_access_over_mcp(app: App, user: str | None, mode: str) -> None:
     forced = app.deployed == "forced"
-    uris = {name: f"document:///docs/{name}.md" for name in [*READERS, "none"]}
-    results = {name: app.mcp(user, "resources/read", uri=uri) for name, uri in uris.items()}
-    files = app.mcp(user, "resources/list")["result"]["resources"]
     visible = allowed(user, forced, forced)
+    url, signed_in = str(app.client.base_url).rstrip("/"), headers(user)
+    tools = run_client(url, call_tools, mode, signed_in)
+    resources = run_client(url, read_resources, mode, signed_in)
 
-    assert {name for name, result in results.items() if "result" in result} == visible
-    assert all(results[name] == results["none"] for name in READERS.keys() - visible)
-    assert names(file["name"] for file in files) == (visible if app.lists_files else set())
+    assert tools == {"search": visible, "ask": visible, "fetch": visible}
+    assert resources == {"list": visible if app.lists_files else set(), "read": visible}
