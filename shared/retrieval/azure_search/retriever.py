@@ -276,7 +276,7 @@ class AzureSearchRetriever:
             hits = await self._all_pages(query | {"orderby": self.fields.id})
         except QueryRejected:  # the key of another tool's index need not be sortable
             hits = await self._all_pages(query)
-        return to_passages(self.fields, hits, name)
+        return await asyncio.to_thread(to_passages, self.fields, hits, name)
 
     async def _all_pages(self, query: Query) -> list[Mapping[str, Any]]:
         hits: list[Mapping[str, Any]] = []
