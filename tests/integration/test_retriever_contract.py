@@ -3,44 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
-from random import Random
 from typing import Any
-from urllib.parse import unquote
 
 import pytest
 
-from shared.chat.citation_paths import encode_path
-from shared.chat.errors import Misconfigured, Unavailable, Unsupported
+from shared.chat.errors import Unsupported
 from shared.chat.events import Source
 from shared.chat.overrides import UNSET, Overrides
 from shared.chat.request import User
-from shared.ingest.splitting.passages import Passage
 from shared.ingest.targets.index_writer import Document
 from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
-from shared.retrieval.azure_search.client import make_index
-from shared.retrieval.azure_search.field_mapping import IndexFields
-from shared.retrieval.azure_search.retriever import AzureSearchRetriever
 from shared.retrieval.base import LimitedRetriever, Retriever, SearchResult
 from shared.retrieval.sqlite.retriever import SqliteRetriever
 from shared.retrieval.sqlite.schema import IndexMeta
-from tests.support.fake_search import SELECTS, FakeSearch
-from tests.support.search_writer import FakeCredential, run_transport, tls_contexts
-from tests.support.upstream import error_response, run_upstream
+from tests.support.retrievers import (
+    ANNA,
+    BERT,
+    BOTH,
+    FILTERS,
+    INDEXES,
+    NOBODY,
+    MakeIndex,
+    Work,
+    ids,
+    passage,
+    read,
+    write_file,
+)
 
-Work = Callable[[Retriever], Coroutine[Any, Any, Any]]
-Run = Callable[[Work], Any]
-"""Calls `work` with the retriever of an index."""
-MakeIndex = Callable[[Sequence[Source], Path], AbstractContextManager[Run]]
-
-NOBODY, ANNA, BERT = User(), User("oid-a", ("g1",)), User("oid-b", ("g2", "g3"))
 USERS = (NOBODY, ANNA, BERT)
-FILTERS: Mapping[str, Any] = {"use_oid_security_filter": True, "use_groups_security_filter": True}
-BOTH = Overrides(**FILTERS)
 READERS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "public": ((), ()),
     "for-anna": (("oid-a",), ()),
@@ -51,117 +46,6 @@ READERS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
-def passage(name: str, page: int, part: str, **more: Any) -> Source:
-    file = encode_path(name)
-    anchor = f"#page={page}" if page else ""
-    id, text = f"x-1f-p{page}-{part}", f"Part {part} of page {page}."
-    return Source(id, text, f"{file}{anchor}", file, **more)
-
-
-def ids(sources: Sequence[Source]) -> list[str]:
-    return [source.id for source in sources]
-
-
-@contextmanager
-def memory_index(passages: Sequence[Source], _folder: Path) -> Iterator[Run]:
-    with closing(SqliteRetriever(passages)) as index:
-        yield lambda work: asyncio.run(run_with(index, work))
-
-
-async def run_with(index: Retriever, work: Work) -> Any:
-    return await work(LimitedRetriever(index))
-
-
-@contextmanager
-def file_index(passages: Sequence[Source], folder: Path) -> Iterator[Run]:
-    with closing(SqliteRetriever.open(write_file(passages, folder))) as index:
-        yield lambda work: asyncio.run(run_with(index, work))
-
-
-def write_file(passages: Sequence[Source], folder: Path) -> Path:
-    """Write the files of these passages to the index of a folder, as `make index` does."""
-
-    async def fill() -> None:
-        writer = SqliteIndexWriter(folder / "index.db", IndexMeta(folder))
-        try:
-            for name, of_file in groupby(passages, lambda item: item.sourcefile):
-                document = Document(name, "1", tuple(map(to_passage, of_file)))
-                await writer.put(document, Path())
-            await writer.finish()
-        finally:
-            await writer.close()
-
-    asyncio.run(fill())
-    return folder / "index.db"
-
-
-def to_passage(source: Source) -> Passage:
-    names = (source.id, source.content, source.sourcepage, source.sourcefile)
-    readers = (source.oids, source.groups)
-    return Passage(*names, source.category or "", *readers, heading=source.heading)
-
-
-OWN_NAMES = IndexFields(
-    id="key",
-    content="text",
-    sourcepage="page",
-    sourcefile="file",
-    category="",
-    oids="people",
-    groups="teams",
-    image="",
-)
-
-
-def azure_search(fields: IndexFields, **options: Any) -> MakeIndex:
-    """An index of Azure AI Search with these fields, which returns passages in any order."""
-
-    @contextmanager
-    def make(passages: Sequence[Source], _folder: Path) -> Iterator[Run]:
-        docs = [to_document(fields, passage) for passage in passages]
-        Random(7).shuffle(docs)
-        sample = to_document(fields, Source("x", "x", "x", "x"))
-        with run_fake_search(docs, fields, **{"sample": sample, **options}) as (run, _):
-            yield run
-
-    return make
-
-
-def to_document(fields: IndexFields, source: Source) -> dict[str, Any]:
-    """A passage as the index stores it: only the app's own encodes the names of files."""
-    names = ("id", "content", "sourcepage", "sourcefile", "category", "oids", "groups")
-    values = {name: getattr(source, name) for name in names} | {"image": "key-of-an-image"}
-    if not fields.is_own_schema:
-        values["sourcefile"] = unquote(source.sourcefile)
-    return {field: values[name] for name in values if (field := getattr(fields, name))}
-
-
-@contextmanager
-def run_fake_search(
-    docs: Sequence[Mapping[str, Any]], fields: IndexFields, **options: Any
-) -> Iterator[tuple[Run, FakeSearch]]:
-    selects = (*SELECTS, set(fields.select_fields()), {fields.id})
-    fake = FakeSearch(docs=docs, **{"selects": selects, "sortable": {fields.id}, **options})
-
-    async def run(work: Work) -> Any:
-        async with run_transport() as transport:
-            index = make_index(search.url, "docs", FakeCredential(), transport=transport)
-            return await run_with(AzureSearchRetriever(index, fields, 5), work)
-
-    with run_upstream(fake, tls_contexts()[0]) as search:
-        yield lambda work: asyncio.run(run(work)), search
-
-
-INDEXES: Mapping[str, MakeIndex] = {
-    "memory": memory_index,
-    "file": file_index,
-    "Azure AI Search": azure_search(IndexFields()),
-    "own field names": azure_search(OWN_NAMES),
-    "sourcefile not filterable": azure_search(
-        OWN_NAMES, unfilterable={"file"}, searchable={"file"}
-    ),
-    "key not sortable": azure_search(OWN_NAMES, sortable=()),
-}
 EMBEDDED = ("memory", "file")
 
 
@@ -173,10 +57,6 @@ def make(request: pytest.FixtureRequest) -> MakeIndex:
 @pytest.fixture(params=EMBEDDED)
 def make_embedded(request: pytest.FixtureRequest) -> MakeIndex:
     return INDEXES[request.param]
-
-
-def read(name: str, user: User = NOBODY, overrides: Overrides = BOTH) -> Work:
-    return lambda index: index.list_passages(user, encode_path(name), overrides)
 
 
 def test_passages_are_in_the_order_of_the_file(make: MakeIndex, tmp_path: Path) -> None:
@@ -378,77 +258,3 @@ def test_a_search_of_ones_own_need_not_read_files() -> None:
     assert asyncio.run(index.list_files(NOBODY, UNSET, "", 5)) == ()
     with pytest.raises(Unsupported, match="search it instead"):
         asyncio.run(index.list_passages(NOBODY, "a.md", UNSET))
-
-
-OYD = IndexFields(
-    sourcepage="filepath",
-    sourcefile="filepath",
-    category="",
-    oids="",
-    groups="",
-    embedding="contentVector",
-    image="",
-    title="title",
-    url="url",
-    chunk="chunk_id",
-)
-
-
-def chunk(id: str, filepath: str | None, number: int, key: str) -> dict[str, Any]:
-    text = f'{{"chunk_id": "{number}"}}' if key == "metadata" else str(number)
-    title = "The plan" if filepath else "About us"
-    file = {"filepath": filepath, "title": title, "url": f"https://site.example/{id}"}
-    return {"id": id, "content": f"Text {id}.", **file, key: text}
-
-
-@pytest.mark.parametrize("key", ["chunk_id", "metadata"])
-@pytest.mark.parametrize("unfilterable", [(), {"filepath"}])
-def test_an_index_of_on_your_data_is_read_by_filepath(key: str, unfilterable: set[str]) -> None:
-    ids_by_number = [f"{(number * 7919) % 2203:05}" for number in range(2203)]
-    docs = [
-        *(chunk(id, "plans/a[1].pdf", number, key) for number, id in enumerate(ids_by_number)),
-        chunk("other", "plans/a[1].pdf.md", 0, key),
-        *(chunk(f"web-{number}", None, 0, key) for number in (10, 2)),
-    ]
-    selects = ({*OYD.select_fields()} - {"chunk_id"} | {key}, {"id"})
-    options = {"selects": selects, "sample": docs[0], "unfilterable": unfilterable}
-    with run_fake_search(sorted(docs, key=lambda doc: doc["content"]), OYD, **options) as (run, _):
-        file = run(read("plans/a[1].pdf"))
-        web_pages = run(read("About us"))
-        readable = run(lambda index: index.readable(NOBODY, "plans/a%5B1%5D.pdf", BOTH))
-
-    assert ids(file) == ids_by_number
-    assert {source.sourcefile for source in file} == {"plans/a[1].pdf"}
-    assert (file[12].sourcepage, file[12].title) == ("plans/a%5B1%5D.pdf#12", "The plan")
-    assert file[12].url == f"https://site.example/{file[12].id}"
-    assert ids(web_pages) == ["web-2", "web-10"]
-    assert readable is False
-
-
-def test_an_index_that_cannot_look_up_a_name_says_so(tmp_path: Path) -> None:
-    make = azure_search(OWN_NAMES, unfilterable={"file"}, searchable=())
-    with make(MIXED, tmp_path) as run, pytest.raises(Unsupported, match="by their names"):
-        run(read("mixed.md"))
-
-
-def test_the_app_s_own_index_must_have_its_fields(tmp_path: Path) -> None:
-    make = azure_search(IndexFields(), unfilterable={"sourcefile"})
-    with make(MIXED, tmp_path) as run, pytest.raises(Misconfigured):
-        run(read("mixed.md"))
-
-
-def test_a_service_that_fails_is_an_error_and_no_empty_file() -> None:
-    with run_fake_search([], IndexFields()) as (run, search):
-        search.plan += [error_response(503)] * 9
-        with pytest.raises(Unavailable):
-            run(read("a.md"))
-
-
-def test_a_word_of_many_names_does_not_read_the_whole_index() -> None:
-    docs = [chunk(str(number), f"plans/{number}.pdf", 0, "chunk_id") for number in range(3000)]
-    options = {"sample": docs[0], "unfilterable": {"filepath"}}
-    with run_fake_search(docs, OYD, **options) as (run, search):
-        assert run(read("plans")) == ()
-        phrases = [request for request in search.requests if "searchFields" in request.body]
-
-    assert len(phrases) == 1
