@@ -124,8 +124,11 @@ def test_no_protocol_exceeds_the_limit(field: str, query: str, overrides: Overri
 def test_long_file_name_is_not_searched() -> None:
     name = "x" * (MAX_SEARCH_TEXT + 1)
     retriever = FakeRetriever([replace(PLUS, sourcefile=name)])
+    limited = LimitedRetriever(retriever)
 
-    assert not asyncio.run(LimitedRetriever(retriever).readable(User(), name, Overrides()))
+    assert not asyncio.run(limited.readable(User(), name, Overrides()))
+    assert asyncio.run(limited.list_passages(User(), name, Overrides())) == ()
+    assert asyncio.run(limited.list_files(User(), Overrides(), name, 5)) == ()
     assert retriever.calls == []
 
 

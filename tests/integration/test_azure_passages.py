@@ -67,6 +67,15 @@ def test_an_index_of_on_your_data_is_read_by_filepath(key: str, unfilterable: se
     assert readable is False
 
 
+def test_no_passage_is_repeated_where_the_service_cannot_sort(tmp_path: Path) -> None:
+    passages = [passage("book.pdf", page, "1") for page in range(1, 2306)]
+    with azure_search(OWN_NAMES, sortable=())(passages, tmp_path) as run:
+        result = ids(run(read("book.pdf")))
+
+    assert len(result) > 1000
+    assert result == [id for id in ids(passages) if id in result]
+
+
 def test_an_index_that_cannot_look_up_a_name_says_so(tmp_path: Path) -> None:
     make = azure_search(OWN_NAMES, unfilterable={"file"}, searchable=())
     with make(STORED, tmp_path) as run, pytest.raises(Unsupported, match="by their names"):

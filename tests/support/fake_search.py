@@ -147,9 +147,11 @@ class FakeSearch(Server):
         body = request.body
         docs = [doc for doc in self.docs if matches_filter(body.get("filter"), doc)]
         visible = [doc for doc in docs if has_phrase(body, doc)]
+        start = body.get("skip", 0)
         if order := body.get("orderby"):
             visible.sort(key=lambda doc: str(doc[order]))
-        start = body.get("skip", 0)
+        elif start:  # another replica, which sorts equal scores in another way
+            visible.reverse()
         ranked = body.get("queryType") == "semantic" and not self.partial
         select = body["select"].split(",")
         selected = [{name: doc[name] for name in select} for doc in visible[start:][: body["top"]]]

@@ -147,7 +147,6 @@ INDEXES: Mapping[str, MakeIndex] = {
     "sourcefile not filterable": azure_search(
         OWN_NAMES, unfilterable={"file"}, searchable={"file"}
     ),
-    "key not sortable": azure_search(OWN_NAMES, sortable=()),
 }
 
 
