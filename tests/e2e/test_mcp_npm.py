@@ -109,7 +109,7 @@ def test_inspector(server: Server, tmp_path: Path, era: str) -> None:
 
 
 @with_node_22
-@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25", "2026-07-28"])
 def test_conformance(server: Server, tmp_path: Path, version: str) -> None:
     """It fails on an unexpected failure, and on an expected one that passes."""
     command = f"server --url {server.url}/mcp --suite all --spec-version {version}".split()
