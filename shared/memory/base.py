@@ -69,7 +69,8 @@ class Turn:
     """A question and its answer; a missing text is empty.
 
     `prompt_template` are the model's instructions, `origin` is the component that answered,
-    `additional_info` the other input of the model.
+    `additional_info` the other input of the model. `parent` is the id of the interaction that the
+    turn continues, if its protocol says so. `details` is JSON of the protocol that stored it.
     """
 
     input: str = ""
@@ -77,6 +78,8 @@ class Turn:
     response: str = ""
     origin: str = ""
     additional_info: str = ""
+    parent: str = ""
+    details: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +126,13 @@ class Conversations(Protocol):
 class Interactions(Protocol):
     """The interactions of all conversations."""
 
-    async def add(self, owner: str, conversation: str, turn: Turn) -> Interaction:
-        """Append a turn to a conversation. Raises NotFound if the conversation is missing."""
+    async def add(
+        self, owner: str, conversation: str, turn: Turn, id: GeneratedId | None = None
+    ) -> Interaction:
+        """Append a turn to a conversation, with an id of the store's `new_id`, or a new one.
+
+        Raises NotFound if the conversation is missing.
+        """
         ...
 
     async def get(self, owner: str, interaction: str) -> Interaction:
@@ -139,6 +147,10 @@ class Interactions(Protocol):
 
     async def annotate(self, owner: str, interaction: str, additional_info: str) -> None:
         """Replace the additional information of an interaction. Raises NotFound."""
+        ...
+
+    async def delete(self, owner: str, interaction: str) -> None:
+        """Delete an interaction. Raises NotFound."""
         ...
 
 
@@ -164,12 +176,16 @@ class Pipelines(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A store. `ready` checks it, and raises the ChatError that it meets."""
+    """A store. `ready` checks it, and raises the ChatError that it meets.
+
+    `new_id` generates the id of an interaction that will be added later.
+    """
 
     name: str
     conversations: Conversations
     interactions: Interactions
     pipelines: Pipelines
+    new_id: Callable[[], GeneratedId]
     ready: Callable[[], Awaitable[None]]
     close: Callable[[], Awaitable[None]]
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from shared.chat.errors import ChatError
 from shared.chat.events import Context, Delta, Done, Events
@@ -22,6 +23,17 @@ NOT_CREATED = "The conversation could not be begun: the answer was not stored."
 NOT_STORED = "The answer could not be stored in the conversation."
 
 log = logging.getLogger("chat")
+
+
+class AnswerStore(Protocol):
+    """Where the answer of one request is stored."""
+
+    def store_answer(self, request: ChatRequest, events: Events) -> Events:
+        """Pass on the events of an answer, and store it before the last one.
+
+        If the store fails, the last event has a warning.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +94,7 @@ class ChatHistory:
         try:
             conversation = await self.memory.conversations.create(self.owner, name)
         except ChatError as failure:
-            _log_failure(request.metadata.id, failure)
+            log_failure(request.metadata.id, failure)
             return replace(context, not_stored_reason=_not_stored_reason(failure))
         return replace(context, conversation=conversation.id)
 
@@ -91,7 +103,7 @@ class ChatHistory:
         conversation = self.conversation or context.conversation
         if conversation is None:
             return (context.not_stored_reason if text.strip() else EMPTY_ANSWER,)
-        turn = _make_turn(request, context, text)
+        turn = make_turn(request, context, text)
         _, warning = await store_turn(
             self.memory, self.owner, conversation, turn, request.metadata.id
         )
@@ -116,7 +128,7 @@ async def store_turn(
         turn = replace(turn, response=replace_surrogates(turn.response))
         return (await memory.interactions.add(owner, conversation, turn)).id, None
     except ChatError as failure:
-        _log_failure(request, failure)
+        log_failure(request, failure)
         return None, NOT_STORED
 
 
@@ -136,7 +148,8 @@ def _not_stored_reason(failure: ChatError) -> str:
     return f"{failure.message} The answer was not stored." if full else NOT_CREATED
 
 
-def _make_turn(request: ChatRequest, context: Context, text: str) -> Turn:
+def make_turn(request: ChatRequest, context: Context, text: str) -> Turn:
+    """Return the turn of a question and its answer."""
     lines = [source.prompt_line(context.captions) for source in context.sources]
     sources = json.dumps(lines, ensure_ascii=False)
     return Turn(request.question, context.instructions, text, ORIGIN, sources)
@@ -147,6 +160,7 @@ def replace_surrogates(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def _log_failure(request: str, failure: ChatError) -> None:
+def log_failure(request: str, failure: ChatError) -> None:
+    """Log why an answer was not stored, with the id of its request."""
     name, cause = type(failure).__name__, failure.cause or ""
     log.warning("request id=%s memory: not stored: %s: %s", request, name, cause)

@@ -15,7 +15,7 @@ from shared.chat.threads import run_in_thread_if
 from shared.http.body import Body, read_body
 from shared.http.call import Reply, cancel_on_disconnect
 from shared.http.json_encoding import Json, negotiate_media_type
-from shared.memory.chat_history import ChatHistory
+from shared.memory.chat_history import AnswerStore
 from shared.protocols.exchange import ErrorFormat, Exchange
 from shared.rag import filters
 from shared.rag.filters import FilterContext
@@ -127,7 +127,7 @@ async def respond(
     protocol: ChatProtocol,
     request: ChatRequest,
     protocol_filters: Sequence[Callable[[Events], Events]] = (),
-    history: ChatHistory | None = None,
+    history: AnswerStore | None = None,
 ) -> Reply:
     """Answer a request, whole or as a stream."""
     deadline, call = exchange.deadline, exchange.call

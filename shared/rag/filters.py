@@ -14,7 +14,7 @@ from shared.chat.errors import DeadlineExceeded
 from shared.chat.events import Events
 from shared.chat.request import ChatRequest
 from shared.chat.time_limit import TimeLimit
-from shared.memory.chat_history import ChatHistory
+from shared.memory.chat_history import AnswerStore
 from shared.rag import flow, followups
 from shared.rag.flow import Rag
 from shared.telemetry.access_log import AccessLog
@@ -49,7 +49,7 @@ async def with_deadline(
 class FilterContext:
     """The input of the filters for one request. Deadlines are times of the event loop's clock.
 
-    `history` is the conversation that stores the answer, `protocol_filters` are those of the
+    `history` is where the answer is stored, `protocol_filters` are those of the
     request's protocol.
     """
 
@@ -57,7 +57,7 @@ class FilterContext:
     record: AccessLog
     deadline: float
     model_deadline: float
-    history: ChatHistory | None = None
+    history: AnswerStore | None = None
     protocol_filters: Sequence[Callable[[Events], Events]] = ()
 
 

@@ -19,7 +19,9 @@ from shared.memory.base import Memory, PageRequest, Turn
 from tests.support.fake_cosmos import FakeCosmos, run_cosmos
 from tests.support.stores import FakeClock, OpenStore, cosmos_store, sqlite_store
 
-TURN = Turn("What is covered?", "Answer.", "Dental care.", "chat", '["a.md: teeth"]')
+TURN = Turn(
+    "What is covered?", "Answer.", "Dental care.", "chat", '["a.md: teeth"]', "p1", '{"a": 1}'
+)
 EVERYTHING = PageRequest(0, 1000)
 UNUSUAL_IDS = [
     "",
@@ -424,3 +426,47 @@ def test_put_replaces_a_pipeline(opened: OpenStore) -> None:
 
 def test_a_new_store_is_ready(opened: OpenStore) -> None:
     run(opened, lambda memory: memory.ready())
+
+
+def test_an_interaction_gets_the_id_that_was_generated_before(opened: OpenStore) -> None:
+    async def work(memory: Memory) -> None:
+        conversation = (await memory.conversations.create("anna", "")).id
+        new = memory.new_id()
+        later = await memory.interactions.add("anna", conversation, TURN)
+        added = await memory.interactions.add("anna", conversation, TURN, new)
+
+        assert (added.id, added.created) == (new.id, new.created)
+        assert await memory.interactions.get("anna", new.id) == added
+        page = await memory.interactions.list("anna", conversation, EVERYTHING)
+        assert page == (later, added)
+
+    run(opened, work)
+
+
+def test_a_deleted_interaction_is_gone_and_the_others_stay(opened: OpenStore) -> None:
+    async def work(memory: Memory) -> None:
+        conversation = (await memory.conversations.create("anna", "")).id
+        first, second = [
+            await memory.interactions.add("anna", conversation, TURN) for _ in range(2)
+        ]
+        for owner, id in (("ben", first.id), ("anna", "nothing"), ("anna", conversation)):
+            with pytest.raises(NotFound):
+                await memory.interactions.delete(owner, id)
+        await memory.interactions.delete("anna", first.id)
+
+        with pytest.raises(NotFound):
+            await memory.interactions.get("anna", first.id)
+        with pytest.raises(NotFound):
+            await memory.interactions.delete("anna", first.id)
+        assert await memory.interactions.list("anna", conversation, EVERYTHING) == (second,)
+
+    run(opened, work)
+
+
+@pytest.mark.parametrize("id", UNUSUAL_IDS)
+def test_no_unusual_id_deletes_an_interaction(opened: OpenStore, id: str) -> None:
+    async def work(memory: Memory) -> None:
+        with pytest.raises(NotFound):
+            await memory.interactions.delete("anna", id)
+
+    run(opened, work)

@@ -320,3 +320,52 @@ def test_errors_of_sqlite_and_the_file_are_mapped(
         raise raised
 
     assert caught.value.cause
+
+
+# The tables of version 1, as its code created them.
+VERSION_1 = f"""
+CREATE TABLE conversation (
+    id TEXT PRIMARY KEY, owner TEXT NOT NULL, name TEXT NOT NULL, created TEXT NOT NULL,
+    expires REAL
+);
+CREATE TABLE interaction (
+    id TEXT PRIMARY KEY, owner TEXT NOT NULL,
+    conversation TEXT NOT NULL REFERENCES conversation (id) ON DELETE CASCADE,
+    created TEXT NOT NULL, input TEXT NOT NULL, prompt_template TEXT NOT NULL,
+    response TEXT NOT NULL, origin TEXT NOT NULL, additional_info TEXT NOT NULL
+);
+CREATE TABLE pipeline (name TEXT PRIMARY KEY, definition TEXT NOT NULL);
+INSERT INTO conversation VALUES ('c1', 'anna', 'Old', '2026-01-01T00:00:00.000000Z', NULL);
+INSERT INTO interaction VALUES
+    ('001', 'anna', 'c1', '2026-01-01T00:00:00.000000Z', 'Hello?', '', 'Yes.', 'chat', '');
+PRAGMA application_id = {int.from_bytes(b"ragm", "big")};
+PRAGMA user_version = 1;
+"""
+
+
+def test_a_file_of_version_1_is_updated(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(VERSION_1)
+
+    async def work(_: Memory) -> list[Any]:
+        workers = [open_memory(path) for _ in range(4)]  # each updates the file, or finds it so
+        pages = [memory.interactions.list("anna", "c1", PageRequest()) for memory in workers]
+        found = await asyncio.gather(*pages)
+        added = await workers[0].interactions.add("anna", "c1", Turn("More?", parent="001"))
+        newest = await workers[1].interactions.list("anna", "c1", PageRequest(0, 1))
+        await asyncio.gather(*(memory.close() for memory in workers))
+        assert newest == (added,)
+        return found
+
+    for (interaction,) in run(path, work):
+        assert (interaction.id, interaction.turn) == ("001", Turn("Hello?", "", "Yes.", "chat"))
+
+
+def test_a_file_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(VERSION_1.replace("user_version = 1", "user_version = 3"))
+
+    with pytest.raises(Misconfigured):
+        run(path, lambda memory: memory.conversations.list("anna", PageRequest()))

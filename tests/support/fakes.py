@@ -25,6 +25,7 @@ from shared.chat.request import User
 from shared.memory.base import (
     Conversation,
     Conversations,
+    GeneratedId,
     Interaction,
     Interactions,
     PageRequest,
@@ -209,9 +210,11 @@ class FailingInteractions:
 
     def __init__(self, inner: Interactions, error: Exception, reading: bool = False) -> None:
         self.inner, self.error, self.reading = inner, error, reading
-        self.get, self.annotate = inner.get, inner.annotate
+        self.get, self.annotate, self.delete = inner.get, inner.annotate, inner.delete
 
-    async def add(self, owner: str, conversation: str, turn: Turn) -> Interaction:
+    async def add(
+        self, owner: str, conversation: str, turn: Turn, id: GeneratedId | None = None
+    ) -> Interaction:
         raise self.error
 
     async def list(

@@ -224,5 +224,6 @@ def to_conversation(item: Item) -> base.Conversation:
 
 def to_interaction(item: Item) -> base.Interaction:
     """Convert an item to an interaction."""
-    turn = base.Turn(**{field.name: item[field.name] for field in fields(base.Turn)})
+    # Items of earlier versions lack some of the properties.
+    turn = base.Turn(**{field.name: item.get(field.name, "") for field in fields(base.Turn)})
     return base.Interaction(item["id"], item["conversation"], item["created"], turn)

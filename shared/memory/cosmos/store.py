@@ -44,6 +44,7 @@ def open_cosmos(
         conversations=CosmosConversations(container, ids, retention),
         interactions=CosmosInteractions(container, ids),
         pipelines=CosmosPipelines(container),
+        new_id=ids.next,
         ready=ready,
         close=container.close,
     )
@@ -114,14 +115,20 @@ class CosmosInteractions:
     container: CosmosContainer
     ids: base.IdGenerator
 
-    async def add(self, owner: str, conversation: str, turn: base.Turn) -> base.Interaction:
+    async def add(
+        self,
+        owner: str,
+        conversation: str,
+        turn: base.Turn,
+        id: base.GeneratedId | None = None,
+    ) -> base.Interaction:
         """Append a turn to a conversation.
 
         The batch also reads the conversation: so none is added to one that is being deleted.
         """
         async with self.container.owner(owner) as partition:
             parent = await partition.read_conversation(conversation)
-            new, expires = self.ids.next(), parent.get("expires")
+            new, expires = id or self.ids.next(), parent.get("expires")
             values = {"created": new.created, **asdict(turn)}
             item = partition.new_item(conversation, new.id, expires, **values)
             if not await partition.create(item, conversation):
@@ -156,6 +163,14 @@ class CosmosInteractions:
             item = await partition.read_interaction(interaction)
             if not await partition.patch(item, values, item["conversation"]):
                 raise base.interaction_not_found(interaction)
+
+    async def delete(self, owner: str, interaction: str) -> None:
+        """Delete an interaction, if its conversation exists."""
+        async with self.container.owner(owner) as partition:
+            item = await partition.read_interaction(interaction)
+            if not await partition.read(item["conversation"]):
+                raise base.interaction_not_found(interaction)
+            await partition.delete(interaction)  # another call may have deleted it meanwhile
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from shared.memory.base import Clock
 T = TypeVar("T")
 
 APPLICATION_ID = int.from_bytes(b"ragm", "big")  # SQLite's application id
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_SECONDS = 5.0  # to wait for another worker when the file is opened
 # Another worker writes, or the disk is full.
 TRANSIENT_ERRORS = (
@@ -44,7 +44,8 @@ CREATE TABLE IF NOT EXISTS interaction (
     id TEXT PRIMARY KEY, owner TEXT NOT NULL,
     conversation TEXT NOT NULL REFERENCES conversation (id) ON DELETE CASCADE,
     created TEXT NOT NULL, input TEXT NOT NULL, prompt_template TEXT NOT NULL,
-    response TEXT NOT NULL, origin TEXT NOT NULL, additional_info TEXT NOT NULL
+    response TEXT NOT NULL, origin TEXT NOT NULL, additional_info TEXT NOT NULL,
+    parent TEXT NOT NULL DEFAULT '', details TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX IF NOT EXISTS interaction_of ON interaction (conversation, id);
 CREATE TABLE IF NOT EXISTS pipeline (name TEXT PRIMARY KEY, definition TEXT NOT NULL);
@@ -52,6 +53,15 @@ PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA_VERSION};
 COMMIT;
 """
+# The statements that update a file of an earlier version to the next one.
+UPDATES = {
+    1: (
+        "ALTER TABLE interaction ADD COLUMN parent TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE interaction ADD COLUMN details TEXT NOT NULL DEFAULT ''",
+        "PRAGMA user_version = 2",
+    ),
+}
+VERSIONS = (*UPDATES, SCHEMA_VERSION)
 
 
 class ForeignFile(Exception):
@@ -159,16 +169,33 @@ def connect(path: Path) -> sqlite3.Connection:
     try:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         (mark,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if tables and (mark, version) != (APPLICATION_ID, SCHEMA_VERSION):
+        if tables and (mark != APPLICATION_ID or _version(connection) not in VERSIONS):
             raise ForeignFile
         _configure(connection)
-        if not tables:
+        if tables:
+            _update(connection)
+        else:
             connection.executescript(SCHEMA)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _update(connection: sqlite3.Connection) -> None:
+    """Update the tables of an earlier version, in one transaction."""
+    if _version(connection) == SCHEMA_VERSION:
+        return
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")  # another worker may update the same file
+        while (version := _version(connection)) != SCHEMA_VERSION:
+            for statement in UPDATES[version]:
+                connection.execute(statement)
 
 
 def _configure(connection: sqlite3.Connection) -> None:

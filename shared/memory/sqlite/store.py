@@ -17,7 +17,8 @@ EXPIRED_BATCH_SIZE = 100  # expired conversations that are deleted with each new
 UNEXPIRED = "c.owner = ? AND (c.expires IS NULL OR c.expires > ?)"
 CONVERSATIONS = f"SELECT c.id, c.name, c.created FROM conversation c WHERE {UNEXPIRED}"
 INTERACTIONS = """SELECT i.id, i.conversation, i.created,
-    i.input, i.prompt_template, i.response, i.origin, i.additional_info FROM interaction i"""
+    i.input, i.prompt_template, i.response, i.origin, i.additional_info, i.parent, i.details
+    FROM interaction i"""
 
 
 def open_memory(
@@ -37,6 +38,7 @@ def open_memory(
         conversations=SqliteConversations(file, ids, retention),
         interactions=SqliteInteractions(file, ids),
         pipelines=SqlitePipelines(file),
+        new_id=ids.next,
         ready=ready,
         close=file.close,
     )
@@ -103,12 +105,18 @@ class SqliteInteractions:
     file: MemoryFile
     ids: base.IdGenerator
 
-    async def add(self, owner: str, conversation: str, turn: base.Turn) -> base.Interaction:
+    async def add(
+        self,
+        owner: str,
+        conversation: str,
+        turn: base.Turn,
+        id: base.GeneratedId | None = None,
+    ) -> base.Interaction:
         """Append a turn to a conversation. Raises NotFound if the conversation is missing."""
-        new = self.ids.next()
+        new = id or self.ids.next()
         row = (new.id, owner, conversation, new.created, *astuple(turn))
         # One statement: the conversation cannot be deleted meanwhile.
-        statement = f"""INSERT INTO interaction SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?
+        statement = f"""INSERT INTO interaction SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
             FROM conversation c WHERE {UNEXPIRED} AND c.id = ?"""
         values = (*row, owner, self.file.now(), conversation)
         if not await self.file.change(statement, values):
@@ -148,6 +156,15 @@ class SqliteInteractions:
         values = (additional_info, owner, self.file.now(), interaction)
         if not await self.file.change(statement, values):
             raise base.interaction_not_found(interaction)
+
+    async def delete(self, owner: str, interaction: str) -> None:
+        """Delete an interaction. Raises NotFound."""
+        statement = f"""DELETE FROM interaction AS i WHERE EXISTS (
+            SELECT 1 FROM conversation c WHERE {UNEXPIRED} AND c.id = i.conversation
+        ) AND i.id = ?"""
+        if not await self.file.change(statement, (owner, self.file.now(), interaction)):
+            raise base.interaction_not_found(interaction)
+        await self.file.checkpoint()
 
 
 @dataclass(frozen=True, slots=True)

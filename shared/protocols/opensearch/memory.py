@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -31,7 +31,8 @@ MAX_NAME_LENGTH = 1000  # characters of a conversation's name
 # while it is sent to Cosmos DB, and its SDK writes an emoji in 12 bytes.
 MAX_TURN_LENGTH = 80_000
 MAX_CONTAINERS = 2000  # of additional information: a page of 100 is read at once
-TURN_FIELDS = ", ".join(field.name for field in fields(Turn))
+FIELDS = ("input", "prompt_template", "response", "origin", "additional_info")  # of a Turn
+TURN_FIELDS = ", ".join(FIELDS)
 
 
 def get_memory(exchange: Exchange) -> Memory:
@@ -149,7 +150,7 @@ class MemoryApi:
             self.interaction_id: entry.id,
             self.conversation_id: entry.conversation,
             "create_time": entry.created,
-            **asdict(entry.turn),
+            **{name: getattr(entry.turn, name) for name in FIELDS},
             "additional_info": _decode_info(info) if self.object_info else info,
         }
 
