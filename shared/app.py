@@ -17,12 +17,13 @@ from shared.protocols.aog import routes as aog
 from shared.protocols.exchange import CLIENT_GONE, JSON, AppContext, Exchange
 from shared.protocols.mcp import routes as mcp
 from shared.protocols.openai import routes as openai
+from shared.protocols.openai.responses import routes as responses
 from shared.protocols.opensearch import routes as opensearch
 from shared.protocols.page import routes as page
 from shared.protocols.route import Route
 from shared.telemetry.access_log import AccessLog
 
-PROTOCOLS = (ai_chat, health, content, aog, openai, opensearch, mcp, page)
+PROTOCOLS = (ai_chat, health, content, aog, openai, responses, opensearch, mcp, page)
 ROUTES: Mapping[str, Route] = {
     route.path: route for protocol in PROTOCOLS for route in protocol.ROUTES
 }

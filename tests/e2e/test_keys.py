@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from shared.app import ROUTES
+from shared.protocols.openai.responses.routes import PREFIXES as RESPONSES
 from shared.protocols.openai.routes import CHATS, LISTS, ONES, OTHERS
 from shared.protocols.opensearch.routes import HANDLERS as OPENSEARCH
 from tests.conftest import HOSTS
@@ -18,10 +19,15 @@ from tests.support.servers import COMMAND_MODEL, Server, command, run_server
 KEY = "the-k3y"
 OPTIONS = ("--enable-auth", "--key", KEY)
 CITED = "/content/plans/northwind_health_plus.pdf"
-QUESTION = {"messages": [{"role": "user", "content": "say yes"}]}
+QUESTION = {"messages": [{"role": "user", "content": "say yes"}], "input": "say yes"}
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 # A request for every route; the body of a POST is the question, or a ping.
 PAGE = ("/", "/page/{path}", "/config", "/auth_setup")
+STORED = {
+    f"{route}{path}": method
+    for route in RESPONSES
+    for path, method in (("/{id}", "GET"), ("/{id}/input_items", "GET"), ("/{id}/cancel", "POST"))
+}
 CALLS = {
     "/chat": ("POST", "/chat"),
     "/chat/stream": ("POST", "/chat/stream"),
@@ -40,15 +46,18 @@ CALLS = {
     **{route: ("GET", route) for route in LISTS},
     **{route: ("GET", route.replace("{*id}", "command_model")) for route in ONES},
     **{route: ("POST", route.replace("{*path}", "embeddings")) for route in OTHERS},
+    **{route: ("POST", route) for route in RESPONSES},
+    **{route: (method, route.replace("{id}", "resp_1")) for route, method in STORED.items()},
     **{
         route: (next(iter(methods)), re.sub(r"\{\*?\w+\}", "x", route))
         for route, methods in OPENSEARCH.items()
     },
 }
 # Health checks, the page, and routes of OpenAI's clients, which have a key of the app.
-OPEN = {"/health", *PAGE, *CHATS, *LISTS, *ONES}
-GUARDED = sorted(CALLS.keys() - OPEN - {*OTHERS})
-EMPTY = {*OPENSEARCH, *OTHERS, "/aog/{*path}"}  # nothing is there: 404
+OPEN = {"/health", *PAGE, *CHATS, *LISTS, *ONES, *RESPONSES}
+GUARDED = sorted(CALLS.keys() - OPEN - STORED.keys() - {*OTHERS})
+# Nothing is there: 404, or 400.
+EMPTY = {*OPENSEARCH, *OTHERS, *STORED, "/aog/{*path}"}
 
 
 def host_supports_keys() -> bool:

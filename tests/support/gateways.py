@@ -256,12 +256,16 @@ async def close_models(service: Service) -> None:
 
 
 def read_events(reply: BufferedReply) -> list[Any]:
-    """The events of a stream. Each must be one line."""
+    """The events of a stream. The data of each must be one line; a name must be its type."""
     assert reply.media_type == "text/event-stream"
     assert reply.data.endswith(b"\n\n")
-    parts = reply.data[:-2].split(b"\n\n")
-    assert all(part.startswith(b"data: ") and b"\n" not in part for part in parts)
-    return [json.loads(part[6:]) for part in parts]
+    events = []
+    for part in reply.data[:-2].split(b"\n\n"):
+        *name, data = part.split(b"\n")
+        assert data.startswith(b"data: ")
+        events.append(json.loads(data[6:]))
+        assert name in ([], [b"event: " + str(events[-1].get("type")).encode()])
+    return events
 
 
 def read_text(reply: BufferedReply) -> str:

@@ -97,7 +97,7 @@ def answer(request: ChatRequest, result: Answer) -> Json:
     message["context"] = source_context(request, result.context)
     choice = {"index": 0, "message": message, "finish_reason": result.done.finish_reason}
     whole = _envelope(request, result.context, "chat.completion", [choice])
-    return whole | {"usage": _usage(result.context, result.done, result.content)}
+    return whole | {"usage": count_usage(result.context, result.done, result.content)}
 
 
 def chunk(request: ChatRequest, context: Context, event: Event) -> Json | None:
@@ -140,7 +140,7 @@ def trailer(request: ChatRequest, result: Answer) -> list[bytes]:
     if not request.state.include_usage:
         return [END]
     last = _envelope(request, result.context, "chat.completion.chunk", [])
-    usage = {"usage": _usage(result.context, result.done, result.content)}
+    usage = {"usage": count_usage(result.context, result.done, result.content)}
     return [server_sent_event(last | usage), END]
 
 
@@ -181,7 +181,7 @@ def _citation(links: str, source: Source) -> Json:
     }
 
 
-def _usage(context: Context, done: Done, text: str) -> Json:
+def count_usage(context: Context, done: Done, text: str) -> Json:
     """Return the token counts of the model, else an estimate."""
     if done.usage is not None:
         return context_json.usage(done.usage)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from shared.chat.errors import NoSuchModel, NoSuchRoute
-from shared.chat.events import Context, Events
+from shared.chat.events import Context, Done, Events
 from shared.chat.request import ChatRequest
 from shared.http.call import Reply
 from shared.models.router import Router
@@ -35,7 +35,7 @@ NO_INSTRUCTIONS = (
 
 async def chat(exchange: Exchange) -> Reply:
     """Answer a chat completion, with numbered citations and the answer's notes in a header."""
-    _admit(exchange)
+    check_access(exchange)
     body = await chats.begin(exchange, forms=False)
     request = await chats.read_request(exchange, openai_chat.CHAT, body)
     request = _with_deployment(exchange, request)
@@ -43,21 +43,21 @@ async def chat(exchange: Exchange) -> Reply:
         overrides = exchange.app.search_scope.apply(data_source, request.overrides)
         request = _with_known_model(exchange, replace(request, overrides=overrides))
     if not exchange.engine.client_prompts:
-        request = _without_instructions(request)
-    notices = partial(_notice_header, exchange.headers)
+        request = without_instructions(request)
+    notices = partial(add_notices, exchange.headers)
     return await chats.respond(exchange, openai_chat.CHAT, request, (number_citations, notices))
 
 
 async def models(exchange: Exchange) -> Reply:
     """List the models."""
-    _admit(exchange)
+    check_access(exchange)
     exchange.identify(openai_chat.CHAT)
     return exchange.json_reply(openai_chat.models(_owners(exchange.engine.models)))
 
 
 async def model(exchange: Exchange) -> Reply:
     """Describe a model. Raises NoSuchModel."""
-    _admit(exchange)
+    check_access(exchange)
     exchange.identify(openai_chat.CHAT)
     name, owners = exchange.call.path, _owners(exchange.engine.models)
     if name not in owners:
@@ -67,7 +67,7 @@ async def model(exchange: Exchange) -> Reply:
 
 async def reject_path(exchange: Exchange) -> Reply:
     """Raise NoSuchRoute for any other path, with the routes that there are."""
-    _admit(exchange)
+    check_access(exchange)
     root = OTHERS[exchange.call.route.startswith("/openai")].removesuffix("{*path}")
     routes = (each for each in ROUTES if each.path.startswith(root) and each.path not in OTHERS)
     listed = ", ".join(f"{each.methods[0]} {each.path.replace('{*', '{')}" for each in routes)
@@ -75,7 +75,7 @@ async def reject_path(exchange: Exchange) -> Reply:
     raise NoSuchRoute(f"There is no {exchange.call.method} {root}{printable} here, only {listed}.")
 
 
-def _admit(exchange: Exchange) -> None:
+def check_access(exchange: Exchange) -> None:
     """Raise Unauthorized for a caller without the key or a sign-in."""
     exchange.app.api_key.check(exchange.app.access, exchange.call.headers)
 
@@ -109,7 +109,7 @@ def _with_known_model(exchange: Exchange, request: ChatRequest) -> ChatRequest:
     return replace(request, overrides=overrides, notes=(*request.notes, note))
 
 
-def _without_instructions(request: ChatRequest) -> ChatRequest:
+def without_instructions(request: ChatRequest) -> ChatRequest:
     """Return the request without the client's instructions, of text or images, and with a note."""
     messages = tuple(each for each in request.messages if each.role != "system")
     if len(messages) == len(request.messages):
@@ -117,12 +117,15 @@ def _without_instructions(request: ChatRequest) -> ChatRequest:
     return replace(request, messages=messages, notes=(*request.notes, NO_INSTRUCTIONS))
 
 
-async def _notice_header(headers: dict[str, str], events: Events) -> Events:
-    """Pass events through and put the notes of their context into a header."""
+async def add_notices(headers: dict[str, str], events: Events) -> Events:
+    """Pass events through and put the notes and warnings of an answer into a header."""
+    notices: tuple[str, ...] = ()
     async with aclosing(events):
         async for event in events:
-            if isinstance(event, Context) and event.notes:
-                text = " ".join(event.notes).encode("ascii", "replace").decode()
+            if isinstance(event, Context | Done):
+                notices += event.notes if isinstance(event, Context) else event.warnings
+            if notices:
+                text = " ".join(notices).encode("ascii", "replace").decode()
                 headers[NOTICE] = re.sub(r"[^ -~]", " ", text)[:LONGEST_NOTICE]
             yield event
 

@@ -1,0 +1,67 @@
+"""Errors of the Responses API: as those of chat completions, always with a code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from shared.chat import errors
+from shared.http.json_encoding import Json
+from shared.protocols.openai import response as chat_completions
+from shared.protocols.openai.request import FieldError
+
+INVALID, MISSING, UNSUPPORTED = "invalid_value", "missing_required_parameter", "unsupported_value"
+# The first match; without one the status decides.
+CODES: Sequence[tuple[type[errors.ChatError], str]] = (
+    (errors.Unauthorized, "invalid_api_key"),
+    (errors.Forbidden, "permission_denied"),
+    (errors.NoSuchModel, "model_not_found"),
+    (errors.NotFound, "not_found"),
+    (errors.TooManyRequests, "rate_limit_exceeded"),
+    (errors.MethodNotAllowed, "method_not_allowed"),
+    (errors.TooLarge, "request_too_large"),
+    (errors.UnsupportedMediaType, "unsupported_media_type"),
+    (errors.BadRequest, INVALID),
+)
+
+
+class ParameterError(FieldError):
+    """An error of one parameter, with the code of the error."""
+
+    def __init__(self, field: str, message: str, code: str = INVALID) -> None:
+        super().__init__(field, message)
+        self.code = code
+
+
+class PreviousResponseNotFound(ParameterError):
+    """The previous response is not stored for this caller."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("previous_response_id", message, "previous_response_not_found")
+
+
+class ItemNotFound(errors.NotFound):
+    """A referenced item is not stored for this caller."""
+
+
+class ResponseNotFound(errors.NotFound):
+    """There is no such response, or not for this caller."""
+
+    default = "There is no such response: it was not stored, or it is not yours."
+
+
+def error(failure: errors.ChatError, body: Any = None) -> Json:
+    """Return the JSON of an error."""
+    value: Json = chat_completions.error(failure, body)
+    if isinstance(failure, ItemNotFound):
+        value["error"] |= {"param": "input", "code": "item_not_found"}
+    elif isinstance(failure, ParameterError):
+        value["error"]["code"] = failure.code
+    elif value["error"]["code"] is None:
+        value["error"]["code"] = code_of(failure)
+    return value
+
+
+def code_of(failure: errors.ChatError) -> str:
+    """Return the code of an error."""
+    return next((code for kind, code in CODES if isinstance(failure, kind)), "server_error")

@@ -1,0 +1,209 @@
+"""The items of a request's `input`, as messages of a chat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError
+
+from shared.chat.errors import describe_error, join_path
+from shared.chat.messages import Message, Role, ToolCall, check_image_url, tool_call_json
+from shared.http.json_encoding import Json
+from shared.protocols.openai.responses.errors import MISSING, UNSUPPORTED, ParameterError
+
+M = TypeVar("M", bound=BaseModel)
+ROLES: Mapping[str, Role] = {
+    "user": "user",
+    "assistant": "assistant",
+    "system": "system",
+    "developer": "system",
+}
+IGNORED = ("reasoning", "file_search_call")  # of earlier answers, which clients send back
+TEXTS = ("input_text", "output_text", "text")  # parts with a text
+UNAVAILABLE = "is not available here: send texts, and images as input_image with an image_url"
+
+
+class _Message(BaseModel, strict=True):
+    role: Literal["user", "assistant", "system", "developer"]
+    content: Any
+
+
+class _Call(BaseModel, strict=True):
+    call_id: str = Field(min_length=1)
+    name: str = Field(min_length=1)
+    arguments: str = ""
+
+
+class _Output(BaseModel, strict=True):
+    call_id: str = Field(min_length=1)
+    output: Any
+
+
+class _Part(BaseModel, strict=True):
+    type: str
+    text: str | None = None
+    refusal: str | None = None
+    image_url: str | None = None
+    detail: str | None = Field(default=None, max_length=20)
+
+
+class _Reference(BaseModel, strict=True):
+    id: str = Field(min_length=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A reference to an item of a stored response, and its place in the request."""
+
+    id: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A message of the request at its place, or a reference to one that is stored."""
+
+    path: str
+    value: Message | Reference
+
+
+def validate(model: type[M], path: str, value: Any) -> M:
+    """Validate an object of the request, in which null means missing. Raises ParameterError."""
+    if not isinstance(value, dict):
+        raise ParameterError(path, "must be an object")
+    present = {key: field for key, field in value.items() if field is not None}
+    try:
+        return model.model_validate(present)
+    except ValidationError as failure:
+        error = failure.errors(include_url=False, include_input=False)[0]
+        field = join_path([path, *error["loc"]]) if path else join_path(error["loc"])
+        code = {"missing": MISSING, "literal_error": UNSUPPORTED}.get(error["type"])
+        message = describe_error(error)
+        raise (
+            ParameterError(field, message, code) if code else ParameterError(field, message)
+        ) from None
+
+
+def parse_items(value: Any) -> tuple[Item, ...]:
+    """Parse `input`: a string, or a list of items. Raises ParameterError."""
+    if isinstance(value, str):
+        return (Item("input", text_message("user", value)),)
+    if value is None:
+        raise ParameterError("input", "is required", MISSING)
+    if not isinstance(value, list):
+        raise ParameterError("input", "must be a string or a list of items")
+    items = (_parse_item(f"input[{place}]", each) for place, each in enumerate(value))
+    parsed = tuple(item for item in items if item is not None)
+    if not parsed:
+        raise ParameterError("input", "must not be empty")
+    return parsed
+
+
+def text_message(role: Role, text: str) -> Message:
+    """Return a message of text."""
+    return Message(role, text, raw={"role": role, "content": text})
+
+
+def _parse_item(path: str, item: Any) -> Item | None:
+    """Parse an item; None for one that is ignored. Raises ParameterError."""
+    if not isinstance(item, dict):
+        raise ParameterError(path, "must be an object")
+    kind = item.get("type") or "message"
+    if kind in IGNORED:
+        return None
+    match kind:
+        case "message":
+            return Item(path, _parse_message(path, item))
+        case "function_call":
+            return Item(path, _parse_call(path, item))
+        case "function_call_output":
+            return Item(path, _parse_output(path, item))
+        case "item_reference":
+            return Item(path, Reference(validate(_Reference, path, item).id, path))
+    raise ParameterError(f"{path}.type", "is not available here", UNSUPPORTED)
+
+
+def _parse_message(path: str, item: Any) -> Message:
+    message = validate(_Message, path, item)
+    parts = _parse_parts(f"{path}.content", message.content)
+    role = ROLES[message.role]
+    is_text = isinstance(message.content, str)
+    return Message(
+        role,
+        join_texts(parts),
+        images=tuple(part["image_url"]["url"] for part in parts if part["type"] == "image_url"),
+        raw={"role": role, "content": message.content if is_text else parts},
+    )
+
+
+def join_texts(parts: Iterable[Json]) -> str:
+    """Join the texts of the parts of a content."""
+    return "\n".join(part["text"] for part in parts if part["type"] == "text")
+
+
+def _parse_parts(path: str, content: Any) -> list[Json]:
+    """Return the parts of a content, in the form of chat completions. Raises ParameterError."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    if not isinstance(content, list):
+        raise ParameterError(path, "must be a string or a list of parts")
+    return [_parse_part(f"{path}[{place}]", part) for place, part in enumerate(content)]
+
+
+def _parse_part(path: str, value: Any) -> Json:
+    part = validate(_Part, path, value)
+    if part.type in TEXTS or part.type == "refusal":
+        name = "refusal" if part.type == "refusal" else "text"
+        text = getattr(part, name)
+        if text is None:
+            raise ParameterError(f"{path}.{name}", "is required", MISSING)
+        return {"type": "text", "text": text}
+    if part.type != "input_image":
+        raise ParameterError(f"{path}.type", UNAVAILABLE, UNSUPPORTED)
+    if part.image_url is None:
+        raise ParameterError(path, UNAVAILABLE, UNSUPPORTED)  # an image by its file_id
+    try:
+        url = check_image_url(part.image_url)
+    except ValueError as error:
+        raise ParameterError(f"{path}.image_url", str(error)) from None
+    detail = {"detail": part.detail} if part.detail else {}
+    return {"type": "image_url", "image_url": {"url": url, **detail}}
+
+
+def _parse_call(path: str, item: Any) -> Message:
+    call = validate(_Call, path, item)
+    return call_message([ToolCall(0, call.call_id, call.name, call.arguments)])
+
+
+def call_message(calls: Iterable[ToolCall]) -> Message:
+    """Return the assistant's message with tool calls."""
+    calls = tuple(replace(call, index=index) for index, call in enumerate(calls))
+    raw = {"role": "assistant", "content": None, "tool_calls": [*map(tool_call_json, calls)]}
+    return Message("assistant", "", tool_calls=calls, raw=raw)
+
+
+def _parse_output(path: str, item: Any) -> Message:
+    output = validate(_Output, path, item)
+    parts = _parse_parts(f"{path}.output", output.output)
+    if any(part["type"] != "text" for part in parts):
+        raise ParameterError(f"{path}.output", "must have texts only", UNSUPPORTED)
+    text = join_texts(parts)
+    raw = {"role": "tool", "content": text, "tool_call_id": output.call_id}
+    return Message("tool", text, tool_call_id=output.call_id, raw=raw)
+
+
+def join_calls(messages: Iterable[Message]) -> Iterator[Message]:
+    """Yield the messages, with calls that follow each other in one message, as models have it."""
+    pending: tuple[ToolCall, ...] = ()
+    for message in messages:
+        if message.tool_calls and not message.content:
+            pending += message.tool_calls
+            continue
+        if pending:
+            yield call_message(pending)
+            pending = ()
+        yield message
+    if pending:
+        yield call_message(pending)

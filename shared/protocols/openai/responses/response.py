@@ -1,0 +1,158 @@
+"""The objects of the Responses API: the response, its output items, its usage."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from shared.chat.events import Answer, Context, Done, Source
+from shared.chat.messages import ToolCall
+from shared.chat.request import ChatRequest
+from shared.http.json_encoding import Json
+from shared.protocols.document_links import source_url
+from shared.protocols.openai.response import count_usage
+from shared.protocols.openai.responses.annotations import annotation, find_citations
+from shared.protocols.openai.responses.request import ResponseState
+
+# The `reason` of an incomplete response, by the model's reason to stop.
+INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+
+
+def answer(request: ChatRequest, result: Answer) -> Json:
+    """Return a whole response."""
+    output = format_output(request, result.context, result.content, result.tool_calls)
+    usage = count_usage(result.context, result.done, result.content)
+    return finished(request, result.context, result.done, output, usage)
+
+
+def envelope(request: ChatRequest, context: Context, status: str) -> Json:
+    """Return a response without output."""
+    state: ResponseState = request.state
+    return {
+        "id": response_id(state.id),
+        "object": "response",
+        "created_at": request.metadata.created,
+        "completed_at": None,
+        "status": status,
+        "error": None,
+        "incomplete_details": None,
+        "model": request.overrides.model or context.model,
+        "output": [],
+        "usage": None,
+        **state.echo,
+        "store": state.store,
+    }
+
+
+def finished(
+    request: ChatRequest, context: Context, done: Done, output: Sequence[Json], usage: Json
+) -> Json:
+    """Return a response with its output: completed, or incomplete by the reason of its end."""
+    reason = INCOMPLETE.get(done.finish_reason)
+    status = "incomplete" if reason else "completed"
+    return {
+        **envelope(request, context, status),
+        "completed_at": None if reason else int(time.time()),
+        "incomplete_details": {"reason": reason} if reason else None,
+        "output": list(output),
+        "usage": format_usage(usage),
+    }
+
+
+def response_id(id: str) -> str:
+    """Return the id of a response."""
+    return f"resp_{id}"
+
+
+def format_output(
+    request: ChatRequest, context: Context, text: str, calls: Sequence[ToolCall]
+) -> list[Json]:
+    """Return the output items of an answer, in their order."""
+    state: ResponseState = request.state
+    output = [search_item(request, context)] if state.searches else []
+    if text or not calls:
+        citations = find_citations(context.sources, text)
+        links, searches = request.metadata.links, state.searches
+        annotations = [annotation(each, links, searches) for each in citations]
+        output.append(message_item(message_id(state.id), text, annotations))
+    output += [call_item(state.id, place, call) for place, call in enumerate(calls)]
+    return output
+
+
+def message_id(id: str, number: int = 1) -> str:
+    """Return the id of a message of a response; `number` counts from 1."""
+    return f"msg_{id}" if number == 1 else f"msg_{id}_{number}"
+
+
+def message_item(id: str, text: str, annotations: Iterable[Json]) -> Json:
+    """Return the item of a complete message."""
+    return {
+        "id": id,
+        "type": "message",
+        "status": "completed",
+        "role": "assistant",
+        "content": [text_part(text, annotations)],
+    }
+
+
+def text_part(text: str, annotations: Iterable[Json]) -> Json:
+    """Return the part of a message with its text."""
+    return {
+        "type": "output_text",
+        "text": text,
+        "annotations": list(annotations),
+        "logprobs": [],
+    }
+
+
+def call_item(id: str, place: int, call: ToolCall) -> Json:
+    """Return the item of a complete function call."""
+    return {
+        "id": f"fc_{id}_{place}",
+        "type": "function_call",
+        "status": "completed",
+        "call_id": call.id or f"call_{id}_{place}",
+        "name": call.name or "",
+        "arguments": call.arguments,
+    }
+
+
+def search_item(request: ChatRequest, context: Context) -> Json:
+    """Return the item of the complete search, with its passages if they are requested."""
+    state: ResponseState = request.state
+    results = [_format_result(request, source) for source in context.sources]
+    return {
+        "id": f"fs_{state.id}",
+        "type": "file_search_call",
+        "status": "completed",
+        "queries": search_queries(context),
+        "results": results if state.results else None,
+    }
+
+
+def search_queries(context: Context) -> list[Any]:
+    """Return the queries of the search."""
+    return [step.description for step in context.steps if step.title == "Generated search query"]
+
+
+def _format_result(request: ChatRequest, source: Source) -> Json:
+    url = source_url(request.metadata.links, source)
+    return {
+        "file_id": source.id,
+        "filename": source.sourcefile,
+        "score": source.score,
+        "text": source.content,
+        "attributes": {"sourcepage": source.sourcepage, "url": url},
+    }
+
+
+def format_usage(usage: Json) -> Json:
+    """Return token counts by the names of this API; 0 for what is not known."""
+    return {
+        "input_tokens": usage["prompt_tokens"],
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": usage["completion_tokens"],
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": usage["total_tokens"],
+    }

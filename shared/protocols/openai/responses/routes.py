@@ -1,0 +1,143 @@
+"""The routes of the Responses API, under the prefixes of OpenAI's and Azure's clients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from shared.chat.messages import Message
+from shared.chat.request import ChatRequest
+from shared.http.call import Reply, cancel_on_disconnect
+from shared.memory.base import Interaction
+from shared.protocols import chat as chats
+from shared.protocols.chat import ChatProtocol
+from shared.protocols.exchange import Exchange
+from shared.protocols.openai import response as chat_completions
+from shared.protocols.openai.responses import response as responses
+from shared.protocols.openai.responses import storage
+from shared.protocols.openai.responses.errors import MISSING, ParameterError, error
+from shared.protocols.openai.responses.items import Item
+from shared.protocols.openai.responses.request import ResponseState, make_messages, parse
+from shared.protocols.openai.responses.stream import stream
+from shared.protocols.openai.routes import (
+    add_notices,
+    check_access,
+    without_instructions,
+)
+from shared.protocols.route import Route
+from shared.rag.prompt import PASSTHROUGH
+
+PREFIXES = ("/v1/responses", "/openai/v1/responses", "/openai/responses")
+NO_CANCELLATION = "No response runs in the background here, so there is none to cancel."
+RESPONSES = ChatProtocol(
+    name="responses",
+    media_type="text/event-stream",
+    parse=parse,
+    answer=responses.answer,
+    stream=stream,
+    prompt_builder=PASSTHROUGH,
+    error=error,
+    status=chat_completions.status,
+    headers=chat_completions.headers,
+)
+
+
+async def create(exchange: Exchange) -> Reply:
+    """Answer a request, and store the response where its owner can find it again."""
+    check_access(exchange)
+    body = await chats.begin(exchange, forms=False)
+    request = await chats.read_request(exchange, RESPONSES, body)
+    loading = _load(exchange, request)
+    request, answer = await cancel_on_disconnect(loading, exchange.call.is_disconnected)
+    if not exchange.engine.client_prompts:
+        request = without_instructions(request)
+        echo = {**request.state.echo, "instructions": None}
+        request = replace(request, state=replace(request.state, echo=echo))
+    notices = partial(add_notices, exchange.headers)
+    return await chats.respond(exchange, RESPONSES, request, (notices,), answer)
+
+
+async def _load(
+    exchange: Exchange, request: ChatRequest
+) -> tuple[ChatRequest, storage.StoredAnswer | None]:
+    """Return the request with its references and its history, and where the answer is stored."""
+    state: ResponseState = request.state
+    store = storage.find_store(exchange)
+    items = await storage.resolve_items(store, state.items)
+    previous: Interaction | None = None
+    history: tuple[Message, ...] = ()
+    if state.previous is not None:
+        previous = await storage.find_previous(exchange, state.previous)
+        assert store is not None
+        history = tuple(storage.history(await store.turns(previous)))
+    messages = make_messages(state.echo["instructions"], items)
+    _check(items, history)
+    request = replace(request, messages=(*history, *messages))
+    if store is None or not state.store:
+        return storage.with_id(request, exchange.call.id, False), None
+    new = store.memory.new_id()
+    own = tuple(message for message in messages if message.role != "system")
+    answer = storage.StoredAnswer(store, new, own, previous)
+    return storage.with_id(request, new.id, True), answer
+
+
+def _check(items: Sequence[Item], history: Sequence[Message]) -> None:
+    """Check that there is a question, and that each output answers a call. Raises
+    ParameterError."""
+    calls = {call.id for message in history for call in message.tool_calls}
+    messages = [item.value for item in items if isinstance(item.value, Message)]
+    for item in items:
+        if isinstance(item.value, Message):
+            calls |= {call.id for call in item.value.tool_calls}
+            output = item.value.tool_call_id
+            if output is not None and output not in calls:
+                message = "names no earlier function_call"
+                raise ParameterError(f"{item.path}.call_id", message)
+    if not messages or messages[-1].role not in ("user", "tool"):
+        message = "the last item must be a message of the user or a function_call_output"
+        raise ParameterError("input", message)
+    questions = (each for each in (*history, *messages) if each.role == "user")
+    if not any(each.content.strip() for each in questions):
+        raise ParameterError("input", "needs a message of the user with a text", MISSING)
+
+
+async def response(exchange: Exchange) -> Reply:
+    """Return or delete a stored response. Raises ResponseNotFound."""
+    check_access(exchange)
+    exchange.identify(RESPONSES)
+    store, id = storage.require_store(exchange), exchange.call.path
+    if exchange.call.method == "DELETE":
+        await store.delete(id)
+        return exchange.json_reply({"id": id, "object": "response", "deleted": True})
+    return exchange.json_reply(storage.read_response(await store.get(id)))
+
+
+async def input_items(exchange: Exchange) -> Reply:
+    """List the input of a stored response. Raises ResponseNotFound."""
+    check_access(exchange)
+    exchange.identify(RESPONSES)
+    interaction = await storage.require_store(exchange).get(exchange.call.path)
+    return exchange.json_reply(storage.read_input(interaction))
+
+
+async def cancel(exchange: Exchange) -> Reply:
+    """Raise an error: a response ends with its request."""
+    check_access(exchange)
+    exchange.identify(RESPONSES)
+    raise ParameterError("background", NO_CANCELLATION)
+
+
+def _routes(prefix: str) -> tuple[Route, ...]:
+    route: Any = partial(Route, errors=RESPONSES, auth="anonymous")
+    usage = f"POST {prefix} with Content-Type: application/json and a body such as "
+    return (
+        route(path=prefix, methods=("POST",), handler=create, usage=usage + '{"input": "..."}'),
+        route(path=f"{prefix}/{{id}}", methods=("GET", "DELETE", "HEAD"), handler=response),
+        route(path=f"{prefix}/{{id}}/input_items", methods=("GET", "HEAD"), handler=input_items),
+        route(path=f"{prefix}/{{id}}/cancel", methods=("POST",), handler=cancel),
+    )
+
+
+ROUTES = tuple(route for prefix in PREFIXES for route in _routes(prefix))

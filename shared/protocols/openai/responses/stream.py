@@ -1,0 +1,210 @@
+"""The stream of a response: typed events with sequence numbers, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from shared.chat.errors import Unavailable
+from shared.chat.events import ByteStream, Context, Delta, Done, Event, Events
+from shared.chat.messages import ToolCall
+from shared.chat.request import ChatRequest
+from shared.http.json_encoding import Json, dumps
+from shared.protocols.chat import LateError, encode_events, end_with_error
+from shared.protocols.openai.response import count_usage
+from shared.protocols.openai.responses import response as responses
+from shared.protocols.openai.responses.annotations import (
+    CitationFinder,
+    annotation,
+    sources_by_page,
+)
+from shared.protocols.openai.responses.request import ResponseState
+
+CONTENT_FILTER = "content_filter"
+STREAM_CODES = ("rate_limit_exceeded", "server_error")  # the errors that a stream may end with
+
+
+@dataclass(slots=True)
+class ResponseWriter:
+    """Writes the events of one response.
+
+    `output` are the items that are done. One item is open at most: `text` is the message's, `call`
+    a call's.
+    """
+
+    request: ChatRequest
+    context: Context
+    number: int = 0
+    output: list[Json] = field(default_factory=list)
+    text: CitationFinder | None = None
+    messages: int = 0  # that have begun: a second one is text behind a call
+    annotations: list[Json] = field(default_factory=list)
+    call: ToolCall | None = None
+    calls: int = 0  # that are done
+    last_index: int = -1  # the model's index of the last call that is done
+
+    @property
+    def state(self) -> ResponseState:
+        """The state of the request."""
+        state: ResponseState = self.request.state
+        return state
+
+    @property
+    def message_id(self) -> str:
+        """The id of the message that has begun last."""
+        return responses.message_id(self.state.id, self.messages)
+
+    def begin(self) -> Iterator[bytes]:
+        """Yield the events before the answer."""
+        response = responses.envelope(self.request, self.context, "in_progress")
+        yield self._event("response.created", response=response)
+        yield self._event("response.in_progress", response=response)
+        if self.state.searches:
+            yield from self._search()
+
+    def _search(self) -> Iterator[bytes]:
+        item = responses.search_item(self.request, self.context)
+        begun = {**item, "status": "in_progress", "queries": [], "results": None}
+        yield self._item("response.output_item.added", begun)
+        for step in ("in_progress", "searching", "completed"):
+            yield self._part(f"response.file_search_call.{step}", item["id"])
+        yield self._close(item)
+
+    def write(self, delta: Delta) -> Iterator[bytes]:
+        """Yield the events of a piece of the answer."""
+        if delta.content:
+            yield from self._write_text(delta.content)
+        for call in delta.tool_calls:
+            yield from self._write_call(call)
+
+    def _write_text(self, piece: str) -> Iterator[bytes]:
+        if self.call is not None and not piece.strip():
+            return  # some servers end a call with a line feed
+        if self.call is not None:
+            yield from self._end_call(self.call)
+        if self.text is None:
+            yield from self._begin_text()
+        assert self.text is not None
+        citations = list(self.text.feed(piece))
+        yield self._text_event("response.output_text.delta", delta=piece, logprobs=[])
+        for citation in citations:
+            links, searches = self.request.metadata.links, self.state.searches
+            found = annotation(citation, links, searches)
+            index = len(self.annotations)
+            self.annotations.append(found)
+            name = "response.output_text.annotation.added"
+            yield self._text_event(name, annotation_index=index, annotation=found)
+
+    def _begin_text(self) -> Iterator[bytes]:
+        self.text, self.annotations = CitationFinder(sources_by_page(self.context.sources)), []
+        self.messages += 1
+        item = responses.message_item(self.message_id, "", ())
+        begun = {**item, "status": "in_progress", "content": []}
+        yield self._item("response.output_item.added", begun)
+        part = responses.text_part("", ())
+        yield self._text_event("response.content_part.added", part=part)
+
+    def _end_text(self, text: str) -> Iterator[bytes]:
+        part = responses.text_part(text, self.annotations)
+        yield self._text_event("response.output_text.done", text=text, logprobs=[])
+        yield self._text_event("response.content_part.done", part=part)
+        yield self._close(responses.message_item(self.message_id, text, self.annotations))
+        self.text = None
+
+    def _write_call(self, part: ToolCall) -> Iterator[bytes]:
+        if self.text is not None:
+            yield from self._end_text(self.text.text)
+        if self.call is not None and self.call.index != part.index:
+            yield from self._end_call(self.call)
+        if self.call is None:
+            yield from self._begin_call(part)
+        elif part.arguments:
+            arguments = self.call.arguments + part.arguments
+            self.call = replace(self.call, arguments=arguments)
+            yield self._call_event("response.function_call_arguments.delta", delta=part.arguments)
+
+    def _begin_call(self, part: ToolCall) -> Iterator[bytes]:
+        if part.index <= self.last_index:
+            raise Unavailable("The model's answer is not in order. Ask again.")
+        self.call = part
+        item = responses.call_item(self.state.id, self.calls, replace(part, arguments=""))
+        yield self._item("response.output_item.added", {**item, "status": "in_progress"})
+        if part.arguments:
+            yield self._call_event("response.function_call_arguments.delta", delta=part.arguments)
+
+    def _end_call(self, call: ToolCall) -> Iterator[bytes]:
+        item = responses.call_item(self.state.id, self.calls, call)
+        name, arguments = item["name"], item["arguments"]
+        event = "response.function_call_arguments.done"
+        yield self._call_event(event, name=name, arguments=arguments)
+        yield self._close(item)
+        self.call, self.calls, self.last_index = None, self.calls + 1, call.index
+
+    def end(self, done: Done) -> Iterator[bytes]:
+        """Yield the events at the end of the answer."""
+        if self.call is not None:
+            yield from self._end_call(self.call)
+        if self.text is None and not self.calls:
+            yield from self._begin_text()  # an answer without text
+        if self.text is not None:
+            yield from self._end_text(self.text.text)
+        texts = [each["content"][0]["text"] for each in self.output if each["type"] == "message"]
+        usage = count_usage(self.context, done, "".join(texts))
+        response = responses.finished(self.request, self.context, done, self.output, usage)
+        yield self._event(f"response.{response['status']}", response=response)
+
+    def fail(self, error: Json) -> bytes:
+        """Return the event of a failure. Items that are open stay open."""
+        if error["code"] == CONTENT_FILTER:
+            done = Done(CONTENT_FILTER)
+            usage = count_usage(self.context, done, "")
+            response = responses.finished(self.request, self.context, done, self.output, usage)
+            return self._event("response.incomplete", response=response)
+        code = error["code"] if error["code"] in STREAM_CODES else "server_error"
+        response = responses.envelope(self.request, self.context, "failed")
+        response |= {"output": self.output, "error": {"code": code, "message": error["message"]}}
+        return self._event("response.failed", response=response)
+
+    def _close(self, item: Json) -> bytes:
+        event = self._item("response.output_item.done", item)
+        self.output.append(item)
+        return event
+
+    def _item(self, kind: str, item: Json) -> bytes:
+        return self._event(kind, output_index=len(self.output), item=item)
+
+    def _part(self, kind: str, item_id: str, **fields: object) -> bytes:
+        return self._event(kind, item_id=item_id, output_index=len(self.output), **fields)
+
+    def _text_event(self, kind: str, **fields: object) -> bytes:
+        return self._part(kind, self.message_id, content_index=0, **fields)
+
+    def _call_event(self, kind: str, **fields: object) -> bytes:
+        return self._part(kind, f"fc_{self.state.id}_{self.calls}", **fields)
+
+    def _event(self, kind: str, **fields: object) -> bytes:
+        value = {"type": kind, "sequence_number": self.number, **fields}
+        self.number += 1
+        return b"event: " + kind.encode() + b"\ndata: " + dumps(value) + b"\n\n"
+
+
+def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
+    """Encode a stream; a failure is its last event."""
+    writer: ResponseWriter | None = None
+
+    def encode(context: Context, event: Event) -> bytes:
+        nonlocal writer
+        writer = writer or ResponseWriter(request, context)
+        match event:
+            case Context():
+                return b"".join(writer.begin())
+            case Delta():
+                return b"".join(writer.write(event))
+            case Done():
+                return b"".join(writer.end(event))
+
+    def fail(failure: Exception) -> bytes:
+        value = error(failure)["error"]
+        return writer.fail(value) if writer else b""
+
+    return end_with_error(encode_events(events, encode), fail)

@@ -1,0 +1,379 @@
+"""Responses that are stored: retrieval, branches, owners, deletion, over both stores."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.app import Service
+from shared.chat import errors
+from shared.chat.events import Delta, Done
+from shared.chat.messages import ToolCall
+from shared.http.auth import AccessPolicy, ApiKeyPolicy
+from shared.memory.base import Memory, PageRequest
+from shared.protocols.openai.responses import storage
+from tests.support.calls import ANNA, BEN, CHAT_KEY, JSON, BufferedReply, call, local_service, read
+from tests.support.fake_cosmos import FakeCosmos, run_cosmos
+from tests.support.fakes import (
+    FailingConversations,
+    FailingInteractions,
+    FakeModel,
+    ScriptStep,
+    engine,
+)
+from tests.support.gateways import read_events
+from tests.support.stores import OpenStore, cosmos_store, sqlite_store
+
+ROUTE = "/v1/responses"
+SIGN_IN = AccessPolicy(sign_in=True)
+WEATHER = {"type": "function", "name": "weather"}
+CALL: tuple[ScriptStep, ...] = (
+    Delta("Looking."),
+    Delta(tool_calls=(ToolCall(0, "c1", "weather", "{}"),)),
+    Done("tool_calls"),
+)
+
+
+@dataclass
+class App:
+    """A service with a memory, and the model that answers there."""
+
+    service: Service
+    model: FakeModel
+    memory: Memory
+
+    async def send(
+        self, method: str, path: str = "", body: Any = None, headers: dict[str, str] = JSON
+    ) -> BufferedReply:
+        """The reply to a request below the route, such as `{id}/input_items`."""
+        id, _, rest = path.partition("/")
+        route = f"{ROUTE}/{{id}}" if path else ROUTE
+        route += f"/{rest}" if rest else ""
+        request = call(route, body or [b""], headers, method=method, path=id)
+        return await read(await self.service.reply(request))
+
+    async def create(
+        self, input: Any = "Hello?", headers: dict[str, str] = JSON, **body: Any
+    ) -> BufferedReply:
+        return await self.send("POST", body={"input": input, **body}, headers=headers)
+
+    async def answer(self, input: Any = "Hello?", **body: Any) -> str:
+        """The id of a new response."""
+        reply = await self.create(input, **body)
+        assert reply.status == 200, reply.data
+        return str(reply.json["id"])
+
+    @property
+    def texts(self) -> list[str]:
+        """The messages of the client that the model got last."""
+        return [message.content for message in self.model.calls[-1].messages[1:]]
+
+
+@pytest.fixture(scope="module")
+def account() -> Iterator[FakeCosmos]:
+    with run_cosmos() as fake:
+        yield fake
+
+
+@pytest.fixture(params=["sqlite", "cosmos"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
+    if request.param == "sqlite":
+        return sqlite_store(tmp_path)
+    account: FakeCosmos = request.getfixturevalue("account")
+    account.partitions.clear()
+    return cosmos_store(account)
+
+
+def run(
+    opened: OpenStore,
+    work: Callable[[App], Awaitable[Any]],
+    access: AccessPolicy | None = None,
+    model: FakeModel | None = None,
+    **parts: Any,
+) -> Any:
+    """The result of some work with an app over a store."""
+
+    async def go() -> Any:
+        async with opened() as memory:
+            used = model or FakeModel((Delta("Yes."), Done()), max_prompt_tokens=100_000)
+            service = local_service(
+                engine(used), access or AccessPolicy(single_user=True), memory=memory, **parts
+            )
+            return await work(App(service, used, memory))
+
+    return asyncio.run(go())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_response_is_returned_as_it_was(opened: OpenStore, stream: bool) -> None:
+    async def work(app: App) -> None:
+        reply = await app.create(metadata={"a": "b"}, stream=stream, temperature=0.5)
+        first = read_events(reply)[0]["response"] if stream else reply.json
+        answer = read_events(reply)[-1]["response"] if stream else reply.json
+        stored = (await app.send("GET", answer["id"])).json
+        items = (await app.send("GET", f"{answer['id']}/input_items")).json
+
+        assert (first["id"], first["store"], answer["store"]) == (answer["id"], True, True)
+        assert {**stored, "completed_at": None} == {**answer, "completed_at": None}
+        (item,) = items["data"]
+        assert item["content"] == [{"type": "input_text", "text": "Hello?"}]
+        assert (items["first_id"], items["has_more"]) == (item["id"], False)
+
+    run(opened, work)
+
+
+def test_a_response_continues_another_and_a_branch_hears_no_other(opened: OpenStore) -> None:
+    async def work(app: App) -> None:
+        first = await app.answer("One?")
+        second = await app.answer("Two?", previous_response_id=first)
+        await app.answer("Other?", previous_response_id=first)
+        assert app.texts == ["One?", "Yes.", "Other?"]
+        reply = await app.create("Three?", previous_response_id=second)
+        assert app.texts == ["One?", "Yes.", "Two?", "Yes.", "Three?"]
+        assert reply.json["previous_response_id"] == second
+        (conversation,) = await app.memory.conversations.list("local", PageRequest())
+        assert conversation.name == "One?"
+
+    run(opened, work)
+
+
+def test_the_ten_newest_turns_are_the_history(opened: OpenStore) -> None:
+    async def work(app: App) -> None:
+        previous = await app.answer("0")
+        for number in range(1, 13):
+            other = await app.answer("branch", previous_response_id=previous)
+            assert other
+            previous = await app.answer(str(number), previous_response_id=previous)
+
+        assert app.texts[::2] == [str(number) for number in range(2, 13)]
+
+    run(opened, work)
+
+
+def test_instructions_of_an_earlier_response_are_not_carried_on(opened: OpenStore) -> None:
+    async def work(app: App) -> None:
+        items = [{"role": "system", "content": "Rhyme."}, {"role": "user", "content": "One?"}]
+        app.service = replace(app.service, engine=replace(engine(app.model), client_prompts=True))
+        first = await app.answer(items, instructions="Be brief.")
+        assert app.texts == ["Be brief.", "Rhyme.", "One?"]
+        await app.answer("Two?", previous_response_id=first)
+        assert app.texts == ["One?", "Yes.", "Two?"]
+
+    run(opened, work)
+
+
+def test_a_call_is_continued_by_its_output_alone(opened: OpenStore) -> None:
+    async def work(app: App) -> None:
+        app.model.script = CALL
+        first = await app.answer("Weather?", tools=[WEATHER])
+        app.model.script = (Delta("Sunny."), Done())
+        output = {"type": "function_call_output", "call_id": "c1", "output": "sun"}
+        second = await app.answer([output], previous_response_id=first)
+        assert app.texts == ["Weather?", "Looking.", "", "sun"]
+        wrong = await app.create([{**output, "call_id": "c2"}], previous_response_id=first)
+        assert (wrong.status, wrong.json["error"]["param"]) == (400, "input[0].call_id")
+        await app.answer("And?", previous_response_id=second)
+        assert app.texts == ["Weather?", "Looking.", "", "sun", "Sunny.", "And?"]
+        roles = [message.role for message in app.model.calls[-1].messages[1:]]
+        assert roles == ["user", "assistant", "assistant", "tool", "assistant", "user"]
+
+    run(opened, work)
+
+
+def test_a_reference_stands_for_a_stored_item(opened: OpenStore) -> None:
+    async def work(app: App) -> None:
+        app.model.script = CALL
+        output = (await app.create("Weather?", tools=[WEATHER])).json["output"]
+        app.model.script = (Delta("Sunny."), Done())
+        references = [{"type": "item_reference", "id": item["id"]} for item in output]
+        result = {"type": "function_call_output", "call_id": "c1", "output": "sun"}
+        items = [{"role": "user", "content": "Weather?"}, *references, result]
+        await app.answer(items, store=False)
+        assert app.texts == ["Weather?", "Looking.", "", "sun"]
+        missing = await app.create([{"type": "item_reference", "id": f"{output[0]['id']}x"}])
+        assert (missing.status, missing.json["error"]["code"]) == (404, "item_not_found")
+
+    run(opened, work)
+
+
+def test_a_deleted_response_is_gone_for_every_protocol(opened: OpenStore) -> None:
+    async def work(app: App) -> None:
+        first = await app.answer("One?")
+        second = await app.answer("Two?", previous_response_id=first)
+        deleted = await app.send("DELETE", first)
+        assert deleted.json == {"id": first, "object": "response", "deleted": True}
+        for method, path in (("GET", first), ("DELETE", first), ("GET", f"{first}/input_items")):
+            reply = await app.send(method, path)
+            assert (reply.status, reply.json["error"]["code"]) == (404, "not_found")
+        again = await app.create("Three?", previous_response_id=first)
+        assert (again.status, again.json["error"]["code"]) == (400, "previous_response_not_found")
+        await app.answer("Three?", previous_response_id=second)
+        assert app.texts == ["Two?", "Yes.", "Three?"]
+
+    run(opened, work)
+
+
+def test_a_chat_continues_the_conversation_of_a_response(opened: OpenStore) -> None:
+    async def work(app: App) -> None:
+        await app.answer("One?")
+        (conversation,) = await app.memory.conversations.list("local", PageRequest())
+        state = {"conversation_id": conversation.id}
+        body = {"messages": [{"role": "user", "content": "Two?"}], "sessionState": state}
+        assert (await read(await app.service.reply(call("/chat", body)))).status == 200
+        assert app.texts[:2] == ["One?", "Yes."]
+        newest, _ = await app.memory.interactions.list("local", conversation.id, PageRequest())
+        reply = await app.send("GET", f"resp_{newest.id}")
+        assert reply.status == 404  # a turn of another protocol is no response
+
+    run(opened, work)
+
+
+def test_users_have_their_own_responses(opened: OpenStore) -> None:
+    async def work(app: App) -> None:
+        reply = await app.create(headers=ANNA)
+        id = reply.json["id"]
+        item = {"type": "item_reference", "id": reply.json["output"][0]["id"]}
+        user = {"role": "user", "content": "And?"}
+        assert (await app.send("GET", id, headers=ANNA)).status == 200
+        assert (await app.create("And?", ANNA, previous_response_id=id)).status == 200
+        for headers in (BEN, {**JSON, "api-key": CHAT_KEY}):
+            unknown = await app.create("And?", headers, previous_response_id=id)
+            assert (unknown.status, unknown.json["error"]["param"]) == (
+                400,
+                "previous_response_id",
+            )
+            assert (await app.create([item, user], headers)).status == 404
+            for method, path in (("GET", id), ("GET", f"{id}/input_items"), ("DELETE", id)):
+                assert (await app.send(method, path, headers=headers)).status == 404
+        assert (await app.send("GET", id, headers=ANNA)).status == 200
+
+    run(opened, work, SIGN_IN, api_key=ApiKeyPolicy(CHAT_KEY))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_nothing_is_stored_without_an_owner_or_on_request(opened: OpenStore, stream: bool) -> None:
+    async def work(app: App) -> None:
+        for headers, body in (
+            ({**JSON, "api-key": CHAT_KEY}, {}),
+            (ANNA, {"store": False}),
+        ):
+            reply = await app.create(headers=headers, stream=stream, **body)
+            answer = read_events(reply)[-1]["response"] if stream else reply.json
+            assert answer["store"] is False
+        assert await app.memory.conversations.list("anna", PageRequest()) == ()
+
+    run(opened, work, SIGN_IN, api_key=ApiKeyPolicy(CHAT_KEY))
+
+
+def test_the_reason_why_there_is_no_previous_response_is_named(opened: OpenStore) -> None:
+    async def ask(app: App) -> str:
+        headers = {**JSON, "api-key": CHAT_KEY}
+        reply = await app.create("And?", headers, previous_response_id="resp_1")
+        assert (reply.status, reply.json["error"]["code"]) == (400, "previous_response_not_found")
+        return str(reply.json["error"]["message"])
+
+    async def without_memory(app: App) -> str:
+        app.service = replace(app.service, memory=None)
+        return await ask(app)
+
+    key = ApiKeyPolicy(CHAT_KEY)
+    reasons = (
+        run(opened, without_memory),
+        run(opened, ask, SIGN_IN, api_key=key),
+        run(opened, ask),
+    )
+
+    for reason, part in zip(reasons, ("MEMORY_FILE", "signed-in", "no such"), strict=True):
+        assert part in reason
+        assert "Send the earlier items in input." in reason
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        (Delta("Yes"), errors.ContentFiltered()),
+        (Delta("Yes"), errors.Unavailable()),
+        (Delta("Yes"), RuntimeError()),
+    ],
+)
+def test_an_answer_that_breaks_off_is_not_stored(
+    opened: OpenStore, script: tuple[ScriptStep, ...]
+) -> None:
+    async def work(app: App) -> None:
+        reply = await app.create(stream=True)
+        id = read_events(reply)[0]["response"]["id"]
+        assert (await app.send("GET", id)).status == 404
+        assert await app.memory.conversations.list("local", PageRequest()) == ()
+
+    run(opened, work, model=FakeModel(script))
+
+
+def test_an_answer_that_the_client_left_is_not_stored(opened: OpenStore) -> None:
+    async def work(app: App) -> None:
+        request = call(ROUTE, {"input": "Hello?", "stream": True})
+        reply = await app.service.reply(request)
+        assert reply.rest is not None
+        await anext(reply.rest)
+        await reply.rest.aclose()
+        assert await app.memory.conversations.list("local", PageRequest()) == ()
+        assert app.model.open_streams == 0
+
+    run(opened, work, model=FakeModel((Delta("Yes"), asyncio.Event(), Done())))
+
+
+@pytest.mark.parametrize("part", ["conversations", "interactions"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_memory_that_fails_costs_no_answer(opened: OpenStore, part: str, stream: bool) -> None:
+    async def work(app: App) -> None:
+        failing: Any = {
+            "conversations": FailingConversations(app.memory.conversations, errors.Unavailable()),
+            "interactions": FailingInteractions(app.memory.interactions, errors.Unavailable()),
+        }[part]
+        app.service = replace(app.service, memory=replace(app.memory, **{part: failing}))
+        reply = await app.create(stream=stream)
+        answer = read_events(reply)[-1]["response"] if stream else reply.json
+        assert answer["status"] == "completed"
+        if not stream:
+            assert "could not be stored" in reply.headers["x-chat-notice"]
+        assert (await app.send("GET", answer["id"])).status == 404
+
+    run(opened, work)
+
+
+def test_an_answer_that_is_too_large_is_not_stored(opened: OpenStore) -> None:
+    async def work(app: App) -> None:
+        reply = await app.create("x " * storage.MAX_DETAILS)
+        assert storage.TOO_LARGE in reply.headers["x-chat-notice"]
+        assert (await app.send("GET", reply.json["id"])).status == 404
+
+    run(opened, work, model=FakeModel(max_prompt_tokens=10_000_000))
+
+
+def test_images_are_not_stored(opened: OpenStore) -> None:
+    async def work(app: App) -> None:
+        image = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}
+        text = {"type": "input_text", "text": "What is it?"}
+        first = await app.answer([{"role": "user", "content": [text, image]}])
+        interaction = await app.memory.interactions.get("local", first.removeprefix("resp_"))
+        assert "base64" not in interaction.turn.details
+        await app.answer("And?", previous_response_id=first)
+        assert app.texts == ["What is it?", "Yes.", "And?"]
+
+    run(opened, work)
+
+
+@pytest.mark.parametrize("id", ["x", "resp_", "resp_x", "resp_" + "y" * 5000, "resp_é 漢", "%00"])
+def test_an_unknown_response_is_a_404(opened: OpenStore, id: str) -> None:
+    async def work(app: App) -> None:
+        for method, path in (("GET", id), ("DELETE", id), ("GET", f"{id}/input_items")):
+            reply = await app.send(method, path)
+            assert (reply.status, reply.json["error"]["code"]) == (404, "not_found")
+        canceled = await app.send("POST", f"{id}/cancel")
+        assert canceled.status == 400
+
+    run(opened, work)
