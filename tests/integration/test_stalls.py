@@ -10,9 +10,10 @@ from http.client import HTTPConnection
 import httpx
 import pytest
 
+from tests.support.retrievers import passage, write_file
 from tests.support.servers import COMMAND_MODEL, TIMEOUT, Server, run_server
 from tests.support.upstream import run_upstream
-from tests.support.worst_requests import WorstRequest, chats, headers, searches
+from tests.support.worst_requests import BOOK, WorstRequest, chats, headers, mcp, searches
 
 STALL = 8.0  # seconds: what held up the worker took 77; a busy machine takes about one
 PAUSE = 0.05  # seconds between two questions of the second client
@@ -22,7 +23,10 @@ PAUSE = 0.05  # seconds between two questions of the second client
 def patient(
     kind: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    """The app with a memory, and a model that takes long prompts: a script, or OpenAI's SDK."""
+    """The app with a memory, and a model that takes long prompts: a script, or OpenAI's SDK.
+
+    "book": with a script, and an index of one document.
+    """
     folder = tmp_path_factory.mktemp("stalls")
     with run_upstream() as model:
         openai = {
@@ -30,8 +34,11 @@ def patient(
             "OPENAI_CHAT_MODEL": "m",
             "MAX_PROMPT_TOKENS": "10000000",
         }
-        settings = {**(COMMAND_MODEL if request.param == "scripted" else openai)}
+        settings = {**(openai if request.param == "openai" else COMMAND_MODEL)}
         settings["MEMORY_FILE"] = str(folder / "memory.db")
+        if request.param == "book":
+            pages = [passage(BOOK, page, "1") for page in range(1, 5001)]
+            settings["INDEX_FILE"] = str(write_file(pages, folder))
         with run_server(kind, folder, settings) as running:
             yield running
 
@@ -73,7 +80,13 @@ def send(server: Server, request: WorstRequest) -> int:
 
 @pytest.mark.parametrize(
     ("patient", "requests"),
-    [("scripted", chats), ("openai", chats), ("scripted", searches), ("scripted", headers)],
+    [
+        ("scripted", chats),
+        ("openai", chats),
+        ("scripted", searches),
+        ("scripted", headers),
+        ("book", mcp),
+    ],
     indirect=["patient"],
 )
 def test_nobody_waits_for_another_clients_request(

@@ -23,6 +23,11 @@ LISTS: list[Any] = [[]] * 240_000  # 250,000 is the limit
 CHATS = ("/chat", "/chat/stream", "/ask", "/v1/chat/completions", "/aog/v0.2/services/chat")
 SEARCHES = ("/_search", "/documents/_search")
 BOUNDARY = "boundary"
+BOOK = "book.pdf"
+MODERN = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,57 @@ def searches() -> Iterator[WorstRequest]:
     processor = {"description": MARKS, "model_id": "x", "context_field_list": ["text"]}
     pipeline = {"response_processors": [{"retrieval_augmented_generation": processor}]}
     yield WorstRequest("pipeline", "/_search/pipeline/x", pipeline, "PUT")
+
+
+def mcp() -> Iterator[WorstRequest]:
+    """Messages of MCP; `BOOK` is a document of many passages."""
+    message = {"jsonrpc": "2.0", "id": 1}
+    texts = {"marks": MARKS, "ligatures": LIGATURES, "words": "a1 " * (JSON_LIMIT // 3)}
+    calls: dict[str, tuple[str, Any]] = {
+        **{f"search {name}": ("search", {"query": text}) for name, text in texts.items()},
+        **{f"ask {name}": ("ask", {"question": text}) for name, text in texts.items()},
+        "search lists": ("search", {"query": LISTS}),
+        "search arguments": ("search", {"query": "x"} | {f"k{n}": n for n in range(200_000)}),
+        "search category": ("search", {"query": "x", "category": MARKS}),
+        "fetch all": ("fetch", {"id": BOOK}),
+        "fetch a page": ("fetch", {"id": f"{BOOK}#page=7"}),
+        "fetch a place": ("fetch", {"id": f"{BOOK}#{'%23' * (JSON_LIMIT // 3)}"}),
+        "fetch a file": ("fetch", {"id": "%23" * (JSON_LIMIT // 3)}),
+    }
+    shapes: dict[str, Any] = {
+        "id": {"id": "\u2028" * (JSON_LIMIT // 3), "method": "ping"},
+        "number": {"id": 10**4000, "method": "ping"},
+        "method": {"method": "x" * JSON_LIMIT},
+        "tool": {"method": "tools/call", "params": {"name": "x" * JSON_LIMIT}},
+        "lists": {"method": "ping", "params": LISTS},
+        "nesting": {"method": "ping", "params": {"x": [nest_lists(DEPTH)] * 1_300}},
+        "cursor": {"method": "resources/list", "params": {"cursor": "YWZ0ZXI6" * 500_000}},
+        "version": {"method": "initialize", "params": {"protocolVersion": LISTS}},
+        **{f"uri {name}": _read(name * (JSON_LIMIT // len(name))) for name in ("%25", ":", "#")},
+        "uri of the book": _read(f"{BOOK}#{'%2523' * (JSON_LIMIT // 5)}"),
+        **{
+            name: {"method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+            for name, (tool, arguments) in calls.items()
+        },
+    }
+    for name, body in shapes.items():
+        yield WorstRequest(f"/mcp {name}", "/mcp", message | body)
+    for count, notification in {120_000: {"jsonrpc": "2.0", "method": "x"}, 500_000: {}}.items():
+        yield WorstRequest(f"/mcp {count} notifications", "/mcp", [notification] * count)
+    token = {"name": "ask", "arguments": {"question": "say yes"}}
+    token["_meta"] = {"progressToken": "\u2028" * (JSON_LIMIT // 3)}
+    events = {"Accept": "application/json, text/event-stream"}
+    body = message | {"method": "tools/call", "params": token}
+    yield WorstRequest("/mcp progress", "/mcp", body, headers=events)
+    for header in ("MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"):
+        value = {header: f"=?base64?{'YWJj' * 15_000}?="}
+        body = message | {"method": "tools/call", "params": {"_meta": MODERN, "name": "x"}}
+        right = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call"}
+        yield WorstRequest(f"/mcp {header}", "/mcp", body, headers=right | value)
+
+
+def _read(path: str) -> dict[str, Any]:
+    return {"method": "resources/read", "params": {"uri": f"document:///{path}"}}
 
 
 def headers() -> Iterator[WorstRequest]:

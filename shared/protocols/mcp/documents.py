@@ -17,6 +17,8 @@ from shared.retrieval.base import Retriever
 SCHEME = "document:///"
 TEXT_TYPE = "text/plain"  # of each resource: the text that the index has, of any kind of file
 MAX_TEXT = 60_000  # characters of a document: some clients take no more than 25,000 tokens
+# Characters of an id or a URI that names a document: to decode longer ones takes seconds.
+MAX_ID = 25_000
 NO_DOCUMENT = "There is no such document. Take an id from the results of search."
 
 
@@ -55,18 +57,17 @@ async def find_passages(
     retriever: Retriever, user: User, id: str, overrides: Overrides
 ) -> tuple[Source, ...]:
     """Return the passages of a place, or of a file, that the user may see. Raises NotFound."""
+    if len(id) > MAX_ID:
+        raise NotFound(NO_DOCUMENT)
     file, mark, _ = id.rpartition("#")
     for name in (file, id) if mark else (id,):  # another tool's file may have a # in its name
         passages = await retriever.list_passages(user, name, overrides)
         if name != id:
-            passages = tuple(each for each in passages if _is_same(each.sourcepage, id))
+            place = decode_path(id)
+            passages = tuple(each for each in passages if decode_path(each.sourcepage) == place)
         if passages:
             return passages
     raise NotFound(NO_DOCUMENT)
-
-
-def _is_same(citation: str, other: str) -> bool:
-    return decode_path(citation) == decode_path(other)
 
 
 def to_uri(id: str) -> str:

@@ -162,7 +162,7 @@ async def read_resource(request: Request) -> Reply:
     uri = request.params.get("uri")
     if not isinstance(uri, str):
         raise InvalidParams("uri: is required, a string")
-    if not uri.startswith(documents.SCHEME):
+    if not uri.startswith(documents.SCHEME) or len(uri) > documents.MAX_ID:
         raise ResourceNotFound(uri)
     try:
         document = await _fetch(request, documents.to_id(uri))

@@ -618,6 +618,18 @@ def test_what_is_not_there_is_one_and_the_same_error(uri: str) -> None:
     assert (second.status, second.json["error"]) == (400, {"code": -32602, **error})
 
 
+def test_a_name_that_no_document_has_is_not_looked_up() -> None:
+    retriever = FakeRetriever()
+    service = local_service(engine(retriever=retriever))
+    name = "plans/plus.pdf#" + ":" * 30_000
+    result = call_tool("fetch", service, id=name)
+    read = post(old("resources/read", {"uri": f"document:///{name}"}), service=service)
+
+    assert error_text(result) == documents.NO_DOCUMENT
+    assert read.json["error"]["code"] == -32002
+    assert retriever.calls == []
+
+
 @pytest.mark.parametrize("uri", [None, 5, [], {}])
 def test_a_resource_is_named_by_a_string(uri: Any) -> None:
     assert post(old("resources/read", {"uri": uri})).json["error"]["code"] == -32602
