@@ -68,14 +68,19 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts, as the model reports them."""
+    """Token counts, as the model reports them.
+
+    Of the prompt some were cached, of the answer some are reasoning; 0 if unknown.
+    """
 
     prompt_tokens: int
     completion_tokens: int
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
 
     @property
     def total_tokens(self) -> int:
-        """The sum of both."""
+        """The sum of prompt and answer."""
         return self.prompt_tokens + self.completion_tokens
 
 

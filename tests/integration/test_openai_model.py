@@ -25,7 +25,7 @@ from shared.rag.flow import check_stream
 from shared.settings import read_settings
 from tests.support.calls import QUESTION, BufferedReply, call
 from tests.support.calls import read as read_reply
-from tests.support.servers import SAMPLES, free_port
+from tests.support.servers import LAPTOP, SAMPLES, free_port
 from tests.support.upstream import (
     PROMPT_FILTER_CHUNK,
     STOP,
@@ -530,6 +530,29 @@ def test_a_refused_connection_is_not_retried() -> None:
 
     assert isinstance(failure, errors.Unavailable)
     assert tries == 1
+
+
+def test_cached_and_reasoning_tokens_reach_the_client(server: Upstream) -> None:
+    usage = {
+        **USAGE["usage"],
+        "prompt_tokens_details": {"cached_tokens": 8, "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 2},
+    }
+    server.plan.append(
+        stream_response(
+            [sse_event(chunk("x")), sse_event(STOP), sse_event({**USAGE, "usage": usage})]
+        )
+    )
+    first, second = call_app(server, *["/v1/chat/completions"] * 2, **LAPTOP)
+
+    assert first.json["usage"] == {
+        "prompt_tokens": 11,
+        "completion_tokens": 3,
+        "total_tokens": 14,
+        "prompt_tokens_details": {"cached_tokens": 8},
+        "completion_tokens_details": {"reasoning_tokens": 2},
+    }
+    assert second.json["usage"].keys() == {"prompt_tokens", "completion_tokens", "total_tokens"}
 
 
 TRIMMINGS: list[Any] = [

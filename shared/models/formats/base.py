@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from shared.chat.errors import ChatError, ContentFiltered, TooLong, TooManyRequests, Unavailable
@@ -151,8 +151,18 @@ def to_usage(prompt: Any, completion: Any) -> Usage | None:
     return Usage(prompt, completion) if both else None
 
 
-def decode_usage(usage: Any) -> Usage | None:
-    """Decode the `usage` of a response, if it is an object with both numbers of tokens."""
+def decode_usage(
+    usage: Any, prompt: str = "prompt_tokens", completion: str = "completion_tokens"
+) -> Usage | None:
+    """Decode the `usage` of a response, if it is an object with both numbers, by their names."""
     if not isinstance(usage, dict):
         return None
-    return to_usage(usage.get("prompt_tokens"), usage.get("completion_tokens"))
+    counts = to_usage(usage.get(prompt), usage.get(completion))
+    cached = _detail(usage.get(f"{prompt}_details"), "cached_tokens")
+    reasoning = _detail(usage.get(f"{completion}_details"), "reasoning_tokens")
+    return counts and replace(counts, cached_tokens=cached, reasoning_tokens=reasoning)
+
+
+def _detail(details: Any, name: str) -> int:
+    count = details.get(name) if isinstance(details, dict) else None
+    return count if isinstance(count, int) else 0

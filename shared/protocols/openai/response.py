@@ -9,7 +9,17 @@ from functools import partial
 from typing import Any
 
 from shared.chat import errors
-from shared.chat.events import Answer, ByteStream, Context, Delta, Done, Event, Events, Source
+from shared.chat.events import (
+    Answer,
+    ByteStream,
+    Context,
+    Delta,
+    Done,
+    Event,
+    Events,
+    Source,
+    Usage,
+)
 from shared.chat.messages import Message, tool_call_json
 from shared.chat.request import ChatRequest
 from shared.http.json_encoding import Json, server_sent_event
@@ -184,7 +194,7 @@ def _citation(links: str, source: Source) -> Json:
 def count_usage(context: Context, done: Done, text: str) -> Json:
     """Return the token counts of the model, else an estimate."""
     if done.usage is not None:
-        return context_json.usage(done.usage)
+        return context_json.usage(done.usage) | _usage_details(done.usage)
     prompt = [
         part for step in context.steps for part in step.description if isinstance(part, Message)
     ]
@@ -195,6 +205,15 @@ def count_usage(context: Context, done: Done, text: str) -> Json:
         "completion_tokens": answer_count,
         "total_tokens": prompt_count + answer_count,
     }
+
+
+def _usage_details(tokens: Usage) -> Json:
+    details: Json = {}
+    if tokens.cached_tokens:
+        details["prompt_tokens_details"] = {"cached_tokens": tokens.cached_tokens}
+    if tokens.reasoning_tokens:
+        details["completion_tokens_details"] = {"reasoning_tokens": tokens.reasoning_tokens}
+    return details
 
 
 def model(name: str, owner: str) -> Json:
