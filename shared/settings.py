@@ -138,6 +138,7 @@ CallerKey = Annotated[Key, AfterValidator(_check_caller_key)]
 Score = Annotated[float, Field(ge=0, le=4)]
 Scores = Annotated[Json[tuple[Score, ...]], AfterValidator(_check_ascending)]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+ModelApi = Literal["chat_completions", "responses"]
 Callers = Literal["keys", "signed-in", "anyone"]
 Switch = Literal["on", "off"]
 
@@ -185,6 +186,7 @@ class Settings(BaseModel):
     storage_endpoint: SecureUrl | None = Field(default=None, alias="AZURE_STORAGE_ENDPOINT")
     storage_container: ContainerName = Field(default="documents", alias="AZURE_STORAGE_CONTAINER")
     storage_seconds: float = Field(default=10, gt=0, alias="STORAGE_SECONDS")
+    model_api: ModelApi = Field(default="chat_completions", alias="CHAT_MODEL_API")
     reasoning: bool | None = Field(default=None, alias="CHAT_MODEL_REASONING")
     vision: bool | None = Field(default=None, alias="CHAT_MODEL_VISION")
     reasoning_effort: Effort | None = Field(default=None, alias="REASONING_EFFORT")

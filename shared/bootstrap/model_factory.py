@@ -30,7 +30,13 @@ def import_factory(setting: str, name: str, known: Iterable[str]) -> Callable[..
 
 
 DEFAULT_MODEL = "demo"
-CHAT_PATH = "/chat/completions"
+
+
+def _select_api(settings: Settings) -> tuple[str, str]:
+    """Return the flavor of CHAT_MODEL_API, and its path under an endpoint."""
+    if settings.model_api == "responses":
+        return "responses", "/responses"
+    return "openai", "/chat/completions"
 
 
 def _make_demo(_clients: Clients) -> Provider:
@@ -42,24 +48,26 @@ def _make_demo(_clients: Clients) -> Provider:
 def _make_azure_openai(clients: Clients) -> Provider:
     names = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_CHAT_DEPLOYMENT")
     _, name = configuration.require_settings(clients.settings, *names)
-    url = clients.azure_openai_base_url + CHAT_PATH
+    flavor, path = _select_api(clients.settings)
+    url = clients.azure_openai_base_url + path
     hint = "does the app's identity have the role Cognitive Services OpenAI User on it?"
     model = _make_named_model(clients.settings, clients.azure_openai, url, name, hint)
     card = {"service_source": "remote", "url": url, "auth_type": "apikey"}
-    return _single_model_provider("azure-openai", "openai", model, card)
+    return _single_model_provider("azure-openai", flavor, model, card)
 
 
 def _make_openai(clients: Clients) -> Provider:
     settings, names = clients.settings, ("OPENAI_BASE_URL", "OPENAI_CHAT_MODEL")
     base, name = configuration.require_settings(settings, *names)
-    url = base.rstrip("/") + CHAT_PATH
+    flavor, path = _select_api(settings)
+    url = base.rstrip("/") + path
     model = _make_named_model(settings, clients.openai, url, name, "is OPENAI_API_KEY right?")
     card = {
         "service_source": "local" if is_local(base) else "remote",
         "url": url,
         "auth_type": "none" if settings.openai_api_key is None else "apikey",
     }
-    return _single_model_provider("openai", "openai", model, card)
+    return _single_model_provider("openai", flavor, model, card)
 
 
 def is_local(url: str) -> bool:
@@ -73,7 +81,7 @@ def is_local(url: str) -> bool:
 
 
 def _make_named_model(settings: Settings, client: Any, url: str, name: str, hint: str) -> Model:
-    """Make the model that the settings name, at a URL of OpenAI's chat completions."""
+    """Make the model that the settings name, at the URL of its API."""
     from shared.models.formats.openai import known_capabilities
 
     reasoning, vision = known_capabilities(name)
@@ -81,7 +89,7 @@ def _make_named_model(settings: Settings, client: Any, url: str, name: str, hint
         settings,
         client,
         url,
-        flavor="openai",
+        flavor=_select_api(settings)[0],
         name=name,
         server_model=name,
         reasoning=reasoning if settings.reasoning is None else settings.reasoning,

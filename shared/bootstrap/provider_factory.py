@@ -13,6 +13,8 @@ from shared.models.providers.provider_list import IDENTITY
 from shared.models.router import Provider, RequestProviderFactory, reject_request_provider
 from shared.settings import Settings
 
+OPENAI_FLAVORS = ["openai", "responses"]  # whose reasoning models take no temperature
+
 
 def make_provider(clients: Clients, metadata: ProviderMetadata) -> Provider:
     """Make a provider of MODEL_PROVIDERS, with one client for all of its models.
@@ -47,7 +49,7 @@ def _make_model(
         name=name or metadata.provider_name,
         server_model=name,
         max_prompt_tokens=metadata.properties.max_input_tokens or settings.prompt_tokens,
-        reasoning=metadata.flavor == "openai" and known_capabilities(name or "")[0],
+        reasoning=metadata.flavor in OPENAI_FLAVORS and known_capabilities(name or "")[0],
         supports_images=True,  # unknown; if not, its server responds with an error
         # Without streaming, the headers come with the whole answer.
         accept_seconds=settings.accept_seconds + (0 if streams else settings.first_seconds),

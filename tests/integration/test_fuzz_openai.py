@@ -26,6 +26,7 @@ from tests.support.gateways import (
 )
 from tests.support.servers import LAPTOP
 
+FLAVORS = ("openai", "responses", "ollama", "aog")
 ENDPOINT = "https://mine.search.windows.net"
 parts = st.one_of(
     words.map(lambda text: {"type": "text", "text": text}),
@@ -49,7 +50,7 @@ messages = st.lists(message, max_size=4).map(
 bodies = st.fixed_dictionaries(
     {"messages": messages},
     optional={
-        "model": st.sampled_from(["openai", "ollama", "aog", None]),
+        "model": st.sampled_from([*FLAVORS, None]),
         "stream": st.booleans() | st.none(),
         "stream_options": st.just({"include_usage": True}) | st.none(),
         "temperature": st.floats(0, 2) | st.none(),
@@ -58,7 +59,8 @@ bodies = st.fixed_dictionaries(
         "stop": words | st.lists(words, max_size=3) | st.none(),
         "seed": st.integers(0, 99),
         "tools": st.just([WEATHER]) | st.none(),
-        "tool_choice": st.sampled_from(["auto", "none", None]),
+        "tool_choice": st.sampled_from(["auto", "none", None]) | junk,
+        "response_format": st.just({"type": "json_object"}) | junk,
         "n": st.just(1) | st.none(),
         "user": words,
         "unheard_of": junk,
@@ -131,8 +133,8 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
 
         assert status in (200, 400, 404), (status, data)
 
-    with run_gateways("openai", "ollama", "aog") as servers:
-        flavors = zip(("openai", "ollama", "aog"), servers, strict=True)
+    with run_gateways(*FLAVORS) as servers:
+        flavors = zip(FLAVORS, servers, strict=True)
         each_one = [provider_entry(name, server, models=[name]) for name, server in flavors]
         providers = provider_settings(*each_one)
         each()

@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import httpx2
@@ -25,12 +25,13 @@ from shared.rag.flow import check_stream
 from shared.settings import read_settings
 from tests.support.calls import QUESTION, BufferedReply, call
 from tests.support.calls import read as read_reply
+from tests.support.responses_upstream import ResponsesUpstream
 from tests.support.servers import LAPTOP, SAMPLES, free_port
 from tests.support.upstream import (
-    PROMPT_FILTER_CHUNK,
     STOP,
     USAGE,
     Exchange,
+    ModelApi,
     Step,
     Upstream,
     answer_events,
@@ -52,15 +53,21 @@ LIMITS = {
 }
 
 
+BOTH_APIS = pytest.mark.parametrize(
+    "server", [Upstream, ResponsesUpstream], ids=lambda kind: kind.api.name, indirect=True
+)
+
+
 @pytest.fixture
-def server() -> Iterator[Upstream]:
-    with run_upstream() as running:
+def server(request: pytest.FixtureRequest) -> Iterator[Upstream]:
+    """A server of chat completions, or of another API by BOTH_APIS."""
+    with run_upstream(getattr(request, "param", Upstream)()) as running:
         yield running
 
 
 def settings(server: Upstream, **more: str) -> dict[str, str]:
     model = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_CHAT_MODEL": "gpt-4o"}
-    return {**SAMPLES, **model, **more}
+    return {**SAMPLES, **model, "CHAT_MODEL_API": server.api.name, **more}
 
 
 def call_app(
@@ -87,6 +94,7 @@ def text(got: BufferedReply) -> str:
     return str(got.json["message"]["content"])
 
 
+@BOTH_APIS
 def test_an_answer_is_returned_whole_and_as_a_stream(server: Upstream) -> None:
     whole, stream = call_app(server, "/chat", "/chat/stream")
 
@@ -278,6 +286,7 @@ def test_variables_that_the_sdk_reads_are_not_sent(server: Upstream) -> None:
     assert request.body["model"] == "m"
 
 
+@BOTH_APIS
 def test_a_client_reuses_its_connection(server: Upstream) -> None:
     call_app(server, *["/chat"] * 5)
 
@@ -334,6 +343,7 @@ REFUSALS: list[Any] = [
 ]
 
 
+@BOTH_APIS
 @pytest.mark.parametrize(("plan", "status", "retry_after", "times"), REFUSALS)
 @pytest.mark.parametrize("route", ["/chat", "/chat/stream"])
 def test_an_error_response_is_mapped_and_the_next_request_works(
@@ -350,6 +360,7 @@ def test_an_error_response_is_mapped_and_the_next_request_works(
     assert len(server.requests) == times + 1
 
 
+@BOTH_APIS
 def test_a_request_is_retried_after_a_short_wait(server: Upstream) -> None:
     server.plan += [error_response(429, {"Retry-After": "0.1"})]
     (got,) = call_app(server, "/chat")
@@ -366,15 +377,16 @@ ONCE: list[Any] = [
 ]
 
 
+@BOTH_APIS
 @pytest.mark.parametrize("steps", ONCE)
 @pytest.mark.parametrize("route", ["/chat", "/chat/stream"])
 def test_a_request_is_retried_after_a_dropped_connection(
     server: Upstream, route: str, steps: list[Step]
 ) -> None:
     server.plan += [
-        stream_response(answer_events("first")),
+        stream_response(server.api.answer("first")),
         steps,
-        stream_response(answer_events("second")),
+        stream_response(server.api.answer("second")),
     ]
     _, got = call_app(server, "/chat", route)
 
@@ -444,46 +456,40 @@ def test_a_batch_client_waits_as_long_as_retry_after_says(
     assert len(server.requests) == times + 1
 
 
-CHUNK = sse_event(chunk("Some "))
+# What comes after a piece of text.
 BROKEN: list[Any] = [
-    pytest.param([CHUNK, Exchange.reset], errors.Unavailable.default, 503, id="reset"),
-    pytest.param([CHUNK, b"data: {\n\n"], errors.Unavailable.default, 503, id="malformed chunk"),
-    pytest.param([CHUNK, b"data: 7\n\n"], errors.Unavailable.default, 503, id="chunk of no object"),
-    pytest.param([CHUNK], "The model's answer broke off. Ask again.", 503, id="no end"),
-    pytest.param([CHUNK, Exchange.stall], errors.DeadlineExceeded.default, 504, id="stall"),
+    pytest.param(lambda _: Exchange.reset, errors.Unavailable.default, 503, id="reset"),
+    pytest.param(lambda _: b"data: {\n\n", errors.Unavailable.default, 503, id="malformed chunk"),
+    pytest.param(lambda _: b"data: 7\n\n", errors.Unavailable.default, 503, id="no object"),
+    pytest.param(lambda _: b"", "The model's answer broke off. Ask again.", 503, id="no end"),
+    pytest.param(lambda _: Exchange.stall, errors.DeadlineExceeded.default, 504, id="stall"),
+    pytest.param(lambda api: api.end("content_filter"), errors.FILTERED_MESSAGE, 400, id="filter"),
     pytest.param(
-        [CHUNK, sse_event(chunk(finish_reason="content_filter"))],
-        errors.FILTERED_MESSAGE,
-        400,
-        id="filtered",
-    ),
-    pytest.param(
-        [CHUNK, sse_event({"error": {"code": "content_filter", "message": "words"}})],
+        lambda api: api.error({"code": "content_filter", "message": "words"}),
         errors.FILTERED_MESSAGE,
         400,
         id="error for the filter",
     ),
     pytest.param(
-        [CHUNK, sse_event({"error": {"code": "rate_limit_exceeded"}})],
+        lambda api: api.error({"code": "rate_limit_exceeded"}),
         errors.TooManyRequests.default,
         429,
         id="error for the rate",
     ),
     pytest.param(
-        [CHUNK, sse_event({"error": "words"})],
-        errors.Unavailable.default,
-        503,
-        id="any other error",
+        lambda api: api.error("words"), errors.Unavailable.default, 503, id="any other error"
     ),
 ]
 
 
-@pytest.mark.parametrize(("events", "sentence", "status"), BROKEN)
+@BOTH_APIS
+@pytest.mark.parametrize(("make_step", "sentence", "status"), BROKEN)
 def test_a_failure_during_an_answer_is_reported_and_its_stream_closed(
-    server: Upstream, events: Sequence[Step], sentence: str, status: int
+    server: Upstream, make_step: Callable[[ModelApi], Step], sentence: str, status: int
 ) -> None:
     for _ in range(2):
-        server.plan.append(stream_response(events))
+        steps = [server.api.text("Some "), make_step(server.api)]
+        server.plan.append(stream_response([step for step in steps if step]))
     stream, whole, after = call_app(server, "/chat/stream", "/chat", "/chat", **LIMITS)
 
     *lines, last = stream.lines
@@ -494,6 +500,7 @@ def test_a_failure_during_an_answer_is_reported_and_its_stream_closed(
     assert after.status == 200
 
 
+@BOTH_APIS
 def test_a_stall_before_the_first_token_is_reported_after_the_context(server: Upstream) -> None:
     server.plan.append(stream_response([Exchange.stall]))
     (stream,) = call_app(server, "/chat/stream", **LIMITS)
@@ -522,7 +529,7 @@ def test_a_missing_model_is_named_in_the_log(
 
     assert (got.status, got.json) == (503, {"error": errors.Misconfigured.default})
     assert "Misconfigured: llama3.2: status 404" in caplog.text
-    assert "there is no such deployment, model or endpoint\n" in caplog.text
+    assert "there is no such deployment, model or endpoint, or" in caplog.text
 
 
 def test_a_refused_connection_is_not_retried() -> None:
@@ -530,6 +537,9 @@ def test_a_refused_connection_is_not_retried() -> None:
 
     assert isinstance(failure, errors.Unavailable)
     assert tries == 1
+
+
+CHUNK = sse_event(chunk("Some "))
 
 
 def test_cached_and_reasoning_tokens_reach_the_client(server: Upstream) -> None:
@@ -574,27 +584,29 @@ def test_a_failure_after_a_complete_answer_is_ignored(
     assert "usage" not in got.json["context"]
 
 
+@BOTH_APIS
 def test_chunks_without_text_do_not_extend_the_time_limits(server: Upstream) -> None:
     async def idle(going: Exchange) -> None:
         for _ in range(100):
-            going.writer.write(http_chunk(sse_event(PROMPT_FILTER_CHUNK)))
+            going.writer.write(http_chunk(server.api.idle))
             await going.writer.drain()
             await asyncio.sleep(0.1)
 
-    for first in ([], [CHUNK]):
+    for first in ([], [server.api.text("Some ")]):
         server.plan.append(stream_response([*first, idle]))
     answers = call_app(server, "/chat", "/chat", **LIMITS)
 
     assert [got.status for got in answers] == [504, 504]
 
 
+@BOTH_APIS
 def test_the_limits_to_the_first_token_and_between_tokens_differ(server: Upstream) -> None:
     async def late(_: Exchange) -> None:
         await asyncio.sleep(1.2)
 
     server.plan += [
-        stream_response([late, *answer_events("x")]),
-        stream_response([CHUNK, late, *answer_events("x")]),
+        stream_response([late, *server.api.answer("x")]),
+        stream_response([server.api.text("Some "), late, *server.api.answer("x")]),
     ]
     first = {"MODEL_FIRST_TOKEN_SECONDS": "0.3", "MODEL_GAP_SECONDS": "10"}
     gap = {"MODEL_FIRST_TOKEN_SECONDS": "10", "MODEL_GAP_SECONDS": "0.3"}
@@ -661,10 +673,11 @@ def test_an_answer_may_end_by_length_or_without_usage(server: Upstream) -> None:
     assert "usage" not in bare.json["context"]
 
 
+@BOTH_APIS
 @pytest.mark.parametrize("words", ["a\u2028b\u2029c\u0085d", "漢字 😀", "data: x", "\\n\\u00e9"])
 def test_any_text_is_read_wherever_its_bytes_are_split(server: Upstream, words: str) -> None:
-    data = sse_event(chunk(words)) + sse_event(STOP)
-    cuts = range(1, len(sse_event(chunk(words))))
+    first = server.api.text(words)
+    data, cuts = first + server.api.end("stop"), range(1, len(first))
     server.plan += [
         [response_head(200), http_chunk(data[:cut]), http_chunk(data[cut:]), b"0\r\n\r\n"]
         for cut in cuts
@@ -682,11 +695,12 @@ def test_crlf_comments_and_other_fields_of_server_sent_events_are_read(server: U
     assert text(got) == "Yes"
 
 
+@BOTH_APIS
 def test_a_client_that_disconnects_closes_the_connection_to_the_model(server: Upstream) -> None:
     async def go() -> int:
         service = build(read_settings(settings(server)))
         assert service.engine is not None
-        server.plan.append(stream_response([CHUNK, Exchange.stall]))
+        server.plan.append(stream_response([server.api.text("Some "), Exchange.stall]))
         reply = await service.reply(call("/chat/stream"))
         assert reply.rest is not None
         await anext(reply.rest)

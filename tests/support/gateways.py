@@ -18,6 +18,7 @@ from shared.http.call import Call
 from shared.settings import read_settings
 from tests.support.calls import JSON, BufferedReply, call
 from tests.support.calls import read as read_reply
+from tests.support.responses_upstream import ResponsesUpstream
 from tests.support.servers import LAPTOP, SAMPLES
 from tests.support.upstream import (
     RecordedRequest,
@@ -65,7 +66,7 @@ SHIRT_CONVERSATION = [
         "Would you like more details on any of these?",
     },
 ]
-WEATHER = {
+WEATHER: dict[str, Any] = {
     "type": "function",
     "function": {
         "name": "get_current_weather",
@@ -193,8 +194,24 @@ class OpenAI(Upstream):
         return stream_response(answer_events("Remote ", "[a.md]."))
 
 
-PATHS = {"openai": "/v1/chat/completions", "ollama": "/api/chat", "aog": "/aog/v0.2/services/chat"}
-SERVERS: Mapping[str, type[Server]] = {"openai": OpenAI, "ollama": Ollama, "aog": Gateway}
+class Responses(ResponsesUpstream):
+    """The Responses API."""
+
+    texts = ("Remote ", "[a.md].")
+
+
+PATHS = {
+    "openai": "/v1/chat/completions",
+    "responses": "/v1/responses",
+    "ollama": "/api/chat",
+    "aog": "/aog/v0.2/services/chat",
+}
+SERVERS: Mapping[str, type[Server]] = {
+    "openai": OpenAI,
+    "responses": Responses,
+    "ollama": Ollama,
+    "aog": Gateway,
+}
 REMOTE = {"service_source": "remote"}
 
 

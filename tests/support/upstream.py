@@ -86,6 +86,31 @@ def answer_events(*texts: str) -> list[bytes]:
     ]
 
 
+@dataclass(frozen=True)
+class ModelApi:
+    """The events of an API in streams, for tests that run over both of OpenAI's.
+
+    `name` is its value of CHAT_MODEL_API. `text` is a piece of an answer, `end` the last event by
+    its finish reason, `error` a failure, `idle` an event without text.
+    """
+
+    name: str
+    text: Callable[[str], bytes]
+    end: Callable[[str], bytes]
+    error: Callable[[Any], bytes]
+    answer: Callable[..., list[bytes]]
+    idle: bytes
+
+
+CHAT_COMPLETIONS = ModelApi(
+    "chat_completions",
+    text=lambda text: sse_event(chunk(text)),
+    end=lambda reason: sse_event(chunk(finish_reason=reason)),
+    error=lambda error: sse_event({"error": error}),
+    answer=answer_events,
+    idle=sse_event(PROMPT_FILTER_CHUNK),
+)
+
 # One step of what a server does with a request: bytes to send, or something else to do.
 Step = bytes | Callable[["Exchange"], Any]
 
@@ -176,6 +201,8 @@ class Server:
 
 class Upstream(Server):
     """Chat completions, embeddings, and the list of models."""
+
+    api = CHAT_COMPLETIONS
 
     def refusal(self, request: RecordedRequest) -> list[Step] | None:
         return (

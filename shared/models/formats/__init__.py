@@ -1,4 +1,4 @@
-"""The formats by their names as flavors of AOG v0.2."""
+"""The formats by their names as flavors: those of AOG v0.2, and `responses`."""
 
 from __future__ import annotations
 
@@ -8,5 +8,7 @@ from shared.models.formats.aog import AOG
 from shared.models.formats.base import ModelFormat
 from shared.models.formats.ollama import OLLAMA
 from shared.models.formats.openai import OPENAI
+from shared.models.formats.responses import RESPONSES
 
-FLAVORS: Mapping[str, ModelFormat] = {each.name: each for each in (OPENAI, OLLAMA, AOG)}
+FORMATS = (OPENAI, RESPONSES, OLLAMA, AOG)
+FLAVORS: Mapping[str, ModelFormat] = {each.name: each for each in FORMATS}

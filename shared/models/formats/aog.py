@@ -58,4 +58,4 @@ def ready_url(url: str) -> str | None:
     return url.removesuffix(PATH) + "/service" if url.endswith(PATH) else None
 
 
-AOG = ModelFormat("aog", build_body, decode, ready_url=ready_url)
+AOG = ModelFormat("aog", build_body, lambda: decode, ready_url=ready_url)

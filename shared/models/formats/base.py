@@ -70,21 +70,27 @@ class DecodedChunk:
     message_extra: Extra = field(default_factory=dict)
 
 
+Decode = Callable[[Mapping[str, Any]], DecodedChunk]
+
+
 @dataclass(frozen=True, slots=True)
 class ModelFormat:
     """The functions of one request and response format.
 
-    `build_body` raises BadRequest for a prompt that the format cannot express. `decode` raises the
-    ChatError in an object; ValueError, TypeError, AttributeError or LookupError for an invalid one.
-    `framing` is that of a stream. `tool_calls_reason` replaces the finish reason `stop` of an
-    answer with tool calls. `unsupported` are the options of OpenAI's clients that the format cannot
-    express. `ready_url` returns the URL of a health check; None if there is none.
+    `build_body` raises BadRequest for a prompt that the format cannot express. `make_decode` makes
+    the function that decodes the objects of one response: it raises the ChatError in an object;
+    ValueError, TypeError, AttributeError or LookupError for an invalid one. `framing` is that of a
+    stream, which `[DONE]` ends if it `has_end_marker`. `tool_calls_reason` replaces the finish
+    reason `stop` of an answer with tool calls. `unsupported` are the options of OpenAI's clients
+    that the format cannot express. `ready_url` returns the URL of a health check; None if there is
+    none.
     """
 
     name: str
     build_body: Callable[[ModelConfig, Prompt], RequestBody]
-    decode: Callable[[Mapping[str, Any]], DecodedChunk]
+    make_decode: Callable[[], Decode]
     framing: Literal["sse", "ndjson"] = "sse"
+    has_end_marker: bool = True
     tool_calls_reason: str | None = None
     unsupported: tuple[str, ...] = ()
     ready_url: Callable[[str], str | None] = lambda _: None

@@ -110,7 +110,7 @@ def ready_url(url: str) -> str | None:
 OLLAMA = ModelFormat(
     "ollama",
     build_body,
-    decode,
+    lambda: decode,
     framing="ndjson",
     tool_calls_reason="tool_calls",
     unsupported=tuple(name for name in openai.SUPPORTED_OPTIONS if name not in SUPPORTED_OPTIONS),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from shared.chat.messages import (
@@ -183,12 +184,14 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def ready_url(url: str) -> str | None:
-    """Return the URL of the list of models, if the URL is the usual one of a chat."""
+def models_url(route: str, url: str) -> str | None:
+    """Return the URL of the list of models, if the URL is the usual one of a route."""
     path, mark, query = url.partition("?")
-    if not path.endswith("/chat/completions") or "/deployments/" in path:
+    if not path.endswith(route) or "/deployments/" in path:
         return None
-    return path.removesuffix("/chat/completions") + "/models" + mark + query
+    return path.removesuffix(route) + "/models" + mark + query
 
 
-OPENAI = ModelFormat("openai", build_body, decode, ready_url=ready_url)
+OPENAI = ModelFormat(
+    "openai", build_body, lambda: decode, ready_url=partial(models_url, "/chat/completions")
+)

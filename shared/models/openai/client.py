@@ -43,14 +43,24 @@ OWN_PARAMETERS = (
     "model",
     "stream",
     "stream_options",
+    "store",
     "temperature",
     "seed",
     "max_tokens",
     "max_completion_tokens",
     "reasoning_effort",
 )
+# Parameters of the Responses API, by their names in chat completions.
+CHAT_PARAMETERS = {
+    "max_output_tokens": "max_tokens",
+    "reasoning.effort": "reasoning_effort",
+    "text.format": "response_format",
+}
 # Parameters that an error may name to the client, who may have sent them.
 REPORTED_PARAMETERS = (*OWN_PARAMETERS, *SUPPORTED_OPTIONS, "tools")
+NOT_FOUND_HINT = (
+    "there is no such deployment, model or endpoint, or the model has another API (CHAT_MODEL_API)"
+)
 USER_AGENT = "serverless-rag-chat"
 RAW_RESPONSE_HEADER = "x-stainless-raw-response"  # tells the SDK not to read the stream
 STREAM_OPTIONS: Any = {"headers": {RAW_RESPONSE_HEADER: "stream"}}
@@ -216,23 +226,33 @@ def map_status(error: APIStatusError, name: str, hint: str) -> ChatError:
     details = f"code {error.code!r:.80}, param {error.param!r:.80}"
     cause = f"{name}: status {error.status_code}, {details}"
     failure = _map_kind(error, cause, hint)
-    failure.upstream_status = error.status_code
-    failure.upstream_param = error.param if error.param in REPORTED_PARAMETERS else None
+    failure.upstream_status = _status(error)
+    failure.upstream_param = param if (param := _param(error)) in REPORTED_PARAMETERS else None
     return failure
+
+
+def _status(error: APIStatusError) -> int:
+    """Return the status. Azure answers 400 where a model does not have this API, OpenAI 404."""
+    return 404 if error.code == "OperationNotSupported" else error.status_code
+
+
+def _param(error: APIStatusError) -> str | None:
+    """Return the parameter at fault, by its name in chat completions, which the client knows."""
+    return CHAT_PARAMETERS.get(str(error.param), error.param)
 
 
 def _map_kind(error: APIStatusError, cause: str, hint: str) -> ChatError:
     if error.status_code == 400 and (kind := ERROR_CODES.get(error.code or "")):
         return kind(cause=cause)
-    match error.status_code:
+    match _status(error):
         case 429:
             wait = retry_after_seconds(error.response.headers)
             return TooManyRequests(retry_after=wait, cause=cause)
         case 401 | 403:
             return Misconfigured(cause=f"{cause}: {hint}")
         case 404:
-            return Misconfigured(cause=f"{cause}: there is no such deployment, model or endpoint")
-        case 400 | 422 if error.param in OWN_PARAMETERS:  # one that this model does not take
+            return Misconfigured(cause=f"{cause}: {NOT_FOUND_HINT}")
+        case 400 | 422 if _param(error) in OWN_PARAMETERS:  # one that this model does not take
             return Misconfigured(cause=cause)
         case 400 | 413 | 422:
             return BadRequest("The model did not accept the question.", cause=cause)

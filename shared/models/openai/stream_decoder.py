@@ -14,7 +14,7 @@ from pydantic_core import from_json
 from shared.chat.errors import ChatError, Unavailable
 from shared.chat.events import Delta, Done, Usage
 from shared.chat.messages import ToolCall
-from shared.models.formats.base import NO_INDEX, DecodedChunk, ModelFormat
+from shared.models.formats.base import NO_INDEX, Decode, DecodedChunk, ModelFormat
 
 DONE_MARKER = b"[DONE]"
 MAX_BYTES = 4 * 1024 * 1024  # of a line or a body
@@ -94,6 +94,11 @@ class StreamDecoder:
     has_content: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
     message_extra: dict[str, Any] = field(default_factory=dict)
+    decode: Decode = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make the function that decodes the objects of this response."""
+        self.decode = self.format.make_decode()
 
     def decode_all(self, objects: Sequence[bytes]) -> Iterator[Delta]:
         """Decode objects that arrived together, up to the end of the answer.
@@ -117,10 +122,10 @@ class StreamDecoder:
     def _decode(self, line: bytes) -> Delta | None:
         """Decode one object to a Delta, if it has content. Raises the error in it, Unavailable."""
         if line == DONE_MARKER:
-            self.has_ended = True
+            self.has_ended = self.format.has_end_marker
             return None
         try:
-            chunk = self.format.decode(from_json(line, allow_inf_nan=False))
+            chunk = self.decode(from_json(line, allow_inf_nan=False))
             return self._delta(chunk)
         except (ValueError, TypeError, AttributeError, LookupError) as error:
             raise Unavailable(cause="a chunk of the model's stream cannot be read") from error

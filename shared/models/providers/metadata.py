@@ -1,6 +1,6 @@
 """The metadata of a provider, with the fields of AOG v0.2's "service provider metadata".
 
-`models` and `allow_to_select_model` are fields of this app."""
+`models`, `allow_to_select_model` and the flavor `responses` are this app's."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ FORBIDDEN_HEADERS = re.compile(
     r"|accept.*|proxy-.*|x-stainless-.*",
     re.I,
 )
-FORBIDDEN_FIELDS = {"messages", "stream"}  # set by the app
+FORBIDDEN_FIELDS = {"messages", "input", "instructions", "stream"}  # set by the app
 MAX_ERRORS = 3  # reported for one entry
 
 
@@ -158,7 +158,7 @@ class ProviderMetadata(BaseModel):
     desc: str = ""
     method: Literal["POST"] = "POST"
     url: Annotated[str, AfterValidator(_check_url)]
-    flavor: Literal["openai", "ollama", "aog"]
+    flavor: Literal["openai", "responses", "ollama", "aog"]
     properties: Properties = Properties()
     auth_type: Literal["none", "apikey"] = "none"
     auth_key: Annotated[dict[str, SecretStr], BeforeValidator(_parse_object)] = {}
