@@ -278,8 +278,8 @@ async def listen(
         try:
             while await handle_request(server, reader, writer, stop):
                 pass
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # Python 3.11 logs a handler that was cancelled with a traceback
         finally:
             server.open_connections -= 1
             writer.close()
