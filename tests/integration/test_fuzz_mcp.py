@@ -44,7 +44,7 @@ ids = numbers | texts
 places = st.sampled_from([name for each in SOURCES for name in (each.sourcefile, each.sourcepage)])
 uris = places.map(lambda place: f"document:///{place}")
 options = {"top": st.integers(1, 50) | st.none(), "category": st.sampled_from(["plans", None])}
-ARGUMENTS = {
+ARGUMENTS: Mapping[str, Any] = {
     "search": ({"query": texts}, {**options, MARK: junk}),
     "fetch": ({"id": places | places | texts}, {}),
     "ask": ({"question": texts}, options),
