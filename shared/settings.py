@@ -209,6 +209,7 @@ class Settings(BaseModel):
         default="[0.5,1,1.5,2,2.5]", validate_default=True, alias="STRICTNESS_SCORES"
     )
     thoughts: Switch = Field(default="on", alias="THOUGHTS")
+    chat_answers: Literal["message", "output_text"] = Field(default="message", alias="CHAT_ANSWERS")
     page: Switch = Field(default="on", alias="PAGE")
     default_top: int = Field(default=DEFAULT_TOP, ge=1, le=50, alias="DEFAULT_TOP")
     default_temperature: float = Field(default=0.3, ge=0, le=2, alias="DEFAULT_TEMPERATURE")

@@ -74,7 +74,8 @@ def text_of(value: Any) -> str:
     if "ext" in value:
         return str(value["ext"][RAG].get("answer", ""))
     part = (value.get("choices") or [value])[0]
-    return str((part.get("delta") or part.get("message") or {}).get("content") or "")
+    text = part.get("output_text") or part.get("delta") or part.get("message") or {}
+    return str(text if isinstance(text, str) else text.get("content") or "")
 
 
 def is_end(value: Any) -> bool:
@@ -138,6 +139,13 @@ EVERY_PROTOCOL = (
         "/chat",
         "/chat",
         lambda it: {"messages": it.message, "session_state": it.state, "stream": it.streams},
+        _is_sentence,
+    ),
+    Protocol(
+        "AI chat, input",
+        "/chat",
+        "/chat/stream",
+        lambda it: {"input": it.message, "session_state": it.state},
         _is_sentence,
     ),
     Protocol("AI chat, /ask", "/ask", "/ask", _with_history, _is_sentence),

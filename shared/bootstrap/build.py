@@ -103,6 +103,7 @@ def build(settings: Settings) -> Service:
         files=files,
         memory=memory,
         stores_every_chat=settings.conversations == "always",
+        chat_answers=settings.chat_answers,
         index=settings.search_index or "documents",
         engine=_make_rag(settings, models, retriever),
         access=AccessPolicy(

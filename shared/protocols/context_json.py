@@ -1,7 +1,7 @@
 """The context of an answer as JSON: data points, thoughts, token usage, errors.
 
 Names and forms are those of the chat protocol documents ("Example request context", "Example
-response context"), in their three ages.
+response context"), in all versions of the protocol.
 """
 
 from __future__ import annotations

@@ -48,6 +48,7 @@ class AppContext:
     `search_scope` checks the data source of a request.
     `files` serves the files that citations refer to, `memory` stores conversations; None without.
     `stores_every_chat`: chats are stored there although their state does not ask for it.
+    `chat_answers`: the member that holds the answer to a chat with `session_state`.
     `index` is the name of the index for OpenSearch's clients, `links` the beginning of links to
     documents, `base_url` the app's own address, empty if unknown: for absolute links of clients
     that are no web pages. `cross_origin` restricts the pages that may call. Each answer in progress
@@ -61,6 +62,7 @@ class AppContext:
     files: Files | None = None
     memory: Memory | None = None
     stores_every_chat: bool = False
+    chat_answers: str = "message"
     index: str = "documents"
     api_key: ApiKeyPolicy = field(default_factory=ApiKeyPolicy)
     search_scope: SearchScope = field(default_factory=SearchScope)

@@ -82,6 +82,7 @@ const scenarios = {
   "ndjson 001": () => lines("/chat/stream", { messages: ask("say Yes; say 漢字") }),
   "ndjson 000": () => lines("/chat/stream", { messages: ask("say Yes"), session_state: 1 }),
   "ndjson 004": () => lines("/chat", { messages: ask("say Yes"), stream: true }),
+  "ndjson input": () => lines("/chat/stream", { input: "say Yes" }),
   "ndjson error": () => lines("/chat/stream", { messages: ask("say Yes; fail with outage") }),
 };
 

@@ -110,9 +110,11 @@ def test_file_that_is_not_an_image_is_rejected(server: Server) -> None:
 
 
 def test_ndjson_readablestream_reads_every_stream(server: Server) -> None:
-    current, apps, rag = (run(server, f"ndjson {age}") for age in ("001", "000", "004"))
+    ages = ("001", "000", "004", "input")
+    current, apps, rag, newest = (run(server, f"ndjson {age}") for age in ages)
 
     assert contents(current) == ["Yes", "漢字"]
     assert apps[0]["session_state"] == 1
     assert [line["choices"][0]["delta"].get("content") for line in rag] == [None, "Yes", None]
+    assert [line.get("delta") for line in newest] == [None, "Yes", None]
     assert run(server, "ndjson error")[-1] == {"error": errors.Unavailable.default}

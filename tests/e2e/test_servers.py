@@ -64,6 +64,21 @@ def test_stream_is_chunked_with_its_headers(client: httpx.Client) -> None:
     assert data.endswith(b"}\n")
 
 
+def test_body_with_input_gets_output_text(client: httpx.Client) -> None:
+    whole = client.post("/chat", json={"input": "say x"})
+    broken = {"input": [{"role": "user", "content": "say x; fail with outage"}]}
+    with client.stream("POST", "/chat/stream", json=broken) as response:
+        first, *rest = [json.loads(line) for line in response.iter_lines()]
+
+    assert whole.json()["output_text"] == "x"
+    assert response.headers["content-type"] == "application/x-ndjson"
+    assert first["type"] == "response.context"
+    assert rest == [
+        {"type": "response.output_text.delta", "delta": "x"},
+        {"error": errors.Unavailable.default},
+    ]
+
+
 def ended(client: httpx.Client, name: str) -> str:
     """How the model's stream of that name fares, waited for until it is closed."""
     until = time.monotonic() + TIMEOUT / 2

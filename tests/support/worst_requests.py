@@ -106,6 +106,10 @@ def chats() -> Iterator[WorstRequest]:
             "most tools": [tool({"enum": [[]] * 400})] * 128,
         }.items():
             yield WorstRequest(f"{path} {name}", path, user("x", tools=tools))
+    items = [{"role": "user", "content": [{"type": "input_text", "text": "x"}] * 1_300}] * 60
+    inputs = {"items": [*turn * 45_000, QUESTION], "parts": items, "marks": MARKS}
+    for name, value in inputs.items():
+        yield WorstRequest(f"/chat/stream input {name}", "/chat/stream", {"input": value})
     overrides = {f"k{number}": 0 for number in range(200_000)}
     yield WorstRequest("/chat overrides", "/chat", user("x", context={"overrides": overrides}))
     category = {"overrides": {"include_category": MARKS}}

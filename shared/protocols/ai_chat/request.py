@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -16,17 +16,22 @@ from shared.http.body import Body
 from shared.protocols.ai_chat.images import RequestMessage, read_images
 from shared.protocols.context_json import override_path
 
+M = TypeVar("M", bound=BaseModel)
+
 
 class _Context(BaseModel, strict=True):
     overrides: dict[str, Any] | None = None
 
 
-class _Fields(BaseModel, strict=True):
-    """The keys of all three versions. Unknown keys are ignored everywhere."""
+class CommonFields(BaseModel, strict=True):
+    """The keys of all versions. Unknown keys are ignored everywhere."""
 
+    context: _Context | None = None
+
+
+class _Fields(CommonFields, strict=True):
     # Fail fast: an error for each of a million wrong elements would take seconds and gigabytes.
     messages: list[RequestMessage] = Field(min_length=1, fail_fast=True)
-    context: _Context | None = None
 
 
 def parse(body: Body, state_key: str, flat: bool = False) -> ChatRequest:
@@ -34,17 +39,8 @@ def parse(body: Body, state_key: str, flat: bool = False) -> ChatRequest:
 
     `flat`: overrides may stand right under `context`.
     """
-    if not isinstance(body.json, dict):
-        raise BadRequest("The body must be a JSON object.")
-    try:
-        fields = _Fields.model_validate(body.json)
-    except ValidationError as failure:
-        raise BadRequest(describe_errors(failure, lambda path: path)) from None
-    messages = _messages(fields, body.files)
-    state = body.json.get(state_key)
-    if not is_json_safe(state):
-        raise BadRequest(f"{state_key}: {NOT_JSON_SAFE}")
-    return ChatRequest(messages, _overrides(body.json, flat), state)
+    fields = validate(_Fields, body.json)
+    return make_request(_messages(fields, body.files), body.json, state_key, flat)
 
 
 def parse_rag_chat(body: Body, last_only: bool = False) -> ChatRequest:
@@ -56,6 +52,34 @@ def parse_rag_chat(body: Body, last_only: bool = False) -> ChatRequest:
     if not isinstance(body.json.get("stream"), bool | None):
         raise BadRequest("stream: must be true or false")
     return replace(request, messages=request.messages[-1:]) if last_only else request
+
+
+def validate(model: type[M], body: Any) -> M:
+    """Validate the known keys of a body. Raises BadRequest."""
+    if not isinstance(body, dict):
+        raise BadRequest("The body must be a JSON object.")
+    try:
+        return model.model_validate(body)
+    except ValidationError as failure:
+        raise BadRequest(describe_errors(failure, lambda path: path)) from None
+
+
+def make_request(
+    messages: tuple[Message, ...], body: Mapping[str, Any], state_key: str, flat: bool = False
+) -> ChatRequest:
+    """Return a request with the overrides and the state of its body. Raises BadRequest."""
+    state = body.get(state_key)
+    if not is_json_safe(state):
+        raise BadRequest(f"{state_key}: {NOT_JSON_SAFE}")
+    return ChatRequest(messages, _overrides(body, flat), state)
+
+
+def check_question(path: str, message: Message) -> None:
+    """Raise BadRequest unless the last message, at `path`, is a question of the user's."""
+    if message.role != "user":
+        raise BadRequest(f"{path}.role: the last message must be the user's")
+    if not message.content.strip():
+        raise BadRequest(f"{path}.content: must not be empty")
 
 
 def _overrides(body: Mapping[str, Any], flat: bool) -> Overrides:
@@ -78,9 +102,5 @@ def _messages(fields: _Fields, files: Mapping[str, bytes]) -> tuple[Message, ...
         Message(message.role, message.content or "", tuple(images.get(index, ())))
         for index, message in enumerate(fields.messages)
     ]
-    last = f"messages[{len(messages) - 1}]"
-    if messages[-1].role != "user":
-        raise BadRequest(f"{last}.role: the last message must be the user's")
-    if not messages[-1].content.strip():
-        raise BadRequest(f"{last}.content: must not be empty")
+    check_question(f"messages[{len(messages) - 1}]", messages[-1])
     return tuple(messages)

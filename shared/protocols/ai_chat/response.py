@@ -1,4 +1,4 @@
-"""Answers and streams of the AI Chat Protocol, in its three versions.
+"""Answers and streams of the AI Chat Protocol, in the three versions of its documents.
 
 The current version (`sessionState`) and the "HTTP protocol for AI chat apps" (`session_state`)
 have `message` or `delta`, `context` and the state at the top. The "HTTP protocol for RAG chat

@@ -10,8 +10,8 @@ from shared.chat.request import ChatRequest
 from shared.http.call import Reply, cancel_on_disconnect
 from shared.memory.chat_history import ChatHistory, has_own_history
 from shared.protocols import chat as chats
+from shared.protocols.ai_chat import output_text, web_component
 from shared.protocols.ai_chat import response as ai_chat
-from shared.protocols.ai_chat import web_component
 from shared.protocols.chat import ChatProtocol
 from shared.protocols.context_json import CONVERSATION
 from shared.protocols.exchange import Exchange
@@ -21,10 +21,10 @@ from shared.protocols.route import Route
 async def chat(exchange: Exchange) -> Reply:
     """Answer a chat, in a stored conversation where its state names one."""
     body = await chats.begin(exchange, forms=True)
-    protocol = negotiate(exchange.call.route, body.json)
+    protocol = negotiate(exchange.call.route, body.json, exchange.app.chat_answers)
     request = await chats.read_request(exchange, protocol, body)
     if not exchange.engine.client_prompts:
-        _refuse_instructions(request)
+        _refuse_instructions(request, "input" if protocol is output_text.INPUT else "messages")
     history = _history(exchange, protocol, request)
     if history is not None:
         loading = history.with_history(request)
@@ -32,26 +32,37 @@ async def chat(exchange: Exchange) -> Reply:
     return await chats.respond(exchange, protocol, request, history=history)
 
 
-def negotiate(route: str, body: Any) -> ChatProtocol:
-    """Return the version of the protocol that a request uses, by its route and body alone.
+# What answers bodies with `session_state` and no `sessionState`, by the setting CHAT_ANSWERS: two
+# versions of the protocol have the same requests.
+APPS = {"message": ai_chat.APPS, "output_text": output_text.APPS}
 
-    `/ask`, and `/chat` with a `stream` key, use the oldest; else a body with `session_state` and
-    no `sessionState` the middle one; else the current one.
+
+def negotiate(route: str, body: Any, chat_answers: str = "message") -> ChatProtocol:
+    """Return the version of the protocol that a request uses, by its route and body.
+
+    A body with `input` and no `messages` uses the newest; else `/ask`, and `/chat` with a `stream`
+    key, the oldest; else a body with `session_state` and no `sessionState` that of `chat_answers`;
+    else the current one.
     """
     keys = body.keys() if isinstance(body, dict) else ()
+    if route != "/ask" and output_text.has_input(body):
+        return output_text.INPUT
     if route == "/ask" or (route == "/chat" and "stream" in keys):
         oldest = ai_chat.ASK if route == "/ask" else ai_chat.RAG_CHAT
         return web_component.adapt(oldest) if web_component.is_web_component(body) else oldest
     if "session_state" in keys and "sessionState" not in keys:
-        return ai_chat.APPS
+        return APPS[chat_answers]
     return ai_chat.CURRENT
 
 
-def _refuse_instructions(request: ChatRequest) -> None:
-    """Raise BadRequest for a client's instructions, where they may not instruct the model."""
+def _refuse_instructions(request: ChatRequest, key: str) -> None:
+    """Raise BadRequest for a client's instructions, where they may not instruct the model.
+
+    `key` is that of the messages in its body.
+    """
     for place, message in enumerate(request.messages):
         if message.role == "system" and message.content.strip():
-            field = f"messages[{place}].role"
+            field = f"{key}[{place}].role"
             raise BadRequest("must be user or assistant in this deployment", field=field)
 
 

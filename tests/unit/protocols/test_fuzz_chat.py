@@ -36,6 +36,12 @@ bodies = st.fixed_dictionaries(
     {"messages": messages, "context": st.fixed_dictionaries({"overrides": overrides})},
     optional={"session_state": junk, "sessionState": junk, "stream": st.booleans()},
 )
+text_parts = st.fixed_dictionaries(
+    {"type": st.sampled_from(["input_text", "output_text", "text"]), "text": words},
+    optional={"annotations": junk, "refusal": st.none() | words},
+)
+image_part = {"type": "input_image", "image_url": "https://example.com/picture.png"}
+user_contents = st.lists(text_parts | st.just(image_part), max_size=2)
 PATHS: list[list[Any]] = [
     ["messages"],
     ["messages", 0],
@@ -51,13 +57,40 @@ PATHS: list[list[Any]] = [
 ]
 
 
+PART_PATHS: list[list[Any]] = [
+    ["input", 0, "type"],
+    ["input", -1, "content", -1],
+    ["input", -1, "content", -1, "type"],
+    ["input", -1, "content", -1, "text"],
+    ["input", -1, "content", -1, "image_url"],
+]
+
+
+def input_of(draw: st.DrawFn, messages: list[Any]) -> list[Any]:
+    """The same messages as `input`, in parts; some of the user's have images."""
+    return [
+        {
+            "role": message["role"],
+            "content": [
+                *(draw(user_contents) if message["role"] == "user" else ()),
+                draw(text_parts) | {"text": message["content"]},
+            ],
+        }
+        for message in messages
+    ]
+
+
 @st.composite
 def nearly_right(draw: st.DrawFn) -> bytes:
     """A right body; in four of ten one value is replaced by junk, one in twenty is cut short."""
     body: Any = draw(bodies)
     chance = draw(st.randoms(use_true_random=True))  # hypothesis' own likes the first choice best
+    has_input = chance.random() < 0.3
+    if has_input:
+        body["input"] = input_of(draw, body.pop("messages"))
     if chance.random() < 0.4:
-        path = chance.choice(PATHS)
+        path = chance.choice(PATHS + PART_PATHS if has_input else PATHS)
+        path = ["input" if has_input and step == "messages" else step for step in path]
         place = body
         for step in path[:-1]:
             place = place[step]

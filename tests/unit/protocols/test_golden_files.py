@@ -27,6 +27,7 @@ CASES = [
 ]
 ADDRESS = "https://app.example.com"  # the app's own
 USER = {"role": "user", "content": "What is in Plus?"}
+INPUT = {"messages": None, "input": USER["content"]}  # beside QUESTION
 
 
 def without_time(value: Any) -> Any:
@@ -49,9 +50,10 @@ def answer_to(case: dict[str, Any], service: Service | None = None) -> Any:
     """The answer to a golden file's request: JSON, or a list of it for a stream."""
     headers = JSON | case.get("headers", {})
     request = call(case["route"], case["request"], headers, path=case.get("path", ""))
-    got = ask(request, service or local_service(engine(), base_url=ADDRESS))
+    service = service or local_service(engine(), base_url=ADDRESS)
+    got = ask(request, replace(service, chat_answers=case.get("chat_answers", "message")))
 
-    assert got.status == 200
+    assert got.status == case.get("status", 200)
     if case.get("done"):
         assert got.data.endswith(b"\n\ndata: [DONE]\n\n")
         got = replace(got, data=got.data.removesuffix(b"data: [DONE]\n\n"))
@@ -107,19 +109,28 @@ def test_thoughts_of_an_earlier_answer_are_no_override() -> None:
     assert ask(call("/ask", wrong)).json == {"error": message}
 
 
+def text_of(value: dict[str, Any]) -> str:
+    """The text of a line, or of a whole answer."""
+    delta = value.get("delta", value.get("output_text")) or value.get("message", {})
+    return str(delta if isinstance(delta, str) else delta.get("content", ""))
+
+
 def folded(lines: list[dict[str, Any]]) -> dict[str, Any]:
     """A stream put together as a client would: texts joined, contexts merged."""
     whole: dict[str, Any] = {"text": "", "context": {}, "rest": {}}
     for line in lines:
         choice = line["choices"][0] if "choices" in line else line
-        whole["text"] += choice["delta"].get("content", "")
+        whole["text"] += text_of(choice)
         whole["context"] |= choice.get("context", {})
         states = {key: value for key, value in choice.items() if key.endswith(("State", "_state"))}
         whole["rest"] |= states
     return whole
 
 
-@pytest.mark.parametrize("keys", [{"sessionState": 1}, {"session_state": 1}, {"stream": True}])
+KEYS = [{"sessionState": 1}, {"session_state": 1}, {"stream": True}, INPUT]
+
+
+@pytest.mark.parametrize("keys", KEYS)
 def test_images_are_among_the_data_points_only_when_they_were_used(keys: dict[str, Any]) -> None:
     def data_points(**overrides: Any) -> dict[str, Any]:
         retriever = FakeRetriever((replace(PLUS, image="data:image/png;base64,AA=="),))
@@ -137,7 +148,7 @@ def test_images_are_among_the_data_points_only_when_they_were_used(keys: dict[st
     assert "images" not in data_points(use_gpt4v=True, gpt4v_input="text")
 
 
-@pytest.mark.parametrize("keys", [{"sessionState": 1}, {"session_state": 1}, {"stream": True}])
+@pytest.mark.parametrize("keys", KEYS)
 @pytest.mark.parametrize("followups", [True, False])
 def test_a_stream_folded_equals_the_answer(keys: dict[str, Any], followups: bool) -> None:
     context = {"overrides": {"suggest_followup_questions": followups}}
@@ -147,7 +158,7 @@ def test_a_stream_folded_equals_the_answer(keys: dict[str, Any], followups: bool
     whole = ask(call("/chat", {**body, "stream": False} if old else body)).json
     choice = whole["choices"][0] if old else whole
 
-    assert stream["text"] == choice["message"]["content"]
+    assert stream["text"] == text_of(choice)
     assert stream["context"] == choice["context"]
     assert all(choice[key] == value for key, value in stream["rest"].items())
     assert stream["rest"]
@@ -160,6 +171,11 @@ def test_a_stream_folded_equals_the_answer(keys: dict[str, Any], followups: bool
         ("/chat/stream", {"session_state": None}, "application/json-lines"),
         ("/chat/stream", {"session_state": None, "sessionState": None}, "application/jsonl"),
         ("/chat/stream", {"stream": "nonsense"}, "application/jsonl"),
+        ("/chat/stream", INPUT, "application/x-ndjson"),
+        ("/chat/stream", {**INPUT, "session_state": 1, "sessionState": 1}, "application/x-ndjson"),
+        ("/chat/stream", {"input": "ignored"}, "application/jsonl"),
+        ("/chat", {**INPUT, "stream": True}, "application/x-ndjson"),
+        ("/chat", {**INPUT, "stream": False}, "application/json"),
         ("/chat", {"stream": True}, "application/json-lines"),
         ("/ask", {"stream": True}, "application/json-lines"),
         ("/chat", {}, "application/json"),
@@ -234,6 +250,97 @@ def test_a_wrong_body_is_a_400_that_names_what_is_wrong(
 
     assert (got.status, got.media_type) == (400, "application/json")
     assert got.json == {"error": sentence}
+
+
+IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
+WRONG_INPUT: list[tuple[Any, str]] = [
+    ({"input": 3}, "input: must be a string, or a list of messages"),
+    ({"input": " "}, "input: must not be empty"),
+    ({"input": []}, "input: must not be empty"),
+    ({"input": ["x"]}, "input[0]: must be an object"),
+    ({"input": [{"content": "x"}]}, "input[0].role: is required"),
+    ({"input": [USER, {"role": "user"}]}, "input[1].content: must not be empty"),
+    (
+        {"input": [{**USER, "role": "assistant"}]},
+        "input[0].role: the last message must be the user's",
+    ),
+    ({"input": [{**USER, "type": "reasoning"}]}, "input[0].type: must be one of 'message'"),
+    (
+        {"input": [USER, {"role": "developer", "content": "x"}, USER]},
+        "input[1].role: must be user or assistant in this deployment",
+    ),
+    (
+        {"input": [{"role": "user", "content": 3}]},
+        "input[0].content: must be a string, or a list of parts",
+    ),
+    (
+        {"input": [{"role": "user", "content": [{"type": "input_file"}]}]},
+        "input[0].content[0].type: must be one of 'input_text', 'output_text', 'text', 'refusal' "
+        "or 'input_image'",
+    ),
+    (
+        {"input": [{"role": "user", "content": [{"type": "input_image", "file_id": "x"}]}]},
+        "input[0].content[0].image_url: is required",
+    ),
+    (
+        {"input": [{"role": "assistant", "content": [IMAGE]}, USER]},
+        "input[0].content: only a message of the user can have images",
+    ),
+    ({"input": [USER], "stream": "yes"}, "stream: must be true or false"),
+    (
+        {"input": [USER], "context": {"overrides": {"top": 0}}},
+        "context.overrides.top: must be 1 or more",
+    ),
+    (b'{"input": "x", "session_state": 1e999}', "session_state: contains a number out of range"),
+]
+
+
+@pytest.mark.parametrize(("body", "sentence"), WRONG_INPUT, ids=str)
+@pytest.mark.parametrize("route", ["/chat", "/chat/stream"])
+def test_a_wrong_input_is_a_400_that_names_the_field_as_sent(
+    route: str, body: Any, sentence: str
+) -> None:
+    got = ask(call(route, body))
+
+    assert (got.status, got.json) == (400, {"error": sentence})
+
+
+def test_a_question_about_the_users_images_reaches_the_model_with_them() -> None:
+    text = {"type": "input_text", "text": "What is this?"}
+    model = FakeModel(max_prompt_tokens=9000)
+    ask(
+        call("/chat", {"input": [{"role": "user", "content": [IMAGE, text]}]}),
+        Service(engine(model)),
+    )
+
+    assert model.calls[0].messages[-1].images == (IMAGE["image_url"],)
+
+
+def test_an_image_whose_url_the_models_server_must_not_fetch_is_refused() -> None:
+    image = {**IMAGE, "image_url": "http://169.254.169.254/metadata"}
+    got = ask(call("/chat", {"input": [{"role": "user", "content": [image]}]}))
+
+    assert got.status == 400
+    assert got.json["error"].startswith("input[0].content[0].image_url: must name a public host")
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "keys"),
+    [
+        ("/chat", {"sessionState": None}, {"message", "context", "sessionState"}),
+        ("/chat", {"session_state": 1, "sessionState": 1}, {"message", "context", "sessionState"}),
+        ("/chat", {"session_state": 1}, {"output_text", "context", "session_state"}),
+    ],
+)
+def test_the_setting_changes_only_answers_to_bodies_with_session_state(
+    route: str, body: dict[str, Any], keys: set[str]
+) -> None:
+    setting = {"CHAT_ANSWERS": "output_text"}
+    service = build(read_settings({**LAPTOP, **SAMPLES, **COMMAND_MODEL, **setting}))
+
+    assert ask(call(route, QUESTION | body), service).json.keys() == keys
+    assert "choices" in ask(call("/chat", {**QUESTION, **body, "stream": False}), service).json
+    assert "choices" in ask(call("/ask", QUESTION | body), service).json
 
 
 STATES = [("/chat", "sessionState"), ("/chat", "session_state"), ("/ask", "session_state")]
@@ -387,10 +494,12 @@ def test_a_body_may_be_cut_anywhere_on_its_way() -> None:
 
 def test_no_line_but_an_error_has_an_error_key_and_no_delta_a_null() -> None:
     got = [ask(call("/chat/stream")), ask(call("/ask", {**QUESTION, "stream": True}))]
+    newest = ask(call("/chat/stream", INPUT)).lines
     lines = [line for each in got for line in each.lines]
     deltas = [line["choices"][0]["delta"] if "choices" in line else line["delta"] for line in lines]
 
-    assert not any("error" in line for line in lines)
+    assert not any("error" in line for line in [*lines, *newest])
+    assert [key for line in newest for key in line if line[key] is None] == ["session_state"]
     assert not any(value is None for delta in deltas for value in delta.values())
 
 

@@ -14,7 +14,9 @@ from shared.chat.messages import Message
 from shared.chat.request import ChatRequest
 from shared.models.formats.openai import OPENAI
 from shared.models.openai.stream_decoder import StreamDecoder
+from shared.protocols.ai_chat import output_text
 from shared.protocols.ai_chat.response import CURRENT
+from shared.protocols.chat import ChatProtocol
 from shared.rag.citation_numbers import number_citations
 from shared.rag.followups import extract_followups
 from tests.support.fakes import ScriptStep, play
@@ -28,22 +30,28 @@ def late_error(failure: Exception) -> dict[str, Any]:
     return {"error": type(failure).__name__}
 
 
-def chunks_of(*script: ScriptStep) -> list[list[Any]]:
+def content_of(line: Any) -> Any:
+    delta = line.get("delta", {})
+    return delta if isinstance(delta, str) else delta.get("content")
+
+
+def chunks_of(*script: ScriptStep, protocol: ChatProtocol = CURRENT) -> list[list[Any]]:
     """The contents of the lines of each chunk of a stream, which passes the filters of the text."""
 
     async def read() -> list[bytes]:
         events = number_citations(extract_followups(play(script)))
-        return [chunk async for chunk in CURRENT.stream(REQUEST, events, late_error)]
+        return [chunk async for chunk in protocol.stream(REQUEST, events, late_error)]
 
     lines = [list(map(json.loads, chunk.splitlines())) for chunk in asyncio.run(read())]
     return [
-        [line["delta"].get("content") if "delta" in line else line["error"] for line in each]
-        for each in lines
+        [line["error"] if "error" in line else content_of(line) for line in each] for each in lines
     ]
 
 
-def test_tokens_that_arrived_together_are_lines_of_one_chunk() -> None:
-    chunks = chunks_of(Delta("a", more=True), Delta("b", more=True), Delta("c"), Delta("d"), Done())
+@pytest.mark.parametrize("protocol", [CURRENT, output_text.APPS], ids=lambda each: each.name)
+def test_tokens_that_arrived_together_are_lines_of_one_chunk(protocol: ChatProtocol) -> None:
+    script = (Delta("a", more=True), Delta("b", more=True), Delta("c"), Delta("d"), Done())
+    chunks = chunks_of(*script, protocol=protocol)
 
     assert chunks == [["a", "b", "c"], ["d"], [None]]
 
@@ -54,8 +62,10 @@ def test_text_is_not_held_back_with_what_may_become_a_question() -> None:
     assert chunks == [["Yes."], [None]]
 
 
-def test_text_before_a_failure_is_sent_before_the_error() -> None:
-    chunks = chunks_of(Delta("a", more=True), Delta("b", more=True), Unavailable())
+@pytest.mark.parametrize("protocol", [CURRENT, output_text.APPS], ids=lambda each: each.name)
+def test_text_before_a_failure_is_sent_before_the_error(protocol: ChatProtocol) -> None:
+    script = (Delta("a", more=True), Delta("b", more=True), Unavailable())
+    chunks = chunks_of(*script, protocol=protocol)
 
     assert chunks == [["a", "b"], ["Unavailable"]]
 

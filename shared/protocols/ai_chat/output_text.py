@@ -1,0 +1,130 @@
+"""The newest version of the protocol, in the words of OpenAI's Responses API.
+
+azure-search-openai-demo and rag-postgres-openai-python read its answers since April 2026; only the
+latter sends `input`, the former still sends the `messages` and `session_state` of the version
+before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
+
+from shared.chat.errors import BadRequest
+from shared.chat.events import Answer, Context, Delta, Done, Event
+from shared.chat.messages import Message, check_image_url
+from shared.chat.request import ChatRequest
+from shared.http.body import Body
+from shared.http.json_encoding import Json
+from shared.protocols import context_json
+from shared.protocols.ai_chat import response as ai_chat
+from shared.protocols.ai_chat.images import read_images
+from shared.protocols.ai_chat.request import CommonFields, check_question, make_request, validate
+from shared.protocols.tool_calls import FAST
+
+STATE = "session_state"
+VALUES = {"refusal": "refusal", "input_image": "image_url"}  # by type; other parts have a `text`
+
+
+def _list_of(noun: str, wrap: Callable[[str], Json]) -> BeforeValidator:
+    """Accept a string in place of a list: `wrap` makes it the only element, unless it is blank."""
+
+    def validate_list(value: Any) -> Any:
+        if isinstance(value, str):
+            return [wrap(value)] if value.strip() else []
+        if not isinstance(value, list | None):
+            raise ValueError(f"must be a string, or a list of {noun}")
+        return value
+
+    return BeforeValidator(validate_list)
+
+
+class _Part(BaseModel, strict=True):
+    type: Literal["input_text", "output_text", "text", "refusal", "input_image"]
+    text: str | None = None
+    refusal: str | None = None
+    image_url: Annotated[str, AfterValidator(check_image_url)] | None = None
+
+
+_PARTS = _list_of("parts", lambda text: {"type": "text", "text": text})
+
+
+class _Message(BaseModel, strict=True):
+    type: Literal["message"] | None = None
+    role: Literal["user", "assistant", "system", "developer"]
+    content: Annotated[Annotated[list[_Part], FAST] | None, _PARTS] = None
+
+
+_MESSAGES = _list_of("messages", lambda text: {"role": "user", "content": text})
+
+
+class _Fields(CommonFields, strict=True):
+    input: Annotated[list[_Message], Field(min_length=1, fail_fast=True), _MESSAGES]
+    stream: bool | None = None
+
+
+def has_input(body: Any) -> bool:
+    """Return whether a body has its messages in `input`."""
+    is_object = isinstance(body, dict)
+    return is_object and body.get("input") is not None and body.get("messages") is None
+
+
+def parse(body: Body) -> ChatRequest:
+    """Read a request. Raises BadRequest that names each key at fault."""
+    fields = validate(_Fields, body.json)
+    read_images((), body.files)  # refuses them: the images of a form belong to `messages`
+    messages = tuple(_message(f"input[{i}]", each) for i, each in enumerate(fields.input))
+    check_question(f"input[{len(messages) - 1}]", messages[-1])
+    return make_request(messages, body.json, STATE)
+
+
+def _message(path: str, message: _Message) -> Message:
+    """Return a message with its texts and images. Raises BadRequest."""
+    texts: list[str] = []
+    images: list[str] = []
+    for place, part in enumerate(message.content or ()):
+        key = VALUES.get(part.type, "text")
+        value = getattr(part, key)
+        if value is None:
+            raise BadRequest(f"{path}.content[{place}].{key}: is required")
+        (images if key == "image_url" else texts).append(value)
+    if images and message.role != "user":
+        raise BadRequest(f"{path}.content: only a message of the user can have images")
+    role = "system" if message.role == "developer" else message.role
+    return Message(role, "\n".join(texts), tuple(images))
+
+
+def answer(request: ChatRequest, result: Answer) -> Json:
+    """Return an answer: `output_text`, `context` and the state."""
+    return {
+        "output_text": result.content,
+        "context": context_json.whole_context(result),
+        STATE: context_json.state(STATE, request, result.done.conversation),
+    }
+
+
+def chunk(request: ChatRequest, _context: Context, event: Event) -> Json | None:
+    """Return a line of a stream. Only the first one has `data_points`."""
+    match event:
+        case Context():
+            context = context_json.start_of_context(event)
+            state = context_json.state(STATE, request, event.conversation)
+            return {"type": "response.context", "context": context, STATE: state}
+        case Delta(content):
+            return {"type": "response.output_text.delta", "delta": content} if content else None
+        case Done():
+            return {"type": "response.context", "context": context_json.end_of_context(event)}
+
+
+APPS = replace(
+    ai_chat.APPS,
+    name="ai-chat-output-text",
+    media_type="application/x-ndjson",
+    answer=answer,
+    stream=partial(ai_chat.stream, chunk),
+)
+INPUT = replace(APPS, parse=parse)
