@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
+from shared.chat.citation_paths import decode_path
 from shared.chat.errors import ChatError
 from shared.chat.events import Context, Delta, Done, Events, Source
 
@@ -34,9 +35,11 @@ class CitationRewriter:
 
     def __init__(self, sources: Sequence[Source]) -> None:
         pages = number_sources(sources)
+        # A model may decode what a citation has encoded: `[a[1].pdf]` for `[a%5B1%5D.pdf]`.
+        numbers = {decode_path(page): number for page, number in pages.items()} | pages
         # The longest first: one may begin as another does.
-        longest_first = sorted(pages, key=len, reverse=True)
-        self._replacements = {f"[{page}]": f"[doc{pages[page]}]" for page in longest_first}
+        longest_first = sorted(numbers, key=len, reverse=True)
+        self._replacements = {f"[{name}]": f"[doc{numbers[name]}]" for name in longest_first}
         self._markers = tuple(self._replacements)
         self._max_length = max(map(len, self._markers), default=0)
         self._number_of_sources = len(sources)

@@ -97,7 +97,7 @@ def test_stream_is_the_answer_in_chunks(usage: bool | None) -> None:
     assert [set(delta) for delta in deltas] == [
         {"role", "context"},
         {"content"},
-        {"content"},
+        {"content", "annotations"},
         set(),
     ]
     assert "".join(delta.get("content", "") for delta in deltas) == "Dental care [doc1]."

@@ -4,7 +4,7 @@ and the list of the models."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,7 @@ from shared.protocols.chat import ChatProtocol, LateError, encode_events, end_wi
 from shared.protocols.document_links import source_url
 from shared.protocols.openai import data_sources
 from shared.protocols.openai.request import FieldError, parse
+from shared.rag.citation_finder import Citation, CitationFinder
 from shared.rag.prompt import PASSTHROUGH
 from shared.text import count_tokens
 
@@ -105,6 +106,9 @@ def answer(request: ChatRequest, result: Answer) -> Json:
     if calls:
         message["tool_calls"] = calls
     message["context"] = source_context(request, result.context)
+    finder = CitationFinder(_numbered_sources(result.context))
+    if annotations := _annotations(request, finder.feed(result.content)):
+        message["annotations"] = annotations
     choice = {"index": 0, "message": message, "finish_reason": result.done.finish_reason}
     whole = _envelope(request, result.context, "chat.completion", [choice])
     return whole | {"usage": count_usage(result.context, result.done, result.content)}
@@ -131,9 +135,17 @@ def chunk(request: ChatRequest, context: Context, event: Event) -> Json | None:
 def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
     """Encode a stream as server-sent events with a trailer, an error too."""
     parts: list[str] = []
+    finder = CitationFinder({})
 
     def encode(context: Context, event: Event) -> bytes:
+        nonlocal finder
         value = chunk(request, context, event)
+        if isinstance(event, Context):
+            finder = CitationFinder(_numbered_sources(event))
+        if isinstance(event, Delta):
+            annotations = _annotations(request, finder.feed(event.content))
+            if value is not None and annotations:
+                value["choices"][0]["delta"]["annotations"] = annotations
         line = b"" if value is None else server_sent_event(value)
         if isinstance(event, Delta):
             parts.append(event.content)
@@ -143,6 +155,25 @@ def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream
 
     lines = encode_events(events, encode)
     return end_with_error(lines, lambda it: server_sent_event(error(it)))
+
+
+def _numbered_sources(context: Context) -> dict[str, Source]:
+    """Return the sources by the names that markers have: `[doc1]`."""
+    return {f"doc{number}": source for number, source in enumerate(context.sources, 1)}
+
+
+def _annotations(request: ChatRequest, citations: Iterable[Citation]) -> list[Json]:
+    """Return OpenAI's annotations of citations, which the AI SDK shows as sources."""
+    places = (
+        {
+            "start_index": citation.start,
+            "end_index": citation.end,
+            "url": source_url(request.metadata.links, citation.source),
+            "title": citation.source.title or citation.source.sourcepage,
+        }
+        for citation in citations
+    )
+    return [{"type": "url_citation", "url_citation": place} for place in places if place["url"]]
 
 
 def trailer(request: ChatRequest, result: Answer) -> list[bytes]:

@@ -457,6 +457,18 @@ def test_each_marker_of_a_source_is_annotated_in_code_points() -> None:
     ]
 
 
+def test_a_name_with_brackets_is_annotated_as_it_is_and_decoded() -> None:
+    source = replace(PLUS, sourcepage="a%5B1%5D.pdf")
+    text = "[a%5B1%5D.pdf] [a[1].pdf]"
+    service = local_service(
+        engine(FakeModel((Delta(text), Done())), FakeRetriever((source, STANDARD)))
+    )
+    annotations = post(service).json["output"][0]["content"][0]["annotations"]
+
+    places = [(each["start_index"], each["end_index"]) for each in annotations]
+    assert [text[start:end] for start, end in places] == text.split()
+
+
 # Streams
 
 

@@ -64,6 +64,12 @@ def test_a_source_has_the_number_of_its_first_passage() -> None:
     assert number_sources([PLUS, STANDARD, other]) == {PLUS.sourcepage: 1, STANDARD.sourcepage: 2}
 
 
+def test_a_marker_may_be_decoded() -> None:
+    citations = rewriter("a%5B1%5D.pdf#3", "a[1].pdf#4")
+
+    assert citations.feed("[a[1].pdf#3] [a%5B1%5D.pdf#3] [a[1].pdf#4]") == "[doc1] [doc1] [doc2]"
+
+
 async def played(*events: Event) -> Events:
     for event in events:
         yield event

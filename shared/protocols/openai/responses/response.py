@@ -12,8 +12,9 @@ from shared.chat.request import ChatRequest
 from shared.http.json_encoding import Json
 from shared.protocols.document_links import source_url
 from shared.protocols.openai.response import count_usage
-from shared.protocols.openai.responses.annotations import annotation, find_citations
+from shared.protocols.openai.responses.annotations import annotation, sources_by_name
 from shared.protocols.openai.responses.request import ResponseState
+from shared.rag.citation_finder import CitationFinder
 
 # The `reason` of an incomplete response, by the model's reason to stop.
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -72,7 +73,7 @@ def format_output(
     state: ResponseState = request.state
     output = [search_item(request, context)] if state.searches else []
     if text or not calls:
-        citations = find_citations(context.sources, text)
+        citations = CitationFinder(sources_by_name(context.sources)).feed(text)
         links, searches = request.metadata.links, state.searches
         annotations = [annotation(each, links, searches) for each in citations]
         output.append(message_item(message_id(state.id), text, annotations))

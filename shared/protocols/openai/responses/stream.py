@@ -13,12 +13,9 @@ from shared.http.json_encoding import Json, dumps
 from shared.protocols.chat import LateError, encode_events, end_with_error
 from shared.protocols.openai.response import count_usage
 from shared.protocols.openai.responses import response as responses
-from shared.protocols.openai.responses.annotations import (
-    CitationFinder,
-    annotation,
-    sources_by_page,
-)
+from shared.protocols.openai.responses.annotations import annotation, sources_by_name
 from shared.protocols.openai.responses.request import ResponseState
+from shared.rag.citation_finder import CitationFinder
 
 CONTENT_FILTER = "content_filter"
 STREAM_CODES = ("rate_limit_exceeded", "server_error")  # the errors that a stream may end with
@@ -28,15 +25,16 @@ STREAM_CODES = ("rate_limit_exceeded", "server_error")  # the errors that a stre
 class ResponseWriter:
     """Writes the events of one response.
 
-    `output` are the items that are done. One item is open at most: `text` is the message's, `call`
-    a call's.
+    `output` are the items that are done. One item is open at most: a message, with its `texts` and
+    `annotations`, or a `call`.
     """
 
     request: ChatRequest
     context: Context
     number: int = 0
     output: list[Json] = field(default_factory=list)
-    text: CitationFinder | None = None
+    texts: list[str] = field(default_factory=list)
+    citations: CitationFinder | None = None  # of the open message
     messages: int = 0  # that have begun: a second one is text behind a call
     annotations: list[Json] = field(default_factory=list)
     call: ToolCall | None = None
@@ -82,21 +80,20 @@ class ResponseWriter:
             return  # some servers end a call with a line feed
         if self.call is not None:
             yield from self._end_call(self.call)
-        if self.text is None:
+        if self.citations is None:
             yield from self._begin_text()
-        assert self.text is not None
-        citations = list(self.text.feed(piece))
+        self.texts.append(piece)
         yield self._text_event("response.output_text.delta", delta=piece, logprobs=[])
-        for citation in citations:
+        for citation in self.citations.feed(piece) if self.citations else ():
             links, searches = self.request.metadata.links, self.state.searches
-            found = annotation(citation, links, searches)
-            index = len(self.annotations)
-            self.annotations.append(found)
-            name = "response.output_text.annotation.added"
-            yield self._text_event(name, annotation_index=index, annotation=found)
+            value = annotation(citation, links, searches)
+            name, index = "response.output_text.annotation.added", len(self.annotations)
+            self.annotations.append(value)
+            yield self._text_event(name, annotation_index=index, annotation=value)
 
     def _begin_text(self) -> Iterator[bytes]:
-        self.text, self.annotations = CitationFinder(sources_by_page(self.context.sources)), []
+        self.citations = CitationFinder(sources_by_name(self.context.sources))
+        self.texts, self.annotations = [], []
         self.messages += 1
         item = responses.message_item(self.message_id, "", ())
         begun = {**item, "status": "in_progress", "content": []}
@@ -104,16 +101,17 @@ class ResponseWriter:
         part = responses.text_part("", ())
         yield self._text_event("response.content_part.added", part=part)
 
-    def _end_text(self, text: str) -> Iterator[bytes]:
+    def _end_text(self) -> Iterator[bytes]:
+        text = "".join(self.texts)
         part = responses.text_part(text, self.annotations)
         yield self._text_event("response.output_text.done", text=text, logprobs=[])
         yield self._text_event("response.content_part.done", part=part)
         yield self._close(responses.message_item(self.message_id, text, self.annotations))
-        self.text = None
+        self.citations = None
 
     def _write_call(self, part: ToolCall) -> Iterator[bytes]:
-        if self.text is not None:
-            yield from self._end_text(self.text.text)
+        if self.citations is not None:
+            yield from self._end_text()
         if self.call is not None and self.call.index != part.index:
             yield from self._end_call(self.call)
         if self.call is None:
@@ -144,10 +142,10 @@ class ResponseWriter:
         """Yield the events at the end of the answer."""
         if self.call is not None:
             yield from self._end_call(self.call)
-        if self.text is None and not self.calls:
+        if self.citations is None and not self.calls:
             yield from self._begin_text()  # an answer without text
-        if self.text is not None:
-            yield from self._end_text(self.text.text)
+        if self.citations is not None:
+            yield from self._end_text()
         texts = [each["content"][0]["text"] for each in self.output if each["type"] == "message"]
         usage = count_usage(self.context, done, "".join(texts))
         response = responses.finished(self.request, self.context, done, self.output, usage)

@@ -1,0 +1,47 @@
+"""Finds the citations in the text of an answer, as it comes in pieces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from shared.chat.events import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A marker of the text that names a source: its place with its brackets, in characters."""
+
+    source: Source
+    start: int
+    end: int
+
+
+class CitationFinder:
+    """Finds the markers of a text that comes in pieces, each when it is complete.
+
+    `sources` are those that a marker may name, by the name between its brackets.
+    """
+
+    def __init__(self, sources: Mapping[str, Source]) -> None:
+        # The longest first: one may begin as another does.
+        names = sorted(sources, key=len, reverse=True)
+        self._sources = sources
+        self._pattern = re.compile("|".join(re.escape(f"[{name}]") for name in names))
+        self._longest = len(names[0]) + 2 if names else 0
+        self._start, self._tail = 0, ""  # the end of the text, which may begin a marker
+
+    def feed(self, piece: str) -> list[Citation]:
+        """Take a piece; return the markers that it completes."""
+        if not self._sources:
+            return []
+        text, decided = self._tail + piece, 0
+        citations: list[Citation] = []
+        for match in self._pattern.finditer(text):
+            start, end = self._start + match.start(), self._start + match.end()
+            citations.append(Citation(self._sources[match[0][1:-1]], start, end))
+            decided = match.end()
+        decided = max(decided, len(text) - self._longest + 1)
+        self._start, self._tail = self._start + decided, text[decided:]
+        return citations
