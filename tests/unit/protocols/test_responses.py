@@ -359,6 +359,14 @@ def test_a_failure_before_the_answer_has_its_status(
     assert "secret" not in reply.json["error"]["message"]
 
 
+@pytest.mark.parametrize("failure", [failure for failure, _, _ in FAILURES])
+def test_every_member_of_an_error_is_a_string(failure: Exception) -> None:
+    error = post(scripted(failure)).json["error"]
+
+    # Otherwise `@ai-sdk/open-responses` shows no message.
+    assert {type(value) for value in error.values()} == {str}
+
+
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
 def test_other_methods_are_not_allowed(method: str) -> None:
     reply = ask(call(ROUTE, [b""], JSON, method=method))

@@ -1,4 +1,7 @@
-"""Errors of the Responses API: as those of chat completions, always with a code."""
+"""Errors of the Responses API: as those of chat completions, with strings only.
+
+`@ai-sdk/open-responses` shows no message where `param` or `code` is null.
+"""
 
 from __future__ import annotations
 
@@ -52,14 +55,14 @@ class ResponseNotFound(errors.NotFound):
 
 def error(failure: errors.ChatError, body: Any = None) -> Json:
     """Return the JSON of an error."""
-    value: Json = chat_completions.error(failure, body)
+    fields: Json = chat_completions.error(failure, body)["error"]
     if isinstance(failure, ItemNotFound):
-        value["error"] |= {"param": "input", "code": "item_not_found"}
+        fields |= {"param": "input", "code": "item_not_found"}
     elif isinstance(failure, ParameterError):
-        value["error"]["code"] = failure.code
-    elif value["error"]["code"] is None:
-        value["error"]["code"] = code_of(failure)
-    return value
+        fields["code"] = failure.code
+    elif fields["code"] is None:
+        fields["code"] = code_of(failure)
+    return {"error": {**fields, "param": fields["param"] or ""}}
 
 
 def code_of(failure: errors.ChatError) -> str:
