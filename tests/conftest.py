@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.azurite import AzuriteHome, azurite, make_home
 from tests.support.isolation import isolate, limit_trust
-from tests.support.servers import COMMAND_MODEL, Server, run_server
+from tests.support.servers import COMMAND_MODEL, SIGN_IN, Server, run_server
 
 # What starts servers, programs or make, and the tests of the clients of Azure that take longest:
 # `make test-all` runs it, `make test` does not.
@@ -76,23 +76,29 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Server]]:
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
     """Starts a server of each kind once, whatever the order of the tests."""
     with ExitStack() as stack:
 
         @cache
-        def start(kind: str) -> Server:
-            return stack.enter_context(
-                run_server(kind, tmp_path_factory.mktemp("log"), COMMAND_MODEL)
-            )
+        def start(kind: str, memory: bool = False) -> Server:
+            folder = tmp_path_factory.mktemp("log")
+            more = {**SIGN_IN, "MEMORY_FILE": str(folder / "memory.db")} if memory else {}
+            return stack.enter_context(run_server(kind, folder, {**COMMAND_MODEL, **more}))
 
         yield start
 
 
 @pytest.fixture(scope="session")
-def server(kind: str, servers: Callable[[str], Server]) -> Server:
+def server(kind: str, servers: Callable[..., Server]) -> Server:
     """The app with a model that takes its orders from the question."""
     return servers(kind)
+
+
+@pytest.fixture(scope="session")
+def memory_server(kind: str, servers: Callable[..., Server]) -> Server:
+    """The same with a memory, for people who sign in."""
+    return servers(kind, memory=True)
 
 
 @pytest.fixture(scope="module")

@@ -238,7 +238,8 @@ FAILURES: Mapping[str, Callable[[], Exception]] = {
     "bug": partial(RuntimeError, "a secret of the inside"),
 }
 COMMANDS = (
-    "say call wait_for release fail_with refuse_with end_with report open_as log_requests flood"
+    "say call list_questions wait_for release fail_with refuse_with end_with report open_as "
+    "log_requests flood"
 )
 COMMAND = re.compile(rf"({COMMANDS.replace(' ', '|').replace('_', ' ')}) ?(.*)")
 
@@ -318,12 +319,18 @@ class CommandModel:
 
 
 def read_commands(prompt: Prompt) -> list[tuple[str, str]]:
-    """Returns the commands in the question of an answer or of a rewrite."""
+    """Returns the commands in the question of an answer or of a rewrite.
+
+    `list questions` becomes a `say` of the earlier ones.
+    """
     question = prompt.messages[-1].content.partition("\n\nSources:")[0]
     if question == "ANSWER:":  # as a search pipeline asks
         question = prompt.messages[-2].content.removeprefix("QUESTION: ")
     matches = [COMMAND.fullmatch(part) for part in question.split("; ")]
-    return [(match[1], match[2]) for match in matches if match is not None]
+    commands = [(match[1], match[2]) for match in matches if match is not None]
+    users = [message.content for message in prompt.messages if message.role == "user"]
+    history = ("say", " | ".join(users[:-1]))
+    return [history if command[0] == "list questions" else command for command in commands]
 
 
 def command_model(_settings: object) -> CommandModel:
