@@ -38,7 +38,7 @@ FOLLOWUP_MARKS = re.compile("<<.*>>", re.DOTALL)  # in the instructions that ask
 
 NO_EFFECT = (
     *("temperature", "seed", "top_p", "stop", "max_tokens"),
-    *("frequency_penalty", "presence_penalty", "reasoning_effort"),
+    *("frequency_penalty", "presence_penalty", "reasoning_effort", "verbosity"),
 )
 
 

@@ -40,6 +40,7 @@ from tests.support.servers import SAMPLES
 from tests.support.upstream import (
     Exchange,
     Step,
+    Upstream,
     error_response,
     json_response,
     run_upstream,
@@ -56,7 +57,7 @@ def server() -> Iterator[ResponsesUpstream]:
         yield running
 
 
-def settings(server: ResponsesUpstream, **more: str) -> dict[str, str]:
+def settings(server: Upstream, **more: str) -> dict[str, str]:
     model = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_CHAT_MODEL": "gpt-4o"}
     return {**SAMPLES, **model, "CHAT_MODEL_API": "responses", **more}
 
@@ -254,6 +255,34 @@ def test_calls_and_usage_reach_the_client(server: ResponsesUpstream) -> None:
             "completion_tokens_details": {"reasoning_tokens": 2},
         }
     )
+
+
+def test_a_client_of_responses_is_answered_over_either_api() -> None:
+    body = {
+        "input": "What is in Plus?",
+        "text": {"format": {"type": "json_object"}, "verbosity": "low"},
+        "tools": [FLAT_CHOICE],
+        "max_output_tokens": 20,
+    }
+    with run_upstream() as completions, run_upstream(ResponsesUpstream()) as responses:
+        chat = settings(completions, CHAT_MODEL_API="chat_completions")
+        (over_chat,) = run_calls(chat, call("/v1/responses", body))
+        (over_responses,) = run_calls(settings(responses), call("/v1/responses", body))
+
+    assert completions.requests[0].body["verbosity"] == "low"
+    assert responses.requests[0].body["text"] == body["text"]
+    assert responses.requests[0].body["max_output_tokens"] == 20
+    assert responses.requests[0].body["tools"][0].items() >= FLAT_CHOICE.items()
+    texts = [got.json["output"][0]["content"][0]["text"] for got in (over_chat, over_responses)]
+    assert texts == ["Yes [a.md]."] * 2
+    assert over_chat.json["usage"]["output_tokens_details"] == {"reasoning_tokens": 0}
+    assert over_responses.json["usage"] == {
+        "input_tokens": 11,
+        "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 0},
+        "output_tokens": 3,
+        "output_tokens_details": {"reasoning_tokens": 2},
+        "total_tokens": 14,
+    }
 
 
 def test_an_answer_may_end_by_length(server: ResponsesUpstream) -> None:

@@ -37,6 +37,7 @@ PARAMETERS = {
     "stop",
     "frequency_penalty",
     "presence_penalty",
+    "verbosity",
 }
 VECTOR = [0.25, 0.5]
 NOT_FOR_REASONING = {"temperature", "max_tokens", "top_p", "stop"}

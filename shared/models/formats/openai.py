@@ -36,6 +36,7 @@ SUPPORTED_OPTIONS = (
     "frequency_penalty",
     "presence_penalty",
     "reasoning_effort",
+    "verbosity",
 )
 UNSUPPORTED_BY_REASONING = ("top_p", "stop", "frequency_penalty", "presence_penalty")
 IMAGE_DETAILS = ("auto", "low", "high")  # of an image

@@ -25,7 +25,10 @@ def build_body(config: ModelConfig, prompt: Prompt) -> RequestBody:
     instructions = messages.pop(0) if messages[0]["role"] == "system" else {}
     most = openai.max_answer_tokens(config, prompt)
     effort = options.get("reasoning_effort") or (config.reasoning_effort if reasoning else None)
-    answer_format = options.get("response_format")
+    text = {
+        "format": flatten(options.get("response_format")),
+        "verbosity": options.get("verbosity"),
+    }
     fields = {
         "model": config.server_model,
         "instructions": _join_texts(instructions.get("content")) or None,
@@ -35,7 +38,7 @@ def build_body(config: ModelConfig, prompt: Prompt) -> RequestBody:
         "tools": [_build_tool(tool) for tool in prompt.tools] or None,
         "tool_choice": flatten(options.get("tool_choice")),
         "parallel_tool_calls": options.get("parallel_tool_calls"),
-        "text": {"format": flatten(answer_format)} if answer_format else None,
+        "text": base.drop_none(text) or None,
         "max_output_tokens": max(most, MIN_ANSWER_TOKENS) if most else None,
         "reasoning": {"effort": effort} if effort else None,
         "temperature": None if reasoning else prompt.temperature,

@@ -55,6 +55,7 @@ CHAT_PARAMETERS = {
     "max_output_tokens": "max_tokens",
     "reasoning.effort": "reasoning_effort",
     "text.format": "response_format",
+    "text.verbosity": "verbosity",
 }
 # Parameters that an error may name to the client, who may have sent them.
 REPORTED_PARAMETERS = (*OWN_PARAMETERS, *SUPPORTED_OPTIONS, "tools")

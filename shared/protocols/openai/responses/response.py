@@ -150,10 +150,12 @@ def _format_result(request: ChatRequest, source: Source) -> Json:
 
 def format_usage(usage: Json) -> Json:
     """Return token counts by the names of this API; 0 for what is not known."""
+    cached = {"cached_tokens": 0, "cache_write_tokens": 0}
     return {
         "input_tokens": usage["prompt_tokens"],
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "input_tokens_details": cached | usage.get("prompt_tokens_details", {}),
         "output_tokens": usage["completion_tokens"],
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": 0}
+        | usage.get("completion_tokens_details", {}),
         "total_tokens": usage["total_tokens"],
     }
