@@ -18,7 +18,7 @@ from pathlib import Path
 from bench.serving import report
 from bench.serving.cases import FULL, MANY, NO_DELAY, QUICK
 from bench.serving.processes import OUTPUT, ROOT, LoadClient, peak_mib, run_fakes, run_load_client
-from bench.serving.targets import Server, first_answer_seconds, list_servers, run_target
+from bench.serving.targets import TEXT, Server, first_answer_seconds, list_servers, run_target
 
 
 def show_progress(text: str) -> None:
@@ -31,9 +31,9 @@ def measure(options: argparse.Namespace, folder: Path, stack: ExitStack) -> repo
     fakes = stack.enter_context(run_fakes(folder))
     client = stack.enter_context(run_load_client(folder))
     cases = [case for case in (QUICK if options.quick else FULL) if options.only in case.name]
-    has_hybrid = any(case.is_hybrid for case in cases)
+    variants = {TEXT, *(case.variant for case in cases)}
     servers = list_servers(fakes, [ROOT, *options.app], folder)
-    servers = [server for server in servers if has_hybrid or not server.is_hybrid]
+    servers = [server for server in servers if server.variant in variants]
     targets = [stack.enter_context(run_target(server)) for server in servers]
     figures: report.Figures = {}
 
@@ -46,13 +46,13 @@ def measure(options: argparse.Namespace, folder: Path, stack: ExitStack) -> repo
             show_progress(f"round {number + 1} of {options.rounds}: {case.name}")
             fakes.set_delays(**case.delays)
             for target in targets[::turn]:
-                if target.is_hybrid == case.is_hybrid and (target.is_app or not case.only_app):
+                if target.variant == case.variant and (target.is_app or not case.only_app):
                     add(case.name, target.name, client.run(case.job(target, options.scale)))
         show_progress(f"round {number + 1} of {options.rounds}: start and memory")
         fakes.set_delays(**NO_DELAY)
         for server in servers[::turn]:
-            name = report.START_ALL if server.is_hybrid else report.START
-            add(name, server.name, measure_start(client, server, options.scale))
+            if name := report.STARTS.get(server.variant):
+                add(name, server.name, measure_start(client, server, options.scale))
     return figures
 
 

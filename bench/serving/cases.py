@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.serving.replies import REWRITE_TOKENS, TOKENS
-from bench.serving.targets import CHAT, Target
+from bench.serving.targets import CHAT, HYBRID, RESPONSES, TEXT, Target
 
 # Seconds: before a search or an embedding, before the first token, between two tokens.
 NO_DELAY = {"search": 0.0, "first_token": 0.0, "token": 0.0}
@@ -32,7 +32,7 @@ class Case:
     delays: Mapping[str, float]
     path: str = "/chat/stream"
     body: Any = None
-    is_hybrid: bool = False
+    variant: str = TEXT
     only_app: bool = False
 
     @property
@@ -43,7 +43,7 @@ class Case:
     @property
     def waits_ms(self) -> tuple[float, float]:
         """The waits for the services before the first line and before the first token."""
-        search = self.delays["search"] * (2 if self.is_hybrid else 1)
+        search = self.delays["search"] * (2 if self.variant == HYBRID else 1)
         rewrite = self.delays["first_token"] + self.delays["token"] * REWRITE_TOKENS
         line = search + (rewrite if self.has_history else 0)
         return line * 1000, (line + self.delays["first_token"]) * 1000
@@ -78,14 +78,15 @@ FULL = (
     Case("200 at once", 200, 400, NO_DELAY),
     Case("not streamed, 1 at once", 1, 100, NO_DELAY, path="/chat"),
     Case("not streamed, 50 at once", 50, 200, NO_DELAY, path="/chat"),
-    Case("hybrid, 1 at once", 1, 100, NO_DELAY, is_hybrid=True),
-    Case("hybrid, 50 at once", 50, 200, NO_DELAY, is_hybrid=True),
+    Case("hybrid, 1 at once", 1, 100, NO_DELAY, variant=HYBRID),
+    Case("hybrid, 50 at once", 50, 200, NO_DELAY, variant=HYBRID),
     Case("with history, 1 at once", 1, 100, NO_DELAY, body=HISTORY),
     Case("with history, 50 at once", 50, 200, NO_DELAY, body=HISTORY),
     Case("10 ms a token, 1 at once", 1, 5, AZURE_DELAY),
-    Case("10 ms a token, hybrid, 1 at once", 1, 5, AZURE_DELAY, is_hybrid=True),
+    Case("10 ms a token, hybrid, 1 at once", 1, 5, AZURE_DELAY, variant=HYBRID),
     Case("10 ms a token, with history, 1 at once", 1, 5, AZURE_DELAY, body=HISTORY),
     Case("OpenAI", 10, 100, NO_DELAY, "/v1/chat/completions", STREAM, only_app=True),
     Case("AOG", 10, 100, NO_DELAY, "/aog/v0.2/services/chat", STREAM, only_app=True),
+    Case("a model with Responses, 10 at once", 10, 100, NO_DELAY, variant=RESPONSES, only_app=True),
     Case("OpenSearch", 10, 100, NO_DELAY, "/docs/_search", OPENSEARCH, only_app=True),
 )

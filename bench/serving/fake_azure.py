@@ -27,10 +27,12 @@ from bench.serving.requests import (
     EMBEDDINGS_PATH,
     KEY,
     MODELS_PATH,
+    RESPONSES_PATH,
     SEARCH_PATH,
     Rejected,
     check_chat,
     check_embeddings,
+    check_responses,
     check_search,
     require,
 )
@@ -122,6 +124,10 @@ class Connection(asyncio.Protocol):
         self.write(start)
         asyncio.get_running_loop().create_task(self.write_slowly(is_answer, end))
 
+    def respond_at_once(self, body: Mapping[str, Any]) -> None:
+        """Answer a request of Responses with the whole stream. Its cases have no delays."""
+        self.write(replies.STREAM_HEAD + replies.RESPONSE_START + replies.RESPONSE_ANSWER)
+
     async def write_slowly(self, is_answer: bool, end: bytes) -> None:
         """Send the tokens when they are due; each token of an answer tells the time."""
         loop = asyncio.get_running_loop()
@@ -156,6 +162,7 @@ Service = tuple[Callable[[Any], None], Callable[[Connection, Any], None]]
 SERVICES: Mapping[str, Service] = {
     SEARCH_PATH: (check_search, Connection.search),
     CHAT_PATH: (check_chat, Connection.chat),
+    RESPONSES_PATH: (check_responses, Connection.respond_at_once),
     EMBEDDINGS_PATH: (check_embeddings, Connection.embed),
 }
 

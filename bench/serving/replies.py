@@ -90,6 +90,85 @@ REWRITE_TOKEN = " vacations"
 TOKEN = chunk(choices=[choice({"content": REWRITE_TOKEN}, filters=SAFE_CONTENT)])
 TOKEN_START, TOKEN_END = TOKEN.split(REWRITE_TOKEN.encode())
 
+
+RESPONSE = {
+    "id": "resp_AzureBenchmark000000000000000000000000000000",
+    "object": "response",
+    "created_at": 1763800000,
+    "status": "in_progress",
+    "background": False,
+    "error": None,
+    "incomplete_details": None,
+    "instructions": "Answer from these sources only, and cite them. " * 20,
+    "max_output_tokens": None,
+    "model": "gpt-4o-2024-11-20",
+    "output": [],
+    "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "reasoning": {"effort": None, "summary": None},
+    "store": False,
+    "temperature": 0.3,
+    "text": {"format": {"type": "text"}, "verbosity": "medium"},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_p": 1.0,
+    "truncation": "disabled",
+    "usage": None,
+    "metadata": {},
+}
+ITEM: dict[str, Any] = {
+    "id": "msg_AzureBenchmark000000000000000000000000000000",
+    "type": "message",
+    "status": "in_progress",
+    "content": [],
+    "role": "assistant",
+}
+PART = {"type": "output_text", "annotations": [], "logprobs": [], "text": ""}
+PLACE = {"item_id": ITEM["id"], "output_index": 0, "content_index": 0}
+RESPONSE_USAGE = {
+    "input_tokens": 900,
+    "input_tokens_details": {"cached_tokens": 0},
+    "output_tokens": TOKENS,
+    "output_tokens_details": {"reasoning_tokens": 0},
+    "total_tokens": 900 + TOKENS,
+}
+
+
+def response_event(kind: str, **fields: Any) -> bytes:
+    """An event of the Responses API."""
+    body = {"type": f"response.{kind}", "sequence_number": 100, **fields}
+    data = json.dumps(body, separators=(",", ":")).encode()
+    event = b"event: response." + kind.encode() + b"\ndata: " + data + b"\n\n"
+    return b"%x\r\n%s\r\n" % (len(event), event)
+
+
+def response_token(text: str) -> bytes:
+    """The event of one token, as long as with the service's padding."""
+    fields = {"delta": text, "logprobs": [], "obfuscation": "AbCdEfGh"}
+    return response_event("output_text.delta", **PLACE, **fields)
+
+
+def response_end(text: str) -> bytes:
+    """The events after the last token, which have the whole text."""
+    part = {**PART, "text": text}
+    item = {**ITEM, "status": "completed", "content": [part]}
+    last = {**RESPONSE, "status": "completed", "output": [item], "usage": RESPONSE_USAGE}
+    return (
+        response_event("output_text.done", **PLACE, text=text, logprobs=[])
+        + response_event("content_part.done", **PLACE, part=part)
+        + response_event("output_item.done", output_index=0, item=item)
+        + response_event("completed", response=last)
+        + b"0\r\n\r\n"
+    )
+
+
+RESPONSE_START = (
+    response_event("created", response=RESPONSE)
+    + response_event("in_progress", response=RESPONSE)
+    + response_event("output_item.added", output_index=0, item=ITEM)
+    + response_event("content_part.added", **PLACE, part=PART)
+)
+
 HEAD = b"HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%s\r\n"
 STREAM_HEAD = HEAD % (
     200,
@@ -132,3 +211,5 @@ EMBEDDING_REPLIES = {
 # All tokens of an answer, and of a rewritten question, where there are no delays.
 ANSWER = b"".join(token(stamp(number)) for number in range(TOKENS))
 REWRITE = token(REWRITE_TOKEN) * REWRITE_TOKENS
+STAMPS = [stamp(number) for number in range(TOKENS)]
+RESPONSE_ANSWER = b"".join(map(response_token, STAMPS)) + response_end("".join(STAMPS))

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from statistics import median
 
 from bench.serving.cases import FULL
-from bench.serving.targets import APP, BASELINES, RAW, SDKS
+from bench.serving.targets import APP, BASELINES, HYBRID, RAW, SDKS, TEXT
 
 START = "start"
 START_ALL = "start: hybrid, all Azure services"
+STARTS = {TEXT: START, HYBRID: START_ALL}
 SLOW = "10 ms a token, 10 at once"
 WAITS = {
     "first_line_ms": "ms to the first line, beyond the waits for services",
@@ -72,6 +73,9 @@ def list_rows() -> Iterator[Row]:
         yield Row(f"CPU of an answer, ms: {case.name}", case.name, "cpu_ms", RAW, base_case, 2)
     hybrid, text = "hybrid, 50 at once", "50 at once"
     yield Row(f"CPU, ms (times that of text): {hybrid}", hybrid, "cpu_ms", None, text, 2)
+    name, base_case = "a model with Responses, 10 at once", "10 at once"
+    label = f"CPU, ms (times that of chat completions): {name}"
+    yield Row(label, name, "cpu_ms", None, base_case, 2)
     for name in (text, "200 at once", hybrid):
         yield Row(f"answers a second: {name}", name, "per_second", SDKS, digits=0)
     slow = [case.name for case in FULL if case.at_once == 1 and case.delays["token"]]

@@ -9,10 +9,11 @@ from bench.serving import replies
 
 SEARCH_PATH = "/indexes('docs')/docs/search.post.search?api-version=2026-04-01"
 CHAT_PATH, EMBEDDINGS_PATH = "/openai/v1/chat/completions", "/openai/v1/embeddings"
-MODELS_PATH = "/openai/v1/models"
+RESPONSES_PATH, MODELS_PATH = "/openai/v1/responses", "/openai/v1/models"
 KEY = "key-of-the-bench"
 AUTHORIZATION = f"Bearer {KEY}"
 CHAT_KEYS = {"model", "messages", "stream", "stream_options", "temperature", "seed"}
+RESPONSES_KEYS = {"model", "input", "instructions", "stream", "store", "temperature"}
 SEARCH_KEYS = {"search", "filter", "select", "top", "vectorQueries", "count"}
 
 
@@ -49,6 +50,13 @@ def check_chat(body: Mapping[str, Any]) -> None:
     for message in body["messages"]:
         require(message["role"] in ("system", "user", "assistant"), "role")
         require(isinstance(message["content"], str), "content")
+
+
+def check_responses(body: Mapping[str, Any]) -> None:
+    """Raise Rejected for a body that the deployment does not accept as a request of Responses."""
+    require(not body.keys() - RESPONSES_KEYS, f"keys {sorted(body)}")
+    require(body.get("instructions"), "instructions")
+    check_chat({"model": body["model"], "stream": body["stream"], "messages": body["input"]})
 
 
 def check_embeddings(body: Mapping[str, Any]) -> None:

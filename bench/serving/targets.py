@@ -22,18 +22,21 @@ from bench.serving.processes import (
 CHAT = {"messages": [{"role": "user", "content": "How many days may I carry over?"}]}
 RAW, SDKS, APP = "raw relay", "SDKs as usual", "this app"
 BASELINES = {RAW: "raw_relay", SDKS: "sdk_relay"}
+# What a server uses: a text search and chat completions, a search by vectors too, or a model with
+# the Responses API.
+TEXT, HYBRID, RESPONSES = "text", "hybrid", "responses"
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A command that serves, in its folder. `is_hybrid`: it searches by vectors, too."""
+    """A command that serves, in its folder, one of the variants."""
 
     name: str
     command: Sequence[str]
     folder: Path
     settings: Mapping[str, str]
     log: Path
-    is_hybrid: bool = False
+    variant: str = TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Target:
     """A running server."""
 
     name: str
-    is_hybrid: bool
+    variant: str
     pid: int
     port: int
 
@@ -57,19 +60,21 @@ class Target:
 
 
 def list_servers(fakes: Fakes, checkouts: Sequence[Path], folder: Path) -> list[Server]:
-    """The baselines, and the app in each checkout: for text, and for hybrid search."""
+    """The baselines, and the app in each checkout: of each variant, as far as they have it."""
     servers = []
-    for is_hybrid in (False, True):
-        settings = fakes.baseline_settings(is_hybrid)
-        for name, module in BASELINES.items():
-            log, command = folder / f"{module}-{is_hybrid}.log", ["-m", f"bench.serving.{module}"]
-            servers.append(Server(name, command, ROOT, settings, log, is_hybrid))
-        settings = fakes.app_settings(is_hybrid)
+    for variant in (TEXT, HYBRID, RESPONSES):
+        settings = fakes.baseline_settings(variant == HYBRID)
+        for name, module in BASELINES.items() if variant != RESPONSES else ():
+            log, command = folder / f"{module}-{variant}.log", ["-m", f"bench.serving.{module}"]
+            servers.append(Server(name, command, ROOT, settings, log, variant))
+        settings = fakes.app_settings(variant == HYBRID)
+        if variant == RESPONSES:
+            settings["CHAT_MODEL_API"] = "responses"
         for number, checkout in enumerate(checkouts):
             command = ["dev_server.py"]
-            copy = copy_app(checkout, folder / f"app-{number}-{is_hybrid}")
+            copy = copy_app(checkout, folder / f"app-{number}-{variant}")
             name, log = checkout.name if number else APP, copy.with_suffix(".log")
-            servers.append(Server(name, command, copy, settings, log, is_hybrid))
+            servers.append(Server(name, command, copy, settings, log, variant))
     return servers
 
 
@@ -80,7 +85,7 @@ def run_target(server: Server) -> Iterator[Target]:
     command = [*server.command, "--port", str(port)]
     with run_process(command, server.folder, server.settings, server.log) as process:
         wait_until_up(process, port, server.log)
-        yield Target(server.name, server.is_hybrid, process.pid, port)
+        yield Target(server.name, server.variant, process.pid, port)
 
 
 def first_answer_seconds(target: Target, start: float) -> float:

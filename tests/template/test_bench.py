@@ -18,7 +18,13 @@ from bench.growth import MOST, ratio
 from bench.retrieval import ndcg
 from bench.serving.processes import run_fakes
 from bench.serving.report import list_rows
-from bench.serving.requests import CHAT_PATH, EMBEDDINGS_PATH, KEY, SEARCH_PATH
+from bench.serving.requests import (
+    CHAT_PATH,
+    EMBEDDINGS_PATH,
+    KEY,
+    RESPONSES_PATH,
+    SEARCH_PATH,
+)
 from tests.support.isolation import app_copy
 
 SEARCH = {"search": "days", "select": "id,content", "top": 3}
@@ -134,6 +140,7 @@ def test_serving_benchmark_prints_a_table_and_writes_its_figures(tmp_path: Path)
         (SEARCH_PATH, SEARCH, "another key"),
         (CHAT_PATH, COMPLETION | {"prompt": "days"}, KEY),
         (CHAT_PATH, COMPLETION | {"model": "another"}, KEY),
+        (RESPONSES_PATH, COMPLETION, KEY),
         (EMBEDDINGS_PATH, {"model": "embedding", "input": "days", "encoding_format": "hex"}, KEY),
     ],
 )
