@@ -161,8 +161,8 @@ def test_instructions_of_an_earlier_response_are_not_carried_on(opened: OpenStor
         app.service = replace(app.service, engine=replace(engine(app.model), client_prompts=True))
         first = await app.answer(items, instructions="Be brief.")
         assert app.texts == ["Be brief.", "Rhyme.", "One?"]
-        await app.answer("Two?", previous_response_id=first)
-        assert app.texts == ["One?", "Yes.", "Two?"]
+        await app.answer("Two?", previous_response_id=first, instructions="Be long.")
+        assert app.texts == ["Be long.", "One?", "Yes.", "Two?"]
 
     run(opened, work)
 

@@ -135,12 +135,15 @@ def _check_refused(value: Mapping[str, Any], include: Sequence[str]) -> None:
         raise ParameterError(place, "is not available here", UNSUPPORTED)
 
 
-def make_messages(instructions: str | None, items: Sequence[Item]) -> tuple[Message, ...]:
-    """Return the messages of a request; references are left out."""
+def make_messages(
+    instructions: str | None, items: Sequence[Item], history: Sequence[Message] = ()
+) -> tuple[Message, ...]:
+    """Return the messages of a request: its instructions, the `history` that it continues, its
+    items. References are left out."""
     messages = [item.value for item in items if not isinstance(item.value, Reference)]
     text = instructions or ""
     first = [text_message("system", text)] if text.strip() else []
-    return (*first, *join_calls(messages))
+    return (*first, *history, *join_calls(messages))
 
 
 def _parameters(fields: _Fields, tools: Tools) -> dict[str, Any]:

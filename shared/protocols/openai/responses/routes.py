@@ -69,16 +69,14 @@ async def _load(
     previous: Interaction | None = None
     history: tuple[Message, ...] = ()
     if state.previous is not None:
-        previous = await storage.find_previous(exchange, state.previous)
-        assert store is not None
-        history = tuple(storage.history(await store.turns(previous)))
-    messages = make_messages(state.echo["instructions"], items)
+        previous, history = await storage.load_previous(exchange, state.previous)
     _check(items, history)
-    request = replace(request, messages=(*history, *messages))
+    messages = make_messages(state.echo["instructions"], items, history)
+    request = replace(request, messages=messages)
     if store is None or not state.store:
         return storage.with_id(request, exchange.call.id, False), None
     new = store.memory.new_id()
-    own = tuple(message for message in messages if message.role != "system")
+    own = tuple(each for each in make_messages(None, items) if each.role != "system")
     answer = storage.StoredAnswer(store, new, own, previous)
     return storage.with_id(request, new.id, True), answer
 

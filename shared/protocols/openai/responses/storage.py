@@ -124,15 +124,19 @@ def require_store(exchange: Exchange) -> ResponseStore:
     return store
 
 
-async def find_previous(exchange: Exchange, id: str) -> Interaction:
-    """Return the turn of a previous response. Raises PreviousResponseNotFound."""
+async def load_previous(exchange: Exchange, id: str) -> tuple[Interaction, tuple[Message, ...]]:
+    """Return the turn of a previous response, and the messages that lead to its end.
+
+    Raises PreviousResponseNotFound.
+    """
     if exchange.app.memory is None:
         raise PreviousResponseNotFound(NO_MEMORY)
     if (store := find_store(exchange)) is None:
         raise PreviousResponseNotFound(NO_OWNER)
     try:
-        return await store.get(id)
-    except ResponseNotFound:
+        previous = await store.get(id)
+        return previous, tuple(history(await store.turns(previous)))
+    except NotFound:
         raise PreviousResponseNotFound(UNKNOWN) from None
 
 
