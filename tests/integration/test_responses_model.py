@@ -323,6 +323,33 @@ def test_a_failure_reaches_the_client_without_the_server_s_words(
     assert name in (error["code"], error["param"])
 
 
+# A parameter of chat completions, of a client of Responses, and what the client sends.
+PARAMETERS: list[Any] = [
+    ("max_tokens", "max_output_tokens", {"max_output_tokens": 20}),
+    ("response_format", "text", {"text": {"format": {"type": "json_object"}}}),
+    ("reasoning_effort", "reasoning", {"reasoning": {"effort": "low"}}),
+    ("temperature", "temperature", {"temperature": 1}),
+]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("theirs", "ours", "body"), PARAMETERS)
+def test_a_client_of_responses_is_told_which_parameter_the_model_rejects(
+    theirs: str, ours: str, body: Any, stream: bool
+) -> None:
+    with run_upstream() as model:
+        model.plan = [error_response(400, code="invalid_value", param=theirs)] * 2
+        chat = settings(model, CHAT_MODEL_API="chat_completions")
+        question = {"input": "What is in Plus?", "stream": stream}
+        bodies: list[Any] = [question | body, question]
+        sent, not_sent = run_calls(chat, *(call("/v1/responses", each) for each in bodies))
+    error = sent.json["error"]
+
+    assert (sent.status, error["param"], error["code"]) == (400, ours, "invalid_value")
+    assert error["message"] == f"{ours}: the model did not accept it."
+    assert not_sent.status == (400 if theirs == "response_format" else 503)
+
+
 def test_a_model_of_another_api_is_named_in_the_log(
     server: ResponsesUpstream, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shared.chat import errors
@@ -26,6 +26,15 @@ CODES: Sequence[tuple[type[errors.ChatError], str]] = (
     (errors.UnsupportedMediaType, "unsupported_media_type"),
     (errors.BadRequest, INVALID),
 )
+
+
+# Parameters of chat completions, by which a model's rejection is known, by their names here.
+PARAMETERS: Mapping[str, str] = {
+    "max_tokens": "max_output_tokens",
+    "reasoning_effort": "reasoning",
+    "response_format": "text",
+    "verbosity": "text",
+}
 
 
 class ParameterError(FieldError):
@@ -53,15 +62,29 @@ class ResponseNotFound(errors.NotFound):
     default = "There is no such response: it was not stored, or it is not yours."
 
 
+def status(failure: errors.ChatError, body: Any = None) -> int:
+    """Return the HTTP status: 400 for what the model rejected."""
+    return chat_completions.status(failure, _with_chat_parameters(body))
+
+
+def _with_chat_parameters(body: Any) -> Any:
+    if not isinstance(body, dict):
+        return body
+    return body | {theirs: body.get(ours) for theirs, ours in PARAMETERS.items()}
+
+
 def error(failure: errors.ChatError, body: Any = None) -> Json:
     """Return the JSON of an error."""
-    fields: Json = chat_completions.error(failure, body)["error"]
+    fields: Json = chat_completions.error(failure, _with_chat_parameters(body))["error"]
+    if ours := PARAMETERS.get(fields["param"] or ""):
+        message = fields["message"].replace(fields["param"], ours, 1)
+        fields |= {"param": ours, "message": message}
     if isinstance(failure, ItemNotFound):
         fields |= {"param": "input", "code": "item_not_found"}
     elif isinstance(failure, ParameterError):
         fields["code"] = failure.code
     elif fields["code"] is None:
-        fields["code"] = code_of(failure)
+        fields["code"] = INVALID if status(failure, body) == 400 else code_of(failure)
     return {"error": {**fields, "param": fields["param"] or ""}}
 
 

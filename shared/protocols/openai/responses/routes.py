@@ -17,7 +17,7 @@ from shared.protocols.exchange import Exchange
 from shared.protocols.openai import response as chat_completions
 from shared.protocols.openai.responses import response as responses
 from shared.protocols.openai.responses import storage
-from shared.protocols.openai.responses.errors import MISSING, ParameterError, error
+from shared.protocols.openai.responses.errors import MISSING, ParameterError, error, status
 from shared.protocols.openai.responses.items import Item
 from shared.protocols.openai.responses.request import ResponseState, make_messages, parse
 from shared.protocols.openai.responses.stream import stream
@@ -39,7 +39,7 @@ RESPONSES = ChatProtocol(
     stream=stream,
     prompt_builder=PASSTHROUGH,
     error=error,
-    status=chat_completions.status,
+    status=status,
     headers=chat_completions.headers,
 )
 
