@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from shared.app import Service
 from shared.chat import errors
-from shared.chat.events import Delta, Done
+from shared.chat.events import Delta, Done, Usage
 from shared.chat.messages import ToolCall
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.protocols.openai.responses.routes import PREFIXES
@@ -448,6 +448,19 @@ def test_usage_is_estimated_where_the_model_gives_none() -> None:
     assert usage["input_tokens"] > 10
     assert usage["output_tokens"] >= 4
     assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
+
+
+def test_usage_has_the_details_that_the_model_gives() -> None:
+    tokens = Usage(40, 9, cached_tokens=30, reasoning_tokens=5)
+    usage = post(scripted(Delta("Yes"), Done(usage=tokens))).json["usage"]
+
+    assert usage == {
+        "input_tokens": 40,
+        "input_tokens_details": {"cached_tokens": 30, "cache_write_tokens": 0},
+        "output_tokens": 9,
+        "output_tokens_details": {"reasoning_tokens": 5},
+        "total_tokens": 49,
+    }
 
 
 def test_each_marker_of_a_source_is_annotated_in_code_points() -> None:
