@@ -1,6 +1,7 @@
-"""LangChain's two chat models of OpenAI's, with `data_sources` beside: they read the answer's text.
+"""LangChain's two chat models of OpenAI's.
 
-They keep no `context`: what wants the citations asks by the SDK.
+By chat completions, here with `data_sources`, they read the answer's text and keep no `context`.
+By the Responses API they keep the annotations.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ import asyncio
 from typing import Any
 
 import pytest
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import tool
 from langchain_openai import AzureChatOpenAI, ChatOpenAI
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr
 
 from tests.e2e.test_openai_npm import running
 from tests.integration.test_azure_search import PUBLIC, home
 from tests.support.calls import CHAT_KEY
 from tests.support.fake_search import FakeSearch
+from tests.support.servers import Server
 from tests.support.upstream import Upstream, answer_events, stream_response
 
 __all__ = ["home", "running"]  # fixtures
@@ -75,3 +79,59 @@ def test_async_stream(chain: Any) -> None:
             await chain.root_async_client.close()
 
     assert asyncio.run(read()) == ANSWER
+
+
+PAGE = "plans/northwind_health_plus.pdf#page=2"
+CITED = f"What does Northwind Health Plus include?; say See ; say [{PAGE}]"
+
+
+@tool
+def f(q: int) -> str:
+    """Returns the weather, as an order to the model."""
+    return f"say Sunny {q}"
+
+
+class Structure(BaseModel):
+    """The structure that a request asks for."""
+
+    answer: str
+
+
+@pytest.fixture(params=["ChatOpenAI", "AzureChatOpenAI"])
+def responses(server: Server, request: pytest.FixtureRequest) -> Any:
+    """A chat model that asks by the Responses API."""
+    common: Any = {"api_key": SecretStr("none"), "max_retries": 0, "use_responses_api": True}
+    if request.param == "ChatOpenAI":
+        return ChatOpenAI(base_url=f"{server.url}/v1", model="command_model", **common)
+    return AzureChatOpenAI(
+        azure_endpoint=server.url,
+        azure_deployment="command_model",
+        api_version="2025-04-01-preview",
+        **common,
+    )
+
+
+def test_response_has_annotations(responses: Any) -> None:
+    parts = list(responses.stream(CITED))
+    streamed = sum(parts[1:], parts[0])
+
+    for message in (responses.invoke(CITED), streamed):
+        (block,) = message.content
+        (citation,) = block["annotations"]
+        assert message.text == f"See [{PAGE}]"
+        assert (citation["type"], citation["title"]) == ("url_citation", PAGE)
+        assert message.usage_metadata["total_tokens"] == 49
+    assert len([part for part in parts if part.text]) == 2
+
+
+def test_tool_and_structure_by_responses(responses: Any) -> None:
+    messages: list[Any] = [HumanMessage("call f")]
+    calling = responses.bind_tools([f])
+    messages.append(calling.invoke(messages))
+    messages.append(f.invoke(messages[-1].tool_calls[0]))
+    messages.append(calling.invoke(messages))
+    answer = calling.invoke([*messages, HumanMessage("list questions")])
+    structured = responses.with_structured_output(Structure).invoke('say {"answer": "x"}')
+
+    assert (messages[-1].text, answer.text) == ("Sunny 1", "call f")
+    assert structured == Structure(answer="x")
