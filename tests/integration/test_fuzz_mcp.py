@@ -29,7 +29,11 @@ from tests.support.gateways import read_events
 MARK = "s3cret"  # in each string that is sent, so that a quotation is found
 MODERN, *OLD = VERSIONS
 STRANGE = replace(
-    STANDARD, id="x", sourcepage="\u00fc/a%5B1%5D b.md#2", sourcefile="\u00fc/a%5B1%5D b.md"
+    STANDARD,
+    id="x",
+    sourcepage="\u00fc/a%5B1%5D b.md#2",
+    sourcefile="\u00fc/a%5B1%5D b.md",
+    category=None,
 )
 SOURCES = (PLUS, STANDARD, STRANGE)
 SCHEMAS = {

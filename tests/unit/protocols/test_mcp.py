@@ -6,11 +6,15 @@ import asyncio
 import base64
 import json
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
 
 from shared.app import Service
 from shared.chat import errors
@@ -20,6 +24,7 @@ from shared.http.call import Limits
 from shared.http.cross_origin import CrossOriginPolicy
 from shared.protocols.mcp import documents, messages
 from shared.protocols.mcp.tools import TOOLS
+from shared.retrieval.base import shorten_query
 from tests.support.calls import JSON, BufferedReply, ask, call, local_service, read
 from tests.support.fakes import PLUS, STANDARD, FakeModel, FakeRetriever, engine
 from tests.support.gateways import read_events
@@ -178,7 +183,9 @@ def test_other_media_types_are_refused_without_naming_them() -> None:
 def test_a_body_over_the_limit_is_too_large() -> None:
     service = local_service(engine(), limits=Limits(json_bytes=100))
 
-    assert post(old("ping", {"a": "x" * 100}), service=service).status == 413
+    reply = post(old("ping", {"a": "x" * 100}), service=service)
+
+    assert (reply.status, reply.json["error"]["code"]) == (413, -32600)
 
 
 def test_wrong_settings_are_a_503() -> None:
@@ -203,16 +210,33 @@ def test_a_page_of_another_origin_is_refused_outside_a_laptop(origin: str) -> No
     ("meta", "code"),
     [
         ({}, -32602),
+        (5, -32602),
         ({f"{KEY}/protocolVersion": 5, f"{KEY}/clientCapabilities": {}}, -32602),
         ({f"{KEY}/protocolVersion": "2026-07-28"}, -32602),
         ({f"{KEY}/protocolVersion": "2026-07-28", f"{KEY}/clientCapabilities": []}, -32602),
         ({f"{KEY}/protocolVersion": "2025-11-25", f"{KEY}/clientCapabilities": {}}, -32020),
     ],
 )
-def test_a_modern_request_says_who_it_is(meta: dict[str, Any], code: int) -> None:
+def test_a_modern_request_says_who_it_is(meta: Any, code: int) -> None:
     reply = post(old("tools/list", {"_meta": meta}), modern_headers("tools/list"))
 
     assert (reply.status, reply.json["error"]["code"], reply.json["id"]) == (400, code, 1)
+
+
+@pytest.mark.parametrize(
+    ("meta", "code"), [({}, -32602), ({**META, f"{KEY}/protocolVersion": "2030-01-01"}, -32020)]
+)
+def test_the_checks_of_a_modern_request_have_an_order(meta: Any, code: int) -> None:
+    reply = post(old("tools/list", {"_meta": meta}), modern_headers("ping"))
+
+    assert reply.json["error"]["code"] == code
+
+
+@pytest.mark.parametrize(("version", "code"), [(" 2025-06-18 ", None), (" 2026-07-28 ", -32602)])
+def test_spaces_around_the_version_do_not_count(version: str, code: int | None) -> None:
+    reply = post(old("tools/list"), {"mcp-protocol-version": version})
+
+    assert reply.json.get("error", {}).get("code") == code
 
 
 @pytest.mark.parametrize("missing", ["mcp-protocol-version", "mcp-method", "mcp-name"])
@@ -233,6 +257,7 @@ def test_a_modern_request_repeats_its_body_in_headers(missing: str) -> None:
         ("  document:///plans/plus.pdf ", 200),
         (f"=?base64?{base64.b64encode(b'document:///plans/plus.pdf').decode()}?=", 200),
         ("DOCUMENT:///plans/plus.pdf", 400),
+        (f"=?base64?!{base64.b64encode(b'document:///plans/plus.pdf').decode()}?=", 400),
         ("=?base64?!?=", 400),
         ("=?base64?/w==?=", 400),
         ("", 400),
@@ -243,6 +268,13 @@ def test_a_header_is_compared_after_decoding(header: str, status: int) -> None:
     headers = {**modern_headers("resources/read"), "mcp-name": header}
 
     assert post(request, headers).status == status
+
+
+def test_a_header_that_cannot_be_decoded_differs() -> None:
+    method = "=?base64?!?="
+    reply = post(modern(method), modern_headers(method))
+
+    assert (reply.status, reply.json["error"]["code"]) == (400, -32020)
 
 
 def test_another_version_is_refused_with_the_versions_that_there_are() -> None:
@@ -305,6 +337,21 @@ def test_a_list_of_one_page_takes_no_cursor(method: str) -> None:
     assert "error" not in post(old(method, {"cursor": None})).json
 
 
+@pytest.mark.parametrize(
+    ("method", "scope"),
+    [
+        ("server/discover", (3_600_000, "public")),
+        ("tools/list", (3_600_000, "public")),
+        ("resources/templates/list", (3_600_000, "public")),
+        ("resources/list", (0, "private")),
+    ],
+)
+def test_modern_clients_cache_what_is_the_same_for_all(method: str, scope: Any) -> None:
+    result = post(modern(method), modern_headers(method)).json["result"]
+
+    assert (result["ttlMs"], result["cacheScope"]) == scope
+
+
 def test_answers_are_not_cached_by_http() -> None:
     assert post(old("tools/list")).headers["Cache-Control"] == "no-store"
 
@@ -337,11 +384,49 @@ def test_each_tool_describes_itself_to_models() -> None:
         assert next(iter(tool["inputSchema"]["properties"])) == required
 
 
+HIT = {"id": "a.md", "title": "a.md", "url": "/content/a.md", "text": "A."}
+METADATA = {"document": "a.md", "truncated": "false"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "place"),
+    [
+        ("search", {"results": [HIT]}, ["results", 0]),
+        ("fetch", {**HIT, "metadata": METADATA}, []),
+        ("fetch", {**HIT, "metadata": METADATA}, ["metadata"]),
+        ("ask", {"answer": "A.", "citations": [HIT]}, []),
+        ("ask", {"answer": "A.", "citations": [HIT]}, ["citations", 0]),
+    ],
+)
+def test_clients_can_rely_on_each_field_of_a_result(
+    name: str, value: Any, place: list[Any]
+) -> None:
+    (schema,) = [tool["outputSchema"] for tool in TOOLS if tool["name"] == name]
+    is_valid = Draft202012Validator(schema).is_valid
+    value = deepcopy(value)
+    fields = reduce(getitem, place, value)
+
+    assert is_valid(value)
+    for key in [*fields]:
+        field = fields.pop(key)
+        assert not is_valid(value)
+        fields[key] = field
+
+
+@pytest.mark.parametrize("top", [0, 1, 1.0, 50, 51, "5", 2.5, True])
+def test_the_published_range_of_top_is_what_is_accepted(top: Any) -> None:
+    arguments = {"query": "x", "top": top}
+    validator = Draft202012Validator(TOOLS[0]["inputSchema"])
+
+    assert validator.is_valid(arguments) != call_tool("search", **arguments)["isError"]
+
+
 @pytest.mark.parametrize(
     ("params", "era"),
     [
         ({"name": "delete"}, "old"),
         ({"name": 5}, "old"),
+        ({"name": []}, "old"),
         ({}, "old"),
         ({"name": "search", "arguments": [1]}, "old"),
         ({"name": "search", "arguments": "x"}, "old"),
@@ -361,6 +446,7 @@ def test_a_call_of_no_tool_is_an_error_of_the_protocol(params: dict[str, Any], e
 @pytest.mark.parametrize(
     ("name", "arguments", "sentence"),
     [
+        ("search", None, "query: is required"),
         ("search", {}, "query: is required"),
         ("search", {"query": None}, "query: is required"),
         ("search", {"query": " \n"}, "query: must not be empty"),
@@ -377,9 +463,11 @@ def test_a_call_of_no_tool_is_an_error_of_the_protocol(params: dict[str, Any], e
     ],
 )
 def test_a_wrong_argument_is_an_error_of_the_tool(
-    name: str, arguments: dict[str, Any], sentence: str
+    name: str, arguments: dict[str, Any] | None, sentence: str
 ) -> None:
-    assert error_text(call_tool(name, **arguments)).startswith(sentence)
+    reply = post(old("tools/call", {"name": name, "arguments": arguments}))
+
+    assert error_text(reply.json["result"]).startswith(sentence)
 
 
 FAILURES: Sequence[Exception] = (
@@ -420,14 +508,16 @@ def test_a_failure_behind_a_tool_is_an_error_of_the_tool(
 @pytest.mark.parametrize("begun", [False, True])
 @pytest.mark.parametrize("token", [None, 5])
 def test_a_failure_of_the_model_is_an_error_of_the_tool(
-    failure: Exception, begun: bool, token: int | None
+    failure: Exception, begun: bool, token: int | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     script = (Delta("Dental "), failure) if begun else (failure,)
     service = local_service(engine(FakeModel(script)))
     params = {"name": "ask", "arguments": {"question": "x"}, "_meta": {"progressToken": token}}
     accept = {"accept": "application/json, text/event-stream"}
-    reply = post(old("tools/call", params), accept, service)
+    with caplog.at_level("INFO", "chat"):
+        reply = post(old("tools/call", params), accept, service)
 
+    assert f"outcome={type(failure).__name__}" in caplog.text
     if token and begun:
         first, last = read_events(reply)
         assert first["params"]["progress"] == 1
@@ -444,6 +534,33 @@ def test_passages_of_one_place_are_one_hit() -> None:
 
     assert first["text"] == f"{PLUS.content}\n\nMore on Plus."
     assert [first["id"], second["id"]] == [PLUS.sourcepage, STANDARD.sourcepage]
+
+
+def test_texts_are_joined_by_an_empty_line() -> None:
+    parts = [replace(PLUS, id=text, content=text) for text in (" A\n", "\n", "\u00c4.")]
+    result = call_tool("search", service_with(*parts), query="x")
+    (item,) = result["content"]
+
+    assert result["structuredContent"]["results"][0]["text"] == "A\n\n\u00c4."
+    assert "\u00c4." in item["text"]  # as an escape it costs a model several tokens
+
+
+def test_a_name_with_a_hash_is_found_with_and_without_a_place() -> None:
+    file, page = "c#/c#.md", "c#/c#.md#2"
+    service = service_with(replace(STANDARD, sourcefile=file, sourcepage=page, category=None))
+    results = [call_tool("fetch", service, id=id)["structuredContent"] for id in (file, page)]
+
+    assert [each["url"] for each in results] == ["/content/c%23/c%23.md", "/content/c%23/c%23.md#2"]
+    for each in results:
+        assert each["metadata"] == {"document": "c#/c#.md", "truncated": "false"}
+
+
+def test_a_place_is_found_by_its_name_without_encoding() -> None:
+    page = replace(STANDARD, sourcefile="a[1].md", sourcepage="a%5B1%5D.md#2")
+    service = service_with(page, replace(page, id="b", sourcepage="a%5B1%5D.md#3"))
+    result = call_tool("fetch", service, id="a[1].md#2")["structuredContent"]
+
+    assert result["text"] == page.content
 
 
 def test_hits_have_no_empty_text() -> None:
@@ -483,6 +600,23 @@ def test_arguments_become_overrides_and_no_other_does() -> None:
     assert (retriever.calls[2][2].top, retriever.calls[2][2].include_category) == (3, None)
 
 
+def test_a_long_query_is_shortened() -> None:
+    retriever = FakeRetriever()
+    query = "dental " * 1000
+    call_tool("search", local_service(engine(retriever=retriever)), query=query)
+    ((_, text, _),) = retriever.calls
+
+    assert text == shorten_query(query) != query
+
+
+@pytest.mark.parametrize(("length", "truncated"), [(60_000, "false"), (60_001, "true")])
+def test_a_document_of_the_limit_is_complete(length: int, truncated: str) -> None:
+    service = service_with(replace(PLUS, content="x" * length))
+    result = call_tool("fetch", service, id="plans/plus.pdf")["structuredContent"]
+
+    assert (len(result["text"]), result["metadata"]["truncated"]) == (60_000, truncated)
+
+
 def test_a_long_document_is_cut() -> None:
     pages = [
         replace(PLUS, id=f"p{n}", sourcepage=f"plans/plus.pdf#page={n}", content="x" * 30_000)
@@ -510,12 +644,22 @@ def test_an_answer_has_the_places_that_it_cites_in_their_order() -> None:
     assert [item["name"] for item in result["content"][1:]] == ids
 
 
-def test_an_answer_without_citations_links_nothing() -> None:
-    service = local_service(engine(FakeModel((Delta("I don't know."), Done()))))
+def test_a_link_has_the_name_and_the_title_of_its_document() -> None:
+    source = replace(STANDARD, title="The standard plan")
+    model = FakeModel((Delta("[plans/standard.md] says no."), Done()))
+    service = local_service(engine(model, FakeRetriever([source])))
+    _, link = call_tool("ask", service, question="x")["content"]
+
+    assert (link["name"], link["title"]) == ("plans/standard.md", "The standard plan")
+
+
+@pytest.mark.parametrize("text", ["I don't know.", "Read plans/standard.md."])
+def test_an_answer_without_citations_links_nothing(text: str) -> None:
+    service = local_service(engine(FakeModel((Delta(text), Done()))))
     result = call_tool("ask", service, question="x")
 
-    assert result["structuredContent"] == {"answer": "I don't know.", "citations": []}
-    assert result["content"] == [{"type": "text", "text": "I don't know."}]
+    assert result["structuredContent"] == {"answer": text, "citations": []}
+    assert result["content"] == [{"type": "text", "text": text}]
 
 
 def test_without_a_free_slot_a_question_is_refused_and_a_search_is_not() -> None:
@@ -539,9 +683,9 @@ def test_without_a_free_slot_a_question_is_refused_and_a_search_is_not() -> None
 def test_progress_is_for_clients_that_request_it(accept: str, token: Any) -> None:
     params = {"name": "ask", "arguments": {"question": "x"}, "_meta": {"progressToken": token}}
 
-    for header in (accept, f"{accept or 'application/json'}, text/event-stream"):
+    for header in (accept, f"{accept or 'application/json'}, Text/Event-Stream"):
         reply = post(old("tools/call", params), {"accept": header})
-        events = token == "t" and "event-stream" in header
+        events = token == "t" and "Event-Stream" in header
         assert reply.media_type == ("text/event-stream" if events else "application/json")
 
 
@@ -554,6 +698,8 @@ def test_progress_is_told_every_second_until_the_answer() -> None:
         reply = await service.reply(call("/mcp", old("tools/call", params), headers))
         assert reply.rest is not None
         assert reply.headers["X-Accel-Buffering"] == "no"
+        assert reply.headers["Cache-Control"] == "no-store"
+        assert reply.deadline > asyncio.get_running_loop().time()
         lines = [reply.body, await anext(reply.rest), await anext(reply.rest)]
         wait.set()
         lines += [line async for line in reply.rest]
@@ -567,22 +713,23 @@ def test_progress_is_told_every_second_until_the_answer() -> None:
     assert last["result"]["structuredContent"]["answer"] == "Yes."
 
 
-@pytest.mark.parametrize("begun", [False, True])
-def test_a_client_that_leaves_ends_the_model(begun: bool) -> None:
+@pytest.mark.parametrize("progress", [0, 1, 2])
+def test_a_client_that_leaves_ends_the_model(progress: int) -> None:
     async def go() -> int:
         model = FakeModel((Delta("Yes."), asyncio.Event()))
         service = local_service(engine(model))
 
         async def gone() -> bool:
-            return not begun and bool(model.open_streams)
+            return not progress and bool(model.open_streams)
 
-        token = {"progressToken": 5} if begun else {}
+        token = {"progressToken": 5} if progress else {}
         params = {"name": "ask", "arguments": {"question": "x"}, "_meta": token}
         headers = JSON | {"accept": "application/json, text/event-stream"}
         reply = await service.reply(call("/mcp", old("tools/call", params), headers, gone))
-        if begun:
+        if progress:
             assert reply.rest is not None and model.open_streams == 1
-            await anext(reply.rest)
+            for _ in range(progress - 1):  # the reply has the first one
+                await anext(reply.rest)
             await reply.rest.aclose()
         return model.open_streams
 
@@ -661,11 +808,13 @@ def test_a_failure_behind_a_resource_is_an_error_of_the_protocol() -> None:
 def test_a_uri_leads_back_to_its_file(file: str, uri: str) -> None:
     assert documents.to_uri(file) == uri
     assert documents.to_id(uri) == file
-    assert documents.to_id(documents.to_uri(f"{file}#page=2")) == f"{file}#page=2"
+    for place in ("page=2", "a b", "1&2"):
+        assert documents.to_id(documents.to_uri(f"{file}#{place}")) == f"{file}#{place}"
 
 
-def test_files_are_listed_in_pages() -> None:
-    files = [f"docs/{n:03}.md" for n in range(401)]
+@pytest.mark.parametrize(("count", "pages"), [(401, [200, 200, 1]), (400, [200, 200]), (0, [0])])
+def test_files_are_listed_in_pages(count: int, pages: list[int]) -> None:
+    files = [f"docs/{n:03}.md" for n in range(count)]
     sources = [replace(STANDARD, id=name, sourcefile=name, sourcepage=name) for name in files]
     service, names, cursor, sizes = service_with(*sources), [], None, []
     while True:
@@ -677,7 +826,14 @@ def test_files_are_listed_in_pages() -> None:
         if cursor is None:
             break
 
-    assert (names, sizes) == (files, [200, 200, 1])
+    assert (names, sizes) == (files, pages)
+
+
+def test_a_file_is_listed_by_its_name() -> None:
+    service = service_with(replace(STANDARD, sourcefile="a%5B1%5D b.md"))
+    (file,) = post(old("resources/list"), service=service).json["result"]["resources"]
+
+    assert (file["name"], file["uri"]) == ("a[1] b.md", "document:///a%5B1%5D%20b.md")
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "200", "\u00fc", 5, [], "YWJj"])
@@ -723,6 +879,7 @@ def test_the_filters_of_the_signed_in_user_hold_for_every_way_to_a_text(
     [
         (tool_request("ask", question="s3cret"), "mcp/ask hits=2"),
         (tool_request("search", query="s3cret"), "mcp/search hits=2"),
+        (tool_request("fetch", id=PLUS.sourcefile), "mcp/fetch hits=1"),
         (tool_request("fetch", id="s3cret"), "mcp/fetch NotFound"),
         (old("tools/call", {"name": "s3cret"}), "mcp InvalidParams"),
         (old("s3cret"), "mcp MethodNotFound"),
@@ -740,7 +897,7 @@ def test_the_log_line_has_names_of_ours_alone(
     dialect, field = fields.split()
 
     assert f"dialect={dialect} " in line
-    assert field if "=" in field else f"outcome={field}" in line
+    assert (field if "=" in field else f"outcome={field}") in line
     assert "s3cret" not in caplog.text
 
 
