@@ -19,14 +19,17 @@ from jsonschema import Draft202012Validator
 from shared.app import Service
 from shared.chat import errors
 from shared.chat.events import Delta, Done, Source
+from shared.chat.overrides import Overrides
+from shared.chat.request import User
 from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
 from shared.http.cross_origin import CrossOriginPolicy
 from shared.protocols.mcp import documents, messages
 from shared.protocols.mcp.tools import TOOLS
-from shared.retrieval.base import shorten_query
+from shared.retrieval.base import SearchResult, shorten_query
 from tests.support.calls import JSON, BufferedReply, ask, call, local_service, read
 from tests.support.fakes import PLUS, STANDARD, FakeModel, FakeRetriever, engine
+from tests.support.fuzz import TIMEOUT
 from tests.support.gateways import read_events
 from tests.support.servers import ROOT
 
@@ -458,6 +461,7 @@ def test_a_call_of_no_tool_is_an_error_of_the_protocol(params: dict[str, Any], e
         ("search", {"query": "x", "category": 1}, "category: must be a string"),
         ("search", {"query": "x", "category": "x" * 2001}, "category: must have 2000 characters"),
         ("fetch", {"id": ""}, "id: must not be empty"),
+        ("fetch", {"id": 5}, "id: must be a string"),
         ("fetch", {"id": "plans/none.pdf"}, "There is no such document."),
         ("ask", {"question": ""}, "question: must not be empty"),
     ],
@@ -494,12 +498,36 @@ def test_a_failure_behind_a_tool_is_an_error_of_the_tool(
     text = error_text(reply.json["result"])
 
     assert reply.status == 200
+    assert "Retry-After" not in reply.headers
     if isinstance(failure, RuntimeError):
         assert text == errors.UNEXPECTED_MESSAGE
     elif isinstance(failure, errors.BadRequest):
         assert text == "category: is not for you"
     else:
         assert text == str(failure)
+
+
+class HangingRetriever(FakeRetriever):
+    """Never answers."""
+
+    async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def list_passages(
+        self, user: User, sourcefile: str, overrides: Overrides
+    ) -> tuple[Source, ...]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+@pytest.mark.parametrize("name", ["search", "fetch", "ask"])
+def test_a_call_has_a_time_limit(name: str) -> None:
+    rag = engine(retriever=HangingRetriever())
+    service = local_service(rag, limits=Limits(request_seconds=0.2))
+    result = call_tool(name, service, query="x", id="x", question="x")
+
+    assert error_text(result) == errors.DeadlineExceeded.default
 
 
 @pytest.mark.parametrize(
@@ -730,7 +758,8 @@ def test_a_client_that_leaves_ends_the_model(progress: int) -> None:
             assert reply.rest is not None and model.open_streams == 1
             for _ in range(progress - 1):  # the reply has the first one
                 await anext(reply.rest)
-            await reply.rest.aclose()
+            async with asyncio.timeout(TIMEOUT):  # the model would wait until the deadline
+                await reply.rest.aclose()
         return model.open_streams
 
     assert asyncio.run(go()) == 0
