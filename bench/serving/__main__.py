@@ -16,9 +16,16 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench.serving import report
-from bench.serving.cases import FULL, MANY, NO_DELAY, QUICK
+from bench.serving.cases import FULL, MANY, NO_DELAY, QUICK, Case
 from bench.serving.processes import OUTPUT, ROOT, LoadClient, peak_mib, run_fakes, run_load_client
-from bench.serving.targets import TEXT, Server, first_answer_seconds, list_servers, run_target
+from bench.serving.targets import (
+    TEXT,
+    Server,
+    Target,
+    first_answer_seconds,
+    list_servers,
+    run_target,
+)
 
 
 def show_progress(text: str) -> None:
@@ -46,7 +53,7 @@ def measure(options: argparse.Namespace, folder: Path, stack: ExitStack) -> repo
             show_progress(f"round {number + 1} of {options.rounds}: {case.name}")
             fakes.set_delays(**case.delays)
             for target in targets[::turn]:
-                if target.variant == case.variant and (target.is_app or not case.only_app):
+                if can_answer(target, case):
                     add(case.name, target.name, client.run(case.job(target, options.scale)))
         show_progress(f"round {number + 1} of {options.rounds}: start and memory")
         fakes.set_delays(**NO_DELAY)
@@ -54,6 +61,13 @@ def measure(options: argparse.Namespace, folder: Path, stack: ExitStack) -> repo
             if name := report.STARTS.get(server.variant):
                 add(name, server.name, measure_start(client, server, options.scale))
     return figures
+
+
+def can_answer(target: Target, case: Case) -> bool:
+    """Whether a server is set up for a case, and has its protocol."""
+    if target.variant != case.variant:
+        return False
+    return not case.only_app or (target.is_app and target.has_route(case.path))
 
 
 def measure_start(client: LoadClient, server: Server, scale: float) -> report.Round:

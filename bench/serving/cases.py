@@ -19,12 +19,25 @@ FIRST_TURN = [
     {"role": "assistant", "content": "You get 20 days a year. [handbook.md#section-1]"},
 ]
 STREAM = {**CHAT, "stream": True}
+CALLS = {"ask": {"question": QUESTION["content"]}, "search": {"query": QUESTION["content"]}}
+MCP = {
+    name: {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": name, "arguments": arguments},
+    }
+    for name, arguments in CALLS.items()
+}
 OPENSEARCH = {"ext": {"generative_qa_parameters": {"llm_question": QUESTION["content"]}}}
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """So many answers, so many of them at once. `only_app` is a protocol of the app alone."""
+    """So many answers, so many of them at once. `only_app` is a protocol of the app alone.
+
+    `tokens` are those in each answer: MCP's has the text twice, once as JSON.
+    """
 
     name: str
     at_once: int
@@ -34,6 +47,7 @@ class Case:
     body: Any = None
     variant: str = TEXT
     only_app: bool = False
+    tokens: int = TOKENS
 
     @property
     def has_history(self) -> bool:
@@ -60,7 +74,7 @@ class Case:
             "answers": answers,
             "warm_up": at_once if self.delays["token"] else min(answers, max(20, 2 * at_once)),
             "waits_ms": self.waits_ms,
-            "tokens": TOKENS,
+            "tokens": self.tokens,
         }
 
 
@@ -89,4 +103,6 @@ FULL = (
     Case("AOG", 10, 100, NO_DELAY, "/aog/v0.2/services/chat", STREAM, only_app=True),
     Case("a model with Responses, 10 at once", 10, 100, NO_DELAY, variant=RESPONSES, only_app=True),
     Case("OpenSearch", 10, 100, NO_DELAY, "/docs/_search", OPENSEARCH, only_app=True),
+    Case("MCP ask", 50, 200, NO_DELAY, "/mcp", MCP["ask"], only_app=True, tokens=2 * TOKENS),
+    Case("MCP search", 50, 200, NO_DELAY, "/mcp", MCP["search"], only_app=True, tokens=0),
 )

@@ -66,24 +66,32 @@ def _values(figures: Figures, case: str, server: str, figure: str) -> list[float
     return [each[figure] for each in rounds if figure in each]
 
 
+# Cases beside another case of the same server.
+COMPARISONS = tuple(
+    Row(f"CPU, ms (times that of {name}): {case}", case, "cpu_ms", None, base_case, 2)
+    for case, name, base_case in (
+        ("hybrid, 50 at once", "text", "50 at once"),
+        ("a model with Responses, 10 at once", "chat completions", "10 at once"),
+        ("MCP ask", "/chat", "not streamed, 50 at once"),
+        ("MCP search", "/chat", "not streamed, 50 at once"),
+    )
+)
+
+
 def list_rows() -> Iterator[Row]:
     """The lines of the table, in order."""
     for case in FULL:
         base_case = "10 at once" if case.only_app else None
         yield Row(f"CPU of an answer, ms: {case.name}", case.name, "cpu_ms", RAW, base_case, 2)
-    hybrid, text = "hybrid, 50 at once", "50 at once"
-    yield Row(f"CPU, ms (times that of text): {hybrid}", hybrid, "cpu_ms", None, text, 2)
-    name, base_case = "a model with Responses, 10 at once", "10 at once"
-    label = f"CPU, ms (times that of chat completions): {name}"
-    yield Row(label, name, "cpu_ms", None, base_case, 2)
-    for name in (text, "200 at once", hybrid):
+    yield from COMPARISONS
+    for name in ("50 at once", "200 at once", "hybrid, 50 at once"):
         yield Row(f"answers a second: {name}", name, "per_second", SDKS, digits=0)
     slow = [case.name for case in FULL if case.at_once == 1 and case.delays["token"]]
     for figure, label in WAITS.items():
         yield from (Row(f"{label}: {name}", name, figure) for name in slow)
     for figure, label in DELAYS.items():
         yield Row(f"{label}: {SLOW}", SLOW, figure, digits=2)
-    for name in ("1 at once", "OpenAI", "AOG", "OpenSearch"):
+    for name in ("1 at once", "OpenAI", "AOG", "OpenSearch", "MCP ask"):
         yield Row(f"bytes of an answer: {name}", name, "bytes", digits=0)
     for name in (START, START_ALL):
         more = name.removeprefix(START)

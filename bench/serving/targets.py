@@ -58,6 +58,14 @@ class Target:
         """Whether it is the app, here or in another checkout."""
         return self.name not in BASELINES
 
+    def has_route(self, path: str) -> bool:
+        """Whether it serves a path: an older checkout may lack a protocol."""
+        connection = HTTPConnection("127.0.0.1", self.port)
+        connection.request("POST", path)
+        status = connection.getresponse().status
+        connection.close()
+        return status != 404
+
 
 def list_servers(fakes: Fakes, checkouts: Sequence[Path], folder: Path) -> list[Server]:
     """The baselines, and the app in each checkout: of each variant, as far as they have it."""
