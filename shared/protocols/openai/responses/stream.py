@@ -26,7 +26,7 @@ class ResponseWriter:
     """Writes the events of one response.
 
     `output` are the items that are done. One item is open at most: a message, with its `texts` and
-    `annotations`, or a `call`.
+    `annotations`, or a `call`, with the pieces of its `arguments`.
     """
 
     request: ChatRequest
@@ -38,6 +38,7 @@ class ResponseWriter:
     messages: int = 0  # that have begun: a second one is text behind a call
     annotations: list[Json] = field(default_factory=list)
     call: ToolCall | None = None
+    arguments: list[str] = field(default_factory=list)
     calls: int = 0  # that are done
     last_index: int = -1  # the model's index of the last call that is done
 
@@ -117,20 +118,20 @@ class ResponseWriter:
         if self.call is None:
             yield from self._begin_call(part)
         elif part.arguments:
-            arguments = self.call.arguments + part.arguments
-            self.call = replace(self.call, arguments=arguments)
+            self.arguments.append(part.arguments)
             yield self._call_event("response.function_call_arguments.delta", delta=part.arguments)
 
     def _begin_call(self, part: ToolCall) -> Iterator[bytes]:
         if part.index <= self.last_index:
             raise Unavailable("The model's answer is not in order. Ask again.")
-        self.call = part
+        self.call, self.arguments = part, [part.arguments]
         item = responses.call_item(self.state.id, self.calls, replace(part, arguments=""))
         yield self._item("response.output_item.added", {**item, "status": "in_progress"})
         if part.arguments:
             yield self._call_event("response.function_call_arguments.delta", delta=part.arguments)
 
     def _end_call(self, call: ToolCall) -> Iterator[bytes]:
+        call = replace(call, arguments="".join(self.arguments))
         item = responses.call_item(self.state.id, self.calls, call)
         name, arguments = item["name"], item["arguments"]
         event = "response.function_call_arguments.done"
