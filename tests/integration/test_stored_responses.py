@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,7 +15,7 @@ from shared.chat import errors
 from shared.chat.events import Delta, Done
 from shared.chat.messages import ToolCall
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
-from shared.memory.base import Memory, PageRequest
+from shared.memory.base import Interaction, Interactions, Memory, PageRequest
 from shared.protocols.openai.responses import storage
 from tests.support.calls import ANNA, BEN, CHAT_KEY, JSON, BufferedReply, call, local_service, read
 from tests.support.fake_cosmos import FakeCosmos, run_cosmos
@@ -72,6 +72,17 @@ class App:
     def texts(self) -> list[str]:
         """The messages of the client that the model got last."""
         return [message.content for message in self.model.calls[-1].messages[1:]]
+
+
+class CountingInteractions:
+    """Interactions of a memory that counts how many are read by their ids."""
+
+    def __init__(self, inner: Interactions) -> None:
+        self.inner, self.reads = inner, 0
+
+    async def get(self, owner: str, interaction: str) -> Interaction:
+        self.reads += 1
+        return await self.inner.get(owner, interaction)
 
 
 @pytest.fixture(scope="module")
@@ -197,6 +208,22 @@ def test_a_reference_stands_for_a_stored_item(opened: OpenStore) -> None:
         assert app.texts == ["Weather?", "Looking.", "", "sun"]
         missing = await app.create([{"type": "item_reference", "id": f"{output[0]['id']}x"}])
         assert (missing.status, missing.json["error"]["code"]) == (404, "item_not_found")
+
+    run(opened, work)
+
+
+def test_a_response_that_many_items_reference_is_read_once(opened: OpenStore) -> None:
+    async def work(app: App) -> None:
+        item = (await app.create("One?")).json["output"][0]
+        interactions = CountingInteractions(app.memory.interactions)
+        app.service = replace(
+            app.service, memory=replace(app.memory, interactions=cast(Any, interactions))
+        )
+        reference = {"type": "item_reference", "id": item["id"]}
+        question = {"role": "user", "content": "Two?"}
+        await app.answer([*[reference] * 100, question], store=False)
+        assert app.texts == [*["Yes."] * 100, "Two?"]
+        assert interactions.reads == 1
 
     run(opened, work)
 

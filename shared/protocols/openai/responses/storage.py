@@ -92,22 +92,29 @@ class ResponseStore:
                 break
         return turns[::-1]
 
-    async def resolve(self, reference: Reference) -> Message | None:
+    async def resolve(
+        self, reference: Reference, outputs: dict[str, Mapping[str, Json]]
+    ) -> Message | None:
         """Return the message of a referenced item; None for one that is ignored.
 
-        Raises ItemNotFound.
+        `outputs` are the items of the responses that have been read. Raises ItemNotFound.
         """
         kind, _, rest = reference.id.partition("_")
         if kind == "fs":
             return None
+        id = f"{PREFIX}{rest.partition('_')[0]}"
+        if id not in outputs:
+            outputs[id] = await self._read_output(id)
+        if reference.id not in outputs[id]:
+            raise ItemNotFound(UNKNOWN_ITEM)
+        return _item_message(outputs[id][reference.id])
+
+    async def _read_output(self, id: str) -> Mapping[str, Json]:
         try:
-            interaction = await self.get(f"{PREFIX}{rest.partition('_')[0]}")
+            interaction = await self.get(id)
         except ResponseNotFound:
             raise ItemNotFound(UNKNOWN_ITEM) from None
-        for item in read_response(interaction)["output"]:
-            if item["id"] == reference.id:
-                return _item_message(item)
-        raise ItemNotFound(UNKNOWN_ITEM)
+        return {item["id"]: item for item in read_response(interaction)["output"]}
 
 
 def find_store(exchange: Exchange) -> ResponseStore | None:
@@ -258,12 +265,13 @@ async def _replay(events: Sequence[Context | Delta | Done]) -> Events:
 async def resolve_items(store: ResponseStore | None, items: Sequence[Item]) -> tuple[Item, ...]:
     """Return the items with the messages of references. Raises ItemNotFound."""
     resolved: list[Item] = []
+    outputs: dict[str, Mapping[str, Json]] = {}
     for item in items:
         if not isinstance(item.value, Reference):
             resolved.append(item)
         elif store is None:
             raise ItemNotFound(UNKNOWN_ITEM)
-        elif message := await store.resolve(item.value):
+        elif message := await store.resolve(item.value, outputs):
             resolved.append(Item(item.path, message))
     return tuple(resolved)
 
