@@ -367,6 +367,13 @@ def test_every_member_of_an_error_is_a_string(failure: Exception) -> None:
     assert {type(value) for value in error.values()} == {str}
 
 
+def test_a_long_key_is_not_repeated_in_full() -> None:
+    reply = post(metadata={"k" * 10_000: 1})
+
+    assert reply.status == 400
+    assert len(reply.data) < 1000
+
+
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
 def test_other_methods_are_not_allowed(method: str) -> None:
     reply = ask(call(ROUTE, [b""], JSON, method=method))

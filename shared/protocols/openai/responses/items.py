@@ -13,6 +13,7 @@ from shared.chat.messages import Message, Role, ToolCall, check_image_url, tool_
 from shared.http.json_encoding import Json
 from shared.protocols.openai.responses.errors import MISSING, UNSUPPORTED, ParameterError
 
+MAX_PLACE = 200  # characters of a place in an error: it may name a key of the client's
 M = TypeVar("M", bound=BaseModel)
 ROLES: Mapping[str, Role] = {
     "user": "user",
@@ -78,7 +79,8 @@ def validate(model: type[M], path: str, value: Any) -> M:
         return model.model_validate(present)
     except ValidationError as failure:
         error = failure.errors(include_url=False, include_input=False)[0]
-        field = join_path([path, *error["loc"]]) if path else join_path(error["loc"])
+        place = join_path([path, *error["loc"]]) if path else join_path(error["loc"])
+        field = place[:MAX_PLACE]
         code = {"missing": MISSING, "literal_error": UNSUPPORTED}.get(error["type"])
         message = describe_error(error)
         raise (
