@@ -15,7 +15,7 @@ from shared.app import ROUTES, Service
 from shared.chat import errors
 from shared.chat.events import Delta
 from shared.http.call import Call, Limits
-from tests.support.calls import QUESTION, call, local_service, read
+from tests.support.calls import JSON, QUESTION, call, local_service, read
 from tests.support.fakes import ANSWER, FakeModel, FakeRetriever, ScriptStep, engine
 
 SENTENCE = errors.Overloaded.default
@@ -34,7 +34,16 @@ FORMS: dict[str, Any] = {
     "/{index}/_search": OPENSEARCH_ERROR,
 }
 CHATS = sorted(ROUTES.keys() & FORMS.keys())  # a protocol can be deleted
+# MCP's calls are refused as results: only how their answers end is the same.
+ANSWERS = sorted(ROUTES.keys() & {*FORMS, "/mcp"})
 SEARCH = {"ext": {"generative_qa_parameters": {"llm_question": "What is in Plus?"}}}
+ASK = {"name": "ask", "arguments": {"question": "What?"}, "_meta": {"progressToken": 1}}
+BODIES: dict[str, Any] = {
+    "/mcp": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": ASK},
+    "/_search": SEARCH,
+    "/{index}/_search": SEARCH,
+}
+HEADERS = JSON | {"accept": "application/json, text/event-stream"}
 
 Script = Callable[[], Sequence[ScriptStep]]
 
@@ -70,7 +79,7 @@ def make_service(
 def question(route: str, **more: Any) -> Call:
     """A question in the form of the route's protocol."""
     path = "chat" if "{service}" in route else "documents" if "{index}" in route else ""
-    return call(route, SEARCH if "_search" in route else QUESTION, path=path, **more)
+    return call(route, BODIES.get(route, QUESTION), HEADERS, path=path, **more)
 
 
 async def never() -> AsyncIterator[bytes]:
@@ -167,12 +176,12 @@ async def gone() -> bool:
 
 
 ENDINGS = [
-    *(pytest.param(succeed, reads(route), id=f"answered: {route}") for route in CHATS),
-    *(pytest.param(fail, reads(route), id=f"model fails: {route}") for route in CHATS),
-    *(pytest.param(refuse, reads(route), id=f"model refuses: {route}") for route in CHATS),
-    *(pytest.param(hang, reads(route), id=f"deadline: {route}") for route in CHATS),
-    *(pytest.param(hang, reads(route, gone=gone), id=f"client gone: {route}") for route in CHATS),
-    *(pytest.param(hang, cancels(route), id=f"cancelled: {route}") for route in CHATS),
+    *(pytest.param(succeed, reads(route), id=f"answered: {route}") for route in ANSWERS),
+    *(pytest.param(fail, reads(route), id=f"model fails: {route}") for route in ANSWERS),
+    *(pytest.param(refuse, reads(route), id=f"model refuses: {route}") for route in ANSWERS),
+    *(pytest.param(hang, reads(route), id=f"deadline: {route}") for route in ANSWERS),
+    *(pytest.param(hang, reads(route, gone=gone), id=f"client gone: {route}") for route in ANSWERS),
+    *(pytest.param(hang, cancels(route), id=f"cancelled: {route}") for route in ANSWERS),
     pytest.param(hang, sends_bad_json, id="bad JSON"),
     pytest.param(hang, leaves_while_it_asks, id="client gone in its request"),
     pytest.param(hang, closes_its_stream, id="stream closed"),
