@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from shared.chat.errors import BadRequest, ChatError
+from shared.chat.errors import BadRequest, ChatError, TooManyRequests
 from shared.http.json_encoding import Json
 from shared.protocols.exchange import ErrorFormat
 
@@ -216,7 +216,7 @@ def progress(message: Message, step: int, text: str) -> Json:
 
 def error(failure: ChatError, message: Message | None) -> Json:
     """Return the JSON of an error. `message` is None if it could not be parsed."""
-    default = -32600 if failure.status < 500 else -32603
+    default = -32603 if _is_internal(failure) else -32600
     code = failure.code if isinstance(failure, RpcError) else default
     if isinstance(failure, ResourceNotFound) and message and not message.modern:
         code = -32002
@@ -235,8 +235,13 @@ def status(failure: ChatError, message: Message | None) -> int:
     if message is None:
         return failure.status
     if message.modern:
-        return 404 if isinstance(failure, MethodNotFound) else 400 if failure.status < 500 else 500
+        return 404 if isinstance(failure, MethodNotFound) else 500 if _is_internal(failure) else 400
     return 400 if isinstance(failure, InvalidRequest | UnsupportedVersion) else 200
+
+
+def _is_internal(failure: ChatError) -> bool:
+    """Whether the request is valid, and a service behind the app has failed, or is busy."""
+    return failure.status >= 500 or isinstance(failure, TooManyRequests)
 
 
 ERRORS = ErrorFormat(name="mcp", error=error, status=status)

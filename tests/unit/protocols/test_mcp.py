@@ -819,8 +819,11 @@ def test_a_resource_is_named_by_a_string(uri: Any) -> None:
     assert post(old("resources/read", {"uri": uri})).json["error"]["code"] == -32602
 
 
-def test_a_failure_behind_a_resource_is_an_error_of_the_protocol() -> None:
-    service = local_service(engine(retriever=FakeRetriever(error=errors.Unavailable())))
+@pytest.mark.parametrize("failure", [errors.Unavailable(), errors.TooManyRequests()])
+def test_a_failure_behind_a_resource_is_an_error_of_the_protocol(
+    failure: errors.ChatError,
+) -> None:
+    service = local_service(engine(retriever=FakeRetriever(error=failure)))
     uri = "document:///plans/plus.pdf"
     first = post(old("resources/read", {"uri": uri}), service=service)
     headers = modern_headers("resources/read", uri)
@@ -828,8 +831,7 @@ def test_a_failure_behind_a_resource_is_an_error_of_the_protocol() -> None:
 
     assert (first.status, second.status) == (200, 500)
     for reply in (first, second):
-        error = {"code": -32603, "message": errors.Unavailable.default}
-        assert reply.json["error"] == error
+        assert reply.json["error"] == {"code": -32603, "message": failure.message}
 
 
 @pytest.mark.parametrize(
