@@ -171,6 +171,8 @@ def test_an_ambiguous_url_is_refused(url: str) -> None:
         ({"extra_headers": {"A": "${UNSET}"}}, "UNSET is not set"),
         ({"extra_json_body": {"messages": []}}, "must not set messages"),
         ({"extra_json_body": {"stream": False}}, "must not set stream"),
+        ({"extra_json_body": {"input": "x"}}, "must not set input"),
+        ({"extra_json_body": {"instructions": "x"}}, "must not set instructions"),
         ({"properties": {"max_input_tokens": 0}}, "max_input_tokens: must be 1 or more"),
         ({"properties": {"supported_response_mode": []}}, "must not be empty"),
         ({"status": True}, "status: must be one of 0 or 1"),

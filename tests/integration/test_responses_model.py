@@ -222,6 +222,10 @@ def test_a_reasoning_model_gets_parameters_it_supports(
     assert other["reasoning"] == {"effort": "high"}
 
 
+def test_another_model_gets_no_effort_of_the_settings(server: ResponsesUpstream) -> None:
+    assert "reasoning" not in sent(server, REASONING_EFFORT="low")
+
+
 def test_calls_and_usage_reach_the_client(server: ResponsesUpstream) -> None:
     events = [
         text_delta("Wait."),

@@ -147,7 +147,19 @@ def test_every_text_and_call_is_read_once(events: list[bytes]) -> None:
     text, calls, done = decode(events)
 
     assert (text, calls) == (TEXT, [CALL])
-    assert done.finish_reason == "tool_calls"
+    assert (done.finish_reason, done.model) == ("tool_calls", "gpt-5.4-pro-2026-03-05")
+
+
+def test_a_call_without_a_text_of_arguments_is_an_error() -> None:
+    whole = {**ITEM, "arguments": {"city": "Köln"}}
+    kind, place = "response.function_call_arguments", {"output_index": 1, "item_id": "fc_c1"}
+    for events in (
+        [event("response.output_item.done", output_index=1, item=whole)],
+        [ADDED, event(f"{kind}.delta", **place, delta=7)],
+        [ADDED, event(f"{kind}.done", **place, arguments=whole["arguments"])],
+    ):
+        with pytest.raises(Unavailable):
+            decode([*events, completed()])
 
 
 def test_a_refusal_is_text() -> None:
@@ -157,6 +169,15 @@ def test_a_refusal_is_text() -> None:
     streams = [[*deltas, whole, completed(refusal)], [whole, completed()], [completed(refusal)]]
 
     assert [decode(stream)[0] for stream in streams] == ["No."] * 3
+
+
+def test_each_delta_is_passed_on_with_the_name_of_the_model() -> None:
+    reader, decoder = EventReader(), StreamDecoder(RESPONSES, "m")
+    refusal = event("response.refusal.delta", **IN_TEXT, delta="No.")
+    deltas = list(decoder.decode_all(reader.feed(b"".join([*STREAM[:4], refusal]))))
+
+    assert [delta.content for delta in deltas] == ["Köln ", "😀", " [a.md].", "No."]
+    assert {delta.model for delta in deltas} == {"gpt-5.4-pro-2026-03-05"}
 
 
 @pytest.mark.parametrize(
@@ -172,6 +193,12 @@ def test_the_last_event_has_the_finish_reason(end: bytes, reason: str) -> None:
     text, _, done = decode([text_delta("Yes"), end])
 
     assert (text, done.finish_reason) == ("Yes", reason)
+
+
+def test_nothing_is_read_after_the_last_event() -> None:
+    events = [text_delta("Yes"), completed(message_item("Yes")), text_delta("No"), b"data: {\n\n"]
+
+    assert decode(events)[0] == decode([b"".join(events)])[0] == "Yes"
 
 
 def test_what_has_no_part_in_an_answer_is_read_past() -> None:
