@@ -171,6 +171,7 @@ def test_a_name_that_is_too_long_for_any_index_has_no_passages(
     name = "x" * 3000
     with make([passage(name, 0, "1")], tmp_path) as run:
         assert run(read(name)) == ()
+        assert run(lambda index: index.list_files(NOBODY, BOTH, "a" * 3000, 5)) == ()
 
 
 def pages(user: User, limit: int) -> Work:

@@ -516,16 +516,16 @@ def test_a_failure_behind_a_tool_is_an_error_of_the_tool(
 
 
 class HangingRetriever(FakeRetriever):
-    """Never answers."""
+    """Answers too late."""
 
     async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
-        await asyncio.Event().wait()
+        await asyncio.sleep(TIMEOUT)
         raise AssertionError
 
     async def list_passages(
         self, user: User, sourcefile: str, overrides: Overrides
     ) -> tuple[Source, ...]:
-        await asyncio.Event().wait()
+        await asyncio.sleep(TIMEOUT)
         raise AssertionError
 
 
