@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from shared.chat.errors import ChatError, ClientDisconnected
 from shared.http.call import Call, Reply, without_long_headers
-from shared.protocols import content, health
+from shared.protocols import content, feedback, health
 from shared.protocols.ai_chat import routes as ai_chat
 from shared.protocols.aog import routes as aog
 from shared.protocols.exchange import CLIENT_GONE, JSON, AppContext, Exchange
@@ -23,7 +23,7 @@ from shared.protocols.page import routes as page
 from shared.protocols.route import Route
 from shared.telemetry.access_log import AccessLog
 
-PROTOCOLS = (ai_chat, health, content, aog, openai, responses, opensearch, mcp, page)
+PROTOCOLS = (ai_chat, health, content, feedback, aog, openai, responses, opensearch, mcp, page)
 ROUTES: Mapping[str, Route] = {
     route.path: route for protocol in PROTOCOLS for route in protocol.ROUTES
 }

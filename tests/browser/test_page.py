@@ -410,3 +410,30 @@ def test_answer_of_100_kilobytes_in_one_line_is_shown_whole(page: Page, scripted
     expect(page.get_by_role("button", name="Copy")).to_be_visible()
 
     assert last_answer(page).split() == ["word"] * 20_000
+
+
+def test_an_answer_can_be_rated(page: Page, scripted: Server) -> None:
+    page.goto(scripted.url)
+    ask(page, "say fine")
+    helpful = page.get_by_role("button", name="Helpful", exact=True)
+    not_helpful = page.get_by_role("button", name="Not helpful")
+    helpful.click()
+    expect(helpful).to_have_attribute("aria-pressed", "true")
+    not_helpful.click()
+
+    expect(not_helpful).to_have_attribute("aria-pressed", "true")
+    expect(helpful).to_have_attribute("aria-pressed", "false")
+    ratings = re.findall(r"feedback id=\S+ request=(\S+) rating=(\w+)", scripted.log)
+    answers = re.findall(r"request id=(\S+) POST /chat/stream ", scripted.log)
+    assert ratings[-2:] == [(answers[-1], "up"), (answers[-1], "down")]
+
+
+def test_a_rating_that_fails_says_so(page: Page, scripted: Server) -> None:
+    page.route("**/feedback", lambda route: route.fulfill(status=503, json={"error": "Busy."}))
+    page.goto(scripted.url)
+    ask(page, "say fine")
+    helpful = page.get_by_role("button", name="Helpful", exact=True)
+    helpful.click()
+
+    expect(page.get_by_role("alert")).to_contain_text("Busy.")
+    expect(helpful).to_have_attribute("aria-pressed", "false")

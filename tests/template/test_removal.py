@@ -150,7 +150,12 @@ def remove_setting(name: str, text: str) -> str:
     return re.sub(rf"(?m)^\| {quoted} \|.*\n|{quoted}, ", "", text)
 
 
-REMOVERS = {".py": remove_from_python, ".md": remove_setting}
+def remove_lines(name: str, text: str) -> str:
+    """Remove each line with a name."""
+    return re.sub(rf"(?m)^.*\b{re.escape(name)}\b.*\n", "", text)
+
+
+REMOVERS = {".py": remove_from_python, ".md": remove_setting, ".html": remove_lines}
 
 
 def missing_imports(project: Path, file: Path) -> list[str]:

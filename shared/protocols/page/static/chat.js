@@ -117,7 +117,9 @@ export class Chat {
     status.textContent = translate("searching");
     scrollToEnd();
     try {
-      for await (const line of streamAnswer(this.#request(turn), turn.image, this.controller.signal)) {
+      const begin = (id) => (turn.requestId = id);
+      const { signal } = this.controller;
+      for await (const line of streamAnswer(this.#request(turn), turn.image, signal, begin)) {
         this.#receive(turn, line);
       }
       status.textContent = "";

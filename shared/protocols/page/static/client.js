@@ -63,9 +63,20 @@ function writeJson(path, method, value) {
 export const readConfig = () => readJson("/config");
 export const readSetup = () => fetch("/auth_setup").then((response) => response.json(), () => ({}));
 
-/** Yields the JSON lines of an answer. Throws RequestError, also after a part of the answer. */
-export async function* streamAnswer(request, image, signal) {
+/** Sends whether an answer helped: "up" or "down". Throws RequestError. */
+export function sendRating(requestId, rating) {
+  const headers = { "Content-Type": "application/json" };
+  const body = JSON.stringify({ request_id: requestId, rating });
+  return send("/feedback", { method: "POST", headers, body });
+}
+
+/**
+ * Yields the JSON lines of an answer; `begin` gets the id of the request before. Throws
+ * RequestError, also after a part of the answer.
+ */
+export async function* streamAnswer(request, image, signal, begin) {
   const response = await send("/chat/stream", { method: "POST", signal, ...body(request, image) });
+  begin(response.headers.get("x-request-id"));
   let finished = false;
   for await (const line of jsonLines(response.body)) {
     if (line.error) throw new RequestError("interrupted", { message: line.error });

@@ -1,5 +1,6 @@
 // The parts of a turn: sources, thoughts, errors, follow-up questions.
 
+import { sendRating } from "./client.js";
 import { makeButton, makeElement, makeItem } from "./elements.js";
 import { showSource } from "./source.js";
 import { translate } from "./text.js";
@@ -88,6 +89,25 @@ export async function copyAnswer(turn) {
   setTimeout(() => (turn.part(".copy").textContent = translate("copy")), 2000);
 }
 
+/** Lets the reader rate an answer; one of a stored conversation has no id of its request. */
+function showRatings(turn) {
+  const buttons = [...turn.element.querySelectorAll(".rate")];
+  for (const button of buttons) {
+    button.hidden = !turn.requestId;
+    button.addEventListener("click", () => rate(turn, button, buttons));
+  }
+}
+
+async function rate(turn, pressed, buttons) {
+  try {
+    await sendRating(turn.requestId, pressed.dataset.rating);
+  } catch (failure) {
+    showFailure(turn, failure);
+    return;
+  }
+  for (const button of buttons) button.setAttribute("aria-pressed", button === pressed);
+}
+
 /** Opens the source of a clicked link in the answer. */
 export function openCitation(event, turn) {
   const link = event.target.closest("a.citation");
@@ -109,6 +129,7 @@ export function showRest(turn, ask) {
   showCitations(turn);
   showThoughts(turn);
   showFollowups(turn, ask);
+  showRatings(turn);
 }
 
 function showCitations(turn) {
