@@ -179,6 +179,8 @@ def test_stored_response(anna: Any) -> None:
     (item,) = anna.responses.input_items.list(response.id)
     with pytest.raises(openai.BadRequestError):
         anna.responses.cancel(response.id)
+    with pytest.raises(openai.BadRequestError, match="stream: is not available"):
+        anna.responses.retrieve(response.id, stream=True)
     anna.responses.delete(response.id)
     with pytest.raises(openai.NotFoundError) as missing:
         anna.responses.retrieve(response.id)

@@ -17,7 +17,13 @@ from shared.protocols.exchange import Exchange
 from shared.protocols.openai import response as chat_completions
 from shared.protocols.openai.responses import response as responses
 from shared.protocols.openai.responses import storage
-from shared.protocols.openai.responses.errors import MISSING, ParameterError, error, status
+from shared.protocols.openai.responses.errors import (
+    MISSING,
+    UNSUPPORTED,
+    ParameterError,
+    error,
+    status,
+)
 from shared.protocols.openai.responses.items import Item
 from shared.protocols.openai.responses.request import ResponseState, make_messages, parse
 from shared.protocols.openai.responses.stream import stream
@@ -31,6 +37,7 @@ from shared.rag.prompt import PASSTHROUGH
 
 PREFIXES = ("/v1/responses", "/openai/v1/responses", "/openai/responses")
 NO_CANCELLATION = "No response runs in the background here, so there is none to cancel."
+NO_STORED_STREAM = "is not available here for a stored response: leave it out"
 RESPONSES = ChatProtocol(
     name="responses",
     media_type="text/event-stream",
@@ -102,13 +109,15 @@ def _check(items: Sequence[Item], history: Sequence[Message]) -> None:
 
 
 async def response(exchange: Exchange) -> Reply:
-    """Return or delete a stored response. Raises ResponseNotFound."""
+    """Return or delete a stored response. Raises ResponseNotFound; ParameterError for a stream."""
     check_access(exchange)
     exchange.identify(RESPONSES)
     store, id = storage.require_store(exchange), exchange.call.path
     if exchange.call.method == "DELETE":
         await store.delete(id)
         return exchange.json_reply({"id": id, "object": "response", "deleted": True})
+    if exchange.call.query.get("stream") == "true":  # else a client would read an empty stream
+        raise ParameterError("stream", NO_STORED_STREAM, UNSUPPORTED)
     return exchange.json_reply(storage.read_response(await store.get(id)))
 
 
