@@ -330,6 +330,7 @@ def test_a_failure_reaches_the_client_without_the_server_s_words(
 # A parameter of chat completions, of a client of Responses, and what the client sends.
 PARAMETERS: list[Any] = [
     ("max_tokens", "max_output_tokens", {"max_output_tokens": 20}),
+    ("max_completion_tokens", "max_output_tokens", {"max_output_tokens": 20}),
     ("response_format", "text", {"text": {"format": {"type": "json_object"}}}),
     ("reasoning_effort", "reasoning", {"reasoning": {"effort": "low"}}),
     ("temperature", "temperature", {"temperature": 1}),

@@ -31,6 +31,7 @@ CODES: Sequence[tuple[type[errors.ChatError], str]] = (
 # Parameters of chat completions, by which a model's rejection is known, by their names here.
 PARAMETERS: Mapping[str, str] = {
     "max_tokens": "max_output_tokens",
+    "max_completion_tokens": "max_output_tokens",
     "reasoning_effort": "reasoning",
     "response_format": "text",
     "verbosity": "text",
