@@ -13,7 +13,15 @@ import pytest
 from tests.support.retrievers import passage, write_file
 from tests.support.servers import COMMAND_MODEL, TIMEOUT, Server, run_server
 from tests.support.upstream import run_upstream
-from tests.support.worst_requests import BOOK, WorstRequest, chats, headers, mcp, searches
+from tests.support.worst_requests import (
+    BOOK,
+    WorstRequest,
+    chats,
+    headers,
+    mcp,
+    responses,
+    searches,
+)
 
 STALL = 8.0  # seconds: what held up the worker took 77; a busy machine takes about one
 PAUSE = 0.05  # seconds between two questions of the second client
@@ -83,6 +91,8 @@ def send(server: Server, request: WorstRequest) -> int:
     [
         ("scripted", chats),
         ("openai", chats),
+        ("scripted", responses),
+        ("openai", responses),
         ("scripted", searches),
         ("scripted", headers),
         ("book", mcp),

@@ -21,6 +21,7 @@ MARKS = "a" + "\u0345" * 130_000 + "\u0323" * 130_000  # normalization sorts the
 LIGATURES = "\ufdfa" * 1_300_000  # each becomes 18 characters
 LISTS: list[Any] = [[]] * 240_000  # 250,000 is the limit
 CHATS = ("/chat", "/chat/stream", "/ask", "/v1/chat/completions", "/aog/v0.2/services/chat")
+RESPONSES = "/v1/responses"
 SEARCHES = ("/_search", "/documents/_search")
 BOUNDARY = "boundary"
 BOOK = "book.pdf"
@@ -124,6 +125,47 @@ def chats() -> Iterator[WorstRequest]:
     parameters = {"endpoint": "https://x", "index_name": "x", "filter": "(" * 31_000}
     sources = [{"type": "azure_search", "parameters": parameters}]
     yield WorstRequest("/v1 filter", CHATS[3], user("x", data_sources=sources))
+
+
+def responses() -> Iterator[WorstRequest]:
+    """Requests to the Responses API."""
+    turn = [QUESTION, {"role": "assistant", "content": "x"}]
+    text, image = {"type": "input_text", "text": "x"}, {"type": "input_image"}
+    image["image_url"] = "data:image/png;base64,aaaa"
+    call = {"type": "function_call", "call_id": "c", "name": "f"}
+    output = {"type": "function_call_output", "call_id": "c", "output": "x"}
+    nesting = nest_lists(DEPTH)
+    inputs: Mapping[str, Any] = {
+        "marks": MARKS,
+        "ligatures": LIGATURES,
+        "words": "a b " * (JSON_LIMIT // 4),
+        "items": [*turn * 35_000, QUESTION],
+        "lists": LISTS,
+        "nesting": [nesting] * 1_300,
+        "parts": [{"role": "user", "content": [text] * 110_000}],
+        "images": [{"role": "user", "content": [*[image] * 50_000, text]}],
+        "calls": [QUESTION, *[call, output] * 30_000],
+        "a long name": [QUESTION, {**call, "name": "f" * 2_000_000}, output],
+        "references": [*[{"type": "item_reference", "id": "fs_x"}] * 80_000, QUESTION],
+        "brackets in the answer": "say " + "[" * 390_000,
+    }
+    for name, value in inputs.items():
+        for stream in (False, True):
+            body = {"input": value, "stream": stream}
+            yield WorstRequest(f"{RESPONSES} {name} stream={stream}", RESPONSES, body)
+    fields: Mapping[str, Any] = {
+        "instructions": MARKS,
+        "metadata": {f"k{number}": 0 for number in range(200_000)},
+        "include": LISTS,
+        "tools": [{"type": "function", "name": "f", "parameters": [nesting] * 1_300}],
+        "text": {"format": {"type": "json_schema", "name": "x", "schema": [nesting] * 1_300}},
+        "reasoning": {"effort": LISTS},
+        "tool_choice": {"type": "function", "name": "f", "x": LISTS},
+        "a" * 3_000_000: 0,
+    }
+    for name, value in fields.items():
+        body = {"input": "x", "stream": True, name: value}
+        yield WorstRequest(f"{RESPONSES} {name:.20}", RESPONSES, body)
 
 
 def searches() -> Iterator[WorstRequest]:
