@@ -22,6 +22,7 @@ SENTENCE = errors.Overloaded.default
 OPENSEARCH = {"type": "rejected_execution_exception", "reason": SENTENCE}
 OPENSEARCH_ERROR = {"error": {"root_cause": [OPENSEARCH], **OPENSEARCH}, "status": 503}
 OPENAI = {"message": SENTENCE, "type": "server_error", "param": None, "code": None}
+RESPONSES = {"error": {**OPENAI, "param": "", "code": "server_error"}}
 FORMS: dict[str, Any] = {
     "/chat": {"error": SENTENCE},
     "/chat/stream": {"error": SENTENCE},
@@ -29,6 +30,9 @@ FORMS: dict[str, Any] = {
     "/v1/chat/completions": {"error": OPENAI},
     "/openai/v1/chat/completions": {"error": OPENAI},
     "/openai/deployments/{deployment}/chat/completions": {"error": OPENAI},
+    "/v1/responses": RESPONSES,
+    "/openai/v1/responses": RESPONSES,
+    "/openai/responses": RESPONSES,
     "/aog/v0.2/services/{service}": {"business_code": 503, "message": SENTENCE},
     "/_search": OPENSEARCH_ERROR,
     "/{index}/_search": OPENSEARCH_ERROR,
@@ -38,7 +42,9 @@ CHATS = sorted(ROUTES.keys() & FORMS.keys())  # a protocol can be deleted
 ANSWERS = sorted(ROUTES.keys() & {*FORMS, "/mcp"})
 SEARCH = {"ext": {"generative_qa_parameters": {"llm_question": "What is in Plus?"}}}
 ASK = {"name": "ask", "arguments": {"question": "What?"}, "_meta": {"progressToken": 1}}
+INPUT = {"input": "What is in Plus?"}
 BODIES: dict[str, Any] = {
+    **dict.fromkeys(("/v1/responses", "/openai/v1/responses", "/openai/responses"), INPUT),
     "/mcp": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": ASK},
     "/_search": SEARCH,
     "/{index}/_search": SEARCH,
