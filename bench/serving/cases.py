@@ -29,6 +29,7 @@ MCP = {
     }
     for name, arguments in CALLS.items()
 }
+INPUT = {"input": QUESTION["content"]}
 OPENSEARCH = {"ext": {"generative_qa_parameters": {"llm_question": QUESTION["content"]}}}
 
 
@@ -36,7 +37,8 @@ OPENSEARCH = {"ext": {"generative_qa_parameters": {"llm_question": QUESTION["con
 class Case:
     """So many answers, so many of them at once. `only_app` is a protocol of the app alone.
 
-    `tokens` are those in each answer: MCP's has the text twice, once as JSON.
+    `tokens` are those in each answer: MCP's has the text twice, once as JSON, a stream of Responses
+    five times, by its deltas and by what is done.
     """
 
     name: str
@@ -100,6 +102,18 @@ FULL = (
     Case("10 ms a token, hybrid, 1 at once", 1, 5, AZURE_DELAY, variant=HYBRID),
     Case("10 ms a token, with history, 1 at once", 1, 5, AZURE_DELAY, body=HISTORY),
     Case("OpenAI", 10, 100, NO_DELAY, "/v1/chat/completions", STREAM, only_app=True),
+    Case("OpenAI, not streamed", 10, 100, NO_DELAY, "/v1/chat/completions", CHAT, only_app=True),
+    Case(
+        "Responses",
+        10,
+        100,
+        NO_DELAY,
+        "/v1/responses",
+        {**INPUT, "stream": True},
+        only_app=True,
+        tokens=5 * TOKENS,
+    ),
+    Case("Responses, not streamed", 10, 100, NO_DELAY, "/v1/responses", INPUT, only_app=True),
     Case("AOG", 10, 100, NO_DELAY, "/aog/v0.2/services/chat", STREAM, only_app=True),
     Case("a model with Responses, 10 at once", 10, 100, NO_DELAY, variant=RESPONSES, only_app=True),
     Case("OpenSearch", 10, 100, NO_DELAY, "/docs/_search", OPENSEARCH, only_app=True),

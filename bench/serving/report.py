@@ -72,6 +72,8 @@ COMPARISONS = tuple(
     for case, name, base_case in (
         ("hybrid, 50 at once", "text", "50 at once"),
         ("a model with Responses, 10 at once", "chat completions", "10 at once"),
+        ("Responses", "chat completions", "OpenAI"),
+        ("Responses, not streamed", "chat completions", "OpenAI, not streamed"),
         ("MCP ask", "/chat", "not streamed, 50 at once"),
         ("MCP search", "/chat", "not streamed, 50 at once"),
     )
@@ -91,7 +93,7 @@ def list_rows() -> Iterator[Row]:
         yield from (Row(f"{label}: {name}", name, figure) for name in slow)
     for figure, label in DELAYS.items():
         yield Row(f"{label}: {SLOW}", SLOW, figure, digits=2)
-    for name in ("1 at once", "OpenAI", "AOG", "OpenSearch", "MCP ask"):
+    for name in ("1 at once", "OpenAI", "Responses", "AOG", "OpenSearch", "MCP ask"):
         yield Row(f"bytes of an answer: {name}", name, "bytes", digits=0)
     for name in (START, START_ALL):
         more = name.removeprefix(START)
