@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -314,14 +315,8 @@ class Users:
 
 
 HEADERS = {"anna": ANNA, "ben": BEN}
-STEPS: list[Callable[..., Any]] = [Users.create, Users.go_on, Users.go_on, Users.refer]
-STEPS += [Users.read, Users.delete]
-steps = st.tuples(
-    st.sampled_from(STEPS),
-    st.sampled_from(["anna", "anna", "ben"]),
-    st.integers(0, 3),  # how far back the response is
-    st.sampled_from([True, True, True, False]),
-)
+STEPS: list[Callable[..., Any]] = [Users.create, *[Users.go_on] * 5, Users.refer]
+STEPS += [Users.read, Users.read, Users.delete]
 
 
 def test_each_user_sees_the_own_responses_alone_in_any_order(
@@ -330,12 +325,14 @@ def test_each_user_sees_the_own_responses_alone_in_any_order(
     lengths: Counter[int] = Counter()
 
     @FUZZ
-    @given(st.lists(steps, min_size=20, max_size=40))
-    def each(sequence: Any) -> None:
+    @given(st.randoms(use_true_random=True))  # hypothesis' own likes the first choice best
+    def each(chance: Random) -> None:
         async def work(app: App) -> None:
             users = Users(app)
-            for step, user, back, store in sequence:
-                await step(users, user, users.ids[-1 - back % len(users.ids)], store)
+            for _ in range(30):
+                step, user = chance.choice(STEPS), chance.choice(["anna", "anna", "ben"])
+                id = users.ids[-1 - min(chance.choice([0, 0, 0, 1, 2, 9]), len(users.ids) - 1)]
+                await step(users, user, id, chance.random() < 0.9)
             lengths.update(len(users.history(id)) for id in users.stored)
 
         folder: Path = tmp_path_factory.mktemp("memory")
@@ -343,4 +340,4 @@ def test_each_user_sees_the_own_responses_alone_in_any_order(
 
     each()
 
-    assert sum(count for length, count in lengths.items() if length >= 4) > EXAMPLES
+    assert sum(count for length, count in lengths.items() if length >= 6) > EXAMPLES / 2
