@@ -623,8 +623,8 @@ def test_unknown_path_is_a_404_that_lists_the_routes(method: str) -> None:
         assert got.data == b""
     else:
         assert got.json["error"] == {
-            "message": f"There is no {method} /v1/files/?x here, only POST /v1/chat/completions, "
-            "GET /v1/models, GET /v1/models/{id}.",
+            "message": f"There is no {method} /v1/files/?x here. Chat completions and models are "
+            "at POST /v1/chat/completions, GET /v1/models, GET /v1/models/{id}.",
             "type": "invalid_request_error",
             "param": None,
             "code": "unknown_url",

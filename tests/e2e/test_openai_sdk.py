@@ -263,5 +263,5 @@ def test_other_part_of_the_api_is_a_404_that_lists_the_routes(client: Any) -> No
         client.embeddings.create(model="m", input="x")
 
     assert error.value.code == "unknown_url"
-    assert "embeddings here, only POST /" in error.value.message
+    assert "embeddings here. Chat completions and models are at POST /" in error.value.message
     assert "/chat/completions" in error.value.message

@@ -72,7 +72,10 @@ async def reject_path(exchange: Exchange) -> Reply:
     routes = (each for each in ROUTES if each.path.startswith(root) and each.path not in OTHERS)
     listed = ", ".join(f"{each.methods[0]} {each.path.replace('{*', '{')}" for each in routes)
     printable = re.sub(r"[^!-~]", "?", exchange.call.path)[:60]
-    raise NoSuchRoute(f"There is no {exchange.call.method} {root}{printable} here, only {listed}.")
+    raise NoSuchRoute(
+        f"There is no {exchange.call.method} {root}{printable} here. Chat completions and models "
+        f"are at {listed}."
+    )
 
 
 def check_access(exchange: Exchange) -> None:
