@@ -26,7 +26,7 @@ from tests.integration.test_fuzz_aog import nearly_right, replaced
 from tests.integration.test_stored_responses import SIGN_IN, App, run
 from tests.support.calls import ANNA, BEN, BufferedReply, ask, call, local_service, read
 from tests.support.fakes import PLUS, STANDARD, FakeModel, ScriptStep, engine
-from tests.support.fuzz import EXAMPLES, FUZZ, TIMEOUT, junk, words
+from tests.support.fuzz import EXAMPLES, FUZZ, TIMEOUT, words
 from tests.support.gateways import (
     PNG_URL,
     close_models,
@@ -66,7 +66,7 @@ message = st.fixed_dictionaries(
         "role": st.sampled_from(["system", "developer", "user", "assistant"]),
         "content": words | st.lists(parts, min_size=1, max_size=3),
     },
-    optional={"type": st.just("message"), "id": words, "phase": junk},
+    optional={"type": st.just("message"), "id": words, "phase": words},
 )
 items = st.one_of(
     message.map(lambda item: [item]),
@@ -103,7 +103,7 @@ bodies = st.fixed_dictionaries(
         "include": st.just(["file_search_call.results", "reasoning.encrypted_content"]),
         "background": st.just(False),
         "truncation": st.just("auto"),
-        "unheard_of": junk,
+        "unheard_of": words,
     },
 )
 
