@@ -75,9 +75,14 @@ def user(content: Any) -> dict[str, Any]:
     [
         (user("Hello?"), user("Hello?")),
         ({"type": "message", "id": "m", "status": "completed", **user("Hello?")}, user("Hello?")),
+        ({"type": None, **user("Hello?")}, user("Hello?")),
         (
             user([{"type": "input_text", "text": "Hello?"}]),
             user([{"type": "text", "text": "Hello?"}]),
+        ),
+        (
+            user([{"type": "refusal", "refusal": "No."}]),
+            user([{"type": "text", "text": "No."}]),
         ),
         (
             user(
@@ -137,6 +142,13 @@ def test_earlier_items_become_the_messages_of_a_chat() -> None:
     ]
 
 
+def test_blank_instructions_are_none() -> None:
+    reply = post(instructions=" ")
+
+    assert sent_messages(user("Hello?"), instructions=" ") == [user("Hello?")]
+    assert "x-chat-notice" not in reply.headers
+
+
 def test_instructions_are_left_out_where_clients_may_not_give_any() -> None:
     items = ({"role": "system", "content": "Be brief."}, user("Hello?"))
     reply = post(input=[*items], instructions="Be kind.")
@@ -180,6 +192,14 @@ def test_parameters_go_to_the_model_by_their_names_in_chat_completions() -> None
         "verbosity": "low",
         "reasoning_effort": "low",
     }
+
+
+def test_parallel_tool_calls_are_not_sent_without_functions() -> None:
+    model = FakeModel()
+    reply = post(local_service(engine(model)), tools=[SEARCH], parallel_tool_calls=False)
+
+    assert (reply.status, reply.json["parallel_tool_calls"]) == (200, False)
+    assert "parallel_tool_calls" not in model.calls[0].options
 
 
 @pytest.mark.parametrize(
@@ -261,11 +281,30 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         "invalid_value",
     ),
     ({"model": 5}, "model", "invalid_value"),
+    (
+        {
+            "input": [
+                user("x"),
+                {"type": "function_call", "call_id": "c", "name": "f"},
+                {
+                    "type": "function_call_output",
+                    "call_id": "c",
+                    "output": [{"type": "input_image", "image_url": PIXEL}],
+                },
+            ]
+        },
+        "input[2].output",
+        "unsupported_value",
+    ),
     ({"temperature": 3}, "temperature", "invalid_value"),
+    ({"top_p": 1.5}, "top_p", "invalid_value"),
     ({"max_output_tokens": 0}, "max_output_tokens", "invalid_value"),
     ({"stream": "yes"}, "stream", "invalid_value"),
     ({"metadata": {"a": 1}}, "metadata.a", "invalid_value"),
+    ({"metadata": {"a": "x" * 513}}, "metadata.a", "invalid_value"),
     ({"metadata": {str(n): "" for n in range(17)}}, "metadata", "invalid_value"),
+    ({"tools": [WEATHER] * 129}, "tools", "invalid_value"),
+    ({"tools": [{**WEATHER, "parameters": "x" * 300_000}]}, "tools", "invalid_value"),
     ({"tools": [{"type": "web_search"}]}, "tools[0].type", "unsupported_value"),
     ({"tools": [WEATHER, {"type": "mcp"}]}, "tools[1].type", "unsupported_value"),
     ({"tools": [SEARCH, SEARCH]}, "tools[1].type", "unsupported_value"),
@@ -314,6 +353,29 @@ def test_a_wrong_parameter_is_named(
     assert reply.status == 400
     assert (error["param"], error["code"], error["type"]) == (param, code, "invalid_request_error")
     assert error["message"].startswith(f"{param}: ")
+
+
+def test_a_number_that_json_cannot_repeat_is_named() -> None:
+    reply = ask(call(ROUTE, b'{"input": "x", "text": {"format": {"schema": {"maximum": 1e400}}}}'))
+
+    assert (reply.status, reply.json["error"]["param"]) == (400, "text")
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status", "code"),
+    [
+        (b'"' + b"x" * 5_000_000, "application/json", 413, "request_too_large"),
+        (b"input=x", "text/plain", 415, "unsupported_media_type"),
+        (b"{", "application/json", 400, "invalid_value"),
+        (b"[]", "application/json", 400, "invalid_value"),
+    ],
+)
+def test_a_body_that_cannot_be_read_has_a_code(
+    body: bytes, kind: str, status: int, code: str
+) -> None:
+    reply = ask(call(ROUTE, body, {"content-type": kind}))
+
+    assert (reply.status, reply.json["error"]["code"]) == (status, code)
 
 
 def test_a_parameter_that_is_null_is_missing() -> None:
@@ -410,6 +472,82 @@ def test_an_answer_fits_the_published_type() -> None:
     for answer in answers:
         Response.model_validate(answer, strict=False)
         assert "output_text" not in answer
+
+
+def test_an_answer_repeats_the_parameters_of_its_request() -> None:
+    defaults = {
+        "background": False,
+        "error": None,
+        "instructions": None,
+        "max_output_tokens": None,
+        "metadata": {},
+        "model": "fake",
+        "parallel_tool_calls": True,
+        "previous_response_id": None,
+        "reasoning": {"effort": None, "summary": None},
+        "store": False,
+        "temperature": None,
+        "text": {"format": {"type": "text"}},
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": None,
+        "truncation": "auto",
+    }
+    sent = {
+        "instructions": "Be brief.",
+        "max_output_tokens": 30,
+        "metadata": {"k" * 64: "v" * 512},
+        "model": "gpt-5",
+        "parallel_tool_calls": False,
+        "temperature": 0.5,
+        "text": {"format": {"type": "json_object"}, "verbosity": "low"},
+        "tool_choice": {"type": "function", "name": "weather"},
+        "tools": [WEATHER],
+        "top_p": 0.25,
+    }
+    service = local_service(engine(client_prompts=True))
+    without, answer = post().json, post(service, **sent).json
+    verbose = post(text={"verbosity": "low"}).json
+
+    assert {name: without[name] for name in defaults} == defaults
+    assert {name: answer[name] for name in defaults} == defaults | sent
+    assert verbose["text"] == {"format": {"type": "text"}, "verbosity": "low"}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_search_as_a_tool_names_its_passages(stream: bool) -> None:
+    same_page = replace(PLUS, id="plus-3")
+
+    def output(**body: Any) -> list[Any]:
+        service = local_service(engine(retriever=FakeRetriever((PLUS, same_page))))
+        reply = post(service, tools=[SEARCH], stream=stream, **body)
+        answer = read_events(reply)[-1]["response"] if stream else reply.json
+        return list(answer["output"])
+
+    plain, message = output()
+    search, _ = output(include=["file_search_call.results"])
+    (part,) = message["content"]
+
+    assert part["annotations"] == [
+        {
+            "type": "file_citation",
+            "index": part["text"].index(CITED),
+            "file_id": "plus-2",
+            "filename": "plans/plus.pdf",
+        }
+    ]
+    assert (plain["status"], plain["queries"], plain["results"]) == ("completed", [QUESTION], None)
+    assert [result["file_id"] for result in search["results"]] == ["plus-2", "plus-3"]
+    assert search["results"][0] == {
+        "file_id": "plus-2",
+        "filename": "plans/plus.pdf",
+        "score": 2.5,
+        "text": PLUS.content,
+        "attributes": {
+            "sourcepage": "plans/plus.pdf#page=2",
+            "url": "/content/plans/plus.pdf#page=2",
+        },
+    }
 
 
 def test_an_answer_that_only_calls_has_no_message() -> None:

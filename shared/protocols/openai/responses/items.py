@@ -200,7 +200,7 @@ def join_calls(messages: Iterable[Message]) -> Iterator[Message]:
     """Yield the messages, with calls that follow each other in one message, as models have it."""
     pending: tuple[ToolCall, ...] = ()
     for message in messages:
-        if message.tool_calls and not message.content:
+        if message.tool_calls:
             pending += message.tool_calls
             continue
         if pending:

@@ -114,7 +114,7 @@ def parse(body: Body) -> ChatRequest:
         items,
         _echo(fields, value),
         tools.searches,
-        tools.searches and RESULTS in fields.include,
+        RESULTS in fields.include,
         fields.previous_response_id,
         fields.store,
     )
