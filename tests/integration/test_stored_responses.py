@@ -32,6 +32,7 @@ from tests.support.stores import OpenStore, cosmos_store, sqlite_store
 ROUTE = "/v1/responses"
 SIGN_IN = AccessPolicy(sign_in=True)
 WEATHER = {"type": "function", "name": "weather"}
+SEARCH = {"type": "file_search", "vector_store_ids": ["docs"]}
 CALL: tuple[ScriptStep, ...] = (
     Delta("Looking."),
     Delta(tool_calls=(ToolCall(0, "c1", "weather", "{}"),)),
@@ -134,6 +135,8 @@ def test_a_response_is_returned_as_it_was(opened: OpenStore, stream: bool) -> No
         (item,) = items["data"]
         assert item["content"] == [{"type": "input_text", "text": "Hello?"}]
         assert (items["first_id"], items["has_more"]) == (item["id"], False)
+        without_prefix = answer["id"].removeprefix("resp_")
+        assert (await app.send("GET", without_prefix)).status == 404
 
     run(opened, work)
 
@@ -172,6 +175,7 @@ def test_instructions_of_an_earlier_response_are_not_carried_on(opened: OpenStor
         app.service = replace(app.service, engine=replace(engine(app.model), client_prompts=True))
         first = await app.answer(items, instructions="Be brief.")
         assert app.texts == ["Be brief.", "Rhyme.", "One?"]
+        assert (await app.send("GET", first)).json["instructions"] is None
         await app.answer("Two?", previous_response_id=first, instructions="Be long.")
         assert app.texts == ["Be long.", "One?", "Yes.", "Two?"]
 
@@ -192,6 +196,7 @@ def test_a_call_is_continued_by_its_output_alone(opened: OpenStore) -> None:
         assert app.texts == ["Weather?", "Looking.", "", "sun", "Sunny.", "And?"]
         roles = [message.role for message in app.model.calls[-1].messages[1:]]
         assert roles == ["user", "assistant", "assistant", "tool", "assistant", "user"]
+        assert app.model.calls[-1].messages[4].tool_call_id == "c1"
 
     run(opened, work)
 
@@ -199,15 +204,16 @@ def test_a_call_is_continued_by_its_output_alone(opened: OpenStore) -> None:
 def test_a_reference_stands_for_a_stored_item(opened: OpenStore) -> None:
     async def work(app: App) -> None:
         app.model.script = CALL
-        output = (await app.create("Weather?", tools=[WEATHER])).json["output"]
+        output = (await app.create("Weather?", tools=[WEATHER, SEARCH])).json["output"]
         app.model.script = (Delta("Sunny."), Done())
         references = [{"type": "item_reference", "id": item["id"]} for item in output]
         result = {"type": "function_call_output", "call_id": "c1", "output": "sun"}
         items = [{"role": "user", "content": "Weather?"}, *references, result]
         await app.answer(items, store=False)
         assert app.texts == ["Weather?", "Looking.", "", "sun"]
-        missing = await app.create([{"type": "item_reference", "id": f"{output[0]['id']}x"}])
-        assert (missing.status, missing.json["error"]["code"]) == (404, "item_not_found")
+        for id in (f"{output[1]['id']}x", f"{output[2]['id']}9"):
+            missing = await app.create([{"type": "item_reference", "id": id}])
+            assert (missing.status, missing.json["error"]["code"]) == (404, "item_not_found")
 
     run(opened, work)
 
@@ -379,6 +385,15 @@ def test_an_answer_that_is_too_large_is_not_stored(opened: OpenStore) -> None:
         assert (await app.send("GET", reply.json["id"])).status == 404
 
     run(opened, work, model=FakeModel(max_prompt_tokens=10_000_000))
+
+
+def test_an_answer_with_half_a_character_is_stored(opened: OpenStore) -> None:
+    async def work(app: App) -> None:
+        first = await app.answer()
+        (item,) = (await app.send("GET", first)).json["output"]
+        assert item["content"][0]["text"] == "Yes ?"
+
+    run(opened, work, model=FakeModel((Delta("Yes \ud83d"), Done())))
 
 
 def test_images_are_not_stored(opened: OpenStore) -> None:

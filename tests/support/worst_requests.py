@@ -146,7 +146,6 @@ def responses() -> Iterator[WorstRequest]:
         "images": [{"role": "user", "content": [*[image] * 50_000, text]}],
         "calls": [QUESTION, *[call, output] * 30_000],
         "a long name": [QUESTION, {**call, "name": "f" * 2_000_000}, output],
-        "references": [*[{"type": "item_reference", "id": "fs_x"}] * 80_000, QUESTION],
         "brackets in the answer": "say " + "[" * 390_000,
     }
     for name, value in inputs.items():

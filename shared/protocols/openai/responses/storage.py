@@ -95,14 +95,11 @@ class ResponseStore:
     async def resolve(
         self, reference: Reference, outputs: dict[str, Mapping[str, Json]]
     ) -> Message | None:
-        """Return the message of a referenced item; None for one that is ignored.
+        """Return the message of a referenced item; None for that of a search.
 
         `outputs` are the items of the responses that have been read. Raises ItemNotFound.
         """
-        kind, _, rest = reference.id.partition("_")
-        if kind == "fs":
-            return None
-        id = f"{PREFIX}{rest.partition('_')[0]}"
+        id = PREFIX + reference.id.partition("_")[2].partition("_")[0]
         if id not in outputs:
             outputs[id] = await self._read_output(id)
         if reference.id not in outputs[id]:
