@@ -160,7 +160,7 @@ def test_instructions_are_left_out_where_clients_may_not_give_any() -> None:
 
 def test_parameters_go_to_the_model_by_their_names_in_chat_completions() -> None:
     model = FakeModel()
-    schema = {"type": "json_schema", "name": "a", "schema": {"type": "object"}, "strict": True}
+    schema = {"name": "a", "description": "An a.", "schema": {"type": "object"}, "strict": True}
     reply = post(
         local_service(engine(model)),
         tools=[{**WEATHER, "description": "The weather.", "strict": True}, SEARCH],
@@ -170,7 +170,7 @@ def test_parameters_go_to_the_model_by_their_names_in_chat_completions() -> None
         temperature=0.25,
         max_output_tokens=30,
         reasoning={"effort": "low", "summary": "auto"},
-        text={"format": schema, "verbosity": "low"},
+        text={"format": {"type": "json_schema", **schema}, "verbosity": "low"},
     )
     (prompt,) = model.calls
 
@@ -185,13 +185,21 @@ def test_parameters_go_to_the_model_by_their_names_in_chat_completions() -> None
         "max_tokens": 30,
         "parallel_tool_calls": False,
         "tool_choice": {"type": "function", "function": {"name": "weather"}},
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "a", "schema": {"type": "object"}, "strict": True},
-        },
+        "response_format": {"type": "json_schema", "json_schema": schema},
         "verbosity": "low",
         "reasoning_effort": "low",
     }
+
+
+@pytest.mark.parametrize(
+    ("kind", "sent"), [("text", None), ("json_object", {"type": "json_object"})]
+)
+def test_a_format_of_text_is_not_sent_and_one_of_json_is(kind: str, sent: Any) -> None:
+    model = FakeModel()
+    reply = post(local_service(engine(model)), text={"format": {"type": kind}})
+
+    assert reply.status == 200
+    assert model.calls[0].options.get("response_format") == sent
 
 
 def test_parallel_tool_calls_are_not_sent_without_functions() -> None:
@@ -275,6 +283,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"input": [{"type": "computer_call"}]}, "input[0].type", "unsupported_value"),
     ({"input": [{"role": "assistant", "content": "x"}]}, "input", "invalid_value"),
+    ({"input": [user("x"), {"role": "system", "content": "x"}]}, "input", "invalid_value"),
     (
         {"input": [user("x"), {"type": "function_call_output", "call_id": "c", "output": "1"}]},
         "input[1].call_id",
@@ -475,7 +484,7 @@ def test_an_answer_fits_the_published_type() -> None:
 
 
 def test_an_answer_repeats_the_parameters_of_its_request() -> None:
-    defaults = {
+    defaults: dict[str, Any] = {
         "background": False,
         "error": None,
         "instructions": None,
@@ -493,7 +502,7 @@ def test_an_answer_repeats_the_parameters_of_its_request() -> None:
         "top_p": None,
         "truncation": "auto",
     }
-    sent = {
+    sent: dict[str, Any] = {
         "instructions": "Be brief.",
         "max_output_tokens": 30,
         "metadata": {"k" * 64: "v" * 512},
@@ -668,6 +677,7 @@ def test_every_event_fits_the_published_type() -> None:
         "completed",
     ]
     assert {event["response"]["id"] for event in events if "response" in event} == {"resp_call-1"}
+    assert (events[2]["item"]["status"], events[2]["item"]["queries"]) == ("in_progress", [])
     assert not any("error" in event for event in events)
 
 
@@ -698,6 +708,10 @@ def test_the_end_of_a_stream_is_the_whole_answer_however_it_is_cut(
         (message,) = [item for item in last["output"] if item["type"] == "message"]
         assert added == message["content"][0]["annotations"]
         assert types(events).count("output_text.delta") == len(pieces)
+        deltas = [each["delta"] for each in events if each["type"].endswith("arguments.delta")]
+        assert deltas == (["{", '"a"', ": 1}", "{", "}"] if calls else [])
+        begun = [event["item"] for event in events if event["type"].endswith("item.added")]
+        assert all(item["arguments"] == "" for item in begun if item["type"] == "function_call")
 
 
 def test_the_first_event_comes_before_the_first_token() -> None:
@@ -742,8 +756,9 @@ def test_a_failure_after_the_first_event_is_the_last_event(
     assert "secret" not in json.dumps(last)
 
 
-def test_calls_that_are_out_of_order_fail_the_response() -> None:
-    service = scripted(*CALLS, *arguments("late"), Done("tool_calls"))
+@pytest.mark.parametrize("between", [CALLS, [CALL, Delta("A")]])
+def test_calls_that_are_out_of_order_fail_the_response(between: list[Delta]) -> None:
+    service = scripted(*between, *arguments("late"), Done("tool_calls"))
     last = read_events(post(service, stream=True, tools=[WEATHER]))[-1]
 
     assert last["type"] == "response.failed"
@@ -756,8 +771,18 @@ def test_text_behind_a_call_is_a_second_message() -> None:
 
     assert [item["type"] for item in output] == ["message", "function_call", "message"]
     assert [item["id"] for item in output] == ["msg_call-1", "fc_call-1_0", "msg_call-1_2"]
+    assert [output[place]["content"][0]["text"] for place in (0, 2)] == ["A", "\nB"]
     for event in events:
         EVENT.validate_python(event)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_line_feed_behind_a_call_is_no_message(stream: bool) -> None:
+    service = scripted(CALL, *arguments("{}"), Delta("\n"), Done("tool_calls"))
+    reply = post(service, stream=stream, tools=[WEATHER])
+    answer = read_events(reply)[-1]["response"] if stream else reply.json
+
+    assert [item["type"] for item in answer["output"]] == ["function_call"]
 
 
 def test_an_answer_without_text_still_has_a_message() -> None:

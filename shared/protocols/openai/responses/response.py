@@ -23,8 +23,7 @@ INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 def answer(request: ChatRequest, result: Answer) -> Json:
     """Return a whole response."""
     output = format_output(request, result.context, result.content, result.tool_calls)
-    usage = count_usage(result.context, result.done, result.content)
-    return finished(request, result.context, result.done, output, usage)
+    return finished(request, result.context, result.done, output)
 
 
 def envelope(request: ChatRequest, context: Context, status: str) -> Json:
@@ -46,18 +45,17 @@ def envelope(request: ChatRequest, context: Context, status: str) -> Json:
     }
 
 
-def finished(
-    request: ChatRequest, context: Context, done: Done, output: Sequence[Json], usage: Json
-) -> Json:
+def finished(request: ChatRequest, context: Context, done: Done, output: Sequence[Json]) -> Json:
     """Return a response with its output: completed, or incomplete by the reason of its end."""
     reason = INCOMPLETE.get(done.finish_reason)
     status = "incomplete" if reason else "completed"
+    texts = [item["content"][0]["text"] for item in output if item["type"] == "message"]
     return {
         **envelope(request, context, status),
         "completed_at": None if reason else int(time.time()),
         "incomplete_details": {"reason": reason} if reason else None,
         "output": list(output),
-        "usage": format_usage(usage),
+        "usage": format_usage(count_usage(context, done, "".join(texts))),
     }
 
 
@@ -72,7 +70,7 @@ def format_output(
     """Return the output items of an answer, in their order."""
     state: ResponseState = request.state
     output = [search_item(request, context)] if state.searches else []
-    if text or not calls:
+    if text.strip() or not calls:  # some servers end a call with a line feed
         citations = CitationFinder(sources_by_name(context.sources)).feed(text)
         links, searches = request.metadata.links, state.searches
         annotations = [annotation(each, links, searches) for each in citations]

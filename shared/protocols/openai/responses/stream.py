@@ -11,7 +11,6 @@ from shared.chat.messages import ToolCall
 from shared.chat.request import ChatRequest
 from shared.http.json_encoding import Json, dumps
 from shared.protocols.chat import LateError, encode_events, end_with_error
-from shared.protocols.openai.response import count_usage
 from shared.protocols.openai.responses import response as responses
 from shared.protocols.openai.responses.annotations import annotation, sources_by_name
 from shared.protocols.openai.responses.request import ResponseState
@@ -33,6 +32,7 @@ class ResponseWriter:
     context: Context
     number: int = 0
     output: list[Json] = field(default_factory=list)
+    leading: list[str] = field(default_factory=list)  # blank text before a message
     texts: list[str] = field(default_factory=list)
     citations: CitationFinder | None = None  # of the open message
     messages: int = 0  # that have begun: a second one is text behind a call
@@ -77,12 +77,17 @@ class ResponseWriter:
             yield from self._write_call(call)
 
     def _write_text(self, piece: str) -> Iterator[bytes]:
-        if self.call is not None and not piece.strip():
-            return  # some servers end a call with a line feed
+        if self.citations is not None:
+            yield from self._write_piece(piece)
+            return
+        self.leading.append(piece)
+        if not piece.strip():
+            return  # some servers put line feeds around a call
         if self.call is not None:
             yield from self._end_call(self.call)
-        if self.citations is None:
-            yield from self._begin_text()
+        yield from self._begin_text()
+
+    def _write_piece(self, piece: str) -> Iterator[bytes]:
         self.texts.append(piece)
         yield self._text_event("response.output_text.delta", delta=piece, logprobs=[])
         for citation in self.citations.feed(piece) if self.citations else ():
@@ -101,6 +106,9 @@ class ResponseWriter:
         yield self._item("response.output_item.added", begun)
         part = responses.text_part("", ())
         yield self._text_event("response.content_part.added", part=part)
+        if piece := "".join(self.leading):
+            yield from self._write_piece(piece)
+        self.leading = []
 
     def _end_text(self) -> Iterator[bytes]:
         text = "".join(self.texts)
@@ -113,6 +121,7 @@ class ResponseWriter:
     def _write_call(self, part: ToolCall) -> Iterator[bytes]:
         if self.citations is not None:
             yield from self._end_text()
+        self.leading = []
         if self.call is not None and self.call.index != part.index:
             yield from self._end_call(self.call)
         if self.call is None:
@@ -147,17 +156,14 @@ class ResponseWriter:
             yield from self._begin_text()  # an answer without text
         if self.citations is not None:
             yield from self._end_text()
-        texts = [each["content"][0]["text"] for each in self.output if each["type"] == "message"]
-        usage = count_usage(self.context, done, "".join(texts))
-        response = responses.finished(self.request, self.context, done, self.output, usage)
+        response = responses.finished(self.request, self.context, done, self.output)
         yield self._event(f"response.{response['status']}", response=response)
 
     def fail(self, error: Json) -> bytes:
         """Return the event of a failure. Items that are open stay open."""
         if error["code"] == CONTENT_FILTER:
             done = Done(CONTENT_FILTER)
-            usage = count_usage(self.context, done, "")
-            response = responses.finished(self.request, self.context, done, self.output, usage)
+            response = responses.finished(self.request, self.context, done, self.output)
             return self._event("response.incomplete", response=response)
         code = error["code"] if error["code"] in STREAM_CODES else "server_error"
         response = responses.envelope(self.request, self.context, "failed")
