@@ -243,6 +243,7 @@ async def check_nothing_is_visible(memory: Memory) -> None:
         lambda: talk.add("anna", C, Turn("more")),
         lambda: talk.get("anna", ONE),
         lambda: talk.annotate("anna", ONE, "new"),
+        lambda: talk.delete("anna", ONE),
         lambda: talk.list("anna", C, PageRequest()),
     ]
     for look in looks:
@@ -827,6 +828,7 @@ def test_expired_items_are_not_found_before_the_service_deletes_them(
             lambda: memory.interactions.list("anna", created.id, PageRequest()),
             lambda: memory.interactions.get("anna", added.id),
             lambda: memory.interactions.annotate("anna", added.id, "new"),
+            lambda: memory.interactions.delete("anna", added.id),
         ]
         for look in looks:
             with pytest.raises(errors.NotFound):

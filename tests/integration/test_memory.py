@@ -182,6 +182,7 @@ def calls_with_ids(memory: Memory, conversation: str, interaction: str) -> dict[
         "read": lambda owner: memory.interactions.get(owner, interaction),
         "list": lambda owner: memory.interactions.list(owner, conversation, PageRequest()),
         "annotate": lambda owner: memory.interactions.annotate(owner, interaction, "stolen"),
+        "remove": lambda owner: memory.interactions.delete(owner, interaction),
     }
 
 
