@@ -154,6 +154,9 @@ def test_deleted_and_expired_texts_are_erased_from_the_file(tmp_path: Path) -> N
     async def work(memory: Memory) -> None:  # the file stays open, as in a server
         deleted = await fill(memory)
         assert occurrences(b"my secret number") >= 2
+        other = await memory.interactions.add("anna", deleted, Turn("one turn alone"))
+        await memory.interactions.delete("anna", other.id)
+        assert occurrences(b"one turn alone") == 0
         await memory.conversations.delete("anna", deleted)
         assert occurrences(b"my secret number 0") == 0
         assert occurrences(b"my secret number 1") == 1

@@ -135,6 +135,8 @@ def test_a_response_is_returned_as_it_was(opened: OpenStore, stream: bool) -> No
         (item,) = items["data"]
         assert item["content"] == [{"type": "input_text", "text": "Hello?"}]
         assert (items["first_id"], items["has_more"]) == (item["id"], False)
+        for path in (answer["id"], f"{answer['id']}/input_items"):
+            assert (await app.send("HEAD", path)).status == 200
         without_prefix = answer["id"].removeprefix("resp_")
         assert (await app.send("GET", without_prefix)).status == 404
 
