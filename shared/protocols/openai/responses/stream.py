@@ -121,7 +121,6 @@ class ResponseWriter:
     def _write_call(self, part: ToolCall) -> Iterator[bytes]:
         if self.citations is not None:
             yield from self._end_text()
-        self.leading = []
         if self.call is not None and self.call.index != part.index:
             yield from self._end_call(self.call)
         if self.call is None:
