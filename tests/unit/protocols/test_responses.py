@@ -754,6 +754,8 @@ def test_a_failure_after_the_first_event_is_the_last_event(
         assert last["response"]["error"]["code"] == expected
         assert last["response"]["status"] == "failed"
     assert "secret" not in json.dumps(last)
+    output = [item["type"] for item in last["response"]["output"]]
+    assert output == (["message"] if place > 1 else [])  # the items that were done
 
 
 @pytest.mark.parametrize("between", [CALLS, [CALL, Delta("A")]])
