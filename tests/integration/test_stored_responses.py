@@ -15,6 +15,7 @@ from shared.chat import errors
 from shared.chat.events import Delta, Done
 from shared.chat.messages import ToolCall
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
+from shared.http.call import Limits
 from shared.memory.base import Interaction, Interactions, Memory, PageRequest
 from shared.protocols.openai.responses import storage
 from tests.support.calls import ANNA, BEN, CHAT_KEY, JSON, BufferedReply, call, local_service, read
@@ -378,6 +379,28 @@ def test_a_memory_that_fails_costs_no_answer(opened: OpenStore, part: str, strea
         assert (await app.send("GET", answer["id"])).status == 404
 
     run(opened, work)
+
+
+class StalledInteractions(FailingInteractions):
+    """Interactions of a memory that returns none of them."""
+
+    def __init__(self, inner: Interactions) -> None:
+        super().__init__(inner, errors.Unavailable())
+        self.get = self.wait
+
+    async def wait(self, owner: str, interaction: str) -> Interaction:
+        await asyncio.Event().wait()
+        raise AssertionError("it never ends")
+
+
+def test_a_memory_that_stalls_ends_with_the_time_of_the_request(opened: OpenStore) -> None:
+    async def work(app: App) -> None:
+        stalled = StalledInteractions(app.memory.interactions)
+        app.service = replace(app.service, memory=replace(app.memory, interactions=stalled))
+        reply = await app.create(previous_response_id="resp_1")
+        assert (reply.status, reply.json["error"]["code"]) == (504, "server_error")
+
+    run(opened, work, limits=Limits(request_seconds=0.2))
 
 
 def test_an_answer_that_is_too_large_is_not_stored(opened: OpenStore) -> None:
