@@ -26,7 +26,7 @@ from shared.http.call import Limits
 from shared.rag.flow import Rag
 from shared.telemetry.open_telemetry import OpenTelemetryTracer
 from shared.telemetry.spans import NOOP_TRACER
-from tests.support.calls import JSON, QUESTION, call, local_service, read
+from tests.support.calls import JSON, QUESTION, ask, call, local_service, read
 from tests.support.fakes import FakeModel, FakeRetriever, engine
 from tests.support.servers import COMMAND_MODEL, ROOT, run_server
 from tests.support.upstream import RecordedRequest, Step, json_response, run_upstream
@@ -340,9 +340,12 @@ def lines(caplog: pytest.LogCaptureFixture, route: str, rag: Rag) -> list[str]:
 
 
 def patterns() -> list[re.Pattern[str]]:
-    """Convert the `parse` clauses of the docs to regular expressions with named groups."""
+    """Convert the `parse` clauses of the docs to regular expressions with named groups.
+
+    They parse requests, the requests that a rating is about, and ratings.
+    """
     page = (ROOT / "docs" / "operations.md").read_text("utf-8")
-    clauses = re.findall(r"\| parse kind=relaxed message with (.*)", page)
+    clauses = re.findall(r"\| parse (?:kind=relaxed )?message with ([^;\n]*)", page)
     return [re.compile(to_regex(clause)) for clause in clauses]
 
 
@@ -356,7 +359,7 @@ def to_regex(clause: str) -> str:
 @pytest.mark.parametrize("route", ["/chat", "/chat/stream"])
 def test_docs_query_parses_the_log_line(route: str, caplog: pytest.LogCaptureFixture) -> None:
     (line,) = lines(caplog, route, engine())
-    (pattern,) = patterns()
+    pattern, *_ = patterns()
     read = pattern.match(f"INFO {line}")
 
     assert read is not None
@@ -381,7 +384,7 @@ def test_docs_query_parses_unknown_values_and_long_outcomes(
 ) -> None:
     rag = engine(FakeModel([errors.TooManyRequests()]))
     (line,) = lines(caplog, "/chat", rag)
-    (pattern,) = patterns()
+    pattern, *_ = patterns()
     unmatched, match = pattern.match(line), pattern.match(f"{line.rpartition('=')[0]}=client gone")
 
     assert unmatched is not None
@@ -394,10 +397,24 @@ def test_docs_query_parses_unknown_values_and_long_outcomes(
     assert match["outcome"] == "client gone"
 
 
+def test_docs_query_joins_a_rating_with_its_answer(caplog: pytest.LogCaptureFixture) -> None:
+    (line,) = lines(caplog, "/chat", engine())
+    _, answers, ratings = patterns()
+    answer = answers.match(f"INFO {line}")
+    assert answer is not None
+    body = {"request_id": answer["request"], "rating": "down"}
+    ask(call("/feedback", body))
+    (rating,) = [ratings.match(each) for each in caplog.messages if "feedback id=" in each]
+
+    assert rating is not None
+    assert (rating["request"], rating["rating"]) == ("call-1", "down")
+    assert (answer["dialect"], answer["hits"]) == ("ai-chat-protocol", "2")
+
+
 def test_docs_log_line_has_the_real_form() -> None:
     page = (ROOT / "docs" / "operations.md").read_text("utf-8")
     (line,) = re.findall(r"```text\n(INFO request .*)\n", page)
-    (pattern,) = patterns()
+    pattern, *_ = patterns()
     match = pattern.match(line)
 
     assert match is not None
