@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
-from shared.chat.errors import ChatError, Misconfigured, Overloaded
+from shared.chat.errors import ChatError, DeadlineExceeded, Misconfigured, Overloaded
 from shared.chat.events import ByteStream
 from shared.files.base import Files
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
@@ -23,6 +23,7 @@ from shared.retrieval.search_scope import SearchScope
 from shared.telemetry.access_log import AccessLog
 from shared.telemetry.spans import NOOP_TRACER, Tracer
 
+T = TypeVar("T")
 JSON = "application/json"
 CLIENT_GONE = "client gone"  # the outcome of a request whose client left
 OVERLOAD_RETRY_SECONDS = 5  # in which some of the answers in progress end
@@ -107,6 +108,17 @@ class Exchange:
             raise Overloaded(retry_after=OVERLOAD_RETRY_SECONDS)
         await slots.acquire()  # at once
         self.cleanup.callback(slots.release)
+
+    async def run(self, work: Awaitable[T]) -> T:
+        """Await `work` until the deadline, while the client is there.
+
+        Raises DeadlineExceeded, ClientDisconnected.
+        """
+        try:
+            async with asyncio.timeout_at(self.deadline):
+                return await cancel_on_disconnect(work, self.call.is_disconnected)
+        except TimeoutError:
+            raise DeadlineExceeded from None
 
     def trace(self) -> None:
         """Begin the span of this request, which ends with the log line. Raises Misconfigured."""

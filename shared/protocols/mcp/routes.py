@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 
-from shared.chat.errors import BadRequest, DeadlineExceeded, UnsupportedMediaType
+from shared.chat.errors import BadRequest, UnsupportedMediaType
 from shared.http.body import read_body
-from shared.http.call import Reply, cancel_on_disconnect
+from shared.http.call import Reply
 from shared.protocols.exchange import Exchange
 from shared.protocols.mcp import messages
 from shared.protocols.mcp.messages import ERRORS, Message, NotAcceptable, ParseError
@@ -30,12 +29,7 @@ async def mcp(exchange: Exchange) -> Reply:
         return Reply(202, "application/json", b"", exchange.headers)
     exchange.identify(ERRORS, message)
     messages.check(message, headers)
-    work = find_method(message)(Request(exchange, message, user))
-    try:
-        async with asyncio.timeout_at(exchange.deadline):
-            return await cancel_on_disconnect(work, exchange.call.is_disconnected)
-    except TimeoutError:
-        raise DeadlineExceeded from None
+    return await exchange.run(find_method(message)(Request(exchange, message, user)))
 
 
 def _check_accept(accept: str) -> None:

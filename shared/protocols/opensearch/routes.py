@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from shared.chat.errors import BadRequest, DeadlineExceeded, Unsupported
+from shared.chat.errors import BadRequest, Unsupported
 from shared.http.body import read_optional_json
-from shared.http.call import Reply, cancel_on_disconnect
+from shared.http.call import Reply
 from shared.http.json_encoding import Json
 from shared.protocols.exchange import Exchange
 from shared.protocols.opensearch import memory, pipelines
@@ -92,13 +91,7 @@ async def reply(handlers: Mapping[str, JsonHandler], exchange: Exchange) -> Repl
     exchange.body = await read_optional_json(exchange.call, exchange.app.limits, exchange.deadline)
     if not isinstance(exchange.body, dict):
         raise BadRequest("The body must be a JSON object.")
-    work = handlers[exchange.call.method](exchange)
-    try:
-        async with asyncio.timeout_at(exchange.deadline):
-            answer = await cancel_on_disconnect(work, exchange.call.is_disconnected)
-    except TimeoutError:
-        raise DeadlineExceeded from None
-    return exchange.json_reply(answer)
+    return exchange.json_reply(await exchange.run(handlers[exchange.call.method](exchange)))
 
 
 def _route(path: str, handlers: Mapping[str, JsonHandler]) -> Route:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from shared.chat.errors import DeadlineExceeded
 from shared.chat.messages import Message
 from shared.chat.request import ChatRequest
-from shared.http.call import Reply, cancel_on_disconnect
+from shared.http.call import Reply
 from shared.memory.base import Interaction
 from shared.protocols import chat as chats
 from shared.protocols.chat import ChatProtocol
@@ -58,12 +56,7 @@ async def create(exchange: Exchange) -> Reply:
     check_access(exchange)
     body = await chats.begin(exchange, forms=False)
     request = await chats.read_request(exchange, RESPONSES, body)
-    loading = cancel_on_disconnect(_load(exchange, request), exchange.call.is_disconnected)
-    try:
-        async with asyncio.timeout_at(exchange.deadline):
-            request, answer = await loading
-    except TimeoutError:
-        raise DeadlineExceeded from None
+    request, answer = await exchange.run(_load(exchange, request))
     if not exchange.engine.client_prompts:
         request = without_instructions(request)
         echo = {**request.state.echo, "instructions": None}
