@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 Json = dict[str, Any]
@@ -38,11 +39,16 @@ def server_sent_event(value: Json) -> bytes:
 JSON_LINES_TYPES = ("application/jsonl", "application/json-lines", "application/x-ndjson")
 
 
+def acceptable_media_types(accept: str) -> Iterator[str]:
+    """Yield the media types and ranges that `Accept` allows, in lower case."""
+    for part in re.sub(r"\s", "", accept).lower().split(","):
+        if not re.search(r";q=0(?:\.0*)?(?:;|$)", part):
+            yield part.partition(";")[0]
+
+
 def negotiate_media_type(accept: str, default: str) -> str:
     """Return the media type of a stream: for JSON lines the first that `Accept` allows."""
     if default not in JSON_LINES_TYPES:
         return default
-    parts = (re.sub(r"\s", "", part).lower() for part in accept.split(","))
-    acceptable = (part for part in parts if not re.search(r";q=0(?:\.0*)?(?:;|$)", part))
-    media_types = (part.partition(";")[0] for part in acceptable)
+    media_types = acceptable_media_types(accept)
     return next((each for each in media_types if each in JSON_LINES_TYPES), default)

@@ -18,7 +18,7 @@ from shared.chat.messages import Message as ChatMessage
 from shared.chat.overrides import UNSET, Overrides
 from shared.chat.request import ChatRequest, RequestMetadata, User
 from shared.http.call import Reply
-from shared.http.json_encoding import Json, server_sent_event
+from shared.http.json_encoding import Json, acceptable_media_types, server_sent_event
 from shared.protocols.chat import end_with_error
 from shared.protocols.exchange import Exchange
 from shared.protocols.mcp import documents, tools
@@ -52,6 +52,7 @@ TEMPLATE = {
 }
 PAGE_SIZE = 200  # files of a page of `resources/list`
 PROGRESS_SECONDS = 1.0
+EVENTS = "text/event-stream"
 _CURSOR = "after:"
 
 
@@ -221,15 +222,15 @@ async def ask(request: Request, arguments: Mapping[str, Any]) -> Reply:
     deadline = exchange.deadline
     context = FilterContext(chat, exchange.record, deadline, deadline)
     events = filters.answer(exchange.engine, context)
-    accepts_events = "text/event-stream" in exchange.call.headers.get("accept", "").lower()
-    if message.progress_token is None or not accepts_events:
+    media_types = acceptable_media_types(exchange.call.headers.get("accept", ""))
+    if message.progress_token is None or EVENTS not in media_types:
         answer = await collect(events)
         return exchange.json_reply(tools.answer_result(message, answer, exchange.app.base_url))
     lines = end_with_error(
         _stream(request, events), lambda failure: server_sent_event(exchange.late_error(failure))
     )
     headers = {**exchange.headers, "X-Accel-Buffering": "no"}
-    return Reply(200, "text/event-stream", b"", headers, lines, deadline)
+    return Reply(200, EVENTS, b"", headers, lines, deadline)
 
 
 async def _stream(request: Request, events: Events) -> ByteStream:

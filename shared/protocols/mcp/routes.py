@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from shared.chat.errors import BadRequest, UnsupportedMediaType
 from shared.http.body import read_body
 from shared.http.call import Reply
+from shared.http.json_encoding import acceptable_media_types
 from shared.protocols.exchange import Exchange
 from shared.protocols.mcp import messages
 from shared.protocols.mcp.messages import ERRORS, Message, NotAcceptable, ParseError
@@ -34,9 +33,7 @@ async def mcp(exchange: Exchange) -> Reply:
 
 def _check_accept(accept: str) -> None:
     """Raise NotAcceptable if the header excludes JSON."""
-    parts = re.sub(r"\s", "", accept).lower().split(",")
-    ranges = (part.partition(";")[0] for part in parts if not re.search(r";q=0(\.0*)?(;|$)", part))
-    if accept and not any(each in JSON_RANGES for each in ranges):
+    if accept and not any(each in JSON_RANGES for each in acceptable_media_types(accept)):
         raise NotAcceptable
 
 

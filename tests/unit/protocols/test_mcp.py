@@ -725,6 +725,13 @@ def test_progress_is_for_clients_that_request_it(accept: str, token: Any) -> Non
         assert reply.media_type == ("text/event-stream" if events else "application/json")
 
 
+def test_a_client_that_excludes_events_gets_json() -> None:
+    params = {"name": "ask", "arguments": {"question": "x"}, "_meta": {"progressToken": "t"}}
+    reply = post(old("tools/call", params), {"accept": "*/*, text/event-stream;q=0"})
+
+    assert reply.media_type == "application/json"
+
+
 def test_progress_is_told_every_second_until_the_answer() -> None:
     async def go() -> list[Any]:
         wait = asyncio.Event()
