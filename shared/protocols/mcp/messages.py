@@ -111,7 +111,7 @@ class NotAcceptable(ChatError):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class RpcMessage:
     """A request, or a notification: one without id. `modern` is the era of the protocol."""
 
     id: str | int | float | None
@@ -132,7 +132,7 @@ class Message:
         return token if _is_id(token) else None
 
 
-def parse(value: Any, headers: Mapping[str, str]) -> Message:
+def parse(value: Any, headers: Mapping[str, str]) -> RpcMessage:
     """Parse a message, without the checks of its era. `headers` have lower-case names.
 
     Raises InvalidRequest.
@@ -143,13 +143,13 @@ def parse(value: Any, headers: Mapping[str, str]) -> Message:
     method, id, params = value.get("method"), value.get("id"), value.get("params", {})
     if not isinstance(method, str) or ("id" in value and not _is_id(id)):
         raise InvalidRequest
-    message = Message(id, method, params if isinstance(params, dict) else {}, False)
+    message = RpcMessage(id, method, params if isinstance(params, dict) else {}, False)
     is_modern = headers.get("mcp-protocol-version", "").strip() == MODERN
     is_modern = is_modern or f"{META}/protocolVersion" in message.meta
-    return Message(id, method, params, is_modern)
+    return RpcMessage(id, method, params, is_modern)
 
 
-def check(message: Message, headers: Mapping[str, str]) -> None:
+def check(message: RpcMessage, headers: Mapping[str, str]) -> None:
     """Check a request by the rules of its era, in their order. Raises RpcErrors."""
     if not isinstance(message.params, dict):
         raise InvalidParams("params: must be an object")
@@ -161,7 +161,7 @@ def check(message: Message, headers: Mapping[str, str]) -> None:
             raise UnsupportedVersion(version)
 
 
-def _check_modern(message: Message, headers: Mapping[str, str]) -> None:
+def _check_modern(message: RpcMessage, headers: Mapping[str, str]) -> None:
     version = message.meta.get(f"{META}/protocolVersion")
     if not isinstance(version, str):
         raise InvalidParams(f"_meta: {META}/protocolVersion is required, a string")
@@ -195,7 +195,9 @@ def _is_id(value: Any) -> bool:
     return isinstance(value, str) or (is_whole and not isinstance(value, bool))
 
 
-def response(message: Message, result: Json, ttl: int | None = None, scope: str = "public") -> Json:
+def response(
+    message: RpcMessage, result: Json, ttl: int | None = None, scope: str = "public"
+) -> Json:
     """Return the response to a request.
 
     Of a modern one the client may cache the result for `ttl` milliseconds, for all users or, with
@@ -208,13 +210,13 @@ def response(message: Message, result: Json, ttl: int | None = None, scope: str 
     return {"jsonrpc": "2.0", "id": message.id, "result": result}
 
 
-def progress(message: Message, step: int, text: str) -> Json:
+def progress(message: RpcMessage, step: int, text: str) -> Json:
     """Return a progress notification; `step` counts from 1."""
     params = {"progressToken": message.progress_token, "progress": step, "message": text}
     return {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
 
 
-def error(failure: ChatError, message: Message | None) -> Json:
+def error(failure: ChatError, message: RpcMessage | None) -> Json:
     """Return the JSON of an error. `message` is None if it could not be parsed."""
     default = -32603 if _is_internal(failure) else -32600
     code = failure.code if isinstance(failure, RpcError) else default
@@ -226,7 +228,7 @@ def error(failure: ChatError, message: Message | None) -> Json:
     return {"jsonrpc": "2.0", "id": message.id if message else None, "error": value}
 
 
-def status(failure: ChatError, message: Message | None) -> int:
+def status(failure: ChatError, message: RpcMessage | None) -> int:
     """Return the HTTP status of an error.
 
     Clients of the old era take any other status than 200 for a broken connection, and never show

@@ -14,7 +14,7 @@ from typing import Any
 from shared.chat.citation_paths import decode_path
 from shared.chat.errors import NotFound
 from shared.chat.events import ByteStream, Context, Events, collect
-from shared.chat.messages import Message as ChatMessage
+from shared.chat.messages import Message
 from shared.chat.overrides import UNSET, Overrides
 from shared.chat.request import ChatRequest, RequestMetadata, User
 from shared.http.call import Reply
@@ -28,9 +28,9 @@ from shared.protocols.mcp.messages import (
     SERVER,
     VERSIONS,
     InvalidParams,
-    Message,
     MethodNotFound,
     ResourceNotFound,
+    RpcMessage,
     progress,
     response,
 )
@@ -61,7 +61,7 @@ class Request:
     """A request, the exchange that answers it, and its user."""
 
     exchange: Exchange
-    message: Message
+    message: RpcMessage
     user: User
 
     @property
@@ -213,7 +213,7 @@ async def ask(request: Request, arguments: Mapping[str, Any]) -> Reply:
     exchange, message = request.exchange, request.message
     await exchange.acquire_slot()
     chat = ChatRequest(
-        (ChatMessage("user", parsed.question),),
+        (Message("user", parsed.question),),
         request.with_filters(parsed.overrides),
         metadata=RequestMetadata(
             request.user, exchange.call.id, int(time.time()), exchange.app.links
@@ -271,7 +271,7 @@ MODERN_METHODS = {**COMMON_METHODS, "server/discover": discover}
 OLD_METHODS = {**COMMON_METHODS, "initialize": initialize, "ping": ping}
 
 
-def find_method(message: Message) -> Method:
+def find_method(message: RpcMessage) -> Method:
     """Return the method of a request. Raises MethodNotFound."""
     methods = MODERN_METHODS if message.modern else OLD_METHODS
     if message.method not in methods:

@@ -8,7 +8,7 @@ from shared.http.call import Reply
 from shared.http.json_encoding import acceptable_media_types
 from shared.protocols.exchange import Exchange
 from shared.protocols.mcp import messages
-from shared.protocols.mcp.messages import ERRORS, Message, NotAcceptable, ParseError
+from shared.protocols.mcp.messages import ERRORS, NotAcceptable, ParseError, RpcMessage
 from shared.protocols.mcp.methods import Request, find_method
 from shared.protocols.route import Route
 
@@ -37,7 +37,7 @@ def _check_accept(accept: str) -> None:
         raise NotAcceptable
 
 
-async def _read_message(exchange: Exchange) -> Message:
+async def _read_message(exchange: Exchange) -> RpcMessage:
     """Read a message. Raises ParseError, InvalidRequest, and ChatErrors that quote nothing."""
     call, limits = exchange.call, exchange.app.limits
     try:

@@ -14,7 +14,7 @@ from shared.chat.overrides import Category, Overrides, WholeNumber
 from shared.http.json_encoding import Json
 from shared.protocols.exchange import ErrorFormat
 from shared.protocols.mcp import documents
-from shared.protocols.mcp.messages import InvalidParams, Message, response
+from shared.protocols.mcp.messages import InvalidParams, RpcMessage, response
 
 A = TypeVar("A", bound=BaseModel)
 ANNOTATIONS = {
@@ -154,7 +154,7 @@ def parse_arguments(model: type[A], arguments: Mapping[str, Any]) -> A:
         raise BadRequest(describe_error(first), field=join_path(first["loc"])) from None
 
 
-def get_arguments(message: Message) -> Mapping[str, Any]:
+def get_arguments(message: RpcMessage) -> Mapping[str, Any]:
     """Return the arguments of a call, not parsed. Raises InvalidParams."""
     arguments = message.params.get("arguments")
     if arguments is None:
@@ -164,19 +164,19 @@ def get_arguments(message: Message) -> Mapping[str, Any]:
     return arguments
 
 
-def result(message: Message, value: Json) -> Json:
+def result(message: RpcMessage, value: Json) -> Json:
     """Return the response with a value, as JSON and as text."""
     return _result(message, value, [_text_item(json.dumps(value, ensure_ascii=False))])
 
 
-def answer_result(message: Message, answer: Answer, base_url: str) -> Json:
+def answer_result(message: RpcMessage, answer: Answer, base_url: str) -> Json:
     """Return the response with an answer, and a link to each document that it cites."""
     hits = documents.format_hits(_cited_sources(answer), base_url)
     value: Json = {"answer": answer.content, "citations": hits}
     return _result(message, value, [_text_item(answer.content), *map(_link, hits)])
 
 
-def _result(message: Message, value: Json, content: Sequence[Json]) -> Json:
+def _result(message: RpcMessage, value: Json, content: Sequence[Json]) -> Json:
     fields = {"content": content, "structuredContent": value, "isError": False}
     return response(message, fields)
 
@@ -207,7 +207,7 @@ def _cited_sources(answer: Answer) -> list[Source]:
 _ARGUMENTS = {"include_category": "category"}
 
 
-def _error(failure: ChatError, message: Message) -> Json:
+def _error(failure: ChatError, message: RpcMessage) -> Json:
     """Return the result of a tool that failed, which a model can read."""
     field = _ARGUMENTS.get(failure.field or "", failure.field)
     text = f"{field}: {failure.message}" if field else failure.message
