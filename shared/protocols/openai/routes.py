@@ -127,9 +127,9 @@ async def add_notices(headers: dict[str, str], events: Events) -> Events:
         async for event in events:
             if isinstance(event, Context | Done):
                 notices += event.notes if isinstance(event, Context) else event.warnings
-            if notices:
-                text = " ".join(notices).encode("ascii", "replace").decode()
-                headers[NOTICE] = re.sub(r"[^ -~]", " ", text)[:LONGEST_NOTICE]
+                if notices:
+                    text = " ".join(notices).encode("ascii", "replace").decode()
+                    headers[NOTICE] = re.sub(r"[^ -~]", " ", text)[:LONGEST_NOTICE]
             yield event
 
 
