@@ -143,12 +143,11 @@ def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream
         if isinstance(event, Context):
             finder = CitationFinder(_numbered_sources(event))
         if isinstance(event, Delta):
+            parts.append(event.content)
             annotations = _annotations(request, finder.feed(event.content))
             if value is not None and annotations:
                 value["choices"][0]["delta"]["annotations"] = annotations
         line = b"" if value is None else server_sent_event(value)
-        if isinstance(event, Delta):
-            parts.append(event.content)
         if isinstance(event, Done):
             return b"".join((line, *trailer(request, Answer(context, "".join(parts), event))))
         return line
