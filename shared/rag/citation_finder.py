@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from shared.chat.citation_paths import decode_path
 from shared.chat.events import Source
+
+
+def sources_by_name(sources: Iterable[Source]) -> dict[str, Source]:
+    """Return the sources by the names that markers have: the first passage of each place.
+
+    A model may decode what a citation has encoded: `[a[1].pdf]` for `[a%5B1%5D.pdf]`.
+    """
+    pages: dict[str, Source] = {}
+    for source in sources:
+        pages.setdefault(source.sourcepage, source)
+    pages.pop("", None)
+    return {decode_path(page): source for page, source in pages.items()} | pages
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,22 +7,13 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from shared.chat.citation_paths import decode_path
 from shared.chat.errors import ChatError
 from shared.chat.events import Context, Delta, Done, Events, Source
+from shared.rag.citation_finder import sources_by_name
 
 # What a client takes for a citation by number, and what may become one at the end of a piece.
 NUMBERED_CITATION = re.compile(r"\[(?P<name>doc(?P<number>\d{1,99}))\]", re.IGNORECASE)
 PARTIAL_CITATION = re.compile(r"\[(?:d(?:o(?:c\d{0,99})?)?)?", re.IGNORECASE)
-
-
-def number_sources(sources: Sequence[Source]) -> dict[str, int]:
-    """Return the number of each sourcepage, from 1: that of its first passage."""
-    pages: dict[str, int] = {}
-    for number, source in enumerate(sources, 1):
-        if source.sourcepage:
-            pages.setdefault(source.sourcepage, number)
-    return pages
 
 
 class CitationRewriter:
@@ -34,11 +25,10 @@ class CitationRewriter:
     """
 
     def __init__(self, sources: Sequence[Source]) -> None:
-        pages = number_sources(sources)
-        # A model may decode what a citation has encoded: `[a[1].pdf]` for `[a%5B1%5D.pdf]`.
-        numbers = {decode_path(page): number for page, number in pages.items()} | pages
+        names = sources_by_name(sources)
         # The longest first: one may begin as another does.
-        longest_first = sorted(numbers, key=len, reverse=True)
+        longest_first = sorted(names, key=len, reverse=True)
+        numbers = {name: sources.index(names[name]) + 1 for name in longest_first}
         self._replacements = {f"[{name}]": f"[doc{numbers[name]}]" for name in longest_first}
         self._markers = tuple(self._replacements)
         self._max_length = max(map(len, self._markers), default=0)

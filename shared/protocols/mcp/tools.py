@@ -15,6 +15,7 @@ from shared.http.json_encoding import Json
 from shared.protocols.exchange import ErrorFormat
 from shared.protocols.mcp import documents
 from shared.protocols.mcp.messages import InvalidParams, RpcMessage, response
+from shared.rag.citation_finder import CitationFinder, sources_by_name
 
 A = TypeVar("A", bound=BaseModel)
 ANNOTATIONS = {
@@ -197,10 +198,10 @@ def _link(hit: Json) -> Json:
 
 def _cited_sources(answer: Answer) -> list[Source]:
     """Return the sources whose place the answer cites, in the order of the citations."""
-    places = {source.sourcepage for source in answer.context.sources}
-    positions = {page: answer.content.find(f"[{page}]") for page in places}
-    sources = [each for each in answer.context.sources if positions[each.sourcepage] >= 0]
-    return sorted(sources, key=lambda source: positions[source.sourcepage])
+    sources = answer.context.sources
+    citations = CitationFinder(sources_by_name(sources)).feed(answer.content)
+    places = dict.fromkeys(citation.source.sourcepage for citation in citations)
+    return [source for place in places for source in sources if source.sourcepage == place]
 
 
 # Arguments by the names that they have in the overrides.

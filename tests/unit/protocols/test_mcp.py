@@ -680,6 +680,16 @@ def test_an_answer_has_the_places_that_it_cites_in_their_order() -> None:
     assert [item["name"] for item in result["content"][1:]] == ids
 
 
+def test_a_place_is_cited_by_its_decoded_name() -> None:
+    sources = [replace(STANDARD, sourcepage=page) for page in ("a%5B1%5D.md", "1", "")]
+    model = FakeModel((Delta("Yes [a[1].md]. []"), Done()))
+    service = local_service(engine(model, FakeRetriever(sources)))
+    result = call_tool("ask", service, question="x")
+
+    ids = [hit["id"] for hit in result["structuredContent"]["citations"]]
+    assert ids == ["a%5B1%5D.md"]
+
+
 def test_a_link_has_the_name_and_the_title_of_its_document() -> None:
     source = replace(STANDARD, title="The standard plan")
     model = FakeModel((Delta("[plans/standard.md] says no."), Done()))

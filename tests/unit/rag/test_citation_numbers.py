@@ -10,7 +10,7 @@ import pytest
 
 from shared.chat.errors import Unavailable
 from shared.chat.events import Context, Delta, Done, Event, Events, collect
-from shared.rag.citation_numbers import CitationRewriter, number_citations, number_sources
+from shared.rag.citation_numbers import CitationRewriter, number_citations
 from tests.support.fakes import PLUS, STANDARD
 
 
@@ -59,9 +59,13 @@ def test_without_sources_no_marker_is_kept_back() -> None:
 
 
 def test_a_source_has_the_number_of_its_first_passage() -> None:
-    other = replace(PLUS, id="plus-2b")
+    citations = CitationRewriter([STANDARD, PLUS, replace(PLUS, id="plus-2b")])
 
-    assert number_sources([PLUS, STANDARD, other]) == {PLUS.sourcepage: 1, STANDARD.sourcepage: 2}
+    assert citations.feed(f"[{PLUS.sourcepage}]") == "[doc2]"
+
+
+def test_a_source_without_a_place_is_not_cited() -> None:
+    assert rewriter("", "b.md").feed("x[] [b.md]") == "x[] [doc2]"
 
 
 def test_a_marker_may_be_decoded() -> None:

@@ -12,9 +12,9 @@ from shared.chat.request import ChatRequest
 from shared.http.json_encoding import Json
 from shared.protocols.document_links import source_url
 from shared.protocols.openai.response import count_usage
-from shared.protocols.openai.responses.annotations import annotation, sources_by_name
+from shared.protocols.openai.responses.annotations import annotation
 from shared.protocols.openai.responses.request import ResponseState
-from shared.rag.citation_finder import CitationFinder
+from shared.rag.citation_finder import CitationFinder, sources_by_name
 
 # The `reason` of an incomplete response, by the model's reason to stop.
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}

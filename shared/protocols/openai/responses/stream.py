@@ -12,9 +12,9 @@ from shared.chat.request import ChatRequest
 from shared.http.json_encoding import Json, dumps
 from shared.protocols.chat import LateError, encode_events, end_with_error
 from shared.protocols.openai.responses import response as responses
-from shared.protocols.openai.responses.annotations import annotation, sources_by_name
+from shared.protocols.openai.responses.annotations import annotation
 from shared.protocols.openai.responses.request import ResponseState
-from shared.rag.citation_finder import CitationFinder
+from shared.rag.citation_finder import CitationFinder, sources_by_name
 
 CONTENT_FILTER = "content_filter"
 STREAM_CODES = ("rate_limit_exceeded", "server_error")  # the errors that a stream may end with
