@@ -6,17 +6,15 @@ embedding model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from shared.chat.events import Context, Source
 from shared.chat.messages import Message
 from shared.chat.overrides import RetrievalMode, WholeNumber
 from shared.chat.request import ChatRequest
-from shared.http.json_encoding import Json
 from shared.retrieval.search_scope import DataSource
 
 QueryType = Literal[
@@ -100,22 +98,3 @@ def path(field: str | None) -> str | None:
     if field == "data_source":
         return "data_sources"
     return f"data_sources[0].parameters.{field}" if field in CHECKED else field
-
-
-def retrieved_documents(
-    context: Context, queries: Sequence[Any], citation: Callable[[Source], Json]
-) -> list[Json]:
-    """Return each search result as its citation, with its scores and why it is not cited."""
-    results: list[tuple[Source, str | None]] = [(source, None) for source in context.sources]
-    results += [(each.source, each.reason) for each in context.excluded]
-    return [citation(source) | _scores(source, reason, queries) for source, reason in results]
-
-
-def _scores(source: Source, reason: str | None, queries: Sequence[Any]) -> Json:
-    return {
-        "search_queries": list(queries),
-        "data_source_index": 0,
-        "original_search_score": source.score,
-        "rerank_score": source.reranker_score,
-        **({"filter_reason": reason} if reason else {}),
-    }

@@ -1,11 +1,8 @@
-"""Responses of OpenAI's chat completions, with the sources as "Azure OpenAI On Your Data" had them,
-and the list of the models."""
+"""Responses of OpenAI's chat completions, and the list of the models."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shared.chat import errors
@@ -17,7 +14,6 @@ from shared.chat.events import (
     Done,
     Event,
     Events,
-    Source,
     Usage,
 )
 from shared.chat.messages import Message, tool_call_json
@@ -25,10 +21,10 @@ from shared.chat.request import ChatRequest
 from shared.http.json_encoding import Json, server_sent_event
 from shared.protocols import context_json, tool_calls
 from shared.protocols.chat import ChatProtocol, LateError, encode_events, end_with_error
-from shared.protocols.document_links import source_url
 from shared.protocols.openai import data_sources
+from shared.protocols.openai.citations import format_annotations, numbered_sources, source_context
 from shared.protocols.openai.request import FieldError, parse
-from shared.rag.citation_finder import Citation, CitationFinder
+from shared.rag.citation_finder import CitationFinder
 from shared.rag.prompt import PASSTHROUGH
 from shared.text import count_tokens
 
@@ -106,8 +102,8 @@ def answer(request: ChatRequest, result: Answer) -> Json:
     if calls:
         message["tool_calls"] = calls
     message["context"] = source_context(request, result.context)
-    finder = CitationFinder(_numbered_sources(result.context))
-    if annotations := _annotations(request, finder.feed(result.content)):
+    finder = CitationFinder(numbered_sources(result.context))
+    if annotations := format_annotations(request, finder.feed(result.content)):
         message["annotations"] = annotations
     choice = {"index": 0, "message": message, "finish_reason": result.done.finish_reason}
     whole = _envelope(request, result.context, "chat.completion", [choice])
@@ -141,10 +137,10 @@ def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream
         nonlocal finder
         value = chunk(request, context, event)
         if isinstance(event, Context):
-            finder = CitationFinder(_numbered_sources(event))
+            finder = CitationFinder(numbered_sources(event))
         if isinstance(event, Delta):
             parts.append(event.content)
-            annotations = _annotations(request, finder.feed(event.content))
+            annotations = format_annotations(request, finder.feed(event.content))
             if value is not None and annotations:
                 value["choices"][0]["delta"]["annotations"] = annotations
         line = b"" if value is None else server_sent_event(value)
@@ -154,25 +150,6 @@ def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream
 
     lines = encode_events(events, encode)
     return end_with_error(lines, lambda it: server_sent_event(error(it)))
-
-
-def _numbered_sources(context: Context) -> dict[str, Source]:
-    """Return the sources by the names that markers have: `[doc1]`."""
-    return {f"doc{number}": source for number, source in enumerate(context.sources, 1)}
-
-
-def _annotations(request: ChatRequest, citations: Iterable[Citation]) -> list[Json]:
-    """Return OpenAI's annotations of citations, which the AI SDK shows as sources."""
-    places = (
-        {
-            "start_index": citation.start,
-            "end_index": citation.end,
-            "url": source_url(request.metadata.links, citation.source),
-            "title": citation.source.title or citation.source.sourcepage,
-        }
-        for citation in citations
-    )
-    return [{"type": "url_citation", "url_citation": place} for place in places if place["url"]]
 
 
 def trailer(request: ChatRequest, result: Answer) -> list[bytes]:
@@ -191,33 +168,6 @@ def _envelope(request: ChatRequest, context: Context, kind: str, choices: list[J
         "created": request.metadata.created,
         "model": context.model,
         "choices": choices,
-    }
-
-
-def source_context(request: ChatRequest, context: Context) -> Json:
-    """Return the `context` of an answer: its sources and search queries, as far as requested."""
-    queries = [step.description for step in context.steps if step.title == "Generated search query"]
-    citation = partial(_citation, request.metadata.links)
-    included = request.state.include_contexts
-    fields: Json = {}
-    if "citations" in included:
-        fields["citations"] = [citation(source) for source in context.sources]
-    if "intent" in included:
-        fields["intent"] = json.dumps(queries, ensure_ascii=False)
-    if "all_retrieved_documents" in included:
-        fields["all_retrieved_documents"] = data_sources.retrieved_documents(
-            context, queries, citation
-        )
-    return fields
-
-
-def _citation(links: str, source: Source) -> Json:
-    return {
-        "content": source.content,
-        "title": source.title or source.sourcepage,
-        "url": source_url(links, source),
-        "filepath": source.sourcefile,
-        "chunk_id": source.id,
     }
 
 
