@@ -20,21 +20,24 @@ def numbered_sources(context: Context) -> dict[str, Source]:
 
 def format_annotations(request: ChatRequest, citations: Iterable[Citation]) -> list[Json]:
     """Return OpenAI's annotations of citations, which the AI SDK shows as sources."""
-    places = (
-        {
-            "start_index": citation.start,
-            "end_index": citation.end,
-            "url": source_url(request.metadata.links, citation.source),
-            "title": citation.source.title or citation.source.sourcepage,
-        }
-        for citation in citations
-    )
+    places = (url_citation(citation, request.metadata.links) for citation in citations)
     return [{"type": "url_citation", "url_citation": place} for place in places if place["url"]]
+
+
+def url_citation(citation: Citation, links: str) -> Json:
+    """Return the fields of an annotation of a citation by its URL."""
+    source = citation.source
+    return {
+        "start_index": citation.start,
+        "end_index": citation.end,
+        "url": source_url(links, source),
+        "title": source.title or source.sourcepage,
+    }
 
 
 def source_context(request: ChatRequest, context: Context) -> Json:
     """Return the `context` of an answer: its sources and search queries, as far as requested."""
-    queries = [step.description for step in context.steps if step.title == "Generated search query"]
+    queries = search_queries(context)
     links, included = request.metadata.links, request.state.include_contexts
     fields: Json = {}
     if "citations" in included:
@@ -44,6 +47,11 @@ def source_context(request: ChatRequest, context: Context) -> Json:
     if "all_retrieved_documents" in included:
         fields["all_retrieved_documents"] = _retrieved_documents(links, context, queries)
     return fields
+
+
+def search_queries(context: Context) -> list[Any]:
+    """Return the queries of the search."""
+    return [step.description for step in context.steps if step.title == "Generated search query"]
 
 
 def _citation(links: str, source: Source) -> Json:

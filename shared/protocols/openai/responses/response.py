@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from shared.chat.events import Answer, Context, Done, Source
 from shared.chat.messages import ToolCall
 from shared.chat.request import ChatRequest
 from shared.http.json_encoding import Json
 from shared.protocols.document_links import source_url
+from shared.protocols.openai.citations import search_queries
 from shared.protocols.openai.response import count_usage
 from shared.protocols.openai.responses.annotations import annotation
 from shared.protocols.openai.responses.request import ResponseState
@@ -128,11 +128,6 @@ def search_item(request: ChatRequest, context: Context) -> Json:
         "queries": search_queries(context),
         "results": results if state.results else None,
     }
-
-
-def search_queries(context: Context) -> list[Any]:
-    """Return the queries of the search."""
-    return [step.description for step in context.steps if step.title == "Generated search query"]
 
 
 def _format_result(request: ChatRequest, source: Source) -> Json:
