@@ -9,7 +9,7 @@ from shared.chat.errors import Unavailable
 from shared.chat.events import ByteStream, Context, Delta, Done, Event, Events
 from shared.chat.messages import ToolCall
 from shared.chat.request import ChatRequest
-from shared.http.json_encoding import Json, dumps
+from shared.http.json_encoding import Json, server_sent_event
 from shared.protocols.chat import LateError, encode_events, end_with_error
 from shared.protocols.openai.responses import response as responses
 from shared.protocols.openai.responses.annotations import annotation
@@ -189,7 +189,7 @@ class ResponseWriter:
     def _event(self, kind: str, **fields: object) -> bytes:
         value = {"type": kind, "sequence_number": self.number, **fields}
         self.number += 1
-        return b"event: " + kind.encode() + b"\ndata: " + dumps(value) + b"\n\n"
+        return b"event: " + kind.encode() + b"\n" + server_sent_event(value)
 
 
 def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
