@@ -25,7 +25,7 @@ SCORE = re.compile(r"^\| questions .*?(?=\n\n)", re.MULTILINE | re.DOTALL)
 FIRST_LINE, LAST_LINE = 105, 74  # characters that are shown of each
 KINDS = {
     "plain": "about the sample documents",
-    "leaning": "that refer to the question before",
+    "follow-up": "that refer to the question before",
     "shares words": "that the documents do not answer, in words of the documents",
     "unknown": "that the documents do not answer, in other words",
 }
@@ -56,7 +56,7 @@ def models(text: str) -> str:
     score = asyncio.run(measure())
     rows = ["| questions | number | as expected | the quote has the answer |", "|---|---|---|---|"]
     for kind, description in KINDS.items():
-        answers = score.answering[kind] if kind in ("plain", "leaning") else ""
+        answers = score.answering[kind] if kind in ("plain", "follow-up") else ""
         rows.append(f"| {description} | {score.all[kind]} | {score.holding[kind]} | {answers} |")
     return SCORE.sub(lambda _: "\n".join(rows), text, count=1)
 

@@ -2,18 +2,19 @@
 
 import json
 import re
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 from pypdf import PdfReader
 
+from evals.questions import SAMPLE_QUESTIONS, read_questions
 from shared.ingest.document import Page
 from shared.ingest.readers.file_reader import read_file
 from shared.ingest.samples import DATA, list_files, main, read_passages, write_samples
 from shared.ingest.splitting.packing import split_text
 from shared.ingest.splitting.passages import MAX_TOKENS, Passage, page_texts, split_document
 from shared.text import count_tokens
-from tests.support.servers import ROOT
 
 DOCUMENTS = DATA / "documents"
 FILES = tuple(path.relative_to(DOCUMENTS).as_posix() for path in list_files(DOCUMENTS))
@@ -280,11 +281,12 @@ def test_command_prints_summary(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out.startswith("1 files, 2 passages written to ")
 
 
-def test_expected_citations_have_the_expected_phrase() -> None:
-    text = (ROOT / "tests" / "support" / "questions.jsonl").read_text("utf-8")
-    passages = [passage for name in FILES for passage in sample(name)]
+def test_pages_of_the_sample_questions_have_their_facts() -> None:
+    texts: dict[str, str] = defaultdict(str)
+    for passage in (passage for name in FILES for passage in sample(name)):
+        texts[passage.sourcepage] += passage.content.lower()
 
-    for case in map(json.loads, text.splitlines()):
-        for cited in case["citation"]:
-            holders = [passage.content for passage in passages if passage.sourcepage == cited]
-            assert any(case["contains"].lower() in content.lower() for content in holders), case
+    for question in read_questions(SAMPLE_QUESTIONS):
+        facts = [fact.lower() for alternatives in question.facts for fact in alternatives]
+        for page in (page for pages in question.citations for page in pages):
+            assert any(fact in texts[page] for fact in facts), question

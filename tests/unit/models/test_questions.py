@@ -1,4 +1,4 @@
-"""Tests that the demo model quotes the passages that answer the questions of `questions.jsonl`.
+"""Tests that the demo model quotes the passages that answer the sample questions.
 
 `python -m tests.unit.models.test_questions` prints how many hold, and the answers of the others.
 """
@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
 
+from evals.questions import SAMPLE_QUESTIONS, Question, read_questions
 from shared.chat.events import Answer, collect
 from shared.chat.messages import Message
 from shared.chat.overrides import DEFAULT_TOP, Overrides
@@ -24,9 +23,7 @@ from shared.rag.flow import Rag, answer
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from shared.settings import SHARED_FOLDER
 from tests.support.prompts import APP_PROMPTS
-from tests.support.servers import ROOT
 
-QUESTIONS = ROOT / "tests" / "support" / "questions.jsonl"
 QUOTE = re.compile(r"^- (.*) \[([^\]]+)\]$", re.MULTILINE)
 
 
@@ -47,37 +44,45 @@ class Score:
         return "\n\n".join((", ".join(kinds), *self.others))
 
 
-def kind_of(line: Mapping[str, Any]) -> str:
-    """What is expected: a quote, also for a leaning question, quotes of no use, or none."""
-    if line["citation"]:
-        return "leaning" if line.get("history") else "plain"
-    return "shares words" if line.get("shares_words") else "unknown"
+def kind_of(question: Question) -> str:
+    """What is expected: a quote, also for a follow-up question, quotes of no use, or none."""
+    if question.answerable:
+        return "follow-up" if question.history else "plain"
+    return "shares words" if "shares words" in question.tags else "unknown"
 
 
-def holds(line: Mapping[str, Any], reply: Answer) -> bool:
+def holds(question: Question, reply: Answer) -> bool:
     """Whether a quote comes from the cited passage that has the answer, or there is none at all."""
-    if not line["citation"]:
-        return reply.content.startswith(HEADING if line.get("shares_words") else UNKNOWN)
+    if not question.answerable:
+        return reply.content.startswith(HEADING if "shares words" in question.tags else UNKNOWN)
     passages = [
         " ".join(source.content.split())
         for source in reply.context.sources
-        if source.sourcepage in line["citation"] and contains(line, source.content)
+        if source.sourcepage in pages_of(question) and contains(question, source.content)
     ]
-    return any(quote in passage for quote in cited_quotes(line, reply) for passage in passages)
+    return any(quote in passage for quote in cited_quotes(question, reply) for passage in passages)
 
 
-def answers(line: Mapping[str, Any], reply: Answer) -> bool:
+def answers(question: Question, reply: Answer) -> bool:
     """Whether a quote has the answer itself."""
-    return any(contains(line, quote) for quote in cited_quotes(line, reply))
+    return any(contains(question, quote) for quote in cited_quotes(question, reply))
 
 
-def cited_quotes(line: Mapping[str, Any], reply: Answer) -> list[str]:
+def cited_quotes(question: Question, reply: Answer) -> list[str]:
     """The quotes with a citation that is expected."""
-    return [text for text, cited in QUOTE.findall(reply.content) if cited in line["citation"]]
+    pages = pages_of(question)
+    return [text for text, cited in QUOTE.findall(reply.content) if cited in pages]
 
 
-def contains(line: Mapping[str, Any], text: str) -> bool:
-    return line["contains"].lower() in text.lower()
+def pages_of(question: Question) -> set[str]:
+    """The pages that hold the answer."""
+    return {page for pages in question.citations for page in pages}
+
+
+def contains(question: Question, text: str) -> bool:
+    """Whether a text has every fact of the answer."""
+    flat = text.lower()
+    return all(any(fact.lower() in flat for fact in facts) for facts in question.facts)
 
 
 async def conversation(rag: Rag, questions: Sequence[str]) -> Answer:
@@ -100,13 +105,13 @@ async def measure() -> Score:
             APP_PROMPTS,
             Overrides(top=DEFAULT_TOP),
         )
-        for line in map(json.loads, QUESTIONS.read_text("utf-8").splitlines()):
-            questions = [*line.get("history", ()), line["question"]]
+        for question in read_questions(SAMPLE_QUESTIONS):
+            questions = [*question.history, question.question]
             reply = await conversation(rag, questions)
-            kind, is_held = kind_of(line), holds(line, reply)
+            kind, is_held = kind_of(question), holds(question, reply)
             score.all[kind] += 1
             score.holding[kind] += is_held
-            score.answering[kind] += answers(line, reply)
+            score.answering[kind] += answers(question, reply)
             if not is_held:
                 score.others.append(f"{kind}: {' / '.join(questions)}\n  {reply.content}")
     return score
@@ -115,7 +120,7 @@ async def measure() -> Score:
 def test_nine_in_ten_questions_of_each_kind_hold() -> None:
     score = asyncio.run(measure())
 
-    assert set(score.all) == {"plain", "leaning", "unknown", "shares words"}
+    assert set(score.all) == {"plain", "follow-up", "unknown", "shares words"}
     for kind, number in score.all.items():
         assert score.holding[kind] >= 0.9 * number, str(score)
 

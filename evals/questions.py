@@ -1,0 +1,80 @@
+"""The questions of a run: one JSON object a line, with what a good answer has."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+SAMPLE_QUESTIONS = Path(__file__).with_name("questions.jsonl")
+
+
+class QuestionsError(Exception):
+    """A file of questions cannot be used; the message names the line and what is wrong."""
+
+
+def _alternatives(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Text = Annotated[str, Field(min_length=1)]
+Alternatives = Annotated[tuple[Text, ...], BeforeValidator(_alternatives), Field(min_length=1)]
+"""An expectation that any one of these texts meets. In JSON a single one may stand alone."""
+
+
+class Question(BaseModel):
+    """A question, and what a good answer to it has.
+
+    `history`: the earlier questions of the conversation, each asked and answered before.
+    `citations`: the pages that hold the answer, as the app cites them (`plan.pdf#page=2`); a file
+    without a page stands for all its pages. `facts`: texts that the answer must contain.
+    `reference`: a complete answer, for a judge. `answerable`: whether the documents have an answer;
+    if not, a good answer says so.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    question: Text
+    history: tuple[Text, ...] = ()
+    citations: tuple[Alternatives, ...] = ()
+    facts: tuple[Alternatives, ...] = ()
+    reference: Text | None = None
+    answerable: bool = True
+    tags: tuple[Text, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The name of the question in results: the same as long as its conversation is."""
+        conversation = json.dumps([*self.history, self.question])
+        return hashlib.sha256(conversation.encode()).hexdigest()[:12]
+
+
+def read_questions(path: Path) -> tuple[Question, ...]:
+    """Read a file of questions. Raises QuestionsError."""
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise QuestionsError(f"{path} cannot be read: {error}") from None
+    questions: dict[str, Question] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        question = _parse(line, f"{path}, line {number}")
+        if question.id in questions:
+            raise QuestionsError(f"{path}, line {number}: this question is there twice.")
+        questions[question.id] = question
+    if not questions:
+        raise QuestionsError(f"{path} has no question.")
+    return tuple(questions.values())
+
+
+def _parse(line: str, place: str) -> Question:
+    try:
+        return Question.model_validate_json(line)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(map(str, first["loc"])) or "the line"
+        raise QuestionsError(f"{place}: {key}: {first['msg']}") from None

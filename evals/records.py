@@ -1,0 +1,87 @@
+"""What a run keeps of each question: one JSON object a line, written as the answer arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from evals.questions import Question
+
+ROOT = Path(__file__).parent.parent
+RUNS = ROOT / "build" / "evals"
+
+
+class Passage(BaseModel):
+    """A passage that the app retrieved: the name it is cited by, and its text."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    text: str
+
+
+class Reply(BaseModel):
+    """An answer.
+
+    `passages`: in the order of the prompt. `missing_files`: the cited names that the app cannot
+    open. Times are seconds since the request.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    content: str
+    passages: tuple[Passage, ...]
+    missing_files: tuple[str, ...] = ()
+    finish_reason: str | None = None
+    model: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    seconds_to_first_token: float
+    seconds: float
+
+
+class Failure(BaseModel):
+    """Why there is no answer: the status, if there is one, and the message of the error."""
+
+    model_config = ConfigDict(frozen=True)
+
+    status: int | None = None
+    message: str
+
+
+class Record(BaseModel):
+    """A question with its answer, or with the failure to get one."""
+
+    model_config = ConfigDict(frozen=True)
+
+    question: Question
+    reply: Reply | None = None
+    failure: Failure | None = None
+
+
+def append(path: Path, record: BaseModel) -> None:
+    """Add a line to a file of results. A line that a killed run has cut is ended first."""
+    with path.open("a+b") as file:
+        if file.tell():
+            file.seek(-1, 2)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
+        file.write(record.model_dump_json(exclude_defaults=True).encode() + b"\n")
+
+
+def read_records(path: Path) -> dict[str, Record]:
+    """Read the last record of each question, by its id. Lines that a killed run cut are ignored."""
+    records: dict[str, Record] = {}
+    for line in _lines(path):
+        try:
+            record = Record.model_validate_json(line)
+        except ValidationError:
+            continue
+        records[record.question.id] = record
+    return records
+
+
+def _lines(path: Path) -> Iterable[bytes]:
+    return path.read_bytes().splitlines() if path.exists() else ()

@@ -1,0 +1,39 @@
+"""Means with an interval, so that noise is not read as a change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+CONFIDENCE = 0.95
+RESAMPLES = 10_000
+SEED = 7  # the same figures have the same interval
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean over so many questions, and the bounds of its bootstrap interval."""
+
+    mean: float
+    low: float
+    high: float
+    count: int
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """Return the mean with its percentile bootstrap interval. Raises ValueError without values."""
+    if not values:
+        raise ValueError("there are no values")
+    array = np.asarray(values, float)
+    generator = np.random.default_rng(SEED)
+    picks = generator.integers(0, len(array), (RESAMPLES, len(array)))
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(array[picks].mean(axis=1), (tail, 1 - tail))
+    return Interval(float(array.mean()), float(low), float(high), len(array))
+
+
+def difference(before: Sequence[float], after: Sequence[float]) -> Interval:
+    """Return the mean change, question by question: both have the same questions in one order."""
+    return interval([new - old for old, new in zip(before, after, strict=True)])

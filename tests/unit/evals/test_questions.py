@@ -1,0 +1,56 @@
+"""Tests of reading the questions of an evaluation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evals.questions import SAMPLE_QUESTIONS, Question, QuestionsError, read_questions
+
+
+def write(folder: Path, *lines: str) -> Path:
+    path = folder / "questions.jsonl"
+    path.write_text("\n".join(lines), "utf-8")
+    return path
+
+
+def test_single_text_stands_for_its_alternatives(tmp_path: Path) -> None:
+    path = write(tmp_path, '{"question": "a?", "citations": ["x.md", ["y.md", "z.md"]]}', "")
+
+    assert read_questions(path)[0].citations == (("x.md",), ("y.md", "z.md"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["{"], "line 1: the line: Invalid JSON"),
+        (['{"question": "a?"}', '{"question": ""}'], "line 2: question: "),
+        (['{"question": "a?", "fact": ["b"]}'], "line 1: fact: Extra inputs"),
+        (['{"question": "a?", "facts": [[]]}'], "line 1: facts.0: "),
+        (['{"question": "a?"}', '{"question": "a?"}'], "line 2: this question is there twice"),
+        ([""], "has no question"),
+    ],
+)
+def test_error_names_the_line_and_the_key(tmp_path: Path, lines: list[str], message: str) -> None:
+    with pytest.raises(QuestionsError) as caught:
+        read_questions(write(tmp_path, *lines))
+
+    assert message in str(caught.value)
+
+
+def test_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(QuestionsError, match=r"absent\.jsonl cannot be read"):
+        read_questions(tmp_path / "absent.jsonl")
+
+
+def test_id_depends_on_the_conversation_alone() -> None:
+    question = Question(question="And for a family?", history=("What is the premium?",))
+
+    assert question.id == question.model_copy(update={"facts": (("$340",),)}).id
+    assert question.id != Question(question="And for a family?").id
+
+
+def test_sample_questions_have_an_expectation_each() -> None:
+    for question in read_questions(SAMPLE_QUESTIONS):
+        assert bool(question.citations and question.facts) == question.answerable, question
