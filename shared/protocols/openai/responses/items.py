@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, ValidationError
 from shared.chat.errors import describe_error, join_path
 from shared.chat.messages import Message, Role, ToolCall, check_image_url, tool_call_json
 from shared.http.json_encoding import Json
-from shared.protocols.openai.responses.errors import MISSING, UNSUPPORTED, ParameterError
+from shared.protocols.openai.responses.errors import INVALID, MISSING, UNSUPPORTED, ParameterError
 
 MAX_PLACE = 200  # characters of a place in an error: it may name a key of the client's
 M = TypeVar("M", bound=BaseModel)
@@ -81,11 +81,8 @@ def validate(model: type[M], path: str, value: Any) -> M:
         error = failure.errors(include_url=False, include_input=False)[0]
         place = join_path([path, *error["loc"]]) if path else join_path(error["loc"])
         field = place[:MAX_PLACE]
-        code = {"missing": MISSING, "literal_error": UNSUPPORTED}.get(error["type"])
-        message = describe_error(error)
-        raise (
-            ParameterError(field, message, code) if code else ParameterError(field, message)
-        ) from None
+        code = {"missing": MISSING, "literal_error": UNSUPPORTED}.get(error["type"], INVALID)
+        raise ParameterError(field, describe_error(error), code) from None
 
 
 def parse_items(value: Any) -> tuple[Item, ...]:

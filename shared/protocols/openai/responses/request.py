@@ -112,7 +112,7 @@ def parse(body: Body) -> ChatRequest:
     }
     state = ResponseState(
         items,
-        _echo(fields, value),
+        _echo(fields),
         tools.searches,
         RESULTS in fields.include,
         fields.previous_response_id,
@@ -162,7 +162,7 @@ def _parameters(fields: _Fields, tools: Tools) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if value is not None}
 
 
-def _echo(fields: _Fields, value: Mapping[str, Any]) -> dict[str, Any]:
+def _echo(fields: _Fields) -> dict[str, Any]:
     """Return the parameters that a response repeats, with OpenAI's defaults."""
     effort = fields.reasoning.get("effort")
     parallel = fields.parallel_tool_calls
