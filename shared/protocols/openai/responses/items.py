@@ -55,19 +55,19 @@ class _Reference(BaseModel, strict=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
-    """A reference to an item of a stored response, and its place in the request."""
+class Item:
+    """A message of `input`, and its place in the request."""
 
-    id: str
     path: str
+    message: Message
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """A message of the request at its place, or a reference to one that is stored."""
+class Reference:
+    """A reference to an item of a stored response, and its place in the request."""
 
     path: str
-    value: Message | Reference
+    id: str
 
 
 def validate(model: type[M], path: str, value: Any) -> M:
@@ -85,7 +85,7 @@ def validate(model: type[M], path: str, value: Any) -> M:
         raise ParameterError(field, describe_error(error), code) from None
 
 
-def parse_items(value: Any) -> tuple[Item, ...]:
+def parse_items(value: Any) -> tuple[Item | Reference, ...]:
     """Parse `input`: a string, or a list of items. Raises ParameterError."""
     if isinstance(value, str):
         return (Item("input", text_message("user", value)),)
@@ -105,7 +105,7 @@ def text_message(role: Role, text: str) -> Message:
     return Message(role, text, raw={"role": role, "content": text})
 
 
-def _parse_item(path: str, item: Any) -> Item | None:
+def _parse_item(path: str, item: Any) -> Item | Reference | None:
     """Parse an item; None for one that is ignored. Raises ParameterError."""
     if not isinstance(item, dict):
         raise ParameterError(path, "must be an object")
@@ -120,7 +120,7 @@ def _parse_item(path: str, item: Any) -> Item | None:
         case "function_call_output":
             return Item(path, _parse_output(path, item))
         case "item_reference":
-            return Item(path, Reference(validate(_Reference, path, item).id, path))
+            return Reference(path, validate(_Reference, path, item).id)
     raise ParameterError(f"{path}.type", "is not available here", UNSUPPORTED)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from shared.chat.errors import BadRequest
-from shared.chat.messages import NOT_JSON_SAFE, Message, is_json_safe
+from shared.chat.messages import NOT_JSON_SAFE, is_json_safe
 from shared.chat.overrides import ModelName, Overrides, WholeNumber
 from shared.chat.request import ChatRequest, GenerationOptions
 from shared.http.body import Body
@@ -19,7 +19,6 @@ from shared.protocols.openai.responses.errors import UNSUPPORTED, ParameterError
 from shared.protocols.openai.responses.items import (
     Item,
     Reference,
-    join_calls,
     parse_items,
     text_message,
     validate,
@@ -78,11 +77,11 @@ class ResponseState:
     """What a response needs of its request.
 
     `echo` are the parameters that a response repeats, `searches` whether the search is a tool,
-    `results` whether it shows its passages. `items` are the items of `input`, with references that
-    are not resolved. `id` and `store` are set when the answer begins.
+    `results` whether it shows its passages. `items` are the items of `input`, which become messages
+    when their references are resolved. `id` and `store` are set when the answer begins.
     """
 
-    items: tuple[Item, ...] = ()
+    items: tuple[Item | Reference, ...] = ()
     echo: Mapping[str, Any] = field(default_factory=dict)
     searches: bool = False
     results: bool = False
@@ -92,18 +91,12 @@ class ResponseState:
 
 
 def parse(body: Body) -> ChatRequest:
-    """Parse a request. Raises BadRequest that names the parameter at fault."""
-    value = body.json
-    if not isinstance(value, dict):
-        raise BadRequest("The body must be a JSON object.")
-    for key, entry in value.items():
-        if not is_json_safe(entry):
-            raise ParameterError(f"{key:.60}", NOT_JSON_SAFE)
-    fields = validate(_Fields, "", value)
-    _check_refused(value, fields.include)
-    if tool_calls.exceed_limit(value.get("tools"), body):
-        raise ParameterError("tools", tool_calls.TOO_LARGE)
-    items = parse_items(value.get("input"))
+    """Parse a request. Its messages are its instructions alone: see `ResponseState.items`.
+
+    Raises BadRequest that names the parameter at fault.
+    """
+    fields = _parse_fields(body)
+    items = parse_items(body.json.get("input"))
     tools = tool_options.parse_tools(fields.tools)
     overrides = {
         "temperature": fields.temperature,
@@ -118,12 +111,28 @@ def parse(body: Body) -> ChatRequest:
         fields.previous_response_id,
         fields.store,
     )
+    instructions = fields.instructions or ""
     return ChatRequest(
-        make_messages(fields.instructions, items),
+        (text_message("system", instructions),) if instructions.strip() else (),
         Overrides(**overrides),
         state,
         generation=GenerationOptions(tools.functions, _parameters(fields, tools)),
     )
+
+
+def _parse_fields(body: Body) -> _Fields:
+    """Parse the known fields. Raises BadRequest."""
+    value = body.json
+    if not isinstance(value, dict):
+        raise BadRequest("The body must be a JSON object.")
+    for key, entry in value.items():
+        if not is_json_safe(entry):
+            raise ParameterError(f"{key:.60}", NOT_JSON_SAFE)
+    fields = validate(_Fields, "", value)
+    _check_refused(value, fields.include)
+    if tool_calls.exceed_limit(value.get("tools"), body):
+        raise ParameterError("tools", tool_calls.TOO_LARGE)
+    return fields
 
 
 def _check_refused(value: Mapping[str, Any], include: Sequence[str]) -> None:
@@ -133,17 +142,6 @@ def _check_refused(value: Mapping[str, Any], include: Sequence[str]) -> None:
     if LOGPROBS in include:
         place = f"include[{include.index(LOGPROBS)}]"
         raise ParameterError(place, "is not available here", UNSUPPORTED)
-
-
-def make_messages(
-    instructions: str | None, items: Sequence[Item], history: Sequence[Message] = ()
-) -> tuple[Message, ...]:
-    """Return the messages of a request: its instructions, the `history` that it continues, its
-    items. References are left out."""
-    messages = [item.value for item in items if not isinstance(item.value, Reference)]
-    text = instructions or ""
-    first = [text_message("system", text)] if text.strip() else []
-    return (*first, *history, *join_calls(messages))
 
 
 def _parameters(fields: _Fields, tools: Tools) -> dict[str, Any]:

@@ -24,14 +24,10 @@ from shared.protocols.openai.responses.errors import (
     error,
     status,
 )
-from shared.protocols.openai.responses.items import Item
-from shared.protocols.openai.responses.request import ResponseState, make_messages, parse
+from shared.protocols.openai.responses.items import Item, join_calls
+from shared.protocols.openai.responses.request import ResponseState, parse
 from shared.protocols.openai.responses.stream import stream
-from shared.protocols.openai.routes import (
-    add_notices,
-    check_access,
-    without_instructions,
-)
+from shared.protocols.openai.routes import add_notices, check_access, without_instructions
 from shared.protocols.route import Route
 from shared.rag.prompt import PASSTHROUGH
 
@@ -68,7 +64,7 @@ async def create(exchange: Exchange) -> Reply:
 async def _load(
     exchange: Exchange, request: ChatRequest
 ) -> tuple[ChatRequest, storage.StoredAnswer | None]:
-    """Return the request with its references and its history, and where the answer is stored."""
+    """Return the request with its history and its items, and where the answer is stored."""
     state: ResponseState = request.state
     store = storage.find_store(exchange)
     items = await storage.resolve_items(store, state.items)
@@ -77,12 +73,12 @@ async def _load(
     if state.previous is not None:
         previous, history = await storage.load_previous(exchange, state.previous)
     _check(items, history)
-    messages = make_messages(state.echo["instructions"], items, history)
-    request = replace(request, messages=messages)
+    messages = tuple(join_calls(item.message for item in items))
+    request = replace(request, messages=(*request.messages, *history, *messages))
     if store is None or not state.store:
         return storage.with_id(request, exchange.call.id, False), None
     new = store.memory.new_id()
-    own = tuple(each for each in make_messages(None, items) if each.role != "system")
+    own = tuple(each for each in messages if each.role != "system")
     answer = storage.StoredAnswer(store, new, own, previous)
     return storage.with_id(request, new.id, True), answer
 
@@ -91,14 +87,12 @@ def _check(items: Sequence[Item], history: Sequence[Message]) -> None:
     """Check that there is a question, and that each output answers a call. Raises
     ParameterError."""
     calls = {call.id for message in history for call in message.tool_calls}
-    messages = [item.value for item in items if isinstance(item.value, Message)]
+    messages = [item.message for item in items]
     for item in items:
-        if isinstance(item.value, Message):
-            calls |= {call.id for call in item.value.tool_calls}
-            output = item.value.tool_call_id
-            if output is not None and output not in calls:
-                message = "names no earlier function_call"
-                raise ParameterError(f"{item.path}.call_id", message)
+        calls |= {call.id for call in item.message.tool_calls}
+        output = item.message.tool_call_id
+        if output is not None and output not in calls:
+            raise ParameterError(f"{item.path}.call_id", "names no earlier function_call")
     if not messages or messages[-1].role not in ("user", "tool"):
         message = "the last item must be a message of the user or a function_call_output"
         raise ParameterError("input", message)

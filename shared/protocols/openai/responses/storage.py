@@ -259,16 +259,18 @@ async def _replay(events: Sequence[Context | Delta | Done]) -> Events:
         yield event
 
 
-async def resolve_items(store: ResponseStore | None, items: Sequence[Item]) -> tuple[Item, ...]:
+async def resolve_items(
+    store: ResponseStore | None, items: Sequence[Item | Reference]
+) -> tuple[Item, ...]:
     """Return the items with the messages of references. Raises ItemNotFound."""
     resolved: list[Item] = []
     outputs: dict[str, Mapping[str, Json]] = {}
     for item in items:
-        if not isinstance(item.value, Reference):
+        if isinstance(item, Item):
             resolved.append(item)
         elif store is None:
             raise ItemNotFound(UNKNOWN_ITEM)
-        elif message := await store.resolve(item.value, outputs):
+        elif message := await store.resolve(item, outputs):
             resolved.append(Item(item.path, message))
     return tuple(resolved)
 
