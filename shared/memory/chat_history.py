@@ -90,13 +90,12 @@ class ChatHistory:
         """Return the context with the id of a new conversation, or why there is none."""
         if self.conversation is not None:
             return context
-        name = replace_surrogates(request.question[:MAX_NAME_LENGTH])
         try:
-            conversation = await self.memory.conversations.create(self.owner, name)
+            conversation = await create_conversation(self.memory, self.owner, request)
         except ChatError as failure:
             log_failure(request.metadata.id, failure)
             return replace(context, not_stored_reason=_not_stored_reason(failure))
-        return replace(context, conversation=conversation.id)
+        return replace(context, conversation=conversation)
 
     async def _store(self, request: ChatRequest, context: Context, text: str) -> tuple[str, ...]:
         """Store the answer. Returns the warnings."""
@@ -113,6 +112,15 @@ class ChatHistory:
 def has_own_history(request: ChatRequest) -> bool:
     """Return whether a request has messages before its question; instructions are none."""
     return sum(message.role != "system" for message in request.messages) > 1
+
+
+async def create_conversation(memory: Memory, owner: str, request: ChatRequest) -> str:
+    """Create a conversation, named by the question of a request. Returns its id.
+
+    Raises ChatErrors.
+    """
+    name = replace_surrogates(request.question[:MAX_NAME_LENGTH])
+    return (await memory.conversations.create(owner, name)).id
 
 
 async def store_turn(

@@ -15,9 +15,9 @@ from shared.chat.request import ChatRequest
 from shared.http.json_encoding import Json
 from shared.memory.base import GeneratedId, Interaction, Memory, PageRequest
 from shared.memory.chat_history import (
-    MAX_NAME_LENGTH,
     MAX_TURNS,
     NOT_STORED,
+    create_conversation,
     log_failure,
     make_turn,
     replace_surrogates,
@@ -237,8 +237,7 @@ class StoredAnswer:
         memory, owner = self.store.memory, self.store.owner
         try:
             if self.previous is None:
-                name = replace_surrogates(request.question[:MAX_NAME_LENGTH])
-                conversation = (await memory.conversations.create(owner, name)).id
+                conversation = await create_conversation(memory, owner, request)
             else:
                 conversation = self.previous.conversation
             await memory.interactions.add(owner, conversation, turn, self.new)
