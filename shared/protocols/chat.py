@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 
 from shared.chat.events import Answer, ByteStream, Context, Delta, Event, Events, collect
-from shared.chat.request import ChatRequest, RequestMetadata
+from shared.chat.request import ChatRequest
 from shared.chat.threads import run_in_thread_if
 from shared.http.body import Body, read_body
 from shared.http.call import Reply, cancel_on_disconnect
@@ -118,7 +117,7 @@ async def read_request(exchange: Exchange, protocol: ChatProtocol, body: Body) -
     return replace(
         parsed,
         overrides=access.apply_filters(user, parsed.overrides),
-        metadata=RequestMetadata(user, exchange.call.id, int(time.time()), exchange.app.links),
+        metadata=exchange.metadata(user),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 
 from shared.chat.errors import ChatError, DeadlineExceeded, Misconfigured, Overloaded
 from shared.chat.events import ByteStream
+from shared.chat.request import RequestMetadata, User
 from shared.files.base import Files
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.http.call import Call, Limits, Reply, cancel_on_disconnect
@@ -129,6 +131,10 @@ class Exchange:
     def identify(self, errors: ErrorFormat, body: Any = None) -> None:
         """Set the protocol, which depends on the body, and the body."""
         self.errors, self.body, self.record.dialect = errors, body, errors.name
+
+    def metadata(self, user: User) -> RequestMetadata:
+        """Return the metadata of a chat request of the user that arrives now."""
+        return RequestMetadata(user, self.call.id, int(time.time()), self.app.links)
 
     def json_reply(self, value: Json) -> Reply:
         """Return a successful reply."""

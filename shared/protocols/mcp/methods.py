@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from shared.chat.errors import NotFound
 from shared.chat.events import ByteStream, Context, Events, collect
 from shared.chat.messages import Message
 from shared.chat.overrides import UNSET, Overrides
-from shared.chat.request import ChatRequest, RequestMetadata, User
+from shared.chat.request import ChatRequest, User
 from shared.http.call import Reply
 from shared.http.json_encoding import Json, acceptable_media_types, server_sent_event
 from shared.protocols.chat import end_with_error
@@ -215,9 +214,7 @@ async def ask(request: Request, arguments: Mapping[str, Any]) -> Reply:
     chat = ChatRequest(
         (Message("user", parsed.question),),
         request.with_filters(parsed.overrides),
-        metadata=RequestMetadata(
-            request.user, exchange.call.id, int(time.time()), exchange.app.links
-        ),
+        metadata=exchange.metadata(request.user),
     )
     deadline = exchange.deadline
     context = FilterContext(chat, exchange.record, deadline, deadline)
