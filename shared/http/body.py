@@ -9,14 +9,23 @@ from dataclasses import dataclass
 from email.message import Message as Header
 from functools import partial
 from io import BytesIO
-from typing import Any
+from typing import Any, TypeVar
 
 from multipart import MultipartError, MultipartParser, ParserLimitReached
+from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
-from shared.chat.errors import BadRequest, DeadlineExceeded, TooLarge, UnsupportedMediaType
+from shared.chat.errors import (
+    BadRequest,
+    DeadlineExceeded,
+    TooLarge,
+    UnsupportedMediaType,
+    describe_errors,
+)
 from shared.chat.threads import run_in_thread_if
 from shared.http.call import MAX_HEADER_LENGTH, Call, Limits
+
+M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +90,21 @@ def parse_json(data: bytes) -> Any:
         position = str(error).partition(" at line ")[2]
         suffix = f" (line {position})" if position else ""
         raise BadRequest(f"The body is not valid JSON{suffix}.") from None
+
+
+def require_object(value: Any) -> dict[str, Any]:
+    """Return the JSON of a body that is an object. Raises BadRequest."""
+    if not isinstance(value, dict):
+        raise BadRequest("The body must be a JSON object.")
+    return value
+
+
+def validate(model: type[M], value: Any) -> M:
+    """Validate the known keys of a body. Raises BadRequest that names each key at fault."""
+    try:
+        return model.model_validate(require_object(value))
+    except ValidationError as failure:
+        raise BadRequest(describe_errors(failure, lambda path: path)) from None
 
 
 def _parse_content_type(headers: Mapping[str, str]) -> Header:

@@ -6,10 +6,9 @@ import logging
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel
 
-from shared.chat.errors import BadRequest, describe_errors
-from shared.http.body import read_body
+from shared.http.body import read_body, validate
 from shared.http.call import Reply
 from shared.protocols import context_json
 from shared.protocols.exchange import JSON, Exchange
@@ -34,10 +33,7 @@ async def feedback(exchange: Exchange) -> Reply:
     """Log the rating of an answer, named by its `x-request-id`. Raises ChatErrors."""
     call = exchange.call
     body = await read_body(call, exchange.app.limits, exchange.deadline, forms=False)
-    try:
-        fields = _Fields.model_validate(body.json)
-    except ValidationError as failure:
-        raise BadRequest(describe_errors(failure, lambda path: path or "The body")) from None
+    fields = validate(_Fields, body.json)
     log.info("feedback id=%s request=%s rating=%s", call.id, fields.request_id, fields.rating)
     return Reply(204, JSON, b"", exchange.headers)
 

@@ -18,12 +18,12 @@ from shared.chat.errors import BadRequest
 from shared.chat.events import Answer, Context, Delta, Done, Event
 from shared.chat.messages import Message, check_image_url
 from shared.chat.request import ChatRequest
-from shared.http.body import Body
+from shared.http.body import Body, validate
 from shared.http.json_encoding import Json
 from shared.protocols import context_json
 from shared.protocols.ai_chat import response as ai_chat
 from shared.protocols.ai_chat.images import read_images
-from shared.protocols.ai_chat.request import CommonFields, check_question, make_request, validate
+from shared.protocols.ai_chat.request import CommonFields, check_question, make_request
 from shared.protocols.tool_calls import FAST
 
 STATE = "session_state"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -12,11 +12,9 @@ from shared.chat.errors import BadRequest, describe_errors
 from shared.chat.messages import NOT_JSON_SAFE, Message, is_json_safe
 from shared.chat.overrides import Overrides, is_set
 from shared.chat.request import ChatRequest
-from shared.http.body import Body
+from shared.http.body import Body, validate
 from shared.protocols.ai_chat.images import RequestMessage, read_images
 from shared.protocols.context_json import override_path
-
-M = TypeVar("M", bound=BaseModel)
 
 
 class _Context(BaseModel, strict=True):
@@ -52,16 +50,6 @@ def parse_rag_chat(body: Body, last_only: bool = False) -> ChatRequest:
     if not isinstance(body.json.get("stream"), bool | None):
         raise BadRequest("stream: must be true or false")
     return replace(request, messages=request.messages[-1:]) if last_only else request
-
-
-def validate(model: type[M], body: Any) -> M:
-    """Validate the known keys of a body. Raises BadRequest."""
-    if not isinstance(body, dict):
-        raise BadRequest("The body must be a JSON object.")
-    try:
-        return model.model_validate(body)
-    except ValidationError as failure:
-        raise BadRequest(describe_errors(failure, lambda path: path)) from None
 
 
 def make_request(

@@ -16,7 +16,7 @@ from shared.chat.errors import BadRequest, describe_errors
 from shared.chat.messages import NOT_JSON_SAFE, Message, is_json_safe
 from shared.chat.overrides import ModelName, Overrides, Policy, WholeNumber
 from shared.chat.request import ChatRequest, GenerationOptions
-from shared.http.body import Body
+from shared.http.body import Body, require_object
 from shared.http.json_encoding import Json
 from shared.protocols import tool_calls as tools
 from shared.protocols.tool_calls import FAST, RequestToolCall
@@ -80,14 +80,13 @@ NO_PARAMETERS = {
 
 def parse(body: Body) -> ChatRequest:
     """Parse a request. Raises BadRequest that names the field at fault, BadPolicy."""
-    if not isinstance(body.json, dict):
-        raise BadRequest("The body must be a JSON object.")
-    policy = _parse_policy(body.json.get("hybrid_policy"))
-    fields = _validate(body.json)
-    parameters = _parse_parameters(body.json)
-    if tools.exceed_limit(body.json.get("tools"), body):
+    body_json = require_object(body.json)
+    policy = _parse_policy(body_json.get("hybrid_policy"))
+    fields = _validate(body_json)
+    parameters = _parse_parameters(body_json)
+    if tools.exceed_limit(body_json.get("tools"), body):
         raise BadRequest(f"tools: {tools.TOO_LARGE}")
-    messages = _parse_messages(fields.messages, body.json["messages"])
+    messages = _parse_messages(fields.messages, body_json["messages"])
     overrides = Overrides(
         temperature=fields.temperature,
         seed=fields.seed,
@@ -98,8 +97,8 @@ def parse(body: Body) -> ChatRequest:
         messages,
         overrides,
         grounding="none" if fields.retrieval is False else "required",
-        generation=GenerationOptions(tuple(body.json.get("tools") or ()), parameters),
-        remote=_parse_remote(body.json.get("remote_service_provider")),
+        generation=GenerationOptions(tuple(body_json.get("tools") or ()), parameters),
+        remote=_parse_remote(body_json.get("remote_service_provider")),
     )
 
 

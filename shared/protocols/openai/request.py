@@ -20,7 +20,7 @@ from shared.chat.messages import (
 )
 from shared.chat.overrides import ModelName, Overrides, WholeNumber
 from shared.chat.request import ChatRequest, GenerationOptions
-from shared.http.body import Body
+from shared.http.body import Body, require_object
 from shared.http.json_encoding import Json
 from shared.protocols import tool_calls as tools
 from shared.protocols.openai.data_sources import AzureSearchSource, apply_data_source
@@ -115,9 +115,7 @@ class FieldError(BadRequest):
 
 def parse(body: Body) -> ChatRequest:
     """Parse a request. Raises BadRequest that names the field at fault."""
-    body_json = body.json
-    if not isinstance(body_json, dict):
-        raise BadRequest("The body must be a JSON object.")
+    body_json = require_object(body.json)
     fields = _validate(body_json)
     _check(fields, body_json)
     if tools.exceed_limit(body_json.get("tools"), body):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from shared.chat.errors import BadRequest, Unsupported
-from shared.http.body import read_optional_json
+from shared.chat.errors import Unsupported
+from shared.http.body import read_optional_json, require_object
 from shared.http.call import Reply
 from shared.http.json_encoding import Json
 from shared.protocols.exchange import Exchange
@@ -89,8 +89,7 @@ async def reply(handlers: Mapping[str, JsonHandler], exchange: Exchange) -> Repl
     exchange.identify(ERROR_FORMAT)
     # Before the client is watched: to look for a disconnect can take a chunk from the body.
     exchange.body = await read_optional_json(exchange.call, exchange.app.limits, exchange.deadline)
-    if not isinstance(exchange.body, dict):
-        raise BadRequest("The body must be a JSON object.")
+    require_object(exchange.body)
     return exchange.json_reply(await exchange.run(handlers[exchange.call.method](exchange)))
 
 

@@ -32,7 +32,7 @@ def test_a_rating_is_a_line_of_the_log(rating: str, caplog: pytest.LogCaptureFix
             ({"request_id": id, "rating": "up"}, "request_id: must be the x-request-id")
             for id in ("", "a b", "a\nINFO request", "x" * 65, "\u0661", "a\u2028")
         ),
-        ([], "The body: must be an object"),
+        ([], "The body must be a JSON object."),
     ],
 )
 def test_a_wrong_rating_is_named_and_not_logged(

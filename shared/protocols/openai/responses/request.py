@@ -8,11 +8,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from shared.chat.errors import BadRequest
 from shared.chat.messages import NOT_JSON_SAFE, is_json_safe
 from shared.chat.overrides import ModelName, Overrides, WholeNumber
 from shared.chat.request import ChatRequest, GenerationOptions
-from shared.http.body import Body
+from shared.http.body import Body, require_object
 from shared.protocols import tool_calls
 from shared.protocols.openai.responses import tools as tool_options
 from shared.protocols.openai.responses.errors import UNSUPPORTED, ParameterError
@@ -122,9 +121,7 @@ def parse(body: Body) -> ChatRequest:
 
 def _parse_fields(body: Body) -> _Fields:
     """Parse the known fields. Raises BadRequest."""
-    value = body.json
-    if not isinstance(value, dict):
-        raise BadRequest("The body must be a JSON object.")
+    value = require_object(body.json)
     for key, entry in value.items():
         if not is_json_safe(entry):
             raise ParameterError(f"{key:.60}", NOT_JSON_SAFE)
