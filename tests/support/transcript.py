@@ -24,10 +24,14 @@ QUOTE = re.compile(r"(?:^>.*\n)+", re.MULTILINE)
 SCORE = re.compile(r"^\| questions .*?(?=\n\n)", re.MULTILINE | re.DOTALL)
 FIRST_LINE, LAST_LINE = 105, 74  # characters that are shown of each
 KINDS = {
-    "plain": "about the sample documents",
+    "plain": "about the sample documents, in their words",
+    "table": "about numbers of a table",
     "follow-up": "that refer to the question before",
     "shares words": "that the documents do not answer, in words of the documents",
     "unknown": "that the documents do not answer, in other words",
+    "two pages": "whose answer needs two pages",
+    "paraphrase": "in other words than the documents",
+    "German": "in German",
 }
 
 
@@ -56,7 +60,7 @@ def models(text: str) -> str:
     score = asyncio.run(measure())
     rows = ["| questions | number | as expected | the quote has the answer |", "|---|---|---|---|"]
     for kind, description in KINDS.items():
-        answers = score.answering[kind] if kind in ("plain", "follow-up") else ""
+        answers = "" if kind in ("shares words", "unknown") else score.answering[kind]
         rows.append(f"| {description} | {score.all[kind]} | {score.holding[kind]} | {answers} |")
     return SCORE.sub(lambda _: "\n".join(rows), text, count=1)
 

@@ -51,6 +51,22 @@ def test_id_depends_on_the_conversation_alone() -> None:
     assert question.id != Question(question="And for a family?").id
 
 
-def test_sample_questions_have_an_expectation_each() -> None:
-    for question in read_questions(SAMPLE_QUESTIONS):
-        assert bool(question.citations and question.facts) == question.answerable, question
+@pytest.mark.parametrize("question", read_questions(SAMPLE_QUESTIONS), ids=lambda each: each.id)
+def test_sample_question_has_an_expectation_and_a_topic(question: Question) -> None:
+    expectations = question.citations, question.facts, question.reference
+
+    assert [bool(each) for each in expectations] == [question.answerable] * 3
+    assert question.tags[0] in {"health", "handbook", "roles", "other"}
+    assert ("unanswerable" in question.tags) == (not question.answerable)
+
+
+@pytest.mark.parametrize("question", read_questions(SAMPLE_QUESTIONS), ids=lambda each: each.id)
+def test_reference_of_a_sample_question_has_its_facts(question: Question) -> None:
+    reference = (question.reference or "").lower()
+    absent = [
+        facts
+        for facts in question.facts
+        if not any(alternative.lower() in reference for alternative in facts)
+    ]
+
+    assert absent == []

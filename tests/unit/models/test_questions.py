@@ -24,6 +24,9 @@ from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from shared.settings import SHARED_FOLDER
 from tests.support.prompts import APP_PROMPTS
 
+HELD = {"plain", "table", "follow-up", "unknown", "shares words"}
+REPORTED = {"two pages", "paraphrase", "German"}  # they need a model that understands the question
+
 QUOTE = re.compile(r"^- (.*) \[([^\]]+)\]$", re.MULTILINE)
 
 
@@ -45,44 +48,48 @@ class Score:
 
 
 def kind_of(question: Question) -> str:
-    """What is expected: a quote, also for a follow-up question, quotes of no use, or none."""
-    if question.answerable:
-        return "follow-up" if question.history else "plain"
-    return "shares words" if "shares words" in question.tags else "unknown"
+    """What is expected: quotes of no use, none, or a quote, for one of the kinds of question."""
+    if not question.answerable:
+        return "shares words" if "shares words" in question.tags else "unknown"
+    return next(tag for tag in question.tags if tag in HELD | REPORTED)
 
 
 def holds(question: Question, reply: Answer) -> bool:
-    """Whether a quote comes from the cited passage that has the answer, or there is none at all."""
+    """Whether a quote comes from each cited passage that has the answer, or there is none at all.
+
+    If the answer stands on two pages, each of the passages has a part of its facts.
+    """
     if not question.answerable:
         return reply.content.startswith(HEADING if "shares words" in question.tags else UNKNOWN)
-    passages = [
-        " ".join(source.content.split())
-        for source in reply.context.sources
-        if source.sourcepage in pages_of(question) and contains(question, source.content)
-    ]
-    return any(quote in passage for quote in cited_quotes(question, reply) for passage in passages)
+    enough = all if len(question.citations) == 1 else any
+    for pages in question.citations:
+        passages = [
+            " ".join(source.content.split())
+            for source in reply.context.sources
+            if source.sourcepage in pages and enough(facts_in(question, source.content))
+        ]
+        quotes = cited_quotes(pages, reply)
+        if not any(quote in passage for quote in quotes for passage in passages):
+            return False
+    return True
 
 
 def answers(question: Question, reply: Answer) -> bool:
-    """Whether a quote has the answer itself."""
-    return any(contains(question, quote) for quote in cited_quotes(question, reply))
+    """Whether the quotes have the answer itself: one of them, if it stands on one page."""
+    quotes = [quote for pages in question.citations for quote in cited_quotes(pages, reply)]
+    texts = quotes if len(question.citations) == 1 else [" ".join(quotes)]
+    return any(all(facts_in(question, text)) for text in texts)
 
 
-def cited_quotes(question: Question, reply: Answer) -> list[str]:
-    """The quotes with a citation that is expected."""
-    pages = pages_of(question)
+def cited_quotes(pages: Sequence[str], reply: Answer) -> list[str]:
+    """The quotes with a citation of one of the pages."""
     return [text for text, cited in QUOTE.findall(reply.content) if cited in pages]
 
 
-def pages_of(question: Question) -> set[str]:
-    """The pages that hold the answer."""
-    return {page for pages in question.citations for page in pages}
-
-
-def contains(question: Question, text: str) -> bool:
-    """Whether a text has every fact of the answer."""
+def facts_in(question: Question, text: str) -> list[bool]:
+    """Whether a text has each fact of the answer."""
     flat = text.lower()
-    return all(any(fact.lower() in flat for fact in facts) for facts in question.facts)
+    return [any(fact.lower() in flat for fact in facts) for facts in question.facts]
 
 
 async def conversation(rag: Rag, questions: Sequence[str]) -> Answer:
@@ -117,12 +124,12 @@ async def measure() -> Score:
     return score
 
 
-def test_nine_in_ten_questions_of_each_kind_hold() -> None:
+def test_nine_in_ten_questions_in_words_of_the_documents_hold() -> None:
     score = asyncio.run(measure())
 
-    assert set(score.all) == {"plain", "follow-up", "unknown", "shares words"}
-    for kind, number in score.all.items():
-        assert score.holding[kind] >= 0.9 * number, str(score)
+    assert set(score.all) == HELD | REPORTED
+    for kind in HELD:
+        assert score.holding[kind] >= 0.9 * score.all[kind], str(score)
 
 
 if __name__ == "__main__":
