@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -18,8 +17,8 @@ from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.http.call import Limits
 from shared.memory.base import Interaction, Interactions, Memory, PageRequest
 from shared.protocols.openai.responses import storage
+from tests.integration.test_memory import account, opened
 from tests.support.calls import ANNA, BEN, CHAT_KEY, JSON, BufferedReply, call, local_service, read
-from tests.support.fake_cosmos import FakeCosmos, run_cosmos
 from tests.support.fakes import (
     FailingConversations,
     FailingInteractions,
@@ -28,7 +27,9 @@ from tests.support.fakes import (
     engine,
 )
 from tests.support.gateways import read_events
-from tests.support.stores import OpenStore, cosmos_store, sqlite_store
+from tests.support.stores import OpenStore
+
+__all__ = ["account", "opened"]
 
 ROUTE = "/v1/responses"
 SIGN_IN = AccessPolicy(sign_in=True)
@@ -85,21 +86,6 @@ class CountingInteractions:
     async def get(self, owner: str, interaction: str) -> Interaction:
         self.reads += 1
         return await self.inner.get(owner, interaction)
-
-
-@pytest.fixture(scope="module")
-def account() -> Iterator[FakeCosmos]:
-    with run_cosmos() as fake:
-        yield fake
-
-
-@pytest.fixture(params=["sqlite", "cosmos"])
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
-    if request.param == "sqlite":
-        return sqlite_store(tmp_path)
-    account: FakeCosmos = request.getfixturevalue("account")
-    account.partitions.clear()
-    return cosmos_store(account)
 
 
 def run(
