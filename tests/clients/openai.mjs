@@ -1,33 +1,14 @@
 // Drives OpenAI's own npm package against a running app; prints what it saw.
 // node openai.mjs <address> <client> <scenario> [data source as JSON]
-import OpenAI, { AzureOpenAI } from "openai";
+import { all, connect, thrown } from "./openai_client.mjs";
 
 const [address, client, scenario, source] = process.argv.slice(2);
-const common = { apiKey: process.env.CHAT_API_KEY ?? "none", maxRetries: 0 };
-const made =
-  client === "azure"
-    ? new AzureOpenAI({ ...common, endpoint: address, apiVersion: "2024-05-01-preview" })
-    : new OpenAI({ ...common, baseURL: `${address}/${client}` });
+const apiKey = process.env.CHAT_API_KEY ?? "none";
+const openai = connect(address, client, "2024-05-01-preview", { apiKey });
 const model = process.env.CHAT_MODEL_NAME ?? "command_model";
 const create = (content, more) =>
-  made.chat.completions.create({ model, messages: [{ role: "user", content }], ...more });
+  openai.chat.completions.create({ model, messages: [{ role: "user", content }], ...more });
 const tools = [{ type: "function", function: { name: "f", parameters: { type: "object" } } }];
-
-async function all(stream) {
-  const seen = [];
-  for await (const part of await stream) seen.push(part);
-  return seen;
-}
-
-async function thrown(work) {
-  try {
-    return { nothing: await work() };
-  } catch (error) {
-    const { status, code, param, message } = error;
-    const after = error.headers?.get("retry-after") ?? null;
-    return { name: error.constructor.name, status, code, param, message, after };
-  }
-}
 
 const scenarios = {
   whole: () => create("say Yes 漢字"),
@@ -35,7 +16,7 @@ const scenarios = {
   usage: () => all(create("say Yes", { stream: true, stream_options: { include_usage: true } })),
   helper: async () => {
     const messages = [{ role: "user", content: "say Yes; call f" }];
-    const runner = made.chat.completions.stream({ model, messages, tools });
+    const runner = openai.chat.completions.stream({ model, messages, tools });
     return (await runner.finalChatCompletion()).choices[0];
   },
   tools: () => create("call f", { tools }),
@@ -49,7 +30,7 @@ const scenarios = {
     for await (const part of stream) if (part.choices[0].delta.content) break;
     return null;
   },
-  models: () => all(made.models.list()),
+  models: () => all(openai.models.list()),
   // What On Your Data's users send; the types of the package do not know it.
   source: () => create("deductible", { data_sources: [JSON.parse(source)] }),
   "source, streaming": () =>

@@ -1,35 +1,16 @@
 // Drives OpenAI's own npm package by the Responses API against a running app; prints what it saw.
 // node responses.mjs <address> <v1 | azure> <user>
-import OpenAI, { AzureOpenAI } from "openai";
+import { all, connect, thrown } from "./openai_client.mjs";
 
 const [address, client, user] = process.argv.slice(2);
 const defaultHeaders = { "x-ms-client-principal-id": user };
-const common = { apiKey: "none", maxRetries: 0, defaultHeaders };
-const openai =
-  client === "azure"
-    ? new AzureOpenAI({ ...common, endpoint: address, apiVersion: "2025-04-01-preview" })
-    : new OpenAI({ ...common, baseURL: `${address}/${client}` });
+const openai = connect(address, client, "2025-04-01-preview", { defaultHeaders });
 const page = "plans/northwind_health_plus.pdf#page=2";
 const cited = `What does Northwind Health Plus include?; say 漢字: ; say [${page}]; say .`;
 const tools = [{ type: "function", name: "f", parameters: { type: "object" }, strict: false }];
 const output = { type: "function_call_output", call_id: "call_1", output: "say Sunny" };
 const model = "command_model";
 const create = (input, more) => openai.responses.create({ model, input, ...more });
-
-async function all(stream) {
-  const seen = [];
-  for await (const part of await stream) seen.push(part);
-  return seen;
-}
-
-async function thrown(work) {
-  try {
-    return { nothing: await work() };
-  } catch (error) {
-    const { status, code, param, message } = error;
-    return { name: error.constructor.name, status, code, param, message };
-  }
-}
 
 const calling = await create("call f", { tools });
 const items = [{ role: "user", content: "call f" }, ...calling.output, output];
