@@ -1,26 +1,20 @@
-"""The methods of the protocol, with the resources, and the calls of the tools."""
+"""The methods of the protocol, and the calls of the tools."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from shared.chat.citation_paths import decode_path
-from shared.chat.errors import NotFound
 from shared.chat.events import ByteStream, Context, Events, collect
 from shared.chat.messages import Message
-from shared.chat.overrides import UNSET, Overrides
-from shared.chat.request import ChatRequest, User
+from shared.chat.request import ChatRequest
 from shared.http.call import Reply
 from shared.http.json_encoding import Json, acceptable_media_types, server_sent_event
 from shared.protocols.chat import end_with_error
-from shared.protocols.exchange import Exchange
-from shared.protocols.mcp import documents, tools
+from shared.protocols.mcp import documents, resources, tools
 from shared.protocols.mcp.messages import (
     HOUR,
     OLD,
@@ -28,11 +22,10 @@ from shared.protocols.mcp.messages import (
     VERSIONS,
     InvalidParams,
     MethodNotFound,
-    ResourceNotFound,
     RpcMessage,
     progress,
-    response,
 )
+from shared.protocols.mcp.request import Request
 from shared.rag import filters
 from shared.rag.filters import FilterContext
 from shared.retrieval.base import shorten_query
@@ -42,40 +35,8 @@ INSTRUCTIONS = (
     "ask answers a question with citations. Cite documents by their url."
 )
 CAPABILITIES: Json = {"tools": {}, "resources": {}}
-TEMPLATE = {
-    "uriTemplate": f"{documents.SCHEME}{{+path}}",
-    "name": "document",
-    "title": "A document",
-    "description": "The text of a document by its path, or of one page: path#page=3.",
-    "mimeType": documents.TEXT_TYPE,
-}
-PAGE_SIZE = 200  # files of a page of `resources/list`
 PROGRESS_SECONDS = 1.0
 EVENTS = "text/event-stream"
-_CURSOR = "after:"
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A request, the exchange that answers it, and its user."""
-
-    exchange: Exchange
-    message: RpcMessage
-    user: User
-
-    @property
-    def params(self) -> Mapping[str, Any]:
-        """The parameters."""
-        return self.message.params
-
-    def with_filters(self, overrides: Overrides = UNSET) -> Overrides:
-        """Return the overrides with the security filters of the user."""
-        return self.exchange.app.access.apply_filters(self.user, overrides)
-
-    def reply(self, result: Json, ttl: int | None = None, scope: str = "public") -> Reply:
-        """Return the reply with a result; see `response`."""
-        return self.exchange.json_reply(response(self.message, result, ttl, scope))
-
 
 Method = Callable[[Request], Awaitable[Reply]]
 """Answers a request. Raises ChatErrors."""
@@ -104,79 +65,8 @@ async def ping(request: Request) -> Reply:
 
 async def list_tools(request: Request) -> Reply:
     """List the tools."""
-    _check_no_cursor(request)
+    request.check_no_cursor()
     return request.reply({"tools": tools.TOOLS}, HOUR)
-
-
-async def list_templates(request: Request) -> Reply:
-    """List the templates of URIs."""
-    _check_no_cursor(request)
-    return request.reply({"resourceTemplates": [TEMPLATE]}, HOUR)
-
-
-def _check_no_cursor(request: Request) -> None:
-    if request.params.get("cursor") is not None:
-        raise InvalidParams("cursor: is not known here: this list has one page")
-
-
-async def list_resources(request: Request) -> Reply:
-    """List the files of which the user may see a passage, in pages."""
-    after = _parse_cursor(request.params.get("cursor"))
-    retriever, overrides = request.exchange.engine.retriever, request.with_filters()
-    # One more than a page shows whether there is another page.
-    files = await retriever.list_files(request.user, overrides, after, PAGE_SIZE + 1)
-    page = files[:PAGE_SIZE]
-    result: Json = {"resources": [_format_resource(file) for file in page]}
-    if len(files) > PAGE_SIZE:
-        result["nextCursor"] = _format_cursor(page[-1])
-    return request.reply(result, 0, "private")
-
-
-def _format_resource(file: str) -> Json:
-    return {
-        "uri": documents.to_uri(file),
-        "name": decode_path(file),
-        "mimeType": documents.TEXT_TYPE,
-    }
-
-
-def _format_cursor(file: str) -> str:
-    return base64.urlsafe_b64encode(f"{_CURSOR}{file}".encode()).decode()
-
-
-def _parse_cursor(cursor: Any) -> str:
-    """Return the file that a page comes after. Raises InvalidParams."""
-    if cursor is None:
-        return ""
-    try:
-        text = base64.urlsafe_b64decode(cursor).decode()
-    except (TypeError, ValueError, binascii.Error):
-        text = ""
-    if not text.startswith(_CURSOR):
-        raise InvalidParams("cursor: is not one of this server")
-    return text.removeprefix(_CURSOR)
-
-
-async def read_resource(request: Request) -> Reply:
-    """Return the text of a document, or of a page of it. Raises ResourceNotFound."""
-    uri = request.params.get("uri")
-    if not isinstance(uri, str):
-        raise InvalidParams("uri: is required, a string")
-    if not uri.startswith(documents.SCHEME) or len(uri) > documents.MAX_ID:
-        raise ResourceNotFound(uri)
-    try:
-        document = await _fetch(request, documents.to_id(uri))
-    except NotFound:
-        raise ResourceNotFound(uri) from None
-    contents = {"uri": uri, "mimeType": documents.TEXT_TYPE, "text": document["text"]}
-    return request.reply({"contents": [contents]}, 0, "private")
-
-
-async def _fetch(request: Request, id: str) -> Json:
-    retriever, overrides = request.exchange.engine.retriever, request.with_filters()
-    passages = await documents.find_passages(retriever, request.user, id, overrides)
-    request.exchange.record.hits = len(passages)
-    return documents.format_document(id, passages, request.exchange.app.base_url)
 
 
 async def call_tool(request: Request) -> Reply:
@@ -202,7 +92,7 @@ async def search(request: Request, arguments: Mapping[str, Any]) -> Reply:
 async def fetch(request: Request, arguments: Mapping[str, Any]) -> Reply:
     """Return the text of a document, or of a page of it."""
     parsed = tools.parse_arguments(tools.Fetch, arguments)
-    document = await _fetch(request, parsed.id)
+    document = await request.fetch(parsed.id)
     return request.exchange.json_reply(tools.result(request.message, document))
 
 
@@ -260,9 +150,9 @@ TOOL_HANDLERS: Mapping[str, Callable[[Request, Mapping[str, Any]], Awaitable[Rep
 COMMON_METHODS: Mapping[str, Method] = {
     "tools/list": list_tools,
     "tools/call": call_tool,
-    "resources/list": list_resources,
-    "resources/read": read_resource,
-    "resources/templates/list": list_templates,
+    "resources/list": resources.list_resources,
+    "resources/read": resources.read_resource,
+    "resources/templates/list": resources.list_templates,
 }
 MODERN_METHODS = {**COMMON_METHODS, "server/discover": discover}
 OLD_METHODS = {**COMMON_METHODS, "initialize": initialize, "ping": ping}

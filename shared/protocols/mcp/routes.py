@@ -9,7 +9,8 @@ from shared.http.json_encoding import acceptable_media_types
 from shared.protocols.exchange import Exchange
 from shared.protocols.mcp import messages
 from shared.protocols.mcp.messages import ERRORS, NotAcceptable, ParseError, RpcMessage
-from shared.protocols.mcp.methods import Request, find_method
+from shared.protocols.mcp.methods import find_method
+from shared.protocols.mcp.request import Request
 from shared.protocols.route import Route
 
 JSON_RANGES = ("application/json", "application/*", "*/*")
