@@ -39,7 +39,8 @@ log = logging.getLogger("chat")
 class Rag:
     """What answers are made with: the adapters, the prompts, the defaults.
 
-    All of a rewrite may take `rewrite_seconds`. Without `thoughts` no answer shows its steps.
+    All of a rewrite may take `rewrite_seconds`. Without `thoughts` no answer shows its steps, and
+    nobody can read the instructions.
     Searches and models are traced in child spans of `span`.
     """
 
@@ -102,6 +103,8 @@ async def answer(rag: Rag, request: ChatRequest) -> Events:
             partial(start_answer, rag, request, results, stack)
         )
         context = make_context(query, started, (*request.notes, *selected.notes))
+        if not rag.thoughts:
+            context = replace(context, instructions="")
         yield replace(context, shows_steps=rag.thoughts and overrides.thoughts is not False)
         async for event in started.events:
             yield event

@@ -145,6 +145,18 @@ def test_null_creates_a_conversation_named_by_the_question(
 
 
 @everywhere
+def test_instructions_are_not_stored_where_thoughts_are_off(
+    memory: Memory, route: str, key: str, more: Any
+) -> None:
+    service = local_service(replace(engine(), thoughts=False), memory=memory)
+    state_of(ask(chat_call(route, key, more, {"conversation_id": None}), service), key)
+    ((_, (stored,)),) = contents(memory)
+
+    assert stored.turn.response == TEXT
+    assert stored.turn.prompt_template == ""
+
+
+@everywhere
 def test_an_id_continues_a_conversation(memory: Memory, route: str, key: str, more: Any) -> None:
     conversation, model = begin(memory, turns=12), FakeModel()
     state = {"conversation_id": conversation}

@@ -68,13 +68,14 @@ def prompt_messages(model: FakeModel) -> list[tuple[str, str]]:
 class Desk:
     """A service over fakes with a real memory, and a pipeline called p."""
 
-    def __init__(self, memory: Memory | None) -> None:
+    def __init__(self, memory: Memory | None, thoughts: bool = True) -> None:
         self.model, self.search = FakeModel(), FakeRetriever()
-        self.memory = memory
+        self.memory, self.thoughts = memory, thoughts
 
     @property
     def service(self) -> Service:
-        return local_service(engine(self.model, self.search), memory=self.memory)
+        rag = replace(engine(self.model, self.search), thoughts=self.thoughts)
+        return local_service(rag, memory=self.memory)
 
     @property
     def call(self) -> Client:
@@ -221,6 +222,24 @@ def test_a_whole_answer_is_stored_in_the_conversation(desk: Desk) -> None:
         [PROCESSOR["system_prompt"], PROCESSOR["user_instructions"]]  # type: ignore[list-item]
     )
     assert json.loads(stored["additional_info"]) == [PLUS.content, STANDARD.content]
+
+
+def test_nobody_reads_instructions_where_thoughts_are_off(desk: Desk) -> None:
+    private = Desk(desk.memory, thoughts=False)
+    conversation = create_conversation(private)
+    rag(private.search_with(asking(conversation_id=conversation)))
+    definitions = private.call("GET", "/_search/pipeline").json
+    definitions["p alone"] = private.call("GET", PIPELINE, path="p").json["p"]
+    (stored,) = private.interactions(conversation)
+
+    assert ("system", PROCESSOR["system_prompt"]) in prompt_messages(private.model)
+    assert stored["prompt_template"] == ""
+    assert definitions.keys() == {"default", "p", "p alone"}
+    for each in definitions.values():
+        (processor,) = each["response_processors"]
+        shown = processor["retrieval_augmented_generation"]
+        assert "model_id" in shown
+        assert not {"system_prompt", "user_instructions"} & shown.keys()
 
 
 @pytest.mark.parametrize(

@@ -223,7 +223,8 @@ async def _store(exchange: Exchange, question: Question, prompt: PipelinePrompt,
         return {}
     owner, memory = get_owner_and_memory(exchange)
     contexts = json.dumps(prompt.contexts, ensure_ascii=False)
-    turn = Turn(question.llm_question, prompt.instructions, text, RAG, contexts)
+    instructions = prompt.instructions if exchange.engine.thoughts else ""
+    turn = Turn(question.llm_question, instructions, text, RAG, contexts)
     interaction, warning = await store_turn(
         memory, owner, question.conversation, turn, exchange.call.id
     )

@@ -81,6 +81,14 @@ def _default_definition(exchange: Exchange) -> Json:
     return format_definition(pipeline)
 
 
+def _visible_definition(exchange: Exchange, definition: Mapping[str, Any]) -> Json:
+    """Return a definition, without its instructions for the model where thoughts are off."""
+    if exchange.engine.thoughts:
+        return dict(definition)
+    hidden = {"system_prompt": None, "user_instructions": None}
+    return format_definition(parse_pipeline(dict(definition)).model_copy(update=hidden))
+
+
 async def put_pipeline(exchange: Exchange) -> Json:
     """Create or replace a pipeline."""
     exchange.app.access.check_admin(exchange.call.headers)
@@ -99,14 +107,15 @@ async def put_pipeline(exchange: Exchange) -> Json:
 async def get_pipeline(exchange: Exchange) -> Json:
     """Return a pipeline by its name."""
     name = exchange.call.path
-    return {name: await find_definition(exchange, name)}
+    return {name: _visible_definition(exchange, await find_definition(exchange, name))}
 
 
 async def list_pipelines(exchange: Exchange) -> Json:
     """Return all pipelines by name."""
     memory = exchange.app.memory
     stored = await memory.pipelines.all() if memory else {}
-    return {DEFAULT: _default_definition(exchange), **stored}
+    definitions = {DEFAULT: _default_definition(exchange), **stored}
+    return {name: _visible_definition(exchange, each) for name, each in definitions.items()}
 
 
 async def delete_pipeline(exchange: Exchange) -> Json:
