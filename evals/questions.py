@@ -32,7 +32,8 @@ class Question(BaseModel):
     `citations`: the pages that hold the answer, as the app cites them (`plan.pdf#page=2`); a file
     without a page stands for all its pages. `facts`: texts that the answer must contain.
     `reference`: a complete answer, for a judge. `answerable`: whether the documents have an answer;
-    if not, a good answer says so.
+    if not, a good answer says so. `passage` and `note` are for whoever edits a draft: the text that
+    a model wrote the question from, and what to check. A run ignores them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -44,6 +45,8 @@ class Question(BaseModel):
     reference: Text | None = None
     answerable: bool = True
     tags: tuple[Text, ...] = ()
+    passage: Text | None = None
+    note: Text | None = None
 
     @property
     def id(self) -> str:

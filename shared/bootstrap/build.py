@@ -97,7 +97,7 @@ def build(settings: Settings) -> Service:
     Raises SettingsError.
     """
     clients = Clients(settings)
-    models, retriever = make_router(clients), _make_retriever(clients)
+    models, retriever = make_router(clients), make_retriever(clients)
     files, memory = _make_files(clients, retriever), _make_memory(clients)
     service = Service(
         files=files,
@@ -164,7 +164,7 @@ def _index_details(retriever: Retriever) -> Json:
     return statistics.to_json() if statistics else {}
 
 
-def _make_retriever(clients: Clients) -> Retriever:
+def make_retriever(clients: Clients) -> Retriever:
     """Make the retriever of the first of these settings that has a value. Raises SettingsError."""
     settings = clients.settings
     if settings.retriever:

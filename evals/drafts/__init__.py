@@ -1,0 +1,1 @@
+"""Drafts questions about the documents of an index, for a person to edit."""

@@ -1,0 +1,163 @@
+"""Drafts questions about the documents of your index, for you to edit."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from tqdm import tqdm
+
+from evals.drafts.drafter import Drafter
+from evals.drafts.file import Drafts, Outcome, read_drafts
+from evals.drafts.passages import draw_passages
+from evals.drafts.replies import DraftError, describe
+from evals.questions import QuestionsError, read_questions
+from evals.records import RUNS
+from shared import settings as configuration
+from shared.bootstrap.build import make_retriever
+from shared.bootstrap.clients import Clients
+from shared.bootstrap.model_factory import make_router
+from shared.chat.errors import ChatError
+from shared.chat.events import Source
+from shared.chat.overrides import Overrides
+from shared.ingest.cli import UsageError, escape_unprintable, read_environment
+from shared.ingest.concurrency import prefetch
+from shared.models.demo import DemoModel
+from shared.retrieval.base import LimitedRetriever
+from shared.settings import Settings, SettingsError
+from shared.telemetry.access_log import quiet_libraries
+
+OUTPUT = RUNS / "drafts.jsonl"
+NO_MODEL = (
+    "A language model drafts the questions, and the app has none: set OPENAI_BASE_URL and "
+    "OPENAI_CHAT_MODEL, or Azure OpenAI, in local.settings.json (docs/models.md)."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    add = parser.add_argument
+    add("--count", type=int, default=20, help="the number of questions in the file (20)")
+    add("--output", type=Path, default=OUTPUT, help="the file (build/evals/drafts.jsonl)")
+    add("--overwrite", action="store_true", help="start anew where the file exists")
+    add("--existing", type=Path, metavar="FILE", help="mark what resembles its questions")
+    add("--seed", type=int, default=1, help="draw other passages (1)")
+    add("--at-once", type=int, default=4, metavar="N", help="passages at once (4)")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Draft questions.
+
+    Returns 0, 1 if the model or the index fails, 2 if the command cannot run as it is, 130 on
+    Ctrl+C.
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    quiet_libraries()
+    try:
+        settings = configuration.read_settings(read_environment())
+        drafts = asyncio.run(run(options, settings))
+    except (UsageError, SettingsError, QuestionsError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    except (ChatError, OSError) as error:
+        print(describe(error), file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("Stopped. Run the command again to continue.", file=sys.stderr)
+        return 130
+    _report(drafts)
+    return 0 if drafts.questions and not drafts.has_failed else 1
+
+
+async def run(options: argparse.Namespace, settings: Settings) -> Drafts:
+    """Draft what the file lacks. Raises UsageError, SettingsError, QuestionsError, ChatErrors."""
+    if options.count < 1 or options.at_once < 1:
+        raise UsageError("--count and --at-once must be 1 or more.")
+    existing = read_questions(options.existing) if options.existing else ()
+    async with _open_drafter(settings) as drafter:
+        if options.overwrite:
+            options.output.unlink(missing_ok=True)
+        drafts = Drafts(options.output, options.count, read_drafts(options.output), existing)
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        await _draft_missing(drafter, drafts, options)
+    return drafts
+
+
+@asynccontextmanager
+async def _open_drafter(settings: Settings) -> AsyncGenerator[Drafter]:
+    """Yield a drafter with the model and the index of the app, when these can be used.
+
+    Raises UsageError without a language model, SettingsError, ChatErrors.
+    """
+    clients = Clients(settings)
+    try:
+        model = make_router(clients).default
+        if isinstance(model, DemoModel):
+            raise UsageError(NO_MODEL)
+        retriever = LimitedRetriever(make_retriever(clients))
+        await retriever.ready()
+        yield Drafter(model, retriever, Overrides(top=settings.default_top))
+    finally:
+        await clients.close()
+
+
+async def _draft_missing(drafter: Drafter, drafts: Drafts, options: argparse.Namespace) -> None:
+    """Draft questions until none is missing, or there are no more passages. Raises ChatErrors."""
+    initial = len(drafts.questions)
+    bar = tqdm(total=options.count, initial=initial, unit="question", disable=None, leave=False)
+    async with aclosing(_outcomes(drafter, drafts, options)) as outcomes:
+        with bar:
+            async for passage, outcome in outcomes:
+                drafts.add(passage, outcome)
+                bar.update(len(drafts.questions) - bar.n)
+                if drafts.has_failed:
+                    return
+
+
+async def _outcomes(
+    drafter: Drafter, drafts: Drafts, options: argparse.Namespace
+) -> AsyncGenerator[tuple[Source, Outcome], None]:
+    """Yield passages with their outcomes, while questions are missing. Raises ChatErrors."""
+    seen = {question.passage for question in drafts.questions}
+    draft = partial(_try_to_draft, drafter)
+    async with aclosing(draw_passages(drafter.retriever, options.seed)) as passages:
+        while batch := await _take(passages, drafts.missing, seen):
+            async with aclosing(prefetch(map(draft, batch), options.at_once)) as outcomes:
+                async for passage, outcome in outcomes:
+                    yield passage, outcome
+
+
+async def _take(
+    passages: AsyncGenerator[Source, None], count: int, seen: set[str | None]
+) -> list[Source]:
+    """Return the next passages whose text has not been seen."""
+    batch: list[Source] = []
+    while len(batch) < count and (passage := await anext(passages, None)):
+        if passage.content not in seen:
+            seen.add(passage.content)
+            batch.append(passage)
+    return batch
+
+
+async def _try_to_draft(drafter: Drafter, passage: Source) -> tuple[Source, Outcome]:
+    """Return a passage and what comes of it. Raises ChatErrors."""
+    try:
+        return passage, await drafter.draft(passage)
+    except DraftError as error:
+        return passage, error
+
+
+def _report(drafts: Drafts) -> None:
+    """Print what is in the file and what a person has to do; failures to stderr."""
+    for failure in drafts.failures:
+        print(escape_unprintable(f"No question: {failure}"), file=sys.stderr)
+    if drafts.has_failed:
+        print("Stopped: too many in a row. Run the command again to continue.", file=sys.stderr)
+    for line in drafts.describe():
+        print(line)

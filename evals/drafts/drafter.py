@@ -1,0 +1,107 @@
+"""Drafts a question about a passage, and marks what a person has to check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from evals.drafts.duplicates import find_duplicate
+from evals.drafts.passages import EVERYBODY
+from evals.drafts.replies import CheckReply, DraftReply, InvalidReply, JsonModel, retry
+from evals.questions import Question
+from shared.chat.events import Source
+from shared.chat.overrides import Overrides
+from shared.models.base import Model
+from shared.retrieval.base import Retriever, shorten_query
+
+DUPLICATE, UNANSWERABLE, OTHER_ANSWER = "duplicate", "unanswerable", "other answer"
+NOT_RETRIEVED = "not retrieved"
+MARKS = (DUPLICATE, UNANSWERABLE, OTHER_ANSWER, NOT_RETRIEVED)
+
+
+@dataclass(frozen=True, slots=True)
+class Drafter:
+    """Drafts questions with the model and the search of the app; `defaults` are of its search."""
+
+    model: Model
+    retriever: Retriever
+    defaults: Overrides
+
+    async def draft(self, passage: Source) -> Question | None:
+        """Return a question that the passage answers; None if it has nothing to ask about.
+
+        Raises DraftError, and the ChatErrors that every other passage would meet.
+        """
+        reply = await retry(lambda attempt: self._draft(passage, attempt))
+        if reply.question is None:
+            return None
+        question = Question(
+            question=reply.question,
+            citations=((passage.sourcepage,),),
+            facts=tuple((fact,) for fact in reply.facts),
+            reference=reply.answer,
+            tags=(passage.category,) if passage.category else (),
+            passage=passage.content,
+        )
+        question = await self._mark_other_answer(question)
+        return await self._mark_not_retrieved(question, passage)
+
+    async def _draft(self, passage: Source, attempt: int) -> DraftReply:
+        data = {"passage": passage.content}
+        reply = await JsonModel(self.model).reply("draft", data, DraftReply, attempt)
+        if reply.question is not None:
+            _check_facts(reply, passage.content)
+        return reply
+
+    async def _mark_other_answer(self, question: Question) -> Question:
+        """Let the model answer from the passage: it sees neither the answer nor the facts."""
+        data = {"question": question.question, "passage": question.passage or ""}
+        model = JsonModel(self.model)
+        reply = await retry(lambda attempt: model.reply("draft_check", data, CheckReply, attempt))
+        if reply.answer is None:
+            return mark(question, UNANSWERABLE, "The passage does not answer it, the model says.")
+        facts = (fact for alternatives in question.facts for fact in alternatives)
+        if not contains_all(reply.answer, facts):
+            note = f"From the passage alone, the model answers without the facts: {reply.answer}"
+            return mark(question, OTHER_ANSWER, note)
+        return question
+
+    async def _mark_not_retrieved(self, question: Question, passage: Source) -> Question:
+        query = shorten_query(question.question)
+        result = await retry(lambda _: self.retriever.search(EVERYBODY, query, self.defaults))
+        texts = [source.content for source in result.sources]
+        if passage.content not in texts:
+            note = "The app's search does not return the passage."
+            return mark(question, NOT_RETRIEVED, note)
+        return question
+
+
+def mark_duplicate(question: Question, others: Iterable[Question]) -> Question:
+    """Return the question, marked if it is like one of the others."""
+    other = find_duplicate(question, others)
+    return mark(question, DUPLICATE, f"Like this one: {other.question}") if other else question
+
+
+def mark(question: Question, tag: str, note: str) -> Question:
+    """Return the question with another tag and note."""
+    notes = f"{question.note} {note}" if question.note else note
+    return question.model_copy(update={"tags": (*question.tags, tag), "note": notes})
+
+
+def _check_facts(reply: DraftReply, passage: str) -> None:
+    """Raise InvalidReply unless the facts are in the passage and in the answer."""
+    if not reply.facts or not reply.answer:
+        raise InvalidReply("the model's reply has no answer or no facts")
+    if not contains_all(reply.answer, reply.facts) or not contains_all(passage, reply.facts):
+        raise InvalidReply("the model's facts are not in its answer, or not in the passage")
+
+
+def contains_all(text: str, facts: Iterable[str]) -> bool:
+    """Whether a text contains all facts, ignoring case and white space."""
+    flat = flatten(text)
+    return all(flatten(fact) in flat for fact in facts)
+
+
+def flatten(text: str) -> str:
+    """Return a text in lower case, with single spaces."""
+    return " ".join(text.split()).casefold()
