@@ -1,11 +1,37 @@
-"""A run: the answers of one app to the questions, with the scores of each."""
+"""A run: the answers of one app to the questions, with the scores of each, and its folder."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from evals.records import Record
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from evals.questions import Question
+from evals.records import RUNS, Record, read_records
+
+ANSWERS, SUMMARY, REPORT = "answers.jsonl", "summary.json", "report.html"
+_HEADER = "run.json"
+
+
+class RunError(Exception):
+    """A run cannot be read or continued; the message says why."""
+
+
+class RunHeader(BaseModel):
+    """What a run asks: its name, the app with its model and index, the time it began (ISO 8601)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    target: str
+    started: str
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the results."""
+        return RUNS / self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +59,38 @@ class Run:
         return {
             row.record.question.id: row.scores[metric] for row in self.rows if metric in row.scores
         }
+
+    @property
+    def failures(self) -> Sequence[Record]:
+        """The questions without an answer."""
+        return [row.record for row in self.rows if row.record.reply is None]
+
+
+def read_header(name: str) -> RunHeader | None:
+    """Read the header of a run; None if there is no such run. Raises RunError."""
+    path = RUNS / name / _HEADER
+    try:
+        return RunHeader.model_validate_json(path.read_bytes()) if path.exists() else None
+    except (OSError, ValidationError) as error:
+        raise RunError(f"{path} cannot be read: {error}") from None
+
+
+def write_header(header: RunHeader) -> None:
+    """Create the folder of a run."""
+    header.folder.mkdir(parents=True, exist_ok=True)
+    (header.folder / _HEADER).write_text(header.model_dump_json(indent=2), "utf-8")
+
+
+def read_answers(name: str, questions: Sequence[Question] | None = None) -> tuple[Record, ...]:
+    """Read the records of a run: of these questions, with their present expectations, or of all.
+
+    A question that was not asked has no record.
+    """
+    records = read_records(RUNS / name / ANSWERS)
+    if questions is None:
+        return tuple(records.values())
+    return tuple(
+        records[question.id].model_copy(update={"question": question})
+        for question in questions
+        if question.id in records
+    )
