@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-CONFIDENCE = 0.95
+CONFIDENCE = 0.95  # of the intervals that are shown
 RESAMPLES = 10_000
 SEED = 7  # the same figures have the same interval
 
@@ -22,18 +22,20 @@ class Interval:
     count: int
 
 
-def interval(values: Sequence[float]) -> Interval:
+def interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
     """Return the mean with its percentile bootstrap interval. Raises ValueError without values."""
     if not values:
         raise ValueError("there are no values")
     array = np.asarray(values, float)
     generator = np.random.default_rng(SEED)
     picks = generator.integers(0, len(array), (RESAMPLES, len(array)))
-    tail = (1 - CONFIDENCE) / 2
+    tail = (1 - confidence) / 2
     low, high = np.quantile(array[picks].mean(axis=1), (tail, 1 - tail))
     return Interval(float(array.mean()), float(low), float(high), len(array))
 
 
-def difference(before: Sequence[float], after: Sequence[float]) -> Interval:
+def difference(
+    before: Sequence[float], after: Sequence[float], confidence: float = CONFIDENCE
+) -> Interval:
     """Return the mean change, question by question: both have the same questions in one order."""
-    return interval([new - old for old, new in zip(before, after, strict=True)])
+    return interval([new - old for old, new in zip(before, after, strict=True)], confidence)
