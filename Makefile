@@ -37,7 +37,7 @@ CORS := import json; host = json.load(open("local.settings.json", encoding="utf-
 	print(host.get("CORS") or "none")
 
 .DEFAULT_GOAL := help
-.PHONY: help run index run-fakes test test-all test-browser test-removal bench soak check samples lock
+.PHONY: help run index run-fakes test test-all test-browser test-removal eval bench soak check samples lock
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -90,6 +90,11 @@ test-browser: $(VENV)/.browser ## test the page in a browser (TEST_BROWSER=/path
 test-removal: $(VENV)/.dev ## check what is left when a part is deleted (docs/customize.md)
 	@REMOVAL=full $(BIN)/python -m pytest tests/template/test_removal.py $(ARGS)
 
+eval: $(VENV)/.eval ## measure the answers (QUESTIONS=file TARGET=url RUN=name BEFORE=name GATE=1 ACCEPT=1)
+	@$(BIN)/python -m evals run $(if $(QUESTIONS),--questions "$(QUESTIONS)") \
+		$(if $(TARGET),--target "$(TARGET)") $(if $(RUN),--run "$(RUN)") \
+		$(if $(BEFORE),--before "$(BEFORE)") $(if $(GATE),--gate) $(if $(ACCEPT),--accept) $(ARGS)
+
 bench: $(VENV)/.dev ## measure it beside two baselines (two minutes: ARGS=--quick; more: ARGS=all)
 	@$(BIN)/python -m bench $(ARGS)
 
@@ -127,10 +132,15 @@ $(VENV)/.ingest: $(VENV)/.made requirements.txt constraints.txt requirements-ing
 	@$(PIP) -r requirements.txt -r requirements-local.txt || $(no_packages)
 	@touch $@ $(VENV)/.run
 
-$(VENV)/.dev: $(VENV)/.made requirements.txt constraints.txt requirements-ingest.txt requirements-local.txt requirements-dev.txt
+$(VENV)/.eval: $(VENV)/.made requirements.txt constraints.txt requirements-eval.txt
+	@echo "Installing what measures the answers into $(VENV) (once) ..."
+	@$(PIP) -r requirements.txt -r requirements-eval.txt || $(no_packages)
+	@touch $@ $(VENV)/.run
+
+$(VENV)/.dev: $(VENV)/.made constraints.txt $(wildcard requirements*.txt)
 	@echo "Installing what the app and its tests need into $(VENV) (once) ..."
 	@$(PIP) -r requirements-dev.txt || $(no_packages)
-	@touch $@ $(VENV)/.run $(VENV)/.ingest
+	@touch $@ $(VENV)/.run $(VENV)/.ingest $(VENV)/.eval
 
 $(VENV)/.browser: $(VENV)/.dev requirements-browser.txt
 	@echo "Installing what drives a browser into $(VENV) (once) ..."

@@ -155,7 +155,12 @@ def remove_lines(name: str, text: str) -> str:
     return re.sub(rf"(?m)^.*\b{re.escape(name)}\b.*\n", "", text)
 
 
-REMOVERS = {".py": remove_from_python, ".md": remove_setting, ".html": remove_lines}
+REMOVERS = {
+    ".py": remove_from_python,
+    ".md": remove_setting,
+    ".html": remove_lines,
+    ".txt": remove_lines,
+}
 
 
 def missing_imports(project: Path, file: Path) -> list[str]:
@@ -173,7 +178,7 @@ def _imports(file: Path) -> Iterator[str]:
 
 def _exists(project: Path, module: str, name: str = "") -> bool:
     """Whether a module is there, and binds a name; a package has its modules, too."""
-    if module.partition(".")[0] not in ("shared", "scripts", "tests", "bench"):
+    if module.partition(".")[0] not in ("shared", "scripts", "tests", "bench", "evals"):
         return True
     path = project.joinpath(*module.split("."))
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")

@@ -1,0 +1,44 @@
+"""Runs a part of the evaluation: `python -m evals PART [OPTIONS]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Protocol
+
+from evals import evaluate
+
+
+class Part(Protocol):
+    """The module of a part."""
+
+    __doc__: str | None
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options of the part."""
+
+    def main(self, options: argparse.Namespace) -> int:
+        """Run the part. Returns the exit status: 1 for a failure, 2 for wrong options."""
+
+
+PARTS: dict[str, tuple[Part, str]] = {
+    "run": (evaluate, "ask an app the questions, and score the answers"),
+}
+
+
+def main() -> int:
+    """Run what the command line names. Returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m evals", description=__doc__)
+    parts = parser.add_subparsers(dest="part", required=True)
+    for name, (module, text) in PARTS.items():
+        module.add_arguments(parts.add_parser(name, help=text, description=module.__doc__))
+    options = parser.parse_args()
+    try:
+        return PARTS[options.part][0].main(options)
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,222 @@
+"""`python -m evals run`: over the built-in app, after a kill, and with a gate that fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import Any, ClassVar
+
+import pytest
+
+from tests.support.http_server import QuietHandler, run_http_server
+from tests.support.isolation import app_copy
+
+SAMPLES = ("--set", "INDEX_FILE=samples")
+SECONDS = 120  # only a hang takes so long
+LINES = (
+    {"delta": {}, "context": {"data_points": {"text": ["a.md: b"], "citations": ["a.md"]}}},
+    {"delta": {"content": "b [a.md]"}},
+    {"delta": {}, "context": {"finish_reason": "stop"}},
+)
+
+
+class FakeApp(QuietHandler):
+    """Answers every question alike; those with "wait" in them once `released` is set."""
+
+    asked: ClassVar[list[str]]
+    released: ClassVar[Event]
+
+    def do_POST(self) -> None:
+        """Answer a question."""
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        question = body["messages"][-1]["content"]
+        self.asked.append(question)
+        if "wait" in question:
+            self.released.wait(SECONDS)
+        self._send("".join(json.dumps(line) + "\n" for line in LINES))
+
+    def do_GET(self) -> None:
+        """Answer /health."""
+        self._send(json.dumps({"model": "fake", "details": {"index": {"name": "none"}}}))
+
+    do_HEAD = do_GET
+
+    def _send(self, text: str) -> None:
+        self.send_response(200)
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+
+@contextmanager
+def fake_app() -> Iterator[tuple[str, type[FakeApp]]]:
+    class Fake(FakeApp):
+        asked: ClassVar[list[str]] = []
+        released = Event()
+
+    with run_http_server(Fake) as url:
+        yield url, Fake
+        Fake.released.set()
+
+
+def start(*options: str, **variables: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "evals", "run", *options],
+        cwd=app_copy(),
+        env={**os.environ, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def run(*options: str, **variables: str) -> tuple[int, str]:
+    process = start(*options, **variables)
+    output, _ = process.communicate(timeout=SECONDS)
+    return process.returncode, output
+
+
+def write_questions(folder: Path, questions: Sequence[dict[str, Any]]) -> str:
+    path = folder / "questions.jsonl"
+    path.write_text("".join(json.dumps(question) + "\n" for question in questions))
+    return str(path)
+
+
+def results(name: str) -> Path:
+    return app_copy() / "build" / "evals" / name
+
+
+@pytest.mark.slow
+def test_built_in_app_passes_the_gate() -> None:
+    status, output = run(*SAMPLES, "--run", "built-in", "--gate")
+
+    assert status == 0, output
+    assert "Gate: passed" in output
+    assert "no accepted run" not in output
+    assert re.search(r"Recall@10 +0\.9\d\d +0\.\d{3} to \d\.\d{3} +\d{3}\n", output)
+    summary = json.loads((results("built-in") / "summary.json").read_text("utf-8"))
+    assert summary["questions"] > 100
+    assert summary["failures"] == []
+
+
+@pytest.mark.slow
+def test_worse_app_fails_the_gate_and_the_change_is_shown() -> None:
+    run(*SAMPLES, "--run", "whole")
+
+    options = ("--set", "DEFAULT_TOP=1", "--run", "one-passage", "--before", "whole", "--gate")
+    status, output = run(*SAMPLES, *options)
+
+    assert status == 1
+    assert "Gate: facts_retrieved: changed by -0." in output
+    assert re.search(r"Facts retrieved .* -0\.\d{3} \(-0\.\d{3} to -0\.\d{3}\) \*", output)
+
+
+def test_killed_run_goes_on_without_asking_again(tmp_path: Path) -> None:
+    texts = ["one?", "two?", "wait?", "three?"]
+    path = write_questions(tmp_path, [{"question": text, "facts": ["b"]} for text in texts])
+    options = ("--questions", path, "--run", "killed", "--at-once", "2")
+    with fake_app() as (url, app):
+        process = start(*options, "--target", url)
+        answers, end = results("killed") / "answers.jsonl", time.monotonic() + SECONDS
+        while not answers.exists() or answers.read_bytes().count(b"\n") < 3:
+            assert time.monotonic() < end
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.kill()
+        process.communicate()
+        app.asked.clear()
+        app.released.set()
+        status, output = run(*options, "--target", url)
+
+    assert status == 0, output
+    assert app.asked == ["wait?"]
+    assert "3 of 4 questions have their answer" in output
+    assert re.search(r"Facts found +1\.000 .* 4\n", output)
+
+
+def test_run_of_another_app_is_not_continued(tmp_path: Path) -> None:
+    path = write_questions(tmp_path, [{"question": "one?"}])
+    for number, expected in enumerate((0, 2)):
+        with fake_app() as (url, _):
+            target = url if number else f"{url}/"
+            status, output = run("--questions", path, "--run", "other", "--target", target)
+
+        assert status == expected, output
+    assert "The run other asked http://127.0.0.1:" in output
+
+
+def test_failures_are_reported_and_not_averaged_in(tmp_path: Path) -> None:
+    questions = [{"question": "one?", "facts": ["b"]}, {"question": "x" * 100, "facts": ["b"]}]
+    path = write_questions(tmp_path, questions)
+
+    class Failing(FakeApp):
+        asked: ClassVar[list[str]] = []
+        released = Event()
+
+        def do_POST(self) -> None:
+            """Fail on long questions."""
+            if int(self.headers["content-length"]) < 100:
+                return super().do_POST()
+            self.send_response(500)
+            self.end_headers()
+            self.wfile.write(b'{"error": "broken"}')
+
+    with run_http_server(Failing) as url:
+        status, output = run("--questions", path, "--target", url, "--run", "failing")
+
+    assert status == 1
+    assert "2 questions, 1 without an answer" in output
+    assert f"no answer (500): {'x' * 100} broken" in output
+    assert re.search(r"Facts found +1\.000 .* 1\n", output)
+
+
+def test_key_is_sent_and_not_shown(tmp_path: Path) -> None:
+    path = write_questions(tmp_path, [{"question": "one?"}])
+    sent: list[str | None] = []
+
+    class Guarded(FakeApp):
+        asked: ClassVar[list[str]] = []
+        released = Event()
+
+        def do_POST(self) -> None:
+            """Note the key and the token."""
+            sent.extend((self.headers["x-functions-key"], self.headers["authorization"]))
+            super().do_POST()
+
+    with run_http_server(Guarded) as url:
+        options = ("--questions", path, "--target", url, "--run", "guarded")
+        status, output = run(*options, TARGET_KEY="secret-1", TARGET_TOKEN="secret-2")
+
+    files = "".join(file.read_text("utf-8") for file in results("guarded").iterdir())
+    assert (status, sent) == (0, ["secret-1", "Bearer secret-2"])
+    assert "secret" not in output + files
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--questions", "absent.jsonl"), "absent.jsonl cannot be read"),
+        (("--target", "http://127.0.0.1:9"), "No app answers at http://127.0.0.1:9"),
+        (("--before", "absent"), "There is no run absent"),
+        (("--run", "../up", "--target", "URL"), "'../up' cannot name a run"),
+        (("--set", "DEFAULT_TOP"), "'DEFAULT_TOP' is not NAME=VALUE"),
+        (("--set", "DEFAULT_TOP=0"), "is not healthy: "),
+        (("--at-once", "0"), "'0' is not a number from 1"),
+    ],
+)
+def test_wrong_option_is_named(options: tuple[str, ...], message: str) -> None:
+    with fake_app() as (url, app):
+        status, output = run(*[url if option == "URL" else option for option in options])
+
+    assert status == 2
+    assert message in output
+    assert "Traceback" not in output
+    assert app.asked == []
