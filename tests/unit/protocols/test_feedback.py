@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from shared.protocols.feedback import ROUTES
 from tests.support.calls import JSON, ask, call
+
+ROUTE = ROUTES[0].path
 
 
 @pytest.mark.parametrize("rating", ["up", "down"])
@@ -14,7 +17,7 @@ def test_a_rating_is_a_line_of_the_log(rating: str, caplog: pytest.LogCaptureFix
     answer = ask(call("/chat"))
     request_id = answer.headers["x-request-id"]
     with caplog.at_level("INFO", "chat"):
-        reply = ask(call("/feedback", {"request_id": request_id, "rating": rating}))
+        reply = ask(call(ROUTE, {"request_id": request_id, "rating": rating}))
 
     assert (reply.status, reply.data) == (204, b"")
     line = f"feedback id=call-1 request={request_id} rating={rating}"
@@ -39,7 +42,7 @@ def test_a_wrong_rating_is_named_and_not_logged(
     body: Any, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level("INFO", "chat"):
-        reply = ask(call("/feedback", body))
+        reply = ask(call(ROUTE, body))
 
     assert reply.status == 400
     assert reply.json["error"].startswith(message)
@@ -47,6 +50,6 @@ def test_a_wrong_rating_is_named_and_not_logged(
 
 
 def test_other_media_types_and_methods_are_refused() -> None:
-    assert ask(call("/feedback", b"{}", {"content-type": "text/plain"})).status == 415
-    reply = ask(call("/feedback", [b""], JSON, method="GET"))
+    assert ask(call(ROUTE, b"{}", {"content-type": "text/plain"})).status == 415
+    reply = ask(call(ROUTE, [b""], JSON, method="GET"))
     assert (reply.status, reply.headers["Allow"]) == (405, "POST")
