@@ -23,8 +23,9 @@ from evals.gate import (
 from evals.metrics import Prices, score
 from evals.questions import SAMPLE_QUESTIONS, Question, QuestionsError, read_questions
 from evals.records import RUNS
+from evals.report import write_report
 from evals.runner import ask_all, find_absent_files, start_run
-from evals.runs import SUMMARY, Row, Run, RunError, RunHeader, read_answers, read_header
+from evals.runs import REPORT, SUMMARY, Row, Run, RunError, RunHeader, read_answers, read_header
 from evals.summary import describe, write_summary
 from evals.target import TargetError, open_target
 
@@ -90,6 +91,8 @@ def _evaluate(options: argparse.Namespace) -> int:
     write_summary(run, header.folder / SUMMARY)
     for line in describe(run, before):
         print(line)
+    write_report(header.folder / REPORT, run, before)
+    print(f"Report: {header.folder / REPORT}")
     is_passed = not options.gate or _check(gate, run, accepted)
     if options.accept:
         _accept(run, gate, options.accepted)

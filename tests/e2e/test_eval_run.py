@@ -117,6 +117,8 @@ def test_worse_app_fails_the_gate_and_the_change_is_shown() -> None:
     assert status == 1
     assert "Gate: facts_retrieved: changed by -0." in output
     assert re.search(r"Facts retrieved .* -0\.\d{3} \(-0\.\d{3} to -0\.\d{3}\) \*", output)
+    report = (results("one-passage") / "report.html").read_text("utf-8")
+    assert "<bdi>one-passage</bdi>, compared with <bdi>whole</bdi>" in report
 
 
 def test_killed_run_goes_on_without_asking_again(tmp_path: Path) -> None:
@@ -175,6 +177,8 @@ def test_failures_are_reported_and_not_averaged_in(tmp_path: Path) -> None:
     assert status == 1
     assert "2 questions, 1 without an answer" in output
     assert f"no answer (500): {'x' * 100} broken" in output
+    assert f"Report: {results('failing') / 'report.html'}\n" in output
+    assert "<bdi>broken</bdi>" in (results("failing") / "report.html").read_text("utf-8")
     assert re.search(r"Facts found +1\.000 .* 1\n", output)
 
 
