@@ -1,11 +1,14 @@
 """Takes pictures of the page: `python -m tests.browser.screenshots FOLDER`.
 
-`page.png` is the one in README: `... docs --readme`. `TEST_BROWSER` names the browser.
+`page.png` in README and `evaluation.png` in docs are of `... docs --readme`. `TEST_BROWSER` names
+the browser.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 import tempfile
 from itertools import product
 from pathlib import Path
@@ -15,6 +18,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import run_browser
 from tests.browser.test_page import VACATION, ask
+from tests.support.isolation import app_copy
 from tests.support.servers import run_server
 
 WIDTHS = (360, 768, 1280)
@@ -39,6 +43,20 @@ def take_for_readme(browser: Browser, url: str, folder: Path) -> None:
     show_answer(page)
     page.locator(".citation").first.click()
     page.screenshot(path=folder / "page.png")
+
+
+def take_report(browser: Browser, folder: Path) -> None:
+    """Write `evaluation.png`: the report of a run with fewer passages, beside the one before."""
+    command = (sys.executable, "-m", "evals", "run", "--set", "INDEX_FILE=samples")
+    runs = (
+        ("--run", "default"),
+        ("--run", "top-3", "--before", "default", "--set", "DEFAULT_TOP=3"),
+    )
+    for options in runs:
+        subprocess.run([*command, *options], cwd=app_copy(), check=True)
+    page = browser.new_page(color_scheme="light", viewport={"width": 1120, "height": 1040})
+    page.goto((app_copy() / "build" / "evals" / "top-3" / "report.html").as_uri())
+    page.screenshot(path=folder / "evaluation.png")
 
 
 def open_page(browser: Browser, url: str, theme: Any, width: int, height: int = 860) -> Page:
@@ -67,16 +85,21 @@ def main() -> None:
         prog="python -m tests.browser.screenshots", description=__doc__
     )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--readme", action="store_true", help="only the picture in README")
+    parser.add_argument(
+        "--readme", action="store_true", help="only the pictures in README and docs"
+    )
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    take = take_for_readme if options.readme else take_all
     with (
         tempfile.TemporaryDirectory() as scratch,
         run_server("dev", Path(scratch), {}) as server,
         run_browser() as browser,
     ):
-        take(browser, server.url, options.folder)
+        if options.readme:
+            take_for_readme(browser, server.url, options.folder)
+            take_report(browser, options.folder)
+        else:
+            take_all(browser, server.url, options.folder)
 
 
 if __name__ == "__main__":
