@@ -10,10 +10,9 @@ import asyncio
 import json
 import logging
 import math
-import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from shared import settings as configuration
 from shared.chat.errors import ChatError
 from shared.ingest import acl
 from shared.ingest.document import MEGABYTE
+from shared.ingest.environment import UsageError, read_environment
 from shared.ingest.pipeline import IngestPipeline, IngestSummary
 from shared.ingest.sandbox import SandboxLimits, SandboxReader, SandboxStartError
 from shared.ingest.scan import Listing, list_folder
@@ -34,7 +34,6 @@ from shared.telemetry.access_log import quiet_libraries
 if TYPE_CHECKING:  # these import the Azure SDKs
     from shared.ingest.indexer.run import IndexerResult, UploadResult
 
-ROOT = Path(__file__).parent.parent.parent
 NOTHING_READ = (
     "No document of {folder} could be read, so nothing was indexed: the files above are named with "
     "the reasons."
@@ -47,10 +46,6 @@ With an embedding model, they are found by meaning. Set one in local.settings.js
 INTERRUPTED = "Stopped. The index keeps what it has; run the command again to continue."
 
 
-class UsageError(Exception):
-    """The command cannot run with these arguments or settings files; the message says why."""
-
-
 # The errors that end a run with a message and without a traceback.
 HANDLED_ERRORS = (
     UsageError,
@@ -60,17 +55,6 @@ HANDLED_ERRORS = (
     DocumentRejected,
     SandboxStartError,
 )
-
-
-def read_environment() -> Mapping[str, str]:
-    """Read the settings as the app does: the environment overrides local.settings.json."""
-    path = ROOT / "local.settings.json"
-    try:
-        local = json.loads(path.read_text("utf-8-sig")) if path.exists() else {}
-        values = local.get("Values") or {}
-    except (ValueError, AttributeError):
-        raise UsageError("local.settings.json is not valid JSON.") from None
-    return {name: str(value) for name, value in values.items()} | dict(os.environ)
 
 
 def parse_arguments(arguments: list[str] | None) -> IngestOptions:
