@@ -37,10 +37,10 @@ CORS := import json; host = json.load(open("local.settings.json", encoding="utf-
 	print(host.get("CORS") or "none")
 
 .DEFAULT_GOAL := help
-.PHONY: help run index run-fakes test test-all test-browser test-removal eval bench soak check samples lock
+.PHONY: help run index run-fakes test test-all test-browser test-removal eval eval-questions bench soak check samples lock
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
 
 run: $(VENV)/.run local.settings.json ## start the app on http://localhost:7071 (or PORT=...)
 	@version=none; \
@@ -94,6 +94,9 @@ eval: $(VENV)/.eval ## measure the answers (QUESTIONS=file TARGET=url RUN=name B
 	@$(BIN)/python -m evals run $(if $(QUESTIONS),--questions "$(QUESTIONS)") \
 		$(if $(TARGET),--target "$(TARGET)") $(if $(RUN),--run "$(RUN)") \
 		$(if $(BEFORE),--before "$(BEFORE)") $(if $(GATE),--gate) $(if $(ACCEPT),--accept) $(ARGS)
+
+eval-questions: $(VENV)/.eval ## draft questions about your documents by your model (ARGS="--count 50")
+	@$(BIN)/python -m evals draft $(if $(QUESTIONS),--existing "$(QUESTIONS)") $(ARGS)
 
 bench: $(VENV)/.dev ## measure it beside two baselines (two minutes: ARGS=--quick; more: ARGS=all)
 	@$(BIN)/python -m bench $(ARGS)

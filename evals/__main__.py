@@ -7,6 +7,7 @@ import sys
 from typing import Protocol
 
 from evals import evaluate
+from evals.drafts import command as draft
 
 
 class Part(Protocol):
@@ -23,6 +24,7 @@ class Part(Protocol):
 
 PARTS: dict[str, tuple[Part, str]] = {
     "run": (evaluate, "ask an app the questions, and score the answers"),
+    "draft": (draft, "draft questions about the documents of the index"),
 }
 
 

@@ -26,8 +26,8 @@ from shared.bootstrap.model_factory import make_router
 from shared.chat.errors import ChatError
 from shared.chat.events import Source
 from shared.chat.overrides import Overrides
-from shared.ingest.cli import UsageError, escape_unprintable, read_environment
 from shared.ingest.concurrency import prefetch
+from shared.ingest.environment import UsageError, read_environment
 from shared.models.demo import DemoModel
 from shared.retrieval.base import LimitedRetriever
 from shared.settings import Settings, SettingsError
@@ -156,7 +156,8 @@ async def _try_to_draft(drafter: Drafter, passage: Source) -> tuple[Source, Outc
 def _report(drafts: Drafts) -> None:
     """Print what is in the file and what a person has to do; failures to stderr."""
     for failure in drafts.failures:
-        print(escape_unprintable(f"No question: {failure}"), file=sys.stderr)
+        printable = "".join(char if char.isprintable() else "?" for char in failure)
+        print(f"No question: {printable}", file=sys.stderr)
     if drafts.has_failed:
         print("Stopped: too many in a row. Run the command again to continue.", file=sys.stderr)
     for line in drafts.describe():

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from evals.drafts.duplicates import find_duplicate
 from evals.drafts.passages import EVERYBODY
 from evals.drafts.replies import CheckReply, DraftReply, InvalidReply, JsonModel, retry
+from evals.metrics import contains
 from evals.questions import Question
 from shared.chat.events import Source
 from shared.chat.overrides import Overrides
@@ -97,11 +98,5 @@ def _check_facts(reply: DraftReply, passage: str) -> None:
 
 
 def contains_all(text: str, facts: Iterable[str]) -> bool:
-    """Whether a text contains all facts, ignoring case and white space."""
-    flat = flatten(text)
-    return all(flatten(fact) in flat for fact in facts)
-
-
-def flatten(text: str) -> str:
-    """Return a text in lower case, with single spaces."""
-    return " ".join(text.split()).casefold()
+    """Whether a text has all facts, as the scores of answers see it."""
+    return all(contains(text, fact) for fact in facts)

@@ -73,8 +73,9 @@ class Drafts:
             yield f"{len(self.failures)} passages have no question."
         if self.missing:
             yield "The index has no other passage that everybody may see."
-        yield "Check each question, its facts and its reference, then use it:"
-        yield f"    make eval QUESTIONS={self.path}"
+        if self.questions:
+            yield "Check each question, its facts and its reference, then use it:"
+            yield f"    make eval QUESTIONS={self.path}"
 
 
 def read_drafts(path: Path) -> list[Question]:

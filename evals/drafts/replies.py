@@ -113,6 +113,5 @@ async def retry(work: Callable[[int], Awaitable[T]]) -> T:
 
 
 def describe(error: Exception) -> str:
-    """Return the message of an error, with the cause that the app only logs."""
-    cause = getattr(error, "cause", None)
-    return f"{error} ({cause})" if cause else str(error)
+    """Return the cause of an error, which the app only logs, or else its message."""
+    return getattr(error, "cause", None) or str(error)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +27,7 @@ from tests.support.draft_upstream import (
     plans,
     settings_for,
 )
+from tests.support.isolation import app_copy
 from tests.support.upstream import (
     Exchange,
     answer_events,
@@ -32,6 +36,7 @@ from tests.support.upstream import (
     stream_response,
 )
 
+SECONDS = 60  # only a hang takes so long
 GARBAGE = stream_response(answer_events("Sure! Here is your question:"))
 
 
@@ -281,3 +286,58 @@ def test_overwrite_starts_anew(project: Project) -> None:
     project.draft("--count", "1", "--overwrite")
 
     assert [question.question for question in project.questions] != ["Mine?"]
+
+
+def command(*arguments: str, **settings: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "evals", "draft", *arguments],
+        cwd=app_copy(),
+        env={**os.environ, **settings},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_demo_model_is_told_what_to_set_and_nothing_is_lost(tmp_path: Path) -> None:
+    output = tmp_path / "drafts.jsonl"
+    output.write_text('{"question": "Mine?"}\n')
+
+    with command("--output", str(output), "--overwrite", INDEX_FILE="samples") as process:
+        _, message = process.communicate(timeout=SECONDS)
+
+    assert process.returncode == 2
+    assert "set OPENAI_BASE_URL and OPENAI_CHAT_MODEL" in message
+    assert output.read_text() == '{"question": "Mine?"}\n'
+
+
+def test_killed_command_goes_on(tmp_path: Path, upstream: DraftUpstream) -> None:
+    output, settings = tmp_path / "drafts.jsonl", settings_for(upstream.url, plans(3, 2), tmp_path)
+    arguments = ("--output", str(output), "--count", "6", "--at-once", "1")
+    drafted: list[str] = []
+
+    def kill_at_fourth(plan: str, fee: str) -> Any:
+        drafted.append(plan)
+        if len(drafted) == 4:
+            process.kill()
+        return draft_reply(plan, fee)
+
+    upstream.draft = kill_at_fourth
+    with command(*arguments, **settings) as process:
+        process.communicate(timeout=SECONDS)
+    upstream.draft = draft_reply
+    count = len(read_questions(output))
+    with command(*arguments, **settings) as process:
+        summary, _ = process.communicate(timeout=SECONDS)
+
+    assert count == 3
+    assert process.returncode == 0
+    assert len(read_questions(output)) == 6
+    assert summary.startswith(f"6 questions in {output}.")
+
+
+def test_commands_need_no_package_that_reads_documents() -> None:
+    names = ("yaml", "pypdf", "bs4", "lxml", "openpyxl", "mammoth", "pptx", "PIL")
+    code = f"import sys; sys.modules |= dict.fromkeys({names}); import evals.__main__"
+
+    subprocess.run([sys.executable, "-c", code], cwd=app_copy(), check=True, timeout=SECONDS)
