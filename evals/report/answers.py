@@ -111,7 +111,8 @@ class Answer:
             yield "cited"
 
     def _rates(self) -> list[Score]:
-        return [score for score in self.scores if not score.metric.unit]
+        # METRICS begins with what was retrieved: what became of it says more.
+        return [score for score in reversed(self.scores) if not score.metric.unit]
 
 
 def _page_state(texts: Sequence[str], reply: Reply) -> str:

@@ -25,7 +25,7 @@ CHANGED = "Questions whose rates changed"
 NEW = "Questions answered in this run only"
 UNCHANGED = "Questions whose rates are the same"
 SHORT = "Answers that fall short"
-BEST = "Answers with the best rates"
+BEST = "Answers without a shortfall"
 WORST_FIRST = "The worst first, by the mean of their rates."
 ORDER = {
     CHANGED: "The greatest change first, by the mean change of their rates.",

@@ -99,10 +99,19 @@ def test_link_to_a_question_opens_it(page: Page, report: str) -> None:
     expect(page.get_by_text("Question " + question.id)).to_be_in_viewport()
 
 
-def test_report_violates_no_rule_of_axe(themed: Page, report: str) -> None:
+def test_report_of_two_runs_violates_no_rule_of_axe(themed: Page, report: str) -> None:
     themed.goto(report)
     assert problems(themed) == []
     themed.evaluate(OPEN_ALL)
+    assert problems(themed) == []
+
+
+def test_report_of_one_run_violates_no_rule_of_axe(themed: Page, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    write_report(path, make_run("now", 0.5, "plain", "words"))
+    themed.goto(path.as_uri())
+    themed.evaluate(OPEN_ALL)
+
     assert problems(themed) == []
 
 

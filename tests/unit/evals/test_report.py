@@ -87,7 +87,7 @@ def test_failures_stand_apart_and_in_no_mean() -> None:
     ]
     assert line(page, RATES, "Facts found")[-1] == "2"
     assert text(page.find("dl")) == (
-        "questions 3 without an answer 1 answers with the best rates 2"
+        "questions 3 without an answer 1 answers without a shortfall 2"
     )
 
 
@@ -142,10 +142,10 @@ def test_worst_answer_comes_first() -> None:
     )
 
     assert questions(page, "Answers that fall short") == [
-        "bad? ✗ Facts found 0 % ✗ Refused 100 %",
+        "bad? ✗ Refused 100 % ✗ Facts found 0 %",
         "half? ✗ Facts found 50 %",
     ]
-    assert questions(page, "Answers with the best rates") == ["fine?"]
+    assert questions(page, "Answers without a shortfall") == ["fine?"]
 
 
 def test_expected_page_and_fact_have_a_mark_each() -> None:
