@@ -96,7 +96,7 @@ eval: $(VENV)/.eval ## measure the answers (QUESTIONS=file TARGET=url RUN=name B
 		$(if $(BEFORE),--before "$(BEFORE)") $(if $(GATE),--gate) $(if $(ACCEPT),--accept) $(ARGS)
 
 eval-questions: $(VENV)/.eval ## draft questions about your documents by your model (ARGS="--count 50")
-	@$(BIN)/python -m evals draft $(if $(QUESTIONS),--existing "$(QUESTIONS)") $(ARGS)
+	@$(BIN)/python -m evals draft $(if $(QUESTIONS),--compare "$(QUESTIONS)") $(ARGS)
 
 bench: $(VENV)/.dev ## measure it beside two baselines (two minutes: ARGS=--quick; more: ARGS=all)
 	@$(BIN)/python -m bench $(ARGS)

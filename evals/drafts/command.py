@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--count", type=int, default=20, help="the number of questions in the file (20)")
     add("--output", type=Path, default=OUTPUT, help="the file (build/evals/drafts.jsonl)")
     add("--overwrite", action="store_true", help="start anew where the file exists")
-    add("--existing", type=Path, metavar="FILE", help="mark what resembles its questions")
+    add("--compare", type=Path, metavar="FILE", help="mark what resembles its questions")
     add("--seed", type=int, default=1, help="draw other passages (1)")
     add("--at-once", type=int, default=4, metavar="N", help="passages at once (4)")
 
@@ -79,11 +79,11 @@ async def run(options: argparse.Namespace, settings: Settings) -> Drafts:
     """Draft what the file lacks. Raises UsageError, SettingsError, QuestionsError, ChatErrors."""
     if options.count < 1 or options.at_once < 1:
         raise UsageError("--count and --at-once must be 1 or more.")
-    existing = read_questions(options.existing) if options.existing else ()
+    others = read_questions(options.compare) if options.compare else ()
     async with _open_drafter(settings) as drafter:
         if options.overwrite:
             options.output.unlink(missing_ok=True)
-        drafts = Drafts(options.output, options.count, read_drafts(options.output), existing)
+        drafts = Drafts(options.output, options.count, read_drafts(options.output), others)
         options.output.parent.mkdir(parents=True, exist_ok=True)
         await _draft_missing(drafter, drafts, options)
     return drafts
@@ -108,7 +108,7 @@ async def _open_drafter(settings: Settings) -> AsyncGenerator[Drafter]:
 
 
 async def _draft_missing(drafter: Drafter, drafts: Drafts, options: argparse.Namespace) -> None:
-    """Draft questions until none is missing, or there are no more passages. Raises ChatErrors."""
+    """Draft until the file has enough questions or no passage is left. Raises ChatErrors."""
     initial = len(drafts.questions)
     bar = tqdm(total=options.count, initial=initial, unit="question", disable=None, leave=False)
     async with aclosing(_outcomes(drafter, drafts, options)) as outcomes:
@@ -123,24 +123,24 @@ async def _draft_missing(drafter: Drafter, drafts: Drafts, options: argparse.Nam
 async def _outcomes(
     drafter: Drafter, drafts: Drafts, options: argparse.Namespace
 ) -> AsyncGenerator[tuple[Source, Outcome], None]:
-    """Yield passages with their outcomes, while questions are missing. Raises ChatErrors."""
-    seen = {question.passage for question in drafts.questions}
+    """Yield passages with their outcomes, while the file needs questions. Raises ChatErrors."""
+    texts = {question.passage for question in drafts.questions}
     draft = partial(_try_to_draft, drafter)
     async with aclosing(draw_passages(drafter.retriever, options.seed)) as passages:
-        while batch := await _take(passages, drafts.missing, seen):
+        while batch := await _take(passages, drafts.open_count, texts):
             async with aclosing(prefetch(map(draft, batch), options.at_once)) as outcomes:
                 async for passage, outcome in outcomes:
                     yield passage, outcome
 
 
 async def _take(
-    passages: AsyncGenerator[Source, None], count: int, seen: set[str | None]
+    passages: AsyncGenerator[Source, None], count: int, texts: set[str | None]
 ) -> list[Source]:
-    """Return the next passages whose text has not been seen."""
+    """Return the next passages whose text is not among `texts`, and add it."""
     batch: list[Source] = []
     while len(batch) < count and (passage := await anext(passages, None)):
-        if passage.content not in seen:
-            seen.add(passage.content)
+        if passage.content not in texts:
+            texts.add(passage.content)
             batch.append(passage)
     return batch
 

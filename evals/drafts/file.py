@@ -27,13 +27,13 @@ Outcome = Question | DraftError | None
 class Drafts:
     """The questions of a file that shall have `count`, and why passages have none.
 
-    Duplicates are those of `questions` and of the `existing` ones of another file.
+    Duplicates are those of `questions` and of the `others` of another file.
     """
 
     path: Path
     count: int
     questions: list[Question]
-    existing: Sequence[Question] = ()
+    others: Sequence[Question] = ()
     failures: list[str] = field(default_factory=list)
     failures_in_row: int = 0
 
@@ -43,7 +43,7 @@ class Drafts:
         return self.failures_in_row >= MAX_FAILURES
 
     @property
-    def missing(self) -> int:
+    def open_count(self) -> int:
         """How many questions to draft; 0 if that has failed."""
         return 0 if self.has_failed else max(0, self.count - len(self.questions))
 
@@ -58,7 +58,7 @@ class Drafts:
             self.failures_in_row += 1
             return
         self.failures_in_row = 0
-        question = mark_duplicate(outcome, (*self.existing, *self.questions))
+        question = mark_duplicate(outcome, (*self.others, *self.questions))
         append(self.path, question)
         self.questions.append(question)
 
@@ -71,7 +71,7 @@ class Drafts:
                 yield f'{marks[mark]} have the tag "{mark}": their note says why.'
         if self.failures:
             yield f"{len(self.failures)} passages have no question."
-        if self.missing:
+        if self.open_count:
             yield "The index has no other passage that everybody may see."
         if self.questions:
             yield "Check each question, its facts and its reference, then use it:"

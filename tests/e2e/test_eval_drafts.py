@@ -98,13 +98,13 @@ def test_drafts_are_spread_over_the_files(project: Project) -> None:
 
 
 def test_seed_draws_other_passages(project: Project) -> None:
-    drawn = []
+    orders = []
     for seed in ("1", "1", "2"):
         project.draft("--count", "3", "--seed", seed, "--overwrite", passages=plans(3, 9))
-        drawn.append([question.passage for question in project.questions])
+        orders.append([question.passage for question in project.questions])
 
-    assert drawn[0] == drawn[1]
-    assert drawn[0] != drawn[2]
+    assert orders[0] == orders[1]
+    assert orders[0] != orders[2]
 
 
 def test_index_with_too_few_passages_gives_a_question_each(project: Project) -> None:
@@ -198,9 +198,9 @@ def test_json_in_a_code_block_is_accepted(project: Project) -> None:
     assert project.draft("--count", "1").failures == []
 
 
-def test_duplicates_of_each_other_and_of_existing_questions_are_marked(project: Project) -> None:
-    existing = project.folder / "existing.jsonl"
-    existing.write_text('{"question": "What does our plan cost me?", "facts": ["101 euros"]}')
+def test_duplicates_of_each_other_and_of_another_file_are_marked(project: Project) -> None:
+    others = project.folder / "others.jsonl"
+    others.write_text('{"question": "What does our plan cost me?", "facts": ["101 euros"]}')
     fees = {"A": 7, "B": 101, "C": 7}
     words = {"plan A1": "", "plan B1": " today", "plan C1": " a month"}
     passages = [plan_passage(f"{name}.md", f"{name}1", fee) for name, fee in fees.items()]
@@ -209,11 +209,11 @@ def test_duplicates_of_each_other_and_of_existing_questions_are_marked(project: 
         "question": f"What does our plan cost{words[plan]}?",
     }
 
-    project.draft("--existing", str(existing), passages=passages)
+    project.draft("--compare", str(others), passages=passages)
 
-    marked = {each.passage: each.note for each in project.questions if "duplicate" in each.tags}
-    assert marked.pop(passages[1].content) == "Like this one: What does our plan cost me?"
-    [note] = marked.values()
+    notes = {each.passage: each.note for each in project.questions if "duplicate" in each.tags}
+    assert notes.pop(passages[1].content) == "Like this one: What does our plan cost me?"
+    [note] = notes.values()
     assert note in {
         "Like this one: What does our plan cost?",
         "Like this one: What does our plan cost a month?",
@@ -299,7 +299,9 @@ def command(*arguments: str, **settings: str) -> subprocess.Popen[str]:
     )
 
 
-def test_demo_model_is_told_what_to_set_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_without_a_language_model_the_command_says_what_to_set(
+    tmp_path: Path,
+) -> None:
     output = tmp_path / "drafts.jsonl"
     output.write_text('{"question": "Mine?"}\n')
 
@@ -314,11 +316,11 @@ def test_demo_model_is_told_what_to_set_and_nothing_is_lost(tmp_path: Path) -> N
 def test_killed_command_goes_on(tmp_path: Path, upstream: DraftUpstream) -> None:
     output, settings = tmp_path / "drafts.jsonl", settings_for(upstream.url, plans(3, 2), tmp_path)
     arguments = ("--output", str(output), "--count", "6", "--at-once", "1")
-    drafted: list[str] = []
+    requests: list[str] = []
 
     def kill_at_fourth(plan: str, fee: str) -> Any:
-        drafted.append(plan)
-        if len(drafted) == 4:
+        requests.append(plan)
+        if len(requests) == 4:
             process.kill()
         return draft_reply(plan, fee)
 

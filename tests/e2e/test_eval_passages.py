@@ -23,7 +23,7 @@ def test_each_public_passage_is_drawn_once_and_the_files_in_turn(kind: str, tmp_
         return [passage async for passage in draw_passages(index, 1)]
 
     with INDEXES[kind](passages, tmp_path) as run:
-        drawn = run(draw)
+        result = run(draw)
 
-    assert sorted(each.content for each in drawn) == sorted(each.content for each in plans(3, 3))
-    assert len({each.sourcefile for each in drawn[:3]}) == 3
+    assert sorted(each.content for each in result) == sorted(each.content for each in plans(3, 3))
+    assert len({each.sourcefile for each in result[:3]}) == 3

@@ -39,9 +39,9 @@ class DraftUpstream(Upstream):
         if not request.path.endswith("/chat/completions"):
             return super().respond(request)
         data = json.loads(request.body["messages"][1]["content"])
-        found = FEE.search(data["passage"])
-        assert found is not None
-        reply = (self.check if "question" in data else self.draft)(*found.groups())
+        match = FEE.search(data["passage"])
+        assert match is not None
+        reply = (self.check if "question" in data else self.draft)(*match.groups())
         return stream_response(
             answer_events(reply if isinstance(reply, str) else json.dumps(reply))
         )
