@@ -1,4 +1,4 @@
-"""Words of a text: tokens for budgets, terms for a search, stop words.
+"""Words and sentences of a text: tokens for budgets, terms for a search, stop words.
 
 Imports nothing of the app.
 """
@@ -247,3 +247,21 @@ def select_stopwords(terms: Sequence[str]) -> frozenset[str]:
     question = set(terms)
     best = max(_OTHERS, key=lambda words: len(question & words))
     return ENGLISH | best if len(question & best) > len(question & ENGLISH) else ENGLISH
+
+
+# Between two sentences; not behind a shortened word or the number of a list item.
+SENTENCE_END = re.compile(
+    r"(?:(?<=[.!?\u061f\u0964])|(?<=[.!?][\"')\]\u201d]))\s+"
+    r"(?<!\b[A-Z]\.\s)(?<!\b(?:Dr|Mr|Ms|No|Nr|St|vs|cf)\.\s)(?<!\b(?:Mrs|Inc|e\.g|i\.e)\.\s)"
+    r"(?<![.:;!?]\s\d\.\s)(?![a-z\u00df-\u00ff\u03ac-\u03ce\u0430-\u045f])"
+    r"|(?<=[\u3002\uff01\uff1f])"
+)
+_ITEM = re.compile(r"(?:^|\s)[-*\u2022]\s+(?![a-z])")
+_MIN_ITEMS = 3  # fewer dashes may stand in sentences: "Monday - Friday"
+
+
+def split_sentences(text: str) -> Iterator[str]:
+    """Yield the sentences and the list items of a text without line breaks."""
+    items = _ITEM.split(text)
+    for item in items if len(items) > _MIN_ITEMS else [text]:
+        yield from filter(None, map(str.strip, SENTENCE_END.split(item)))

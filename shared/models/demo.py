@@ -6,7 +6,7 @@ import asyncio
 import re
 import sqlite3
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, closing
 from itertools import islice, pairwise, zip_longest
 from math import log
@@ -18,12 +18,14 @@ from shared.models.base import ModelStream, Prompt
 from shared.text import (
     ENGLISH,
     MAX_TERMS,
+    SENTENCE_END,
     TOKENIZER,
     content_terms,
     count_tokens,
     extract_terms,
     fts_query,
     select_stopwords,
+    split_sentences,
 )
 
 HEADING = "The demo model does not answer, it only quotes. From the documents:"
@@ -195,15 +197,6 @@ def _scores(table: sqlite3.Connection, question: str, total: int) -> Mapping[str
     return scores
 
 
-# Between two sentences; not behind a shortened word or the number of a list item.
-_SENTENCE_END = re.compile(
-    r"(?:(?<=[.!?\u061f\u0964])|(?<=[.!?][\"')\]\u201d]))\s+"
-    r"(?<!\b[A-Z]\.\s)(?<!\b(?:Dr|Mr|Ms|No|Nr|St|vs|cf)\.\s)(?<!\b(?:Mrs|Inc|e\.g|i\.e)\.\s)"
-    r"(?<![.:;!?]\s\d\.\s)(?![a-z\u00df-\u00ff\u03ac-\u03ce\u0430-\u045f])"
-    r"|(?<=[\u3002\uff01\uff1f])"
-)
-_ITEM = re.compile(r"(?:^|\s)[-*\u2022]\s+(?![a-z])")
-_MIN_ITEMS = 3  # fewer dashes may stand in sentences: "Monday - Friday"
 _TABLE_RULE = re.compile(r"\|(?:\s*(?::-+:?|-{3,}:?|-+:)\s*\|){1,100}")
 _HEADING_PATH = re.compile(r"(?:[^.!?|<>]{1,120} > (?=[^\W\d_])(?![a-z]))+")
 _MAX_HEADING_WORDS = 8
@@ -235,7 +228,7 @@ def _heading_end(content: str) -> int:
     # Other languages have capitals inside sentences too.
     if select_stopwords(extract_terms(content)) is not ENGLISH:
         return 0
-    words = _SENTENCE_END.split(content, 1)[0].split(" ")[: _MAX_HEADING_WORDS + 1]
+    words = SENTENCE_END.split(content, 1)[0].split(" ")[: _MAX_HEADING_WORDS + 1]
     for number, (before, word) in enumerate(pairwise(words), 1):
         begins = word.istitle() and (before.islower() or word.lower() in ENGLISH)
         if begins and before[-1:].isalnum() and before.lower() not in ENGLISH:
@@ -247,21 +240,15 @@ def _parts(content: str) -> dict[str, str]:
     """Split a text into sentences and rows; a row is matched together with its table's header."""
     rule = _TABLE_RULE.search(content)
     if rule is None:
-        return {sentence: sentence for sentence in _sentences(content)}
+        return {sentence: sentence for sentence in split_sentences(content)}
     row = rf"(\|(?:[^|]*\|){{{rule[0].count('|') - 1}}})"
     pieces = re.split(row, content)  # each second one is a row
     parts, header = dict[str, str](), ""
     for piece, following in zip_longest(pieces, pieces[2:], fillvalue=""):
         if not piece.startswith("|"):
-            parts |= {sentence: sentence for sentence in _sentences(piece)}
+            parts |= {sentence: sentence for sentence in split_sentences(piece)}
         elif _TABLE_RULE.fullmatch(following):
             header = piece
         elif not _TABLE_RULE.fullmatch(piece):
             parts[piece] = header + piece
     return parts
-
-
-def _sentences(text: str) -> Iterator[str]:
-    items = _ITEM.split(text)
-    for item in items if len(items) > _MIN_ITEMS else [text]:
-        yield from filter(None, map(str.strip, _SENTENCE_END.split(item)))
