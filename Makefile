@@ -90,10 +90,11 @@ test-browser: $(VENV)/.browser ## test the page in a browser (TEST_BROWSER=/path
 test-removal: $(VENV)/.dev ## check what is left when a part is deleted (docs/customize.md)
 	@REMOVAL=full $(BIN)/python -m pytest tests/template/test_removal.py $(ARGS)
 
-eval: $(VENV)/.eval ## measure the answers (QUESTIONS=file TARGET=url RUN=name BEFORE=name GATE=1 ACCEPT=1)
+eval: $(VENV)/.eval ## measure the answers (QUESTIONS=file TARGET=url RUN=name BEFORE=name JUDGE=model GATE=1 ACCEPT=1)
 	@$(BIN)/python -m evals run $(if $(QUESTIONS),--questions "$(QUESTIONS)") \
 		$(if $(TARGET),--target "$(TARGET)") $(if $(RUN),--run "$(RUN)") \
-		$(if $(BEFORE),--before "$(BEFORE)") $(if $(GATE),--gate) $(if $(ACCEPT),--accept) $(ARGS)
+		$(if $(BEFORE),--before "$(BEFORE)") $(if $(JUDGE),--judge "$(JUDGE)") \
+		$(if $(GATE),--gate) $(if $(ACCEPT),--accept) $(ARGS)
 
 eval-questions: $(VENV)/.eval ## draft questions about your documents by your model (ARGS="--count 50")
 	@$(BIN)/python -m evals draft $(if $(QUESTIONS),--compare "$(QUESTIONS)") $(ARGS)

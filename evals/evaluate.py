@@ -20,6 +20,7 @@ from evals.gate import (
     read_gate,
     write_accepted,
 )
+from evals.judge import add_judgements, judge_answers
 from evals.metrics import Prices, score
 from evals.questions import SAMPLE_QUESTIONS, Question, QuestionsError, read_questions
 from evals.records import RUNS
@@ -58,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--run", metavar="NAME", help="name a run, or continue the one of the name")
     parser.add_argument("--before", metavar="NAME", help="a run to compare with")
     parser.add_argument("--at-once", type=_positive, default=8, metavar="N", help="default: 8")
+    parser.add_argument("--judge", metavar="NAME", help="a model that judges the answers")
     parser.add_argument("--gate", action="store_true", help="check the rules of evals/gate.toml")
     parser.add_argument("--accept", action="store_true", help="make this the accepted run")
     parser.add_argument("--accepted", type=Path, default=ACCEPTED, metavar="FILE")
@@ -78,6 +80,7 @@ def load_run(name: str, questions: Sequence[Question], prices: Prices | None = N
     if header is None:
         raise RunError(f"There is no run {name} in {RUNS}.")
     rows = [Row(record, score(record, prices)) for record in read_answers(name, questions)]
+    rows = add_judgements(rows, header.folder)
     return Run(header.name, header.target, header.started, rows)
 
 
@@ -87,6 +90,8 @@ def _evaluate(options: argparse.Namespace) -> int:
     before = load_run(options.before, questions, gate.prices) if options.before else None
     with _app(options) as url:
         header = asyncio.run(_ask(options, url, questions))
+    if options.judge and not judge_answers(options.judge, header, questions):
+        return 1
     run = load_run(header.name, questions, gate.prices)
     write_summary(run, header.folder / SUMMARY)
     for line in describe(run, before):

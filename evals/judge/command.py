@@ -1,0 +1,41 @@
+"""The judge in the command `python -m evals run`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from evals.judge.judgements import read_judgements
+from evals.judge.model import JudgeError
+from evals.judge.run import judge_run
+from evals.questions import Question
+from evals.runs import Row, RunHeader, read_answers
+from shared.ingest.environment import UsageError, read_environment
+from shared.telemetry.access_log import quiet_libraries
+
+FILE = "judgements.jsonl"  # in the folder of a run
+
+
+def judge_answers(name: str, run: RunHeader, questions: Sequence[Question]) -> bool:
+    """Judge the answers of a run. Prints why, and returns False, if the judge cannot be used."""
+    quiet_libraries()
+    records = read_answers(run.name, questions)
+    try:
+        asyncio.run(judge_run(name, read_environment(), records, run.folder / FILE))
+    except (JudgeError, UsageError) as error:
+        print(error, file=sys.stderr)
+        return False
+    return True
+
+
+def add_judgements(rows: Sequence[Row], folder: Path) -> list[Row]:
+    """Return the rows of a run with the scores of its judgements, if it has some."""
+    judgements = read_judgements(folder / FILE)
+    return [_add_scores(row, judgements.get(row.record.question.id, {})) for row in rows]
+
+
+def _add_scores(row: Row, scores: Mapping[str, float]) -> Row:
+    return replace(row, scores={**row.scores, **scores}) if row.record.reply else row

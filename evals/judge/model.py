@@ -1,0 +1,141 @@
+"""The language model that judges, reached by the app's own settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from evals.judge.verdicts import Request, Verdict
+from shared.bootstrap.clients import Clients
+from shared.bootstrap.model_factory import make_chat_model
+from shared.chat.errors import ChatError
+from shared.chat.events import collect
+from shared.models.base import Model, ModelStream, Prompt
+from shared.rag.flow import check_stream
+from shared.settings import SettingsError, read_settings
+
+ATTEMPTS = 3  # to get a verdict; the client itself repeats after 429, 5xx and a lost connection
+FENCE = re.compile(r"\s*```(?:json)?(.*)```\s*", re.DOTALL)  # in which some models put JSON
+SECONDS = "600"  # for a request with its retries, and to the first token
+UNUSABLE = "The judge {name} cannot be used: {problem}."
+NO_ENDPOINT = (
+    "set OPENAI_BASE_URL (and OPENAI_API_KEY) or AZURE_OPENAI_ENDPOINT in local.settings.json or "
+    "in the environment"
+)
+
+
+class JudgeError(Exception):
+    """The judge cannot be used; the message says why."""
+
+
+class NoVerdict(Exception):
+    """The judge has given no valid verdict; the message says why."""
+
+
+class _InvalidAnswer(Exception):
+    """The model has accepted a request, and its answer is no verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """A model that judges, at the `endpoint` that tells it from models of the same name."""
+
+    model: Model
+    endpoint: str
+
+    async def ask(self, request: Request) -> Verdict:
+        """Send a request; return the verdict of the response. Raises NoVerdict."""
+        prompt = Prompt("answer", request.messages, temperature=0.0)
+        problem = ""
+        for _ in range(ATTEMPTS):
+            try:
+                async with self.model.open(prompt) as stream:
+                    content = await _read(stream)
+                return _parse(content, request)
+            except _InvalidAnswer as error:
+                problem = str(error)
+            except ChatError as error:
+                raise NoVerdict(error.cause or error.message) from None
+        raise NoVerdict(f"no verdict in {ATTEMPTS} answers, the last of them: {problem}")
+
+
+async def _read(stream: ModelStream) -> str:
+    try:
+        answer = await collect(check_stream(stream))
+    except ChatError as error:
+        raise _InvalidAnswer(error.cause or error.message) from None
+    if answer.done.finish_reason != "stop":
+        raise _InvalidAnswer(f"it ended with finish_reason {answer.done.finish_reason!r:.80}")
+    return answer.content
+
+
+def _parse(content: str, request: Request) -> Verdict:
+    fence = FENCE.fullmatch(content)
+    text = fence[1] if fence else content
+    try:
+        return request.kind.model_validate_json(text, context=request.context)
+    except ValidationError as error:
+        raise _InvalidAnswer(describe_invalid(error)) from None
+
+
+def describe_invalid(error: ValidationError) -> str:
+    """Return the place and the message of the first problem, without the value."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"])) or "the object"
+    return f"{place}: {first['msg'].removeprefix('Value error, ')}"
+
+
+@asynccontextmanager
+async def open_judge(environment: Mapping[str, str], name: str) -> AsyncIterator[Judge]:
+    """Open the model or deployment `name` at the endpoint of the app's settings.
+
+    Raises JudgeError.
+    """
+    try:
+        settings = read_settings(_judge_environment(environment, name))
+    except SettingsError as error:
+        raise JudgeError(UNUSABLE.format(name=name, problem=error)) from None
+    endpoint = settings.azure_openai_endpoint or settings.openai_base_url
+    if endpoint is None:
+        raise JudgeError(UNUSABLE.format(name=name, problem=NO_ENDPOINT))
+    clients = Clients(settings, batch=True)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(clients.close)
+        model = make_chat_model(clients)
+        assert model is not None  # there is an endpoint
+        try:
+            await model.ready()
+        except ChatError as error:
+            problem = error.cause or error.message
+            raise JudgeError(UNUSABLE.format(name=name, problem=problem)) from None
+        yield Judge(model, endpoint)
+
+
+def _judge_environment(environment: Mapping[str, str], name: str) -> dict[str, str]:
+    """Return the app's settings with the judge in place of its model.
+
+    As in the app, Azure OpenAI's endpoint takes precedence. Nobody waits for the judge, so it has
+    more time. Whether it is a reasoning model, which takes no temperature, its name says.
+    """
+    azure = environment.get("AZURE_OPENAI_ENDPOINT", "").strip()
+    names = ("AZURE_OPENAI_CHAT_DEPLOYMENT", "OPENAI_CHAT_MODEL")
+    own_name = environment.get(names[0] if azure else names[1], "").strip()
+    base_url = "" if azure else environment.get("OPENAI_BASE_URL", "").strip()
+    return {
+        **environment,
+        "CHAT_MODEL": "",
+        "MODEL_PROVIDERS": "",
+        "AZURE_OPENAI_CHAT_DEPLOYMENT": name if azure else "",
+        "OPENAI_BASE_URL": base_url,
+        "OPENAI_CHAT_MODEL": name if base_url else "",
+        "CHAT_MODEL_REASONING": environment.get("CHAT_MODEL_REASONING", "")
+        if name == own_name
+        else "",
+        "MAX_ANSWER_TOKENS": "",
+        "MODEL_ACCEPT_SECONDS": SECONDS,
+        "MODEL_FIRST_TOKEN_SECONDS": SECONDS,
+    }
