@@ -37,7 +37,7 @@ CORS := import json; host = json.load(open("local.settings.json", encoding="utf-
 	print(host.get("CORS") or "none")
 
 .DEFAULT_GOAL := help
-.PHONY: help run index run-fakes test test-all test-browser test-removal eval eval-questions bench soak check samples lock
+.PHONY: help run index run-fakes test test-all test-browser test-removal eval eval-questions eval-safety bench soak check samples lock
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -98,6 +98,9 @@ eval: $(VENV)/.eval ## measure the answers (QUESTIONS=file TARGET=url RUN=name B
 
 eval-questions: $(VENV)/.eval ## draft questions about your documents by your model (ARGS="--count 50")
 	@$(BIN)/python -m evals draft $(if $(QUESTIONS),--compare "$(QUESTIONS)") $(ARGS)
+
+eval-safety: $(VENV)/.eval $(VENV)/.ingest ## attack the app, and report what it does not resist (one attack: ARGS=id)
+	@$(BIN)/python -m evals safety $(ARGS)
 
 bench: $(VENV)/.dev ## measure it beside two baselines (two minutes: ARGS=--quick; more: ARGS=all)
 	@$(BIN)/python -m bench $(ARGS)

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from evals import evaluate
 from evals.drafts import command as draft
+from evals.safety import command as safety_command
 
 
 class Part(Protocol):
@@ -25,6 +26,7 @@ class Part(Protocol):
 PARTS: dict[str, tuple[Part, str]] = {
     "run": (evaluate, "ask an app the questions, and score the answers"),
     "draft": (draft, "draft questions about the documents of the index"),
+    "safety": (safety_command, "attack the app, and report what it does not resist"),
 }
 
 

@@ -316,7 +316,7 @@ def test_make_lists_the_targets(clone: Path) -> None:
 
     commands = [line.split()[1] for line in ended.stdout.splitlines()]
     tests = ["test", "test-all", "test-browser", "test-removal"]
-    tests += ["eval", "eval-questions", "bench", "soak"]
+    tests += ["eval", "eval-questions", "eval-safety", "bench", "soak"]
     assert commands == ["help", "run", "index", "run-fakes", *tests, "check", "samples", "lock"]
 
 

@@ -13,7 +13,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -336,3 +336,32 @@ def read_commands(prompt: Prompt) -> list[tuple[str, str]]:
 def command_model(_settings: object) -> CommandModel:
     """The factory for `CHAT_MODEL`."""
     return CommandModel()
+
+
+class TextModel(CommandModel):
+    """Answers each prompt with a text that depends on the prompt alone."""
+
+    name = "text_model"
+
+    def __init__(self, write: Callable[[Prompt], str]) -> None:
+        super().__init__()
+        self.write = write
+
+    @asynccontextmanager
+    async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
+        async def stream() -> AsyncGenerator[Delta | Done, None]:
+            yield Delta(self.write(prompt))
+            yield Done("stop", usage=USAGE)
+
+        async with aclosing(stream()) as events:
+            yield events
+
+
+def echo_model(_settings: object) -> TextModel:
+    """Repeats its prompt: instructions, question and sources."""
+    return TextModel(lambda prompt: "\n".join(message.content for message in prompt.messages))
+
+
+def abstaining_model(_settings: object) -> TextModel:
+    """Never knows an answer."""
+    return TextModel(lambda _prompt: "I don't know.")
