@@ -98,4 +98,4 @@ async def _judge(judge: Judge, answers: Sequence[Answer], path: Path, unit: str)
 def _describe_failures(judgements: Sequence[Judgement]) -> Iterator[str]:
     failures = [(metric, text) for each in judgements for metric, text in each.failures.items()]
     for (metric, text), count in Counter(failures).items():
-        yield f"{count} of {len(judgements)} answers have no {metric}: {text}"
+        yield f"No {metric} for {count} of {len(judgements)} answers: {text}"

@@ -173,7 +173,7 @@ def test_invalid_verdict_is_no_score(server: JudgeServer, folder: Path, reply: A
     lines = judge(server, folder)
 
     assert scores(folder) == {"relevance": 1, "completeness": 1}
-    assert lines[1].startswith("1 of 1 answers have no groundedness: no verdict in 3 answers")
+    assert lines[1].startswith("No groundedness for 1 of 1 answers: no verdict in 3 answers")
 
 
 @pytest.mark.parametrize("value", ["5", 5.5, 0, 6, -1, True, None, [5]], ids=repr)
