@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from shutil import copy
@@ -15,6 +16,7 @@ from evals.judge import JudgeError, judge_run, read_judgements
 from evals.judge.run import LABELS_FILE
 from evals.questions import Question
 from evals.records import Failure, Passage, Record, Reply, append, read_records
+from tests.integration.test_identity import AZ, write_cli
 from tests.support.scripted_judge import (
     ALL_LABELS,
     Content,
@@ -439,6 +441,21 @@ def test_settings_of_the_apps_own_answers_do_not_limit_the_judge(
 def test_judge_without_an_endpoint_names_the_settings(new_folder: Path) -> None:
     with pytest.raises(JudgeError, match="set OPENAI_BASE_URL"):
         asyncio.run(start(new_folder, "judge-1", {}))
+
+
+def test_deployment_of_azure_openai_judges_with_a_token(
+    server: JudgeServer, new_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_cli(tmp_path, "az", AZ)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    environment = {"AZURE_OPENAI_ENDPOINT": server.url, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+
+    asyncio.run(start(new_folder, "judge-1", environment))
+
+    sent = [each for each in server.requests if each.body]
+    assert set(scores(new_folder)) == set(METRICS)
+    assert {each.path for each in sent} == {"/openai/v1/chat/completions"}
+    assert {each.headers["authorization"] for each in sent} == {f"Bearer {AZ['accessToken']}"}
 
 
 class LockedServer(JudgeServer):

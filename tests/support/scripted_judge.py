@@ -27,7 +27,7 @@ BY_SENTENCES = {sentences(label.reply): label for label in ALL_LABELS}
 BY_ANSWER = {label.answer: label for label in ALL_LABELS}
 
 
-def grounding(verdicts: Sequence[str], passage: str) -> dict[str, Any]:
+def grounding(verdicts: Sequence[str], passage: str | None) -> dict[str, Any]:
     """Verdicts on the sentences of an answer; one passage supports all that are supported."""
     return {
         "sentences": [
@@ -50,8 +50,10 @@ def expert(content: Content) -> Any:
     if "sentences" in content:
         parts = tuple(each["sentence"] for each in content["sentences"])
         label = BY_SENTENCES.get(parts)
-        verdicts = label.verdicts if label else ["supported"] * len(parts)
-        return grounding(verdicts, content["passages"][0]["name"])
+        names = [each["name"] for each in content["passages"]]
+        verdict = "supported" if names else "not_supported"
+        verdicts = label.verdicts if label else [verdict] * len(parts)
+        return grounding(verdicts, names[0] if names else None)
     label = BY_ANSWER.get(content["answer"])
     if label is None:
         return rating(5)
