@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -11,6 +12,9 @@ from evals.questions import Question
 
 ROOT = Path(__file__).parent.parent
 RUNS = ROOT / "build" / "evals"
+
+Support = Literal["supported", "not_supported", "no_claim"]
+"""Whether the passages support a sentence, if it claims something."""
 
 
 class Passage(BaseModel):
@@ -59,6 +63,34 @@ class Record(BaseModel):
     question: Question
     reply: Reply | None = None
     failure: Failure | None = None
+
+
+class SentenceJudgement(BaseModel):
+    """A sentence with its verdict, and the passage that supports it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    sentence: str
+    verdict: Support
+    passage: str | None = None
+
+
+class Judgement(BaseModel):
+    """The verdicts of a judge on an answer.
+
+    `key` is the same as long as the judge and its requests are. By the metric: `scores` from 0 to
+    1, `reasons` of ratings, and `failures`, which say why there is no score.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    key: str
+    judge: str
+    question: str
+    scores: dict[str, float] = {}
+    reasons: dict[str, str] = {}
+    failures: dict[str, str] = {}
+    sentences: tuple[SentenceJudgement, ...] = ()
 
 
 def append(path: Path, record: BaseModel) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evals.questions import Question
-from evals.records import RUNS, Record, read_records
+from evals.records import RUNS, Judgement, Record, read_records
 
 ANSWERS, SUMMARY, REPORT = "answers.jsonl", "summary.json", "report.html"
 _HEADER = "run.json"
@@ -43,6 +43,7 @@ class Row:
 
     record: Record
     scores: Mapping[str, float]
+    judgement: Judgement | None = None
 
 
 @dataclass(frozen=True, slots=True)

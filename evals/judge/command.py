@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from evals.judge.judgements import read_judgements
 from evals.judge.model import JudgeError
 from evals.judge.run import judge_run
 from evals.questions import Question
+from evals.records import Judgement
 from evals.runs import Row, RunHeader, read_answers
 from shared.ingest.environment import UsageError, read_environment
 from shared.telemetry.access_log import quiet_libraries
@@ -32,10 +33,12 @@ def judge_answers(name: str, run: RunHeader, questions: Sequence[Question]) -> b
 
 
 def add_judgements(rows: Sequence[Row], folder: Path) -> list[Row]:
-    """Return the rows of a run with the scores of its judgements, if it has some."""
+    """Return the rows of a run with its judgements, if it has some, and their scores."""
     judgements = read_judgements(folder / FILE)
-    return [_add_scores(row, judgements.get(row.record.question.id, {})) for row in rows]
+    return [_add_judgement(row, judgements.get(row.record.question.id)) for row in rows]
 
 
-def _add_scores(row: Row, scores: Mapping[str, float]) -> Row:
-    return replace(row, scores={**row.scores, **scores}) if row.record.reply else row
+def _add_judgement(row: Row, judgement: Judgement | None) -> Row:
+    if judgement is None or row.record.reply is None:
+        return row
+    return replace(row, scores={**row.scores, **judgement.scores}, judgement=judgement)

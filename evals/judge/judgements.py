@@ -5,47 +5,19 @@ from __future__ import annotations
 from hashlib import sha256
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 from pydantic_core import to_json
 
 from evals.judge.model import Judge, NoVerdict
 from evals.judge.sentences import sentences
-from evals.judge.verdicts import Rating, Support, make_requests
+from evals.judge.verdicts import Rating, make_requests
 from evals.questions import Question
-from evals.records import Reply
+from evals.records import Judgement, Reply, SentenceJudgement
 
 
-class SentenceJudgement(BaseModel):
-    """A sentence with its verdict, and the passage that supports it."""
-
-    model_config = ConfigDict(frozen=True)
-
-    sentence: str
-    verdict: Support
-    passage: str | None = None
-
-
-class Judgement(BaseModel):
-    """The verdicts of a judge on an answer.
-
-    `key` is the same as long as the judge and its requests are. By the metric: `scores` from 0 to
-    1, `reasons` of ratings, and `failures`, which say why there is no score.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    key: str
-    judge: str
-    question: str
-    scores: dict[str, float] = {}
-    reasons: dict[str, str] = {}
-    failures: dict[str, str] = {}
-    sentences: tuple[SentenceJudgement, ...] = ()
-
-
-def read_judgements(path: Path) -> dict[str, dict[str, float]]:
-    """Read the scores of each question's last judgement, by its id."""
-    return {each.question: each.scores for each in read_by_key(path).values()}
+def read_judgements(path: Path) -> dict[str, Judgement]:
+    """Read the last judgement of each question, by its id."""
+    return {each.question: each for each in read_by_key(path).values()}
 
 
 def read_by_key(path: Path) -> dict[str, Judgement]:

@@ -8,12 +8,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from evals.judge.judgements import Judgement
 from evals.judge.model import JudgeError, describe_invalid
 from evals.judge.sentences import sentences
-from evals.judge.verdicts import Support
 from evals.questions import Question
-from evals.records import Passage, Reply
+from evals.records import Judgement, Passage, Reply, Support
 from evals.statistics import Interval, interval
 
 LABELS = Path(__file__).with_name("labels.jsonl")

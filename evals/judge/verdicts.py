@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 from pydantic_core import to_json
@@ -14,12 +14,10 @@ from pydantic_core import to_json
 from evals.judge.sentences import sentences
 from evals.metrics import is_abstention
 from evals.questions import Question
-from evals.records import Reply
+from evals.records import Reply, Support
 from shared.chat.messages import Message
 
 PROMPTS = Path(__file__).with_name("prompts")
-
-Support = Literal["supported", "not_supported", "no_claim"]
 
 
 class _Strict(BaseModel):

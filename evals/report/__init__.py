@@ -6,6 +6,7 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from evals.metrics import METRICS
 from evals.report import text
 from evals.report.changes import list_changes, pair, reach
 from evals.report.groups import group_answers, list_failures
@@ -23,7 +24,7 @@ _ENVIRONMENT = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_ENVIRONMENT.globals |= {"place": place, "rates": RATES}
+_ENVIRONMENT.globals |= {"metrics": METRICS, "place": place, "rates": RATES}
 _ENVIRONMENT.filters |= {
     "change": text.format_change,
     "change_interval": text.format_change_interval,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from evals.metrics import Metric, contains, matches
 from evals.questions import Question
-from evals.records import Passage, Reply
+from evals.records import Judgement, Passage, Reply
 from evals.target import find_citations
 
 
@@ -54,11 +54,15 @@ class Retrieved:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A question with its answers: that of the run before first, if there is one."""
+    """A question with its answers: that of the run before first, if there is one.
+
+    `judgements`: of each answer.
+    """
 
     question: Question
     replies: tuple[Reply, ...]
     scores: tuple[Score, ...]
+    judgements: tuple[Judgement | None, ...]
 
     @property
     def is_same(self) -> bool:

@@ -78,15 +78,15 @@ def _heading(answer: Answer, before: Run | None) -> str:
 
 
 def _answer(row: Row, before: Row | None) -> Answer:
-    rows = [each for each in (before, row) if each]
-    replies = tuple(each.record.reply for each in rows if each.record.reply)
+    rows = [each for each in (before, row) if each and each.record.reply]
     old: Mapping[str, float] = before.scores if before else {}
     scores = tuple(
         Score(metric, row.scores.get(name), old.get(name))
         for name, metric in METRICS.items()
         if name in row.scores or name in old
     )
-    return Answer(row.record.question, replies, scores)
+    replies = tuple(each.record.reply for each in rows if each.record.reply)
+    return Answer(row.record.question, replies, scores, tuple(each.judgement for each in rows))
 
 
 def _by_id(run: Run | None) -> dict[str, Row]:

@@ -14,7 +14,7 @@ from evals.report import write_report
 from evals.runs import Run
 from tests.browser.test_accessibility import problems
 from tests.browser.test_hostile import HOSTILE_HTML, HOSTILE_MARKDOWN
-from tests.support.eval_runs import answer, failure, run
+from tests.support.eval_runs import answer, failure, judge, run
 
 OPEN_ALL = "document.querySelectorAll('details').forEach((each) => { each.open = true; })"
 
@@ -35,7 +35,12 @@ def make_run(name: str, score: float, *texts: str) -> Run:
     scores = {"facts_found": score, "refused": 0.0, "seconds": 1 + score}
     passages = {texts[0]: texts[-1], "x.md": "x" * 300}
     content = f"{name} [{texts[0]}] [lost.md] {' '.join(texts)}"
-    rows = [answer(each, content, scores, passages) for each in questions]
+    verdicts = {text: "supported" for text in texts} | {content: "not_supported"}
+    reasons = {"relevance": texts[0]}
+    rows = [
+        judge(answer(each, content, scores, passages), verdicts, reasons=reasons)
+        for each in questions
+    ]
     return run(*rows, failure(f"late {texts[0]}?", texts[0], 503), name=f"{name} {texts[0]}")
 
 

@@ -94,7 +94,7 @@ def start(
 
 
 def scores(folder: Path) -> dict[str, float]:
-    return read_judgements(folder / "judgements.jsonl")[QUESTION.id]
+    return read_judgements(folder / "judgements.jsonl")[QUESTION.id].scores
 
 
 def is_of_run(content: Content) -> bool:
@@ -366,7 +366,7 @@ def test_i_do_not_know_where_it_is_right_is_not_judged(server: JudgeServer, fold
     judge(server, folder)
 
     assert "Why?" not in {content["question"] for content in server.contents()}
-    assert read_judgements(folder / "judgements.jsonl")[question.id] == {}
+    assert read_judgements(folder / "judgements.jsonl")[question.id].scores == {}
 
 
 def test_judge_sees_what_a_follow_up_refers_to(server: JudgeServer, folder: Path) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from evals.questions import Question
-from evals.records import Failure, Passage, Record, Reply
+from evals.records import Failure, Judgement, Passage, Record, Reply, SentenceJudgement
 from evals.runs import Row, Run
 
 
@@ -26,6 +27,19 @@ def answer(
         **fields,
     )
     return Row(Record(question=_question(question), reply=reply), scores or {"refused": 0.0})
+
+
+def judge(row: Row, sentences: Mapping[str, Any], **fields: Any) -> Row:
+    """The answer with the verdicts of a judge on its sentences."""
+    verdicts = tuple(
+        SentenceJudgement(sentence=sentence, verdict=verdict, passage="x.md")
+        for sentence, verdict in sentences.items()
+    )
+    scores = {"relevance": 0.75}
+    judgement = Judgement(
+        key="k", judge="gpt", question="q", scores=scores, sentences=verdicts, **fields
+    )
+    return replace(row, judgement=judgement)
 
 
 def failure(question: Question | str, message: str, status: int | None = None) -> Row:

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from evals.judge import JudgeError
-from evals.judge.judgements import Judgement, SentenceJudgement
 from evals.judge.labels import LABELS, MIN_AGREEMENT, measure_agreement, read_labels
 from evals.judge.sentences import sentences
-from evals.records import Passage, Reply
+from evals.records import Judgement, Passage, Reply, SentenceJudgement
 
 ALL_LABELS = read_labels(LABELS)
 

@@ -10,7 +10,7 @@ from bs4 import BeautifulSoup, Tag
 from evals.questions import Question
 from evals.report import render, write_report
 from evals.runs import Row, Run
-from tests.support.eval_runs import answer, failure, run
+from tests.support.eval_runs import answer, failure, judge, run
 
 HOSTILE = (
     "</style></title>\"'><script>alert(1)</script><img src=x onerror=alert(1)> & \u202egnp.exe"
@@ -112,10 +112,16 @@ def test_every_text_of_others_is_shown_as_it_is(before: Run | None) -> None:
         {HOSTILE: f"8 {HOSTILE}"},
         finish_reason=f"9 {HOSTILE}",
     )
+    row = judge(
+        row,
+        {f"15 {HOSTILE}": "supported"},
+        reasons={"relevance": f"13 {HOSTILE}"},
+        failures={"completeness": f"14 {HOSTILE}"},
+    )
     page = parse(run(row, failure(f"10 {HOSTILE}", f"11 {HOSTILE}"), name=f"12 {HOSTILE}"), before)
 
     shown = page.get_text()
-    assert [number for number in range(1, 13) if f"{number} {REVEALED}" not in shown] == []
+    assert [number for number in range(1, 16) if f"{number} {REVEALED}" not in shown] == []
     assert f"[{REVEALED}]" in shown
     assert page.find_all(["script", "img", "iframe", "link", "object", "form"]) == []
     assert len(page.find_all("style")) == 1
@@ -180,6 +186,23 @@ def test_citation_says_what_is_wrong_with_it() -> None:
         "[z.md] ✗ no such file",
         "[w.md] ✗ not retrieved",
     ]
+
+
+def test_judgement_is_shown_sentence_by_sentence() -> None:
+    verdicts = {"It is red.": "supported", "It is old.": "not_supported", "Hello.": "no_claim"}
+    row = answer("a?", "It is red. It is old. Hello.", {"relevance": 0.75})
+    page = parse(run(judge(row, verdicts, reasons={"relevance": "too long"})))
+
+    assert line(page, "Groundedness", "It is red.")[1:] == ["✓ supported by x.md"]
+    assert line(page, "Groundedness", "It is old.")[1:] == ["✗ not supported"]
+    assert line(page, "Groundedness", "Hello.")[1:] == ["no claim"]
+    assert "Relevance 75 %: too long" in text(page)
+
+
+def test_metric_that_the_judge_could_not_score_says_why() -> None:
+    row = judge(answer("a?", "b"), {}, failures={"completeness": "The response is cut off."})
+
+    assert "Completeness has no score: The response is cut off." in text(parse(run(row)))
 
 
 def test_passages_are_in_the_order_of_the_prompt_and_say_what_they_are_for() -> None:
