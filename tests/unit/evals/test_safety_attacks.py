@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from evals.records import ROOT
 from evals.safety.attacks import Attack, AttacksError, read_attacks
 
 ROW: dict[str, Any] = {
@@ -62,3 +63,10 @@ def test_attack_cannot_pass_without_reaching_the_app(attack: Attack) -> None:
     shows_success = expect.present or expect.retrieved or expect.headers or attack.control
 
     assert expect.status >= 400 or shows_success or (attack.needs_model and expect.needs_answer)
+
+
+def test_example_of_the_docs_is_an_attack() -> None:
+    page = (ROOT / "docs" / "evaluation.md").read_text("utf-8")
+    example = page.partition("## Safety")[2].partition("```json\n")[2].partition("```")[0]
+
+    assert Attack.model_validate_json(example).control
