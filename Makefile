@@ -94,7 +94,7 @@ eval: $(VENV)/.eval ## measure the answers (QUESTIONS=file TARGET=url RUN=name B
 	@$(BIN)/python -m evals run $(if $(QUESTIONS),--questions "$(QUESTIONS)") \
 		$(if $(TARGET),--target "$(TARGET)") $(if $(RUN),--run "$(RUN)") \
 		$(if $(BEFORE),--before "$(BEFORE)") $(if $(JUDGE),--judge "$(JUDGE)") \
-		$(if $(GATE),--gate) $(if $(ACCEPT),--accept) $(ARGS)
+		$(if $(RULES),--rules "$(RULES)") $(if $(GATE),--gate) $(if $(ACCEPT),--accept) $(ARGS)
 
 eval-questions: $(VENV)/.eval ## draft questions about your documents by your model (ARGS="--count 50")
 	@$(BIN)/python -m evals draft $(if $(QUESTIONS),--compare "$(QUESTIONS)") $(ARGS)

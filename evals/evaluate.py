@@ -12,7 +12,7 @@ from pathlib import Path
 
 from evals.app import AppError, run_app
 from evals.gate import (
-    ACCEPTED,
+    RULES,
     Gate,
     GateError,
     Scores,
@@ -60,9 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--before", metavar="NAME", help="a run to compare with")
     parser.add_argument("--at-once", type=_positive, default=8, metavar="N", help="default: 8")
     parser.add_argument("--judge", metavar="NAME", help="a model that judges the answers")
-    parser.add_argument("--gate", action="store_true", help="check the rules of evals/gate.toml")
+    parser.add_argument("--rules", type=Path, default=RULES, metavar="FILE", help="of the gate")
+    parser.add_argument("--gate", action="store_true", help="fail if the run breaks a rule")
     parser.add_argument("--accept", action="store_true", help="make this the accepted run")
-    parser.add_argument("--accepted", type=Path, default=ACCEPTED, metavar="FILE")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -85,7 +85,8 @@ def load_run(name: str, questions: Sequence[Question], prices: Prices | None = N
 
 
 def _evaluate(options: argparse.Namespace) -> int:
-    gate, accepted = read_gate(), read_accepted(options.accepted)
+    gate = read_gate(options.rules)
+    accepted = read_accepted(gate.accepted)
     questions = read_questions(options.questions)
     before = load_run(options.before, questions, gate.prices) if options.before else None
     with _app(options) as url:
@@ -100,7 +101,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     print(f"Report: {header.folder / REPORT}")
     is_passed = not options.gate or _check(gate, run, accepted)
     if options.accept:
-        _accept(run, gate, options.accepted)
+        _accept(run, gate)
     return 0 if is_passed and not run.failures else 1
 
 
@@ -115,12 +116,12 @@ def _check(gate: Gate, run: Run, accepted: Scores) -> bool:
     return not problems
 
 
-def _accept(run: Run, gate: Gate, path: Path) -> None:
+def _accept(run: Run, gate: Gate) -> None:
     if run.failures:
         print("Not accepted: not every question has an answer.")
         return
-    write_accepted(run, gate.no_worse, path)
-    print(f"Accepted: {path} has the scores of this run.")
+    write_accepted(run, gate.no_worse, gate.accepted)
+    print(f"Accepted: {gate.accepted} has the scores of this run.")
 
 
 def _app(options: argparse.Namespace) -> AbstractContextManager[str]:

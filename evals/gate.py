@@ -13,8 +13,7 @@ from evals.metrics import METRICS, Prices
 from evals.runs import Run
 from evals.statistics import difference, interval
 
-GATE = Path(__file__).with_name("gate.toml")
-ACCEPTED = Path(__file__).with_name("accepted.json")
+RULES = Path(__file__).with_name("gate.toml")
 
 Scores = Mapping[str, Mapping[str, float]]
 """The scores of each question, by its id and their metric."""
@@ -25,11 +24,12 @@ class GateError(Exception):
 
 
 class Gate(BaseModel):
-    """The rules of the gate: evals/gate.toml explains them."""
+    """The rules of the gate, which evals/gate.toml explains, and the file of the accepted run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     confidence: float = Field(gt=0.5, lt=1)
+    accepted: Path
     no_worse: tuple[str, ...]
     thresholds: dict[str, float]
     prices: Prices | None = None
@@ -84,18 +84,19 @@ class Gate(BaseModel):
                 )
 
 
-def read_gate(path: Path = GATE) -> Gate:
-    """Read the rules. Raises GateError."""
+def read_gate(path: Path = RULES) -> Gate:
+    """Read the rules; the accepted run stands beside them. Raises GateError."""
     try:
-        return Gate.model_validate(tomllib.loads(path.read_text("utf-8")))
+        gate = Gate.model_validate(tomllib.loads(path.read_text("utf-8")))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise GateError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     except (OSError, ValueError) as error:
         raise GateError(f"{path}: {error}") from None
+    return gate.model_copy(update={"accepted": path.parent / gate.accepted})
 
 
-def read_accepted(path: Path = ACCEPTED) -> Scores:
+def read_accepted(path: Path) -> Scores:
     """Read the scores of the accepted run; none if there is no such file. Raises GateError."""
     try:
         scores: Scores = json.loads(path.read_text("utf-8")) if path.exists() else {}
@@ -104,7 +105,7 @@ def read_accepted(path: Path = ACCEPTED) -> Scores:
     return scores
 
 
-def write_accepted(run: Run, metrics: tuple[str, ...], path: Path = ACCEPTED) -> None:
+def write_accepted(run: Run, metrics: tuple[str, ...], path: Path) -> None:
     """Write the scores of a run as those of the accepted run, a line for each question."""
     lines = []
     for row in sorted(run.rows, key=lambda row: row.record.question.id):

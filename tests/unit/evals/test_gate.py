@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from evals.gate import Gate, GateError, read_accepted, read_gate, write_accepted
-from evals.questions import Question
+from evals.questions import SAMPLE_QUESTIONS, Question, read_questions
 from evals.records import Failure, Record, Reply
 from evals.runs import Row, Run
 
-GATE = Gate(confidence=0.99, no_worse=("facts_found", "words"), thresholds={})
+ACCEPTED = Path("accepted.json")
+GATE = Gate(accepted=ACCEPTED, confidence=0.99, no_worse=("facts_found", "words"), thresholds={})
 REPLY = Reply(content="x", passages=(), seconds_to_first_token=0, seconds=0)
 
 
@@ -42,7 +43,7 @@ def scores_of(run: Run) -> dict[str, dict[str, float]]:
 def test_threshold_fails_if_the_interval_lies_wholly_beyond(
     metric: str, threshold: float, values: list[float], expected: str
 ) -> None:
-    gate = Gate(confidence=0.99, no_worse=(), thresholds={metric: threshold})
+    gate = GATE.model_copy(update={"no_worse": (), "thresholds": {metric: threshold}})
 
     problems = list(gate.check(run_of(values, metric), {}))
 
@@ -89,8 +90,11 @@ def test_accepted_scores_are_read_as_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("confidence = 0.99\nno_worse = []\n[thresholds]\nrecal = 1", "no metric is called recal"),
-        ("confidence = 2\nno_worse = []\n[thresholds]", "confidence: "),
+        (
+            "accepted = 'a'\nconfidence = 0.99\nno_worse = []\n[thresholds]\nrecal = 1",
+            "no metric is called recal",
+        ),
+        ("accepted = 'a'\nconfidence = 2\nno_worse = []\n[thresholds]", "confidence: "),
         ("confidence = ", "gate.toml: "),
     ],
 )
@@ -104,5 +108,7 @@ def test_error_names_the_rule(tmp_path: Path, text: str, message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_rules_of_the_project_are_valid() -> None:
-    assert read_gate().thresholds
+def test_accepted_run_of_the_project_has_its_questions() -> None:
+    accepted = read_accepted(read_gate().accepted)
+
+    assert accepted.keys() == {question.id for question in read_questions(SAMPLE_QUESTIONS)}
