@@ -8,7 +8,9 @@ from typing import Protocol
 
 from evals import evaluate
 from evals.drafts import command as draft
-from evals.safety import command as safety_command
+from evals.errors import EvaluationError
+from evals.safety import command as safety
+from shared.ingest.environment import UsageError
 
 
 class Part(Protocol):
@@ -20,13 +22,13 @@ class Part(Protocol):
         """Add the options of the part."""
 
     def main(self, options: argparse.Namespace) -> int:
-        """Run the part. Returns the exit status: 1 for a failure, 2 for wrong options."""
+        """Run the part. Returns the exit status: 1 for a failure. Raises EvaluationError."""
 
 
 PARTS: dict[str, tuple[Part, str]] = {
     "run": (evaluate, "ask an app the questions, and score the answers"),
     "draft": (draft, "draft questions about the documents of the index"),
-    "safety": (safety_command, "attack the app, and report what it does not resist"),
+    "safety": (safety, "attack the app, and report what it does not resist"),
 }
 
 
@@ -39,6 +41,9 @@ def main() -> int:
     options = parser.parse_args()
     try:
         return PARTS[options.part][0].main(options)
+    except (EvaluationError, UsageError) as error:
+        print(error, file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         return 130

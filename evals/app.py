@@ -13,13 +13,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
 
+from evals.errors import EvaluationError
 from evals.records import ROOT
 
 PAGE = re.compile(r"^Page: (http://\S+)/$", re.MULTILINE)
 SECONDS = 60  # only a hang takes so long
 
 
-class AppError(Exception):
+class AppError(EvaluationError):
     """The app did not start; the message has the end of its log."""
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from evals.app import AppError, run_app
+from evals.app import run_app
 from evals.gate import (
     RULES,
     Gate,
-    GateError,
     Scores,
     read_accepted,
     read_gate,
@@ -22,13 +20,13 @@ from evals.gate import (
 )
 from evals.judge import add_judgements, judge_answers
 from evals.metrics import Prices, score
-from evals.questions import SAMPLE_QUESTIONS, Question, QuestionsError, read_questions
+from evals.questions import SAMPLE_QUESTIONS, Question, read_questions
 from evals.records import RUNS
 from evals.report import write_report
 from evals.runner import ask_all, find_absent_files, start_run
 from evals.runs import REPORT, SUMMARY, Row, Run, RunError, RunHeader, read_answers, read_header
 from evals.summary import describe, write_summary
-from evals.target import TargetError, open_target
+from evals.target import open_target
 
 # Variables of the environment, so that no key is in a command line.
 KEY, TOKEN = "TARGET_KEY", "TARGET_TOKEN"
@@ -66,25 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run the command. Returns the exit status: 1 for a failure, 2 for wrong options."""
-    try:
-        return _evaluate(options)
-    except (AppError, GateError, QuestionsError, RunError, TargetError) as error:
-        print(error, file=sys.stderr)
-        return 2
-
-
-def load_run(name: str, questions: Sequence[Question], prices: Prices | None = None) -> Run:
-    """Read the answers of a run to these questions, and score them. Raises RunError."""
-    header = read_header(name)
-    if header is None:
-        raise RunError(f"There is no run {name} in {RUNS}.")
-    rows = [Row(record, score(record, prices)) for record in read_answers(name, questions)]
-    rows = add_judgements(rows, header.folder)
-    return Run(header.name, header.target, header.started, rows)
-
-
-def _evaluate(options: argparse.Namespace) -> int:
+    """Run the command. Returns the exit status: 1 for a failure. Raises EvaluationError."""
     gate = read_gate(options.rules)
     accepted = read_accepted(gate.accepted)
     questions = read_questions(options.questions)
@@ -103,6 +83,16 @@ def _evaluate(options: argparse.Namespace) -> int:
     if options.accept:
         _accept(run, gate)
     return 0 if is_passed and not run.failures else 1
+
+
+def load_run(name: str, questions: Sequence[Question], prices: Prices | None = None) -> Run:
+    """Read the answers of a run to these questions, and score them. Raises RunError."""
+    header = read_header(name)
+    if header is None:
+        raise RunError(f"There is no run {name} in {RUNS}.")
+    rows = [Row(record, score(record, prices)) for record in read_answers(name, questions)]
+    rows = add_judgements(rows, header.folder)
+    return Run(header.name, header.target, header.started, rows)
 
 
 def _check(gate: Gate, run: Run, accepted: Scores) -> bool:

@@ -7,8 +7,9 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
+from evals.files import FileError, describe_invalid, read_text
 from evals.metrics import METRICS, Prices
 from evals.runs import Run
 from evals.statistics import difference, interval
@@ -17,10 +18,7 @@ RULES = Path(__file__).with_name("gate.toml")
 
 Scores = Mapping[str, Mapping[str, float]]
 """The scores of each question, by its id and their metric."""
-
-
-class GateError(Exception):
-    """A file of the gate cannot be used; the message says why."""
+_SCORES = TypeAdapter(dict[str, dict[str, float]])
 
 
 class Gate(BaseModel):
@@ -85,24 +83,22 @@ class Gate(BaseModel):
 
 
 def read_gate(path: Path = RULES) -> Gate:
-    """Read the rules; the accepted run stands beside them. Raises GateError."""
+    """Read the rules; the accepted run stands beside them. Raises FileError."""
     try:
-        gate = Gate.model_validate(tomllib.loads(path.read_text("utf-8")))
+        gate = Gate.model_validate(tomllib.loads(read_text(path)))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise GateError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-    except (OSError, ValueError) as error:
-        raise GateError(f"{path}: {error}") from None
+        raise FileError(f"{path}: {describe_invalid(error)}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise FileError(f"{path}: {error}") from None
     return gate.model_copy(update={"accepted": path.parent / gate.accepted})
 
 
 def read_accepted(path: Path) -> Scores:
-    """Read the scores of the accepted run; none if there is no such file. Raises GateError."""
+    """Read the scores of the accepted run; none if there is no such file. Raises FileError."""
     try:
-        scores: Scores = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    except (OSError, ValueError) as error:
-        raise GateError(f"{path}: {error}") from None
-    return scores
+        return _SCORES.validate_json(read_text(path)) if path.exists() else {}
+    except ValidationError as error:
+        raise FileError(f"{path}: {describe_invalid(error)}") from None
 
 
 def write_accepted(run: Run, metrics: tuple[str, ...], path: Path) -> None:

@@ -7,13 +7,11 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from evals.files import FileError, read_lines
 
 SAMPLE_QUESTIONS = Path(__file__).with_name("questions.jsonl")
-
-
-class QuestionsError(Exception):
-    """A file of questions cannot be used; the message names the line and what is wrong."""
 
 
 def _alternatives(value: Any) -> Any:
@@ -56,28 +54,12 @@ class Question(BaseModel):
 
 
 def read_questions(path: Path) -> tuple[Question, ...]:
-    """Read a file of questions. Raises QuestionsError."""
-    try:
-        lines = path.read_text("utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise QuestionsError(f"{path} cannot be read: {error}") from None
+    """Read a file of questions. Raises FileError."""
     questions: dict[str, Question] = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        question = _parse(line, f"{path}, line {number}")
+    for place, question in read_lines(path, Question):
         if question.id in questions:
-            raise QuestionsError(f"{path}, line {number}: this question is there twice.")
+            raise FileError(f"{place}: this question is there twice.")
         questions[question.id] = question
     if not questions:
-        raise QuestionsError(f"{path} has no question.")
+        raise FileError(f"{path} has no question.")
     return tuple(questions.values())
-
-
-def _parse(line: str, place: str) -> Question:
-    try:
-        return Question.model_validate_json(line)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        key = ".".join(map(str, first["loc"])) or "the line"
-        raise QuestionsError(f"{place}: {key}: {first['msg']}") from None

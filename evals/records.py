@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
+from evals.files import read_results
 from evals.questions import Question
 
 ROOT = Path(__file__).parent.parent
@@ -93,27 +93,6 @@ class Judgement(BaseModel):
     sentences: tuple[SentenceJudgement, ...] = ()
 
 
-def append(path: Path, record: BaseModel) -> None:
-    """Add a line to a file of results. A line that a killed run has cut is ended first."""
-    with path.open("a+b") as file:
-        if file.tell():
-            file.seek(-1, 2)
-            if file.read(1) != b"\n":
-                file.write(b"\n")
-        file.write(record.model_dump_json(exclude_defaults=True).encode() + b"\n")
-
-
 def read_records(path: Path) -> dict[str, Record]:
-    """Read the last record of each question, by its id. Lines that a killed run cut are ignored."""
-    records: dict[str, Record] = {}
-    for line in _lines(path):
-        try:
-            record = Record.model_validate_json(line)
-        except ValidationError:
-            continue
-        records[record.question.id] = record
-    return records
-
-
-def _lines(path: Path) -> Iterable[bytes]:
-    return path.read_bytes().splitlines() if path.exists() else ()
+    """Read the last record of each question, by its id."""
+    return {record.question.id: record for record in read_results(path, Record)}

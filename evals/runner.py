@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 from tqdm import tqdm
 
+from evals.files import append
 from evals.questions import Question
-from evals.records import append
 from evals.runs import ANSWERS, RunError, RunHeader, read_answers, read_header, write_header
 from evals.target import Target
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from evals.errors import EvaluationError
 from evals.questions import Question
 from evals.records import RUNS, Judgement, Record, read_records
 
@@ -15,7 +16,7 @@ ANSWERS, SUMMARY, REPORT = "answers.jsonl", "summary.json", "report.html"
 _HEADER = "run.json"
 
 
-class RunError(Exception):
+class RunError(EvaluationError):
     """A run cannot be read or continued; the message says why."""
 
 

@@ -14,6 +14,7 @@ import httpx
 from httpx_retries import Retry, RetryTransport
 from pydantic import BaseModel, ValidationError
 
+from evals.errors import EvaluationError
 from evals.questions import Question
 from evals.records import Failure, Passage, Record, Reply
 from shared.chat.errors import FILTERED_MESSAGE
@@ -34,7 +35,7 @@ MAX_MESSAGE = 300  # characters of what is shown of an error
 CITATION = re.compile(r"\[([^\[\]\n]{1,1100}\.\w{1,8}(?:#page=\d+)?)\](?!\()")
 
 
-class TargetError(Exception):
+class TargetError(EvaluationError):
     """No app answers there, or it is not healthy; the message names the address."""
 
 

@@ -14,21 +14,26 @@ from pathlib import Path
 from tqdm import tqdm
 
 from evals.drafts.drafter import Drafter
-from evals.drafts.file import Drafts, Outcome, read_drafts
+from evals.drafts.file import Drafts, read_drafts
 from evals.drafts.passages import draw_passages
-from evals.drafts.replies import DraftError, describe
-from evals.questions import QuestionsError, read_questions
+from evals.json_replies import InvalidReply, describe
+from evals.questions import Question, read_questions
 from evals.records import RUNS
 from shared import settings as configuration
 from shared.bootstrap.build import make_retriever
 from shared.bootstrap.clients import Clients
-from shared.bootstrap.model_factory import make_router
-from shared.chat.errors import ChatError
+from shared.bootstrap.model_factory import DEFAULT_MODEL, make_router
+from shared.chat.errors import (
+    BadRequest,
+    ChatError,
+    DeadlineExceeded,
+    TooManyRequests,
+    Unavailable,
+)
 from shared.chat.events import Source
 from shared.chat.overrides import Overrides
 from shared.ingest.concurrency import prefetch
 from shared.ingest.environment import UsageError, read_environment
-from shared.models.demo import DemoModel
 from shared.retrieval.base import LimitedRetriever
 from shared.settings import Settings, SettingsError
 from shared.telemetry.access_log import quiet_libraries
@@ -52,31 +57,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Draft questions.
+    """Draft questions. Returns the exit status: 1 if the model or the index fails.
 
-    Returns 0, 1 if the model or the index fails, 2 if the command cannot run as it is, 130 on
-    Ctrl+C.
+    Raises EvaluationError, UsageError.
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     quiet_libraries()
     try:
         settings = configuration.read_settings(read_environment())
         drafts = asyncio.run(run(options, settings))
-    except (UsageError, SettingsError, QuestionsError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    except (ChatError, OSError) as error:
+    except SettingsError as error:
+        raise UsageError(str(error)) from None
+    except ChatError as error:
         print(describe(error), file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("Stopped. Run the command again to continue.", file=sys.stderr)
-        return 130
     _report(drafts)
     return 0 if drafts.questions and not drafts.has_failed else 1
 
 
 async def run(options: argparse.Namespace, settings: Settings) -> Drafts:
-    """Draft what the file lacks. Raises UsageError, SettingsError, QuestionsError, ChatErrors."""
+    """Draft what the file lacks. Raises UsageError, SettingsError, FileError, ChatErrors."""
     if options.count < 1 or options.at_once < 1:
         raise UsageError("--count and --at-once must be 1 or more.")
     others = read_questions(options.compare) if options.compare else ()
@@ -95,10 +95,10 @@ async def _open_drafter(settings: Settings) -> AsyncGenerator[Drafter]:
 
     Raises UsageError without a language model, SettingsError, ChatErrors.
     """
-    clients = Clients(settings)
+    clients = Clients(settings, batch=True)
     try:
         model = make_router(clients).default
-        if isinstance(model, DemoModel):
+        if model.name == DEFAULT_MODEL:
             raise UsageError(NO_MODEL)
         retriever = LimitedRetriever(make_retriever(clients))
         await retriever.ready()
@@ -122,7 +122,7 @@ async def _draft_missing(drafter: Drafter, drafts: Drafts, options: argparse.Nam
 
 async def _outcomes(
     drafter: Drafter, drafts: Drafts, options: argparse.Namespace
-) -> AsyncGenerator[tuple[Source, Outcome], None]:
+) -> AsyncGenerator[tuple[Source, Question | str], None]:
     """Yield passages with their outcomes, while the file needs questions. Raises ChatErrors."""
     texts = {question.passage for question in drafts.questions}
     draft = partial(_try_to_draft, drafter)
@@ -145,12 +145,18 @@ async def _take(
     return batch
 
 
-async def _try_to_draft(drafter: Drafter, passage: Source) -> tuple[Source, Outcome]:
-    """Return a passage and what comes of it. Raises ChatErrors."""
+async def _try_to_draft(drafter: Drafter, passage: Source) -> tuple[Source, Question | str]:
+    """Return a passage with its question, or why there is none.
+
+    Raises the ChatErrors that every other passage would meet.
+    """
     try:
-        return passage, await drafter.draft(passage)
-    except DraftError as error:
-        return passage, error
+        question = await drafter.draft(passage)
+    except InvalidReply as error:
+        return passage, str(error)
+    except (BadRequest, TooManyRequests, Unavailable, DeadlineExceeded) as error:
+        return passage, describe(error)
+    return passage, question or "the model says that it has nothing to ask about"
 
 
 def _report(drafts: Drafts) -> None:

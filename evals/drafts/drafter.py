@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from evals.drafts.duplicates import find_duplicate
 from evals.drafts.passages import EVERYBODY
-from evals.drafts.replies import CheckReply, DraftReply, InvalidReply, JsonModel, retry
-from evals.metrics import contains
+from evals.drafts.replies import CheckReply, DraftReply, contains_all, make_messages
+from evals.json_replies import request_reply
 from evals.questions import Question
 from shared.chat.events import Source
 from shared.chat.overrides import Overrides
@@ -17,6 +17,7 @@ from shared.retrieval.base import Retriever, shorten_query
 
 DUPLICATE, UNANSWERABLE, OTHER_ANSWER = "duplicate", "unanswerable", "other answer"
 NOT_RETRIEVED = "not retrieved"
+STEP = 0.4  # of the temperature: the same reply again would be as invalid
 MARKS = (DUPLICATE, UNANSWERABLE, OTHER_ANSWER, NOT_RETRIEVED)
 
 
@@ -31,9 +32,11 @@ class Drafter:
     async def draft(self, passage: Source) -> Question | None:
         """Return a question that the passage answers; None if it has nothing to ask about.
 
-        Raises DraftError, and the ChatErrors that every other passage would meet.
+        Raises InvalidReply, and ChatErrors.
         """
-        reply = await retry(lambda attempt: self._draft(passage, attempt))
+        text = passage.content
+        messages = make_messages("draft", passage=text)
+        reply = await request_reply(self.model, messages, DraftReply, {"passage": text}, STEP)
         if reply.question is None:
             return None
         question = Question(
@@ -47,18 +50,11 @@ class Drafter:
         question = await self._mark_other_answer(question)
         return await self._mark_not_retrieved(question, passage)
 
-    async def _draft(self, passage: Source, attempt: int) -> DraftReply:
-        data = {"passage": passage.content}
-        reply = await JsonModel(self.model).reply("draft", data, DraftReply, attempt)
-        if reply.question is not None:
-            _check_facts(reply, passage.content)
-        return reply
-
     async def _mark_other_answer(self, question: Question) -> Question:
         """Let the model answer from the passage: it sees neither the answer nor the facts."""
-        data = {"question": question.question, "passage": question.passage or ""}
-        model = JsonModel(self.model)
-        reply = await retry(lambda attempt: model.reply("draft_check", data, CheckReply, attempt))
+        texts = {"question": question.question, "passage": question.passage or ""}
+        messages = make_messages("draft_check", **texts)
+        reply = await request_reply(self.model, messages, CheckReply, step=STEP)
         if reply.answer is None:
             return mark(question, UNANSWERABLE, "The passage does not answer it, the model says.")
         facts = (fact for alternatives in question.facts for fact in alternatives)
@@ -69,7 +65,7 @@ class Drafter:
 
     async def _mark_not_retrieved(self, question: Question, passage: Source) -> Question:
         query = shorten_query(question.question)
-        result = await retry(lambda _: self.retriever.search(EVERYBODY, query, self.defaults))
+        result = await self.retriever.search(EVERYBODY, query, self.defaults)
         texts = [source.content for source in result.sources]
         if passage.content not in texts:
             note = "The app's search does not return the passage."
@@ -87,16 +83,3 @@ def mark(question: Question, tag: str, note: str) -> Question:
     """Return the question with another tag and note."""
     notes = f"{question.note} {note}" if question.note else note
     return question.model_copy(update={"tags": (*question.tags, tag), "note": notes})
-
-
-def _check_facts(reply: DraftReply, passage: str) -> None:
-    """Raise InvalidReply unless the facts are in the passage and in the answer."""
-    if not reply.facts or not reply.answer:
-        raise InvalidReply("the model's reply has no answer or no facts")
-    if not contains_all(reply.answer, reply.facts) or not contains_all(passage, reply.facts):
-        raise InvalidReply("the model's facts are not in its answer, or not in the passage")
-
-
-def contains_all(text: str, facts: Iterable[str]) -> bool:
-    """Whether a text has all facts, as the scores of answers see it."""
-    return all(contains(text, fact) for fact in facts)

@@ -11,16 +11,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from evals.drafts.drafter import MARKS, mark_duplicate
-from evals.drafts.replies import DraftError
+from evals.files import append
 from evals.questions import Question, read_questions
-from evals.records import append
 from shared.chat.events import Source
 
 MAX_FAILURES = 10  # in a row: then the model or the search is at fault, not the passages
 LINE_START = b'{"question":'
-
-Outcome = Question | DraftError | None
-"""The question of a passage, why there is none, or None if it has nothing to ask about."""
 
 
 @dataclass(slots=True)
@@ -47,13 +43,11 @@ class Drafts:
         """How many questions to draft; 0 if that has failed."""
         return 0 if self.has_failed else max(0, self.count - len(self.questions))
 
-    def add(self, passage: Source, outcome: Outcome) -> None:
+    def add(self, passage: Source, outcome: Question | str) -> None:
         """Append the question of a passage to the file, or record why there is none."""
-        if outcome is None:
-            outcome = DraftError("the model says that it has nothing to ask about")
-        elif isinstance(outcome, Question) and outcome.id in {each.id for each in self.questions}:
-            outcome = DraftError("the model repeats a question of the file")
-        if isinstance(outcome, DraftError):
+        if isinstance(outcome, Question) and outcome.id in {each.id for each in self.questions}:
+            outcome = "the model repeats a question of the file"
+        if isinstance(outcome, str):
             self.failures.append(f"{passage.sourcepage}: {outcome}")
             self.failures_in_row += 1
             return
@@ -79,7 +73,7 @@ class Drafts:
 
 
 def read_drafts(path: Path) -> list[Question]:
-    """Read the drafts of an earlier run; none without a file. Raises QuestionsError.
+    """Read the drafts of an earlier run; none without a file. Raises FileError.
 
     A last line that the end of that run has cut is removed.
     """

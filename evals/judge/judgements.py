@@ -5,9 +5,9 @@ from __future__ import annotations
 from hashlib import sha256
 from pathlib import Path
 
-from pydantic import ValidationError
 from pydantic_core import to_json
 
+from evals.files import read_results
 from evals.judge.model import Judge, NoVerdict
 from evals.judge.sentences import sentences
 from evals.judge.verdicts import Rating, make_requests
@@ -21,13 +21,9 @@ def read_judgements(path: Path) -> dict[str, Judgement]:
 
 
 def read_by_key(path: Path) -> dict[str, Judgement]:
-    """Read the last judgement of each key. Lines that a killed run cut are ignored."""
+    """Read the last judgement of each key."""
     judgements: dict[str, Judgement] = {}
-    for line in path.read_bytes().splitlines() if path.exists() else ():
-        try:
-            judgement = Judgement.model_validate_json(line)
-        except ValidationError:
-            continue
+    for judgement in read_results(path, Judgement):
         judgements.pop(judgement.key, None)  # in the order of the last lines
         judgements[judgement.key] = judgement
     return judgements

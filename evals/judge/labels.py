@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from evals.judge.model import JudgeError, describe_invalid
+from evals.files import read_lines
 from evals.judge.sentences import sentences
 from evals.questions import Question
 from evals.records import Judgement, Passage, Reply, Support
@@ -55,14 +55,8 @@ class Label(BaseModel):
 
 
 def read_labels(path: Path) -> tuple[Label, ...]:
-    """Read a file of labels. Raises JudgeError."""
-    labels = []
-    for number, line in enumerate(path.read_text("utf-8-sig").splitlines(), 1):
-        try:
-            labels.append(Label.model_validate_json(line))
-        except ValidationError as error:
-            raise JudgeError(f"{path}, line {number}: {describe_invalid(error)}") from None
-    return tuple(labels)
+    """Read a file of labels. Raises FileError."""
+    return tuple(label for _, label in read_lines(path, Label))
 
 
 def measure_agreement(

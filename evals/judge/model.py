@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from pydantic import ValidationError
-
+from evals.errors import EvaluationError
+from evals.json_replies import InvalidReply, describe, request_reply
 from evals.judge.verdicts import Request, Verdict
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.model_factory import make_chat_model
 from shared.chat.errors import ChatError
-from shared.chat.events import collect
-from shared.models.base import Model, ModelStream, Prompt
-from shared.rag.flow import check_stream
+from shared.models.base import Model
 from shared.settings import SettingsError, read_settings
 
-ATTEMPTS = 3  # to get a verdict; the client itself repeats after 429, 5xx and a lost connection
-FENCE = re.compile(r"\s*```(?:json)?(.*)```\s*", re.DOTALL)  # in which some models put JSON
 SECONDS = "600"  # for a request with its retries, and to the first token
 UNUSABLE = "The judge {name} cannot be used: {problem}."
 NO_ENDPOINT = (
@@ -28,16 +23,12 @@ NO_ENDPOINT = (
 )
 
 
-class JudgeError(Exception):
+class JudgeError(EvaluationError):
     """The judge cannot be used; the message says why."""
 
 
 class NoVerdict(Exception):
     """The judge has given no valid verdict; the message says why."""
-
-
-class _InvalidAnswer(Exception):
-    """The model has accepted a request, and its answer is no verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,44 +40,13 @@ class Judge:
 
     async def ask(self, request: Request) -> Verdict:
         """Send a request; return the verdict of the response. Raises NoVerdict."""
-        prompt = Prompt("answer", request.messages, temperature=0.0)
-        problem = ""
-        for _ in range(ATTEMPTS):
-            try:
-                async with self.model.open(prompt) as stream:
-                    content = await _read(stream)
-                return _parse(content, request)
-            except _InvalidAnswer as error:
-                problem = str(error)
-            except ChatError as error:
-                raise NoVerdict(error.cause or error.message) from None
-        raise NoVerdict(f"no verdict in {ATTEMPTS} answers, the last of them: {problem}")
-
-
-async def _read(stream: ModelStream) -> str:
-    try:
-        answer = await collect(check_stream(stream))
-    except ChatError as error:
-        raise _InvalidAnswer(error.cause or error.message) from None
-    if answer.done.finish_reason != "stop":
-        raise _InvalidAnswer(f"it ended with finish_reason {answer.done.finish_reason!r:.80}")
-    return answer.content
-
-
-def _parse(content: str, request: Request) -> Verdict:
-    fence = FENCE.fullmatch(content)
-    text = fence[1] if fence else content
-    try:
-        return request.kind.model_validate_json(text, context=request.context)
-    except ValidationError as error:
-        raise _InvalidAnswer(describe_invalid(error)) from None
-
-
-def describe_invalid(error: ValidationError) -> str:
-    """Return the place and the message of the first problem, without the value."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"])) or "the object"
-    return f"{place}: {first['msg'].removeprefix('Value error, ')}"
+        messages, kind = request.messages, request.kind
+        try:
+            return await request_reply(self.model, messages, kind, request.context)
+        except InvalidReply as error:
+            raise NoVerdict(str(error)) from None
+        except ChatError as error:
+            raise NoVerdict(describe(error)) from None
 
 
 @asynccontextmanager
@@ -110,8 +70,7 @@ async def open_judge(environment: Mapping[str, str], name: str) -> AsyncIterator
         try:
             await model.ready()
         except ChatError as error:
-            problem = error.cause or error.message
-            raise JudgeError(UNUSABLE.format(name=name, problem=problem)) from None
+            raise JudgeError(UNUSABLE.format(name=name, problem=describe(error))) from None
         yield Judge(model, endpoint)
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from evals.files import append
 from evals.judge.judgements import judge_answer, judgement_key, read_by_key
 from evals.judge.labels import LABELS, MIN_AGREEMENT, measure_agreement, read_labels
 from evals.judge.model import Judge, JudgeError, open_judge
 from evals.questions import Question
-from evals.records import Judgement, Record, Reply, append
+from evals.records import Judgement, Record, Reply
 from shared.ingest.concurrency import run_concurrently
 
 Answer = tuple[Question, Reply]

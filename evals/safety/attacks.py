@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+
+from evals.files import FileError, read_lines
 
 ATTACKS = Path(__file__).with_name("attacks.jsonl")
 
@@ -21,10 +23,6 @@ Kind = Literal[
     "paths",
     "requests",
 ]
-
-
-class AttacksError(Exception):
-    """A file of attacks cannot be used; the message names the line and what is wrong."""
 
 
 class _Model(BaseModel):
@@ -120,28 +118,12 @@ class Attack(_Model):
 
 
 def read_attacks(path: Path = ATTACKS) -> tuple[Attack, ...]:
-    """Read a file of attacks. Raises AttacksError."""
-    try:
-        lines = path.read_text("utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise AttacksError(f"{path} cannot be read: {error}") from None
+    """Read a file of attacks. Raises FileError."""
     attacks: dict[str, Attack] = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        attack = _parse(line, f"{path}, line {number}")
+    for place, attack in read_lines(path, Attack):
         if attack.id in attacks:
-            raise AttacksError(f"{path}, line {number}: the id {attack.id} is there twice.")
+            raise FileError(f"{place}: the id {attack.id} is there twice.")
         attacks[attack.id] = attack
     if not attacks:
-        raise AttacksError(f"{path} has no attack.")
+        raise FileError(f"{path} has no attack.")
     return tuple(attacks.values())
-
-
-def _parse(line: str, place: str) -> Attack:
-    try:
-        return Attack.model_validate_json(line)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        key = ".".join(map(str, first["loc"])) or "the line"
-        raise AttacksError(f"{place}: {key}: {first['msg']}") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,9 +10,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from evals.app import AppError
+from evals.errors import EvaluationError
 from evals.records import RUNS
-from evals.safety.attacks import ATTACKS, Attack, AttacksError, read_attacks
+from evals.safety.attacks import ATTACKS, Attack, read_attacks
 from evals.safety.deployments import run_deployment
 from evals.safety.run import Outcome, run_attacks
 
@@ -31,13 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run the command. Returns the exit status: 1 for a failure, 2 if attacks cannot run."""
-    try:
-        attacks = _select(read_attacks(options.attacks), options.ids)
-        outcomes, model = _run(attacks)
-    except (AttacksError, AppError) as error:
-        print(error, file=sys.stderr)
-        return 2
+    """Run the command. Returns the exit status. Raises EvaluationError."""
+    attacks = _select(read_attacks(options.attacks), options.ids)
+    outcomes, model = _run(attacks)
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     RESULTS.write_text("".join(f"{each.model_dump_json()}\n" for each in outcomes), "utf-8")
     print("\n".join(format_report(outcomes, model)))
@@ -46,7 +41,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _select(attacks: Sequence[Attack], ids: Sequence[str]) -> Sequence[Attack]:
     if unknown := set(ids) - {attack.id for attack in attacks}:
-        raise AttacksError(f"There is no attack {', '.join(sorted(unknown))}.")
+        raise EvaluationError(f"There is no attack {', '.join(sorted(unknown))}.")
     return [attack for attack in attacks if not ids or attack.id in ids]
 
 

@@ -16,7 +16,8 @@ import pytest
 
 from evals.drafts.command import add_arguments, run
 from evals.drafts.file import Drafts
-from evals.questions import Question, QuestionsError, read_questions
+from evals.files import FileError
+from evals.questions import Question, read_questions
 from shared.chat.errors import Misconfigured
 from shared.chat.events import Source
 from shared.settings import read_settings
@@ -161,7 +162,7 @@ def test_passage_that_fails_each_time_is_named_and_replaced(project: Project) ->
     assert len(project.questions) == 2
     [failure] = drafts.failures
     assert failure.startswith("plans/")
-    assert failure.endswith(": the model's reply is not valid: the reply: must be JSON")
+    assert ": no valid reply in 3 attempts" in failure
 
 
 def test_run_stops_when_the_model_never_replies_well(project: Project) -> None:
@@ -274,7 +275,7 @@ def test_complete_file_needs_no_model(project: Project) -> None:
 def test_file_that_is_no_file_of_questions_is_not_touched(project: Project, text: str) -> None:
     project.output.write_text(text)
 
-    with pytest.raises(QuestionsError, match=r"drafts\.jsonl, line 1"):
+    with pytest.raises(FileError, match=r"drafts\.jsonl, line 1"):
         project.draft()
 
     assert project.output.read_text() == text

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from evals.files import append
 from evals.judge import JudgeError, judge_run, read_judgements
 from evals.judge.run import LABELS_FILE
 from evals.questions import Question
-from evals.records import Failure, Passage, Record, Reply, append, read_records
+from evals.records import Failure, Passage, Record, Reply, read_records
 from tests.integration.test_identity import AZ, write_cli
 from tests.support.scripted_judge import (
     ALL_LABELS,
@@ -175,7 +176,7 @@ def test_invalid_verdict_is_no_score(server: JudgeServer, folder: Path, reply: A
     lines = judge(server, folder)
 
     assert scores(folder) == {"relevance": 1, "completeness": 1}
-    assert lines[1].startswith("No groundedness for 1 of 1 answers: no verdict in 3 answers")
+    assert lines[1].startswith("No groundedness for 1 of 1 answers: no valid reply in 3 attempts")
 
 
 @pytest.mark.parametrize("value", ["5", 5.5, 0, 6, -1, True, None, [5]], ids=repr)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from evals.drafts.duplicates import find_duplicate
-from evals.drafts.replies import CheckReply, DraftReply, InvalidReply, parse
+from evals.drafts.replies import CheckReply, DraftReply
+from evals.json_replies import InvalidReply, parse
 from evals.questions import Question
 
 GENERIC = Question(
@@ -59,7 +60,7 @@ def test_other_question_is_no_duplicate(other: Question) -> None:
     ],
 )
 def test_reply_of_another_form_is_rejected(text: str) -> None:
-    with pytest.raises(InvalidReply, match="the model's reply is not valid"):
+    with pytest.raises(InvalidReply, match=r"^(the object|answer|reason): "):
         parse(text, CheckReply)
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from evals.gate import Gate, GateError, read_accepted, read_gate, write_accepted
+from evals.files import FileError
+from evals.gate import Gate, read_accepted, read_gate, write_accepted
 from evals.questions import SAMPLE_QUESTIONS, Question, read_questions
 from evals.records import Failure, Record, Reply
 from evals.runs import Row, Run
@@ -102,7 +103,7 @@ def test_error_names_the_rule(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "gate.toml"
     path.write_text(text)
 
-    with pytest.raises(GateError) as caught:
+    with pytest.raises(FileError) as caught:
         read_gate(path)
 
     assert message in str(caught.value)

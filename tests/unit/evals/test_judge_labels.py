@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.judge import JudgeError
+from evals.files import FileError
 from evals.judge.labels import LABELS, MIN_AGREEMENT, measure_agreement, read_labels
 from evals.judge.sentences import sentences
 from evals.records import Judgement, Passage, Reply, SentenceJudgement
@@ -111,5 +111,5 @@ def test_wrong_label_is_named_by_its_line(
     path = tmp_path / "labels.jsonl"
     path.write_text(f"{json.dumps(LINE)}\n{json.dumps(LINE | change)}\n")
 
-    with pytest.raises(JudgeError, match=f"line 2: .*{problem}"):
+    with pytest.raises(FileError, match=f"line 2: .*{problem}"):
         read_labels(path)

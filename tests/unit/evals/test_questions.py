@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evals.questions import SAMPLE_QUESTIONS, Question, QuestionsError, read_questions
+from evals.files import FileError
+from evals.questions import SAMPLE_QUESTIONS, Question, read_questions
 
 
 def write(folder: Path, *lines: str) -> Path:
@@ -24,7 +25,7 @@ def test_single_text_stands_for_its_alternatives(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["{"], "line 1: the line: Invalid JSON"),
+        (["{"], "line 1: the object: Invalid JSON"),
         (['{"question": "a?"}', '{"question": ""}'], "line 2: question: "),
         (['{"question": "a?", "fact": ["b"]}'], "line 1: fact: Extra inputs"),
         (['{"question": "a?", "facts": [[]]}'], "line 1: facts.0: "),
@@ -33,14 +34,14 @@ def test_single_text_stands_for_its_alternatives(tmp_path: Path) -> None:
     ],
 )
 def test_error_names_the_line_and_the_key(tmp_path: Path, lines: list[str], message: str) -> None:
-    with pytest.raises(QuestionsError) as caught:
+    with pytest.raises(FileError) as caught:
         read_questions(write(tmp_path, *lines))
 
     assert message in str(caught.value)
 
 
 def test_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    with pytest.raises(QuestionsError, match=r"absent\.jsonl cannot be read"):
+    with pytest.raises(FileError, match=r"absent\.jsonl cannot be read"):
         read_questions(tmp_path / "absent.jsonl")
 
 

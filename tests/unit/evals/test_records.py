@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from evals.files import append
 from evals.questions import Question
-from evals.records import Failure, Passage, Record, Reply, append, read_records
+from evals.records import Failure, Passage, Record, Reply, read_records
 
 QUESTION = Question(question="a?", facts=(("b",),))
 REPLY = Reply(

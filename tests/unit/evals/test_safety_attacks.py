@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from evals.files import FileError
 from evals.records import ROOT
-from evals.safety.attacks import Attack, AttacksError, read_attacks
+from evals.safety.attacks import Attack, read_attacks
 
 ROW: dict[str, Any] = {
     "id": "a",
@@ -28,7 +29,7 @@ def write(folder: Path, *rows: Any) -> Path:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("{", "line 2: the line: Invalid JSON"),
+        ("{", "line 2: the object: Invalid JSON"),
         ({**ROW, "kind": "other"}, "line 2: kind: "),
         ({**ROW, "id": "A b"}, "line 2: id: "),
         ({**ROW, "expects": {}}, "line 2: expects: Extra inputs"),
@@ -41,7 +42,7 @@ def write(folder: Path, *rows: Any) -> Path:
     ],
 )
 def test_error_names_the_line_and_the_key(tmp_path: Path, row: Any, message: str) -> None:
-    with pytest.raises(AttacksError) as caught:
+    with pytest.raises(FileError) as caught:
         read_attacks(write(tmp_path, {**ROW, "id": "first"}, row))
 
     assert message in str(caught.value)
@@ -53,7 +54,7 @@ def test_file_without_attacks_is_named(tmp_path: Path, text: str | None, message
     if text is not None:
         path.write_text(text)
 
-    with pytest.raises(AttacksError, match=message):
+    with pytest.raises(FileError, match=message):
         read_attacks(path)
 
 
