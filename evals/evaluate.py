@@ -7,6 +7,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import starmap
 from pathlib import Path
 
 from evals.app import run_app
@@ -27,6 +28,7 @@ from evals.runner import ask_all, find_absent_files, start_run
 from evals.runs import REPORT, SUMMARY, Row, Run, RunError, RunHeader, read_answers, read_header
 from evals.summary import describe, write_summary
 from evals.target import open_target
+from shared.settings import Settings
 
 # Variables of the environment, so that no key is in a command line.
 KEY, TOKEN = "TARGET_KEY", "TARGET_TOKEN"
@@ -120,7 +122,7 @@ def _app(options: argparse.Namespace) -> AbstractContextManager[str]:
 
 async def _ask(options: argparse.Namespace, url: str, questions: Sequence[Question]) -> RunHeader:
     """Ask what has no answer yet. Returns the run. Raises RunError and TargetError."""
-    place = options.target or " ".join(["this folder", *(f"{name}=..." for name, _ in options.set)])
+    place = options.target or " ".join(["this folder", *starmap(_format_setting, options.set)])
     async with open_target(url, _headers()) as target:
         header = start_run(options.run, f"{place}, {await target.describe()}")
         print(f"Run {header.name}. To continue it if it is stopped: make eval RUN={header.name}")
@@ -138,6 +140,13 @@ def _headers() -> dict[str, str]:
     if token := os.environ.get(TOKEN):
         headers["authorization"] = f"Bearer {token}"
     return headers
+
+
+def _format_setting(name: str, value: str) -> str:
+    """Return a setting for people, without a value that is, or may hold, a secret."""
+    types = {field.alias: str(field.annotation) for field in Settings.model_fields.values()}
+    is_secret = name in ("MODEL_PROVIDERS", *(n for n, kind in types.items() if "Secret" in kind))
+    return f"{name}={'...' if is_secret or name not in types else value}"
 
 
 def _setting(text: str) -> tuple[str, str]:

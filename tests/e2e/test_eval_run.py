@@ -204,6 +204,18 @@ def test_key_is_sent_and_not_shown(tmp_path: Path) -> None:
     assert "secret" not in output + files
 
 
+def test_settings_are_shown_and_secrets_are_not(tmp_path: Path) -> None:
+    path = write_questions(tmp_path, [{"question": "one?"}])
+    secret = ("--set", "CHAT_API_KEY=a-secret-of-more-than-20-characters", "--set", "OTHER=secret")
+    options = (*SAMPLES, *secret, "--set", "DEFAULT_TOP=3", "--questions", path, "--run", "hidden")
+
+    status, output = run(*options)
+
+    assert status == 0, output
+    assert "INDEX_FILE=samples CHAT_API_KEY=... OTHER=... DEFAULT_TOP=3, model demo" in output
+    assert "secret" not in output
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
