@@ -1,4 +1,4 @@
-"""The replies that a language model gives to the instructions in `evals/prompts/`."""
+"""The replies that a language model gives to the instructions in `prompts/`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pydantic_core import to_json
 from evals.metrics import contains
 from shared.chat.messages import Message
 
-PROMPTS = Path(__file__).parent.parent / "prompts"
+PROMPTS = Path(__file__).with_name("prompts")
 
 Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
 Fact = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]
