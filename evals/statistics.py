@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 CONFIDENCE = 0.95  # of the intervals that are shown
-RESAMPLES = 10_000
+BLOCKS, BLOCK_SIZE = 20, 500  # resamples: in blocks, to need less memory
 SEED = 7  # the same figures have the same interval
 
 
@@ -28,9 +28,10 @@ def interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interva
         raise ValueError("there are no values")
     array = np.asarray(values, float)
     generator = np.random.default_rng(SEED)
-    picks = generator.integers(0, len(array), (RESAMPLES, len(array)))
+    shape = (BLOCK_SIZE, len(array))
+    means = [array[generator.integers(0, len(array), shape)].mean(axis=1) for _ in range(BLOCKS)]
     tail = (1 - confidence) / 2
-    low, high = np.quantile(array[picks].mean(axis=1), (tail, 1 - tail))
+    low, high = np.quantile(means, (tail, 1 - tail))
     return Interval(float(array.mean()), float(low), float(high), len(array))
 
 
