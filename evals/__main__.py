@@ -10,7 +10,7 @@ from evals import evaluate
 from evals.drafts import command as draft
 from evals.errors import EvaluationError
 from evals.safety import command as safety
-from shared.ingest.environment import UsageError
+from shared.bootstrap.environment import UsageError
 
 
 class Part(Protocol):

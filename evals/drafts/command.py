@@ -22,6 +22,7 @@ from evals.records import RUNS
 from shared import settings as configuration
 from shared.bootstrap.build import make_retriever
 from shared.bootstrap.clients import Clients
+from shared.bootstrap.environment import UsageError, read_environment
 from shared.bootstrap.model_factory import DEFAULT_MODEL, make_router
 from shared.chat.errors import (
     BadRequest,
@@ -33,7 +34,6 @@ from shared.chat.errors import (
 from shared.chat.events import Source
 from shared.chat.overrides import Overrides
 from shared.ingest.concurrency import prefetch
-from shared.ingest.environment import UsageError, read_environment
 from shared.retrieval.base import LimitedRetriever
 from shared.settings import Settings, SettingsError
 from shared.telemetry.access_log import quiet_libraries

@@ -15,7 +15,6 @@ from evals.judge.labels import LABELS, MIN_AGREEMENT, measure_agreement, read_la
 from evals.judge.model import Judge, JudgeError, open_judge
 from evals.questions import Question
 from evals.records import Judgement, Record, Reply
-from shared.ingest.concurrency import run_concurrently
 
 Answer = tuple[Question, Reply]
 
@@ -93,7 +92,9 @@ async def _judge(judge: Judge, answers: Sequence[Answer], path: Path, unit: str)
             return judgement
 
     with tqdm(total=len(answers), desc=f"judge {unit}", disable=None, leave=False) as bar:
-        return await run_concurrently(find_or_make(answer) for answer in answers)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(find_or_make(answer)) for answer in answers]
+    return [task.result() for task in tasks]
 
 
 def _describe_failures(judgements: Sequence[Judgement]) -> Iterator[str]:

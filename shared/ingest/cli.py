@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from shared import settings as configuration
+from shared.bootstrap.environment import UsageError, read_environment
 from shared.chat.errors import ChatError
 from shared.ingest import acl
 from shared.ingest.document import MEGABYTE
-from shared.ingest.environment import UsageError, read_environment
 from shared.ingest.pipeline import IngestPipeline, IngestSummary
 from shared.ingest.sandbox import SandboxLimits, SandboxReader, SandboxStartError
 from shared.ingest.scan import Listing, list_folder
