@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean as mean
 
 import ir_measures
@@ -130,22 +131,24 @@ def _share_found(facts: Sequence[Sequence[str]], text: str) -> float:
     return found / len(facts)
 
 
-def _expectation(question: Question, name: str) -> int | None:
-    """Return the number of the expectation that a name meets."""
-    for number, alternatives in enumerate(question.citations):
-        if any(matches(expected, name) for expected in alternatives):
-            return number
-    return None
+def _expectations(question: Question, name: str) -> list[int]:
+    """Return the numbers of the expectations that a name meets."""
+    return [
+        number
+        for number, alternatives in enumerate(question.citations)
+        if any(matches(expected, name) for expected in alternatives)
+    ]
 
 
 def _ranking(question: Question, reply: Reply) -> dict[str, float]:
-    """Return the measures of the retrieved pages; alternatives count as one page."""
-    numbers = (_expectation(question, passage.name) for passage in reply.passages)
-    names = (passage.name for passage in reply.passages)
-    pages = [
-        name if number is None else f"expected {number}"
-        for name, number in zip(names, numbers, strict=True)
-    ]
+    """Return the measures of the retrieved pages.
+
+    Alternatives count as one page, and a page that meets two expectations as two.
+    """
+    pages: list[str] = []
+    for passage in reply.passages:
+        numbers = _expectations(question, passage.name)
+        pages += [f"expected {number}" for number in numbers] or [passage.name]
     ranking = dict.fromkeys(pages)
     run = {"q": {page: -float(rank) for rank, page in enumerate(ranking)}} if ranking else {}
     grades = {"q": {f"expected {number}": 1 for number in range(len(question.citations))}}
@@ -157,14 +160,14 @@ def _ranking(question: Question, reply: Reply) -> dict[str, float]:
 def _citations(question: Question, reply: Reply) -> Iterator[tuple[str, float]]:
     cited = find_citations(reply)
     retrieved = {passage.name for passage in reply.passages}
-    met = [_expectation(question, name) for name in cited]
+    met = [_expectations(question, name) for name in cited]
     if cited:
         yield "citations_exist", mean(name not in reply.missing_files for name in cited)
         yield "citations_retrieved", mean(name in retrieved for name in cited)
     if cited and question.citations:
-        yield "citation_precision", mean(number is not None for number in met)
+        yield "citation_precision", mean(map(bool, met))
     if question.citations:
-        yield "citation_recall", len(set(met) - {None}) / len(question.citations)
+        yield "citation_recall", len(set(chain.from_iterable(met))) / len(question.citations)
 
 
 def _costs(reply: Reply, prices: Prices | None) -> Iterator[tuple[str, float]]:

@@ -36,6 +36,14 @@ def test_ranking_counts_pages_and_takes_alternatives_for_one() -> None:
     assert scores["ndcg@10"] == pytest.approx((0.63093 + 0.5) / (1 + 0.63093 + 0.5), abs=1e-4)
 
 
+def test_page_that_meets_two_expectations_counts_for_both() -> None:
+    answer = reply("$40 and $75 [table.md].", ["x.md", "table.md"])
+
+    scores = scores_of(answer, citations=[["plus.md", "table.md"], ["standard.md", "table.md"]])
+
+    assert (scores["recall@3"], scores["reciprocal_rank"], scores["citation_recall"]) == (1, 0.5, 1)
+
+
 def test_nothing_retrieved_is_a_ranking_of_zero() -> None:
     scores = scores_of(reply("no"), citations=["a.md"])
 
