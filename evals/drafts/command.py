@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
@@ -64,7 +65,7 @@ def main(options: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     quiet_libraries()
     try:
-        settings = configuration.read_settings(read_environment())
+        settings = configuration.read_settings(read_environment(os.environ))
         drafts = asyncio.run(run(options, settings))
     except SettingsError as error:
         raise UsageError(str(error)) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,7 +26,7 @@ def judge_answers(name: str, run: RunHeader, questions: Sequence[Question]) -> b
     quiet_libraries()
     records = read_answers(run.name, questions)
     try:
-        asyncio.run(judge_run(name, read_environment(), records, run.folder / FILE))
+        asyncio.run(judge_run(name, read_environment(os.environ), records, run.folder / FILE))
     except (JudgeError, UsageError) as error:
         print(error, file=sys.stderr)
         return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,12 +13,12 @@ class UsageError(Exception):
     """The command cannot run with these arguments or settings files; the message says why."""
 
 
-def read_environment() -> Mapping[str, str]:
-    """Read the settings as the app does: the environment overrides local.settings.json."""
+def read_environment(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Read local.settings.json as the app does: the environment has precedence."""
     path = ROOT / "local.settings.json"
     try:
         local = json.loads(path.read_text("utf-8-sig")) if path.exists() else {}
         values = local.get("Values") or {}
     except (ValueError, AttributeError):
         raise UsageError("local.settings.json is not valid JSON.") from None
-    return {name: str(value) for name, value in values.items()} | dict(os.environ)
+    return {name: str(value) for name, value in values.items()} | dict(environment)

@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import math
+import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -214,7 +215,7 @@ def main(arguments: list[str] | None = None) -> int:
     quiet_libraries()
     options = parse_arguments(arguments)
     try:
-        asyncio.run(run(options, configuration.read_settings(read_environment())))
+        asyncio.run(run(options, configuration.read_settings(read_environment(os.environ))))
     except HANDLED_ERRORS as error:
         print(error_message(error), file=sys.stderr)
         return 1
