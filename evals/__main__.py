@@ -7,9 +7,9 @@ import sys
 from typing import Protocol
 
 from evals import evaluate
-from evals.drafts import command as draft
+from evals.drafts import command as draft_command
 from evals.errors import EvaluationError
-from evals.safety import command as safety
+from evals.safety import command as safety_command
 from shared.bootstrap.environment import UsageError
 
 
@@ -27,8 +27,8 @@ class Part(Protocol):
 
 PARTS: dict[str, tuple[Part, str]] = {
     "run": (evaluate, "ask an app the questions, and score the answers"),
-    "draft": (draft, "draft questions about the documents of the index"),
-    "safety": (safety, "attack the app, and report what it does not resist"),
+    "draft": (draft_command, "draft questions about the documents of the index"),
+    "safety": (safety_command, "attack the app, and report what it does not resist"),
 }
 
 

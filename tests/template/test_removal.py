@@ -155,10 +155,16 @@ def remove_lines(name: str, text: str) -> str:
     return re.sub(rf"(?m)^.*\b{re.escape(name)}\b.*\n", "", text)
 
 
+def remove_item(name: str, text: str) -> str:
+    """Remove a text from a list of texts that is on one line."""
+    return text.replace(f', "{name}"', "")
+
+
 REMOVERS = {
     ".py": remove_from_python,
     ".md": remove_setting,
     ".html": remove_lines,
+    ".toml": remove_item,
     ".txt": remove_lines,
 }
 
