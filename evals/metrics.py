@@ -11,9 +11,9 @@ from statistics import fmean as mean
 import ir_measures
 from ir_measures import RR, R, nDCG
 
+from evals.citations import find_citations
 from evals.questions import Question
 from evals.records import Record, Reply
-from evals.target import find_citations
 
 # How models say, in lower case, that the documents have no answer: an answer that begins so counts
 # as one. For other languages than English and German add a line.

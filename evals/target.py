@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import httpx
 from httpx_retries import Retry, RetryTransport
 from pydantic import BaseModel, ValidationError
 
+from evals.citations import find_citations
 from evals.errors import EvaluationError
 from evals.questions import Question
 from evals.records import Failure, Passage, Record, Reply
@@ -31,8 +31,6 @@ RETRY = Retry(
 )
 MAX_ANSWER = 1_000_000  # characters of a stream; more is no answer
 MAX_MESSAGE = 300  # characters of what is shown of an error
-# A name in brackets that ends like a file; what follows a Markdown link's text is none.
-CITATION = re.compile(r"\[([^\[\]\n]{1,1100}\.\w{1,8}(?:#page=\d+)?)\](?!\()")
 
 
 class TargetError(EvaluationError):
@@ -94,16 +92,6 @@ class _Details(BaseModel):
 class _Health(BaseModel):
     model: str
     details: _Details
-
-
-def find_citations(reply: Reply) -> tuple[str, ...]:
-    """Return the names that an answer cites, each once: those of passages, and of any file."""
-    names = sorted(
-        {passage.name for passage in reply.passages if passage.name}, key=len, reverse=True
-    )
-    patterns = [*(re.escape(f"[{name}]") for name in names), CITATION.pattern]
-    cited = (match[0] for match in re.finditer("|".join(patterns), reply.content))
-    return tuple(dict.fromkeys(marker[1:-1] for marker in cited))
 
 
 @dataclass(frozen=True, slots=True)

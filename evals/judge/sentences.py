@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from evals.citations import find_citations
 from evals.records import Reply
-from evals.target import find_citations
 from shared.text import split_sentences
 
 # What begins a list item, a heading or a quotation in Markdown.
@@ -22,6 +22,6 @@ def sentences(reply: Reply) -> tuple[str, ...]:
 
 
 def _split(line: str) -> Iterator[str]:
-    text = line[MARKER.match(line).end() :]  # type: ignore[union-attr]  # it matches always
+    text = MARKER.sub("", line, count=1)  # it matches at the start, if only nothing
     parts = [text.strip()] if text.startswith("|") else split_sentences(text)
     return (part for part in parts if any(map(str.isalnum, part)))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from evals.citations import find_citations
 from evals.metrics import Metric, contains, matches
 from evals.questions import Question
 from evals.records import Judgement, Passage, Reply
-from evals.target import find_citations
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +100,19 @@ class Answer:
 
     def passages(self) -> Iterator[Retrieved]:
         """Yield the passages, those of the last answer first; what both have comes once."""
+        cited = {name for reply in self.replies for name in find_citations(reply)}
         for passage in dict.fromkeys(p for reply in reversed(self.replies) for p in reply.passages):
             ranks = tuple(_rank(passage, reply) for reply in self.replies)
-            yield Retrieved(passage, ranks, tuple(self._notes(passage)))
+            yield Retrieved(passage, ranks, tuple(self._notes(passage, cited)))
 
-    def _notes(self, passage: Passage) -> Iterator[str]:
+    def _notes(self, passage: Passage, cited: Container[str]) -> Iterator[str]:
         pages = (text for texts in self.question.citations for text in texts)
         facts = (text for texts in self.question.facts for text in texts)
         if any(matches(page, passage.name) for page in pages):
             yield "expected"
         if any(contains(passage.text, fact) for fact in facts):
             yield "has a fact"
-        if any(passage.name in find_citations(reply) for reply in self.replies):
+        if passage.name in cited:
             yield "cited"
 
     def _rates(self) -> list[Score]:

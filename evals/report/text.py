@@ -9,11 +9,11 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from evals.citations import find_citations
 from evals.metrics import Metric, matches
 from evals.questions import Question
 from evals.records import Reply
 from evals.statistics import Interval
-from evals.target import find_citations
 
 MINUS, SPACE = "\N{MINUS SIGN}", "\N{NO-BREAK SPACE}"
 # Control characters, overrides and isolates of the direction, and halves of a surrogate pair, which

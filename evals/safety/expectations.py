@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from evals.citations import CITATION
 from evals.records import ROOT
 from evals.safety.attacks import Attack, Expectation
 from evals.safety.responses import Answer, Response
-from evals.target import CITATION
 
 MAX_EXCERPT = 160  # characters of a response in a report
 PROMPT = ROOT / "shared" / "rag" / "prompts" / "answer.txt"
