@@ -26,7 +26,7 @@ from evals.records import RUNS
 from evals.report import write_report
 from evals.runner import ask_all, find_absent_files, start_run
 from evals.runs import REPORT, SUMMARY, Row, Run, RunError, RunHeader, read_answers, read_header
-from evals.summary import describe, write_summary
+from evals.summary import describe, measure, write_summary
 from evals.target import open_target
 from shared.settings import Settings
 
@@ -76,8 +76,9 @@ def main(options: argparse.Namespace) -> int:
     if options.judge and not judge_answers(options.judge, header, questions):
         return 1
     run = load_run(header.name, questions, gate.prices)
-    write_summary(run, header.folder / SUMMARY)
-    for line in describe(run, before):
+    figures = measure(run)
+    write_summary(run, figures, header.folder / SUMMARY)
+    for line in describe(run, figures, before):
         print(line)
     write_report(header.folder / REPORT, run, before)
     print(f"Report: {header.folder / REPORT}")

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from evals.files import FileError, describe_invalid, read_text
 from evals.metrics import METRICS, Prices
 from evals.runs import Run
-from evals.statistics import difference, interval
+from evals.statistics import difference, interval, pair_values
 
 RULES = Path(__file__).with_name("gate.toml")
 
@@ -65,14 +65,10 @@ class Gate(BaseModel):
     def check_accepted(self, run: Run, accepted: Scores) -> Iterator[str]:
         """Yield a sentence for each metric in which the run is worse than the accepted one."""
         for metric in self.no_worse:
-            pairs = [
-                (accepted[question][metric], value)
-                for question, value in run.scores(metric).items()
-                if metric in accepted.get(question, {})
-            ]
-            if not pairs:
+            scores = {id: each[metric] for id, each in accepted.items() if metric in each}
+            before, after = pair_values(scores, run.scores(metric))
+            if not after:
                 continue
-            before, after = zip(*pairs, strict=True)
             change = difference(before, after, self.confidence)
             is_worse = change.low > 0 if METRICS[metric].lower_is_better else change.high < 0
             if is_worse:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evals.errors import EvaluationError
 from evals.questions import Question
-from evals.records import RUNS, Judgement, Record, read_records
+from evals.records import RUNS, Failure, Judgement, Record, read_records
 
 ANSWERS, SUMMARY, REPORT = "answers.jsonl", "summary.json", "report.html"
 _HEADER = "run.json"
@@ -63,9 +63,10 @@ class Run:
         }
 
     @property
-    def failures(self) -> Sequence[Record]:
-        """The questions without an answer."""
-        return [row.record for row in self.rows if row.record.reply is None]
+    def failures(self) -> Sequence[tuple[Question, Failure]]:
+        """The questions without an answer, and why."""
+        records = (row.record for row in self.rows)
+        return [(each.question, each.failure) for each in records if each.failure]
 
 
 def read_header(name: str) -> RunHeader | None:

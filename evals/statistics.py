@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +33,14 @@ def interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interva
     tail = (1 - confidence) / 2
     low, high = np.quantile(means, (tail, 1 - tail))
     return Interval(float(array.mean()), float(low), float(high), len(array))
+
+
+def pair_values(
+    before: Mapping[str, float], after: Mapping[str, float]
+) -> tuple[list[float], list[float]]:
+    """Return the values of the questions that both have, in one order."""
+    shared = [question for question in after if question in before]
+    return [before[each] for each in shared], [after[each] for each in shared]
 
 
 def difference(

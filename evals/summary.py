@@ -6,11 +6,10 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from evals.metrics import METRICS
 from evals.runs import Run
-from evals.statistics import Interval, difference, interval
+from evals.statistics import Interval, difference, interval, pair_values
 
 MAX_FAILURES = 5  # that are printed
 
@@ -23,47 +22,40 @@ def measure(run: Run) -> dict[str, Interval]:
 
 def compare(before: Run, after: Run, metric: str) -> Interval | None:
     """Return the mean change of a metric over the questions that both runs have."""
-    old, new = before.scores(metric), after.scores(metric)
-    shared = [question for question in new if question in old]
-    if not shared:
-        return None
-    return difference(
-        [old[question] for question in shared], [new[question] for question in shared]
-    )
+    old, new = pair_values(before.scores(metric), after.scores(metric))
+    return difference(old, new) if new else None
 
 
-def write_summary(run: Run, path: Path) -> None:
+def write_summary(run: Run, figures: Mapping[str, Interval], path: Path) -> None:
     """Write the figures of a run as JSON."""
-    failures = [_failure(row) for row in run.failures]
+    failures = [
+        {"question": question.question, **failure.model_dump()}
+        for question, failure in run.failures
+    ]
     summary = {
         "name": run.name,
         "target": run.target,
         "started": run.started,
         "questions": len(run.rows),
         "failures": failures,
-        "metrics": {metric: asdict(figures) for metric, figures in measure(run).items()},
+        "metrics": {metric: asdict(each) for metric, each in figures.items()},
     }
     path.write_text(json.dumps(summary, indent=2, ensure_ascii=False), "utf-8")
 
 
-def _failure(record: Any) -> Mapping[str, Any]:
-    return {"question": record.question.question, **record.failure.model_dump()}
-
-
-def describe(run: Run, before: Run | None = None) -> Iterator[str]:
+def describe(run: Run, figures: Mapping[str, Interval], before: Run | None = None) -> Iterator[str]:
     """Yield the lines of the table, with the change since another run."""
     yield f"{run.target}: {len(run.rows)} questions, {len(run.failures)} without an answer"
-    for record in run.failures[:MAX_FAILURES]:
-        assert record.failure
-        status = record.failure.status or "no response"
-        yield f"  no answer ({status}): {record.question.question} {record.failure.message}"
+    for question, failure in run.failures[:MAX_FAILURES]:
+        status = failure.status or "no response"
+        yield f"  no answer ({status}): {question.question} {failure.message}"
     if len(run.failures) > MAX_FAILURES:
         yield f"  and {len(run.failures) - MAX_FAILURES} more in answers.jsonl"
     head = f"{'':<22}{'mean':>9}   {'95 % interval':<21}{'answers':>7}"
     yield head + (f"   change since {before.name}" if before else "")
-    for metric, figures in measure(run).items():
-        bounds = f"{figures.low:.3f} to {figures.high:.3f}"
-        line = f"{METRICS[metric].label:<22}{figures.mean:>9.3f}   {bounds:<21}{figures.count:>7}"
+    for metric, each in figures.items():
+        bounds = f"{each.low:.3f} to {each.high:.3f}"
+        line = f"{METRICS[metric].label:<22}{each.mean:>9.3f}   {bounds:<21}{each.count:>7}"
         yield line + (_describe_change(compare(before, run, metric)) if before else "")
     if before:
         yield "* more than noise: the interval of the change does not contain 0"

@@ -8,7 +8,7 @@ from statistics import fmean
 
 from evals.metrics import METRICS, Metric
 from evals.runs import Run
-from evals.statistics import Interval, difference
+from evals.statistics import Interval, difference, pair_values
 
 MIN_REACH = 0.1  # so that a small difference looks small
 VERDICTS = ("worse", "better", "noise", "same")
@@ -55,11 +55,10 @@ def list_changes(
     """Return the changes of the metrics that both runs have: the worse first, then the better."""
     changes = []
     for name, metric in metrics.items():
-        old, new = before.scores(name), run.scores(name)
-        if shared := [id for id in new if id in old]:
-            olds, news = [old[id] for id in shared], [new[id] for id in shared]
-            bounds = difference(olds, news)
-            changes.append(Change(name, metric, fmean(olds), fmean(news), bounds))
+        old, new = pair_values(before.scores(name), run.scores(name))
+        if new:
+            bounds = difference(old, new)
+            changes.append(Change(name, metric, fmean(old), fmean(new), bounds))
     return tuple(sorted(changes, key=lambda change: VERDICTS.index(change.verdict)))
 
 
