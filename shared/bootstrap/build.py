@@ -312,8 +312,8 @@ def _make_search_scope(settings: Settings) -> SearchScope:
 
 
 def _make_cross_origin_policy(settings: Settings) -> CrossOriginPolicy:
-    """Make the policy for other pages: except on a laptop, the app's own origins are allowed."""
-    urls = () if settings.on_laptop else (settings.public_url, settings.azure_url)
+    """Make the policy for other pages: the app's own addresses are always allowed."""
+    urls = (settings.public_url, settings.azure_url)
     return CrossOriginPolicy(
         settings.allowed_origins | {origin_of(url) for url in urls if url},
         settings.codespace,

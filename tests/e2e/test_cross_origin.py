@@ -164,6 +164,7 @@ def allows_origin(origin: str, settings: Mapping[str, str]) -> bool:
         ("http://localhost:3000", {**AZURE, "ALLOWED_ORIGINS": "http://localhost:3000"}),
         (EVIL, {**CONTAINER, "ALLOWED_ORIGINS": "*"}),
         ("http://localhost:3000", LAPTOP),
+        ("https://tunnel.example", {**LAPTOP, "PUBLIC_URL": "https://Tunnel.example/"}),
         (f"https://{FORWARDED}", {**LAPTOP, **CODESPACE}),
     ],
 )
@@ -196,6 +197,17 @@ def test_other_origins_fail_the_check_of_a_route_outside_a_laptop(
 
 def test_own_address_of_a_container_is_no_allowed_origin() -> None:
     assert not allows_origin("http://localhost:80", {**CONTAINER, "WEBSITE_HOSTNAME": "localhost"})
+
+
+def test_host_name_of_a_laptop_is_no_allowed_origin() -> None:
+    settings = {
+        **LAPTOP,
+        "PUBLIC_URL": "https://tunnel.example",
+        "WEBSITE_HOSTNAME": "evil.example",
+    }
+
+    assert not allows_origin("http://evil.example", settings)
+    assert not allows_origin("http://tunnel.example", settings)
 
 
 def test_request_without_origin_passes_the_check_of_a_route() -> None:
