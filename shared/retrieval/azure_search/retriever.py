@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -34,10 +36,16 @@ from shared.retrieval.index_statistics import EMPTY_INDEX, IndexStatistics
 FetchImage = Callable[[str], Awaitable[str | None]]
 """Returns the data URL of an image by its key in the index; None if there is none."""
 
+log = logging.getLogger("chat")
 
 NEAREST_NEIGHBORS = 50  # per vector query; Microsoft's advice for hybrid search with a ranker
 NOT_BY_NAME = (
     "The documents of this deployment's index cannot be read by their names: search it instead."
+)
+RANKER_PAUSE_SECONDS = 3600.0
+NO_RANKER = (
+    "the service has no semantic ranker (AZURE_SEARCH_SEMANTIC_RANKER), or its free questions of "
+    "this month are used up; searches go on without it for an hour"
 )
 PARTIAL_RANKING_NOTE = (
     "semantic_ranker ranked a part only: the passages are in the order of the search."
@@ -49,9 +57,9 @@ class AzureSearchRetriever:
     """A Retriever over one index. Queries are in the form of the service's REST API.
 
     `embed` makes vectors of queries: None if the index makes them (`vectorizer`), or has none.
-    `semantic_configuration` is None without a ranker; it becomes None when the service answers
-    that it has no ranker. `fetch_image` fetches the image of a passage. `seconds` limits each call.
-    `passages` is their number, known after `ready`.
+    `semantic_configuration` is None without a ranker. `fetch_image` fetches the image of a passage.
+    `seconds` limits each call. `passages` is their number, known after `ready`. `ranker_retry_time`
+    is when the ranker is used again after the service answered that it has none, by `now`.
     """
 
     index: SearchIndex
@@ -63,6 +71,8 @@ class AzureSearchRetriever:
     fetch_image: FetchImage | None = None
     name: str = "Azure AI Search"
     passages: int | None = None
+    now: Callable[[], float] = time.monotonic
+    ranker_retry_time: float = 0.0
 
     async def ready(self) -> None:
         """Search for no passages, with the fields of a search, and count them. Raises ChatErrors.
@@ -81,21 +91,22 @@ class AzureSearchRetriever:
             self.index.name,
             has_vectors,
             passages=self.passages,
-            has_ranker=self.semantic_configuration is not None,
+            has_ranker=self._has_ranker,
             has_images=self._has_images,
         )
 
     async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
         """Return the best passages for `query` that `user` may see. Raises ChatErrors."""
         mode = self._retrieval_mode(overrides)
-        ranked = bool(overrides.semantic_ranker and self.semantic_configuration)
+        ranked = bool(overrides.semantic_ranker) and self._has_ranker
         request = self._build_query(user, query, overrides, mode)
         request |= await self._vector_queries(mode, query)
         try:
             ranking = self._semantic_options(query, overrides) if ranked else {}
             hits = await self._search_with_filter(request | ranking, user, overrides)
         except RankerUnavailable:
-            self.semantic_configuration, ranked = None, False
+            self._pause_ranker()
+            ranked = False
             hits = await self._search_with_filter(request, user, overrides)
         return await self._result(hits, overrides, self._report(mode, ranked))
 
@@ -113,6 +124,16 @@ class AzureSearchRetriever:
     @property
     def _has_images(self) -> bool:
         return self.fetch_image is not None and bool(self.fields.image)
+
+    @property
+    def _has_ranker(self) -> bool:
+        return self.semantic_configuration is not None and self.now() >= self.ranker_retry_time
+
+    def _pause_ranker(self) -> None:
+        """Search without the ranker for a while: its free questions of a month may be used up."""
+        if self._has_ranker:  # else another search has logged it
+            log.warning("search: %s", NO_RANKER)
+        self.ranker_retry_time = self.now() + RANKER_PAUSE_SECONDS
 
     def _report(self, mode: str, ranked: bool) -> SearchReport:
         return SearchReport(

@@ -1,0 +1,72 @@
+"""The retriever of Azure AI Search while its service has no semantic ranker."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from shared.chat.overrides import Overrides
+from shared.chat.request import User
+from shared.retrieval.azure_search.client import RankerUnavailable, SearchIndex
+from shared.retrieval.azure_search.field_mapping import IndexFields
+from shared.retrieval.azure_search.retriever import RANKER_PAUSE_SECONDS, AzureSearchRetriever
+
+
+@dataclass
+class RankerlessIndex:
+    """An index whose service has no ranker until `has_ranker`."""
+
+    has_ranker: bool = False
+    name: str = "docs"
+    rankings: list[bool] = field(default_factory=list)
+
+    async def search(self, query: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        ranked = query.get("queryType") == "semantic"
+        self.rankings.append(ranked)
+        await asyncio.sleep(0)  # other searches begin before this one is answered
+        if ranked and not self.has_ranker:
+            raise RankerUnavailable
+        return []
+
+
+def test_ranker_that_is_missing_is_logged_once_and_used_again_after_its_pause(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING)
+    clock, index = [100.0], RankerlessIndex()
+    retriever = AzureSearchRetriever(
+        cast(SearchIndex, index),
+        IndexFields(),
+        seconds=10,
+        semantic_configuration="ranking",
+        now=lambda: clock[0],
+    )
+
+    def search(times: int = 1) -> None:
+        async def run() -> None:
+            overrides = Overrides(semantic_ranker=True)
+            searches = (retriever.search(User(), "x", overrides) for _ in range(times))
+            await asyncio.gather(*searches)
+
+        asyncio.run(run())
+
+    search(times=2)
+    clock[0] += RANKER_PAUSE_SECONDS - 1
+    search()
+    has_ranker_in_pause = retriever.statistics().has_ranker
+    index.has_ranker = True
+    clock[0] += 2
+    search()
+
+    assert index.rankings == [True, True, False, False, False, True]
+    assert not has_ranker_in_pause
+    assert retriever.statistics().has_ranker
+    assert [record.getMessage() for record in caplog.records] == [
+        "search: the service has no semantic ranker (AZURE_SEARCH_SEMANTIC_RANKER), or its free "
+        "questions of this month are used up; searches go on without it for an hour"
+    ]
