@@ -21,7 +21,7 @@ log = logging.getLogger("chat")
 class HealthCheck:
     """The name of a component, and a check that raises a ChatError if it does not respond.
 
-    `details` returns more about a component that responds, without a request.
+    `details` returns more about a component that responds, without a request; it may read a file.
     """
 
     name: str
@@ -73,7 +73,7 @@ async def _run_check(kind: str, check: HealthCheck) -> tuple[str | None, Json | 
     try:
         async with asyncio.timeout(CHECK_SECONDS):
             await check.run()
-            return None, check.details() if check.details else None
+            return None, await asyncio.to_thread(check.details) if check.details else None
     except TimeoutError:
         failure: ChatError = DeadlineExceeded("It does not answer in time.")
     except ChatError as error:

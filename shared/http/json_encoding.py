@@ -39,8 +39,8 @@ def server_sent_event(value: Json) -> bytes:
 JSON_LINES_TYPES = ("application/jsonl", "application/json-lines", "application/x-ndjson")
 
 
-def acceptable_media_types(accept: str) -> Iterator[str]:
-    """Yield the media types and ranges that `Accept` allows, in lower case."""
+def acceptable_values(accept: str) -> Iterator[str]:
+    """Yield what `Accept` or `Accept-Encoding` allows, such as media types, in lower case."""
     for part in re.sub(r"\s", "", accept).lower().split(","):
         if not re.search(r";q=0(?:\.0*)?(?:;|$)", part):
             yield part.partition(";")[0]
@@ -50,5 +50,5 @@ def negotiate_media_type(accept: str, default: str) -> str:
     """Return the media type of a stream: for JSON lines the first that `Accept` allows."""
     if default not in JSON_LINES_TYPES:
         return default
-    media_types = acceptable_media_types(accept)
+    media_types = acceptable_values(accept)
     return next((each for each in media_types if each in JSON_LINES_TYPES), default)

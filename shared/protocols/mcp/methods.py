@@ -12,7 +12,7 @@ from shared.chat.events import ByteStream, Context, Events, collect
 from shared.chat.messages import Message
 from shared.chat.request import ChatRequest
 from shared.http.call import Reply
-from shared.http.json_encoding import Json, acceptable_media_types, server_sent_event
+from shared.http.json_encoding import Json, acceptable_values, server_sent_event
 from shared.protocols.chat import end_with_error
 from shared.protocols.mcp import documents, resources, tools
 from shared.protocols.mcp.messages import (
@@ -109,7 +109,7 @@ async def ask(request: Request, arguments: Mapping[str, Any]) -> Reply:
     deadline = exchange.deadline
     context = FilterContext(chat, exchange.record, deadline, deadline)
     events = filters.answer(exchange.engine, context)
-    media_types = acceptable_media_types(exchange.call.headers.get("accept", ""))
+    media_types = acceptable_values(exchange.call.headers.get("accept", ""))
     if message.progress_token is None or EVENTS not in media_types:
         answer = await collect(events)
         return exchange.json_reply(tools.answer_result(message, answer, exchange.app.base_url))

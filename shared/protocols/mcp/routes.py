@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared.chat.errors import BadRequest, UnsupportedMediaType
 from shared.http.body import read_body
 from shared.http.call import Reply
-from shared.http.json_encoding import acceptable_media_types
+from shared.http.json_encoding import acceptable_values
 from shared.protocols.exchange import Exchange
 from shared.protocols.mcp import messages
 from shared.protocols.mcp.messages import ERRORS, NotAcceptable, ParseError, RpcMessage
@@ -34,7 +34,7 @@ async def mcp(exchange: Exchange) -> Reply:
 
 def _check_accept(accept: str) -> None:
     """Raise NotAcceptable if the header excludes JSON."""
-    if accept and not any(each in JSON_RANGES for each in acceptable_media_types(accept)):
+    if accept and not any(each in JSON_RANGES for each in acceptable_values(accept)):
         raise NotAcceptable
 
 

@@ -7,6 +7,7 @@ import asyncio
 from shared.chat.errors import NotFound
 from shared.files.headers import matches_etag
 from shared.http.call import Reply
+from shared.http.json_encoding import acceptable_values
 from shared.protocols import context_json
 from shared.protocols.exchange import Exchange
 from shared.protocols.page.assets import Asset, load_asset
@@ -64,14 +65,14 @@ def _answer(exchange: Exchange, asset: Asset) -> Reply:
     own = {**HEADERS, "ETag": asset.etag}
     if matches_etag(headers.get("if-none-match", ""), asset.etag):
         return Reply(304, asset.media_type, b"", own)
-    if "gzip" in headers.get("accept-encoding", ""):
+    if "gzip" in acceptable_values(headers.get("accept-encoding", "")):
         return Reply(200, asset.media_type, asset.compressed, {**own, "Content-Encoding": "gzip"})
     return Reply(200, asset.media_type, asset.content, own)
 
 
 async def config(exchange: Exchange) -> Reply:
     """Answer with what the app can do here. Raises ChatErrors."""
-    return exchange.json_reply(describe_app(exchange))
+    return exchange.json_reply(await asyncio.to_thread(describe_app, exchange))
 
 
 async def auth_setup(exchange: Exchange) -> Reply:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import re
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 from shared.app import Service
 from shared.bootstrap.build import build
 from shared.http.auth import AccessPolicy
+from shared.http.health import Health, HealthCheck
 from shared.models.router import Provider, Router
 from shared.protocols.page.assets import FOLDER, MEDIA_TYPES
 from shared.rag.flow import Rag
@@ -87,6 +90,45 @@ def test_whole_page_is_small_when_compressed() -> None:
         (FOLDER / name).read_bytes() for name in FILES
     ]
     assert sum(len(reply.data) for reply in replies) < MAX_BYTES
+
+
+@pytest.mark.parametrize(
+    ("accepted", "is_compressed"),
+    [
+        ("br, GZIP", True),
+        ("gzip;q=0.5", True),
+        ("gzip;q=0", False),
+        ("gzip; q=0.000, br", False),
+        ("x-gzip-like", False),
+        ("", False),
+    ],
+)
+def test_page_is_compressed_only_for_clients_that_accept_it(
+    accepted: str, is_compressed: bool
+) -> None:
+    reply = get("/", headers={"accept-encoding": accepted})
+
+    assert (reply.headers.get("Content-Encoding") == "gzip") is is_compressed
+    assert (reply.data == (FOLDER / "index.html").read_bytes()) is not is_compressed
+
+
+class FileRetriever(FakeRetriever):
+    """A retriever that opens a file for its statistics, which must not be on the event loop."""
+
+    def statistics(self) -> IndexStatistics:
+        with suppress(RuntimeError):
+            asyncio.get_running_loop()
+            raise AssertionError("the statistics are read on the event loop")
+        return IndexStatistics("manuals", has_vectors=True)
+
+
+def test_statistics_of_an_index_are_read_outside_of_the_event_loop() -> None:
+    retriever = FileRetriever()
+    service = local_service(engine(retriever=retriever))
+    details = HealthCheck("manuals", retriever.ready, lambda: retriever.statistics().to_json())
+
+    assert Client(service, {})("GET", "/config").json["showVectorOption"] is True
+    assert asyncio.run(Health({"index": details}).report()).details
 
 
 def test_unchanged_file_is_not_sent_again() -> None:
