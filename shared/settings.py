@@ -216,6 +216,7 @@ class Settings(BaseModel):
     json_limit: int = Field(default=4 * MIB, ge=1, alias="MAX_JSON_BYTES")
     form_limit: int = Field(default=20 * MIB, ge=1, alias="MAX_FORM_BYTES")
     concurrent_answers: int = Field(default=64, ge=1, alias="MAX_CONCURRENT_ANSWERS")
+    body_seconds: float = Field(default=15, gt=0, le=540, alias="BODY_TIMEOUT_SECONDS")
     answer_seconds: float = Field(default=120, gt=0, le=540, alias="ANSWER_TIMEOUT_SECONDS")
     force_security_filters: bool = Field(default=True, alias="FORCE_SECURITY_FILTERS")
     allowed_origins: Origins = Field(default=frozenset(), alias="ALLOWED_ORIGINS")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import logging
 from collections.abc import Iterator, Mapping
@@ -20,6 +19,7 @@ from shared.chat.overrides import Overrides
 from shared.files.base import Files
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.http.call import Limits
+from shared.http.capacity import AnswerSlots
 from shared.http.cross_origin import CrossOriginPolicy, origin_of
 from shared.http.health import Health, HealthCheck
 from shared.http.json_encoding import Json
@@ -118,13 +118,14 @@ def build(settings: Settings) -> Service:
         base_url=settings.base_url,
         cross_origin=_make_cross_origin_policy(settings),
         has_page=settings.page == "on",
-        answer_slots=asyncio.Semaphore(settings.concurrent_answers),
+        answer_slots=AnswerSlots(settings.concurrent_answers),
         tracer=_make_tracer(settings),
         limits=Limits(
             settings.json_limit,
             settings.form_limit,
             settings.answer_seconds,
             settings.memory_seconds,
+            settings.body_seconds,
         ),
         health=_make_health(clients, models, retriever, files=files, memory=memory),
     )

@@ -18,7 +18,8 @@ ChatError 500
  +- Unavailable 503           with Retry-After: a retry may succeed
  |   +- Overloaded            this instance has as many answers in progress as it may have
  +- Misconfigured 503         without: the operator must act; the log has the cause
- +- DeadlineExceeded 504      the app's own time limit"""
+ +- DeadlineExceeded 504      the app's own time limit
+     +- RequestTimeout 408    the limit of the time in which a body must arrive"""
 
 from __future__ import annotations
 
@@ -225,6 +226,13 @@ class DeadlineExceeded(ChatError):
 
     status = 504
     default = "The answer took too long. Ask again, or ask a simpler question."
+
+
+class RequestTimeout(DeadlineExceeded):
+    """The body did not arrive in time."""
+
+    status = 408
+    default = "The request did not arrive in time. Send it again."
 
 
 class ClientDisconnected(Exception):

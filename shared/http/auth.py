@@ -42,10 +42,14 @@ class AccessPolicy:
 
         `headers` have lower-case names.
         """
-        oid = headers.get("x-ms-client-principal-id")
-        if not self.sign_in or not oid:
+        oid = self.get_oid(headers)
+        if oid is None:
             return User()
         return User(oid, *_parse_principal(headers.get("x-ms-client-principal", "")))
+
+    def get_oid(self, headers: Mapping[str, str]) -> str | None:
+        """Return the id of the signed-in user, None for an anonymous one."""
+        return (headers.get("x-ms-client-principal-id") or None) if self.sign_in else None
 
     def get_owner(self, headers: Mapping[str, str]) -> str:
         """Return the id that owns the caller's conversations. Raises Unauthorized."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from email.message import Message as Header
 from functools import partial
@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 from shared.chat.errors import (
     BadRequest,
-    DeadlineExceeded,
+    RequestTimeout,
     TooLarge,
     UnsupportedMediaType,
     describe_errors,
@@ -45,34 +45,50 @@ MAX_PARTS, MAX_PART_HEADERS = 200, 32  # of a form; of each of its parts
 MAX_CONTAINERS = 250_000
 
 
-async def read_body(call: Call, limits: Limits, deadline: float, forms: bool = True) -> Body:
-    """Read a JSON body or, if `forms` are allowed, a form with images, until `deadline`.
+Admission = Callable[[], None]
+"""Is called when a body has arrived, before it is parsed; raises a ChatError to refuse it."""
 
-    Raises UnsupportedMediaType, TooLarge, DeadlineExceeded, BadRequest, ClientDisconnected.
+
+def admit_all() -> None:
+    """Refuse no body."""
+
+
+async def read_body(
+    call: Call, limits: Limits, forms: bool = True, admit: Admission = admit_all
+) -> Body:
+    """Read a JSON body or, if `forms` are allowed, a form with images.
+
+    Raises UnsupportedMediaType, TooLarge, RequestTimeout, Overloaded, BadRequest,
+    ClientDisconnected, and the errors of `admit`.
     """
     header = _parse_content_type(call.headers)
     is_form = header.get_content_type() == "multipart/form-data"
     if is_form and not forms:
         raise UnsupportedMediaType
-    data = await _read_bytes(call, limits.form_bytes if is_form else limits.json_bytes, deadline)
-    if not is_form:
-        return Body(parse_json(data), {}, len(data))
-    large = len(data) > limits.json_bytes
-    return await run_in_thread_if(large, partial(_parse_form, data, header, limits))
+    with limits.body_memory.reserve() as count:
+        size = limits.form_bytes if is_form else limits.json_bytes
+        data = await _read_bytes(call, size, limits, count)
+        admit()
+        if not is_form:
+            return Body(parse_json(data), {}, len(data))
+        large = len(data) > limits.json_bytes
+        return await run_in_thread_if(large, partial(_parse_form, data, header, limits))
 
 
-async def read_optional_json(call: Call, limits: Limits, deadline: float) -> Any:
+async def read_optional_json(call: Call, limits: Limits, admit: Admission = admit_all) -> Any:
     """Read a JSON body that may be missing: an empty object then.
 
     Raises the errors of `read_body`.
     """
-    data = await _read_bytes(call, limits.json_bytes, deadline)
-    if not data.strip():
-        return {}
-    # A page of another site can send JSON, but not this media type without a preflight.
-    if _parse_content_type(call.headers).get_content_type() != "application/json":
-        raise UnsupportedMediaType
-    return parse_json(data)
+    with limits.body_memory.reserve() as count:
+        data = await _read_bytes(call, limits.json_bytes, limits, count)
+        admit()
+        if not data.strip():
+            return {}
+        # A page of another site can send JSON, but not this media type without a preflight.
+        if _parse_content_type(call.headers).get_content_type() != "application/json":
+            raise UnsupportedMediaType
+        return parse_json(data)
 
 
 def parse_json(data: bytes) -> Any:
@@ -136,16 +152,23 @@ def _content_encoding(headers: Mapping[str, str]) -> str:
     return headers.get("content-encoding", "").strip().lower()
 
 
-async def _read_bytes(call: Call, limit: int, deadline: float) -> bytes:
-    """Read a whole body until `deadline`. Raises DeadlineExceeded, TooLarge, BadRequest."""
-    body = _limit_size(call.body, limit)
+async def _read_bytes(call: Call, size: int, limits: Limits, count: Callable[[int], None]) -> bytes:
+    """Read a whole body of at most `size` bytes, which are counted.
+
+    Raises RequestTimeout, TooLarge, Overloaded, BadRequest.
+    """
+    body = _limit_size(call.body, size)
     if _content_encoding(call.headers) == "gzip":
-        body = _limit_size(_decompress_gzip(body, limit), limit)
+        body = _limit_size(_decompress_gzip(body, size), size)
+    chunks = []
     try:
-        async with asyncio.timeout_at(deadline):
-            return b"".join([chunk async for chunk in body])
+        async with asyncio.timeout(limits.body_seconds):
+            async for chunk in body:
+                count(len(chunk))
+                chunks.append(chunk)
     except TimeoutError:
-        raise DeadlineExceeded("The request did not arrive in time. Send it again.") from None
+        raise RequestTimeout from None
+    return b"".join(chunks)
 
 
 async def _limit_size(body: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from shared.chat.errors import ClientDisconnected
 from shared.chat.events import ByteStream
+from shared.http.capacity import BodyMemory
 
 T = TypeVar("T")
 MAX_HEADER_LENGTH = 2000  # characters of a parsed header: parsers can take quadratic time
@@ -58,6 +59,7 @@ class Reply:
 class Limits:
     """Size limits of bodies in bytes, time limits in seconds.
 
+    A body must arrive within `body_seconds`; `body_memory` limits the bytes of all bodies together.
     `memory_seconds` limits one call of the conversation store.
     """
 
@@ -65,6 +67,8 @@ class Limits:
     form_bytes: int = 20 * 1024 * 1024
     request_seconds: float = 120
     memory_seconds: float = 10
+    body_seconds: float = 15
+    body_memory: BodyMemory = field(default_factory=BodyMemory)
 
     @property
     def storage_seconds(self) -> float:

@@ -100,9 +100,9 @@ def streams(exchange: Exchange) -> bool:
 
 async def begin(exchange: Exchange, forms: bool) -> Body:
     """Begin to trace a chat and read its body, with `forms` also a form. Raises ChatErrors."""
-    await exchange.acquire_slot()
+    exchange.app.answer_slots.check()  # before the body of a question is read that is refused
     exchange.trace()
-    return await read_body(exchange.call, exchange.app.limits, exchange.deadline, forms)
+    return await read_body(exchange.call, exchange.app.limits, forms, exchange.acquire_slot)
 
 
 async def read_request(exchange: Exchange, protocol: ChatProtocol, body: Body) -> ChatRequest:

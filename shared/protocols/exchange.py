@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from shared.chat.errors import ChatError, DeadlineExceeded, Misconfigured, Overloaded
+from shared.chat.errors import ChatError, DeadlineExceeded, Misconfigured
 from shared.chat.events import ByteStream
 from shared.chat.request import RequestMetadata, User
 from shared.files.base import Files
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.http.call import Call, Limits, Reply, cancel_on_disconnect
+from shared.http.capacity import AnswerSlots
 from shared.http.cross_origin import CrossOriginPolicy
 from shared.http.health import Health
 from shared.http.json_encoding import Json, dumps
@@ -28,7 +29,6 @@ from shared.telemetry.spans import NOOP_TRACER, Tracer
 T = TypeVar("T")
 JSON = "application/json"
 CLIENT_GONE = "client gone"  # the outcome of a request whose client left
-OVERLOAD_RETRY_SECONDS = 5  # in which some of the answers in progress end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class AppContext:
     cross_origin: CrossOriginPolicy = field(default_factory=CrossOriginPolicy)
     problems: tuple[str, ...] = ()
     has_page: bool = True
-    answer_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(64))
+    answer_slots: AnswerSlots = field(default_factory=AnswerSlots)
 
 
 @dataclass
@@ -103,13 +103,13 @@ class Exchange:
             raise Misconfigured
         return self.app.engine
 
-    async def acquire_slot(self) -> None:
-        """Count this answer among those in progress, until its end. Raises Overloaded."""
-        slots = self.app.answer_slots
-        if slots.locked():
-            raise Overloaded(retry_after=OVERLOAD_RETRY_SECONDS)
-        await slots.acquire()  # at once
-        self.cleanup.callback(slots.release)
+    def acquire_slot(self) -> None:
+        """Count this answer among those in progress, until its end.
+
+        Raises Overloaded, TooManyRequests.
+        """
+        user = self.app.access.get_oid(self.call.headers)
+        self.cleanup.callback(self.app.answer_slots.acquire(user))
 
     async def run(self, work: Awaitable[T]) -> T:
         """Await `work` until the deadline, while the client is there.

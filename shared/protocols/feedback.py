@@ -32,7 +32,7 @@ class _Fields(BaseModel, strict=True):
 async def feedback(exchange: Exchange) -> Reply:
     """Log the rating of an answer, named by its `x-request-id`. Raises ChatErrors."""
     call = exchange.call
-    body = await read_body(call, exchange.app.limits, exchange.deadline, forms=False)
+    body = await read_body(call, exchange.app.limits, forms=False)
     fields = validate(_Fields, body.json)
     log.info("feedback id=%s request=%s rating=%s", call.id, fields.request_id, fields.rating)
     return Reply(204, JSON, b"", exchange.headers)

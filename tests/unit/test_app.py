@@ -448,14 +448,14 @@ def test_a_body_over_its_limit_is_refused_while_it_is_read() -> None:
     assert got.json == {"error": "The request is larger than the limit of 4500 bytes."}
 
 
-def test_a_body_that_does_not_arrive_is_a_504() -> None:
+def test_a_body_that_does_not_arrive_is_a_408() -> None:
     async def stalled() -> Any:
         yield b"{"
         await asyncio.Event().wait()
 
-    service = Service(engine(), limits=Limits(request_seconds=0.05))
+    service = Service(engine(), limits=Limits(body_seconds=0.05))
 
-    assert ask(replace(call("/chat"), body=stalled()), service).status == 504
+    assert ask(replace(call("/chat"), body=stalled()), service).status == 408
 
 
 @pytest.mark.parametrize(("route", "keys"), WAYS)

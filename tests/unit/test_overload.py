@@ -14,8 +14,10 @@ import pytest
 from shared.app import ROUTES, Service
 from shared.chat import errors
 from shared.chat.events import Delta
+from shared.http.auth import AccessPolicy
 from shared.http.call import Call, Limits
-from tests.support.calls import JSON, QUESTION, call, local_service, read
+from shared.http.capacity import AnswerSlots, BodyMemory
+from tests.support.calls import ANNA, BEN, JSON, QUESTION, call, local_service, read
 from tests.support.fakes import ANSWER, FakeModel, FakeRetriever, ScriptStep, engine
 
 SENTENCE = errors.Overloaded.default
@@ -77,7 +79,7 @@ def make_service(
     model, search = FakeModel(script()), FakeRetriever()
     parts: dict[str, Any] = {
         "limits": Limits(request_seconds=seconds),
-        "answer_slots": asyncio.Semaphore(1),
+        "answer_slots": AnswerSlots(1),
     }
     return local_service(engine(model, search), **parts), model, search
 
@@ -199,16 +201,81 @@ ENDINGS = [
 def test_answer_frees_its_slot_once_however_it_ends(script: Script, ending: Ending) -> None:
     service, *_ = make_service(script, seconds=0.8)
 
-    async def count_free_slots() -> int:
-        await ending(service)
-        asking = [
-            asyncio.create_task(service.reply(replace(call("/chat"), body=never())))
-            for _ in range(3)
-        ]
-        done, waiting = await asyncio.wait(asking, timeout=0.01)
-        for task in waiting:
-            task.cancel()
-        assert all(task.result().status == 503 for task in done)
-        return len(waiting)
+    asyncio.run(ending(service))
+    service.answer_slots.acquire(None)
 
-    assert asyncio.run(count_free_slots()) == 1
+    with pytest.raises(errors.Overloaded):
+        service.answer_slots.acquire(None)
+
+
+async def trickle(data: bytes) -> AsyncIterator[bytes]:
+    """A body of which one byte arrives every 10 ms."""
+    for byte in data:
+        await asyncio.sleep(0.01)
+        yield bytes([byte])
+
+
+@pytest.mark.parametrize("body", [never, lambda: trickle(b" " * 1000)])
+@pytest.mark.parametrize("route", sorted(ROUTES.keys() & {*FORMS, "/feedback", "/mcp"}))
+def test_body_that_does_not_arrive_takes_no_slot_and_is_refused_after_its_time(
+    route: str, body: Callable[[], AsyncIterator[bytes]]
+) -> None:
+    service, *_ = make_service(succeed)
+    service = replace(service, limits=Limits(body_seconds=0.2))
+
+    async def go() -> tuple[int, list[int]]:
+        waiting = [
+            asyncio.create_task(service.reply(replace(question(route), body=body())))
+            for _ in range(5)
+        ]
+        await asyncio.sleep(0.05)
+        answered = await read(await service.reply(call("/chat")))
+        return answered.status, [(await each).status for each in waiting]
+
+    assert asyncio.run(go()) == (200, [408] * 5)
+
+
+def test_one_signed_in_user_takes_at_most_half_of_the_slots() -> None:
+    service, *_ = make_service()
+    service = replace(service, access=AccessPolicy(sign_in=True), answer_slots=AnswerSlots(4))
+
+    async def go() -> list[Any]:
+        callers = [ANNA, ANNA, ANNA, BEN, {}, {}]
+        replies = [
+            await service.reply(call("/chat/stream", headers=JSON | user)) for user in callers
+        ]
+        for reply in replies:
+            if reply.rest is not None:
+                await reply.rest.aclose()
+        return [await read(reply) for reply in (replies[2], replies[5])] + [
+            reply.status for reply in replies
+        ]
+
+    second_of_anna, last, *statuses = asyncio.run(go())
+
+    assert statuses == [200, 200, 429, 200, 200, 503]
+    assert second_of_anna.json["error"].startswith("2 of your questions are being answered")
+    assert second_of_anna.headers["Retry-After"] == last.headers["Retry-After"] == "5"
+
+
+def test_large_bodies_share_one_limit_and_small_ones_are_read_beside_them() -> None:
+    service, *_ = make_service(succeed)
+    service = replace(service, limits=Limits(body_memory=BodyMemory(100_000, free=1000)))
+    stop = asyncio.Event()
+
+    async def stalling() -> AsyncIterator[bytes]:
+        yield b'{"x": "' + b"x" * 60_000
+        await stop.wait()
+        yield b'"}'
+
+    async def post(body: AsyncIterator[bytes]) -> int:
+        return (await read(await service.reply(replace(call("/chat"), body=body)))).status
+
+    async def go() -> list[int]:
+        first = asyncio.create_task(post(stalling()))
+        await asyncio.sleep(0.05)
+        second, small = await post(stalling()), (await service.reply(call("/chat"))).status
+        stop.set()
+        return [second, small, await first, await post(stalling())]
+
+    assert asyncio.run(go()) == [503, 200, 400, 400]

@@ -100,7 +100,7 @@ async def ask(request: Request, arguments: Mapping[str, Any]) -> Reply:
     """Answer a question, with progress notifications if the client requests them."""
     parsed = tools.parse_arguments(tools.Ask, arguments)
     exchange, message = request.exchange, request.message
-    await exchange.acquire_slot()
+    exchange.acquire_slot()
     chat = ChatRequest(
         (Message("user", parsed.question),),
         request.with_filters(parsed.overrides),

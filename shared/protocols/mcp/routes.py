@@ -42,7 +42,7 @@ async def _read_message(exchange: Exchange) -> RpcMessage:
     """Read a message. Raises ParseError, InvalidRequest, and ChatErrors that quote nothing."""
     call, limits = exchange.call, exchange.app.limits
     try:
-        body = await read_body(call, limits, exchange.deadline, forms=False)
+        body = await read_body(call, limits, forms=False)
     except BadRequest as failure:
         raise ParseError(failure.message) from None
     except UnsupportedMediaType:

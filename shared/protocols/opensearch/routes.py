@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from shared.chat.errors import Unsupported
-from shared.http.body import read_optional_json, require_object
+from shared.http.body import admit_all, read_optional_json, require_object
 from shared.http.call import Reply
 from shared.http.json_encoding import Json
 from shared.protocols.exchange import Exchange
@@ -83,12 +83,14 @@ ADMINISTRATIVE = ("/_search/pipeline/{name}", "/_cluster/settings")
 
 async def reply(handlers: Mapping[str, JsonHandler], exchange: Exchange) -> Reply:
     """Answer a call by the handler of its method. Raises ChatErrors."""
-    if search in handlers.values():
-        await exchange.acquire_slot()
+    is_search = search in handlers.values()
+    if is_search:
+        exchange.app.answer_slots.check()
     exchange.trace()
     exchange.identify(ERROR_FORMAT)
     # Before the client is watched: to look for a disconnect can take a chunk from the body.
-    exchange.body = await read_optional_json(exchange.call, exchange.app.limits, exchange.deadline)
+    admit = exchange.acquire_slot if is_search else admit_all
+    exchange.body = await read_optional_json(exchange.call, exchange.app.limits, admit)
     require_object(exchange.body)
     return exchange.json_reply(await exchange.run(handlers[exchange.call.method](exchange)))
 

@@ -23,6 +23,7 @@ from shared.chat.overrides import Overrides
 from shared.chat.request import User
 from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
+from shared.http.capacity import AnswerSlots
 from shared.http.cross_origin import CrossOriginPolicy
 from shared.protocols.mcp import documents, messages
 from shared.protocols.mcp.tools import TOOLS
@@ -710,7 +711,7 @@ def test_an_answer_without_citations_links_nothing(text: str) -> None:
 
 def test_without_a_free_slot_a_question_is_refused_and_a_search_is_not() -> None:
     async def go() -> tuple[BufferedReply, BufferedReply]:
-        service = local_service(engine(), answer_slots=asyncio.Semaphore(0))
+        service = local_service(engine(), answer_slots=AnswerSlots(0))
         requests = (("ask", {"question": "x"}), ("search", {"query": "x"}))
         first, second = [
             await read(await service.reply(call("/mcp", old("tools/call", params))))
