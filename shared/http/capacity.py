@@ -9,6 +9,7 @@ from functools import partial
 
 from shared.chat.errors import Overloaded, TooManyRequests
 
+LOOKUPS_AT_ONCE = 3  # each may take a thread; Python has five where there is one core
 RETRY_SECONDS = 5  # in which some of the answers in progress end
 USER_LIMIT_MESSAGE = (
     "{number} of your questions are being answered, as many as one person may have at once. "

@@ -69,7 +69,7 @@ async def _open(exchange: Exchange, retriever: Retriever) -> Reply:
     if files is None:
         raise NotFound("This deployment serves no documents.")
     try:
-        async with asyncio.timeout_at(deadline):
+        async with asyncio.timeout_at(deadline), exchange.app.lookups:
             name = await _name(exchange, retriever)
             file = await files.open(name)
             if is_not_modified(call.headers, file):

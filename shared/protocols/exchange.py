@@ -16,7 +16,7 @@ from shared.chat.request import RequestMetadata, User
 from shared.files.base import Files
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.http.call import Call, Limits, Reply, cancel_on_disconnect
-from shared.http.capacity import AnswerSlots
+from shared.http.capacity import LOOKUPS_AT_ONCE, AnswerSlots
 from shared.http.cross_origin import CrossOriginPolicy
 from shared.http.health import Health
 from shared.http.json_encoding import Json, dumps
@@ -55,7 +55,7 @@ class AppContext:
     `index` is the name of the index for OpenSearch's clients, `links` the beginning of links to
     documents, `base_url` the app's own address, empty if unknown: for absolute links of clients
     that are no web pages. `cross_origin` restricts the pages that may call. Each answer in progress
-    has one of `answer_slots`.
+    has one of `answer_slots`; what reads the index without an answer waits for one of `lookups`.
     """
 
     engine: Rag | None = None
@@ -76,6 +76,7 @@ class AppContext:
     problems: tuple[str, ...] = ()
     has_page: bool = True
     answer_slots: AnswerSlots = field(default_factory=AnswerSlots)
+    lookups: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LOOKUPS_AT_ONCE))
 
 
 @dataclass

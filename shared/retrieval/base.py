@@ -37,6 +37,29 @@ _WITHOUT_RANKER = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """The passages of a file to read: those cited as `sourcepage`, all of them without one.
+
+    Reading may end when their texts have `characters` together. A retriever may return more.
+    """
+
+    sourcepage: str | None = None
+    characters: int | None = None
+
+    def limit(self, passages: Iterable[Source]) -> Iterator[Source]:
+        """Yield passages until their texts are long enough."""
+        length = 0
+        for passage in passages:
+            yield passage
+            length += len(passage.content)
+            if self.characters is not None and length >= self.characters:
+                return
+
+
+WHOLE_FILE = FilePart()
+
+
 class Retriever(Protocol):
     """Searches an index for passages.
 
@@ -72,9 +95,9 @@ class Retriever(Protocol):
         return False
 
     async def list_passages(
-        self, user: User, sourcefile: str, overrides: Overrides
+        self, user: User, sourcefile: str, overrides: Overrides, part: FilePart = WHOLE_FILE
     ) -> tuple[Source, ...]:
-        """Return the passages of a file that `user` may see, in the order of the file.
+        """Return the passages of a part of a file that `user` may see, in the order of the file.
 
         The rule is that of `search`, but categories and `overrides.filter` have no effect. The
         passages have no image and no score. Empty if the index has no such file, or if the user may
@@ -169,12 +192,12 @@ class LimitedRetriever:
         return await self.retriever.readable(user, sourcefile, overrides)
 
     async def list_passages(
-        self, user: User, sourcefile: str, overrides: Overrides
+        self, user: User, sourcefile: str, overrides: Overrides, part: FilePart = WHOLE_FILE
     ) -> tuple[Source, ...]:
         """The passages of the file; none for a name that is too long for any index."""
         if len(sourcefile) > MAX_SEARCH_TEXT:
             return ()
-        return await self.retriever.list_passages(user, sourcefile, overrides)
+        return await self.retriever.list_passages(user, sourcefile, overrides, part)
 
     async def list_files(
         self, user: User, overrides: Overrides, after: str, limit: int

@@ -17,7 +17,7 @@ from shared.chat.overrides import UNSET, Overrides
 from shared.chat.request import User
 from shared.ingest.targets.index_writer import Document
 from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
-from shared.retrieval.base import LimitedRetriever, Retriever, SearchResult
+from shared.retrieval.base import FilePart, LimitedRetriever, Retriever, SearchResult
 from shared.retrieval.sqlite.retriever import SqliteRetriever
 from shared.retrieval.sqlite.schema import IndexMeta
 from tests.support.retrievers import (
@@ -72,6 +72,21 @@ def test_more_passages_than_one_search_returns_are_complete(
     passages = [passage("book.pdf", page, "1") for page in range(1, 2306)]
     with make(passages, tmp_path) as run:
         assert ids(run(read("book.pdf"))) == ids(passages)
+
+
+def test_embedded_index_reads_no_more_than_a_part_of_a_file(
+    make_embedded: MakeIndex, tmp_path: Path
+) -> None:
+    sources = [passage("a b.md", page, str(part)) for page in (1, 2) for part in range(50)]
+    part = FilePart("a b.md#page=2", 100)
+    with make_embedded(sources, tmp_path) as run:
+        passages = run(lambda index: index.list_passages(NOBODY, "a b.md", BOTH, part))
+        whole = run(lambda index: index.list_passages(NOBODY, "a b.md", BOTH))
+
+    assert {source.sourcepage for source in passages} == {"a b.md#page=2"}
+    assert 100 <= sum(len(source.content) for source in passages) < 120
+    assert [*passages] == [*whole][50 : 50 + len(passages)]
+    assert len(whole) == 100
 
 
 def test_exactly_one_page_of_the_service_is_complete(make: MakeIndex, tmp_path: Path) -> None:

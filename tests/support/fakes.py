@@ -35,7 +35,7 @@ from shared.models.base import Model, ModelStream, Prompt
 from shared.models.router import Router
 from shared.rag.flow import Rag
 from shared.rag.prompt import Prompts
-from shared.retrieval.base import SearchResult
+from shared.retrieval.base import WHOLE_FILE, FilePart, SearchResult
 from shared.retrieval.index_statistics import IndexStatistics
 
 ScriptStep = Delta | Done | BaseException | asyncio.Event
@@ -158,7 +158,7 @@ class FakeRetriever:
         return any(source.sourcefile == sourcefile for source in self.result.sources)
 
     async def list_passages(
-        self, user: User, sourcefile: str, overrides: Overrides
+        self, user: User, sourcefile: str, overrides: Overrides, part: FilePart = WHOLE_FILE
     ) -> tuple[Source, ...]:
         self.calls.append((user, sourcefile, overrides))
         if self.error is not None:

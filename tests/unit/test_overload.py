@@ -5,20 +5,25 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
 from shared.app import ROUTES, Service
 from shared.chat import errors
-from shared.chat.events import Delta
+from shared.chat.events import Delta, Source
+from shared.chat.overrides import Overrides
+from shared.chat.request import User
+from shared.files.folder import FolderFiles
 from shared.http.auth import AccessPolicy
 from shared.http.call import Call, Limits
-from shared.http.capacity import AnswerSlots, BodyMemory
+from shared.http.capacity import LOOKUPS_AT_ONCE, AnswerSlots, BodyMemory
+from shared.retrieval.base import WHOLE_FILE, FilePart, SearchResult
 from tests.support.calls import ANNA, BEN, JSON, QUESTION, call, local_service, read
-from tests.support.fakes import ANSWER, FakeModel, FakeRetriever, ScriptStep, engine
+from tests.support.fakes import ANSWER, PLUS, FakeModel, FakeRetriever, ScriptStep, engine
 
 SENTENCE = errors.Overloaded.default
 OPENSEARCH = {"type": "rejected_execution_exception", "reason": SENTENCE}
@@ -53,6 +58,7 @@ BODIES: dict[str, Any] = {
 }
 HEADERS = JSON | {"accept": "application/json, text/event-stream"}
 
+T = TypeVar("T")
 Script = Callable[[], Sequence[ScriptStep]]
 
 
@@ -256,6 +262,71 @@ def test_one_signed_in_user_takes_at_most_half_of_the_slots() -> None:
     assert statuses == [200, 200, 429, 200, 200, 503]
     assert second_of_anna.json["error"].startswith("2 of your questions are being answered")
     assert second_of_anna.headers["Retry-After"] == last.headers["Retry-After"] == "5"
+
+
+class SlowRetriever(FakeRetriever):
+    """Reads of the index that wait for `go`, and how many there were at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go, self.reading, self.most = asyncio.Event(), 0, 0
+
+    async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
+        if query != "lookup":
+            return await super().search(user, query, overrides)
+        return await self.wait(super().search(user, query, overrides))
+
+    async def list_passages(
+        self, user: User, sourcefile: str, overrides: Overrides, part: FilePart = WHOLE_FILE
+    ) -> tuple[Source, ...]:
+        return await self.wait(super().list_passages(user, sourcefile, overrides, part))
+
+    async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
+        return await self.wait(super().readable(user, sourcefile, overrides))
+
+    async def wait(self, reading: Awaitable[T]) -> T:
+        self.reading += 1
+        self.most = max(self.most, self.reading)
+        await self.go.wait()
+        self.reading -= 1
+        return await reading
+
+
+def tool(name: str, **arguments: str) -> Call:
+    params = {"name": name, "arguments": arguments}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    return call("/mcp", message, HEADERS)
+
+
+LOOKUPS: dict[str, Callable[[], Call]] = {
+    "search": lambda: tool("search", query="lookup"),
+    "fetch": lambda: tool("fetch", id=PLUS.sourcefile),
+    "content": lambda: call("/content/{path}", method="GET", path=PLUS.sourcefile),
+    "_search": lambda: call("/_search", {"query": {"match": {"text": "lookup"}}}),
+}
+
+
+@pytest.mark.parametrize("name", [name for name in LOOKUPS if LOOKUPS[name]().route in ROUTES])
+def test_lookups_wait_for_each_other_and_no_answer_waits_for_them(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / PLUS.sourcefile).parent.mkdir()
+    (tmp_path / PLUS.sourcefile).write_text("Health Plus")
+    retriever = SlowRetriever()
+    service = local_service(engine(FakeModel(ANSWER), retriever), files=FolderFiles(tmp_path))
+
+    async def go() -> tuple[int, int, list[int]]:
+        waiting = [asyncio.create_task(service.reply(LOOKUPS[name]())) for _ in range(30)]
+        await asyncio.sleep(0.05)
+        answered = (await service.reply(call("/chat"))).status
+        reading = retriever.reading
+        retriever.go.set()
+        return answered, reading, [(await read(await each)).status for each in waiting]
+
+    answered, reading, statuses = asyncio.run(go())
+
+    assert (answered, reading, retriever.most) == (200, LOOKUPS_AT_ONCE, LOOKUPS_AT_ONCE)
+    assert statuses == [200] * 30
 
 
 def test_large_bodies_share_one_limit_and_small_ones_are_read_beside_them() -> None:

@@ -12,7 +12,7 @@ from shared.chat.overrides import Overrides
 from shared.chat.request import User
 from shared.http.json_encoding import Json
 from shared.protocols.document_links import file_url, source_url
-from shared.retrieval.base import Retriever
+from shared.retrieval.base import FilePart, Retriever
 
 SCHEME = "document:///"
 TEXT_TYPE = "text/plain"  # of each resource: the text that the index has, of any kind of file
@@ -59,11 +59,13 @@ async def find_passages(
     """Return the passages of a place, or of a file, that the user may see. Raises NotFound."""
     if len(id) > MAX_ID:
         raise NotFound(NO_DOCUMENT)
-    file, mark, _ = id.rpartition("#")
+    file, mark, page = id.rpartition("#")
+    place = decode_path(id)
+    sourcepage = f"{encode_path(decode_path(file))}#{encode_path(decode_path(page))}"
     for name in (file, id) if mark else (id,):  # another tool's file may have a # in its name
-        passages = await retriever.list_passages(user, name, overrides)
+        part = FilePart(sourcepage if name != id else None, MAX_TEXT + 1)
+        passages = await retriever.list_passages(user, name, overrides, part)
         if name != id:
-            place = decode_path(id)
             passages = tuple(each for each in passages if decode_path(each.sourcepage) == place)
         if passages:
             return passages

@@ -83,7 +83,8 @@ async def search(request: Request, arguments: Mapping[str, Any]) -> Reply:
     parsed = tools.parse_arguments(tools.Search, arguments)
     exchange, engine = request.exchange, request.exchange.engine
     overrides = request.with_filters(parsed.overrides).with_defaults(engine.defaults)
-    results = await engine.search(request.user, shorten_query(parsed.query), overrides)
+    async with exchange.app.lookups:
+        results = await engine.search(request.user, shorten_query(parsed.query), overrides)
     exchange.record.hits = len(results.sources)
     hits = documents.format_hits(results.sources, exchange.app.base_url)
     return exchange.json_reply(tools.result(request.message, {"results": hits}))

@@ -44,6 +44,7 @@ class Request:
     async def fetch(self, id: str) -> Json:
         """Return a document, or a page of it, that the user may see. Raises NotFound."""
         retriever, overrides = self.exchange.engine.retriever, self.with_filters()
-        passages = await documents.find_passages(retriever, self.user, id, overrides)
+        async with self.exchange.app.lookups:
+            passages = await documents.find_passages(retriever, self.user, id, overrides)
         self.exchange.record.hits = len(passages)
         return documents.format_document(id, passages, self.exchange.app.base_url)

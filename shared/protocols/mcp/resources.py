@@ -30,7 +30,8 @@ async def list_resources(request: Request) -> Reply:
     after = _parse_cursor(request.params.get("cursor"))
     retriever, overrides = request.exchange.engine.retriever, request.with_filters()
     # One more than a page shows whether there is another page.
-    files = await retriever.list_files(request.user, overrides, after, PAGE_SIZE + 1)
+    async with request.exchange.app.lookups:
+        files = await retriever.list_files(request.user, overrides, after, PAGE_SIZE + 1)
     page = files[:PAGE_SIZE]
     result: Json = {"resources": [_format_resource(file) for file in page]}
     if len(files) > PAGE_SIZE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,7 +80,8 @@ async def search(exchange: Exchange) -> Json:
     question = request.question
     pipeline = await generation.find_pipeline(exchange, question)
     interactions = await generation.fetch_history(exchange, question)
-    sources = await _retrieve(exchange, request)
+    async with nullcontext() if question else exchange.app.lookups:
+        sources = await _retrieve(exchange, request)
     exchange.record.record_event(Context(sources, (), exchange.engine.model.name))
     answer: Json = {}
     if pipeline and question:

@@ -30,7 +30,15 @@ from shared.retrieval.azure_search.file_queries import (
     to_passages,
 )
 from shared.retrieval.azure_search.odata import build_filter
-from shared.retrieval.base import MAX_IMAGES, Embed, SearchReport, SearchResult, distinct
+from shared.retrieval.base import (
+    MAX_IMAGES,
+    WHOLE_FILE,
+    Embed,
+    FilePart,
+    SearchReport,
+    SearchResult,
+    distinct,
+)
 from shared.retrieval.index_statistics import EMPTY_INDEX, IndexStatistics
 
 FetchImage = Callable[[str], Awaitable[str | None]]
@@ -161,9 +169,12 @@ class AzureSearchRetriever:
             return False  # the sourcefile of another tool's index need not be filterable
 
     async def list_passages(
-        self, user: User, sourcefile: str, overrides: Overrides
+        self, user: User, sourcefile: str, overrides: Overrides, part: FilePart = WHOLE_FILE
     ) -> tuple[Source, ...]:
-        """Return the passages of a file that `user` may see, in its order. Raises ChatErrors."""
+        """Return the passages of a file that `user` may see, in its order, whatever the part.
+
+        An index of another origin cannot filter by the page, nor sort by it. Raises ChatErrors.
+        """
         name = stored_name(self.fields, sourcefile)
         accepted = False
         for query in file_queries(self.fields, user, name, overrides):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shared.chat.events import Source
+from shared.retrieval.base import FilePart
 from shared.retrieval.sqlite.connections import OpenIndex
 from shared.retrieval.sqlite.search import VISIBLE, SearchQuery, to_source
 
@@ -16,6 +17,7 @@ PASSAGES = f"""
 SELECT id, content, heading, sourcepage, sourcefile, category, oids, groups, NULL
 FROM file JOIN passage ON file = file.key JOIN body ON body.key = passage.key
 WHERE sourcefile = :sourcefile AND {VISIBLE}
+    AND (:sourcepage IS NULL OR sourcepage = :sourcepage)
 ORDER BY passage.key
 """
 FILES = f"""
@@ -32,11 +34,17 @@ def is_readable(index: OpenIndex, query: SearchQuery, sourcefile: str) -> bool:
         return bool(connection.execute(IS_READABLE, values).fetchone()[0])
 
 
-def list_passages(index: OpenIndex, query: SearchQuery, sourcefile: str) -> tuple[Source, ...]:
-    """Return the passages of a file that the user may see. Raises IndexReplaced, ChatErrors."""
+def list_passages(
+    index: OpenIndex, query: SearchQuery, sourcefile: str, part: FilePart
+) -> tuple[Source, ...]:
+    """Return the passages of a part of a file that the user may see.
+
+    Raises IndexReplaced, ChatErrors.
+    """
+    names = {"sourcefile": sourcefile, "sourcepage": part.sourcepage}
     with index.connection() as connection:
-        values = query.filter_values | {"sourcefile": sourcefile}
-        return tuple(map(to_source, connection.execute(PASSAGES, values)))
+        rows = connection.execute(PASSAGES, query.filter_values | names)
+        return tuple(part.limit(map(to_source, rows)))
 
 
 def list_files(index: OpenIndex, query: SearchQuery, after: str, limit: int) -> tuple[str, ...]:

@@ -16,7 +16,14 @@ from shared.chat.errors import BadRequest, ChatError, Misconfigured, Unavailable
 from shared.chat.events import Source
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
-from shared.retrieval.base import NO_VECTORS, Embed, SearchReport, SearchResult
+from shared.retrieval.base import (
+    NO_VECTORS,
+    WHOLE_FILE,
+    Embed,
+    FilePart,
+    SearchReport,
+    SearchResult,
+)
 from shared.retrieval.index_statistics import EMPTY_INDEX, IndexStatistics
 from shared.retrieval.sqlite import search
 from shared.retrieval.sqlite.connections import (
@@ -155,11 +162,14 @@ class SqliteRetriever:
         return await self._read(lambda index: is_readable(index, query, sourcefile))
 
     async def list_passages(
-        self, user: User, sourcefile: str, overrides: Overrides
+        self, user: User, sourcefile: str, overrides: Overrides, part: FilePart = WHOLE_FILE
     ) -> tuple[Source, ...]:
-        """Return the passages of a file that `user` may see, in its order. Raises ChatErrors."""
+        """Return the passages of a part of a file that `user` may see, in its order.
+
+        Raises ChatErrors.
+        """
         query = SearchQuery(user, "", overrides)
-        return await self._read(lambda index: list_passages(index, query, sourcefile))
+        return await self._read(lambda index: list_passages(index, query, sourcefile, part))
 
     async def list_files(
         self, user: User, overrides: Overrides, after: str, limit: int

@@ -27,7 +27,7 @@ from shared.http.capacity import AnswerSlots
 from shared.http.cross_origin import CrossOriginPolicy
 from shared.protocols.mcp import documents, messages
 from shared.protocols.mcp.tools import TOOLS
-from shared.retrieval.base import SearchResult, shorten_query
+from shared.retrieval.base import WHOLE_FILE, FilePart, SearchResult, shorten_query
 from tests.support.calls import JSON, BufferedReply, ask, call, local_service, read
 from tests.support.fakes import PLUS, STANDARD, FakeModel, FakeRetriever, engine
 from tests.support.fuzz import TIMEOUT
@@ -524,7 +524,7 @@ class HangingRetriever(FakeRetriever):
         raise AssertionError
 
     async def list_passages(
-        self, user: User, sourcefile: str, overrides: Overrides
+        self, user: User, sourcefile: str, overrides: Overrides, part: FilePart = WHOLE_FILE
     ) -> tuple[Source, ...]:
         await asyncio.sleep(TIMEOUT)
         raise AssertionError
