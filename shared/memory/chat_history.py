@@ -119,8 +119,13 @@ async def create_conversation(memory: Memory, owner: str, request: ChatRequest) 
 
     Raises ChatErrors.
     """
-    name = replace_surrogates(request.question[:MAX_NAME_LENGTH])
+    name = make_conversation_name(request.question)
     return (await memory.conversations.create(owner, name)).id
+
+
+def make_conversation_name(question: str) -> str:
+    """Return the name of a conversation that begins with a question."""
+    return replace_surrogates(question[:MAX_NAME_LENGTH])
 
 
 async def store_turn(

@@ -15,7 +15,7 @@ from shared.chat.events import Delta, Done
 from shared.chat.messages import ToolCall
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.http.call import Limits
-from shared.memory.base import Interaction, Interactions, Memory, PageRequest
+from shared.memory.base import Interaction, Interactions, Memory, PageRequest, Turn
 from shared.protocols.openai.responses import storage
 from tests.integration.test_memory import account, opened
 from tests.support.calls import ANNA, BEN, CHAT_KEY, JSON, BufferedReply, call, local_service, read
@@ -236,6 +236,57 @@ def test_a_deleted_response_is_gone_for_every_protocol(opened: OpenStore) -> Non
         assert (again.status, again.json["error"]["code"]) == (400, "previous_response_not_found")
         await app.answer("Three?", previous_response_id=second)
         assert app.texts == ["Two?", "Yes.", "Three?"]
+
+    run(opened, work)
+
+
+def test_a_deleted_question_is_not_the_name_of_its_conversation(opened: OpenStore) -> None:
+    async def names(app: App) -> list[str]:
+        conversations = await app.memory.conversations.list("local", PageRequest(0, 10))
+        return [each.name for each in conversations]
+
+    async def work(app: App) -> None:
+        first = await app.answer("One?")
+        second = await app.answer("Two?", previous_response_id=first)
+        third = await app.answer("Three?", previous_response_id=second)
+        await app.send("DELETE", second)
+        assert await names(app) == ["One?"]
+        await app.send("DELETE", first)
+        assert await names(app) == ["Three?"]
+        await app.send("DELETE", third)
+        assert await names(app) == []
+
+    run(opened, work)
+
+
+def test_a_name_that_a_person_gave_stays_when_the_first_response_is_deleted(
+    opened: OpenStore,
+) -> None:
+    async def work(app: App) -> None:
+        first = await app.answer("One?")
+        await app.answer("Two?", previous_response_id=first)
+        (conversation,) = await app.memory.conversations.list("local", PageRequest(0, 10))
+        await app.memory.conversations.rename("local", conversation.id, "Plans")
+        await app.send("DELETE", first)
+        (renamed,) = await app.memory.conversations.list("local", PageRequest(0, 10))
+        assert renamed.name == "Plans"
+
+    run(opened, work)
+
+
+def test_a_turn_of_another_protocol_is_no_response_whatever_its_origin(opened: OpenStore) -> None:
+    async def work(app: App) -> None:
+        conversation = await app.memory.conversations.create("local", "x")
+        turn = Turn("One?", response="Yes.", origin="responses")
+        stored = await app.memory.interactions.add("local", conversation.id, turn)
+        for method, path in (("GET", ""), ("GET", "/input_items"), ("DELETE", "")):
+            reply = await app.send(method, f"resp_{stored.id}{path}")
+            assert reply.status == 404
+        again = await app.create("Two?", previous_response_id=f"resp_{stored.id}")
+        assert again.json["error"]["code"] == "previous_response_not_found"
+        item = {"type": "item_reference", "id": f"msg_{stored.id}"}
+        referring = await app.create([item, {"role": "user", "content": "Two?"}])
+        assert referring.status == 404
 
     run(opened, work)
 

@@ -19,6 +19,7 @@ from shared.memory.chat_history import (
     NOT_STORED,
     create_conversation,
     log_failure,
+    make_conversation_name,
     make_turn,
     replace_surrogates,
 )
@@ -68,17 +69,33 @@ class ResponseStore:
             interaction = await self.memory.interactions.get(self.owner, id.removeprefix(PREFIX))
         except NotFound:
             raise ResponseNotFound from None
-        if interaction.turn.origin != ORIGIN or not id.startswith(PREFIX):
+        turn = interaction.turn  # another protocol's client can name any origin, but no details
+        if turn.origin != ORIGIN or not turn.details or not id.startswith(PREFIX):
             raise ResponseNotFound
         return interaction
 
     async def delete(self, id: str) -> None:
-        """Delete a response. Raises ResponseNotFound."""
-        interaction = await self.get(id)
+        """Delete a response, and its conversation with the last turn. Raises ResponseNotFound."""
+        deleted = await self.get(id)
+        interactions, page = self.memory.interactions, PageRequest(0, 2)
         try:
-            await self.memory.interactions.delete(self.owner, interaction.id)
+            oldest = await interactions.list(self.owner, deleted.conversation, page, False)
+            others = [each for each in oldest if each.id != deleted.id]
+            if not others:
+                await self.memory.conversations.delete(self.owner, deleted.conversation)
+                return
+            await self._rename_conversation(deleted, others[0].turn.input)
+            await interactions.delete(self.owner, deleted.id)  # last, so that it can be repeated
         except NotFound:
             raise ResponseNotFound from None
+
+    async def _rename_conversation(self, deleted: Interaction, question: str) -> None:
+        """Name a conversation by another question if the one of a deleted turn is its name."""
+        conversations = self.memory.conversations
+        conversation = await conversations.get(self.owner, deleted.conversation)
+        if conversation.name == make_conversation_name(deleted.turn.input):
+            name = make_conversation_name(question)
+            await conversations.rename(self.owner, conversation.id, name)
 
     async def turns(self, last: Interaction) -> list[Interaction]:
         """Return the turns that lead to a response, and the response: the newest ones, in order."""
