@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from itertools import chain, takewhile
+from itertools import chain, takewhile, zip_longest
 from typing import Any, Literal
 
 from shared.chat.messages import Message, ToolCall
@@ -155,19 +155,24 @@ ByteStream = AsyncGenerator[bytes, None]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A collected stream: its context, text, tool calls and last event."""
+    """A collected stream: its context, text, tool calls and last event.
+
+    `parts` are its texts and tool calls in the order in which the model began them.
+    """
 
     context: Context
     content: str
     done: Done
     tool_calls: tuple[ToolCall, ...] = ()
+    parts: tuple[str | ToolCall, ...] = ()
     extra: Extra = field(default_factory=dict)
     message_extra: Extra = field(default_factory=dict)
 
 
 async def collect(events: Events) -> Answer:
     """Collect a stream of events into one answer. Raises the errors of the stream."""
-    context, text, done = Context((), (), ""), [], Done()
+    context, done = Context((), (), ""), Done()
+    texts: dict[int, list[str]] = {}  # by the number of calls that began before
     calls: dict[int, list[ToolCall]] = {}
     extra: dict[str, Any] = {}
     message_extras: dict[str, list[Any]] = {}
@@ -177,7 +182,7 @@ async def collect(events: Events) -> Answer:
                 case Context():
                     context = event
                 case Delta(content, parts):
-                    text.append(content)
+                    texts.setdefault(len(calls), []).append(content)
                     for part in parts:
                         calls.setdefault(part.index, []).append(part)
                     extra |= event.extra
@@ -186,9 +191,19 @@ async def collect(events: Events) -> Answer:
                 case Done():
                     done, extra = event, {**extra, **event.extra}
     done = replace(done, model=done.model or context.model)
-    tool_calls = tuple(merge_tool_calls(calls[index]) for index in sorted(calls))
+    merged = [merge_tool_calls(parts) for parts in calls.values()]
+    pieces = ["".join(texts.get(place, ())) for place in range(len(merged) + 1)]
+    answer_parts = chain.from_iterable(zip_longest(pieces, merged))
     message_extra = {key: merge_extras(values) for key, values in message_extras.items()}
-    return Answer(context, "".join(text), done, tool_calls, extra, message_extra)
+    return Answer(
+        context,
+        "".join(pieces),
+        done,
+        tuple(sorted(merged, key=lambda call: call.index)),
+        tuple(part for part in answer_parts if part),
+        extra,
+        message_extra,
+    )
 
 
 def merge_extras(values: Sequence[Any]) -> Any:

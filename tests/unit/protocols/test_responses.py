@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
@@ -773,6 +775,42 @@ def test_calls_that_are_out_of_order_fail_the_response(between: list[Delta]) -> 
     last = read_events(post(service, stream=True, tools=[WEATHER]))[-1]
 
     assert last["type"] == "response.failed"
+
+
+@st.composite
+def scripts(draw: st.DrawFn) -> list[ScriptStep]:
+    """The steps of a model that mixes texts and calls, in or out of their order."""
+    indices = draw(st.sampled_from([[0, 1, 2], [0, 1, 0, 2], [1, 0], [0, 0]]))
+    steps: list[ScriptStep] = []
+    for index in indices:
+        steps += map(
+            Delta, draw(st.lists(st.sampled_from(["A", " ", "\n", CITED, "["]), max_size=3))
+        )
+        begun = ToolCall(index, f"c{index}", "weather", draw(st.sampled_from(["", "{}"])))
+        steps.append(Delta(tool_calls=(begun,)))
+        steps += draw(st.lists(st.just(*arguments("x", index=index)), max_size=2))
+    steps += map(Delta, draw(st.lists(st.sampled_from(["B", "\n"]), max_size=2)))
+    return [*steps, Done(draw(st.sampled_from(["stop", "tool_calls", "length"])))]
+
+
+@given(scripts(), st.sampled_from([[WEATHER], [WEATHER, SEARCH]]))
+@settings(deadline=None)
+def test_stream_and_whole_answer_have_the_same_items_and_no_gap(
+    script: list[ScriptStep], tools: list[Any]
+) -> None:
+    events = read_events(post(scripted(*script), stream=True, tools=tools))
+    whole = post(scripted(*script), tools=tools).json
+    last = events[-1]["response"]
+    added = [each["item"]["id"] for each in events if each["type"].endswith("item.added")]
+    done = [each["item"] for each in events if each["type"].endswith("item.done")]
+
+    assert [event["sequence_number"] for event in events] == [*range(len(events))]
+    assert last["output"] == done
+    if last["status"] != "failed":
+        assert last["output"] == whole["output"]
+        assert added == [item["id"] for item in done]
+        assert last["status"] == whole["status"] == done[-1]["status"]
+        assert {item["status"] for item in done[:-1]} <= {"completed"}
 
 
 def test_text_behind_a_call_is_a_second_message() -> None:

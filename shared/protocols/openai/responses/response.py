@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from itertools import count
 
 from shared.chat.events import Answer, Context, Done, Source
 from shared.chat.messages import ToolCall
@@ -22,8 +23,14 @@ INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 def answer(request: ChatRequest, result: Answer) -> Json:
     """Return a whole response."""
-    output = format_output(request, result.context, result.content, result.tool_calls)
+    output = format_output(request, result.context, result.parts)
+    output[-1] |= {"status": end_status(result.done)}
     return finished(request, result.context, result.done, output)
+
+
+def end_status(done: Done) -> str:
+    """Return the status of a response, and of its last item, by the reason of its end."""
+    return "incomplete" if done.finish_reason in INCOMPLETE else "completed"
 
 
 def envelope(request: ChatRequest, context: Context, status: str) -> Json:
@@ -48,10 +55,9 @@ def envelope(request: ChatRequest, context: Context, status: str) -> Json:
 def finished(request: ChatRequest, context: Context, done: Done, output: Sequence[Json]) -> Json:
     """Return a response with its output: completed, or incomplete by the reason of its end."""
     reason = INCOMPLETE.get(done.finish_reason)
-    status = "incomplete" if reason else "completed"
     texts = [item["content"][0]["text"] for item in output if item["type"] == "message"]
     return {
-        **envelope(request, context, status),
+        **envelope(request, context, end_status(done)),
         "completed_at": None if reason else int(time.time()),
         "incomplete_details": {"reason": reason} if reason else None,
         "output": list(output),
@@ -65,18 +71,25 @@ def response_id(id: str) -> str:
 
 
 def format_output(
-    request: ChatRequest, context: Context, text: str, calls: Sequence[ToolCall]
+    request: ChatRequest, context: Context, parts: Sequence[str | ToolCall]
 ) -> list[Json]:
     """Return the output items of an answer, in their order."""
     state: ResponseState = request.state
     output = [search_item(request, context)] if state.searches else []
-    if text.strip() or not calls:  # some servers end a call with a line feed
-        citations = CitationFinder(sources_by_name(context.sources)).feed(text)
-        links, searches = request.metadata.links, state.searches
-        annotations = [annotation(each, links, searches) for each in citations]
-        output.append(message_item(message_id(state.id), text, annotations))
-    output += [call_item(state.id, place, call) for place, call in enumerate(calls)]
+    messages, calls = count(1), count()
+    for part in parts or ("",):
+        if isinstance(part, ToolCall):
+            output.append(call_item(state.id, next(calls), part))
+        elif part.strip() or len(parts) <= 1:  # some servers put line feeds around a call
+            id = message_id(state.id, next(messages))
+            output.append(message_item(id, part, _annotations(request, context, part)))
     return output
+
+
+def _annotations(request: ChatRequest, context: Context, text: str) -> list[Json]:
+    citations = CitationFinder(sources_by_name(context.sources)).feed(text)
+    links, searches = request.metadata.links, request.state.searches
+    return [annotation(each, links, searches) for each in citations]
 
 
 def message_id(id: str, number: int = 1) -> str:

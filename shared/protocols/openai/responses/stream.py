@@ -41,6 +41,7 @@ class ResponseWriter:
     arguments: list[str] = field(default_factory=list)
     calls: int = 0  # that are done
     last_index: int = -1  # the model's index of the last call that is done
+    status: str = "completed"  # of an item that ends
 
     @property
     def state(self) -> ResponseState:
@@ -119,6 +120,9 @@ class ResponseWriter:
         self.citations = None
 
     def _write_call(self, part: ToolCall) -> Iterator[bytes]:
+        is_open = self.call is not None and self.call.index == part.index
+        if part.index <= self.last_index and not is_open:  # before any event is written
+            raise Unavailable("The model's answer is not in order. Ask again.")
         if self.citations is not None:
             yield from self._end_text()
         if self.call is not None and self.call.index != part.index:
@@ -130,9 +134,7 @@ class ResponseWriter:
             yield self._call_event("response.function_call_arguments.delta", delta=part.arguments)
 
     def _begin_call(self, part: ToolCall) -> Iterator[bytes]:
-        if part.index <= self.last_index:
-            raise Unavailable("The model's answer is not in order. Ask again.")
-        self.call, self.arguments = part, [part.arguments]
+        self.call, self.arguments, self.leading = part, [part.arguments], []
         item = responses.call_item(self.state.id, self.calls, replace(part, arguments=""))
         yield self._item("response.output_item.added", {**item, "status": "in_progress"})
         if part.arguments:
@@ -149,6 +151,7 @@ class ResponseWriter:
 
     def end(self, done: Done) -> Iterator[bytes]:
         """Yield the events at the end of the answer."""
+        self.status = responses.end_status(done)
         if self.call is not None:
             yield from self._end_call(self.call)
         if self.citations is None and not self.calls:
@@ -170,6 +173,7 @@ class ResponseWriter:
         return self._event("response.failed", response=response)
 
     def _close(self, item: Json) -> bytes:
+        item = {**item, "status": self.status}
         event = self._item("response.output_item.done", item)
         self.output.append(item)
         return event
