@@ -63,7 +63,7 @@ def test_openai(memory_server: Server, tmp_path: Path, client_class: str) -> Non
         assert ended(client, "npm-responses") == "closed"
 
 
-UNKNOWN_ITEM = "item_reference names no stored item. Send the item itself (store: false)."
+UNKNOWN_ITEM = "is not stored here. Send the item itself (store: false)."
 
 
 def ask_ai_sdk(server: Server, folder: Path, *arguments: str) -> Any:

@@ -361,7 +361,7 @@ def test_the_reason_why_there_is_no_previous_response_is_named(opened: OpenStore
         run(opened, ask),
     )
 
-    for reason, part in zip(reasons, ("MEMORY_FILE", "signed-in", "no such"), strict=True):
+    for reason, part in zip(reasons, ("MEMORY_FILE", "signed-in", "resp_1"), strict=True):
         assert part in reason
         assert "Send the earlier items in input." in reason
 
@@ -477,6 +477,9 @@ def test_an_unknown_response_is_a_404(opened: OpenStore, id: str) -> None:
         for method, path in (("GET", id), ("DELETE", id), ("GET", f"{id}/input_items")):
             reply = await app.send(method, path)
             assert (reply.status, reply.json["error"]["code"]) == (404, "not_found")
+            assert f"the id {id!r:.100}" in reply.json["error"]["message"]
+        again = await app.create("?", previous_response_id=id[:100])
+        assert f"the id {id[:100]!r:.100}" in again.json["error"]["message"]
         canceled = await app.send("POST", f"{id}/cancel")
         assert canceled.status == 400
 

@@ -56,11 +56,20 @@ class PreviousResponseNotFound(ParameterError):
 class ItemNotFound(errors.NotFound):
     """A referenced item is not stored for this caller."""
 
+    def __init__(self, id: str) -> None:
+        super().__init__(
+            f"input: an item with the id {id!r:.100} is not stored here. Send the item itself "
+            "(store: false)."
+        )
+
 
 class ResponseNotFound(errors.NotFound):
     """There is no such response, or not for this caller."""
 
-    default = "There is no such response: it was not stored, or it is not yours."
+    def __init__(self, id: str) -> None:
+        super().__init__(
+            f"There is no response with the id {id!r:.100}: it was not stored, or it is not yours."
+        )
 
 
 def status(failure: errors.ChatError, body: Any = None) -> int:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from shared.chat.errors import NoSuchRoute
 from shared.chat.messages import Message
 from shared.chat.request import ChatRequest
 from shared.http.call import Reply
@@ -32,6 +33,8 @@ from shared.protocols.route import Route
 from shared.rag.prompt import PASSTHROUGH
 
 PREFIXES = ("/v1/responses", "/openai/v1/responses", "/openai/responses")
+MISSING_ROUTES = ("compact", "input_tokens")
+NO_ROUTE = "POST {} is not available here: only responses are made, by POST {}."
 NO_CANCELLATION = "No response runs in the background here, so there is none to cancel."
 NO_STORED_STREAM = "is not available here for a stored response: leave it out"
 RESPONSES = ChatProtocol(
@@ -129,6 +132,14 @@ async def cancel(exchange: Exchange) -> Reply:
     raise ParameterError("background", NO_CANCELLATION)
 
 
+async def missing(exchange: Exchange) -> Reply:
+    """Raise NoSuchRoute for a part of the API that there is not."""
+    check_access(exchange)
+    exchange.identify(RESPONSES)
+    path = exchange.call.route
+    raise NoSuchRoute(NO_ROUTE.format(path, path.rpartition("/")[0]))
+
+
 def _routes(prefix: str) -> tuple[Route, ...]:
     route: Any = partial(Route, errors=RESPONSES, auth="anonymous")
     usage = f"POST {prefix} with Content-Type: application/json and a body such as "
@@ -137,6 +148,10 @@ def _routes(prefix: str) -> tuple[Route, ...]:
         route(path=f"{prefix}/{{id}}", methods=("GET", "DELETE", "HEAD"), handler=response),
         route(path=f"{prefix}/{{id}}/input_items", methods=("GET", "HEAD"), handler=input_items),
         route(path=f"{prefix}/{{id}}/cancel", methods=("POST",), handler=cancel),
+        *(
+            route(path=f"{prefix}/{each}", methods=("POST",), handler=missing)
+            for each in MISSING_ROUTES
+        ),
     )
 
 

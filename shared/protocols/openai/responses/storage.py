@@ -48,12 +48,14 @@ NO_MEMORY = (
     f"{SEND_ITEMS}"
 )
 NO_OWNER = f"responses are stored for signed-in users only. {SEND_ITEMS}"
-UNKNOWN = f"there is no such response: it was not stored, or it has been deleted. {SEND_ITEMS}"
+UNKNOWN = (
+    "there is no response with the id {id!r:.100}: it was not stored, or it has been deleted. "
+    f"{SEND_ITEMS}"
+)
 MAX_DETAILS = 80_000  # characters: a larger item would hold up other requests on its way
 TOO_LARGE = (
     f"The answer was not stored: with its input it has more than {MAX_DETAILS:,} characters."
 )
-UNKNOWN_ITEM = "input: an item_reference names no stored item. Send the item itself (store: false)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,10 @@ class ResponseStore:
         try:
             interaction = await self.memory.interactions.get(self.owner, id.removeprefix(PREFIX))
         except NotFound:
-            raise ResponseNotFound from None
+            raise ResponseNotFound(id) from None
         turn = interaction.turn  # another protocol's client can name any origin, but no details
         if turn.origin != ORIGIN or not turn.details or not id.startswith(PREFIX):
-            raise ResponseNotFound
+            raise ResponseNotFound(id)
         return interaction
 
     async def delete(self, id: str) -> None:
@@ -87,7 +89,7 @@ class ResponseStore:
             await self._rename_conversation(deleted, others[0].turn.input)
             await interactions.delete(self.owner, deleted.id)  # last, so that it can be repeated
         except NotFound:
-            raise ResponseNotFound from None
+            raise ResponseNotFound(id) from None
 
     async def _rename_conversation(self, deleted: Interaction, question: str) -> None:
         """Name a conversation by another question if the one of a deleted turn is its name."""
@@ -120,14 +122,15 @@ class ResponseStore:
         if id not in outputs:
             outputs[id] = await self._read_output(id)
         if reference.id not in outputs[id]:
-            raise ItemNotFound(UNKNOWN_ITEM)
+            raise ItemNotFound(reference.id)
         return _item_message(outputs[id][reference.id])
 
     async def _read_output(self, id: str) -> Mapping[str, Json]:
+        """Return the items of a response by their ids; none if there is no such response."""
         try:
             interaction = await self.get(id)
         except ResponseNotFound:
-            raise ItemNotFound(UNKNOWN_ITEM) from None
+            return {}
         return {item["id"]: item for item in read_response(interaction)["output"]}
 
 
@@ -141,7 +144,7 @@ def find_store(exchange: Exchange) -> ResponseStore | None:
 def require_store(exchange: Exchange) -> ResponseStore:
     """Return the store of the caller's responses. Raises ResponseNotFound."""
     if (store := find_store(exchange)) is None:
-        raise ResponseNotFound
+        raise ResponseNotFound(exchange.call.path)
     return store
 
 
@@ -158,7 +161,7 @@ async def load_previous(exchange: Exchange, id: str) -> tuple[Interaction, tuple
         previous = await store.get(id)
         return previous, tuple(history(await store.turns(previous)))
     except NotFound:
-        raise PreviousResponseNotFound(UNKNOWN) from None
+        raise PreviousResponseNotFound(UNKNOWN.format(id=id)) from None
 
 
 def read_response(interaction: Interaction) -> Json:
@@ -285,7 +288,7 @@ async def resolve_items(
         if isinstance(item, Item):
             resolved.append(item)
         elif store is None:
-            raise ItemNotFound(UNKNOWN_ITEM)
+            raise ItemNotFound(item.id)
         elif message := await store.resolve(item, outputs):
             resolved.append(Item(item.path, message))
     return tuple(resolved)
