@@ -19,6 +19,11 @@ const scenarios = {
     const runner = openai.chat.completions.stream({ model, messages, tools });
     return (await runner.finalChatCompletion()).choices[0];
   },
+  citations: async () => {
+    const content = process.env.QUESTION;
+    const runner = openai.chat.completions.stream({ model, messages: [{ role: "user", content }] });
+    return [(await runner.finalChatCompletion()).choices[0], (await create(content)).choices[0]];
+  },
   tools: () => create("call f", { tools }),
   busy: () => thrown(() => create("refuse with 429 after 7")),
   filtered: () => thrown(() => create("refuse with content filter", { stream: true })),

@@ -78,6 +78,17 @@ def test_tool_calls(server: Server, client_class: str) -> None:
     assert streamed["message"]["content"] == "Yes"
 
 
+def test_helper_folds_a_stream_with_citations(server: Server, client_class: str) -> None:
+    page = "[company/employee_handbook.md]"
+    question = f"vacation days; say 20 {page}; say , 25 {page}"
+    streamed, whole = run(server.url, client_class, "citations", QUESTION=question)
+
+    assert streamed["message"]["content"] == whole["message"]["content"]
+    assert streamed["finish_reason"] == whole["finish_reason"] == "stop"
+    assert streamed["message"]["context"]["citations"] == whole["message"]["context"]["citations"]
+    assert len(whole["message"]["annotations"]) == 2
+
+
 REFUSALS = [
     ("busy", "RateLimitError", 429, "rate_limit_exceeded", None),
     ("filtered", "BadRequestError", 400, "content_filter", None),

@@ -56,6 +56,25 @@ def test_answer_with_citations(client: Any) -> None:
     assert set(choice.message.context) == {"citations", "intent"}
 
 
+HANDBOOK = "[company/employee_handbook.md]"
+CITATIONS = asking("vacation days", f"say 20 {HANDBOOK}", f"say , 25 {HANDBOOK}", "say .")
+
+
+def test_helper_of_the_sdk_folds_a_stream_with_citations(client: Any) -> None:
+    with client.chat.completions.stream(model="command_model", messages=CITATIONS) as stream:
+        pieces = [event.delta for event in stream if event.type == "content.delta"]
+        folded = stream.get_final_completion().choices[0].message
+    whole = client.chat.completions.create(model="command_model", messages=CITATIONS)
+    annotations = whole.choices[0].message.annotations
+
+    assert folded.content == "".join(pieces) == whole.choices[0].message.content
+    assert [each.url_citation for each in folded.annotations] == [
+        each.url_citation for each in annotations
+    ]
+    assert len(annotations) == 2
+    assert set(folded.context) == {"citations", "intent"}
+
+
 @pytest.mark.parametrize("usage", [True, False])
 def test_stream(client: Any, usage: bool) -> None:
     words = [f"{number} " for number in range(20)]

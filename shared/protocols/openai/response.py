@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from shared.chat import errors
@@ -131,7 +132,7 @@ def chunk(request: ChatRequest, context: Context, event: Event) -> Json | None:
 def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
     """Encode a stream as server-sent events with a trailer, an error too."""
     parts: list[str] = []
-    finder = CitationFinder({})
+    finder, places = CitationFinder({}), count()
 
     def encode(context: Context, event: Event) -> bytes:
         nonlocal finder
@@ -142,7 +143,9 @@ def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream
             parts.append(event.content)
             annotations = format_annotations(request, finder.feed(event.content))
             if value is not None and annotations:
-                value["choices"][0]["delta"]["annotations"] = annotations
+                # By the index OpenAI's SDKs put the entries of lists together.
+                entries = [{"index": next(places), **each} for each in annotations]
+                value["choices"][0]["delta"]["annotations"] = entries
         line = b"" if value is None else server_sent_event(value)
         if isinstance(event, Done):
             return b"".join((line, *trailer(request, Answer(context, "".join(parts), event))))
