@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from shared.chat.errors import ChatError
 from shared.chat.events import Context, Delta, Done, Events, Source
 from shared.rag.citation_finder import sources_by_name
 
@@ -90,7 +89,7 @@ async def number_citations(events: Events) -> Events:
                         if rest := citations.end():
                             yield Delta(rest)
                 yield event
-        except ChatError:  # what came before it is not lost
+        except Exception:  # what came before it is not lost
             if rest := citations.end():
                 yield Delta(rest)
             raise

@@ -110,14 +110,19 @@ async def extract_followups(events: Events) -> Events:
     """Yield the same events; the questions move from the text into the last one."""
     parser = FollowupParser()
     async with aclosing(events):
-        async for event in events:
-            if isinstance(event, Delta):
-                text = parser.feed(event.content)
-                if text or event.tool_calls or not event.more:
-                    yield replace(event, content=text)
-                continue
-            if isinstance(event, Done):
-                if rest := parser.end(cut=event.finish_reason == "length"):
-                    yield Delta(rest)
-                event = replace(event, followups=tuple(parser.questions))
-            yield event
+        try:
+            async for event in events:
+                if isinstance(event, Delta):
+                    text = parser.feed(event.content)
+                    if text or event.tool_calls or not event.more:
+                        yield replace(event, content=text)
+                    continue
+                if isinstance(event, Done):
+                    if rest := parser.end(cut=event.finish_reason == "length"):
+                        yield Delta(rest)
+                    event = replace(event, followups=tuple(parser.questions))
+                yield event
+        except Exception:  # what came before it is not lost
+            if rest := parser.end(cut=False):
+                yield Delta(rest)
+            raise
