@@ -18,6 +18,7 @@ from shared.chat.events import Delta, Done, Source
 from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
 from shared.memory.base import Memory
+from shared.models.router import Provider, Router
 from shared.protocols.opensearch.search import matches, parse_search
 from tests.support.calls import ANNA, JSON, BufferedReply, Client, ask, call, local_service
 from tests.support.fakes import (
@@ -464,6 +465,33 @@ def test_only_the_fields_that_are_asked_for_are_shown(
     (first, _) = got.json["hits"]["hits"]
 
     assert (first.get("_source", None) and first["_source"].keys()) == keys
+
+
+def test_configured_model_answers_by_its_name_and_llm_model_overrides_the_pipeline(
+    tmp_path: Path,
+) -> None:
+    models = {name: FakeModel((Delta(name), Done())) for name in ("small", "large")}
+    for name, model in models.items():
+        model.name = name
+    provider = Provider("server", "local", lambda name: models[name or "small"], tuple(models))
+    parts = replace(engine(), models=Router([provider]))
+    with sqlite_memory(tmp_path) as memory:
+        service = local_service(parts, AccessPolicy(single_user=True), memory=memory)
+        pipeline = call(PIPELINE, definition(model_id="large"), method="PUT", path="p")
+        stored = ask(pipeline, service)
+
+        def search(**options: Any) -> BufferedReply:
+            query = {"search_pipeline": "p"}
+            return ask(call(SEARCH, asking(**options), path="documents", query=query), service)
+
+        by_pipeline, by_question = search(), search(llm_model="small")
+        unknown = search(llm_model="gpt-9")
+
+    assert stored.status == 200, stored.data
+    assert rag(by_pipeline)["answer"] == "large"
+    assert rag(by_question)["answer"] == "small"
+    assert unknown.status == 400
+    assert "the models are small, large" in unknown.json["error"]["reason"]
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [

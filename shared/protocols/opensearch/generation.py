@@ -167,15 +167,23 @@ async def _ask_model(exchange: Exchange, inputs: PromptInput) -> tuple[PipelineP
         async with asyncio.timeout(seconds), AsyncExitStack() as stack:
             temperature = exchange.engine.defaults.temperature or 0.0
             attempt = partial(_open, inputs, temperature, stack)
-            prompt, events = await _select_model(exchange, seconds).run_with_fallback(attempt)
+            selected = _select_model(exchange, inputs, seconds)
+            prompt, events = await selected.run_with_fallback(attempt)
             return prompt, (await collect(exchange.record.observe(events))).content
     except TimeoutError:
         raise DeadlineExceeded(f"The model did not answer within {seconds:.3g} seconds.") from None
 
 
-def _select_model(exchange: Exchange, seconds: float) -> SelectedModel:
-    """Select the model and its fallback, to which half of the time is left."""
-    selected = exchange.engine.select_model(ModelSelection(request_id=exchange.call.id))
+def _select_model(exchange: Exchange, inputs: PromptInput, seconds: float) -> SelectedModel:
+    """Select the model and its fallback, to which half of the time is left.
+
+    The question's `llm_model` overrides the pipeline's `model_id`, as in the document.
+    """
+    name = inputs.question.llm_model or inputs.pipeline.model_id
+    model = None if name == exchange.engine.model.name else name
+    selected = exchange.engine.select_model(
+        ModelSelection(model=model, request_id=exchange.call.id)
+    )
     if selected.fallback is not None:
         limit = min(selected.fallback.seconds, seconds / 2)
         selected.fallback = replace(selected.fallback, seconds=limit)

@@ -154,10 +154,13 @@ def flatten_settings(values: Json, prefix: str = "") -> Iterator[tuple[str, Any]
 
 
 def check_model(exchange: Exchange, name: str, field: str) -> None:
-    """Raise BadRequest unless a model is the configured one."""
-    configured = exchange.engine.model.name
-    if name != configured:
-        raise BadRequest(f"is not configured here: the model is {configured}", field=field)
+    """Raise BadRequest unless a model is configured."""
+    default, models = exchange.engine.model.name, exchange.engine.models
+    others = filter(models.has_model, models.model_names)
+    names = tuple(dict.fromkeys((default, *others)))
+    if name not in names:
+        known = "the model is" if len(names) == 1 else "the models are"
+        raise BadRequest(f"is not configured here: {known} {', '.join(names)}", field=field)
 
 
 def _not_found(name: str) -> NotFound:
