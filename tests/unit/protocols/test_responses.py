@@ -423,7 +423,7 @@ def test_a_reference_to_an_item_that_is_not_stored_is_a_404() -> None:
 @pytest.mark.parametrize("prefix", ["/v1/responses", "/openai/v1/responses", "/openai/responses"])
 @pytest.mark.parametrize("name", ["compact", "input_tokens"])
 def test_a_missing_part_of_the_api_is_a_404_that_names_it(prefix: str, name: str) -> None:
-    reply = ask(call(f"{prefix}/{name}", {"input": "Hello?"}))
+    reply = ask(call(f"{prefix}/{{id}}", {"input": "Hello?"}, path=name))
 
     assert (reply.status, reply.json["error"]["code"]) == (404, "unknown_url")
     assert f"POST {prefix}/{name} is not available here" in reply.json["error"]["message"]

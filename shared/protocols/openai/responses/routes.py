@@ -29,12 +29,13 @@ from shared.protocols.openai.responses.items import Item, join_calls
 from shared.protocols.openai.responses.request import ResponseState, parse
 from shared.protocols.openai.responses.stream import stream
 from shared.protocols.openai.routes import add_notices, check_access, without_instructions
-from shared.protocols.route import Route
+from shared.protocols.route import Route, check_method
 from shared.rag.prompt import PASSTHROUGH
 
 PREFIXES = ("/v1/responses", "/openai/v1/responses", "/openai/responses")
-MISSING_ROUTES = ("compact", "input_tokens")
-NO_ROUTE = "POST {} is not available here: only responses are made, by POST {}."
+MISSING_PATHS = ("compact", "input_tokens")  # POST to these paths, where a response has its id
+NO_ROUTE = "POST {route}/{path} is not available here: only responses are made, by POST {route}."
+STORED_METHODS = ("GET", "DELETE", "HEAD")
 NO_CANCELLATION = "No response runs in the background here, so there is none to cancel."
 NO_STORED_STREAM = "is not available here for a stored response: leave it out"
 RESPONSES = ChatProtocol(
@@ -105,9 +106,17 @@ def _check(items: Sequence[Item], history: Sequence[Message]) -> None:
 
 
 async def response(exchange: Exchange) -> Reply:
-    """Return or delete a stored response. Raises ResponseNotFound; ParameterError for a stream."""
+    """Return or delete a stored response.
+
+    Raises ResponseNotFound, ParameterError for a stream, NoSuchRoute for a part of the API that
+    there is not.
+    """
     check_access(exchange)
     exchange.identify(RESPONSES)
+    call, route = exchange.call, exchange.call.route.removesuffix("/{id}")
+    if call.method == "POST" and call.path in MISSING_PATHS:
+        raise NoSuchRoute(NO_ROUTE.format(route=route, path=call.path))
+    check_method(call.method, STORED_METHODS, f"{', '.join(STORED_METHODS)} {call.route}")
     store, id = storage.require_store(exchange), exchange.call.path
     if exchange.call.method == "DELETE":
         await store.delete(id)
@@ -132,26 +141,14 @@ async def cancel(exchange: Exchange) -> Reply:
     raise ParameterError("background", NO_CANCELLATION)
 
 
-async def missing(exchange: Exchange) -> Reply:
-    """Raise NoSuchRoute for a part of the API that there is not."""
-    check_access(exchange)
-    exchange.identify(RESPONSES)
-    path = exchange.call.route
-    raise NoSuchRoute(NO_ROUTE.format(path, path.rpartition("/")[0]))
-
-
 def _routes(prefix: str) -> tuple[Route, ...]:
     route: Any = partial(Route, errors=RESPONSES, auth="anonymous")
     usage = f"POST {prefix} with Content-Type: application/json and a body such as "
     return (
         route(path=prefix, methods=("POST",), handler=create, usage=usage + '{"input": "..."}'),
-        route(path=f"{prefix}/{{id}}", methods=("GET", "DELETE", "HEAD"), handler=response),
+        route(path=f"{prefix}/{{id}}", methods=(*STORED_METHODS, "POST"), handler=response),
         route(path=f"{prefix}/{{id}}/input_items", methods=("GET", "HEAD"), handler=input_items),
         route(path=f"{prefix}/{{id}}/cancel", methods=("POST",), handler=cancel),
-        *(
-            route(path=f"{prefix}/{each}", methods=("POST",), handler=missing)
-            for each in MISSING_ROUTES
-        ),
     )
 
 
