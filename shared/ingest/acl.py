@@ -4,10 +4,12 @@ A mistake in it must not make a document public: ambiguous rules abort the run."
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import combinations, permutations
 from pathlib import Path
 from typing import Annotated, Any
 from unicodedata import normalize
@@ -16,6 +18,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from shared.chat.errors import describe_error
+from shared.ingest.path_patterns import MAX_DEEP_WILDCARDS, is_more_specific, path_matches
 
 ACL_FILE = "acl.yaml"
 # Names that are likely mistakes: acl.yml, acl.yaml.txt, acl (1).yaml, acls.yaml ...
@@ -27,6 +30,8 @@ CONTRADICTION = (
     f"--no-rules contradicts {ACL_FILE} in the folder: leave out --no-rules, or remove {ACL_FILE} "
     "to make its files public."
 )
+
+_UNWRITABLE = re.compile(r"[\\\ud800-\udfff]")  # characters that a pattern cannot have
 
 # Object ids of Entra ID. Other values, such as names with spaces, would match nobody.
 Id = Annotated[str, Field(pattern=r"^[\w.@:+-]{1,128}$")]
@@ -60,18 +65,32 @@ class _Loader(yaml.SafeLoader):
             raise yaml.YAMLError(f"duplicate key {duplicate}")
         return super().construct_mapping(node, deep)
 
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> str:
+        """Normalize the text: keys in other normal forms are duplicates."""
+        return normalize("NFC", super().construct_scalar(node))
+
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """The access rules of a folder, sorted from the most to the least specific path."""
+    """The access rules of a folder: patterns of paths, and who may see the files."""
 
     rules: tuple[tuple[str, DocumentReaders], ...] = ()
 
     def readers_of(self, name: str) -> DocumentReaders:
-        """Who may see the file `name`, its path in the folder: the most specific match applies."""
+        """Who may see the file `name`, its path in the folder: the most specific rule applies.
+
+        It is more specific than every other rule that matches the file and names other readers.
+        Raises AclError if there is no such rule.
+        """
         path = normalize("NFC", name)
-        matches = (readers for pattern, readers in self.rules if path_matches(pattern, path))
-        return next(matches, DocumentReaders())
+        matches = {rule: readers for rule, readers in self.rules if path_matches(rule, path)}
+        for rule, readers in matches.items():
+            others = (other for other in matches if matches[other] != readers)
+            if all(is_more_specific(rule, other) for other in others):
+                return readers
+        if matches:
+            raise AclError(_describe_conflict(path, matches))
+        return DocumentReaders()
 
     def public_by_default(self, names: Iterable[str]) -> set[str]:
         """The documents that no rule matches, where the rules restrict no file.
@@ -86,21 +105,34 @@ class Acl:
         return {path for path in paths if not any(path_matches(each, path) for each in patterns)}
 
 
-def path_matches(pattern: str, name: str) -> bool:
-    """Whether a path matches a pattern: `*` within a folder, `**` across folders."""
-    parts = (
-        _WILDCARDS.get(part, re.escape(part)) for part in re.split(r"(\*\*/|\*\*|\*)", pattern)
+def _describe_conflict(path: str, matches: Mapping[str, DocumentReaders]) -> str:
+    """Name two rules that contradict each other for a file, and a rule that settles it."""
+    first, second = next(
+        pair
+        for pair in combinations(matches, 2)
+        if len({matches[each] for each in pair}) > 1
+        and not any(is_more_specific(*each) for each in permutations(pair))
     )
-    return re.fullmatch("".join(parts), name, re.DOTALL) is not None
+    texts = (path, first, second, _settling_pattern(path, matches))
+    path, first, second, settling = (json.dumps(text, ensure_ascii=False) for text in texts)
+    return (
+        f"{ACL_FILE}: {path} matches {first} and {second}, whose readers differ, and neither rule "
+        f"is more specific. Add a rule for {settling}, which is more specific than both."
+    )
 
 
-_WILDCARDS = {"**/": r"(?:.*/)?", "**": ".*", "*": "[^/]*"}
+def _settling_pattern(path: str, matches: Iterable[str]) -> str:
+    """A pattern that is more specific than all of `matches`, the patterns that match `path`.
 
-
-def _depth(pattern: str) -> tuple[int, bool, int]:
-    """The sort key of specificity: literal folders, whether it names one file, literal length."""
-    literal = pattern.partition("*")[0]
-    return literal.count("/"), "*" not in pattern, len(literal)
+    For `pub/**` and `**/a.md` it is `pub/**/a.md`; else the path itself.
+    """
+    pairs = permutations(matches, 2)
+    joined = (outer[:-2] + inner for outer, inner in pairs if outer.endswith("/**"))
+    for pattern in joined:
+        is_writable = pattern.count("**") <= MAX_DEEP_WILDCARDS and path_matches(pattern, path)
+        if is_writable and all(is_more_specific(pattern, each) for each in matches):
+            return pattern
+    return _UNWRITABLE.sub("*", path)
 
 
 def read_acl(folder: Path, names: Iterable[str], acl_files: Iterable[str] = ()) -> Acl:
@@ -118,7 +150,10 @@ def read_acl(folder: Path, names: Iterable[str], acl_files: Iterable[str] = ()) 
     for pattern in rules:
         if not any(path_matches(pattern, name) for name in paths):
             raise AclError(f"{ACL_FILE}: {pattern} fits none of the documents.")
-    return Acl(tuple(sorted(rules.items(), key=lambda rule: _depth(rule[0]), reverse=True)))
+    acl = Acl(tuple(sorted(rules.items())))
+    for name in paths:
+        acl.readers_of(name)  # raises AclError before anything is changed
+    return acl
 
 
 def check_no_rules(folder: Path) -> None:
@@ -151,9 +186,7 @@ def _parse(path: Path) -> Mapping[str, DocumentReaders]:
         raise AclError(f"{ACL_FILE} cannot be read: it goes too deep.") from None
     except (ValueError, yaml.YAMLError) as error:
         raise AclError(f"{ACL_FILE} cannot be read: {' '.join(str(error).split())}.") from None
-    return {
-        normalize("NFC", _check_pattern(path)): _to_readers(path, entries[path]) for path in entries
-    }
+    return {_check_pattern(path): _to_readers(path, entry) for path, entry in entries.items()}
 
 
 def _describe_failure(failure: ValidationError) -> str:
@@ -165,10 +198,17 @@ def _describe_failure(failure: ValidationError) -> str:
 def _check_pattern(pattern: str) -> str:
     if pattern.startswith(("/", "./")) or "\\" in pattern or pattern.endswith("/"):
         raise AclError(f"{ACL_FILE}: {pattern}: write paths from here, such as board/** or a/b.md.")
+    if pattern.count("**") > MAX_DEEP_WILDCARDS:
+        raise AclError(f"{ACL_FILE}: {pattern}: write ** at most {MAX_DEEP_WILDCARDS} times.")
     return pattern
 
 
 def _to_readers(pattern: str, entry: _Entry) -> DocumentReaders:
     if entry.oids is None and entry.groups is None:
         raise AclError(f"{ACL_FILE}: {pattern}: needs groups or oids; empty lists make it public.")
-    return DocumentReaders(tuple(entry.oids or ()), tuple(entry.groups or ()))
+    return DocumentReaders(_sort(entry.oids), _sort(entry.groups))
+
+
+def _sort(ids: Iterable[str] | None) -> tuple[str, ...]:
+    """Ids in a fixed order: lists in another order name the same readers."""
+    return tuple(sorted(set(ids or ())))

@@ -180,6 +180,11 @@ MISTAKES: Mapping[str, tuple[dict[str, str], dict[str, str], str]] = {
         {},
         "acl.yaml: bord/** fits none of the documents.",
     ),
+    "rules that contradict each other": (
+        {"pub/hr.md": "x", "acl.yaml": '"pub/**": {groups: []}\n"**/hr.md": {groups: [hr]}'},
+        {},
+        'Add a rule for "pub/**/hr.md", which is more specific than both.',
+    ),
     "rules at another place": (
         {"a/b.md": "x", "a/acl.yaml": "b.md: {groups: [x]}"},
         {},

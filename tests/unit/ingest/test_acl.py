@@ -95,6 +95,8 @@ MISTAKES = {
     "board\\plan.md: {groups: [x]}": "acl.yaml: board\\plan.md: write paths from here",
     "7: {groups: [x]}": "acl.yaml: 7",
     "a.md: {groups: [x]}\na.md: {groups: []}": "acl.yaml cannot be read: duplicate key a.md.",
+    "\u00e9: {groups: [x]}\ne\u0301: {groups: []}": "acl.yaml cannot be read: duplicate key",
+    "'**/**/**/**/**': {groups: [x]}": "acl.yaml: **/**/**/**/**: write ** at most 4 times.",
     "a.md: {groups: [x], groups: []}": "acl.yaml cannot be read: duplicate key groups.",
     "a.md: {groups: [x]": "acl.yaml cannot be read: ",
     "a.md: &x {groups: [x]}\n<<: *x": "acl.yaml",
