@@ -39,6 +39,10 @@ NOTHING_READ = (
     "No document of {folder} could be read, so nothing was indexed: the files above are named with "
     "the reasons."
 )
+OUTDATED = (
+    "The index still has passages of files that could not be removed, named above: people who may "
+    "not see them any more may find them. Correct the reasons, and run this again."
+)
 BY_WORDS_ALONE = """\
 Indexed by words alone: a question in other words than the documents' may not find them.
 With an embedding model, they are found by meaning. Set one in local.settings.json, such as
@@ -111,6 +115,8 @@ async def run(options: IngestOptions, settings: Settings) -> None:
     print_lines(format_summary(summary, time.monotonic() - start))
     if summary.is_unreadable:
         raise UsageError(NOTHING_READ.format(folder=options.folder))
+    if summary.is_outdated:
+        raise UsageError(OUTDATED)
     if setup.enricher.embed is None:
         print_lines([suggest_embedding_model(settings)])
 

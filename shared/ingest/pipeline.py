@@ -34,7 +34,8 @@ class IngestSummary:
 
     `stale` counts the files that are in the index, not in the folder, and were not removed.
     `is_unreadable` says that no file of the folder could be read, now or before: nothing was
-    written.
+    written. `is_outdated` says that a file could not be removed: the index still has its passages,
+    whose readers may be other than now.
     """
 
     indexed: int = 0
@@ -44,6 +45,7 @@ class IngestSummary:
     passages: int = 0
     skipped: list[tuple[str, str]] = field(default_factory=list)
     is_unreadable: bool = False
+    is_outdated: bool = False
 
     @property
     def has_documents(self) -> bool:
@@ -81,7 +83,9 @@ class IngestPipeline:
                 self.on_file(file.name)
         await self._remove_skipped(summary, listing, indexed)
         names = {file.name for file in files} | {name for name, _ in listing.skipped}
-        stale = (name for name in indexed if name not in names and not listing.may_contain(name))
+        stale = (name for name in indexed if name not in names)
+        if not rules.rules:
+            stale = (name for name in stale if not listing.may_contain(name))
         await self._remove_stale(summary, stale, rules)
         summary.is_unreadable = names.isdisjoint(indexed) and not summary.has_documents
         if not summary.is_unreadable:
@@ -133,27 +137,34 @@ class IngestPipeline:
             return
         # The indexed passages may be outdated, or restricted to other people than now.
         if is_indexed:
-            await _try_change(summary, file.name, self.writer.remove(file.name))
+            await self._remove(summary, file.name)
 
     async def _remove_skipped(
         self, summary: IngestSummary, listing: Listing, indexed: Collection[str]
     ) -> None:
         """Remove files that are now left out, such as those that have become links."""
         for name in [name for name, _ in listing.skipped if name in indexed]:
-            await _try_change(summary, name, self.writer.remove(name))
+            await self._remove(summary, name)
 
     async def _remove_stale(
         self, summary: IngestSummary, names: Iterable[str], rules: acl.Acl
     ) -> None:
         """Remove files that left the folder, with `prune` or where the folder has rules.
 
-        With rules, a file may have been moved to where only some people may see it.
+        With rules, a file may have been moved to where only some people may see it, or be in a
+        folder that cannot be read, and have other readers than before.
         """
         for name in sorted(names):
             if not self.prune and not rules.rules:
                 summary.stale += 1
-            elif await _try_change(summary, name, self.writer.remove(name)):
+            elif await self._remove(summary, name):
                 summary.removed += 1
+
+    async def _remove(self, summary: IngestSummary, name: str) -> bool:
+        """Remove a file from the index; returns False where that is rejected."""
+        is_removed = await _try_change(summary, name, self.writer.remove(name))
+        summary.is_outdated |= not is_removed
+        return is_removed
 
 
 async def _try_change(summary: IngestSummary, name: str, change: Awaitable[None]) -> bool:

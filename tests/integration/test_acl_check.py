@@ -55,13 +55,22 @@ class Index:
     def docs(self) -> dict[str, dict[str, Any]]:
         return self.service.indexes["docs"].docs if self.service else {}
 
+    def passages(self) -> list[tuple[str, bool]]:
+        """The file of each passage, and whether everyone may see it."""
+        if self.service is None:
+            return [(name, public) for _, public, _, name in dump_index(self.file)["passage"]]
+        return [
+            (decode_path(doc["sourcefile"]), not doc["oids"] and not doc["groups"])
+            for doc in self.docs.values()
+        ]
+
+    def names(self) -> set[str]:
+        """The files with passages."""
+        return {name for name, _ in self.passages()}
+
     def restricted(self) -> set[str]:
         """The files with passages that only some may see."""
-        if self.service is None:
-            rows = dump_index(self.file)["passage"]
-            return {name for _, public, _, name in rows if not public}
-        restricted = (doc for doc in self.docs.values() if doc["oids"] or doc["groups"])
-        return {decode_path(doc["sourcefile"]) for doc in restricted}
+        return {name for name, public in self.passages() if not public}
 
     def writes(self) -> int:
         """How many requests have changed something in Azure AI Search."""
@@ -221,6 +230,40 @@ def test_restrictions_of_an_interrupted_run_are_found(index: Index, tmp_path: Pa
 
     assert done.returncode == 1
     assert done.stderr == REFUSAL.format(number=1, name="a.md")
+
+
+@pytest.mark.skipif(not hasattr(os, "pathconf"), reason="this system has no longest path")
+def test_rules_reach_a_folder_that_cannot_be_read(index: Index, tmp_path: Path) -> None:
+    docs, unreadable = tmp_path / "docs", "confidential minutes"
+    write(docs, "a.md", "Apples.")
+    write(docs, f"{unreadable}/plan.md", "A plan.")
+    run_command(str(docs), **index.settings)
+    before = index.names()
+    write(docs, "acl.yaml", '"**": {groups: [staff]}')
+    # The same folder by a path that is too long for that of its subfolder: even root cannot list it
+    detours = (os.pathconf(docs, "PC_PATH_MAX") - len(f"{docs}/acl.yaml") - 1) // len("/../docs")
+    done = run_command(str(docs) + detours * "/../docs", **index.settings)
+
+    assert before == {"a.md", f"{unreadable}/plan.md"}
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"{unreadable}: File name too long." in done.stdout
+    assert index.names() == index.restricted() == {"a.md"}
+
+
+@pytest.mark.parametrize("index", ["Azure AI Search"], indirect=True)
+def test_passages_that_cannot_be_removed_are_an_error(folder: Path, index: Index) -> None:
+    assert index.service
+    write(folder, "acl.yaml", '"**": {groups: [staff]}')
+    keys = [key for key, doc in index.docs.items() if doc["sourcefile"] == "a.md"]
+    index.service.indexes["docs"].statuses.update({key: [400, 400] for key in keys})
+    failed = run_command(str(folder), **index.settings)
+    restricted = index.restricted()
+    repeated = run_command(str(folder), **index.settings)
+
+    assert failed.returncode == 1
+    assert "passages of files that could not be removed" in failed.stderr
+    assert (restricted, index.restricted()) == (set(FILES) - {"a.md"}, set(FILES))
+    assert (repeated.returncode, repeated.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("index", ["Azure AI Search"], indirect=True)

@@ -214,17 +214,50 @@ def test_unreadable_folder_is_skipped_and_not_pruned(folder: Path) -> None:
     assert target.documents.keys() == FILES.keys()
 
 
-def test_skipped_files_are_not_stale(folder: Path) -> None:
-    target = FakeIndexWriter()
+def run_with_unreadable_plans(
+    folder: Path, target: FakeIndexWriter, rules: acl.Acl, prune: bool = False
+) -> IngestSummary:
+    """Index the folder, then run over it again while its subfolder cannot be read."""
     run_pipeline(folder, target)
     listing = list_folder(folder)
     listing.files = [file for file in listing.files if not file.name.startswith("plans/")]
     listing.skipped = [("plans", "Permission denied.")]
-    run = IngestPipeline(FakePassageReader(), target, Enricher(), prune=True)
-    summary = asyncio.run(run.run(listing, acl.Acl()))
+    run = IngestPipeline(FakePassageReader(), target, Enricher(), prune)
+    return asyncio.run(run.run(listing, rules))
+
+
+def test_skipped_files_are_not_stale(folder: Path) -> None:
+    target = FakeIndexWriter()
+    summary = run_with_unreadable_plans(folder, target, acl.Acl(), prune=True)
 
     assert summary.removed == 0
     assert target.documents.keys() == FILES.keys()
+
+
+@pytest.mark.parametrize("prune", [False, True])
+@pytest.mark.parametrize("pattern", ["**", "a.md"])
+def test_rules_remove_what_an_unreadable_folder_holds(
+    folder: Path, pattern: str, prune: bool
+) -> None:
+    target = FakeIndexWriter()
+    rules = acl.Acl(((pattern, acl.DocumentReaders(groups=("staff",))),))
+    summary = run_with_unreadable_plans(folder, target, rules, prune)
+
+    assert (summary.indexed, summary.removed, target.finish_calls) == (1, 2, 2)
+    assert target.documents.keys() == {"a.md"}
+
+
+def test_failed_removal_is_reported(folder: Path) -> None:
+    target = FakeIndexWriter()
+    run_pipeline(folder, target)
+    before = run_pipeline(folder, target)
+    write(folder, "acl.yaml", "plans/**: {groups: [board]}")
+    write(folder, "plans/b.md", "broken")
+    target.rejections = {"plans/b.md": "It is locked."}
+    after = run_pipeline(folder, target)
+
+    assert (before.is_outdated, after.is_outdated) == (False, True)
+    assert ("plans/b.md", "It is locked.") in after.skipped
 
 
 def test_changed_rules_reindex_a_file(folder: Path) -> None:
