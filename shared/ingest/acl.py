@@ -21,9 +21,12 @@ from shared.chat.errors import describe_error
 from shared.ingest.path_patterns import MAX_DEEP_WILDCARDS, is_more_specific, path_matches
 
 ACL_FILE = "acl.yaml"
-# Names that are likely mistakes: acl.yml, acl.yaml.txt, acl (1).yaml, acls.yaml ...
+# Names of rules that were copied, renamed or switched off.
 ACL_FILE_LOOKALIKE = re.compile(
-    r"\.?acls?(?: ?\(\d+\))?(?:\.(?:ya?ml|json|txt|bak|old|orig))*[ ~]*", re.IGNORECASE
+    r"[\W_]*acl.*\.ya?ml.*"  # _acl.yaml, acl.yml, acl copy.yaml, acl.yaml.disabled
+    r"|.*acls?\.ya?ml.*"  # Copy of acl.yaml
+    r"|[\W_]*acls?(?:[\W\d_]|json|txt|copy|new|old|orig|bak|backup|off|disabled)*",  # acl.old
+    re.IGNORECASE | re.DOTALL,
 )
 
 CONTRADICTION = (
@@ -167,7 +170,9 @@ def _check_locations(folder: Path, acl_files: Iterable[str]) -> None:
     for name in acl_files:
         if name != ACL_FILE:
             raise AclError(
-                f"{name} would not be obeyed: the rules belong into {ACL_FILE} at the top."
+                f"{name} would not be obeyed: the rules belong into {ACL_FILE} at the top. "
+                "If it is a document, give it another name; if all files are public, use "
+                "--no-rules (make index ARGS=--no-rules)."
             )
     parents = folder.resolve().parents
     if above := next((up for up in parents if (up / ACL_FILE).is_file()), None):

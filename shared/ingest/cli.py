@@ -72,7 +72,7 @@ def parse_arguments(arguments: list[str] | None) -> IngestOptions:
     add = parser.add_argument
     add("folder", type=Path, help="the folder of documents; subfolders are included")
     add("--prune", action="store_true", help="remove what is no longer in the folder")
-    add("--no-rules", action="store_true", help="make public what a removed acl.yaml restricted")
+    add("--no-rules", action="store_true", help="the folder has no access rules: all is public")
     add("--largest", dest="max_megabytes", type=int, metavar="MB", help="skip larger files (32)")
     add("--seconds", type=float, help="skip files that take longer to read (60)")
     azure = parser.add_argument_group("with Azure AI Search")
@@ -100,7 +100,7 @@ async def run(options: IngestOptions, settings: Settings) -> None:
     start = time.monotonic()
     if options.no_rules:
         acl.check_no_rules(options.folder)
-    listing, rules = list_documents(options.folder)
+    listing, rules = list_documents(options.folder, options.no_rules)
     if options.indexer:
         from shared.ingest.indexer.run import index_folder
 
@@ -127,8 +127,11 @@ def print_lines(lines: Iterable[str]) -> None:
         print(line, flush=True)
 
 
-def list_documents(folder: Path) -> tuple[Listing, acl.Acl]:
-    """List the documents of a folder and read its access rules. Raises UsageError, AclError."""
+def list_documents(folder: Path, no_rules: bool = False) -> tuple[Listing, acl.Acl]:
+    """List the documents of a folder and read its access rules. Raises UsageError, AclError.
+
+    `no_rules` states that no file has rules: files that look like access rules are skipped.
+    """
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder that can be read.")
     listing = list_folder(folder)
@@ -136,7 +139,7 @@ def list_documents(folder: Path) -> tuple[Listing, acl.Acl]:
         print_lines(format_file_list("Skipped", listing.skipped))
         raise UsageError(f"{folder} has no documents.")
     names = [file.name for file in listing.files]
-    return listing, acl.read_acl(folder, names, listing.acl_files)
+    return listing, acl.read_acl(folder, names, () if no_rules else listing.acl_files)
 
 
 async def index_documents(

@@ -47,10 +47,12 @@ def list_folder(folder: Path) -> Listing:
     listing = Listing()
     for path in sorted(_walk(folder, listing), key=lambda path: path.as_posix()):
         name = path.relative_to(folder).as_posix()
+        if path.name in _SYSTEM_FILES or path.name.startswith(_RESOURCE_FORK):
+            continue
         if acl.ACL_FILE_LOOKALIKE.fullmatch(path.name):
             listing.acl_files.append(name)
-        elif path.name in _SYSTEM_FILES or path.name.startswith(_RESOURCE_FORK):
-            continue
+            if name != acl.ACL_FILE:
+                listing.skipped.append((name, "Its name is one of access rules."))
         elif reason := _skip_reason(path):
             listing.skipped.append((name, reason))
         else:

@@ -190,6 +190,11 @@ MISTAKES: Mapping[str, tuple[dict[str, str], dict[str, str], str]] = {
         {},
         "a/acl.yaml would not be obeyed: the rules belong into acl.yaml at the top.",
     ),
+    "rules by another name": (
+        {"a/b.md": "x", "acl copy.yaml": "a/b.md: {groups: [x]}"},
+        {},
+        "if all files are public, use --no-rules (make index ARGS=--no-rules).",
+    ),
     "a wrong setting": ({"a.md": "x"}, {"DEFAULT_TOP": "0"}, "DEFAULT_TOP must be 1 or more"),
     "half a setting": (
         {"a.md": "x"},
@@ -212,6 +217,16 @@ MISTAKES: Mapping[str, tuple[dict[str, str], dict[str, str], str]] = {
         "e gives no vectors (e: connection refused: http://127.0.0.1:9): does it run",
     ),
 }
+
+
+def test_no_rules_skips_files_that_look_like_rules(folder: Path, index: Path) -> None:
+    write(folder, "acl.yaml.disabled", "plans/**: {groups: [board]}")
+    write(folder, "acl-injury.md", "A torn ligament.")
+    done = run_command(str(folder), "--no-rules", INDEX_FILE=str(index))
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "3 documents put" in done.stdout
+    assert "acl.yaml.disabled: Its name is one of access rules." in done.stdout
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -125,10 +125,37 @@ OTHER_PLACES = [
     "acls.yaml",
     "acl",
     "acl.yaml ",
+    "acl copy.yaml",
+    "acl - Copy.yaml",
+    "Copy of acl.yaml",
+    "_acl.yaml",
+    "old-acl.yml",
+    "acl_old.yaml",
+    "acl2.yaml",
+    "acl.yaml.disabled",
+    "acl.yaml-2026-11-23",
+    "acl.disabled",
+    "acl_old",
+    "acl copy.txt",
+    "ACL\u200b.YAML",
+    "~$acl.yaml",
+    "#acl.yaml#",
+]
+ORDINARY = [
+    "aclu.md",
+    "aclu-report.pdf",
+    "oracle.yaml",
+    "miracle.yaml",
+    "facl.docx",
+    "acl.md",
+    "acl-injury.md",
+    "acl-surgery.pdf",
+    "ACL reform.md",
+    "ACL reform.txt",
 ]
 
 
-@pytest.mark.parametrize("name", ["aclu.md", "miracle.yaml", "acl-surgery.pdf", "ACL reform.md"])
+@pytest.mark.parametrize("name", ORDINARY)
 def test_ordinary_names_are_not_lookalikes(name: str) -> None:
     assert ACL_FILE_LOOKALIKE.fullmatch(name) is None
 

@@ -334,7 +334,15 @@ def test_links_are_skipped(folder: Path) -> None:
 
 
 def test_hidden_files_and_folders_are_named(folder: Path) -> None:
-    for name in (".DS_Store", "._a.md", "Thumbs.db", ".env", ".git/config", ".git/hooks/a"):
+    for name in (
+        ".DS_Store",
+        "._a.md",
+        "._acl.yaml",
+        "Thumbs.db",
+        ".env",
+        ".git/config",
+        ".git/hooks/a",
+    ):
         write(folder, name, "x")
     target = FakeIndexWriter()
     summary = run_pipeline(folder, target)
