@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from bench.rows import Row
+from bench.schemas import keys
 from shared.azure.retry import retry_after_seconds
 from shared.chat.events import ByteStream, Delta, Done, Source, collect
 from shared.chat.messages import ToolCall
@@ -20,11 +21,7 @@ from shared.http.json_encoding import Json
 from shared.models.demo import best_quotes, read_excerpt, search_query
 from shared.models.formats.openai import OPENAI
 from shared.models.openai.stream_decoder import EventReader, StreamDecoder
-from shared.protocols.ai_chat.routes import negotiate
-from shared.protocols.aog.response import CHAT as AOG
-from shared.protocols.openai.request import RequestState
-from shared.protocols.openai.response import CHAT as OPENAI_CHAT
-from shared.protocols.opensearch.pipelines import flatten_settings
+from shared.protocols.openai.request import CITATION
 from shared.protocols.opensearch.search import parse_search
 from shared.rag.citation_numbers import CitationRewriter
 from shared.rag.followups import FollowupParser
@@ -41,12 +38,9 @@ LIMITS = Limits(json_bytes=2**30, form_bytes=2**30)
 PAGES = [f"plans/{'p' * 100}{number}.md" for number in range(50)]
 SOURCES = [Source(page, "", page, page) for page in PAGES]
 ALL: Json = {"query": {"match_all": {}}, "ext": {"generative_qa_parameters": {"llm_question": "a"}}}
-TEXT = {"type": "text", "text": "a"}
-HELLO: list[Json] = [{"role": "user", "content": "Hello."}]
 PART = Delta("a", (ToolCall(0, arguments="a"),), message_extra={"text": "a", "parts": [1]})
 CALL = b'data: {"choices":[{"delta":{"tool_calls":[{"id":"%d","function":{"name":"f"}}]}}]}\n'
-PROTOCOLS = {"/aog/v0.2/services/{service}": AOG, "/v1/chat/completions": OPENAI_CHAT}
-ROUTES = ("/chat", "/ask", *PROTOCOLS)
+LARGEST = 128_000  # characters or entries
 
 
 def read_typed(kind: str, data: bytes = b"{}") -> Body:
@@ -75,33 +69,6 @@ def condition(name: str) -> Parser:
     return lambda value: read({name: value}, file)
 
 
-def parse(route: str, body: Json) -> bytes:
-    """Read a request of a chat, and write its state, which most protocols send back."""
-    protocol = PROTOCOLS.get(route) or negotiate(route, body)
-    state = protocol.parse(Body(body, {})).state
-    return json_encoding.dumps(asdict(state) if isinstance(state, RequestState) else state)
-
-
-def chat(**more: Any) -> Json:
-    """A request of a chat."""
-    return {"messages": HELLO, **more}
-
-
-def with_answer(content: Any) -> Json:
-    """A request with an earlier answer."""
-    return {"messages": [{"role": "assistant", "content": content}, *HELLO]}
-
-
-def keys(number: int) -> Json:
-    """An object of so many keys."""
-    return {f"key{place}": [place] for place in range(number)}
-
-
-def tool(parameters: Json) -> Json:
-    """A tool that a model may call."""
-    return {"type": "function", "function": {"name": "f", "parameters": parameters}}
-
-
 def count_calls(chunks: Iterable[bytes]) -> int:
     """How many calls of tools a model's stream holds."""
 
@@ -121,10 +88,9 @@ PARSERS: Mapping[str, Parser] = {
     "If-None-Match": condition("if-none-match"),
     "If-Modified-Since": condition("if-modified-since"),
     "Retry-After": lambda value: retry_after_seconds({"retry-after": value}),
-    **{route: partial(parse, route) for route in ROUTES},
     "OData": lambda value: check_filter(value, ("oids", "groups")),
     "_search": lambda body: parse_search(body, {}).source_filter.apply({"a" * 1000: ""}),
-    "_cluster/settings": lambda body: list(flatten_settings(body)),
+    "an earlier answer": lambda text: CITATION.sub("", text),
     "follow-ups": lambda pieces: "".join(map(FollowupParser().feed, pieces)),
     "citations": lambda pieces: "".join(map(CitationRewriter(SOURCES).feed, pieces)),
     "a model's stream": count_calls,
@@ -135,14 +101,6 @@ PARSERS: Mapping[str, Parser] = {
         text, search_query([text] * 20), [read_excerpt(f"a.md: {text}")]
     ),
 }
-CHATS: Sequence[tuple[str, Input]] = (
-    ("messages", lambda n: {"messages": HELLO * n}),
-    ("wrong messages", lambda n: {"messages": [{"role": 1}] * n}),
-    ("citations", lambda n: with_answer(" [doc1" * n)),
-    ("keys", lambda n: chat(**keys(n))),
-    ("overrides", lambda n: chat(context={"overrides": keys(n)}, stream=False)),
-    ("a state", lambda n: chat(sessionState=keys(n), session_state=keys(n))),
-)
 INPUTS: Sequence[tuple[str, str, Input]] = (
     ("read_json", "digits", lambda n: b"1" * n),
     ("read_json", "a fraction", lambda n: b"0." + b"1" * n),
@@ -162,16 +120,10 @@ INPUTS: Sequence[tuple[str, str, Input]] = (
     ("If-None-Match", "quotes", lambda n: '"' * n),
     ("If-Modified-Since", "commas", lambda n: "Mon, " * n),
     ("Retry-After", "colons", lambda n: "Mon, 01 Jan 2000 " + "1:" * n),
-    *((route, kind, make) for route in ROUTES for kind, make in CHATS),
-    *((route, "parts", lambda n: with_answer([TEXT] * n)) for route in ROUTES[2:]),
-    *((route, "a tool", lambda n: chat(tools=[tool(keys(n))])) for route in ROUTES[2:]),
-    ("/chat", "input", lambda n: {"input": HELLO * n}),
-    ("/chat", "wrong input", lambda n: {"input": [{"role": 1}] * n}),
-    ("/chat", "parts of the input", lambda n: {"input": [{**HELLO[0], "content": [TEXT] * n}]}),
     ("OData", "conditions", lambda n: "a eq 'b' or " * n),
     ("OData", "brackets", lambda n: "(" * n + ")" * n),
     ("_search", "names", lambda n: {"_source": "a," * n, **ALL}),
-    ("_cluster/settings", "names", lambda n: {key: keys(9) for key in keys(n)}),
+    ("an earlier answer", "citations", lambda n: " [doc1" * n),
     ("follow-ups", "lines", lambda n: ["\n" * n + "a"]),
     ("follow-ups", "a marker", lambda n: [f"<<a{' ' * n}x>>"]),
     ("follow-ups", "marks", lambda n: "<<a" * n),
@@ -189,3 +141,13 @@ INPUTS: Sequence[tuple[str, str, Input]] = (
     ("the demo model", "letters", lambda n: "A. " * n),
     ("the demo model", "rules", lambda n: "|---|a" * n),
 )
+
+
+def list_parsers() -> Iterator[Row]:
+    """Yield the inputs of the parsers."""
+    for name, kind, make in INPUTS:
+        yield Row(name, kind, make, partial(_discard, PARSERS[name]), LARGEST)
+
+
+def _discard(parser: Parser, value: Any) -> None:
+    parser(value)

@@ -34,6 +34,7 @@ SLOW = (
     "tests/integration/test_sqlite_target.py",
     "tests/integration/test_stalls.py",
     "tests/template/test_bench.py",
+    "tests/template/test_growth.py::test_time_of_a_request",
     "tests/template/test_hook.py",
     "tests/template/test_isolation.py",
     "tests/template/test_removal.py",
