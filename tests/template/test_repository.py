@@ -100,6 +100,38 @@ def test_repository_variable_names_the_environment() -> None:
     assert '"subject": "repo:OWNER/REPO:environment:NAME"' in page
 
 
+def test_pull_requests_never_sign_in_as_the_identity_that_deploys() -> None:
+    texts = [path.read_text("utf-8") for path in WORKFLOWS]
+    steps = workflow("evaluation.yml")["jobs"]["gate"]["steps"]
+    (sign_in,) = (one for one in steps if "azd auth login" in one.get("run", ""))
+
+    assert [text.count("AZURE_CLIENT_ID") for text in texts if "pull_request" in text] == [0, 0, 0]
+    assert sign_in["env"]["EVAL_CLIENT_ID"] == "${{ vars.EVAL_CLIENT_ID }}"
+    assert sign_in["if"] == "vars.EVAL_CLIENT_ID != ''"
+
+
+def test_identity_of_pull_requests_reads_and_asks_models_alone() -> None:
+    text = (ROOT / "docs" / "evaluation.md").read_text("utf-8")
+    commands = text.partition("### On pull requests")[2].partition("## Safety")[0]
+
+    assert re.findall(r"--role '([^']+)'", commands) == [
+        "Search Index Data Reader",
+        "Cognitive Services OpenAI User",
+    ]
+    assert re.findall(r"--subject (\S+)", commands) == ["repo:OWNER/REPO:pull_request"]
+    assert re.findall(r"gh variable set (\w+)", commands) == ["EVAL_CLIENT_ID"]
+
+
+def test_evaluation_leaves_out_forks_and_branches_of_dependabot() -> None:
+    condition = workflow("evaluation.yml")["jobs"]["gate"]["if"]
+
+    assert condition.split(" && ") == [
+        "vars.EVAL_RULES != ''",
+        "github.event.pull_request.head.repo.full_name == github.repository",
+        "github.event.pull_request.user.login != 'dependabot[bot]'",
+    ]
+
+
 @pytest.mark.parametrize(
     "path",
     [*sorted((ROOT / ".vscode").glob("*.json")), ROOT / ".devcontainer" / "devcontainer.json"],
