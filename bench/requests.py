@@ -195,7 +195,7 @@ METHODS = ("POST", "PUT", "PATCH")  # those with a body
 # They refuse each call, whatever its body is.
 WITHOUT_BODY = (
     *("/aog/{*path}", "/v1/{*path}", "/openai/{*path}", "/_plugins/_ml/{*path}"),
-    *(f"{ML}/_search", f"{ML}/{{id}}/_search", f"{RESPONSES}/{{id}}/cancel"),
+    *(f"{ML}/_search", f"{ML}/{{id}}/_search", f"{RESPONSES}/{{id}}", f"{RESPONSES}/{{id}}/cancel"),
 )
 # Parameters of a query, and what only a row of `bench.flow` can make: a stored item.
 OTHER_MODELS = (memory.Paging, items._Reference)
