@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import combinations, permutations
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
 from unicodedata import normalize
@@ -18,7 +18,12 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from shared.chat.errors import describe_error
-from shared.ingest.path_patterns import MAX_DEEP_WILDCARDS, is_more_specific, path_matches
+from shared.ingest.path_patterns import (
+    MAX_DEEP_WILDCARDS,
+    is_more_specific,
+    path_matches,
+    settling_pattern,
+)
 
 ACL_FILE = "acl.yaml"
 # Names of rules that were copied, renamed or switched off.
@@ -33,8 +38,6 @@ CONTRADICTION = (
     f"--no-rules contradicts {ACL_FILE} in the folder: leave out --no-rules, or remove {ACL_FILE} "
     "to make its files public."
 )
-
-_UNWRITABLE = re.compile(r"[\\\ud800-\udfff]")  # characters that a pattern cannot have
 
 # Object ids of Entra ID. Other values, such as names with spaces, would match nobody.
 Id = Annotated[str, Field(pattern=r"^[\w.@:+-]{1,128}$")]
@@ -111,31 +114,18 @@ class Acl:
 def _describe_conflict(path: str, matches: Mapping[str, DocumentReaders]) -> str:
     """Name two rules that contradict each other for a file, and a rule that settles it."""
     first, second = next(
-        pair
-        for pair in combinations(matches, 2)
-        if len({matches[each] for each in pair}) > 1
-        and not any(is_more_specific(*each) for each in permutations(pair))
+        (one, two)
+        for one, two in combinations(matches, 2)
+        if matches[one] != matches[two]
+        and not is_more_specific(one, two)
+        and not is_more_specific(two, one)
     )
-    texts = (path, first, second, _settling_pattern(path, matches))
+    texts = (path, first, second, settling_pattern(path, matches))
     path, first, second, settling = (json.dumps(text, ensure_ascii=False) for text in texts)
     return (
         f"{ACL_FILE}: {path} matches {first} and {second}, whose readers differ, and neither rule "
         f"is more specific. Add a rule for {settling}, which is more specific than both."
     )
-
-
-def _settling_pattern(path: str, matches: Iterable[str]) -> str:
-    """A pattern that is more specific than all of `matches`, the patterns that match `path`.
-
-    For `pub/**` and `**/a.md` it is `pub/**/a.md`; else the path itself.
-    """
-    pairs = permutations(matches, 2)
-    joined = (outer[:-2] + inner for outer, inner in pairs if outer.endswith("/**"))
-    for pattern in joined:
-        is_writable = pattern.count("**") <= MAX_DEEP_WILDCARDS and path_matches(pattern, path)
-        if is_writable and all(is_more_specific(pattern, each) for each in matches):
-            return pattern
-    return _UNWRITABLE.sub("*", path)
 
 
 def read_acl(folder: Path, names: Iterable[str], acl_files: Iterable[str] = ()) -> Acl:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import cache
-from itertools import product
+from itertools import permutations, product
 
 MAX_DEEP_WILDCARDS = 4
-"""The most `**` in a pattern: each one multiplies the time of `is_within`."""
+"""The most `**` in a pattern: each one multiplies the time of `is_more_specific`."""
 
 _WILDCARD = re.compile(r"(\*\*/|\*\*|\*)")
 _REGEXES = {"**/": r"(?:.*/)?", "**": ".*", "*": "[^/]*"}
-_OTHER = "\0"  # a character that no path and no pattern has
+_OTHER = "\0"  # a character that no path has, nor a pattern that matches one
+_UNWRITABLE = re.compile(r"[\\\ud800-\udfff]")  # characters that a rule cannot have
 
 
 def path_matches(pattern: str, path: str) -> bool:
@@ -23,6 +25,20 @@ def path_matches(pattern: str, path: str) -> bool:
 def is_more_specific(pattern: str, other: str) -> bool:
     """Whether `other` matches all paths that `pattern` matches, and more."""
     return _is_within(pattern, other) and not _is_within(other, pattern)
+
+
+def settling_pattern(path: str, patterns: Collection[str]) -> str:
+    """A pattern that is more specific than all of `patterns`, which match `path`.
+
+    For `pub/**` and `**/a.md` it is `pub/**/a.md`; else the path itself.
+    """
+    pairs = permutations(patterns, 2)
+    joined = (outer[:-2] + inner for outer, inner in pairs if outer.endswith("/**"))
+    for pattern in joined:
+        is_writable = pattern.count("**") <= MAX_DEEP_WILDCARDS and path_matches(pattern, path)
+        if is_writable and all(is_more_specific(pattern, each) for each in patterns):
+            return pattern
+    return _UNWRITABLE.sub("*", path)
 
 
 @cache
