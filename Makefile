@@ -124,9 +124,9 @@ lock: $(VENV)/.made ## write constraints.txt from requirements.txt (newer versio
 		$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate \
 		--custom-compile-command "make lock" --output-file constraints.txt $(ARGS) -
 
-# Only created if missing: an existing file is never overwritten.
+# Only created if missing: an existing file is never overwritten. For its owner alone: it gets keys.
 local.settings.json:
-	@cp local.settings.sample.json $@
+	@umask 077 && cp local.settings.sample.json $@
 
 # Stamps: created after a successful install, and again when the requirements have changed.
 $(VENV)/.run: $(VENV)/.made requirements.txt constraints.txt

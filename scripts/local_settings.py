@@ -104,8 +104,10 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a file atomically. Raises OSError."""
+    """Write a file atomically, which only its owner can read: it has keys. Raises OSError."""
     path.parent.mkdir(exist_ok=True)
     part = path.with_name(f"{path.name}.part")
+    part.unlink(missing_ok=True)
+    part.touch(0o600, exist_ok=False)
     part.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
     os.replace(part, path)

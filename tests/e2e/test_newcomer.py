@@ -421,6 +421,7 @@ def test_make_run_creates_local_settings(installed: Path, tmp_path: Path) -> Non
 
     sample = (installed / "local.settings.sample.json").read_bytes()
     assert (installed / "local.settings.json").read_bytes() == sample
+    assert stat.S_IMODE((installed / "local.settings.json").stat().st_mode) == 0o600
 
 
 @needs_make

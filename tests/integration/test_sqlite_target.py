@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import sqlite3
+import stat
 import sys
 import time
 from collections.abc import Iterator, Sequence, Set
@@ -327,7 +328,7 @@ def test_cancelled_run_leaves_no_partial_file(seconds: float, tmp_path: Path) ->
 
 
 def test_missing_folder_raises(tmp_path: Path) -> None:
-    with pytest.raises(IndexUnavailable, match=r"^index\.db cannot be written: unable to open"):
+    with pytest.raises(IndexUnavailable, match=r"^index\.db cannot be written: No such "):
         asyncio.run(update_index(tmp_path / "none" / "index.db", {}))
 
 
@@ -339,3 +340,41 @@ def test_file_shrinks_after_removals(tmp_path: Path) -> None:
     asyncio.run(update_index(index, {"1.md": 1}))
 
     assert index.stat().st_size < large / 2
+
+
+@pytest.fixture
+def umask() -> Iterator[None]:
+    """Nothing is taken from the mode with which a file is created."""
+    previous = os.umask(0)
+    yield
+    os.umask(previous)
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
+@pytest.mark.parametrize("left", ["nothing", "index", "staging file"])
+def test_no_file_of_a_run_is_readable_by_others(tmp_path: Path, umask: None, left: str) -> None:
+    index, private = tmp_path / "index.db", 0o600
+    if left != "nothing":  # by an earlier version, and by a run of it that was killed
+        asyncio.run(update_index(index, {"a.md": 1}))
+        index.chmod(0o644)
+    if left == "staging file":
+        index.rename(tmp_path / "index.db.part")
+
+    async def work() -> dict[str, int]:
+        writer = SqliteIndexWriter(index, MODEL)
+        try:
+            await writer.put(document("a.md", 2), Path("a.md"))
+            return modes(tmp_path)
+        finally:
+            await writer.finish()
+            await writer.close()
+
+    during = asyncio.run(work())
+
+    assert during.keys() >= {"index.db.lock", "index.db.part", "index.db.part-journal"}
+    assert {name for name, mode in during.items() if mode != private} <= {"index.db"}
+    assert modes(tmp_path) == {"index.db": private, "index.db.lock": private}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from urllib.parse import unquote
 import pytest
 import trustme
 
+from scripts.local_settings import write_local_settings
 from shared.files.headers import guess_media_type
 from tests.integration.test_ingest_azure import Azure, Filled
 from tests.integration.test_ingest_cli import Seeing
@@ -429,6 +431,19 @@ def test_own_values_are_kept_and_written_ones_updated(cloud: Cloud) -> None:
     assert local["Values"]["AZURE_OPENAI_CHAT_DEPLOYMENT"] == "mine"
     assert local["Values"]["AZURE_SEARCH_INDEX"] == "docs"
     assert local["Values"]["AZURE_SEARCH_ENDPOINT"] == "https://another.search.windows.net"
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_local_settings_are_readable_by_their_owner_alone(tmp_path: Path, left: bool) -> None:
+    names = ("local.settings.json", ".azure/local.settings.written.json")
+    if left:  # by a run that was killed
+        (tmp_path / "local.settings.json.part").write_text("{")
+        (tmp_path / "local.settings.json.part").chmod(0o644)
+
+    list(write_local_settings(tmp_path, {"AZURE_SEARCH_INDEX": "docs"}))
+
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in names]
+    assert modes == [0o600, 0o600]
 
 
 UNTOUCHED = {

@@ -16,6 +16,7 @@ from shared.retrieval.sqlite.schema import IndexMeta, UnknownFormat
 
 CACHE_KIB = 65536  # SQLite's page cache while writing
 LOCK_WAIT_SECONDS = 10.0  # for readers of the file while it is written
+PRIVATE = 0o600  # restricted text; SQLite gives its side files the mode of the database
 # Options of FTS5: write segments of 16 MB and merge them only at the end of the run, or at 100
 # segments.
 FTS_OPTIONS = {"hashsize": 16 * 1024 * 1024, "automerge": 0, "crisismerge": 100}
@@ -67,6 +68,7 @@ class StagingFile:
         """Open the staging file for writing; it is created if it does not exist."""
         if not self._is_usable(self._path):
             self._create()
+        self._path.chmod(PRIVATE)  # a run of an earlier version may have left it
         connection = connect(self._path, "rw", LOCK_WAIT_SECONDS)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
@@ -94,6 +96,7 @@ class StagingFile:
         new = _sibling(self.index_path, "new")
         for old in (new, _journal_path(new), self._path, _journal_path(self._path)):
             old.unlink(missing_ok=True)
+        new.touch(PRIVATE, exist_ok=False)
         if self._is_usable(self.index_path):
             shutil.copyfile(self.index_path, new)
         else:
@@ -157,7 +160,9 @@ def _check_is_index(index: Path) -> None:
 
 def _acquire_lock(index: Path) -> sqlite3.Connection:
     """Acquire SQLite's file lock, which the system releases when the process ends."""
-    lock = connect(_sibling(index, "lock"), "rwc", timeout=0)
+    path = _sibling(index, "lock")
+    path.touch(PRIVATE)
+    lock = connect(path, "rw", timeout=0)
     try:
         lock.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:
