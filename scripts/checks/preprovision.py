@@ -28,7 +28,7 @@ EXISTING_RESOURCES = {
 # As the app's setting ALLOWED_ORIGINS, with which an app does not start that has another value.
 ORIGIN = re.compile(r"\s*([a-z][a-z0-9+.-]*://[^/,\s?#@]+/*)?\s*", re.IGNORECASE)
 # Variables that only the hooks read.
-HOOK_SWITCHES = ("AZURE_LOAD_SAMPLES", "AZURE_LOCAL_SETTINGS")
+HOOK_SWITCHES = ("AZURE_LOAD_SAMPLES", "AZURE_LOCAL_SETTINGS", "AZURE_DEPLOY_INDEX")
 
 
 def version_problems(version: tuple[int, int], executable: str) -> Iterator[str]:

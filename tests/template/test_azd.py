@@ -37,7 +37,17 @@ def test_azure_yaml_has_exactly_these_keys(azure: dict[str, Any]) -> None:
         "name": "serverless-rag-chat",
         "metadata": {"template": "serverless-rag-chat-python@0.1.0"},
         "requiredVersions": {"azd": ">= 1.25.6"},
-        "services": {"api": {"project": ".", "language": "python", "host": "function"}},
+        "services": {
+            "api": {
+                "project": ".",
+                "language": "python",
+                "host": "function",
+                "hooks": {
+                    "prepackage": {"run": "scripts/package/prepackage.py"},
+                    "postpackage": {"run": "scripts/package/postpackage.py"},
+                },
+            }
+        },
         "hooks": {
             "preprovision": {"run": "scripts/checks/preprovision.py"},
             "postprovision": {"run": "scripts/postprovision.py", "interactive": True},

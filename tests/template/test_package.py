@@ -34,6 +34,7 @@ __pycache__/function_app.cpython-313.pyc shared/__pycache__/rag.cpython-313.pyc
 shared/models/__pycache__/x.pyc tests/clients/node_modules/x/index.js node_modules/x/index.js
 .pytest_cache/x .mypy_cache/x .ruff_cache/x .hypothesis/x .coverage .idea/x .DS_Store
 shared/.DS_Store index.db.lock index.db.new index.db.part index.db.part-journal .git/config
+index.db-journal memory.db memory.db-wal memory.db-shm own.db own.db.part shared/data/index.db
 """
 # The settings of the app in infra/main.bicep, with values of their kind.
 BY_BICEP = {
@@ -109,12 +110,51 @@ def test_package_has_every_referenced_requirements_file(used_clone: Path) -> Non
     assert needed <= set(list_package(used_clone))
 
 
-def test_own_index_is_in_the_package(used_clone: Path) -> None:
-    (used_clone / "index.db").write_text("x")
-    names = list_package(used_clone)
-    (used_clone / "index.db").unlink()
+@pytest.fixture
+def indexed_clone(used_clone: Path) -> Iterator[Path]:
+    """A clone with an index, and the copy that a packaging left which was ended."""
+    for name, text in (("index.db", "mine"), ("index.sqlite", "old")):
+        (used_clone / name).write_text(text)
+    yield used_clone
+    for name in ("index.db", "index.sqlite"):
+        (used_clone / name).unlink(missing_ok=True)
 
-    assert "index.db" in names
+
+def run_hook(folder: Path, name: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a hook as azd does: in the folder of the service, with a Python without libraries."""
+    command = [sys.executable, "-I", "-S", str(folder / "scripts" / "package" / name)]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.mark.parametrize("value", ["", "false"])
+def test_index_is_not_deployed_unless_a_variable_asks(indexed_clone: Path, value: str) -> None:
+    done = run_hook(indexed_clone, "prepackage.py", AZURE_DEPLOY_INDEX=value)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert [name for name in list_package(indexed_clone) if name.startswith("index.")] == []
+
+
+def test_index_is_deployed_if_a_variable_asks(indexed_clone: Path) -> None:
+    run_hook(indexed_clone, "prepackage.py", AZURE_DEPLOY_INDEX="true")
+    packaged, text = list_package(indexed_clone), (indexed_clone / "index.sqlite").read_text()
+    done = run_hook(indexed_clone, "postpackage.py", AZURE_DEPLOY_INDEX="true")
+
+    assert [name for name in packaged if name.startswith("index.")] == ["index.sqlite"]
+    assert text == "mine"
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (indexed_clone / "index.sqlite").exists()
+    assert (indexed_clone / "index.db").read_text() == "mine"
+
+
+def test_missing_index_that_a_variable_asks_for_ends_the_deployment(indexed_clone: Path) -> None:
+    (indexed_clone / "index.db").unlink()
+    done = run_hook(indexed_clone, "prepackage.py", AZURE_DEPLOY_INDEX="true")
+
+    assert done.returncode == 1
+    assert "make index" in done.stderr
+    assert "index.sqlite" not in list_package(indexed_clone)
 
 
 def test_funcignore_has_no_negation() -> None:
