@@ -234,6 +234,7 @@ class Settings(BaseModel):
     conversations: Literal["opt-in", "always"] = Field(default="opt-in", alias="CONVERSATIONS")
     memory_days: float | None = Field(default=None, ge=0, le=24855, alias="MEMORY_DAYS")
     max_conversations: int = Field(default=10_000, ge=1, alias="MAX_CONVERSATIONS")
+    max_stored_megabytes: int = Field(default=200, ge=1, alias="MAX_STORED_MEGABYTES")
     memory_seconds: float = Field(default=10, gt=0, alias="MEMORY_SECONDS")
     sign_in: bool = Field(default=False, alias="WEBSITE_AUTH_ENABLED")
     trust_sign_in: bool = Field(default=False, alias="TRUST_SIGN_IN_HEADERS")

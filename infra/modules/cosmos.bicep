@@ -69,6 +69,7 @@ resource memory 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2
           { path: '/owner/?' } // a partition key is in no index of itself where all else is left out
           { path: '/conversation/?' }
           { path: '/sort/?' }
+          { path: '/bytes/?' }
         ]
         excludedPaths: [{ path: '/*' }]
         // ORDER BY two fields is refused without one; it serves both ascending and both descending.

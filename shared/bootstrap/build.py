@@ -265,7 +265,8 @@ def _make_indexed_files(retriever: Retriever) -> Files | None:
 def _make_memory(clients: Clients) -> Memory | None:
     """Make the store of conversations; None if they are not stored."""
     settings = clients.settings
-    retention = Retention(settings.retention_seconds, settings.max_conversations)
+    limits = settings.max_conversations, settings.max_stored_megabytes * 1_000_000
+    retention = Retention(settings.retention_seconds, *limits)
     if settings.cosmos_endpoint:
         return _make_cosmos_memory(clients, settings.cosmos_endpoint, retention)
     if settings.memory_file:

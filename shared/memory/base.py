@@ -24,15 +24,22 @@ Definition = Mapping[str, Any]
 """The definition of a pipeline, as JSON."""
 
 MICROSECOND = timedelta(microseconds=1)
+TURN_OVERHEAD_BYTES = (
+    1000  # that a turn counts besides its texts: so the number of turns is limited
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """For how many seconds after its creation a conversation is stored, and how many an owner has
-    at most. None is no limit."""
+    """For how many seconds after its creation a conversation is stored, how many an owner has at
+    most, and how many bytes their turns have. None is no limit.
+
+    The last turn may exceed the bytes. Expired conversations and their turns do not count.
+    """
 
     seconds: float | None = None
     max_conversations: int | None = None
+    max_bytes: int | None = None
 
     def expiry(self, created: str) -> float | None:
         """Return when a conversation expires, in Unix seconds; None if it does not."""
@@ -98,7 +105,7 @@ class Conversations(Protocol):
     async def create(self, owner: str, name: str) -> Conversation:
         """Create a conversation; it sorts behind all that this process has created.
 
-        Raises TooManyConversations if the owner has as many as the store's Retention allows.
+        Raises LimitReached if the owner has stored as much as the store's Retention allows.
         """
         ...
 
@@ -131,7 +138,7 @@ class Interactions(Protocol):
     ) -> Interaction:
         """Append a turn to a conversation, with an id of the store's `new_id`, or a new one.
 
-        Raises NotFound if the conversation is missing.
+        Raises NotFound if the conversation is missing, LimitReached as `Conversations.create`.
         """
         ...
 
@@ -146,7 +153,7 @@ class Interactions(Protocol):
         ...
 
     async def annotate(self, owner: str, interaction: str, additional_info: str) -> None:
-        """Replace the additional information of an interaction. Raises NotFound."""
+        """Replace the additional information of an interaction. Raises NotFound, LimitReached."""
         ...
 
     async def delete(self, owner: str, interaction: str) -> None:
@@ -221,7 +228,21 @@ def to_iso(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-class TooManyConversations(BadRequest):
+class LimitReached(BadRequest):
+    """The owner has stored as much as the store's Retention allows; the message says what to do."""
+
+
+class TooManyBytes(LimitReached):
+    """The turns of the owner's conversations have the maximum of bytes."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"The limit of {limit / 1e6:g} MB of stored conversations is reached: delete some to "
+            "store more."
+        )
+
+
+class TooManyConversations(LimitReached):
     """The owner has the maximum number of conversations."""
 
     def __init__(self, limit: int) -> None:

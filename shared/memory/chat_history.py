@@ -13,7 +13,7 @@ from shared.chat.errors import ChatError
 from shared.chat.events import Context, Delta, Done, Events
 from shared.chat.messages import Message
 from shared.chat.request import ChatRequest
-from shared.memory.base import Interaction, Memory, PageRequest, TooManyConversations, Turn
+from shared.memory.base import Interaction, LimitReached, Memory, PageRequest, Turn
 
 MAX_TURNS = 10  # the newest of a conversation; OpenSearch's default
 EMPTY_ANSWER = "The answer is empty: it was not stored."
@@ -94,7 +94,7 @@ class ChatHistory:
             conversation = await create_conversation(self.memory, self.owner, request)
         except ChatError as failure:
             log_failure(request.metadata.id, failure)
-            return replace(context, not_stored_reason=_not_stored_reason(failure))
+            return replace(context, not_stored_reason=not_stored_reason(failure, NOT_CREATED))
         return replace(context, conversation=conversation)
 
     async def _store(self, request: ChatRequest, context: Context, text: str) -> tuple[str, ...]:
@@ -142,7 +142,7 @@ async def store_turn(
         return (await memory.interactions.add(owner, conversation, turn)).id, None
     except ChatError as failure:
         log_failure(request, failure)
-        return None, NOT_STORED
+        return None, not_stored_reason(failure)
 
 
 def to_messages(interactions: Iterable[Interaction]) -> tuple[Message, ...]:
@@ -156,9 +156,10 @@ def to_messages(interactions: Iterable[Interaction]) -> tuple[Message, ...]:
     )
 
 
-def _not_stored_reason(failure: ChatError) -> str:
-    full = isinstance(failure, TooManyConversations)
-    return f"{failure.message} The answer was not stored." if full else NOT_CREATED
+def not_stored_reason(failure: ChatError, reason: str = NOT_STORED) -> str:
+    """Return the warning for a failure of the store: `reason`, or what the owner can do."""
+    full = isinstance(failure, LimitReached)
+    return f"{failure.message} The answer was not stored." if full else reason
 
 
 def make_turn(request: ChatRequest, context: Context, text: str) -> Turn:

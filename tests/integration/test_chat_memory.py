@@ -573,6 +573,25 @@ def test_a_chat_beyond_the_limit_is_answered_and_not_stored(
 
 
 @everywhere
+def test_an_answer_that_exceeds_the_limit_of_bytes_is_not_lost(
+    tmp_path: Path, route: str, key: str, more: Any
+) -> None:
+    with sqlite_memory(tmp_path, max_bytes=1000) as memory:
+        state = {"conversation_id": begin(memory)}
+        service = local_service(engine(), memory=memory)
+        replies = [ask(chat_call(route, key, more, state), service) for _ in range(3)]
+        new = ask(chat_call(route, key, more, {"conversation_id": None}), service)
+        ((_, interactions),) = contents(memory)
+
+    reason = "The limit of 0.001 MB of stored conversations is reached: delete some to store more."
+    not_stored = [f"{reason} The answer was not stored."]
+    assert [warnings(each) for each in replies] == [None, not_stored, not_stored]
+    assert warnings(new) == not_stored
+    assert len(interactions) == 1
+    assert all("".join(map(text_of, answers(each))) for each in (*replies, new))
+
+
+@everywhere
 def test_a_store_that_cannot_be_read_is_an_error(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:

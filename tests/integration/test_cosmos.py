@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.chat import errors
-from shared.memory.base import Memory, PageRequest, TooManyConversations, Turn
+from shared.memory.base import Memory, PageRequest, TooManyBytes, TooManyConversations, Turn
 from shared.memory.cosmos.client import map_errors
 from shared.memory.cosmos.items import SELECT_ALL, BatchOperation
 from tests.support import azurite
@@ -718,6 +718,23 @@ def test_partial_counts_are_summed(fake: FakeCosmos) -> None:
         fake.fill(interaction(f"1{number:023d}"))
 
     run(fake, create_last_conversation, max_conversations=6)
+
+
+def test_the_limit_of_bytes_costs_one_sum_per_turn(fake: FakeCosmos) -> None:
+    fill_container(fake)
+    for number in range(100):
+        fake.fill(interaction(f"1{number:023d}") | {"bytes": 1000})
+
+    run(fake, WRITES["add"][0], max_bytes=100_001)
+
+    assert [(each.kind, each.items_read) for each in fake.operations] == [
+        ("Read", 1),
+        ("query", 0),
+        ("batch", 2),
+    ]
+    fake.fill(interaction("2") | {"bytes": 1})
+    with pytest.raises(TooManyBytes):
+        run(fake, WRITES["add"][0], max_bytes=100_001)
 
 
 def test_a_failed_count_creates_no_conversation(fake: FakeCosmos) -> None:

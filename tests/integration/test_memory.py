@@ -407,6 +407,43 @@ def test_a_lower_limit_keeps_existing_conversations(opened: OpenStore) -> None:
     run(opened, work, max_conversations=2)
 
 
+def test_the_bytes_of_an_owner_are_limited(opened: OpenStore) -> None:
+    async def work(memory: Memory) -> None:
+        first, second = [await memory.conversations.create("anna", name) for name in "12"]
+        turns = [await memory.interactions.add("anna", first.id, Turn("é" * 1000))]
+        turns += [await memory.interactions.add("anna", second.id, Turn(response="x" * 2000))]
+        for refused in (
+            memory.interactions.add("anna", second.id, TURN),
+            memory.interactions.annotate("anna", turns[0].id, "more"),
+            memory.conversations.create("anna", "3"),
+        ):
+            with pytest.raises(BadRequest, match=r"limit of 0\.006 MB of stored.*delete"):
+                await refused
+        mine = await memory.conversations.create("ben", "mine")
+        await memory.interactions.add("ben", mine.id, TURN)
+
+        assert await memory.interactions.list("anna", first.id, EVERYTHING) == (turns[0],)
+        await memory.interactions.delete("anna", turns[0].id)
+        await memory.interactions.annotate("anna", turns[1].id, "x" * 3000)
+        with pytest.raises(BadRequest):
+            await memory.interactions.add("anna", first.id, TURN)
+        await memory.conversations.delete("anna", second.id)
+        assert (await memory.interactions.add("anna", first.id, TURN)).turn == TURN
+
+    run(opened, work, max_bytes=6000)
+
+
+def test_the_number_of_empty_turns_is_limited(opened: OpenStore) -> None:
+    async def work(memory: Memory) -> int:
+        conversation = (await memory.conversations.create("anna", "")).id
+        with pytest.raises(BadRequest):
+            for _ in range(20):
+                await memory.interactions.add("anna", conversation, Turn("x"))
+        return len(await memory.interactions.list("anna", conversation, EVERYTHING))
+
+    assert run(opened, work, max_bytes=10_000) == 10
+
+
 def test_put_replaces_a_pipeline(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
         pipelines = memory.pipelines

@@ -16,11 +16,18 @@ from typing import Any
 import pytest
 
 from shared.chat.errors import ChatError, Misconfigured, Unavailable
-from shared.memory.base import Memory, PageRequest, Retention, TooManyConversations, Turn
+from shared.memory.base import (
+    Memory,
+    PageRequest,
+    Retention,
+    TooManyBytes,
+    TooManyConversations,
+    Turn,
+)
 from shared.memory.sqlite.connection import map_errors
 from shared.memory.sqlite.store import open_memory
 from tests.support.servers import ROOT
-from tests.support.stores import FakeClock
+from tests.support.stores import FakeClock, sqlite_memory
 
 # Creates conversations until it is killed. Prints a line for each interaction and each deletion.
 WRITER = """
@@ -365,10 +372,35 @@ def test_a_file_of_version_1_is_updated(tmp_path: Path) -> None:
         assert (interaction.id, interaction.turn) == ("001", Turn("Hello?", "", "Yes.", "chat"))
 
 
+def test_expired_turns_do_not_count_for_the_limit(tmp_path: Path) -> None:
+    clock = FakeClock()
+
+    async def work(memory: Memory) -> None:
+        old = await memory.conversations.create("anna", "old")
+        clock.at += 60
+        new = await memory.conversations.create("anna", "new")
+        await memory.interactions.add("anna", old.id, Turn("x" * 5000))
+        with pytest.raises(TooManyBytes):
+            await memory.interactions.add("anna", new.id, Turn("more"))
+        clock.at += 50
+
+        assert (await memory.interactions.add("anna", new.id, Turn("more"))).turn == Turn("more")
+
+    with sqlite_memory(tmp_path, 100, clock, max_bytes=5000) as memory:
+        asyncio.run(work(memory))
+
+
+def test_turns_of_an_updated_file_count_for_the_limit(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as connection:
+        connection.executescript(VERSION_1)
+    with sqlite_memory(tmp_path, max_bytes=1000) as memory, pytest.raises(TooManyBytes):
+        asyncio.run(memory.interactions.add("anna", "c1", Turn("more")))
+
+
 def test_a_file_of_a_later_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(VERSION_1.replace("user_version = 1", "user_version = 3"))
+        connection.executescript(VERSION_1.replace("user_version = 1", "user_version = 4"))
 
     with pytest.raises(Misconfigured):
         run(path, lambda memory: memory.conversations.list("anna", PageRequest()))

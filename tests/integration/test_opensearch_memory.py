@@ -333,6 +333,21 @@ def test_a_setting_says_how_many_conversations_one_may_have(tmp_path: Path) -> N
     assert refused.json == error("illegal_argument_exception", reason, 400)
 
 
+def test_a_setting_says_how_many_megabytes_one_may_store(tmp_path: Path) -> None:
+    file = {"MEMORY_FILE": str(tmp_path / "memory.db"), "INDEX_FILE": "samples"}
+    turn = {"input": "漢" * 70_000}
+    with build_client({**file, "MAX_STORED_MEGABYTES": "1"}) as client:
+        memory = client("POST", NEW).json["memory_id"]
+        added = [client("POST", f"{NEW}/{{id}}/messages", turn, memory) for _ in range(10)]
+        deleted = client("DELETE", f"{NEW}/{{id}}", path=memory)
+        again = client("POST", NEW)
+
+    assert [each.status for each in added] == [200] * 5 + [400] * 5
+    reason = "The limit of 1 MB of stored conversations is reached: delete some to store more."
+    assert added[-1].json == error("illegal_argument_exception", reason, 400)
+    assert (deleted.status, again.status) == (200, 200)
+
+
 @pytest.mark.parametrize(("method", "route"), MEMORY_ROUTES)
 def test_without_memory_the_routes_say_which_settings_turn_it_on(method: str, route: str) -> None:
     got = Client(local_service(engine()))(

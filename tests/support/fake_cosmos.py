@@ -44,6 +44,7 @@ QUERY_FORM = re.compile(
     r"SELECT (?P<what>\*|c\.id|VALUE COUNT\(1\)) FROM c WHERE c\.conversation = @conversation"
     r"(?P<sorted> ORDER BY c\.conversation (?P<way>ASC|DESC), c\.sort (?P=way)"
     r" OFFSET @start LIMIT @size)?"
+    r"|(?P<sum>SELECT VALUE SUM\(c\.bytes\) FROM c WHERE c\.conversation > @conversation)"
 )
 INDEX = [{"path": f"/{name}", "order": "ascending"} for name in ("conversation", "sort")]
 SYSTEM_PROPERTIES = {"_rid", "_self", "_etag", "_ts", "_attachments"}
@@ -312,11 +313,11 @@ class FakeCosmos(Server):
         values = {each["name"]: each["value"] for each in request.body.get("parameters", ())}
         require(form is not None and isinstance(values.get("@conversation"), str))
         assert form is not None
-        rows = [
-            item
-            for item in self.live_items(partition).values()
-            if item["conversation"] == values["@conversation"]
-        ]
+        live = self.live_items(partition).values()
+        if form["sum"]:  # undefined values are left out
+            sizes = [item["bytes"] for item in live if "bytes" in item and item["conversation"]]
+            return 200, {"_rid": "A", "Documents": [sum(sizes)], "_count": 1}, {}
+        rows = [item for item in live if item["conversation"] == values["@conversation"]]
         if form["what"].startswith("VALUE"):
             return self.count_page(len(rows), request.headers.get("x-ms-continuation"))
         if form["sorted"]:
@@ -400,10 +401,11 @@ async def open_cosmos_memory(
     seconds: float = 10,
     credential: AsyncTokenCredential | None = None,
     max_conversations: int | None = None,
+    max_bytes: int | None = None,
 ) -> AsyncIterator[Memory]:
     """Opens a memory on the account with the real SDK. The default clock is the account's."""
     place = ContainerLocation(fake.url, DATABASE, CONTAINER)
-    retention = Retention(retention_seconds, max_conversations)
+    retention = Retention(retention_seconds, max_conversations, max_bytes)
     memory = open_cosmos(
         place, credential or AzuriteCredential(), retention, seconds, now or fake.now
     )

@@ -28,6 +28,7 @@ class OpenStore(Protocol):
         retention_seconds: float | None = None,
         now: Clock = time.time,
         max_conversations: int | None = None,
+        max_bytes: int | None = None,
     ) -> AbstractAsyncContextManager[Memory]: ...
 
 
@@ -39,10 +40,10 @@ def sqlite_store(folder: Path) -> OpenStore:
         retention_seconds: float | None = None,
         now: Clock = time.time,
         max_conversations: int | None = None,
+        max_bytes: int | None = None,
     ) -> AsyncIterator[Memory]:
-        memory = open_memory(
-            folder / "memory.db", Retention(retention_seconds, max_conversations), now=now
-        )
+        retention = Retention(retention_seconds, max_conversations, max_bytes)
+        memory = open_memory(folder / "memory.db", retention, now=now)
         try:
             yield memory
         finally:
@@ -62,11 +63,11 @@ def sqlite_memory(
     retention_seconds: float | None = None,
     now: Clock = time.time,
     max_conversations: int | None = None,
+    max_bytes: int | None = None,
 ) -> Iterator[Memory]:
     """Opens a SQLite memory until the block ends."""
-    memory = open_memory(
-        folder / "memory.db", Retention(retention_seconds, max_conversations), now=now
-    )
+    retention = Retention(retention_seconds, max_conversations, max_bytes)
+    memory = open_memory(folder / "memory.db", retention, now=now)
 
     async def close() -> None:
         await memory.close()

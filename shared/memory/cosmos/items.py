@@ -10,7 +10,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from hashlib import sha256
 from math import ceil, floor
 from typing import Any
@@ -30,6 +30,9 @@ SELECT_PAGE = SELECT_ALL + " ORDER BY c.conversation {0}, c.sort {0} OFFSET @sta
 SELECT_IDS = "SELECT c.id FROM c WHERE c.conversation = @conversation"
 # Answered by the index alone: no item is loaded.
 SELECT_COUNT = "SELECT VALUE COUNT(1) FROM c WHERE c.conversation = @conversation"
+# The sum over the interactions, whose `conversation` is not empty. Those of earlier versions have
+# no `bytes`, and do not count.
+SELECT_BYTES = "SELECT VALUE SUM(c.bytes) FROM c WHERE c.conversation > @conversation"
 OK, NOT_FOUND, CONFLICT = 200, 404, 409
 
 Item = dict[str, Any]
@@ -153,6 +156,14 @@ class Partition:
         """Return the number of the owner's conversations: the sum over the response's pages."""
         return sum(await self.query(SELECT_COUNT, CONVERSATION))
 
+    async def check_bytes(self, limit: int | None) -> None:
+        """Raise TooManyBytes if the owner's interactions have as many as the limit allows."""
+        if limit is None:
+            return
+        sizes = await self.query(SELECT_BYTES, CONVERSATION)
+        if sum(size for size in sizes if isinstance(size, int | float)) >= limit:
+            raise base.TooManyBytes(limit)
+
     def new_item(self, conversation: str, id: str, expires: float | None, **values: Any) -> Item:
         """Return an item that is written now. `values` are its other properties."""
         item = {"id": id, "owner": self.key, "conversation": conversation, "sort": id}
@@ -220,6 +231,11 @@ def pipeline_id(name: str) -> str:
 def to_conversation(item: Item) -> base.Conversation:
     """Convert an item to a conversation."""
     return base.Conversation(item["id"], item["name"], item["created"])
+
+
+def count_bytes(turn: base.Turn) -> int:
+    """Return the bytes that a turn counts for the owner's limit."""
+    return base.TURN_OVERHEAD_BYTES + sum(len(text.encode()) for text in astuple(turn))
 
 
 def to_interaction(item: Item) -> base.Interaction:

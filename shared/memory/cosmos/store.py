@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from azure.core.credentials_async import AsyncTokenCredential
 
@@ -42,7 +42,7 @@ def open_cosmos(
     return base.Memory(
         name="Azure Cosmos DB",
         conversations=CosmosConversations(container, ids, retention),
-        interactions=CosmosInteractions(container, ids),
+        interactions=CosmosInteractions(container, ids, retention),
         pipelines=CosmosPipelines(container),
         new_id=ids.next,
         ready=ready,
@@ -61,12 +61,13 @@ class CosmosConversations:
     async def create(self, owner: str, name: str) -> base.Conversation:
         """Create a conversation.
 
-        The count and the write are two requests: concurrent calls can exceed the limit.
+        Counts and writes are separate requests: concurrent calls can exceed the limits.
         """
         new, limit = self.ids.next(), self.retention.max_conversations
         async with self.container.owner(owner) as partition:
             if limit is not None and await partition.count_conversations() >= limit:
                 raise base.TooManyConversations(limit)
+            await partition.check_bytes(self.retention.max_bytes)
             expires = self.retention.expiry(new.created)
             item = partition.new_item(
                 items.CONVERSATION, new.id, expires, created=new.created, name=name
@@ -114,6 +115,7 @@ class CosmosInteractions:
 
     container: CosmosContainer
     ids: base.IdGenerator
+    retention: base.Retention
 
     async def add(
         self,
@@ -128,8 +130,9 @@ class CosmosInteractions:
         """
         async with self.container.owner(owner) as partition:
             parent = await partition.read_conversation(conversation)
+            await partition.check_bytes(self.retention.max_bytes)
             new, expires = id or self.ids.next(), parent.get("expires")
-            values = {"created": new.created, **asdict(turn)}
+            values = {"created": new.created, "bytes": items.count_bytes(turn), **asdict(turn)}
             item = partition.new_item(conversation, new.id, expires, **values)
             if not await partition.create(item, conversation):
                 raise base.conversation_not_found(conversation)
@@ -158,9 +161,11 @@ class CosmosInteractions:
 
     async def annotate(self, owner: str, interaction: str, additional_info: str) -> None:
         """Replace the additional information of an interaction, if its conversation exists."""
-        values = {"additional_info": additional_info}
         async with self.container.owner(owner) as partition:
             item = await partition.read_interaction(interaction)
+            await partition.check_bytes(self.retention.max_bytes)
+            turn = replace(items.to_interaction(item).turn, additional_info=additional_info)
+            values = {"additional_info": additional_info, "bytes": items.count_bytes(turn)}
             if not await partition.patch(item, values, item["conversation"]):
                 raise base.interaction_not_found(interaction)
 

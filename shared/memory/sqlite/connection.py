@@ -15,12 +15,12 @@ from threading import Event
 from typing import Any, TypeVar
 
 from shared.chat.errors import ChatError, Misconfigured, Unavailable
-from shared.memory.base import Clock
+from shared.memory.base import TURN_OVERHEAD_BYTES, Clock
 
 T = TypeVar("T")
 
 APPLICATION_ID = int.from_bytes(b"ragm", "big")  # SQLite's application id
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 BUSY_SECONDS = 5.0  # to wait for another worker when the file is opened
 # Another worker writes, or the disk is full.
 TRANSIENT_ERRORS = (
@@ -32,6 +32,12 @@ TRANSIENT_ERRORS = (
 
 # secure_delete: deleted conversations are overwritten, for privacy.
 SETUP = "PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;"
+TEXTS = ("input", "prompt_template", "response", "origin", "additional_info", "parent", "details")
+# The size of a turn: it is stored in the index alone, which sums those of an owner.
+BYTES = f"""bytes INTEGER AS (
+    {TURN_OVERHEAD_BYTES} + {" + ".join(f"length(CAST({text} AS BLOB))" for text in TEXTS)}
+)"""
+BYTES_INDEX = "CREATE INDEX interaction_bytes ON interaction (owner, conversation, bytes)"
 SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS conversation (
@@ -45,9 +51,10 @@ CREATE TABLE IF NOT EXISTS interaction (
     conversation TEXT NOT NULL REFERENCES conversation (id) ON DELETE CASCADE,
     created TEXT NOT NULL, input TEXT NOT NULL, prompt_template TEXT NOT NULL,
     response TEXT NOT NULL, origin TEXT NOT NULL, additional_info TEXT NOT NULL,
-    parent TEXT NOT NULL DEFAULT '', details TEXT NOT NULL DEFAULT ''
+    parent TEXT NOT NULL DEFAULT '', details TEXT NOT NULL DEFAULT '', {BYTES}
 );
 CREATE INDEX IF NOT EXISTS interaction_of ON interaction (conversation, id);
+{BYTES_INDEX.replace("INDEX", "INDEX IF NOT EXISTS")};
 CREATE TABLE IF NOT EXISTS pipeline (name TEXT PRIMARY KEY, definition TEXT NOT NULL);
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA_VERSION};
@@ -59,6 +66,11 @@ UPDATES = {
         "ALTER TABLE interaction ADD COLUMN parent TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE interaction ADD COLUMN details TEXT NOT NULL DEFAULT ''",
         "PRAGMA user_version = 2",
+    ),
+    2: (
+        f"ALTER TABLE interaction ADD COLUMN {BYTES}",
+        BYTES_INDEX,
+        "PRAGMA user_version = 3",
     ),
 }
 VERSIONS = (*UPDATES, SCHEMA_VERSION)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -19,6 +19,10 @@ CONVERSATIONS = f"SELECT c.id, c.name, c.created FROM conversation c WHERE {UNEX
 INTERACTIONS = """SELECT i.id, i.conversation, i.created,
     i.input, i.prompt_template, i.response, i.origin, i.additional_info, i.parent, i.details
     FROM interaction i"""
+# The bytes of an owner's turns: answered by an index alone, also of those that have expired.
+OWNED_BYTES = "SELECT total(i.bytes) FROM interaction i WHERE i.owner = ?"
+UNEXPIRED_BYTES = f"""SELECT total(i.bytes) FROM interaction i
+    CROSS JOIN conversation c ON c.id = i.conversation WHERE i.owner = c.owner AND {UNEXPIRED}"""
 
 
 def open_memory(
@@ -36,7 +40,7 @@ def open_memory(
     return base.Memory(
         name="SQLite",
         conversations=SqliteConversations(file, ids, retention),
-        interactions=SqliteInteractions(file, ids),
+        interactions=SqliteInteractions(file, ids, retention),
         pipelines=SqlitePipelines(file),
         new_id=ids.next,
         ready=ready,
@@ -54,14 +58,14 @@ class SqliteConversations:
 
     async def create(self, owner: str, name: str) -> base.Conversation:
         """Create a conversation, and delete some expired ones."""
-        new, now, limit = self.ids.next(), self.file.now(), self.retention.max_conversations
+        new, now = self.ids.next(), self.file.now()
         row = (new.id, owner, name, new.created, self.retention.expiry(new.created))
         expired = "SELECT id FROM conversation WHERE expires <= ? LIMIT ?"
 
         def work(connection: sqlite3.Connection) -> int:
             connection.execute("BEGIN IMMEDIATE")  # no other is created after the count
-            if limit is not None and _is_full(connection, owner, now, limit):
-                raise base.TooManyConversations(limit)
+            _check_conversations(connection, owner, now, self.retention.max_conversations)
+            _check_bytes(connection, owner, now, self.retention.max_bytes)
             connection.execute("INSERT INTO conversation VALUES (?, ?, ?, ?, ?)", row)
             delete = f"DELETE FROM conversation WHERE id IN ({expired})"
             return connection.execute(delete, (now, EXPIRED_BATCH_SIZE)).rowcount
@@ -104,6 +108,7 @@ class SqliteInteractions:
 
     file: MemoryFile
     ids: base.IdGenerator
+    retention: base.Retention
 
     async def add(
         self,
@@ -119,7 +124,7 @@ class SqliteInteractions:
         statement = f"""INSERT INTO interaction SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
             FROM conversation c WHERE {UNEXPIRED} AND c.id = ?"""
         values = (*row, owner, self.file.now(), conversation)
-        if not await self.file.change(statement, values):
+        if not await self._write(owner, statement, values):
             raise base.conversation_not_found(conversation)
         return base.Interaction(new.id, conversation, new.created, turn)
 
@@ -154,8 +159,19 @@ class SqliteInteractions:
             SELECT 1 FROM conversation c WHERE {UNEXPIRED} AND c.id = i.conversation
         ) AND i.id = ?"""
         values = (additional_info, owner, self.file.now(), interaction)
-        if not await self.file.change(statement, values):
+        if not await self._write(owner, statement, values):
             raise base.interaction_not_found(interaction)
+
+    async def _write(self, owner: str, statement: str, values: Sequence[object]) -> int:
+        """Run a statement that stores text. Returns the number of changed rows."""
+        now, limit = self.file.now(), self.retention.max_bytes
+
+        def work(connection: sqlite3.Connection) -> int:
+            connection.execute("BEGIN IMMEDIATE")  # nothing else is stored after the sum
+            _check_bytes(connection, owner, now, limit)
+            return connection.execute(statement, values).rowcount
+
+        return await self.file.run(work)
 
     async def delete(self, owner: str, interaction: str) -> None:
         """Delete an interaction. Raises NotFound."""
@@ -193,11 +209,28 @@ class SqlitePipelines:
         return await self.file.change("DELETE FROM pipeline WHERE name = ?", (name,)) > 0
 
 
-def _is_full(connection: sqlite3.Connection, owner: str, now: float, limit: int) -> bool:
-    """Whether an owner has as many conversations as the limit allows."""
+def _check_conversations(
+    connection: sqlite3.Connection, owner: str, now: float, limit: int | None
+) -> None:
+    """Raise TooManyConversations if an owner has as many as the limit allows."""
+    if limit is None:
+        return
     query = f"SELECT count(*) FROM ({CONVERSATIONS} LIMIT ?)"
     (count,) = connection.execute(query, (owner, now, limit)).fetchone()
-    return bool(count >= limit)
+    if count >= limit:
+        raise base.TooManyConversations(limit)
+
+
+def _check_bytes(connection: sqlite3.Connection, owner: str, now: float, limit: int | None) -> None:
+    """Raise TooManyBytes if the turns of an owner have as many as the limit allows."""
+    if limit is None:
+        return
+    # The second sum takes a look at each conversation: only at the limit.
+    for query, values in ((OWNED_BYTES, (owner,)), (UNEXPIRED_BYTES, (owner, now))):
+        (size,) = connection.execute(query, values).fetchone()
+        if size < limit:
+            return
+    raise base.TooManyBytes(limit)
 
 
 def _to_interaction(row: tuple[str, ...]) -> base.Interaction:

@@ -16,11 +16,11 @@ from shared.http.json_encoding import Json
 from shared.memory.base import GeneratedId, Interaction, Memory, PageRequest
 from shared.memory.chat_history import (
     MAX_TURNS,
-    NOT_STORED,
     create_conversation,
     log_failure,
     make_conversation_name,
     make_turn,
+    not_stored_reason,
     replace_surrogates,
 )
 from shared.protocols.exchange import Exchange
@@ -263,7 +263,7 @@ class StoredAnswer:
             await memory.interactions.add(owner, conversation, turn, self.new)
         except ChatError as failure:
             log_failure(request.metadata.id, failure)
-            return NOT_STORED
+            return not_stored_reason(failure)
         return None
 
 
