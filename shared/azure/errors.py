@@ -6,14 +6,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import aiohttp
-from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
+from azure.core.exceptions import (
+    AzureError,
+    ClientAuthenticationError,
+    HttpResponseError,
+)
 
 from shared.azure.retry import is_dropped, iterate_causes
-from shared.chat.errors import ChatError, DeadlineExceeded, Misconfigured, Unavailable
+from shared.chat.errors import DeadlineExceeded, Misconfigured, Unavailable
 
 NO_IDENTITY_MESSAGE = (
     "The app has no identity that Azure accepts. On a laptop, run `azd auth login` or `az login`."
 )
+
+
+class MalformedResponse(AzureError):
+    """A response with status 200 that the SDK, or the app, cannot read."""
+
 
 StatusMapper = Callable[[HttpResponseError], Exception]
 
@@ -27,17 +36,26 @@ def map_errors(service: str, map_status: StatusMapper, timeout_message: str = ""
     """
     try:
         yield
-    except ChatError:
-        raise
     except TimeoutError as error:
         raise DeadlineExceeded(timeout_message, cause=f"{service}: no answer in time") from error
     except ClientAuthenticationError as error:
         raise _map_authentication_error(error, map_status) from error
     except HttpResponseError as error:
         raise map_status(error) from error
-    except (AzureError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # The SDKs raise any of these for a malformed response with status 200.
+    except AzureError as error:
         raise Unavailable(cause=f"{service}: {describe_cause(error)}") from error
+
+
+@contextmanager
+def map_malformed_response() -> Iterator[None]:
+    """Map what the SDKs raise for a malformed response with status 200 to MalformedResponse.
+
+    For a call of an SDK and its response alone: from other code these exceptions are bugs.
+    """
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise MalformedResponse(type(error).__name__, error=error) from error
 
 
 def _map_authentication_error(

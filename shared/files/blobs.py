@@ -14,7 +14,7 @@ from azure.core import MatchConditions
 from azure.core.exceptions import HttpResponseError
 from azure.storage.blob.aio import BlobClient, ContainerClient
 
-from shared.azure.errors import map_errors
+from shared.azure.errors import map_errors, map_malformed_response
 from shared.azure.retry import ShortStorageRetryPolicy, error_retry_after
 from shared.chat.errors import Misconfigured, NotFound, TooManyRequests, Unavailable
 from shared.chat.events import ByteStream
@@ -61,9 +61,9 @@ class BlobFiles:
         blob = self.container.get_blob_client(FILES_PREFIX + name)
         async with self._request():
             properties = await blob.get_blob_properties()
-            read = partial(self._read_chunks, blob, properties.etag)
+            size, etag = properties.size, properties.etag
             modified = properties.last_modified.timestamp()
-            return File(properties.size, properties.etag, modified, read)
+        return File(size, etag, modified, partial(self._read_chunks, blob, etag))
 
     async def read_image(self, passage_id: str) -> str | None:
         """Return the image of a passage as a data URL; None without one."""
@@ -104,7 +104,8 @@ class BlobFiles:
 
     @asynccontextmanager
     async def _request(self) -> AsyncIterator[None]:
-        with map_errors("storage", map_status, TIMEOUT_MESSAGE):
+        """Map the errors of one request, and limit its time. Other code does not belong inside."""
+        with map_errors("storage", map_status, TIMEOUT_MESSAGE), map_malformed_response():
             async with asyncio.timeout(self.seconds):
                 yield
 

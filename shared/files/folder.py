@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from shared.chat.errors import ChatError, Misconfigured, NotFound, Unavailable
+from shared.chat.errors import Misconfigured, NotFound, Unavailable
 from shared.chat.events import ByteStream
 from shared.files.base import CHANGED_MESSAGE, File
 
@@ -38,10 +38,10 @@ class FolderFiles:
 
     def _open(self, name: str) -> File:
         with _map_errors():
-            root = self.root.resolve()
+            root = _resolve(self.root)
             path = root / name
             # Access was checked for this exact name: a link's target may have other permissions.
-            if path.resolve(strict=True) != path or path.relative_to(root).as_posix() != name:
+            if _resolve(path) != path or not _is_spelling(name, path, root):
                 raise NotFound(cause="content: a link, or another spelling of a name")
             if not path.is_file():  # opening a pipe would block
                 raise NotFound
@@ -65,6 +65,19 @@ class IndexFolderFiles:
         if root is None:
             raise NotFound
         return await FolderFiles(root).open(name)
+
+
+def _resolve(path: Path) -> Path:
+    """Return a path without links. Raises NotFound for an impossible one, and OSError."""
+    try:
+        return path.resolve(strict=True)
+    except (RuntimeError, ValueError):  # a loop of links, a null character
+        raise NotFound from None
+
+
+def _is_spelling(name: str, path: Path, root: Path) -> bool:
+    """Whether `name` is exactly the path of a file within a folder."""
+    return path.is_relative_to(root) and path.relative_to(root).as_posix() == name
 
 
 def _stat_file(path: Path) -> File:
@@ -98,13 +111,11 @@ def _map_errors() -> Iterator[None]:
     """Map errors of the file system to ChatErrors, without their text, which has local paths."""
     try:
         yield
-    except ChatError:
-        raise
-    except (OSError, RuntimeError, ValueError) as error:
-        number = getattr(error, "errno", None)
+    except OSError as error:
+        number = error.errno
         cause = f"content: {type(error).__name__} {number}"
         if number in (EACCES, EPERM):
             raise Misconfigured(cause=f"{cause}: may the app read the folder?") from None
-        if isinstance(error, OSError) and number not in _NOT_FOUND_ERRNOS:
+        if number not in _NOT_FOUND_ERRNOS:
             raise Unavailable(cause=cause) from None
         raise NotFound from None

@@ -585,7 +585,7 @@ def test_every_exception_of_the_sdk_is_mapped() -> None:
     sdk: set[Any] = {k for k in kinds if issubclass(k, azure.core.exceptions.AzureError)}
     assert len(sdk) > 20
     kind: Any
-    for kind in sdk | {TimeoutError, TypeError, ValueError, KeyError, AttributeError}:
+    for kind in sdk | {TimeoutError}:
         raised = kind.__new__(kind)
         if issubclass(kind, azure.core.exceptions.HttpResponseError):
             raised.error = raised.response = raised.status_code = None

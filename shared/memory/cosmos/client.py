@@ -70,15 +70,17 @@ def map_status(error: HttpResponseError) -> Exception:
 
 
 async def call_with_retry(call: Callable[[], Awaitable[T]]) -> T:
-    """Make a call, and repeat it once after a transient error."""
+    """Make a call of the SDK, and repeat it once after a transient error."""
     try:
-        return await call()
+        with errors.map_malformed_response():
+            return await call()
     except AzureError as error:
         wait = _retry_delay(error)
         if wait is None:
             raise
     await asyncio.sleep(wait)
-    return await call()
+    with errors.map_malformed_response():
+        return await call()
 
 
 def _retry_delay(error: AzureError) -> float | None:

@@ -178,10 +178,10 @@ async def embed(
     The SDK's own method would make an object of each number.
     """
     body = {"model": name, "input": list(texts), "encoding_format": "base64"}
+    with map_errors(name, "does it exist at the same endpoint?"):
+        async with asyncio.timeout(limit):
+            response = await client.post("/embeddings", cast_to=httpx2.Response, body=body)
     try:
-        with map_errors(name, "does it exist at the same endpoint?"):
-            async with asyncio.timeout(limit):
-                response = await client.post("/embeddings", cast_to=httpx2.Response, body=body)
         rows = sorted(
             from_json(response.content, allow_inf_nan=False)["data"], key=lambda row: row["index"]
         )

@@ -126,9 +126,10 @@ class StreamDecoder:
             return None
         try:
             chunk = self.decode(from_json(line, allow_inf_nan=False))
-            return self._delta(chunk)
+            _check_types(chunk)
         except (ValueError, TypeError, AttributeError, LookupError) as error:
             raise Unavailable(cause="a chunk of the model's stream cannot be read") from error
+        return self._delta(chunk)
 
     def _delta(self, chunk: DecodedChunk) -> Delta | None:
         self._update(chunk)
@@ -140,7 +141,7 @@ class StreamDecoder:
         self.has_content = True
         extra, self.extra = self.extra, {}
         message_extra, self.message_extra = self.message_extra, {}
-        return Delta("" + chunk.text, calls, extra, message_extra, self.model, more=True)
+        return Delta(chunk.text, calls, extra, message_extra, self.model, more=True)
 
     def _with_index(self, call: ToolCall) -> ToolCall:
         """Return the call with its index; its id and name only if they are new."""
@@ -189,3 +190,12 @@ class StreamDecoder:
             prompt_filter=self.prompt_filter,
             extra=self.extra,
         )
+
+
+def _check_types(chunk: DecodedChunk) -> None:
+    """Raise TypeError for what a server has sent in another type than the rest expects."""
+    calls_fit = all(
+        isinstance(call.index, int) and isinstance(call.id, str | None) for call in chunk.calls
+    )
+    if not (calls_fit and isinstance(chunk.text, str)):
+        raise TypeError

@@ -55,14 +55,16 @@ class SearchIndex:
         next_query: Mapping[str, Any] | None = query
         while next_query:
             page = await self._post(next_query)
-            hits += map(dict, page["value"])
-            next_query = page.get("@search.nextPageParameters")
+            with errors.map_malformed_response():
+                hits += map(dict, page["value"])
+                next_query = page.get("@search.nextPageParameters")
         return hits
 
     async def count(self, field: str) -> int:
         """Return the number of all passages; `field` is any field. Raises the SDK's exceptions."""
         page = await self._post({"search": "*", "select": field, "top": 0, "count": True})
-        return int(page["@odata.count"])
+        with errors.map_malformed_response():
+            return int(page["@odata.count"])
 
     async def _post(self, body: Mapping[str, Any]) -> Any:
         path = f"/indexes('{quote(self.name)}')/docs/search.post.search"
@@ -77,7 +79,8 @@ class SearchIndex:
         )
         response = await self.client.send_request(request)
         response.raise_for_status()
-        return response.json()
+        with errors.map_malformed_response():
+            return response.json()
 
 
 def make_index(

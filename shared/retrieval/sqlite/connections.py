@@ -156,7 +156,7 @@ def connect(path: Path, mode: str = "ro", timeout: float = 5) -> sqlite3.Connect
 
 
 def open_index(path: Path) -> OpenIndex:
-    """Open the index in a file. Raises schema.UnknownFormat, OSError, sqlite3.Error, ValueError."""
+    """Open the index in a file. Raises schema.UnknownFormat, OSError, sqlite3.Error."""
     identity = file_identity(path)
     connection = connect(path)
     try:
@@ -179,7 +179,7 @@ def map_errors() -> Iterator[None]:
     except schema.UnknownFormat as error:
         message = "the file is not an index, or one of another version of this app."
         raise Misconfigured(cause=INDEX_FILE_ERROR.format(message)) from error
-    except (sqlite3.Error, ValueError, TypeError, LookupError) as error:
+    except sqlite3.Error as error:
         raise Misconfigured(cause=INDEX_FILE_ERROR.format("the file is damaged.")) from error
     except OSError as error:
         raise Misconfigured(cause=INDEX_FILE_ERROR.format(f"{error.strerror}.")) from error

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +66,30 @@ class UnknownFormat(Exception):
     """The file is not an index, or one of another version."""
 
 
+class DamagedRow(sqlite3.DatabaseError):
+    """A row is missing, or has another content than this module writes."""
+
+
+@contextmanager
+def parse_rows() -> Iterator[None]:
+    """Map the exceptions of damaged rows to DamagedRow.
+
+    For the parsing of what a query has returned alone: from other code these exceptions are bugs.
+    """
+    try:
+        yield
+    except (ValueError, TypeError, LookupError) as error:
+        raise DamagedRow(type(error).__name__) from error
+
+
+def fetch_text(connection: sqlite3.Connection, query: str, key: int) -> str:
+    """Return the only column, a text, of the row with a key. Raises sqlite3.Error."""
+    row = connection.execute(query, (key,)).fetchone()
+    if row is None or not isinstance(row[0], str):
+        raise DamagedRow("a row is missing, or its text")
+    return row[0]
+
+
 @dataclass(frozen=True, slots=True)
 class IndexMeta:
     """Properties of the whole index.
@@ -110,8 +135,9 @@ def read_meta(connection: sqlite3.Connection) -> IndexMeta:
     rows: Mapping[str, str] = dict(connection.execute("SELECT name, value FROM meta"))
     if rows.get("version") != VERSION:
         raise UnknownFormat
-    documents = Path(rows["documents"]) if rows["documents"] else None
-    return IndexMeta(documents, rows["model"] or None, int(rows["dimensions"]))
+    with parse_rows():
+        documents = Path(rows["documents"]) if rows["documents"] else None
+        return IndexMeta(documents, rows["model"] or None, int(rows["dimensions"]))
 
 
 def count_documents_and_passages(connection: sqlite3.Connection) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from shared.chat.request import User
 from shared.retrieval.base import MAX_IMAGES, distinct
 from shared.retrieval.sqlite.connections import OpenIndex
 from shared.retrieval.sqlite.ranking import add_document_scores, count_reranked, rerank
+from shared.retrieval.sqlite.schema import fetch_text, parse_rows
 from shared.retrieval.sqlite.vectors import Vectors, reciprocal_rank_fusion
 from shared.text import fts_queries, join_fts_queries, shorten_fts_query
 
@@ -150,7 +151,7 @@ def _rerank(connection: sqlite3.Connection, rows: Sequence[tuple[int, float, int
     scored = _sort_descending(keys, add_document_scores(scores, files))
     keys, scores = zip(*scored, strict=True)
     first = keys[: count_reranked(scores)]
-    texts = [connection.execute(TERMS, (key,)).fetchone()[0] for key in first]
+    texts = [fetch_text(connection, TERMS, key) for key in first]
     return _sort_descending(keys, rerank(scores, texts))
 
 
@@ -208,9 +209,7 @@ def _allowed_keys(
 
 def _sort_by_score(connection: sqlite3.Connection, scored: ScoredKeys) -> ScoredKeys:
     """Sort by score, the best first; equal scores by id, as in a text search."""
-    rows = (
-        (-score, connection.execute(PASSAGE_ID, (key,)).fetchone()[0], key) for key, score in scored
-    )
+    rows = ((-score, fetch_text(connection, PASSAGE_ID, key), key) for key, score in scored)
     return [(key, -negated) for negated, _, key in sorted(rows)]
 
 
@@ -233,9 +232,12 @@ def _read_each(connection: sqlite3.Connection, scored: ScoredKeys, images: int) 
 
 
 def to_source(row: tuple[Any, ...], score: float | None = None) -> Source:
-    """Convert a row with the columns of `PASSAGE`."""
-    id, content, heading, sourcepage, sourcefile, category, oids, groups, data = row
-    names = (id, content, sourcepage, sourcefile, category)
-    readers = (tuple(json.loads(oids)), tuple(json.loads(groups)))
+    """Convert a row with the columns of `PASSAGE`. Raises sqlite3.Error for a damaged one."""
+    with parse_rows():
+        id, content, heading, sourcepage, sourcefile, category, oids, groups, data = row
+        names = (id, content, sourcepage, sourcefile, category)
+        if not all(isinstance(text, str) for text in (heading, *names[:-1], category or "")):
+            raise TypeError
+        readers = (tuple(json.loads(oids)), tuple(json.loads(groups)))
     image = to_data_url(data) if data else None
     return Source(*names, *readers, score=score, image=image, heading=heading)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from shared.retrieval.sqlite.schema import parse_rows
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -91,16 +93,17 @@ def _quantize_query(vector: Sequence[float]) -> tuple[NDArray[np.float32], float
 
 
 def load_vectors(connection: sqlite3.Connection, dimensions: int) -> Vectors:
-    """Read all vectors of an index. Raises sqlite3.Error, or ValueError for a damaged vector."""
+    """Read all vectors of an index. Raises sqlite3.Error, also for a damaged vector."""
     import numpy as np
 
     (count,) = connection.execute("SELECT count(*) FROM vector").fetchone()
     keys, scales = np.empty(count, np.int64), np.empty(count, np.float64)
     components = np.empty((count, dimensions), np.int8)
     rows = connection.execute("SELECT passage, scale, data FROM vector ORDER BY passage")
-    for index, (key, scale, data) in enumerate(rows):
-        keys[index], scales[index] = key, scale
-        components[index] = np.frombuffer(data, np.int8)
+    with parse_rows():
+        for index, (key, scale, data) in enumerate(rows):
+            keys[index], scales[index] = key, scale
+            components[index] = np.frombuffer(data, np.int8)
     return Vectors(keys, scales, components)
 
 

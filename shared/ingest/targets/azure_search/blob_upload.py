@@ -17,7 +17,7 @@ from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
 from azure.storage.blob import BlobProperties, ContentSettings
 from azure.storage.blob.aio import ContainerClient
 
-from shared.azure.errors import map_errors
+from shared.azure.errors import map_errors, map_malformed_response
 from shared.azure.retry import StorageRetryPolicy
 from shared.chat.errors import ChatError
 from shared.files.blobs import (
@@ -136,7 +136,8 @@ def _content_type(blob: BlobProperties) -> str | None:
 async def _map_errors() -> AsyncIterator[None]:
     """Map storage and file errors to DocumentRejected."""
     try:
-        with map_errors("storage", partial(map_status, role=_ROLE)):
+        mapped = map_errors("storage", partial(map_status, role=_ROLE))
+        with mapped, map_malformed_response():
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 yield
     except OSError as error:

@@ -126,7 +126,7 @@ class StagingFile:
                 meta = schema.read_meta(connection)
                 (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
                 return meta if state == "ok" else None
-        except (UnknownFormat, sqlite3.DatabaseError, LookupError, TypeError, ValueError):
+        except (UnknownFormat, sqlite3.DatabaseError):
             return None
 
 
