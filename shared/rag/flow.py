@@ -11,10 +11,11 @@ from functools import partial
 from itertools import chain
 
 from shared.chat.errors import ChatError, ContentFiltered, DeadlineExceeded, Unavailable
-from shared.chat.events import Context, Done, Events, ExcludedSource, Source, Step, collect
+from shared.chat.events import Context, Delta, Done, Events, ExcludedSource, Source, Step, collect
 from shared.chat.overrides import Overrides
 from shared.chat.request import ChatRequest, User
 from shared.chat.threads import run_in_thread_if
+from shared.models.answer_length import AnswerLength
 from shared.models.base import Model, ModelStream, Prompt
 from shared.models.capabilities import drop_images, fit_to_model, image_notes
 from shared.models.fallback import SelectedModel
@@ -272,12 +273,16 @@ def omission_notes(results: SearchResult, built: prompts.BuiltPrompt) -> Iterato
 async def check_stream(stream: ModelStream) -> Events:
     """Yield a model's events up to its Done.
 
-    Raises ContentFiltered if the model's filter stopped it, Unavailable if it broke off.
+    Raises ContentFiltered if the model's filter stopped it, Unavailable if it broke off or is too
+    long.
     """
+    length = AnswerLength()
     try:
         async with aclosing(stream):
             async for event in stream:
-                if isinstance(event, Done) and event.finish_reason == "content_filter":
+                if isinstance(event, Delta):
+                    length.add(event)
+                elif event.finish_reason == "content_filter":
                     raise ContentFiltered
                 yield event
                 if isinstance(event, Done):

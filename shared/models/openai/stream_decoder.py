@@ -14,10 +14,12 @@ from pydantic_core import from_json
 from shared.chat.errors import ChatError, Unavailable
 from shared.chat.events import Delta, Done, Usage
 from shared.chat.messages import ToolCall
+from shared.models.answer_length import AnswerLength
 from shared.models.formats.base import NO_INDEX, Decode, DecodedChunk, ModelFormat
 
 DONE_MARKER = b"[DONE]"
 MAX_BYTES = 4 * 1024 * 1024  # of a line or a body
+EXCEEDED = f"The model's answer, or a line of it, is longer than the limit of {MAX_BYTES:,} bytes."
 
 
 class BodyReader:
@@ -30,7 +32,7 @@ class BodyReader:
         """Take a chunk; return the objects that are complete. Raises Unavailable."""
         self._buffer += chunk
         if len(self._buffer) > MAX_BYTES:
-            raise Unavailable(cause="the model's answer, or a line of it, has no end")
+            raise Unavailable(f"{EXCEEDED} Ask for a shorter one.", cause=EXCEEDED)
         return []
 
     def end(self) -> list[bytes]:
@@ -77,7 +79,8 @@ class StreamDecoder:
     """Decodes the objects of one response, and collects what they report beside its text.
 
     `model` is the requested name until the server reports its own. `indexes_by_id` are the indexes
-    of tool calls by their ids, `last_index` is the highest one.
+    of tool calls by their ids, `last_index` is the highest one. `pending` is the length of `extra`
+    and `message_extra`, the fields of chunks without content.
     """
 
     format: ModelFormat
@@ -94,6 +97,7 @@ class StreamDecoder:
     has_content: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
     message_extra: dict[str, Any] = field(default_factory=dict)
+    pending: AnswerLength = field(default_factory=AnswerLength)
     decode: Decode = field(init=False)
 
     def __post_init__(self) -> None:
@@ -137,8 +141,9 @@ class StreamDecoder:
         has_extra = any(value not in ("", [], {}) for value in chunk.message_extra.values())
         self.message_extra |= chunk.message_extra
         if not (chunk.text or calls or has_extra):
+            self.pending.replace({**chunk.extra, **chunk.message_extra})
             return None
-        self.has_content = True
+        self.has_content, self.pending = True, AnswerLength()
         extra, self.extra = self.extra, {}
         message_extra, self.message_extra = self.message_extra, {}
         return Delta(chunk.text, calls, extra, message_extra, self.model, more=True)
