@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic_core import to_json
 
 Role = Literal["system", "user", "assistant", "tool"]
+MAX_MESSAGES = 10_000  # of a request: more of them would hold up other requests
 
 
 @dataclass(frozen=True, slots=True)

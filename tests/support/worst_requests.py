@@ -145,6 +145,8 @@ def responses() -> Iterator[WorstRequest]:
         "parts": [{"role": "user", "content": [text] * 110_000}],
         "images": [{"role": "user", "content": [*[image] * 50_000, text]}],
         "calls": [QUESTION, *[call, output] * 30_000],
+        "calls before an output": [QUESTION, *[call] * 80_000, output],
+        "most calls": [QUESTION, *[call] * 9_998, output],
         "a long name": [QUESTION, {**call, "name": "f" * 2_000_000}, output],
         "brackets in the answer": "say " + "[" * 390_000,
     }

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from shared.chat.errors import BadRequest
 from shared.chat.events import Answer, Context, Delta, Done, Event
-from shared.chat.messages import Message, check_image_url
+from shared.chat.messages import MAX_MESSAGES, Message, check_image_url
 from shared.chat.request import ChatRequest
 from shared.http.body import Body, validate
 from shared.http.json_encoding import Json
@@ -63,7 +63,9 @@ _MESSAGES = _list_of("messages", lambda text: {"role": "user", "content": text})
 
 
 class _Fields(CommonFields, strict=True):
-    input: Annotated[list[_Message], Field(min_length=1, fail_fast=True), _MESSAGES]
+    input: Annotated[
+        list[_Message], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True), _MESSAGES
+    ]
     stream: bool | None = None
 
 

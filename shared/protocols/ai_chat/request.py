@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError
 
 from shared.chat.errors import BadRequest, describe_errors
-from shared.chat.messages import NOT_JSON_SAFE, Message, is_json_safe
+from shared.chat.messages import MAX_MESSAGES, NOT_JSON_SAFE, Message, is_json_safe
 from shared.chat.overrides import Overrides, is_set
 from shared.chat.request import ChatRequest
 from shared.http.body import Body, validate
@@ -29,7 +29,7 @@ class CommonFields(BaseModel, strict=True):
 
 class _Fields(CommonFields, strict=True):
     # Fail fast: an error for each of a million wrong elements would take seconds and gigabytes.
-    messages: list[RequestMessage] = Field(min_length=1, fail_fast=True)
+    messages: list[RequestMessage] = Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)
 
 
 def parse(body: Body, state_key: str, flat: bool = False) -> ChatRequest:

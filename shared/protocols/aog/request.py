@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from shared.chat import messages as chat_messages
 from shared.chat.errors import BadRequest, describe_errors
-from shared.chat.messages import NOT_JSON_SAFE, Message, is_json_safe
+from shared.chat.messages import MAX_MESSAGES, NOT_JSON_SAFE, Message, is_json_safe
 from shared.chat.overrides import ModelName, Overrides, Policy, WholeNumber
 from shared.chat.request import ChatRequest, GenerationOptions
 from shared.http.body import Body, require_object
@@ -60,7 +60,7 @@ def _chat_model(model: Any) -> Any:
 class _Fields(BaseModel, strict=True):
     """The known fields. null means "missing", unknown fields go to the provider."""
 
-    messages: list[_Message] = Field(min_length=1, fail_fast=True)
+    messages: list[_Message] = Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)
     tools: Annotated[list[_Tool], Field(fail_fast=True, max_length=128)] | None = None
     model: Annotated[ModelName | None, BeforeValidator(_chat_model)] = None
     stream: bool | None = None

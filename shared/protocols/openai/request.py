@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from shared.chat.errors import BadRequest, describe_error, join_path
 from shared.chat.messages import (
+    MAX_MESSAGES,
     NOT_JSON_SAFE,
     Message,
     Role,
@@ -82,7 +83,7 @@ class _StreamOptions(BaseModel, strict=True):
 class _Fields(BaseModel, strict=True):
     """The known fields. null means "missing" everywhere, unknown fields are ignored."""
 
-    messages: list[_Message] = Field(min_length=1, fail_fast=True)
+    messages: list[_Message] = Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)
     model: ModelName | None = None
     tools: Annotated[list[_Tool], Field(fail_fast=True, max_length=128)] | None = None
     stream: bool | None = None

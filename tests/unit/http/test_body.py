@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from shared.app import Service
+from shared.chat.messages import MAX_MESSAGES
 from shared.http.body import MAX_CONTAINERS
 from shared.http.call import Limits
 from shared.telemetry.access_log import QueryStripper
-from tests.support.calls import QUESTION, BufferedReply, ask, call
+from tests.support.calls import QUESTION, BufferedReply, ask, call, local_service
 from tests.support.fakes import FakeModel, engine
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20
@@ -246,3 +247,24 @@ def test_body_with_too_many_containers_is_a_400() -> None:
     assert response.status == 400
     limit = "250,000 lists and objects (brackets in strings count)"
     assert response.json == {"error": f"The JSON body has more than {limit}."}
+
+
+@pytest.mark.parametrize(
+    ("route", "key"),
+    [
+        ("/chat", "messages"),
+        ("/chat", "input"),
+        ("/v1/chat/completions", "messages"),
+        ("/v1/responses", "input"),
+        ("/aog/v0.2/services/{service}", "messages"),
+    ],
+)
+def test_a_request_with_too_many_messages_is_a_400(route: str, key: str) -> None:
+    service, message = local_service(engine(FakeModel(limits={}))), QUESTION["messages"][0]
+    most, more = (
+        ask(call(route, {key: [message] * count}, path="chat"), service)
+        for count in (MAX_MESSAGES, MAX_MESSAGES + 1)
+    )
+
+    assert (most.status, more.status) == (200, 400)
+    assert f"{key}: must have 10000 entries at most" in more.data.decode()

@@ -1,4 +1,4 @@
-"""The stream of a response takes a time that grows with its length, and not with its square."""
+"""A response is read and streamed in a time that grows with its length, and not with its square."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from shared.chat.events import Context, Delta, Done, Events
 from shared.chat.messages import Message, ToolCall
 from shared.chat.request import ChatRequest
+from shared.protocols.openai.responses.items import call_message, join_calls
 from shared.protocols.openai.responses.request import ResponseState
 from shared.protocols.openai.responses.stream import stream
 from tests.support.fakes import PLUS, ScriptStep, play
@@ -58,3 +59,14 @@ def test_the_arguments_of_a_call_may_come_in_many_pieces() -> None:
         return lambda: write(script)
 
     assert b"response.completed" in check_growth(read, 100_000)
+
+
+def test_many_calls_may_follow_each_other_in_a_request() -> None:
+    call = call_message([ToolCall(0, "a", "f")])
+
+    def read(count: int) -> Callable[[], list[Message]]:
+        return lambda: [*join_calls([call] * count)]
+
+    (message,) = check_growth(read, 40_000)
+
+    assert [each.index for each in message.tool_calls] == [*range(40_000)]

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
 from shared.chat.errors import describe_error, join_path
-from shared.chat.messages import Message, Role, ToolCall, check_image_url, tool_call_json
+from shared.chat.messages import (
+    MAX_MESSAGES,
+    Message,
+    Role,
+    ToolCall,
+    check_image_url,
+    tool_call_json,
+)
 from shared.http.json_encoding import Json
 from shared.protocols.openai.responses.errors import INVALID, MISSING, UNSUPPORTED, ParameterError
 
-MAX_ITEMS = 2048  # as many as Azure OpenAI takes messages
 MAX_PLACE = 200  # characters of a place in an error: it may name a key of the client's
 M = TypeVar("M", bound=BaseModel)
 ROLES: Mapping[str, Role] = {
@@ -95,8 +101,8 @@ def parse_items(value: Any) -> tuple[Item | Reference, ...]:
         raise ParameterError("input", "is required", MISSING)
     if not isinstance(value, list):
         raise ParameterError("input", "must be a string or a list of items")
-    if len(value) > MAX_ITEMS:
-        raise ParameterError("input", f"must have {MAX_ITEMS:,} items at most")
+    if len(value) > MAX_MESSAGES:
+        raise ParameterError("input", f"must have {MAX_MESSAGES} entries at most")
     items = (_parse_item(f"input[{place}]", each) for place, each in enumerate(value))
     parsed = tuple(item for item in items if item is not None)
     if not parsed:
@@ -199,8 +205,8 @@ def _parse_output(path: str, item: Any) -> Message:
 
 def join_calls(messages: Iterable[Message]) -> Iterator[Message]:
     """Yield the messages, with calls that follow each other in one message, as models have it."""
-    for is_call, group in groupby(messages, lambda message: bool(message.tool_calls)):
-        if is_call:
-            yield call_message(call for message in group for call in message.tool_calls)
+    for are_calls, group in groupby(messages, lambda message: bool(message.tool_calls)):
+        if are_calls:
+            yield call_message(chain.from_iterable(message.tool_calls for message in group))
         else:
             yield from group

@@ -10,6 +10,7 @@ from typing import Any
 from shared.chat.errors import NoSuchRoute
 from shared.chat.messages import Message
 from shared.chat.request import ChatRequest
+from shared.chat.threads import run_in_thread_if
 from shared.http.call import Reply
 from shared.memory.base import Interaction
 from shared.protocols import chat as chats
@@ -36,6 +37,7 @@ PREFIXES = ("/v1/responses", "/openai/v1/responses", "/openai/responses")
 MISSING_PATHS = ("compact", "input_tokens")  # POST to these paths, where a response has its id
 NO_ROUTE = "POST {route}/{path} is not available here: only responses are made, by POST {route}."
 STORED_METHODS = ("GET", "DELETE", "HEAD")
+MANY_ITEMS = 1_000  # which take about as long as the start of a few threads
 NO_CANCELLATION = "No response runs in the background here, so there is none to cancel."
 NO_STORED_STREAM = "is not available here for a stored response: leave it out"
 RESPONSES = ChatProtocol(
@@ -76,8 +78,7 @@ async def _load(
     history: tuple[Message, ...] = ()
     if state.previous is not None:
         previous, history = await storage.load_previous(exchange, state.previous)
-    _check(items, history)
-    messages = tuple(join_calls(item.message for item in items))
+    messages = await run_in_thread_if(len(items) > MANY_ITEMS, partial(_join, items, history))
     request = replace(request, messages=(*request.messages, *history, *messages))
     if store is None or not state.store:
         return storage.with_id(request, exchange.call.id, False), None
@@ -85,6 +86,12 @@ async def _load(
     own = tuple(each for each in messages if each.role != "system")
     answer = storage.StoredAnswer(store, new, own, previous)
     return storage.with_id(request, new.id, True), answer
+
+
+def _join(items: Sequence[Item], history: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the messages of items that follow a history. Raises ParameterError."""
+    _check(items, history)
+    return tuple(join_calls(item.message for item in items))
 
 
 def _check(items: Sequence[Item], history: Sequence[Message]) -> None:
