@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from shared.chat.errors import ChatError
+from shared.chat.errors import ChatError, NotFound
 from shared.chat.events import Context, Delta, Done, Events
 from shared.chat.messages import Message
 from shared.chat.request import ChatRequest
@@ -126,6 +126,38 @@ async def create_conversation(memory: Memory, owner: str, request: ChatRequest) 
 def make_conversation_name(question: str) -> str:
     """Return the name of a conversation that begins with a question."""
     return replace_surrogates(question[:MAX_NAME_LENGTH])
+
+
+async def delete_turn(memory: Memory, owner: str, interaction: Interaction) -> None:
+    """Delete a turn, its conversation with its last one, and its question as the name of that.
+
+    If it fails, it can be repeated. Raises ChatErrors: NotFound if the turn is missing.
+    """
+    names = {make_conversation_name(interaction.turn.input)}
+    if await _rename(memory, owner, interaction, names):
+        await memory.interactions.delete(owner, interaction.id)
+        with suppress(NotFound):  # other turns may be deleted at the same time
+            await _rename(memory, owner, interaction, names)
+
+
+async def _rename(memory: Memory, owner: str, deleted: Interaction, names: set[str]) -> bool:
+    """Give a conversation that has one of `names` that of its first turn but the deleted one.
+
+    `names` gets the new one, whose turn may be deleted meanwhile. Returns False if there is no
+    other turn: then the conversation is deleted.
+    """
+    id, oldest = deleted.conversation, PageRequest(0, 2)
+    while True:
+        turns = await memory.interactions.list(owner, id, oldest, newest_first=False)
+        others = [each for each in turns if each.id != deleted.id]
+        if not others:
+            await memory.conversations.delete(owner, id)
+            return False
+        name = make_conversation_name(others[0].turn.input)
+        if (await memory.conversations.get(owner, id)).name not in names - {name}:
+            return True
+        await memory.conversations.rename(owner, id, name)
+        names.add(name)
 
 
 async def store_turn(

@@ -240,36 +240,61 @@ def test_a_deleted_response_is_gone_for_every_protocol(opened: OpenStore) -> Non
     run(opened, work)
 
 
-def test_a_deleted_question_is_not_the_name_of_its_conversation(opened: OpenStore) -> None:
-    async def names(app: App) -> list[str]:
-        conversations = await app.memory.conversations.list("local", PageRequest(0, 10))
-        return [each.name for each in conversations]
+async def views(app: App) -> str:
+    """All that the owner can read of stored conversations, over OpenSearch's routes."""
+    texts: list[str] = []
+    for conversation in await app.memory.conversations.list("local", PageRequest(0, 100)):
+        for path in ("/_plugins/_ml/memory/{id}", "/_plugins/_ml/memory/{id}/messages"):
+            request = call(path, [b""], method="GET", path=conversation.id)
+            texts.append((await read(await app.service.reply(request))).data.decode())
+    return "\n".join(texts)
 
+
+def test_the_question_of_a_deleted_response_names_no_conversation(opened: OpenStore) -> None:
     async def work(app: App) -> None:
-        first = await app.answer("One?")
+        first = await app.answer("Secret?")
         second = await app.answer("Two?", previous_response_id=first)
-        third = await app.answer("Three?", previous_response_id=second)
-        await app.send("DELETE", second)
-        assert await names(app) == ["One?"]
+        branch = await app.answer("Three?", previous_response_id=first)
+        assert (await views(app)).count("Secret?") == 2  # the name and the question
         await app.send("DELETE", first)
-        assert await names(app) == ["Three?"]
-        await app.send("DELETE", third)
-        assert await names(app) == []
+        assert "Secret?" not in await views(app)
+        (conversation,) = await app.memory.conversations.list("local", PageRequest())
+        assert conversation.name == "Two?"
+        await app.send("DELETE", branch)
+        assert (await app.memory.conversations.get("local", conversation.id)).name == "Two?"
+        await app.send("DELETE", second)
+        assert await app.memory.conversations.list("local", PageRequest()) == ()
 
     run(opened, work)
 
 
-def test_a_name_that_a_person_gave_stays_when_the_first_response_is_deleted(
-    opened: OpenStore,
-) -> None:
+def test_a_name_that_the_user_gave_stays_until_the_last_turn_is_deleted(opened: OpenStore) -> None:
     async def work(app: App) -> None:
         first = await app.answer("One?")
-        await app.answer("Two?", previous_response_id=first)
-        (conversation,) = await app.memory.conversations.list("local", PageRequest(0, 10))
-        await app.memory.conversations.rename("local", conversation.id, "Plans")
+        second = await app.answer("Two?", previous_response_id=first)
+        (conversation,) = await app.memory.conversations.list("local", PageRequest())
+        await app.memory.conversations.rename("local", conversation.id, "My plan")
         await app.send("DELETE", first)
-        (renamed,) = await app.memory.conversations.list("local", PageRequest(0, 10))
-        assert renamed.name == "Plans"
+        assert (await app.memory.conversations.get("local", conversation.id)).name == "My plan"
+        await app.send("DELETE", second)
+        assert await app.memory.conversations.list("local", PageRequest()) == ()
+
+    run(opened, work)
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_responses_that_are_deleted_at_once_leave_nothing(opened: OpenStore, left: int) -> None:
+    async def work(app: App) -> None:
+        ids = [await app.answer("Secret 0?")]
+        for number in range(1, 5):
+            ids.append(await app.answer(f"Secret {number}?", previous_response_id=ids[-1]))
+        if left:
+            await app.answer("Open?", previous_response_id=ids[-1])
+        replies = await asyncio.gather(*(app.send("DELETE", id) for id in ids))
+        assert {reply.status for reply in replies} <= {200, 404}
+        names = [each.name for each in await app.memory.conversations.list("local", PageRequest())]
+        assert names == ["Open?"] * left
+        assert "Secret" not in await views(app)
 
     run(opened, work)
 

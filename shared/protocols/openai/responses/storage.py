@@ -17,8 +17,8 @@ from shared.memory.base import GeneratedId, Interaction, Memory, PageRequest
 from shared.memory.chat_history import (
     MAX_TURNS,
     create_conversation,
+    delete_turn,
     log_failure,
-    make_conversation_name,
     make_turn,
     not_stored_reason,
     replace_surrogates,
@@ -78,26 +78,11 @@ class ResponseStore:
 
     async def delete(self, id: str) -> None:
         """Delete a response, and its conversation with the last turn. Raises ResponseNotFound."""
-        deleted = await self.get(id)
-        interactions, page = self.memory.interactions, PageRequest(0, 2)
+        interaction = await self.get(id)
         try:
-            oldest = await interactions.list(self.owner, deleted.conversation, page, False)
-            others = [each for each in oldest if each.id != deleted.id]
-            if not others:
-                await self.memory.conversations.delete(self.owner, deleted.conversation)
-                return
-            await self._rename_conversation(deleted, others[0].turn.input)
-            await interactions.delete(self.owner, deleted.id)  # last, so that it can be repeated
+            await delete_turn(self.memory, self.owner, interaction)
         except NotFound:
             raise ResponseNotFound(id) from None
-
-    async def _rename_conversation(self, deleted: Interaction, question: str) -> None:
-        """Name a conversation by another question if the one of a deleted turn is its name."""
-        conversations = self.memory.conversations
-        conversation = await conversations.get(self.owner, deleted.conversation)
-        if conversation.name == make_conversation_name(deleted.turn.input):
-            name = make_conversation_name(question)
-            await conversations.rename(self.owner, conversation.id, name)
 
     async def turns(self, last: Interaction) -> list[Interaction]:
         """Return the turns that lead to a response, and the response: the newest ones, in order."""
