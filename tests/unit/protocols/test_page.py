@@ -24,6 +24,7 @@ from shared.retrieval.index_statistics import IndexStatistics
 from shared.settings import Settings
 from tests.support.calls import ANNA, SINGLE_USER, BufferedReply, Client, local_service
 from tests.support.fakes import FakeModel, FakeRetriever, engine
+from tests.support.servers import ROOT
 
 FILES = sorted(
     path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.suffix in MEDIA_TYPES
@@ -144,6 +145,8 @@ def test_unchanged_file_is_not_sent_again() -> None:
     [
         "missing.js",
         "../routes.py",
+        "../../../../host.json",
+        (ROOT / "host.json").as_posix(),
         "/etc/passwd",
         "vendor",
         "vendor/marked.LICENSE",
