@@ -303,6 +303,29 @@ def test_invalid_document_is_rejected_alone(wrong: Document, sentence: str, tmp_
     assert [name for name, *_ in dump_index(tmp_path / "index.db")["file"]] == ["b.md"]
 
 
+def test_file_whose_write_fails_keeps_its_former_passages(tmp_path: Path) -> None:
+    index, fresh = tmp_path / "index.db", tmp_path / "fresh.db"
+    new = document("a.md", 2)
+    passages = (*new.passages[:-1], replace(new.passages[-1], category="\udcff"))
+
+    async def fail() -> None:
+        target = SqliteIndexWriter(index, MODEL)
+        try:
+            with pytest.raises(UnicodeEncodeError):
+                await target.put(replace(new, passages=passages), Path("a.md"))
+            await target.put(document("b.md", 1), Path("b.md"))
+            await target.finish()
+        finally:
+            await target.close()
+
+    asyncio.run(update_index(index, {"a.md": 1}))
+    asyncio.run(fail())
+    asyncio.run(update_index(fresh, {"a.md": 1, "b.md": 1}))
+
+    assert len(passages) > 1
+    assert dump_index(index) == dump_index(fresh)
+
+
 @pytest.mark.parametrize("seconds", [0.0, 0.01, 0.03])
 def test_cancelled_run_leaves_no_partial_file(seconds: float, tmp_path: Path) -> None:
     chance = Random(1)
