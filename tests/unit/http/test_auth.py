@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from shared.app import Service
-from shared.http.auth import AccessPolicy
+from shared.chat.errors import Unauthorized
+from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from tests.support.calls import JSON, QUESTION, ask, call
 from tests.support.fakes import STANDARD, FakeRetriever, engine
 
@@ -61,6 +62,20 @@ def test_filters_are_optional_with_the_setting_off() -> None:
     assert search(OPTIONAL, ANNA) == (200, ("anna", ("g1", "g2"), False, False))
     result = search(OPTIONAL, ANNA, use_groups_security_filter=True)
     assert result == (200, ("anna", ("g1", "g2"), False, True))
+
+
+def test_sign_in_ends_the_access_of_everybody_on_a_laptop() -> None:
+    laptop, with_sign_in = AccessPolicy(single_user=True), replace(ON, single_user=True)
+    key = ApiKeyPolicy(allow_anonymous=True)
+    key.check(laptop, {})
+
+    assert laptop.get_owner({}) == "local"
+    assert with_sign_in.find_owner({}) is None
+    assert with_sign_in.get_owner(ANNA) == "anna"
+    with pytest.raises(Unauthorized, match=r"^Sign in: "):
+        with_sign_in.get_owner({})
+    with pytest.raises(Unauthorized):
+        key.check(with_sign_in, {})
 
 
 def test_anonymous_search_is_unfiltered_and_a_filter_is_a_401() -> None:
