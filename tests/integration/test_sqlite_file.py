@@ -24,6 +24,7 @@ from shared.ingest.splitting.passages import Passage
 from shared.ingest.targets.index_writer import Document
 from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
 from shared.retrieval.base import MAX_IMAGES, SearchResult
+from shared.retrieval.sqlite.connections import IndexReplaced, open_index
 from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
 from shared.retrieval.sqlite.schema import IndexMeta
 from tests.support.calls import Client, local_service
@@ -109,6 +110,15 @@ def test_the_next_search_reads_a_replaced_file(tmp_path: Path) -> None:
 
         assert before == ["a.md"]
         assert names(search(index, "dental")) == ["b.md"]
+
+
+def test_a_second_connection_to_a_replaced_file_is_refused(tmp_path: Path) -> None:
+    path = build_index(tmp_path / "index.db", passage("a.md", "Dental care."))
+    with closing(open_index(path)) as index, index.connection():
+        build_index(path, passage("a.md", "Vision."), passage("b.md", "Dental plan."))
+
+        with pytest.raises(IndexReplaced), index.connection():
+            pass
 
 
 def build_numbered_index(folder: Path, number: int) -> Path:
