@@ -210,7 +210,7 @@ def write_examples(project: Path) -> dict[str, str]:
     (project / "own_model.py").write_text(model)
     (project / "own_search.py").write_text(search)
     settings = {}
-    if not (project / "shared" / "models" / "demo").exists():
+    if not (project / "shared" / "models" / "demo.py").exists():
         settings["CHAT_MODEL"] = "own_model:make"
     if not (project / "shared" / "retrieval" / "sqlite").exists():
         settings["RETRIEVER"] = "own_search:make"
@@ -230,6 +230,7 @@ def test_rest_imports_and_answers(row: Row, tmp_path: Path) -> None:
     missing = {file.name: names for file in files if (names := missing_imports(tmp_path, file))}
 
     assert missing == {}
+    assert bool(settings) == (row.part in DEFAULTS)
     done = run(tmp_path, "-c", SCRIPT, **settings)
     assert done.returncode == 0, done.stderr
     status, answer = json.loads(done.stdout.splitlines()[-1])
