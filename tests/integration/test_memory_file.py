@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import signal
 import sqlite3
 import stat
@@ -395,6 +396,49 @@ def test_turns_of_an_updated_file_count_for_the_limit(tmp_path: Path) -> None:
         connection.executescript(VERSION_1)
     with sqlite_memory(tmp_path, max_bytes=1000) as memory, pytest.raises(TooManyBytes):
         asyncio.run(memory.interactions.add("anna", "c1", Turn("more")))
+
+
+# Fills the disk with turns, and deletes each conversation.
+FILL = """
+import asyncio, sys
+from pathlib import Path
+from shared.chat.errors import Unavailable
+from shared.memory.base import PageRequest, Turn
+from shared.memory.sqlite.store import open_memory
+
+async def main(turns):
+    memory, stored, ids = open_memory(Path(sys.argv[1]) / "memory.db"), 0, []
+    try:
+        while True:
+            ids.append((await memory.conversations.create("anna", "c")).id)
+            for _ in range(turns):
+                await memory.interactions.add("anna", ids[-1], Turn("x" * 70_000))
+                stored += 1
+    except Unavailable:
+        assert stored > 20, stored
+    for id in ids:
+        await memory.conversations.delete("anna", id)
+    assert not await memory.conversations.list("anna", PageRequest())
+    await memory.conversations.create("anna", "again")
+    await memory.close()
+
+asyncio.run(main(int(sys.argv[2])))
+"""
+SMALL_DISK = 'mount -t tmpfs -o size=16m tmpfs "$1" && exec "$2" -c "$3" "$1" "$4"'
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a small disk")
+@pytest.mark.parametrize("turns", [1, 20, 1000])
+def test_what_fills_the_disk_can_be_deleted(tmp_path: Path, turns: int) -> None:
+    isolated = ["unshare", "--user", "--map-root-user", "--mount"]
+    if shutil.which("unshare") is None or subprocess.run([*isolated, "true"]).returncode:
+        pytest.skip("no file system may be mounted here")
+    command = ["sh", "-c", SMALL_DISK, "sh", str(tmp_path), sys.executable, FILL, str(turns)]
+    done = subprocess.run(
+        [*isolated, *command], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_file_of_a_later_version_is_refused(tmp_path: Path) -> None:

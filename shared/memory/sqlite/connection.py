@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from math import ceil
 from pathlib import Path
+from shutil import disk_usage
 from threading import Event
 from typing import Any, TypeVar
 
@@ -22,13 +23,9 @@ T = TypeVar("T")
 APPLICATION_ID = int.from_bytes(b"ragm", "big")  # SQLite's application id
 SCHEMA_VERSION = 3
 BUSY_SECONDS = 5.0  # to wait for another worker when the file is opened
-# Another worker writes, or the disk is full.
-TRANSIENT_ERRORS = (
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_IOERR,
-)
+BUSY_ERRORS = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)  # another worker writes
+DISK_ERRORS = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+SPARE_BYTES = 4 * 1024 * 1024  # of the disk, which no write takes: a deletion needs room, too
 
 # secure_delete: deleted conversations are overwritten, for privacy.
 SETUP = "PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;"
@@ -80,6 +77,10 @@ class ForeignFile(Exception):
     """The file is of another application, or of another version."""
 
 
+class DiskFull(Unavailable):
+    """There is no room on the disk, or it fails."""
+
+
 class MemoryFile:
     """The file and its only connection, which a thread of its own uses: calls block no other.
 
@@ -113,6 +114,32 @@ class MemoryFile:
     async def change(self, statement: str, values: Sequence[object]) -> int:
         """Run a statement. Returns the number of changed rows. Raises ChatErrors."""
         return await self.run(lambda connection: connection.execute(statement, values).rowcount)
+
+    async def delete(self, statement: str, values: Sequence[object], batch: str = "") -> int:
+        """Delete rows, also from the write-ahead log. Returns their number. Raises ChatErrors.
+
+        On a full disk the log is given back first, and `batch`, which deletes a part of the rows
+        with the same values, is repeated: overwriting all of them would take their size again.
+        """
+        try:
+            count = await self.change(statement, values)
+        except DiskFull:
+            await self.checkpoint()
+            while batch and await self.change(batch, values):
+                await self.checkpoint()
+            count = await self.change(statement, values)
+        await self.checkpoint()
+        return count
+
+    def check_space(self) -> None:
+        """Raise DiskFull where a write could leave a deletion without room.
+
+        Before a deletion, a checkpoint may have to enlarge the file by the size of the log.
+        """
+        with suppress(FileNotFoundError):
+            log = self.path.with_name(f"{self.path.name}-wal").stat().st_size
+            if disk_usage(self.path.parent).free < log + SPARE_BYTES:
+                raise DiskFull(cause="memory: the disk is nearly full")
 
     def _run_in_thread(
         self, work: Callable[[sqlite3.Connection], T], deadline: float, cancelled: Event
@@ -231,8 +258,10 @@ def map_errors() -> Iterator[None]:
     except ChatError:
         raise
     except (sqlite3.Error, ForeignFile, OSError) as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in TRANSIENT_ERRORS:
-            raise Unavailable(cause=f"memory: {error}") from error
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (*BUSY_ERRORS, *DISK_ERRORS):
+            kind = DiskFull if code in DISK_ERRORS else Unavailable
+            raise kind(cause=f"memory: {error}") from error
         reason = getattr(error, "strerror", None) or "it is not a writable file of this app"
         cause = f"MEMORY_FILE: {type(error).__name__}: {reason}."
         raise Misconfigured(cause=cause) from error

@@ -23,6 +23,10 @@ INTERACTIONS = """SELECT i.id, i.conversation, i.created,
 OWNED_BYTES = "SELECT total(i.bytes) FROM interaction i WHERE i.owner = ?"
 UNEXPIRED_BYTES = f"""SELECT total(i.bytes) FROM interaction i
     CROSS JOIN conversation c ON c.id = i.conversation WHERE i.owner = c.owner AND {UNEXPIRED}"""
+DELETE_SOME_TURNS = f"""DELETE FROM interaction WHERE id IN (
+    SELECT i.id FROM interaction i JOIN conversation c ON c.id = i.conversation
+    WHERE {UNEXPIRED} AND c.id = ? LIMIT 5
+)"""
 
 
 def open_memory(
@@ -63,6 +67,7 @@ class SqliteConversations:
         expired = "SELECT id FROM conversation WHERE expires <= ? LIMIT ?"
 
         def work(connection: sqlite3.Connection) -> int:
+            self.file.check_space()
             connection.execute("BEGIN IMMEDIATE")  # no other is created after the count
             _check_conversations(connection, owner, now, self.retention.max_conversations)
             _check_bytes(connection, owner, now, self.retention.max_bytes)
@@ -97,9 +102,9 @@ class SqliteConversations:
     async def delete(self, owner: str, conversation: str) -> None:
         """Delete a conversation with its interactions. Raises NotFound."""
         statement = f"DELETE FROM conversation AS c WHERE {UNEXPIRED} AND c.id = ?"
-        if not await self.file.change(statement, (owner, self.file.now(), conversation)):
+        values = (owner, self.file.now(), conversation)
+        if not await self.file.delete(statement, values, DELETE_SOME_TURNS):
             raise base.conversation_not_found(conversation)
-        await self.file.checkpoint()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +172,7 @@ class SqliteInteractions:
         now, limit = self.file.now(), self.retention.max_bytes
 
         def work(connection: sqlite3.Connection) -> int:
+            self.file.check_space()
             connection.execute("BEGIN IMMEDIATE")  # nothing else is stored after the sum
             _check_bytes(connection, owner, now, limit)
             return connection.execute(statement, values).rowcount
@@ -178,9 +184,8 @@ class SqliteInteractions:
         statement = f"""DELETE FROM interaction AS i WHERE EXISTS (
             SELECT 1 FROM conversation c WHERE {UNEXPIRED} AND c.id = i.conversation
         ) AND i.id = ?"""
-        if not await self.file.change(statement, (owner, self.file.now(), interaction)):
+        if not await self.file.delete(statement, (owner, self.file.now(), interaction)):
             raise base.interaction_not_found(interaction)
-        await self.file.checkpoint()
 
 
 @dataclass(frozen=True, slots=True)
