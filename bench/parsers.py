@@ -47,8 +47,7 @@ def read_typed(kind: str, data: bytes = b"{}") -> Body:
     """The body of a request, of a content type."""
 
     async def read() -> Body:
-        deadline = asyncio.get_running_loop().time() + 600
-        return await read_body(call("/chat", data, {"content-type": kind}), LIMITS, deadline)
+        return await read_body(call("/chat", data, {"content-type": kind}), LIMITS)
 
     return asyncio.run(read())
 

@@ -1,6 +1,6 @@
 """Dispatches calls to the routes of the protocols.
 
-May import everything but bootstrap, ingest and settings.
+May import the protocols and what they import; no adapter.
 """
 
 from __future__ import annotations

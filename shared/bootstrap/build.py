@@ -1,4 +1,4 @@
-"""Builds the service: the only module that selects and creates adapters."""
+"""Builds the service of the settings: its adapters, policies and limits."""
 
 from __future__ import annotations
 

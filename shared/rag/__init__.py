@@ -1,4 +1,4 @@
 """The flow of an answer: follow-ups, retrieval, prompt, citations.
 
-May import the folders above it.
+May import the seams (files, memory, models, retrieval) and what they import; no adapter.
 """
