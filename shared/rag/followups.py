@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import replace
 
-from shared.chat.events import Delta, Done, Events
+from shared.chat.events import Delta, Done, Event, Events
 
 MAX_QUESTION_LENGTH = 300  # characters between the marks of a question; longer ones are text
 MAX_BLANK_LENGTH = 200  # characters of blank space that are held back; longer ones are text
@@ -34,24 +35,24 @@ class FollowupParser:
 
     def __init__(self) -> None:
         self.questions: list[str] = []
-        self._pending = ""  # blank space, and what may become a question
+        self.pending = ""  # blank space, and what may become a question: not shown yet
         self._alone = True  # no text was shown in this line, or since the last question
 
     def feed(self, text: str) -> str:
         """Take a piece; return the text that is decided by now."""
-        return self._parse(self._pending + text, ended=False)
+        return self._parse(self.pending + text, ended=False)
 
     def end(self, cut: bool) -> str:
         """Return the rest of the text at its end; if it was cut, without half a marker."""
-        if cut and "<" in self._pending:
-            marker = _MARKER.search(self._pending)
+        if cut and "<<" in self.pending:
+            marker = _MARKER.search(self.pending)
             self.questions += [_question(marker)] if marker else []
             return ""
-        rest = self._parse(self._pending, ended=True)
+        rest = self._parse(self.pending, ended=True)
         return rest.rstrip() if self.questions else rest
 
     def _parse(self, text: str, ended: bool) -> str:
-        shown, position, self._pending = [], 0, ""
+        shown, position, self.pending = [], 0, ""
         while position < len(text):
             start = _end(_SPACE, text, position)
             alone = self._alone or "\n" in text[position:start]
@@ -59,7 +60,7 @@ class FollowupParser:
             if start - position > MAX_BLANK_LENGTH:
                 end = start  # too much blank space: text
             elif not ended and _is_undecided(text, start, alone):
-                self._pending = text[position:]
+                self.pending = text[position:]
                 break
             elif marker and _is_question(marker, alone):
                 self.questions.append(_question(marker))
@@ -112,17 +113,22 @@ async def extract_followups(events: Events) -> Events:
     async with aclosing(events):
         try:
             async for event in events:
-                if isinstance(event, Delta):
-                    text = parser.feed(event.content)
-                    if text or event.tool_calls or not event.more:
-                        yield replace(event, content=text)
-                    continue
-                if isinstance(event, Done):
-                    if rest := parser.end(cut=event.finish_reason == "length"):
-                        yield Delta(rest)
-                    event = replace(event, followups=tuple(parser.questions))
-                yield event
+                for each in _move_questions(parser, event):
+                    yield each
         except Exception:  # what came before it is not lost
-            if rest := parser.end(cut=False):
-                yield Delta(rest)
+            if parser.pending:
+                yield Delta(parser.pending)
             raise
+
+
+def _move_questions(parser: FollowupParser, event: Event) -> Iterator[Event]:
+    if isinstance(event, Delta):
+        text = parser.feed(event.content)
+        if text or event.tool_calls or not event.more:
+            yield replace(event, content=text)
+        return
+    if isinstance(event, Done):
+        if rest := parser.end(cut=event.finish_reason == "length"):
+            yield Delta(rest)
+        event = replace(event, followups=tuple(parser.questions))
+    yield event

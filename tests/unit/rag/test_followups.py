@@ -93,6 +93,10 @@ def test_a_marker_that_the_length_limit_cut_is_not_shown() -> None:
     assert (answer.content, answer.done.followups) == ("Yes.", ("How?",))
 
 
+def test_a_bracket_that_the_length_limit_cut_is_shown() -> None:
+    assert answered("The limit is x <", reason="length").content == "The limit is x <"
+
+
 def test_text_is_not_held_back_longer_than_it_must_be() -> None:
     async def first() -> str:
         events = extract_followups(play([Delta("Dental "), Delta("care is "), asyncio.Event()]))

@@ -1,0 +1,205 @@
+"""No transform of a stream loses or repeats text, wherever the text is split and however it ends.
+
+The transforms are found by their annotations: they take the events of an answer, and return events
+or bytes. One that takes an argument of another type needs a value for it in `arguments`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import json
+import pkgutil
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import shared
+from shared.chat.errors import Unavailable
+from shared.chat.events import Context, Delta, Done, Event
+from shared.chat.messages import Message
+from shared.chat.overrides import Overrides
+from shared.chat.request import ChatRequest
+from shared.http.json_encoding import json_line
+from shared.memory.base import Memory
+from shared.memory.chat_history import ChatHistory
+from shared.protocols.ai_chat import response as ai_chat
+from shared.protocols.openai.request import RequestState
+from shared.protocols.openai.responses.request import ResponseState
+from shared.protocols.openai.responses.storage import ResponseStore, StoredAnswer
+from shared.rag import filters
+from shared.rag.citation_numbers import number_citations
+from shared.rag.filters import FilterContext
+from shared.telemetry.access_log import AccessLog
+from shared.telemetry.spans import NOOP_TRACER
+from tests.support.fakes import PLUS, STANDARD
+from tests.support.stores import sqlite_memory
+
+STREAMS = {"Events", "ModelStream", "AsyncGenerator[T, None]"}
+RESULTS = STREAMS | {"ByteStream"}
+WHOLE = "shared.protocols.mcp.methods._stream"  # its answer is one result, behind the stream's end
+LATE = 1e9  # a time of the event loop's clock
+
+
+def functions(module: Any) -> Iterator[tuple[str, Any]]:
+    """The functions of a module, and the methods of its classes that are no interfaces."""
+    for name, value in vars(module).items():
+        if getattr(value, "__module__", "") != module.__name__:
+            continue
+        if inspect.isfunction(value):
+            yield f"{module.__name__}.{name}", value
+        elif inspect.isclass(value) and not getattr(value, "_is_protocol", False):
+            for method in filter(inspect.isfunction, vars(value).values()):
+                yield f"{module.__name__}.{name}.{method.__name__}", method
+
+
+def find_transforms() -> Iterator[tuple[str, Any]]:
+    for module in pkgutil.walk_packages(shared.__path__, "shared."):
+        if module.name.startswith("shared.ingest"):
+            continue
+        for name, function in functions(importlib.import_module(module.name)):
+            annotations = dict(function.__annotations__)
+            result = annotations.pop("return", None)
+            if result in RESULTS and STREAMS & set(annotations.values()) and name != WHOLE:
+                yield name, function
+
+
+TRANSFORMS = dict(find_transforms())
+everywhere = pytest.mark.parametrize("name", sorted(TRANSFORMS))
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+    with sqlite_memory(tmp_path_factory.mktemp("memory")) as memory:
+        yield memory
+
+
+def late_error(_: Exception) -> dict[str, Any]:
+    return {"error": {"code": "server_error", "message": "It failed."}}
+
+
+def write_text(_: Context, event: Event) -> bytes:
+    return json_line({"delta": {"content": event.content}}) if isinstance(event, Delta) else b""
+
+
+def arguments(name: str, memory: Memory) -> Mapping[str, Any]:
+    """The values of arguments, by their annotations; of `self`, by the name of its class."""
+    states = {"responses": ResponseState(id="1"), "openai": RequestState(include_usage=True)}
+    state = next((states[each] for each in states if f".{each}." in name), None)
+    overrides = Overrides(suggest_followup_questions=True)
+    request = ChatRequest((Message("user", "How much?"),), overrides, state)
+    record = AccessLog("call-1", "POST", "/chat")
+    history = ChatHistory(memory, "anna", "missing", streams=True)
+    return {
+        "FilterContext": FilterContext(request, record, LATE, LATE, history, [number_citations]),
+        "ChatRequest": request,
+        "LateError": late_error,
+        "Chunk": partial(ai_chat.chunk, "sessionState"),
+        "Callable[[Context, Event], bytes]": write_text,
+        "Delta | Done": Delta(),
+        "dict[str, str]": {},
+        "float": LATE,
+        "Span": NOOP_TRACER,
+        "AccessLog": record,
+        "ChatHistory": history,
+        "StoredAnswer": StoredAnswer(ResponseStore(memory, "anna"), memory.new_id(), ()),
+    }
+
+
+def apply(name: str, memory: Memory, events: AsyncGenerator[Any, None]) -> Any:
+    """Apply a transform to events."""
+    function, known = TRANSFORMS[name], arguments(name, memory)
+    owner = name.split(".")[-2]
+    kinds = [
+        function.__annotations__.get(each, owner) for each in inspect.signature(function).parameters
+    ]
+    return function(*(events if kind in STREAMS else known[kind] for kind in kinds))
+
+
+End = Done | type[Exception]
+
+
+async def play(name: str, pieces: Sequence[str], end: End) -> AsyncGenerator[Any, None]:
+    if "ModelStream" not in TRANSFORMS[name].__annotations__.values():
+        yield Context((PLUS, STANDARD), (), "m")
+    for place, piece in enumerate(pieces, 1):
+        yield Delta(piece, more=place % 3 != 0 and place < len(pieces))
+    if not isinstance(end, Done):
+        raise end
+    yield end
+
+
+def text_of(output: Any) -> str:
+    """The text of an event, or of bytes in the form of any protocol."""
+    if isinstance(output, Delta):
+        return output.content
+    if not isinstance(output, bytes):
+        return ""
+    lines = (line.removeprefix(b"data: ") for line in output.splitlines())
+    return "".join(text_of_line(json.loads(line)) for line in lines if line.startswith(b"{"))
+
+
+def text_of_line(line: Any) -> str:
+    value = next(iter(line.get("choices", ())), line)
+    delta = value.get("delta", value.get("message", {}))
+    return str(delta if isinstance(delta, str) else delta.get("content") or "")
+
+
+def run(name: str, memory: Memory, pieces: Sequence[str], end: End) -> tuple[str, bool]:
+    """The text behind a transform, and whether the failure is behind it, if there is one."""
+
+    async def go() -> tuple[str, bool]:
+        text, failed = "", False
+        try:
+            async with aclosing(apply(name, memory, play(name, pieces, end))) as outputs:
+                async for output in outputs:
+                    assert not failed
+                    text += text_of(output)
+                    failed = isinstance(output, bytes) and b"It failed." in output
+        except (Unavailable, RuntimeError) as error:
+            assert type(error) is end
+            failed = True
+        return text, failed
+
+    return asyncio.run(go())
+
+
+# Parts of what transforms look for, which are text if the rest is missing.
+PARTS = ["<", "<<", "<<How", "[", "[doc", "1", "[plans/", "plus.pdf#page=2", " ", "\n", "- ", "?"]
+PARTS += [". ", "a", "😀", "\u2028", ""]
+RESTS = ["]", "?>>", ">", "<<How?>>", "[plans/plus.pdf#page=2]"]
+FAILURES = [Unavailable, RuntimeError]
+
+
+def test_every_filter_of_the_flow_is_among_the_transforms() -> None:
+    assert {id(each) for each in filters.FILTERS} <= {id(each) for each in TRANSFORMS.values()}
+    assert f"{number_citations.__module__}.number_citations" in TRANSFORMS
+
+
+@everywhere
+@given(pieces=st.lists(st.sampled_from(PARTS)), end=st.sampled_from([Done(), *FAILURES]))
+def test_no_text_is_lost_or_repeated(
+    memory: Memory, name: str, pieces: list[str], end: End
+) -> None:
+    pieces = ["Yes", *pieces]
+
+    assert run(name, memory, pieces, end) == ("".join(pieces), not isinstance(end, Done))
+
+
+@everywhere
+@given(
+    pieces=st.lists(st.sampled_from([*PARTS, *RESTS])),
+    end=st.sampled_from([Done(), Done("length"), *FAILURES]),
+)
+def test_the_text_is_the_same_wherever_it_is_split(
+    memory: Memory, name: str, pieces: list[str], end: End
+) -> None:
+    pieces = ["Yes", *pieces]
+
+    assert run(name, memory, pieces, end) == run(name, memory, ["".join(pieces)], end)
