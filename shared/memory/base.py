@@ -24,9 +24,7 @@ Definition = Mapping[str, Any]
 """The definition of a pipeline, as JSON."""
 
 MICROSECOND = timedelta(microseconds=1)
-TURN_OVERHEAD_BYTES = (
-    1000  # that a turn counts besides its texts: so the number of turns is limited
-)
+TURN_OVERHEAD_BYTES = 1000  # of a turn, besides its texts: they limit the number of turns
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,7 +235,9 @@ def to_conversation(item: Item) -> base.Conversation:
 
 def count_bytes(turn: base.Turn) -> int:
     """Return the bytes that a turn counts for the owner's limit."""
-    return base.TURN_OVERHEAD_BYTES + sum(len(text.encode()) for text in astuple(turn))
+    return base.TURN_OVERHEAD_BYTES + sum(
+        len(text.encode(errors="replace")) for text in astuple(turn)
+    )
 
 
 def to_interaction(item: Item) -> base.Interaction:
