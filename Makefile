@@ -37,7 +37,7 @@ CORS := import json; host = json.load(open("local.settings.json", encoding="utf-
 	print(host.get("CORS") or "none")
 
 .DEFAULT_GOAL := help
-.PHONY: help run index run-fakes test test-all test-browser test-removal eval eval-questions eval-safety bench soak check samples lock
+.PHONY: help run index run-fakes test test-all test-browser test-removal mutants eval eval-questions eval-safety bench soak check samples lock
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -89,6 +89,10 @@ test-browser: $(VENV)/.browser ## test the page in a browser (TEST_BROWSER=/path
 
 test-removal: $(VENV)/.dev ## check what is left when a part is deleted (docs/customize.md)
 	@REMOVAL=full $(BIN)/python -m pytest tests/template/test_removal.py $(ARGS)
+
+mutants: $(VENV)/.mutants ## plant faults at random, and print those that no test notices (MODULE=shared/http COUNT=40 SEED=1)
+	@$(BIN)/python -m bench.mutants $(if $(MODULE),--module "$(MODULE)") \
+		$(if $(COUNT),--count "$(COUNT)") $(if $(SEED),--seed "$(SEED)") $(ARGS)
 
 eval: $(VENV)/.eval ## measure the answers (QUESTIONS=file TARGET=url RUN=name BEFORE=name JUDGE=model GATE=1 ACCEPT=1)
 	@$(BIN)/python -m evals run $(if $(QUESTIONS),--questions "$(QUESTIONS)") \
@@ -152,6 +156,11 @@ $(VENV)/.dev: $(VENV)/.made constraints.txt $(wildcard requirements*.txt)
 $(VENV)/.browser: $(VENV)/.dev requirements-browser.txt
 	@echo "Installing what drives a browser into $(VENV) (once) ..."
 	@$(PIP) -r requirements-browser.txt || $(no_packages)
+	@touch $@
+
+$(VENV)/.mutants: $(VENV)/.dev requirements-mutants.txt
+	@echo "Installing what plants faults into $(VENV) (once) ..."
+	@$(PIP) -r requirements-mutants.txt || $(no_packages)
 	@touch $@
 
 $(VENV)/.made:

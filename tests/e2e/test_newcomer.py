@@ -315,7 +315,7 @@ def test_make_lists_the_targets(clone: Path) -> None:
     ended = make(clone, environment())
 
     commands = [line.split()[1] for line in ended.stdout.splitlines()]
-    tests = ["test", "test-all", "test-browser", "test-removal"]
+    tests = ["test", "test-all", "test-browser", "test-removal", "mutants"]
     tests += ["eval", "eval-questions", "eval-safety", "bench", "soak"]
     assert commands == ["help", "run", "index", "run-fakes", *tests, "check", "samples", "lock"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shutil
@@ -9,6 +10,7 @@ import ssl
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import httpx
@@ -36,6 +38,32 @@ def run_bench(module: str, *options: str, timeout: float) -> subprocess.Complete
     done = subprocess.run(command, cwd=app_copy(), capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, done.stderr
     return done
+
+
+MODULE = '''"""A docstring."""
+import logging as log
+
+def double(number: int = 1) -> int:
+    log.info("doubled")
+    if number > 9:
+        raise ValueError("This number is too large.")
+    return number * 2
+'''
+
+
+def test_faults_are_of_behaviour(tmp_path: Path) -> None:
+    pytest.importorskip("mutmut", reason="`make mutants` installs it")
+    from bench.mutants.faults import choose_faults
+
+    (tmp_path / "module.py").write_text(MODULE)
+    chosen = [choose_faults(tmp_path, 9, Random(seed)) for seed in range(20)]
+    codes = {fault.code() for faults in chosen for fault in faults}
+
+    assert len(codes) > 5
+    for code in codes:
+        assert ast.dump(ast.parse(code)) != ast.dump(ast.parse(MODULE))
+        assert code.startswith(MODULE[: MODULE.index("(number")])
+        assert 'log.info("doubled")' in code
 
 
 @pytest.mark.parametrize("vectors", [0, 8])

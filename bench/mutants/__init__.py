@@ -1,0 +1,1 @@
+"""Faults that no test notices: `python -m bench.mutants`."""

@@ -1,0 +1,155 @@
+"""Plants faults at random, one at a time, and prints those that no test notices: `make mutants`.
+
+The faults are planted in a copy of the project. A run of the unit and integration tests without
+one tells which tests execute a line; these run for each fault of it, the nearest and fastest first,
+until one fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout, suppress
+from itertools import accumulate
+from multiprocessing import get_context
+from pathlib import Path
+from random import Random, randrange
+from tempfile import TemporaryDirectory
+from xml.etree import ElementTree
+
+import pytest
+from coverage import CoverageData
+
+from bench.mutants.faults import Fault, choose_faults
+from tests.support.packaging import clone_project
+
+SUITES = ("tests/unit", "tests/integration")
+OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0")
+COVERAGE = ("--cov=shared", "--cov-context=test", "--cov-report=", "--junitxml=.coverage.xml")
+TEST_SECONDS = 60.0  # of the tests of one fault, as measured without it
+GRACE_SECONDS = 120.0  # beyond three times that: a fault that makes a test hang is noticed
+
+
+def measure(coverage: Path) -> None:
+    """Run the tests without a fault. Writes what each executed, and its seconds beside it."""
+    Path(".coveragerc").write_text("[run]\nrelative_files = true\n", "utf-8")
+    subprocess.run([sys.executable, "-m", "pytest", *OPTIONS, *COVERAGE, *SUITES], check=False)
+    shutil.move(".coverage", coverage)
+    shutil.move(".coverage.xml", coverage.with_suffix(".xml"))
+
+
+def read_seconds(coverage: Path) -> Mapping[str, float]:
+    """The seconds of each test that passed."""
+    cases = ElementTree.parse(coverage.with_suffix(".xml")).iter("testcase")
+    passed = [case.attrib for case in cases if not len(case)]
+    return {
+        f"{case['classname'].replace('.', '/')}.py::{case['name']}": float(case["time"])
+        for case in passed
+    }
+
+
+def rank_tests(fault: Fault, data: CoverageData, seconds: Mapping[str, float]) -> list[str]:
+    """The tests that execute a fault, the nearest and fastest first.
+
+    All where none does: its line may be executed in another process.
+    """
+    lines: Mapping[int, list[str]] = data.contexts_by_lineno(fault.file)
+    contexts = {each for n in range(fault.start, fault.end + 1) for each in lines.get(n, ())}
+    if "" in contexts:  # at import, thus for all tests of the module
+        contexts.update(*lines.values())
+    names = {each.rpartition("|")[0] for each in contexts} & seconds.keys()
+    words = set(Path(fault.file.replace("_", "/")).with_suffix("").parts)
+
+    def rank(name: str) -> tuple[int, float]:
+        path = name.partition(".py")[0].replace("_", "/").split("/")
+        return -len(words & set(path)), seconds[name]
+
+    return sorted(names or seconds, key=rank)
+
+
+def preload() -> None:
+    """Import what the tests import, but for the project's own modules."""
+    forget_modules()
+    with open(os.devnull, "w") as nothing, redirect_stdout(nothing):
+        pytest.main([*OPTIONS, "--collect-only", *SUITES])
+    forget_modules()
+
+
+def forget_modules() -> None:
+    """Let the modules of this folder be imported again."""
+    own = {path.stem for path in Path().iterdir()}
+    for name in [name for name in sys.modules if name.partition(".")[0] in own]:
+        del sys.modules[name]
+
+
+def run_tests(names: Sequence[str]) -> None:
+    """Run tests until one fails, and exit with pytest's status: in a process of its own."""
+    os.setsid()
+    with open("mutants.log", "w") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+        sys.exit(pytest.main([*OPTIONS, "-x", *names]))
+
+
+def passes(names: Sequence[str], limit: float) -> bool:
+    """Whether all tests pass within so many seconds, in a copy of this process."""
+    with TemporaryDirectory() as scratch:
+        tempfile.tempdir = os.environ["TMPDIR"] = scratch
+        child = get_context("fork").Process(target=run_tests, args=(names,))
+        child.start()
+        try:
+            child.join(limit)
+        finally:
+            tempfile.tempdir = None
+            del os.environ["TMPDIR"]
+            with suppress(ProcessLookupError):  # what the tests have started ends, too
+                os.killpg(child.pid or 0, signal.SIGKILL)
+            child.join()
+    return child.exitcode == 0
+
+
+def survives(fault: Fault, data: CoverageData, seconds: Mapping[str, float]) -> bool:
+    """Plant a fault, and print its line, and the change if all tests pass."""
+    ranked = rank_tests(fault, data, seconds)
+    totals = list(accumulate(seconds[name] for name in ranked))
+    names = [name for name, total in zip(ranked, totals, strict=True) if total < TEST_SECONDS]
+    path = Path(fault.file)
+    path.write_text(fault.code(), "utf-8")
+    survived = passes(names or ranked[:1], GRACE_SECONDS + 3 * min(TEST_SECONDS, totals[-1]))
+    path.write_text(fault.module.code, "utf-8")
+    result = f"SURVIVED\n{fault.diff()}" if survived else "noticed"
+    print(f"{fault.file}:{fault.end}, {len(names)} of {len(ranked)} tests: {result}", flush=True)
+    return survived
+
+
+def main() -> None:
+    """Plant faults, and count those that survive."""
+    command = argparse.ArgumentParser(prog="python -m bench.mutants", description=__doc__)
+    command.add_argument("--module", type=Path, default=Path("shared"), help="a folder or a file")
+    command.add_argument("--count", type=int, default=40, help="the number of faults")
+    command.add_argument("--seed", type=int, default=randrange(10**6), help="repeats a run")
+    command.add_argument("--coverage", type=Path, help="keeps what the tests execute in a file")
+    options = command.parse_args()
+    with TemporaryDirectory() as temporary:
+        folder = clone_project(Path(temporary).resolve())
+        coverage = (options.coverage or folder / "coverage").resolve()
+        os.chdir(folder)
+        sys.path[0] = str(folder)
+        if not coverage.exists():
+            measure(coverage)
+        data, seconds = CoverageData(str(coverage)), read_seconds(coverage)
+        data.read()
+        preload()
+        faults = list(choose_faults(options.module, options.count, Random(options.seed)))
+        survivors = sum(survives(fault, data, seconds) for fault in faults)
+    print(f"{survivors} of {len(faults)} faults survived (SEED={options.seed}).")
+
+
+if __name__ == "__main__":
+    main()
