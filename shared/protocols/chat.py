@@ -130,7 +130,7 @@ async def respond(
 ) -> Reply:
     """Answer a request, whole or as a stream."""
     deadline, call = exchange.deadline, exchange.call
-    model_deadline = deadline - exchange.app.limits.storage_seconds
+    model_deadline = deadline - (exchange.app.limits.storage_seconds if history else 0)
     context = FilterContext(
         request, exchange.record, deadline, model_deadline, history, protocol_filters
     )

@@ -68,8 +68,8 @@ def extract_followups(context: FilterContext, events: Events) -> Events:
 
 
 def end_model(context: FilterContext, events: Events) -> Events:
-    """End an answer that is to be stored while there is time to store it."""
-    return with_deadline(context.model_deadline, events) if context.history else events
+    """End the model's part at its deadline: before the request's, if the answer is stored."""
+    return with_deadline(context.model_deadline, events)
 
 
 def store_answer(context: FilterContext, events: Events) -> Events:
@@ -86,8 +86,8 @@ def apply_protocol_filters(context: FilterContext, events: Events) -> Events:
 
 
 def end_request(context: FilterContext, events: Events) -> Events:
-    """End the answer when the request's time is over."""
-    return with_deadline(context.deadline, events)
+    """End the storing of an answer when the request's time is over."""
+    return with_deadline(context.deadline, events) if context.history else events
 
 
 def observe(context: FilterContext, events: Events) -> Events:
@@ -96,11 +96,11 @@ def observe(context: FilterContext, events: Events) -> Events:
 
 
 FILTERS: tuple[Callable[[FilterContext, Events], Events], ...] = (
-    extract_followups,  # first, so that the stored text has no marked questions
-    end_model,  # before storing, which needs the rest of the time
+    end_model,  # first, so that the others send what they hold back when the time is over
+    extract_followups,  # before storing, so that the stored text has no marked questions
     store_answer,  # before a protocol's filters: the stored text is the same for all protocols
     apply_protocol_filters,  # such as OpenAI's citations by number
-    end_request,  # around all that can take time
+    end_request,  # around what can take time beside the model
     observe,  # last: the log records what is sent, when it is sent
 )
 

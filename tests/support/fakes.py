@@ -296,7 +296,7 @@ class CommandModel:
                 return
             elif command == "flood":  # more than any buffer on the way takes
                 for _ in range(1000):
-                    yield Delta("x" * 60_000)
+                    yield Delta("\0" * 60_000)  # six bytes each as JSON
             elif command == "end with":
                 if argument != "nothing":
                     yield Done(argument)
