@@ -118,9 +118,11 @@ class Exchange:
         Raises DeadlineExceeded, ClientDisconnected.
         """
         try:
-            async with asyncio.timeout_at(self.deadline):
+            async with asyncio.timeout_at(self.deadline) as limit:
                 return await cancel_on_disconnect(work, self.call.is_disconnected)
         except TimeoutError:
+            if not limit.expired():  # not this time limit
+                raise
             raise DeadlineExceeded from None
 
     def trace(self) -> None:

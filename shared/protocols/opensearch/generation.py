@@ -164,13 +164,15 @@ async def _ask_model(exchange: Exchange, inputs: PromptInput) -> tuple[PipelineP
     left -= exchange.app.limits.storage_seconds
     seconds = min(inputs.question.seconds, max(MIN_SECONDS, left))
     try:
-        async with asyncio.timeout(seconds), AsyncExitStack() as stack:
+        async with asyncio.timeout(seconds) as limit, AsyncExitStack() as stack:
             temperature = exchange.engine.defaults.temperature or 0.0
             attempt = partial(_open, inputs, temperature, stack)
             selected = _select_model(exchange, inputs, seconds)
             prompt, events = await selected.run_with_fallback(attempt)
             return prompt, (await collect(exchange.record.observe(events))).content
     except TimeoutError:
+        if not limit.expired():  # not this time limit
+            raise
         raise DeadlineExceeded(f"The model did not answer within {seconds:.3g} seconds.") from None
 
 

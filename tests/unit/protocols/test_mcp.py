@@ -539,6 +539,16 @@ def test_a_call_has_a_time_limit(name: str) -> None:
     assert error_text(result) == errors.DeadlineExceeded.default
 
 
+def test_timeout_of_a_retriever_is_not_that_of_the_request(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    service = local_service(engine(retriever=FakeRetriever(error=TimeoutError())))
+    result = call_tool("search", service, query="x")
+
+    assert error_text(result) == errors.UNEXPECTED_MESSAGE
+    assert "failed: TimeoutError" in caplog.text
+
+
 @pytest.mark.parametrize(
     "failure", [errors.ContentFiltered(), errors.TooLong(), errors.TooManyRequests()]
 )
