@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from shared.chat.messages import ToolCall
 from shared.http.body import Body
@@ -30,6 +30,17 @@ class RequestToolCall(BaseModel, strict=True):
     id: str = Field(min_length=1)
     type: Literal["function"] | None = None
     function: RequestFunction
+
+
+def _check_choice(choice: Any) -> Any:
+    kind = choice.get("type") if isinstance(choice, dict) else choice
+    if not isinstance(kind, str):
+        raise ValueError("must be a string, or an object with a type")
+    return choice
+
+
+ToolChoice = Annotated[Any, AfterValidator(_check_choice)]
+"""Which tools a model may call, or must: what is of no known form is its server's to refuse."""
 
 
 def exceed_limit(tools: Any, body: Body) -> bool:

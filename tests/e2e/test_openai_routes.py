@@ -107,6 +107,18 @@ def test_stream_is_the_answer_in_chunks(usage: bool | None) -> None:
     assert deltas[0]["context"] == chat().json["choices"][0]["message"]["context"]
 
 
+@pytest.mark.parametrize("choice", [{}, {"name": "f"}, {"type": 1}, ["auto"], 1, True])
+@pytest.mark.parametrize("route", ["/v1/chat/completions", aog.CHAT_ROUTE])
+def test_tool_choice_without_a_type_is_a_400(route: str, choice: Any) -> None:
+    model = FakeModel()
+    body = {**HELLO, "tools": [WEATHER], "tool_choice": choice}
+    got = ask(call(route, body, path="chat"), local_service(engine(model)))
+
+    assert got.status == 400
+    assert b"tool_choice: must be a string, or an object with a type" in got.data
+    assert model.calls == []
+
+
 @pytest.mark.parametrize("route", ["/v1/chat/completions", aog.CHAT_ROUTE])
 def test_tools_over_the_limit_are_a_400(route: str) -> None:
     def answer(text: str) -> BufferedReply:

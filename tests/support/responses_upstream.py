@@ -206,8 +206,9 @@ def find_problems(body: Any) -> Iterator[tuple[str, str | None]]:
     for index, tool in enumerate(body.get("tools", ())):
         yield from _problems_of_keys(f"tools[{index}]", tool, TOOL_KEYS, "name")
     if isinstance(choice := body.get("tool_choice"), dict):
-        keys = {"type", "mode", "tools"} if choice["type"] == "allowed_tools" else {"type", "name"}
-        yield from _problems_of_keys("tool_choice", choice, keys)
+        allowed = choice.get("type") == "allowed_tools"
+        keys = {"type", "mode", "tools"} if allowed else {"type", "name"}
+        yield from _problems_of_keys("tool_choice", choice, keys, "type")
     answer_format = body.get("text", {}).get("format", {})
     required = ("name", "schema") if answer_format.get("type") == "json_schema" else ()
     yield from _problems_of_keys("text.format", answer_format, FORMAT_KEYS, *required)

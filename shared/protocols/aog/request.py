@@ -19,7 +19,7 @@ from shared.chat.request import ChatRequest, GenerationOptions
 from shared.http.body import Body, require_object
 from shared.http.json_encoding import Json
 from shared.protocols import tool_calls as tools
-from shared.protocols.tool_calls import FAST, RequestToolCall
+from shared.protocols.tool_calls import FAST, RequestToolCall, ToolChoice
 
 POLICIES = get_args(Policy)
 
@@ -62,6 +62,7 @@ class _Fields(BaseModel, strict=True):
 
     messages: list[_Message] = Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)
     tools: Annotated[list[_Tool], Field(fail_fast=True, max_length=128)] | None = None
+    tool_choice: ToolChoice | None = None
     model: Annotated[ModelName | None, BeforeValidator(_chat_model)] = None
     stream: bool | None = None
     retrieval: bool | None = None

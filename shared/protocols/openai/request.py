@@ -25,7 +25,7 @@ from shared.http.body import Body, require_object
 from shared.http.json_encoding import Json
 from shared.protocols import tool_calls as tools
 from shared.protocols.openai.data_sources import AzureSearchSource, apply_data_source
-from shared.protocols.tool_calls import FAST, RequestToolCall
+from shared.protocols.tool_calls import FAST, RequestToolCall, ToolChoice
 from shared.retrieval.search_scope import DataSource
 
 # Parameters that are sent to the model unchanged, if it supports them.
@@ -86,6 +86,7 @@ class _Fields(BaseModel, strict=True):
     messages: list[_Message] = Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)
     model: ModelName | None = None
     tools: Annotated[list[_Tool], Field(fail_fast=True, max_length=128)] | None = None
+    tool_choice: ToolChoice | None = None
     stream: bool | None = None
     stream_options: _StreamOptions | None = None
     temperature: float | None = Field(default=None, ge=0, le=2)
