@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.app import Service
+from shared.app import ROUTES, Service
 from shared.chat.messages import MAX_MESSAGES
 from shared.http.body import MAX_CONTAINERS
 from shared.http.call import Limits
@@ -249,15 +249,18 @@ def test_body_with_too_many_containers_is_a_400() -> None:
     assert response.json == {"error": f"The JSON body has more than {limit}."}
 
 
+LISTS = [
+    ("/chat", "messages"),
+    ("/chat", "input"),
+    ("/v1/chat/completions", "messages"),
+    ("/v1/responses", "input"),
+    ("/aog/v0.2/services/{service}", "messages"),
+]
+
+
 @pytest.mark.parametrize(
     ("route", "key"),
-    [
-        ("/chat", "messages"),
-        ("/chat", "input"),
-        ("/v1/chat/completions", "messages"),
-        ("/v1/responses", "input"),
-        ("/aog/v0.2/services/{service}", "messages"),
-    ],
+    [each for each in LISTS if each[0] in ROUTES],  # a protocol can be deleted
 )
 def test_a_request_with_too_many_messages_is_a_400(route: str, key: str) -> None:
     service, message = local_service(engine(FakeModel(limits={}))), QUESTION["messages"][0]
