@@ -8,6 +8,8 @@ const openai = connect(address, client, "2024-05-01-preview", { apiKey });
 const model = process.env.CHAT_MODEL_NAME ?? "command_model";
 const create = (content, more) =>
   openai.chat.completions.create({ model, messages: [{ role: "user", content }], ...more });
+const marker = "say [plans/northwind_health_plus.pdf#page=2]";
+const cited = `What does Northwind Health Plus include?; ${marker}; say , and; ${marker}`;
 const tools = [{ type: "function", function: { name: "f", parameters: { type: "object" } } }];
 
 const scenarios = {
@@ -19,10 +21,21 @@ const scenarios = {
     const runner = openai.chat.completions.stream({ model, messages, tools });
     return (await runner.finalChatCompletion()).choices[0];
   },
-  citations: async () => {
-    const content = process.env.QUESTION;
-    const runner = openai.chat.completions.stream({ model, messages: [{ role: "user", content }] });
-    return [(await runner.finalChatCompletion()).choices[0], (await create(content)).choices[0]];
+  cited: async () => {
+    const messages = [{ role: "user", content: cited }];
+    const whole = await openai.chat.completions.create({ model, messages });
+    const runner = openai.chat.completions.stream({ model, messages });
+    return [whole, await runner.finalChatCompletion()].map((it) => it.choices[0].message);
+  },
+  runTools: async () => {
+    const answered = [];
+    for (const stream of [false, true]) {
+      const called = { ...tools[0].function, parse: JSON.parse, function: ({ q }) => `say Sunny ${q}` };
+      const messages = [{ role: "user", content: "call f" }];
+      const more = { model, messages, stream, tools: [{ type: "function", function: called }] };
+      answered.push(await openai.chat.completions.runTools(more).finalContent());
+    }
+    return answered;
   },
   tools: () => create("call f", { tools }),
   busy: () => thrown(() => create("refuse with 429 after 7")),
@@ -40,6 +53,11 @@ const scenarios = {
   source: () => create("deductible", { data_sources: [JSON.parse(source)] }),
   "source, streaming": () =>
     all(create("deductible", { data_sources: [JSON.parse(source)], stream: true })),
+  "source, folded": async () => {
+    const messages = [{ role: "user", content: "deductible" }];
+    const body = { model, messages, data_sources: [JSON.parse(source)] };
+    return (await openai.chat.completions.stream(body).finalChatCompletion()).choices[0].message;
+  },
 };
 
 console.log(JSON.stringify(await scenarios[scenario]()));

@@ -829,3 +829,30 @@ def test_filter_is_combined_with_access_control(parts: Parts) -> None:
     assert refused.status_code == 400  # `true` alone is nothing that the index knows
     assert condition.endswith(") and (true or category eq null)")
     assert condition.startswith("((not oids/any()")
+
+
+def test_stream_helper_of_the_sdk(home: Path) -> None:
+    with app(home, CHAT_MODEL="openai", CHAT_API_KEY=CHAT_KEY) as (search, model, client):
+        pieces = answer_events("It is in [pl", "an.md]", " and [plan.md].")
+        model.plan += [stream_response(pieces)] * 2
+        with openai.AzureOpenAI(
+            azure_endpoint=str(client.base_url).rstrip("/"),
+            api_version="2024-05-01-preview",
+            api_key=CHAT_KEY,
+            max_retries=0,
+            http_client=httpx2.Client(trust_env=False),
+        ) as azure:
+            completions: Any = azure.chat.completions
+            request: Any = {"model": "m", "messages": QUESTION}
+            request["extra_body"] = {"data_sources": [source(search)]}
+            whole = completions.create(**request).choices[0].message
+            with completions.stream(**request) as stream:
+                folded = stream.get_final_completion().choices[0].message
+
+    assert folded.content == whole.content == "It is in [doc2] and [doc2]."
+    assert folded.context == whole.context
+    places = [
+        [each.url_citation.start_index for each in message.annotations or ()]
+        for message in (whole, folded)
+    ]
+    assert places == [[9, 20], [9, 20]]

@@ -78,15 +78,21 @@ def test_tool_calls(server: Server, client_class: str) -> None:
     assert streamed["message"]["content"] == "Yes"
 
 
-def test_helper_folds_a_stream_with_citations(server: Server, client_class: str) -> None:
-    page = "[company/employee_handbook.md]"
-    question = f"vacation days; say 20 {page}; say , 25 {page}"
-    streamed, whole = run(server.url, client_class, "citations", QUESTION=question)
+def without_indexes(message: Any) -> list[Any]:
+    """The annotations of a message; those that come in a stream have an index besides."""
+    return [{**each, "index": None} for each in message["annotations"]]
 
-    assert streamed["message"]["content"] == whole["message"]["content"]
-    assert streamed["finish_reason"] == whole["finish_reason"] == "stop"
-    assert streamed["message"]["context"]["citations"] == whole["message"]["context"]["citations"]
-    assert len(whole["message"]["annotations"]) == 2
+
+def test_folded_stream_is_the_whole_answer(server: Server, client_class: str) -> None:
+    whole, folded = run(server.url, client_class, "cited")
+
+    assert (folded["content"], folded["context"]) == (whole["content"], whole["context"])
+    assert len(whole["annotations"]) == 2
+    assert without_indexes(folded) == without_indexes(whole)
+
+
+def test_tools_are_run(server: Server, client_class: str) -> None:
+    assert run(server.url, client_class, "runTools") == ["Sunny 1", "Sunny 1"]
 
 
 REFUSALS = [
@@ -134,13 +140,17 @@ def running(home: Path) -> Iterator[tuple[FakeSearch, Upstream, str]]:
 def test_data_source(running: tuple[FakeSearch, Upstream, str], client_class: str) -> None:
     search, model, url = running
     search.requests.clear()
-    model.plan[:] = [stream_response(answer_events("It is in [pl", "an.md]."))] * 2
+    model.plan[:] = [stream_response(answer_events("It is in [pl", "an.md]."))] * 3
     where = {"endpoint": search.url, "index_name": "docs", "filter": "category ne 'other'"}
     source = json.dumps({"type": "azure_search", "parameters": where})
     keys = {"CHAT_API_KEY": CHAT_KEY, "CHAT_MODEL_NAME": "m"}
     whole = run(url, client_class, "source", source, **keys)["choices"][0]["message"]
     first, *rest = deltas(run(url, client_class, "source, streaming", source, **keys))
 
+    folded = run(url, client_class, "source, folded", source, **keys)
+
+    assert (folded["content"], folded["context"]) == (whole["content"], whole["context"])
+    assert without_indexes(folded) == without_indexes(whole)
     assert whole["content"] == "".join(d.get("content") or "" for d in rest) == "It is in [doc2]."
     files = [citation["filepath"] for citation in whole["context"]["citations"]]
     assert files == ["public.md", "plan.md"]

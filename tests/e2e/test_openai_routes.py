@@ -97,12 +97,13 @@ def test_stream_is_the_answer_in_chunks(usage: bool | None) -> None:
     assert [set(delta) for delta in deltas] == [
         {"role", "context"},
         {"content"},
-        {"content", "annotations"},
+        {"content"},
+        {"annotations"},
         set(),
     ]
     assert "".join(delta.get("content", "") for delta in deltas) == "Dental care [doc1]."
     reasons = [chunk["choices"][0]["finish_reason"] for chunk in got]
-    assert reasons == [None, None, None, "stop"]
+    assert reasons == [None, None, None, None, "stop"]
     assert len({chunk["id"] for chunk in got}) == 1
     assert deltas[0]["context"] == chat().json["choices"][0]["message"]["context"]
 

@@ -235,6 +235,31 @@ def test_tool_calls(client: Any) -> None:
     assert "".join(part.function.arguments for part in parts) == '{"q": 1}'
 
 
+def without_indexes(annotations: Any) -> list[Any]:
+    """Annotations of a message; those that come in a stream have an index besides."""
+    return [{**each.to_dict(), "index": None} for each in annotations]
+
+
+def test_stream_helper(client: Any) -> None:
+    words = "What does Northwind Health Plus include that Northwind Standard does not?"
+    marker = "say [plans/northwind_health_plus.pdf#page=2]"
+    messages = asking(words, marker, "say , and", marker, "call f")
+    ask: Any = {"model": "command_model", "messages": messages}
+    ask["tools"] = [{**WEATHER, "function": {**WEATHER["function"], "strict": True}}]
+    whole = client.chat.completions.create(**ask).choices[0].message
+    with client.chat.completions.stream(**ask) as stream:
+        texts = [event.delta for event in stream if event.type == "content.delta"]
+        (choice,) = stream.get_final_completion().choices
+    folded = choice.message
+
+    assert folded.content == "".join(texts) == whole.content
+    assert folded.context == whole.context
+    assert len(whole.annotations) == 2
+    assert without_indexes(folded.annotations) == without_indexes(whole.annotations)
+    assert [call.function.name for call in folded.tool_calls] == ["f"]
+    assert choice.finish_reason == "tool_calls"
+
+
 def test_tools_are_accepted(client: Any) -> None:
     function = {"name": "f", "arguments": "{}"}
     called = {"id": "1", "type": "function", "function": function}

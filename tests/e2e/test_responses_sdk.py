@@ -131,6 +131,16 @@ def test_structured_answer_is_parsed(client: Any) -> None:
     assert response.output_parsed == Answer(answer="x")
 
 
+def test_what_is_not_served_is_not_found(client: Any) -> None:
+    with pytest.raises(openai.NotFoundError) as compact:
+        client.responses.compact(model="command_model", input="x")
+    with pytest.raises(openai.NotFoundError) as count:
+        client.responses.input_tokens.count(model="command_model", input="x")
+
+    for failure, name in ((compact, "compact"), (count, "input_tokens")):
+        assert f"/responses/{name} here" in str(failure.value)
+
+
 def test_tool_output_with_the_earlier_items(client: Any) -> None:
     items: list[Any] = [{"role": "user", "content": "say Looking.; call f"}]
     first = create(client, items, tools=[WEATHER], store=False)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import count
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from shared.chat import errors
@@ -132,27 +131,33 @@ def chunk(request: ChatRequest, context: Context, event: Event) -> Json | None:
 def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
     """Encode a stream as server-sent events with a trailer, an error too."""
     parts: list[str] = []
-    finder, places = CitationFinder({}), count()
 
     def encode(context: Context, event: Event) -> bytes:
-        nonlocal finder
-        value = chunk(request, context, event)
-        if isinstance(event, Context):
-            finder = CitationFinder(numbered_sources(event))
         if isinstance(event, Delta):
             parts.append(event.content)
-            annotations = format_annotations(request, finder.feed(event.content))
-            if value is not None and annotations:
-                # By the index OpenAI's SDKs put the entries of lists together.
-                entries = [{"index": next(places), **each} for each in annotations]
-                value["choices"][0]["delta"]["annotations"] = entries
+        value = chunk(request, context, event)
         line = b"" if value is None else server_sent_event(value)
         if isinstance(event, Done):
-            return b"".join((line, *trailer(request, Answer(context, "".join(parts), event))))
+            result = Answer(context, "".join(parts), event)
+            return b"".join((*annotations_chunk(request, result), line, *trailer(request, result)))
         return line
 
     lines = encode_events(events, encode)
     return end_with_error(lines, lambda it: server_sent_event(error(it)))
+
+
+def annotations_chunk(request: ChatRequest, result: Answer) -> Iterator[bytes]:
+    """Yield a chunk with the annotations of an answer, if there are any.
+
+    They are in one delta: OpenAI's npm package keeps those of the last one only.
+    """
+    finder = CitationFinder(numbered_sources(result.context))
+    annotations = format_annotations(request, finder.feed(result.content))
+    if annotations:
+        delta = {"annotations": [{"index": i, **each} for i, each in enumerate(annotations)]}
+        choice = {"index": 0, "delta": delta, "finish_reason": None}
+        chunk = _envelope(request, result.context, "chat.completion.chunk", [choice])
+        yield server_sent_event(chunk)
 
 
 def trailer(request: ChatRequest, result: Answer) -> list[bytes]:
