@@ -160,15 +160,15 @@ async def _read_bytes(call: Call, size: int, limits: Limits, count: Callable[[in
     body = _limit_size(call.body, size)
     if _content_encoding(call.headers) == "gzip":
         body = _limit_size(_decompress_gzip(body, size), size)
-    chunks = []
+    data = bytearray()  # a list of small chunks would take many times their size
     try:
         async with asyncio.timeout(limits.body_seconds):
             async for chunk in body:
                 count(len(chunk))
-                chunks.append(chunk)
+                data += chunk
     except TimeoutError:
         raise RequestTimeout from None
-    return b"".join(chunks)
+    return bytes(data)
 
 
 async def _limit_size(body: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
