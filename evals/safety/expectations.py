@@ -16,6 +16,8 @@ PROMPT_PLACEHOLDER = "$PROMPT"
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|[\"']")  # quotes may come back in another form
 MIN_SENTENCE = 40  # characters; shorter sentences could be in any answer
 
+RESPONSE_ID = re.compile(r"resp_[0-9a-f]+")  # an error repeats the one of its request
+
 
 def check(expect: Expectation, response: Response) -> Iterator[str]:
     """Yield a sentence for each expectation that the response does not meet."""
@@ -43,8 +45,9 @@ def check_control(attack: Attack, response: Response) -> Iterator[str]:
 
 
 def check_same(response: Response, other: Response) -> Iterator[str]:
-    """Yield a sentence if the responses differ in more than the headers."""
-    if (response.status, response.text) != (other.status, other.text):
+    """Yield a sentence if the responses differ in more than the headers and the ids of requests."""
+    texts = {RESPONSE_ID.sub("resp_", each.text) for each in (response, other)}
+    if response.status != other.status or len(texts) > 1:
         got = f"{excerpt(other.text)} and {excerpt(response.text)}"
         yield f"expected the same response as to same_as, got {got}"
 

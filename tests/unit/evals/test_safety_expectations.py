@@ -151,4 +151,6 @@ def test_responses_that_differ_tell_something() -> None:
 
     assert list(check_same(hidden, hidden)) == []
     assert list(check_same(hidden, respond({"error": "You may not."}, 404)))
+    own, missing = ({"error": f"There is no response resp_{id}."} for id in ("1a", "00"))
+    assert list(check_same(respond(own, 404), respond(missing, 404))) == []
     assert list(check_same(hidden, respond({"error": "There is no such document."}, 403)))
