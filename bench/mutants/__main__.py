@@ -32,8 +32,9 @@ from tests.support.packaging import clone_project
 SUITES = ("tests/unit", "tests/integration")
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0")
 COVERAGE = ("--cov=shared", "--cov-context=test", "--cov-report=", "--junitxml=.coverage.xml")
-TEST_SECONDS = 60.0  # of the tests of one fault, as measured without it
-GRACE_SECONDS = 120.0  # beyond three times that: a fault that makes a test hang is noticed
+TEST_SECONDS = 30.0  # of the tests of one fault, as measured without it
+PROCESS_SECONDS = 0.3  # a test that starts another process takes longer
+GRACE_SECONDS = 60.0  # beyond three times that: a fault that makes a test hang is noticed
 
 
 def measure(coverage: Path) -> None:
@@ -55,22 +56,27 @@ def read_seconds(coverage: Path) -> Mapping[str, float]:
 
 
 def rank_tests(fault: Fault, data: CoverageData, seconds: Mapping[str, float]) -> list[str]:
-    """The tests that execute a fault, the nearest and fastest first.
+    """The tests that execute a fault, the nearest and fastest first, then others of their files.
 
-    All where none does: its line may be executed in another process.
+    These use what a cache or a fixture has kept. What is executed at import can concern all tests;
+    what none executes those that may start another process.
     """
     lines: Mapping[int, list[str]] = data.contexts_by_lineno(fault.file)
     contexts = {each for n in range(fault.start, fault.end + 1) for each in lines.get(n, ())}
-    if "" in contexts:  # at import, thus for all tests of the module
+    at_import = "" in contexts
+    if at_import:
         contexts.update(*lines.values())
-    names = {each.rpartition("|")[0] for each in contexts} & seconds.keys()
+    direct = {each.rpartition("|")[0] for each in contexts} & seconds.keys()
+    files = {name.partition("::")[0] for name in direct}
+    names = {name for name in seconds if at_import or name.partition("::")[0] in files}
+    apart = {name for name, each in seconds.items() if each > PROCESS_SECONDS}
     words = set(Path(fault.file.replace("_", "/")).with_suffix("").parts)
 
-    def rank(name: str) -> tuple[int, float]:
+    def rank(name: str) -> tuple[bool, int, float]:
         path = name.partition(".py")[0].replace("_", "/").split("/")
-        return -len(words & set(path)), seconds[name]
+        return name not in direct, -len(words & set(path)), seconds[name]
 
-    return sorted(names or seconds, key=rank)
+    return sorted(names or apart, key=rank)
 
 
 def preload() -> None:
@@ -97,8 +103,8 @@ def run_tests(names: Sequence[str]) -> None:
         sys.exit(pytest.main([*OPTIONS, "-x", *names]))
 
 
-def passes(names: Sequence[str], limit: float) -> bool:
-    """Whether all tests pass within so many seconds, in a copy of this process."""
+def test(names: Sequence[str], limit: float) -> int | None:
+    """Run tests in a copy of this process, for so many seconds. Returns pytest's status."""
     with TemporaryDirectory() as scratch:
         tempfile.tempdir = os.environ["TMPDIR"] = scratch
         child = get_context("fork").Process(target=run_tests, args=(names,))
@@ -111,7 +117,7 @@ def passes(names: Sequence[str], limit: float) -> bool:
             with suppress(ProcessLookupError):  # what the tests have started ends, too
                 os.killpg(child.pid or 0, signal.SIGKILL)
             child.join()
-    return child.exitcode == 0
+    return child.exitcode
 
 
 def survives(fault: Fault, data: CoverageData, seconds: Mapping[str, float]) -> bool:
@@ -121,8 +127,12 @@ def survives(fault: Fault, data: CoverageData, seconds: Mapping[str, float]) -> 
     names = [name for name, total in zip(ranked, totals, strict=True) if total < TEST_SECONDS]
     path = Path(fault.file)
     path.write_text(fault.code(), "utf-8")
-    survived = passes(names or ranked[:1], GRACE_SECONDS + 3 * min(TEST_SECONDS, totals[-1]))
+    limit = GRACE_SECONDS + 3 * min(TEST_SECONDS, totals[-1])
+    status = test(names or ranked[:1], limit)
+    if status == pytest.ExitCode.USAGE_ERROR:  # a test has another name, for example by the fault
+        status = test(sorted({name.partition("::")[0] for name in names}), limit)
     path.write_text(fault.module.code, "utf-8")
+    survived = status == pytest.ExitCode.OK
     result = f"SURVIVED\n{fault.diff()}" if survived else "noticed"
     print(f"{fault.file}:{fault.end}, {len(names)} of {len(ranked)} tests: {result}", flush=True)
     return survived
