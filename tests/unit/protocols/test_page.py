@@ -25,6 +25,7 @@ from shared.settings import Settings
 from tests.support.calls import ANNA, SINGLE_USER, BufferedReply, Client, local_service
 from tests.support.fakes import FakeModel, FakeRetriever, engine
 from tests.support.servers import ROOT
+from tests.support.stores import sqlite_memory
 
 FILES = sorted(
     path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.suffix in MEDIA_TYPES
@@ -80,6 +81,11 @@ def test_file_is_sent_with_its_type_and_policy(name: str) -> None:
     policy = reply.headers["Content-Security-Policy"]
     assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
     assert "unsafe" not in policy
+    for directive in ("base-uri 'none'", "frame-ancestors 'none'", "trusted-types dompurify"):
+        assert directive in policy.split("; ")
+    assert reply.headers["Referrer-Policy"] == "no-referrer"
+    assert reply.headers["Cache-Control"] == "no-cache"
+    assert reply.headers["Vary"] == "Accept-Encoding"
     assert reply.headers["X-Content-Type-Options"] == "nosniff"
 
 
@@ -134,10 +140,13 @@ def test_statistics_of_an_index_are_read_outside_of_the_event_loop() -> None:
 
 def test_unchanged_file_is_not_sent_again() -> None:
     etag = get("/").headers["ETag"]
+    others = {get("/page/{path}", name).headers["ETag"] for name in FILES if name != "index.html"}
     reply = get("/", headers={"if-none-match": f'"other", {etag}'})
 
     assert (reply.status, reply.data, reply.headers["ETag"]) == (304, b"", etag)
     assert get("/", headers={"if-none-match": '"other"'}).status == 200
+    assert re.fullmatch(r'"[0-9a-f]+"', etag)
+    assert len(others - {etag}) == len(FILES) - 1
 
 
 @pytest.mark.parametrize(
@@ -183,7 +192,15 @@ def test_laptop_is_told_what_runs() -> None:
     config = Client(laptop(), {})("GET", "/config").json
 
     assert config["model"] == "demo"
-    assert (config["index"]["documents"], config["index"]["isSamples"]) == (5, True)
+    names = ("showVectorOption", "showSemanticRankerOption", "images", "memory")
+    assert not any(config[name] for name in names)
+    assert config["index"] == {
+        "name": "samples",
+        "documents": 5,
+        "passages": 66,
+        "search": "words",
+        "isSamples": True,
+    }
     assert len(config["examples"]) == 3
     assert [each["name"] for each in config["overrides"]] == [
         "top",
@@ -193,24 +210,37 @@ def test_laptop_is_told_what_runs() -> None:
     ]
 
 
-def test_overrides_that_act_are_offered() -> None:
+def test_config_describes_what_the_app_can_do(tmp_path: Path) -> None:
     local, remote = (Provider(name, "local", lambda _: FakeModel(), (name,)) for name in "ab")
     rag = replace(engine(), retriever=AbleRetriever(), models=Router((local, remote)))
-    overrides = offered_overrides(rag)
+    with sqlite_memory(tmp_path) as memory:
+        config = Client(local_service(rag, memory=memory), {})("GET", "/config").json
+        unknown = Client(local_service(rag, AccessPolicy(), memory=memory), {})("GET", "/config")
 
-    assert list(overrides) == [
-        "top",
-        "temperature",
-        "retrieval_mode",
-        "semantic_ranker",
-        "use_gpt4v",
-        "model",
-        "suggest_followup_questions",
-        "include_category",
-        "exclude_category",
-    ]
-    assert overrides["model"]["values"] == ["a", "b"]
-    assert "model" not in offered_overrides(rag, AccessPolicy())
+    assert config == {
+        "streamingEnabled": True,
+        "showVectorOption": True,
+        "showSemanticRankerOption": True,
+        "showChatHistoryBrowser": True,
+        "images": True,
+        "memory": True,
+        "overrides": [
+            {"name": "top", "type": "number", "minimum": 1, "maximum": 50},
+            {"name": "temperature", "type": "number", "minimum": 0, "maximum": 2},
+            {"name": "retrieval_mode", "type": "choice", "values": ["hybrid", "text", "vectors"]},
+            {"name": "semantic_ranker", "type": "boolean"},
+            {"name": "use_gpt4v", "type": "boolean"},
+            {"name": "model", "type": "choice", "values": ["a", "b"]},
+            {"name": "suggest_followup_questions", "type": "boolean"},
+            {"name": "include_category", "type": "text"},
+            {"name": "exclude_category", "type": "text"},
+        ],
+        "examples": [],
+        "model": "fake",
+        "index": {"name": "manuals", "search": "words and vectors", "isSamples": False},
+    }
+    assert unknown.json["memory"] is False
+    assert "model" not in {each["name"] for each in unknown.json["overrides"]}
 
 
 def test_model_without_images_is_offered_none_of_passages() -> None:
