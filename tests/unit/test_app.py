@@ -430,7 +430,10 @@ def test_a_body_may_be_compressed() -> None:
 
 
 def test_a_body_encoded_otherwise_is_a_415() -> None:
-    assert ask(call("/chat", headers={**JSON, "content-encoding": "br"})).status == 415
+    got = ask(call("/chat", headers={**JSON, "content-encoding": "br"}))
+
+    assert got.status == 415
+    assert got.json == {"error": "Send the body as UTF-8, plain or with gzip."}
 
 
 def test_a_body_over_its_limit_is_refused_while_it_is_read() -> None:
