@@ -192,6 +192,19 @@ def test_a_request_with_a_history_of_its_own_keeps_it(
     assert [it.turn.input for it in stored] == ["question 0", "question 1", "And then?"]
 
 
+def test_a_greeting_before_the_question_is_a_history_of_its_own(memory: Memory) -> None:
+    conversation, model = begin(memory, turns=1), FakeModel()
+    messages = [
+        {"role": "assistant", "content": "Welcome!"},
+        {"role": "user", "content": "And then?"},
+    ]
+    body = {"messages": messages, "sessionState": {"conversation_id": conversation}}
+    reply = ask(call("/chat", body), local_service(engine(model), memory=memory))
+
+    assert reply.status == 200
+    assert [m.content for m in model.calls[-1].messages[1:-1]] == ["Welcome!"]
+
+
 @everywhere
 @pytest.mark.parametrize("whose", ["missing", "foreign", "odd"])
 def test_a_conversation_of_another_owner_is_not_found(

@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 import re
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
@@ -203,6 +204,15 @@ def test_a_write_is_retried_after_a_transient_fault_and_applied_once(
         assert got is True
     if name in ("create", "add"):
         assert got.id in [item["id"] for item in fake.items]
+
+
+def test_a_retry_waits_as_long_as_the_service_says(fake: FakeCosmos) -> None:
+    fill_container(fake)
+    fake.fail(cosmos_error(429, {"x-ms-retry-after-ms": "300"}))
+    start = time.monotonic()
+    run(fake, WRITES["rename"][0])
+
+    assert time.monotonic() - start >= 0.3
 
 
 LASTING_FAULTS: dict[str, tuple[list[Step], bool, type[errors.ChatError]]] = {

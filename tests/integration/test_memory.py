@@ -207,6 +207,22 @@ def test_data_of_another_owner_is_not_found(opened: OpenStore) -> None:
     run(opened, work)
 
 
+def test_the_error_for_an_unknown_or_deleted_id_names_it(opened: OpenStore) -> None:
+    async def work(memory: Memory) -> None:
+        gone = (await memory.conversations.create("anna", "")).id
+        turn = (await memory.interactions.add("anna", gone, TURN)).id
+        await memory.conversations.delete("anna", gone)
+        for conversation, interaction in [(gone, turn), ("no/id", "no/id either")]:
+            for name, call in calls_with_ids(memory, conversation, interaction).items():
+                with pytest.raises(NotFound) as failure:
+                    await call("anna")
+
+                is_turn = name in ("read", "annotate", "remove")
+                assert f"[{interaction if is_turn else conversation}]" in failure.value.message
+
+    run(opened, work)
+
+
 @pytest.mark.parametrize("id", UNUSUAL_IDS)
 def test_any_text_is_an_unknown_id(opened: OpenStore, id: str) -> None:
     async def work(memory: Memory) -> None:
