@@ -1,0 +1,106 @@
+"""The spans around models and searches."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+import pytest
+
+from shared.chat.errors import TooManyRequests
+from shared.chat.events import Delta, Done
+from shared.models.base import Model, Prompt
+from shared.models.fallback import FallbackOptions, SelectedModel
+from shared.rag.tracing import child_span, trace_models
+from shared.telemetry.spans import NOOP_TRACER, Attributes
+from tests.support.fakes import ANSWER, USAGE, FakeModel
+
+
+@dataclass
+class RecordedSpan:
+    """A span that keeps what it is told, and its children."""
+
+    name: str = "request"
+    attributes: dict[str, object] = field(default_factory=dict)
+    events: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    children: list[RecordedSpan] = field(default_factory=list)
+
+    def start_child(self, name: str) -> RecordedSpan:
+        self.children.append(RecordedSpan(name))
+        return self.children[-1]
+
+    def set_attributes(self, attributes: Attributes) -> None:
+        self.attributes |= attributes
+
+    def add_event(self, name: str) -> None:
+        self.events.append(name)
+
+    def end(self, error: str = "") -> None:
+        self.errors.append(error)
+
+
+PROMPT = Prompt("answer", (), 0.3)
+
+
+async def consume(model: Model) -> None:
+    async with model.open(PROMPT) as stream, aclosing(stream):
+        async for _ in stream:
+            pass
+
+
+def test_model_call_is_a_span_with_its_tokens() -> None:
+    parent = RecordedSpan()
+    asyncio.run(consume(trace_models(SelectedModel(FakeModel(ANSWER)), parent).model))
+
+    (span,) = parent.children
+    assert span.name == "answer"
+    assert span.events == ["accepted", "first token"]
+    assert span.errors == [""]
+    assert span.attributes == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "fake",
+        "gen_ai.response.finish_reason": "stop",
+        "gen_ai.usage.input_tokens": USAGE.prompt_tokens,
+        "gen_ai.usage.output_tokens": USAGE.completion_tokens,
+    }
+
+
+def test_usage_is_left_out_where_the_model_names_none() -> None:
+    parent = RecordedSpan()
+    model = FakeModel([Delta("a"), Done("stop")])
+    asyncio.run(consume(trace_models(SelectedModel(model), parent).model))
+
+    assert not {name for name in parent.children[0].attributes if "usage" in name}
+
+
+def test_failure_ends_the_span_with_its_name() -> None:
+    parent = RecordedSpan()
+    traced = trace_models(SelectedModel(FakeModel([TooManyRequests()])), parent)
+    with pytest.raises(TooManyRequests):
+        asyncio.run(consume(traced.model))
+
+    assert parent.children[0].errors == ["TooManyRequests"]
+
+
+def test_cancellation_is_no_failure() -> None:
+    parent = RecordedSpan()
+    with pytest.raises(asyncio.CancelledError), child_span(parent, "search"):
+        raise asyncio.CancelledError
+
+    (span,) = parent.children
+    assert (span.name, span.errors) == ("search", [""])
+    assert span.attributes == {"chat.outcome": "broken off"}
+
+
+def test_fallback_is_traced_too() -> None:
+    parent, other = RecordedSpan(), FakeModel()
+    options = FallbackOptions(other, 9, lambda _: None, lambda: None, ("a", "b"))
+    selected = SelectedModel(FakeModel(), options)
+    fallback = trace_models(selected, parent).fallback
+    assert fallback is not None
+    asyncio.run(consume(fallback.model))
+
+    assert len(other.calls) == len(parent.children) == 1
+    assert trace_models(selected, NOOP_TRACER) is selected
