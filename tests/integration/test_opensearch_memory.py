@@ -99,7 +99,11 @@ def test_the_later_names_and_their_order(laptop: Client) -> None:
     first, second = listed.json["messages"]
     assert first["additional_info"] == info
     assert (first["response"], second["input"], second["additional_info"]) == ("", "", "")
-    assert (renamed.json["_id"], renamed.json["result"]) == (memory, "updated")
+    assert renamed.json == {
+        "_index": ".plugins-ml-memory-meta",
+        "_id": memory,
+        "result": "updated",
+    }
     assert (changed.json["_id"], changed.json["result"]) == (ids[0], "updated")
     assert one.json["additional_info"] == {"liked": True}
     assert (one.json["memory_id"], one.json["input"]) == (memory, "one")
@@ -141,6 +145,15 @@ def test_additional_information_that_is_no_object_stays_as_it_was_said(laptop: C
 
 def test_no_answer_is_kept_by_a_browser(laptop: Client) -> None:
     assert laptop("GET", OLD).headers["Cache-Control"] == "no-store"
+
+
+def test_a_turn_of_the_largest_length_is_stored(laptop: Client) -> None:
+    conversation = laptop("POST", OLD, {"name": "mine"}).json["conversation_id"]
+    turn = {"input": "a" * 40_000, "response": "b" * 40_000}
+
+    assert laptop("POST", f"{OLD}/{{id}}", turn, conversation).status == 200
+    (stored,) = laptop("GET", f"{OLD}/{{id}}", path=conversation).json["interactions"]
+    assert (stored["input"], stored["response"]) == (turn["input"], turn["response"])
 
 
 def test_a_full_page_says_where_the_next_one_begins(laptop: Client) -> None:

@@ -552,6 +552,7 @@ def test_a_pipeline_that_is_not_there(desk: Desk, pipeline: str) -> None:
     got = desk.search_with(asking(), pipeline)
 
     assert (got.status, got.json["error"]["type"]) == (404, "resource_not_found_exception")
+    assert got.json["error"]["reason"] == f"Pipeline [{pipeline}] not found"
     assert desk.search.calls == []
 
 

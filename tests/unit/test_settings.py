@@ -27,6 +27,11 @@ def test_empty_string_is_unset() -> None:
     )
 
 
+@pytest.mark.parametrize("effort", ["none", "minimal", "low", "medium", "high", "xhigh"])
+def test_each_effort_of_a_reasoning_model_can_be_set(effort: str) -> None:
+    assert read_settings({"REASONING_EFFORT": effort}).reasoning_effort == effort
+
+
 def test_all_invalid_settings_are_named_without_values() -> None:
     wrong = {
         "DEFAULT_TOP": "secret",

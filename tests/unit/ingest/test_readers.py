@@ -33,6 +33,14 @@ def reason(folder: Path, name: str, data: bytes | str) -> str:
     return str(caught.value)
 
 
+def test_encrypted_and_old_office_files_are_told_apart(tmp_path: Path) -> None:
+    old = bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600)
+    encrypted = old + "EncryptedPackage".encode("utf-16-le")
+
+    assert reason(tmp_path, "a.docx", encrypted).startswith("It is encrypted: ")
+    assert reason(tmp_path, "b.docx", old) == "Its content is not what its name says."
+
+
 def test_front_matter_sets_the_category(tmp_path: Path) -> None:
     document = content(tmp_path, "a.md", "---\r\ncategory: ' people '\r\n---\r\n# Rules\r\n")
 

@@ -830,6 +830,14 @@ def test_what_is_not_there_is_one_and_the_same_error(uri: str) -> None:
     assert (second.status, second.json["error"]) == (400, {"code": -32602, **error})
 
 
+def test_the_error_for_a_missing_document_says_what_to_do() -> None:
+    result = call_tool("fetch", local_service(engine(retriever=FakeRetriever([]))), id="none.pdf")
+
+    assert error_text(result) == (
+        "There is no such document. Take an id from the results of search."
+    )
+
+
 def test_a_name_that_no_document_has_is_not_looked_up() -> None:
     retriever = FakeRetriever()
     service = local_service(engine(retriever=retriever))

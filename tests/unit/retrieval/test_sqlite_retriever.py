@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.chat.errors import Unavailable
+from shared.chat.errors import Misconfigured, Unavailable
 from shared.chat.events import Source
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
@@ -277,15 +277,28 @@ def test_a_rare_word_is_found_in_a_large_index() -> None:
     everywhere = (
         passage("The plan and its cost.", f"{number}.md") for number in range(MAX_RANKED + 9)
     )
-    passages = [*everywhere, passage("A plan that says dental, and its cost.", "right.md")]
+    rarer = [passage(f"The plan of pharmacy {each}.", f"p{each}.md") for each in range(60)]
+    right = passage("A plan that says dental, and its cost.", "right.md")
+    passages = [*everywhere, *rarer, right]
     query = "dental plan cost"
     with closing(SqliteRetriever(passages)) as index:
         top_1, top_2 = (
             names(asyncio.run(index.search(NOBODY, query, Overrides(top=top)))) for top in (1, 2)
         )
+        many = names(asyncio.run(index.search(NOBODY, "pharmacy plan", Overrides(top=50))))
 
+    assert len(set(many)) == 50
+    assert set(many) <= {each.sourcepage for each in rarer}
     assert top_1 == ["right.md"]
     assert top_2 == ["right.md", "0.md"]
+
+
+def test_empty_index_says_how_to_fill_it() -> None:
+    sentence = "The index has no passages: fill it, for example by `make index DOCS=folder`."
+    with closing(SqliteRetriever([])) as index, pytest.raises(Misconfigured) as failure:
+        asyncio.run(index.ready())
+
+    assert (failure.value.message, failure.value.cause) == (sentence, sentence)
 
 
 def test_scores_are_positive_and_the_best_is_first() -> None:
