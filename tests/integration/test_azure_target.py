@@ -105,6 +105,7 @@ def test_index_is_created_with_all_fields() -> None:
         "embedding": "Collection(Edm.Single) s",
     }
     assert index.field("embedding")["dimensions"] == 1536
+    assert index.field("embedding")["stored"]  # or a merge of other fields would lose it
     assert vectors["algorithms"][0]["hnswParameters"] == {"metric": "cosine"}
     assert vectors["compressions"][0]["scalarQuantizationParameters"] == {
         "quantizedDataType": "int8"

@@ -308,6 +308,12 @@ def test_a_deletion_sends_the_expected_number_of_requests(fake: FakeCosmos) -> N
     assert len(fake.operations) == DELETION_REQUESTS
 
 
+def test_what_an_unfinished_deletion_left_is_not_found(fake: FakeCosmos) -> None:
+    fake.fill(interaction(ONE))
+    with pytest.raises(errors.NotFound, match=rf"^Interaction \[{ONE}\] not found$"):
+        run(fake, lambda memory: memory.interactions.get("anna", ONE))
+
+
 def test_a_deletion_marker_has_the_expiry_of_its_conversation(fake: FakeCosmos) -> None:
     fake.fill(conversation(expires=START + 50.5, ttl=51))
     fake.fail(RESET, after=2, times=99)

@@ -41,6 +41,12 @@ def test_encrypted_and_old_office_files_are_told_apart(tmp_path: Path) -> None:
     assert reason(tmp_path, "b.docx", old) == "Its content is not what its name says."
 
 
+def test_image_of_too_many_pixels_says_how_many_are_allowed(tmp_path: Path) -> None:
+    sentence = "It is an image of more than 64 million pixels."
+
+    assert reason(tmp_path, "a.png", samples.image_bomb()) == sentence
+
+
 def test_front_matter_sets_the_category(tmp_path: Path) -> None:
     document = content(tmp_path, "a.md", "---\r\ncategory: ' people '\r\n---\r\n# Rules\r\n")
 
@@ -188,6 +194,15 @@ def test_layout_table_is_not_a_table() -> None:
     markdown = html_to_markdown("<table><tr><td><h1>Plans</h1><p>One</p><ul><li>a</ul></table>")
 
     assert markdown == "# Plans\n\nOne\n\n- a"
+
+
+@pytest.mark.parametrize(
+    "suffix", [name for name, kind in FILE_TYPES.items() if kind.content == "text"]
+)
+def test_each_type_of_text_is_read(suffix: str, tmp_path: Path) -> None:
+    data = '{"a": "word"}' if "json" in suffix else "<p>word</p>" if "htm" in suffix else "word"
+
+    assert "word" in text(tmp_path, f"a{suffix}", data)
 
 
 def test_xhtml_is_read() -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+import pytest
+
 from shared.bootstrap.clients import Clients
-from shared.ingest.setup import build_enricher
-from shared.settings import read_settings
+from shared.ingest.cli import suggest_embedding_model
+from shared.ingest.setup import build_enricher, get_embedding_dimensions
+from shared.settings import SettingsError, read_settings
 
 SEEING = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_CHAT_MODEL": "gpt-4o"}
 BLIND: Mapping[str, str] = {}
@@ -33,3 +36,24 @@ def test_unused_settings_do_not_change_the_fingerprint() -> None:
     storage = {"AZURE_STORAGE_ENDPOINT": "https://mine.blob.core.windows.net"}
 
     assert fingerprint(BLIND) == fingerprint(BLIND, "Who is it?") == fingerprint(storage)
+
+
+def test_settings_for_vectors_fit_the_endpoint() -> None:
+    address = {"AZURE_OPENAI_ENDPOINT": "https://a.openai.azure.com"}
+    azure = read_settings(address | {"AZURE_OPENAI_CHAT_DEPLOYMENT": "chat"})
+    local, other = suggest_embedding_model(read_settings({})), read_settings(SEEING)
+
+    assert '"AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "' in suggest_embedding_model(azure)
+    assert '"OPENAI_BASE_URL": "http://localhost:11434/v1"' in local
+    assert "such as\nOllama's, then" in local
+    assert "OPENAI_BASE_URL" not in suggest_embedding_model(other)
+    assert "one of your endpoint" in suggest_embedding_model(other)
+
+
+def test_embedding_model_that_does_not_answer_is_named() -> None:
+    unreachable = read_settings(SEEING | {"OPENAI_EMBEDDING_MODEL": "nomic"})
+
+    assert asyncio.run(get_embedding_dimensions(read_settings(SEEING))) == 0
+    with pytest.raises(SettingsError) as failure:
+        asyncio.run(get_embedding_dimensions(unreachable))
+    assert failure.value.problems[0].startswith("nomic gives no vectors (")

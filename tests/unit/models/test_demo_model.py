@@ -59,6 +59,11 @@ async def events(request: Prompt) -> list[Event]:
         return [event async for event in stream]
 
 
+def test_limits_say_what_the_demo_model_leaves_out() -> None:
+    assert {"images", "tools", "response_format", "temperature"} <= MODEL.limits.keys()
+    assert all("the demo model" in sentence for sentence in MODEL.limits.values())
+
+
 def reply(request: Prompt) -> str:
     return "".join(
         event.content for event in asyncio.run(events(request)) if isinstance(event, Delta)
