@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from shared.bootstrap.clients import Clients
 from shared.ingest.cli import suggest_embedding_model
-from shared.ingest.setup import build_enricher, get_embedding_dimensions
+from shared.ingest.setup import (
+    IngestOptions,
+    build_enricher,
+    get_embedding_dimensions,
+    warn_about_other_folder,
+)
+from shared.retrieval.sqlite.schema import IndexMeta
 from shared.settings import SettingsError, read_settings
+from tests.support.sqlite_writer import update_index
 
 SEEING = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_CHAT_MODEL": "gpt-4o"}
 BLIND: Mapping[str, str] = {}
@@ -57,3 +65,18 @@ def test_embedding_model_that_does_not_answer_is_named() -> None:
     with pytest.raises(SettingsError) as failure:
         asyncio.run(get_embedding_dimensions(unreachable))
     assert failure.value.problems[0].startswith("nomic gives no vectors (")
+
+
+def test_run_over_another_folder_is_warned_of_and_over_the_same_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index, folder = tmp_path / "index.db", tmp_path / "documents"
+    asyncio.run(update_index(index, {}, IndexMeta(folder)))
+    settings = read_settings({"INDEX_FILE": str(index)})
+    warn_about_other_folder(settings, IngestOptions(folder))
+    warn_about_other_folder(settings, IngestOptions(tmp_path, prune=True))
+    same = capsys.readouterr().out
+    warn_about_other_folder(settings, IngestOptions(tmp_path))
+
+    assert same == ""
+    assert capsys.readouterr().out.startswith(f"index.db was made from {folder}: ")
