@@ -203,7 +203,7 @@ def test_a_reference_stands_for_a_stored_item(opened: OpenStore) -> None:
         for id in (f"{output[1]['id']}x", f"{output[2]['id']}9"):
             missing = await app.create([{"type": "item_reference", "id": id}])
             assert (missing.status, missing.json["error"]["code"]) == (404, "item_not_found")
-            assert "names no stored item" in missing.json["error"]["message"]
+            assert "is not stored here" in missing.json["error"]["message"]
 
     run(opened, work)
 
