@@ -6,11 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import aiohttp
-from azure.core.exceptions import (
-    AzureError,
-    ClientAuthenticationError,
-    HttpResponseError,
-)
+from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
 
 from shared.azure.retry import is_dropped, iterate_causes
 from shared.chat.errors import DeadlineExceeded, Misconfigured, Unavailable

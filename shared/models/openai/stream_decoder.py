@@ -143,7 +143,9 @@ class StreamDecoder:
         if not (chunk.text or calls or has_extra):
             self.pending.replace({**chunk.extra, **chunk.message_extra})
             return None
-        self.has_content, self.pending = True, AnswerLength()
+        self.has_content = True
+        if self.pending.total:
+            self.pending = AnswerLength()
         extra, self.extra = self.extra, {}
         message_extra, self.message_extra = self.message_extra, {}
         return Delta(chunk.text, calls, extra, message_extra, self.model, more=True)

@@ -125,7 +125,7 @@ class ResponseWriter:
             raise Unavailable("The model's answer is not in order. Ask again.")
         if self.citations is not None:
             yield from self._end_text()
-        if self.call is not None and self.call.index != part.index:
+        if self.call is not None and not is_open:
             yield from self._end_call(self.call)
         if self.call is None:
             yield from self._begin_call(part)
