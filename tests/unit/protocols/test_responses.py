@@ -418,7 +418,7 @@ def test_a_missing_part_of_the_api_is_a_404_that_names_it(prefix: str, name: str
     reply = ask(call(f"{prefix}/{{id}}", {"input": "Hello?"}, path=name))
 
     assert (reply.status, reply.json["error"]["code"]) == (404, "unknown_url")
-    assert f"POST {prefix}/{name} is not available here" in reply.json["error"]["message"]
+    assert f"There is no POST {prefix}/{name} here" in reply.json["error"]["message"]
 
 
 FAILURES: list[tuple[Exception, int, str]] = [

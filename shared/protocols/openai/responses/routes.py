@@ -35,7 +35,7 @@ from shared.rag.prompt import PASSTHROUGH
 
 PREFIXES = ("/v1/responses", "/openai/v1/responses", "/openai/responses")
 MISSING_PATHS = ("compact", "input_tokens")  # POST to these paths, where a response has its id
-NO_ROUTE = "POST {route}/{path} is not available here: only responses are made, by POST {route}."
+NO_ROUTE = "There is no POST {route}/{path} here: responses are made by POST {route}."
 STORED_METHODS = ("GET", "DELETE", "HEAD")
 MANY_ITEMS = 1_000  # which take about as long as the start of a few threads
 NO_CANCELLATION = "No response runs in the background here, so there is none to cancel."
