@@ -17,7 +17,7 @@ import pytest
 
 from shared.chat.citation_paths import encode_path
 from shared.settings import SHARED_FOLDER
-from tests.e2e.test_content import link
+from tests.integration.test_content import link
 from tests.integration.test_ingest_cli import run_command
 from tests.support.servers import TIMEOUT, Server, run_server
 

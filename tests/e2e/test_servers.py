@@ -296,6 +296,16 @@ def test_unknown_route_is_a_404(client: httpx.Client) -> None:
     assert client.get("/nothing").status_code == 404
 
 
+def test_unknown_openai_path_is_a_404_in_openais_shape(client: httpx.Client) -> None:
+    paths = ["/v1", "/v1/", "/v1/docs", "/openai/v1/x/y", "/openai/deployments/m/embeddings"]
+    answers = [client.post(path, json={}) for path in paths]
+
+    assert {(each.status_code, each.json()["error"]["code"]) for each in answers} == {
+        (404, "unknown_url")
+    }
+    assert client.get("/v1/models/command_model").status_code == 200
+
+
 def test_function_key_is_not_logged(kind: str, tmp_path: Path) -> None:
     with run_server(kind, tmp_path, COMMAND_MODEL) as server:
         with server.client() as client:

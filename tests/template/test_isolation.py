@@ -17,7 +17,7 @@ from tests.support.servers import ROOT, TIMEOUT
 # Servers, a service in this process, `make run`, `make index`, and a separate program.
 TESTS = (
     "tests/e2e/test_servers.py::test_health_lists_the_parts",
-    "tests/e2e/test_health.py::test_model_check_lists_models",
+    "tests/integration/test_health.py::test_model_check_lists_models",
     "tests/e2e/test_readme.py::test_command_blocks_run_in_sequence",
     "tests/e2e/test_newcomer.py::test_run_fakes_serves_the_azure_adapters",
 )

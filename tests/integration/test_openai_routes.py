@@ -29,7 +29,7 @@ from tests.support.gateways import (
     run_calls,
     run_gateways,
 )
-from tests.support.servers import LAPTOP, SAMPLES, SIGN_IN, Server
+from tests.support.servers import LAPTOP, SAMPLES, SIGN_IN
 from tests.support.upstream import error_response
 
 ROUTE = "/v1/chat/completions"
@@ -653,15 +653,3 @@ def test_unknown_path_needs_the_key() -> None:
     ]
 
     assert statuses == [401, 404]
-
-
-def test_unknown_path_answers_over_http(server: Server) -> None:
-    paths = ["/v1", "/v1/", "/v1/docs", "/openai/v1/x/y", "/openai/deployments/m/embeddings"]
-    with server.client() as client:
-        answers = [client.post(path, json={}) for path in paths]
-        model = client.get("/v1/models/command_model")
-
-    assert {(each.status_code, each.json()["error"]["code"]) for each in answers} == {
-        (404, "unknown_url")
-    }
-    assert model.status_code == 200
