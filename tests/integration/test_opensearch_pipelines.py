@@ -325,17 +325,23 @@ def test_a_memory_that_fails_costs_no_answer(
 
 
 @pytest.mark.parametrize(
-    ("failure", "status"),
-    [(errors.TooManyRequests(retry_after=3), 429), (errors.Unavailable(), 503)],
+    ("failure", "status", "kind"),
+    [
+        (errors.TooManyRequests(retry_after=3), 429, "rejected_execution_exception"),
+        (errors.Unavailable(), 503, "unavailable_exception"),
+        (errors.DeadlineExceeded(), 504, "timeout_exception"),
+        (errors.Unsupported(), 501, "unsupported_operation_exception"),
+        (RuntimeError("bug"), 500, "exception"),
+    ],
 )
-def test_a_search_that_fails_has_its_real_status(
-    desk: Desk, failure: errors.ChatError, status: int
+def test_a_search_that_fails_has_its_real_status_and_type(
+    desk: Desk, failure: Exception, status: int, kind: str
 ) -> None:
     desk.search = FakeRetriever(error=failure)
     got = desk.search_with(asking())
 
-    assert (got.status, got.json["status"]) == (status, status)
-    assert got.headers["Retry-After"] in ("1", "3")
+    assert (got.status, got.json["status"], got.json["error"]["type"]) == (status, status, kind)
+    assert ("Retry-After" in got.headers) == (status in (429, 503))
     assert desk.model.calls == []
 
 

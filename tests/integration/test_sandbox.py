@@ -134,6 +134,20 @@ def test_crash_of_a_reused_process_is_retried(tmp_path: Path) -> None:
 
 
 @LINUX
+def test_reader_ends_after_its_process_has_crashed(tmp_path: Path) -> None:
+    async def read() -> list[str]:
+        before = children(os.getpid())
+        async with SandboxReader() as reader:
+            read = await contents(reader, good(tmp_path))
+            [child] = started_since(before)
+            os.kill(child, signal.SIGKILL)
+            assert await asyncio.to_thread(wait_until, lambda: not started_since(before))
+        return read
+
+    assert asyncio.run(read()) == ["It can be read."]
+
+
+@LINUX
 def test_process_is_reused_and_ends(tmp_path: Path) -> None:
     async def read() -> tuple[set[int], set[int]]:
         before = children(os.getpid())

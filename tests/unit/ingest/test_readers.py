@@ -332,6 +332,11 @@ def test_json_values_have_their_path(tmp_path: Path) -> None:
     ]
 
 
+def test_json_texts_are_paragraphs(tmp_path: Path) -> None:
+    assert text(tmp_path, "a.json", '["one", 2, null]') == "one\n\n2\n\nnull"
+    assert text(tmp_path, "b.json", '"one"') == "one"
+
+
 def test_json_records_are_paragraphs(tmp_path: Path) -> None:
     rows = '{"id": 1, "name": "Anna"}\n\n{"id": 2, "name": "Ben"}\n'
 
