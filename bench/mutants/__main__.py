@@ -33,9 +33,17 @@ from tests.support.packaging import clone_project
 SUITES = ("tests/unit", "tests/integration")
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0")
 COVERAGE = ("--cov=shared", "--cov-context=test", "--cov-report=", "--junitxml=.coverage.xml")
-TEST_SECONDS = 30.0  # of the tests of one fault, as measured without it
+TEST_SECONDS = 30.0  # of the tests that execute a fault, as measured without it
+APART_SECONDS = 90.0  # of those that may execute it in another process
 PROCESS_SECONDS = 0.3  # a test that starts another process takes longer
 GRACE_SECONDS = 60.0  # beyond three times that: a fault that makes a test hang is noticed
+
+
+def link_clients(folder: Path) -> None:
+    """Let the tests of the copy use the packages of npm, such as the fake of Blob storage."""
+    packages = Path("tests/clients/node_modules").resolve()
+    if packages.exists():
+        (folder / "tests/clients/node_modules").symlink_to(packages)
 
 
 def measure(coverage: Path) -> None:
@@ -57,10 +65,11 @@ def read_seconds(coverage: Path) -> Mapping[str, float]:
 
 
 def rank_tests(fault: Fault, data: CoverageData, seconds: Mapping[str, float]) -> list[str]:
-    """The tests that execute a fault, the nearest and fastest first, then others of their files.
+    """The tests that run for a fault: as many as there is time for.
 
-    These use what a cache or a fixture has kept. What is executed at import can concern all tests;
-    what none executes those that may start another process.
+    First those that execute it, the nearest and fastest first, then others of their files, which
+    use what a cache or a fixture has kept: what is executed at import can concern all tests. Then
+    those that may execute it in another process.
     """
     lines: Mapping[int, list[str]] = data.contexts_by_lineno(fault.file)
     contexts = {each for n in range(fault.start, fault.end + 1) for each in lines.get(n, ())}
@@ -77,7 +86,17 @@ def rank_tests(fault: Fault, data: CoverageData, seconds: Mapping[str, float]) -
         path = name.partition(".py")[0].replace("_", "/").split("/")
         return name not in direct, -len(words & set(path)), seconds[name]
 
-    return sorted(names or apart, key=rank)
+    return [
+        *_first(sorted(names, key=rank), seconds, TEST_SECONDS),
+        *_first(sorted(apart - names, key=rank), seconds, APART_SECONDS),
+    ]
+
+
+def _first(names: Sequence[str], seconds: Mapping[str, float], limit: float) -> list[str]:
+    """The first tests, as long as they take less than the limit together; at least one."""
+    totals = accumulate(seconds[name] for name in names)
+    count = sum(total < limit for total in totals)
+    return list(names[: max(count, 1)])
 
 
 def preload() -> None:
@@ -132,22 +151,18 @@ def plant(fault: Fault, data: CoverageData, seconds: Mapping[str, float]) -> str
 
     Returns "noticed" (by a test), "mypy" (by it alone), or "survived".
     """
-    ranked = rank_tests(fault, data, seconds)
-    totals = list(accumulate(seconds[name] for name in ranked))
-    names = [name for name, total in zip(ranked, totals, strict=True) if total < TEST_SECONDS]
+    names = rank_tests(fault, data, seconds)
     path = Path(fault.file)
     path.write_text(fault.code(), "utf-8")
-    limit = GRACE_SECONDS + 3 * min(TEST_SECONDS, totals[-1])
-    status = test(names or ranked[:1], limit)
+    limit = GRACE_SECONDS + 3 * sum(seconds[name] for name in names)
+    status = test(names, limit)
     if status == pytest.ExitCode.USAGE_ERROR:  # a test has another name, for example by the fault
         status = test(sorted({name.partition("::")[0] for name in names}), limit)
     passed = status == pytest.ExitCode.OK
     result = "noticed" if not passed else "mypy" if has_type_error(fault) else "survived"
     path.write_text(fault.module.code, "utf-8")
     diff = "" if result == "noticed" else f"\n{fault.diff()}"
-    print(
-        f"{fault.file}:{fault.end}, {len(names)} of {len(ranked)} tests: {result}{diff}", flush=True
-    )
+    print(f"{fault.file}:{fault.end}, {len(names)} tests: {result}{diff}", flush=True)
     return result
 
 
@@ -162,6 +177,7 @@ def main() -> None:
     with TemporaryDirectory() as temporary:
         folder = clone_project(Path(temporary).resolve())
         coverage = (options.coverage or folder / "coverage").resolve()
+        link_clients(folder)
         os.chdir(folder)
         sys.path[0] = str(folder)
         if not coverage.exists():

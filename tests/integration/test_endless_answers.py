@@ -124,7 +124,9 @@ UNBROKEN: Mapping[str, tuple[bytes, bytes, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("kind", UNBROKEN)
-def test_a_response_without_a_line_end_ends_at_the_limit(kind: str) -> None:
+def test_a_response_without_a_line_end_ends_at_the_limit(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
     head, begin, entry = UNBROKEN[kind]
     words = [WORDS.encode()] * (SENT // len(WORDS))
     pieces: list[Step] = [http_chunk(each) for each in (begin, *words, b'"}}]}')]
@@ -132,6 +134,7 @@ def test_a_response_without_a_line_end_ends_at_the_limit(kind: str) -> None:
 
     assert whole.status == 503
     assert f"{MAX_BYTES:,} bytes" in whole.json["error"]
+    assert f"{MAX_BYTES:,} bytes" in caplog.text
     assert stream.lines[-1] == whole.json
 
 

@@ -81,6 +81,7 @@ def test_skillset_makes_passages_with_vectors() -> None:
     split, embed = service.skillsets["docs-passages"]["skills"]
     projections = service.skillsets["docs-passages"]["indexProjections"]
 
+    assert (split["textSplitMode"], split["context"]) == ("pages", "/document")
     assert (split["maximumPageLength"], split["pageOverlapLength"]) == (2000, 200)
     assert {key: embed[key] for key in ("resourceUri", "deploymentId", "modelName")} == {
         "resourceUri": "https://mine.openai.azure.com",

@@ -134,7 +134,10 @@ def test_an_empty_description_is_one_that_is_wrong() -> None:
 
 
 def test_one_that_is_said_to_be_down_is_not_called() -> None:
-    assert refusal(GOOD | {"status": 0})[:2] == (404, 40001)
+    status, code, message = refusal(GOOD | {"status": 0})
+
+    assert (status, code) == (404, 40001)
+    assert "remote_service_provider.status: is 0" in message
 
 
 @pytest.mark.parametrize("hosts", ["https://api.example.com", "*.example.com", "a b", "x/y"])

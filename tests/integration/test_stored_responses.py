@@ -120,6 +120,7 @@ def test_a_response_is_returned_as_it_was(opened: OpenStore, stream: bool) -> No
         assert (first["id"], first["store"], answer["store"]) == (answer["id"], True, True)
         assert {**stored, "completed_at": None} == {**answer, "completed_at": None}
         (item,) = items["data"]
+        assert items["object"] == "list"
         assert item["content"] == [{"type": "input_text", "text": "Hello?"}]
         assert (items["first_id"], items["has_more"]) == (item["id"], False)
         for path in (answer["id"], f"{answer['id']}/input_items"):

@@ -233,7 +233,9 @@ def test_a_rewrite_that_the_filter_or_a_break_stopped_costs_no_answer() -> None:
     assert notes(ask(call("/chat", WITH_HISTORY), broken)) == [without_rewrite("Unavailable")]
 
 
-def test_a_rewrite_that_does_not_end_leaves_time_for_the_answer() -> None:
+def test_a_rewrite_that_does_not_end_leaves_time_for_the_answer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     model, search = FakeModel(query=asyncio.Event()), FakeRetriever()
     rag = replace(engine(model, search), rewrite_seconds=0.05)
     got = ask(call("/chat", WITH_HISTORY), Service(rag))
@@ -241,6 +243,7 @@ def test_a_rewrite_that_does_not_end_leaves_time_for_the_answer() -> None:
     assert got.status == 200
     assert [query for _, query, _ in search.calls] == ["What is in Plus?"]
     assert notes(got) == [without_rewrite("DeadlineExceeded")]
+    assert "rewrite DeadlineExceeded: no search query in time\n" in caplog.text
     assert model.open_streams == 0
 
 

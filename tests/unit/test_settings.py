@@ -52,6 +52,21 @@ def test_all_invalid_settings_are_named_without_values() -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["abc", "files-2", "a" * 63])
+def test_container_name_of_blob_storage_is_accepted(name: str) -> None:
+    assert read_settings({"AZURE_STORAGE_CONTAINER": name}).storage_container == name
+
+
+@pytest.mark.parametrize("name", ["ab", "Files", "a_b", "-ab", "a--b", "ab-", "a/b", "a" * 64])
+def test_other_container_names_are_refused(name: str) -> None:
+    with pytest.raises(SettingsError) as failure:
+        read_settings({"AZURE_STORAGE_CONTAINER": name})
+
+    assert failure.value.problems == (
+        "AZURE_STORAGE_CONTAINER must be 3 to 63 lower-case letters, digits and single hyphens",
+    )
+
+
 @pytest.mark.parametrize(
     "name", ["nonsense", "no.such:model", "tests.support.fakes:absent", "json:", ":x"]
 )

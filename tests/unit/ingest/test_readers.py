@@ -332,6 +332,12 @@ def test_json_values_have_their_path(tmp_path: Path) -> None:
     ]
 
 
+def test_office_bomb_is_rejected(tmp_path: Path) -> None:
+    bomb = samples.docx_of("", more={"word/x.xml": b" " * 65 * 2**20})
+
+    assert reason(tmp_path, "a.docx", bomb) == "It unpacks to more than 64 MB."
+
+
 def test_json_texts_are_paragraphs(tmp_path: Path) -> None:
     assert text(tmp_path, "a.json", '["one", 2, null]') == "one\n\n2\n\nnull"
     assert text(tmp_path, "b.json", '"one"') == "one"

@@ -466,6 +466,13 @@ def test_headings_before_a_colon_are_not_quoted() -> None:
     assert quotes(text) == [("Full-time employees receive 20 days.", "handbook.md")]
 
 
+def test_only_the_first_colon_ends_a_heading() -> None:
+    line = "handbook.md: Handbook > Vacation: Vacation days per year: 20 for everybody."
+    text = reply(prompt("How many vacation days do employees receive?", line))
+
+    assert quotes(text) == [("Vacation days per year: 20 for everybody.", "handbook.md")]
+
+
 def test_the_best_quote_comes_first_from_whichever_passage() -> None:
     lines = ("a.md: Leave is taken in days.", "b.md: Parental leave is twelve weeks.")
     text = reply(prompt("How long is parental leave?", *lines))

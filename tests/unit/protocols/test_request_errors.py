@@ -40,6 +40,11 @@ def ask_aog(**fields: Any) -> BufferedReply:
         ),
         ({"logprobs": True}, "logprobs", "are not given here"),
         ({"top_logprobs": 2}, "logprobs", "are not given here"),
+        (
+            {"tools": [{"type": "function", "function": {"name": ""}}]},
+            "tools[0].function.name",
+            "must not be empty",
+        ),
         ({"functions": [{}]}, "functions", "are not read here: offer them as tools"),
         ({"dataSources": [{}]}, "dataSources", "are not read here: send data_sources"),
     ],

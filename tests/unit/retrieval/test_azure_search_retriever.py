@@ -1,4 +1,4 @@
-"""The retriever of Azure AI Search while its service has no semantic ranker."""
+"""The retriever of Azure AI Search: a missing semantic ranker, and queries that are rejected."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any, cast
 
 import pytest
 
+from shared.chat.errors import BadRequest, ChatError
 from shared.chat.overrides import Overrides
 from shared.chat.request import User
-from shared.retrieval.azure_search.client import RankerUnavailable, SearchIndex
+from shared.retrieval.azure_search.client import QueryRejected, RankerUnavailable, SearchIndex
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.azure_search.retriever import RANKER_PAUSE_SECONDS, AzureSearchRetriever
 
@@ -70,3 +71,36 @@ def test_ranker_that_is_missing_is_logged_once_and_used_again_after_its_pause(
         "search: the service has no semantic ranker (AZURE_SEARCH_SEMANTIC_RANKER), or its free "
         "questions of this month are used up; searches go on without it for an hour"
     ]
+
+
+@dataclass
+class RejectingIndex:
+    """An index that rejects the queries whose filter contains a word."""
+
+    word: str
+    name: str = "docs"
+    queries: list[Mapping[str, Any]] = field(default_factory=list)
+
+    async def search(self, query: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        self.queries.append(query)
+        if self.word in query.get("filter", ""):
+            raise QueryRejected(cause="status 400")
+        return []
+
+
+@pytest.mark.parametrize(("word", "error"), [("category", BadRequest), ("oids", QueryRejected)])
+def test_client_filter_is_at_fault_only_if_the_query_passes_without_it(
+    word: str, error: type[ChatError]
+) -> None:
+    retriever = AzureSearchRetriever(
+        cast(SearchIndex, RejectingIndex(word)), IndexFields(), seconds=10
+    )
+    overrides = Overrides(use_oid_security_filter=True)
+    overrides = overrides.model_copy(update={"filter": "category eq 'a'"})
+    user = User(oid="anna")
+
+    with pytest.raises(ChatError) as failure:
+        asyncio.run(retriever.search(user, "x", overrides))
+
+    assert failure.type is error
+    assert failure.value.field == ("filter" if error is BadRequest else None)

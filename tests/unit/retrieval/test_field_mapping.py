@@ -27,3 +27,10 @@ def test_passage_of_another_tool_is_cited_by_what_it_has(
     source = IndexFields(**OTHER_TOOL, chunk=chunk).to_source({"content": "text", **hit})
 
     assert (source.sourcepage, source.sourcefile) == names
+
+
+def test_source_has_the_scores_of_its_hit() -> None:
+    hit = {"id": "1", "content": "x", "@search.score": 1.5, "@search.rerankerScore": 2.5}
+    source = IndexFields().to_source(hit)
+
+    assert (source.score, source.reranker_score) == (1.5, 2.5)
