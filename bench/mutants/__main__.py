@@ -35,7 +35,7 @@ OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=
 COVERAGE = ("--cov=shared", "--cov-context=test", "--cov-report=", "--junitxml=.coverage.xml")
 TEST_SECONDS = 30.0  # of the tests that execute a fault, as measured without it
 APART_SECONDS = 90.0  # of those that may execute it in another process
-PROCESS_SECONDS = 0.3  # a test that starts another process takes longer
+PROCESS_SECONDS = 0.3  # a test that starts another process for its file takes longer
 GRACE_SECONDS = 60.0  # beyond three times that: a fault that makes a test hang is noticed
 
 
@@ -79,7 +79,8 @@ def rank_tests(fault: Fault, data: CoverageData, seconds: Mapping[str, float]) -
     direct = {each.rpartition("|")[0] for each in contexts} & seconds.keys()
     files = {name.partition("::")[0] for name in direct}
     names = {name for name in seconds if at_import or name.partition("::")[0] in files}
-    apart = {name for name, each in seconds.items() if each > PROCESS_SECONDS}
+    slow = {name.partition("::")[0] for name, each in seconds.items() if each > PROCESS_SECONDS}
+    apart = {name for name in seconds if name.partition("::")[0] in slow}
     words = set(Path(fault.file.replace("_", "/")).with_suffix("").parts)
 
     def rank(name: str) -> tuple[bool, int, float]:
