@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -19,7 +20,7 @@ import pytest
 
 from tests.support.calls import QUESTION
 from tests.support.servers import ROOT, TIMEOUT, Server, run_server
-from tests.support.upstream import Upstream, run_upstream
+from tests.support.upstream import Upstream, error_response, run_upstream
 
 AZ = {"accessToken": "token-of-az", "expires_on": 4070908800, "expiresOn": "2099-01-01 00:00:00"}
 ERROR_TEXTS = {  # their real messages, which the SDK parses
@@ -169,6 +170,32 @@ def test_managed_identity_token_is_requested_once(
     assert header == "h"
     assert query["resource"] == ["https://cognitiveservices.azure.com"]
     assert query.get("client_id", [""]) == [client_id]
+
+
+def test_cli_is_not_called_before_a_question(model: Upstream, tmp_path: Path) -> None:
+    calls = write_cli(tmp_path, "az", AZ)
+    with (
+        run_server("dev", tmp_path, azure(model, tmp_path)) as server,
+        server.client() as client,
+    ):
+        assert client.get("/").status_code == 200
+        time.sleep(0.5)
+
+    assert not calls.exists()
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_log_names_the_role_that_a_rejected_identity_lacks(
+    model: Upstream, tmp_path: Path, status: int
+) -> None:
+    write_cli(tmp_path, "az", AZ)
+    model.plan = [error_response(status)]
+    with run_server("dev", tmp_path, azure(model, tmp_path)) as server:
+        response = ask(server)
+
+    assert response.status_code == 503
+    assert "have the role Cognitive Services OpenAI User on it?" in server.log
+    assert "Cognitive Services" not in response.text
 
 
 # As the worker of Functions does: it loads the app in its event loop.

@@ -130,6 +130,25 @@ def test_killed_run_does_not_change_the_index(tmp_path: Path, children: ForkServ
     assert dump_index(index) == before
 
 
+def test_files_of_an_unfinished_run_are_committed_in_groups(tmp_path: Path) -> None:
+    index = tmp_path / "index.db"
+    counts = []
+
+    async def put() -> None:
+        documents = [document(name, 1) for name in ("a.md", "b.md")]
+        two = sum(len(each.passages) for each in documents)
+        target = SqliteIndexWriter(index, MODEL, commit_after=two)
+        for each in documents:
+            await target.put(each, Path(each.name))
+            with closing(sqlite3.connect(tmp_path / "index.db.part")) as reader:
+                counts.extend(reader.execute("SELECT count(*) FROM file").fetchone())
+        await target.close()
+
+    asyncio.run(put())
+
+    assert counts == [0, 2]
+
+
 def test_run_without_changes_does_not_write(tmp_path: Path) -> None:
     index = tmp_path / "index.db"
     asyncio.run(update_index(index, {"a.md": 1}))

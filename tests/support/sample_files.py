@@ -52,6 +52,30 @@ def docx(heading: str, text: str, rows: Sequence[Sequence[str]]) -> bytes:
     return docx_of(paragraph(heading, "Heading1") + paragraph(text) + f"<w:tbl>{lines}</w:tbl>")
 
 
+def docx_with_image(text: str, description: str) -> bytes:
+    """A DOCX of a paragraph that ends with a picture."""
+    main = "http://schemas.openxmlformats.org/drawingml/2006"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    drawing = (
+        f'<w:drawing xmlns:wp="{main}/wordprocessingDrawing" xmlns:a="{main}/main" '
+        f'xmlns:pic="{main}/picture" xmlns:r="{office}"><wp:inline>'
+        f'<wp:docPr id="1" name="Picture" descr="{description}"/><a:graphic><a:graphicData>'
+        '<pic:pic><pic:blipFill><a:blip r:embed="rId1"/></pic:blipFill></pic:pic>'
+        "</a:graphicData></a:graphic></wp:inline></w:drawing>"
+    )
+    relation = f'Id="rId1" Type="{office}/image" Target="media/image.png"'
+    relations = (
+        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+        f"<Relationship {relation}/></Relationships>"
+    )
+    body = f"<w:p><w:r><w:t>{text}</w:t></w:r><w:r>{drawing}</w:r></w:p>"
+    more = {
+        "word/_rels/document.xml.rels": relations.encode(),
+        "word/media/image.png": image("PNG"),
+    }
+    return docx_of(body, more=more)
+
+
 def pptx(title: str, text: str, notes: str, rows: Sequence[Sequence[str]]) -> bytes:
     deck = Presentation()
     slide = deck.slides.add_slide(deck.slide_layouts[1])

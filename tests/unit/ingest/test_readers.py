@@ -338,6 +338,12 @@ def test_office_bomb_is_rejected(tmp_path: Path) -> None:
     assert reason(tmp_path, "a.docx", bomb) == "It unpacks to more than 64 MB."
 
 
+def test_picture_of_a_docx_is_left_out_and_its_description_kept(tmp_path: Path) -> None:
+    data = samples.docx_with_image("The plan:", "a map of the office")
+
+    assert text(tmp_path, "a.docx", data) == "The plan: a map of the office"
+
+
 def test_json_texts_are_paragraphs(tmp_path: Path) -> None:
     assert text(tmp_path, "a.json", '["one", 2, null]') == "one\n\n2\n\nnull"
     assert text(tmp_path, "b.json", '"one"') == "one"
