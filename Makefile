@@ -1,9 +1,10 @@
-# The commands of this project. `make help` lists them; they need GNU make and Python 3.11 to 3.13.
+# The commands of this project. `make help` lists them; they need GNU make and Python 3.11 to 3.14.
 
 PORT ?= 7071
 # The Python that creates .venv. Unset: the first suitable one of PYTHONS.
 PYTHON ?=
-PYTHONS := python3.13 python3.12 python3.11 python3 python
+# That of the deployed app first.
+PYTHONS := python3.13 python3.12 python3.11 python3.14 python3 python
 # Azure Functions Core Tools. `make run FUNC=` uses dev_server.py even if they are installed.
 FUNC ?= func
 
@@ -13,12 +14,12 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # A name on the PATH may be a shim that fails, so each is run, not only looked up; in the root
 # folder, where no .python-version affects a shim; and its sys.executable is used.
-IN_RANGE := import sys; assert (3, 11) <= sys.version_info[:2] <= (3, 13)
+IN_RANGE := import sys; assert (3, 11) <= sys.version_info[:2] <= (3, 14)
 ABLE := $(IN_RANGE); import venv; from ensurepip import version
 first = $(shell cd /; for python in $(if $(PYTHON),"$(PYTHON)" "$(CURDIR)/$(PYTHON)",$(PYTHONS)); \
 	do "$$python" -c '$(1); print(sys.executable)' 2>/dev/null && break; done)
 
-no_python = No Python 3.11 to 3.13 runs here (tried: $(or $(PYTHON),$(PYTHONS))): install one from \
+no_python = No Python 3.11 to 3.14 runs here (tried: $(or $(PYTHON),$(PYTHONS))): install one from \
 	https://www.python.org/downloads/, or name yours as in `make run PYTHON=/path/to/python3.13`
 no_venv = $(call first,$(IN_RANGE)) cannot make virtual environments: install its venv module, on \
 	Debian and Ubuntu by `sudo apt install python3-venv`

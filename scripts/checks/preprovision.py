@@ -14,7 +14,7 @@ from ipaddress import ip_network
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
-OLDEST, NEWEST = (3, 11), (3, 13)
+OLDEST, NEWEST = (3, 11), (3, 14)
 # What azd can parse (strconv.ParseBool and ParseInt of Go). It ignores anything else.
 BOOLEAN = re.compile("1|t|T|TRUE|true|True|0|f|F|FALSE|false|False")
 INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -36,7 +36,7 @@ def version_problems(version: tuple[int, int], executable: str) -> Iterator[str]
     if not OLDEST <= version <= NEWEST:
         name = ".".join(map(str, version))
         yield (
-            f"azd runs hooks with {executable}, Python {name}: this template needs 3.11 to 3.13. "
+            f"azd runs hooks with {executable}, Python {name}: this template needs 3.11 to 3.14. "
             "Put one of these first on the PATH (as python3; on Windows as py), and delete "
             f"{sys.prefix} if it is a folder of this project: azd would use it again."
         )

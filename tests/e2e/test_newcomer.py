@@ -484,7 +484,7 @@ def test_missing_python_is_one_sentence(clone: Path, tmp_path: Path) -> None:
     ended = make(clone, environment(tmp_path / "bin", only=True), "run")
 
     assert len(ended.stderr.splitlines()) == 1
-    assert "No Python 3.11 to 3.13 runs here" in ended.stderr
+    assert "No Python 3.11 to 3.14 runs here" in ended.stderr
     assert ended.returncode != 0
 
 

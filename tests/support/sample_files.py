@@ -122,7 +122,7 @@ def lines(*texts: str) -> bytes:
 
 
 def pdf(pages: Sequence[bytes], jpeg: bytes = b"", size: tuple[int, int] = (0, 0)) -> bytes:
-    """A PDF by its pages' streams, which may draw the picture `jpeg` as /Im1."""
+    """A PDF by its pages' streams, which may draw the picture `jpeg` as /Im1 or /Im0."""
     objects = [b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>", _jpeg(jpeg, size)]
     kids = " ".join(f"{5 + 2 * number} 0 R" for number in range(len(pages)))
     tree = f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>"
@@ -138,7 +138,7 @@ def _jpeg(data: bytes, size: tuple[int, int]) -> bytes:
 
 
 def _page(contents: int) -> bytes:
-    used = "/Resources << /Font << /F1 1 0 R >> /XObject << /Im1 2 0 R >> >>"
+    used = "/Resources << /Font << /F1 1 0 R >> /XObject << /Im0 2 0 R /Im1 2 0 R >> >>"
     head = "<< /Type /Page /Parent 3 0 R /MediaBox [0 0 600 800]"
     return f"{head} {used} /Contents {contents} 0 R >>".encode()
 

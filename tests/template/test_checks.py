@@ -36,7 +36,7 @@ STARTING = (503, b"<h1>503 Service Unavailable</h1>")
 TYPED = preprovision.typed_variables()
 
 
-@pytest.mark.parametrize("version", [(3, 10), (3, 14), (2, 7), (4, 0)])
+@pytest.mark.parametrize("version", [(3, 10), (3, 15), (2, 7), (4, 0)])
 def test_python_that_does_not_fit_is_named(
     version: tuple[int, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -44,12 +44,12 @@ def test_python_that_does_not_fit_is_named(
     error = capsys.readouterr().err
 
     assert status == 1
-    assert f"Python {version[0]}.{version[1]}: this template needs 3.11 to 3.13" in error
+    assert f"Python {version[0]}.{version[1]}: this template needs 3.11 to 3.14" in error
     assert "Nothing was created." in error
     assert f"delete {sys.prefix} if it is a folder of this project" in error
 
 
-@pytest.mark.parametrize("version", [(3, 11), (3, 12), (3, 13)])
+@pytest.mark.parametrize("version", [(3, 11), (3, 12), (3, 13), (3, 14)])
 def test_supported_python_passes(
     version: tuple[int, int], capsys: pytest.CaptureFixture[str]
 ) -> None:

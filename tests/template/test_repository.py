@@ -73,7 +73,7 @@ def test_tests_run_on_every_python_and_the_real_host() -> None:
     tests = workflow("tests.yml")["jobs"]["tests"]
     (step,) = (one for one in tests["steps"] if one.get("name") == "Tests")
 
-    assert tests["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
+    assert tests["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13", "3.14"]
     assert step["env"]["FUNCTIONS_HOST"] == "func start"
 
 
