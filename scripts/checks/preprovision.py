@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_network
 from pathlib import Path
+from sysconfig import get_platform
 
 ROOT = Path(__file__).parent.parent.parent
 OLDEST, NEWEST = (3, 11), (3, 14)
@@ -39,6 +40,18 @@ def version_problems(version: tuple[int, int], executable: str) -> Iterator[str]
             f"azd runs hooks with {executable}, Python {name}: this template needs 3.11 to 3.14. "
             "Put one of these first on the PATH (as python3; on Windows as py), and delete "
             f"{sys.prefix} if it is a folder of this project: azd would use it again."
+        )
+
+
+def platform_problems(platform: str, executable: str) -> Iterator[str]:
+    """Yield a message if a library that the hooks need has no wheel for this Python's platform."""
+    if platform == "win-arm64":
+        yield (
+            f"azd runs hooks with {executable}, a Python for ARM64: semantic-text-splitter, which "
+            "splits the samples, has no wheel for it on Windows. Install the 64-bit (x64) Python "
+            "of https://www.python.org/downloads/windows/, which Windows on ARM runs as well, put "
+            f"it first on the PATH (as py), and delete {sys.prefix} if it is a folder of this "
+            "project."
         )
 
 
@@ -135,10 +148,12 @@ def read(name: str) -> str:
 def main(
     environment: Mapping[str, str] = os.environ,
     version: tuple[int, int] = (sys.version_info.major, sys.version_info.minor),
+    platform: str = get_platform(),
 ) -> int:
     """Print the problems. Returns the exit status: 0, or 1 if there are any."""
     problems = [
         *version_problems(version, sys.executable),
+        *platform_problems(platform, sys.executable),
         *variable_problems(environment),
         *tag_problems(environment),
         *existing_resource_problems(environment),

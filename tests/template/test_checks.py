@@ -57,6 +57,21 @@ def test_supported_python_passes(
     assert capsys.readouterr().err == ""
 
 
+def test_python_without_wheels_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    status = preprovision.main({}, PYTHON, "win-arm64")
+    error = capsys.readouterr().err
+
+    assert status == 1
+    assert "semantic-text-splitter" in error
+    assert "Install the 64-bit (x64) Python" in error
+    assert "Nothing was created." in error
+
+
+@pytest.mark.parametrize("platform", ["win-amd64", "macosx-11.0-arm64", "linux-aarch64"])
+def test_platforms_with_wheels_pass(platform: str) -> None:
+    assert preprovision.main({}, PYTHON, platform) == 0
+
+
 @pytest.mark.parametrize("file", ["preprovision.py", "postprovision.py"])
 def test_hook_can_be_parsed_by_an_old_python(file: str) -> None:
     """Else a SyntaxError would stand in place of the sentence that names the version."""
@@ -285,7 +300,7 @@ def test_hook_and_app_read_settings_by_the_same_pydantic() -> None:
     )
 
     assert line[0] in (ROOT / "requirements.txt").read_text("utf-8").splitlines()
-    assert line[1] == 'python_version >= "3.11" and python_version < "3.14"'
+    assert line[1] == 'python_version >= "3.11" and python_version < "3.15"'
 
 
 @dataclass
