@@ -111,7 +111,7 @@ param searchLocation string = ''
 param searchReplicas int = 1
 
 @allowed(['disabled', 'free', 'standard'])
-@description('The semantic ranker: off, its first 1,000 questions a month for nothing (then refused, and the app goes on without), or each one paid for.')
+@description('The semantic ranker: off, its first 1,000 questions a month for nothing (then refused, and the app goes on without), or each one paid for. Always off in a region that has none.')
 param semanticRanker string = 'free'
 
 @minLength(2)
@@ -248,7 +248,21 @@ var indexers = concat(
 var origins = filter(split(replace(allowedOrigins, ' ', ''), ','), one => !empty(one))
 var ips = useVnet && !empty(allowedIps) ? filter(split(replace(allowedIps, ' ', ''), ','), one => !empty(one)) : []
 var clients = filter(split(replace(authAllowedClients, ' ', ''), ','), one => !empty(one))
-var ranker = searchSku == 'free' ? 'disabled' : semanticRanker
+// Where Azure AI Search has no semantic ranker, by https://learn.microsoft.com/azure/search/search-region-support of
+// 2025-10-09: Resource Manager refuses any other plan there. The first hook reads this list, too.
+var regionsWithoutRanker = [
+  'indonesiacentral'
+  'israelcentral'
+  'jioindiacentral'
+  'malaysiawest'
+  'mexicocentral'
+  'newzealandnorth'
+  'norwayeast'
+  'southindia'
+  'spaincentral'
+]
+var hasRanker = searchSku != 'free' && !contains(regionsWithoutRanker, toLower(replace(searchRegion, ' ', '')))
+var ranker = hasRanker ? semanticRanker : 'disabled'
 var documents = 'documents'
 var packages = 'packages'
 var database = 'chat'

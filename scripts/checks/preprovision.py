@@ -9,7 +9,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import ip_network
 from pathlib import Path
 from sysconfig import get_platform
@@ -140,6 +140,24 @@ def setting_problems(environment: Mapping[str, str]) -> Iterator[str]:
     yield from find_problems(text)
 
 
+def ranker_notes(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield a note if the region of the search service has no semantic ranker."""
+    region = environment.get("AZURE_SEARCH_LOCATION") or environment.get("AZURE_LOCATION") or ""
+    is_wanted = environment.get("AZURE_SEARCH_SEMANTIC_RANKER", "free") != "disabled"
+    is_ours = not environment.get("AZURE_EXISTING_SEARCH_ID")
+    if is_ours and is_wanted and region.replace(" ", "").lower() in regions_without_ranker():
+        yield (
+            f"Note: Azure AI Search has no semantic ranker in {region}, so searches go without it. "
+            "For one, before the service is created: azd env set AZURE_SEARCH_LOCATION REGION"
+        )
+
+
+def regions_without_ranker() -> Sequence[str]:
+    """Return the regions of infra/main.bicep where Azure AI Search has no semantic ranker."""
+    (text,) = re.findall(r"(?s)var regionsWithoutRanker = \[(.*?)\]", read("main.bicep"))
+    return re.findall(r"'(\w+)'", text)
+
+
 def read(name: str) -> str:
     """Read a file of infra/."""
     return (ROOT / "infra" / name).read_text("utf-8")
@@ -163,7 +181,7 @@ def main(
     ]
     if OLDEST <= version <= NEWEST:
         problems += setting_problems(environment)
-    print_errors(problems)
+    print_errors([*problems, *ranker_notes(environment)])
     if problems:
         print_errors(["Nothing was created. Fix this, then run azd again."])
     return 1 if problems else 0

@@ -33,6 +33,7 @@ PYTHON = (3, 13)
 QUICK = WaitPolicy(pause=0.01)
 HEALTHY = (200, b'{"status": "ok", "model": "gpt-5.4-mini"}')
 STARTING = (503, b"<h1>503 Service Unavailable</h1>")
+SEARCH_ID = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Search/searchServices/mine"
 TYPED = preprovision.typed_variables()
 
 
@@ -111,6 +112,32 @@ def test_values_that_azd_parses_pass(name: str, capsys: pytest.CaptureFixture[st
 
     assert [preprovision.main({name: value}, PYTHON) for value in values] == [0, 0, 0, 0]
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("variables", "region"),
+    [
+        ({"AZURE_LOCATION": "norwayeast"}, "norwayeast"),
+        (
+            {"AZURE_LOCATION": "westeurope", "AZURE_SEARCH_LOCATION": "Spain Central"},
+            "Spain Central",
+        ),
+        ({"AZURE_LOCATION": "westeurope"}, None),
+        ({"AZURE_LOCATION": "norwayeast", "AZURE_SEARCH_LOCATION": "westeurope"}, None),
+        ({"AZURE_LOCATION": "norwayeast", "AZURE_SEARCH_SEMANTIC_RANKER": "disabled"}, None),
+        ({"AZURE_LOCATION": "norwayeast", "AZURE_EXISTING_SEARCH_ID": SEARCH_ID}, None),
+        ({}, None),
+    ],
+)
+def test_region_without_the_ranker_is_noted(
+    variables: dict[str, str], region: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert preprovision.main(variables, PYTHON) == 0
+
+    note = f"no semantic ranker in {region}, so" if region else ""
+    error = capsys.readouterr().err
+    assert note in error
+    assert bool(error) == bool(region)
 
 
 def test_all_problems_are_named_at_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -204,6 +204,23 @@ def test_search_has_the_semantic_ranker_of_the_choice(plan: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "variables",
+    [
+        {"AZURE_SEARCH_SKU": "free"},
+        {"AZURE_LOCATION": "norwayeast"},
+        {"AZURE_LOCATION": "southindia"},
+        {"AZURE_SEARCH_LOCATION": "spaincentral"},
+        {"AZURE_SEARCH_LOCATION": "Spain Central"},
+    ],
+)
+def test_search_has_no_ranker_where_there_is_none(variables: dict[str, str]) -> None:
+    variables = {"AZURE_SEARCH_SEMANTIC_RANKER": "standard"} | variables
+    values = deployment(variables)
+
+    assert values["search"].properties("service")["properties"]["semanticSearch"] == "disabled"
+
+
+@pytest.mark.parametrize(
     ("sku", "identity"), [("free", None), ("basic", {"type": "SystemAssigned"})]
 )
 def test_search_has_an_identity_where_its_tier_allows(sku: str, identity: object) -> None:
