@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from ipaddress import ip_network
+from ipaddress import IPv4Network, ip_network
 from pathlib import Path
 from sysconfig import get_platform
 
@@ -28,6 +28,8 @@ EXISTING_RESOURCES = {
 }
 # As the app's setting ALLOWED_ORIGINS, with which an app does not start that has another value.
 ORIGIN = re.compile(r"\s*([a-z][a-z0-9+.-]*://[^/,\s?#@]+/*)?\s*", re.IGNORECASE)
+PRIVATE_RANGES = [IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")]
+EMAIL = re.compile(r"[^@\s,;<>]+@[^@\s,;<>.]+(\.[^@\s,;<>.]+)+")
 # Variables that only the hooks read.
 HOOK_SWITCHES = ("AZURE_LOAD_SAMPLES", "AZURE_LOCAL_SETTINGS", "AZURE_DEPLOY_INDEX")
 
@@ -126,6 +128,34 @@ def network_problems(environment: Mapping[str, str]) -> Iterator[str]:
         yield "AZURE_VNET_PREFIX must be a range of /22 or more, such as 10.0.0.0/16."
 
 
+def address_problems(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield a message if AZURE_ALLOWED_IPS has an entry that storage accounts refuse."""
+    entries = environment.get("AZURE_ALLOWED_IPS", "").replace(" ", "").split(",")
+    wrong = [entry for entry in entries if entry and not is_public_range(entry)]
+    if wrong:
+        yield (
+            "AZURE_ALLOWED_IPS must be public IPv4 addresses such as 203.0.113.7, or ranges of /30 "
+            f"or more such as 203.0.113.0/24, separated by commas: {', '.join(wrong)}"
+        )
+
+
+def is_public_range(text: str) -> bool:
+    """Whether a storage account accepts an address or a range: no /31, no /32, nothing private."""
+    try:
+        network = IPv4Network(text)
+    except ValueError:
+        return False
+    is_private = any(network.overlaps(private) for private in PRIVATE_RANGES)
+    return not is_private and ("/" not in text or network.prefixlen <= 30)
+
+
+def email_problems(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield a message if AZURE_ALERT_EMAIL is no address."""
+    value = environment.get("AZURE_ALERT_EMAIL", "")
+    if value and not EMAIL.fullmatch(value):
+        yield "AZURE_ALERT_EMAIL must be one address such as team@example.com."
+
+
 def setting_problems(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield a message for each problem of AZURE_APP_SETTINGS, by the app's own settings."""
     text = environment.get("AZURE_APP_SETTINGS")
@@ -178,6 +208,8 @@ def main(
         *origin_problems(environment),
         *group_problems(environment),
         *network_problems(environment),
+        *address_problems(environment),
+        *email_problems(environment),
     ]
     if OLDEST <= version <= NEWEST:
         problems += setting_problems(environment)

@@ -115,6 +115,43 @@ def test_values_that_azd_parses_pass(name: str, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize(
+    "value", ["203.0.113.8", "203.0.113.8, 198.51.100.0/24", "203.0.113.0/30,", "", " "], ids=repr
+)
+def test_addresses_that_storage_accepts_pass(value: str) -> None:
+    assert preprovision.main({"AZURE_ALLOWED_IPS": value}, PYTHON) == 0
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "203.0.113.8/32",
+        "203.0.113.8/31",
+        "10.0.0.1",
+        "192.168.0.0/16",
+        "203.0.113.8/24",
+        "2001:db8::1",
+        "home",
+    ],
+)
+def test_address_that_storage_refuses_is_named(
+    value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert preprovision.main({"AZURE_ALLOWED_IPS": f"198.51.100.9,{value}"}, PYTHON) == 1
+    assert f"separated by commas: {value}\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", ["team@example.com", "a.b+c@x.example.org", ""])
+def test_email_of_alerts_passes(value: str) -> None:
+    assert preprovision.main({"AZURE_ALERT_EMAIL": value}, PYTHON) == 0
+
+
+@pytest.mark.parametrize("value", ["team", "team@", "@x.y", "a@x.y, b@x.y", "A <a@x.y>", "a@x"])
+def test_email_that_is_none_is_refused(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert preprovision.main({"AZURE_ALERT_EMAIL": value}, PYTHON) == 1
+    assert "AZURE_ALERT_EMAIL must be one address" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("variables", "region"),
     [
         ({"AZURE_LOCATION": "norwayeast"}, "norwayeast"),
