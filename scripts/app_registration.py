@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from typing import Any
 
 from scripts.commands import INSTALL_PAGES, CommandError, Program, json_file, report
@@ -53,6 +54,12 @@ ROLES: tuple[dict[str, Any], ...] = (
 # The properties of a role that Graph accepts in a request: it refuses `origin`.
 ROLE_PROPERTIES = ("allowedMemberTypes", "description", "displayName", "id", "isEnabled", "value")
 
+# A registration without it was made by somebody else.
+TAG = "serverless-rag-chat"
+ANOTHER_APPLICATION = (
+    "Nothing was changed: the registration {name} exists ({id}), and this script has not made it. "
+    "Rename or delete it; or, to use it for this app, run: azd env set AZURE_AUTH_CLIENT_ID {id}"
+)
 NOT_FOUND_STATUS = 3  # the exit status of az for what does not exist
 NOT_ASSIGNED_MESSAGE = (
     "You may sign in only when somebody assigns you (docs/deploy.md). All else is done; then run: "
@@ -60,12 +67,28 @@ NOT_ASSIGNED_MESSAGE = (
 )
 
 
-def create_application(az: Program, name: str) -> str:
-    """Create the registration; return its client id. Raises CommandError.
+def application_name(environment: str, subscription: str) -> str:
+    """Return the display name: two subscriptions of a tenant may have environments of one name."""
+    digest = sha256(f"{subscription}/{environment}".encode()).hexdigest()
+    return f"chat {environment} ({digest[:8]})"
 
-    az updates a registration of the same display name instead of creating a second one.
+
+def find_application(az: Program, name: str) -> str:
+    """Return the client id of this script's registration of a display name; empty if there is none.
+
+    Raises CommandError if another one has the name: `az ad app create` would change it.
     """
-    create = ("ad", "app", "create", "--display-name", f"chat {name}")
+    query = ("--filter", f"displayName eq '{name}'", "--query", "[].{id: appId, tags: tags}")
+    applications = json.loads(az.run("ad", "app", "list", *query, "--output", "json"))
+    for application in applications:
+        if TAG not in (application["tags"] or ()):
+            raise CommandError(ANOTHER_APPLICATION.format(name=name, **application))
+    return str(applications[0]["id"]) if applications else ""
+
+
+def create_application(az: Program, name: str) -> str:
+    """Create the registration; return its client id. Raises CommandError."""
+    create = ("ad", "app", "create", "--display-name", name)
     return az.run(
         *create, "--sign-in-audience", "AzureADMyOrg", "--query", "appId", "--output", "tsv"
     )
@@ -103,7 +126,14 @@ def read_application(az: Program, client_id: str) -> dict[str, list[Any]]:
     """Return the lists of the registration that others may add to. Raises CommandError."""
     scopes = f"api.oauth2PermissionScopes[].{select(SCOPE)}"
     authorized = f"api.preAuthorizedApplications[].{select(('appId', 'delegatedPermissionIds'))}"
-    query = f"{{identifierUris: identifierUris, scopes: {scopes}, authorized: {authorized}}}"
+    parts = {
+        "identifierUris": "identifierUris",
+        "redirectUris": "web.redirectUris",
+        "tags": "tags",
+        "scopes": scopes,
+        "authorized": authorized,
+    }
+    query = "{" + ", ".join(f"{name}: {path}" for name, path in parts.items()) + "}"
     return {name: values or [] for name, values in read_properties(az, client_id, query).items()}
 
 
@@ -127,11 +157,13 @@ def application_properties(
     """Return the properties of the registration, without the applications that need no consent."""
     uris = dict.fromkeys([*current["identifierUris"], f"api://{client_id}"])
     scopes = [scope for scope in current["scopes"] if scope["id"] != SCOPE_ID]
+    redirects = dict.fromkeys([*current["redirectUris"], f"{uri}/.auth/login/aad/callback"])
     return {
         "identifierUris": [*uris],
+        "tags": [*dict.fromkeys([*current["tags"], TAG])],
         "groupMembershipClaims": "SecurityGroup",
         "web": {
-            "redirectUris": [f"{uri}/.auth/login/aad/callback"],
+            "redirectUris": [*redirects],
             "implicitGrantSettings": {"enableIdTokenIssuance": True},
         },
         "api": {"requestedAccessTokenVersion": 2, "oauth2PermissionScopes": [*scopes, SCOPE]},

@@ -25,7 +25,7 @@ DESCRIPTION = (
 class Deployment:
     """What azd knows of a deployment that sign-in needs."""
 
-    name: str
+    application_name: str
     tenant: str
     uri: str
     identity: str
@@ -79,7 +79,7 @@ def register(az: Program, azd: Program, options: argparse.Namespace) -> None:
     """Create or complete the registration, as the options say. Raises CommandError."""
     deployment = read_deployment(azd)
     check_tenant(az, deployment.tenant)
-    client_id = find_or_create_application(az, azd, deployment.name)
+    client_id = find_or_create_application(az, azd, deployment.application_name)
     report("Writing the registration ...")
     app_registration.write_application(az, client_id, deployment.uri, options.allow_azure_cli)
     roles = app_registration.write_roles(az, client_id)
@@ -111,7 +111,9 @@ def delete_registration(az: Program, azd: Program) -> None:
 def read_deployment(azd: Program) -> Deployment:
     """Read the outputs of `azd up`. Raises CommandError without them."""
     deployment = Deployment(
-        name=azd_value(azd, "AZURE_ENV_NAME"),
+        application_name=app_registration.application_name(
+            azd_value(azd, "AZURE_ENV_NAME"), azd_value(azd, "AZURE_SUBSCRIPTION_ID")
+        ),
         tenant=azd_value(azd, "AZURE_TENANT_ID"),
         uri=azd_value(azd, "SERVICE_API_URI"),
         identity=azd_value(azd, "SERVICE_API_IDENTITY_PRINCIPAL_ID"),
@@ -147,8 +149,10 @@ def find_or_create_application(az: Program, azd: Program, name: str) -> str:
         if not app_registration.is_deleted(az, client_id):
             return client_id
         report(f"The registration {client_id} is gone.")
-    report("Creating the app registration ...")
-    client_id = app_registration.create_application(az, name)
+    client_id = app_registration.find_application(az, name)
+    if not client_id:
+        report("Creating the app registration ...")
+        client_id = app_registration.create_application(az, name)
     azd.run("env", "set", "AZURE_AUTH_CLIENT_ID", client_id)
     return client_id
 

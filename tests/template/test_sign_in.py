@@ -29,6 +29,7 @@ CLI = "04b07795-8ddb-461a-bbee-02f9e1bf7b46"
 VS_CODE = "aebc6443-996d-45c2-90f0-388ff96faa56"
 PROVISIONED = {
     "AZURE_ENV_NAME": "blue",
+    "AZURE_SUBSCRIPTION_ID": "subscription-1",
     "AZURE_TENANT_ID": "tenant-1",
     "SERVICE_API_URI": "https://func.example.com",
     "SERVICE_API_IDENTITY_PRINCIPAL_ID": "identity-1",
@@ -65,6 +66,8 @@ latest = {{name: value for body in bodies for name, value in body.items()}}
 api = latest.get("api", {{}})
 registration = {{
     "identifierUris": latest.get("identifierUris"),
+    "redirectUris": latest.get("web", {{}}).get("redirectUris"),
+    "tags": latest.get("tags"),
     "scopes": api.get("oauth2PermissionScopes"),
     "authorized": api.get("preAuthorizedApplications"),
 }}
@@ -74,6 +77,8 @@ if words[:3] == ["ad", "signed-in-user", "show"]:
     sys.exit("/me request is only valid for a person") if {program} else print("me")
 if words[0] == "rest" and "GET" in words:
     print(*(body["appRoleId"] for body in bodies if body.get("principalId") == "me"))
+if words[:3] == ["ad", "app", "list"]:
+    print(os.environ.get("APPLICATIONS", "[]"))
 if words[:3] == ["ad", "app", "create"]:
     print("client-1")
 apps = [call[2] for call in asked if call[:2] == ["ad", "app"]]
@@ -233,6 +238,64 @@ def test_registration_has_the_properties_that_sign_in_needs(tmp_path: Path) -> N
     assert body["groupMembershipClaims"] == "SecurityGroup"
     assert body["api"]["requestedAccessTokenVersion"] == 2
     assert scope["value"] == "user_impersonation"
+
+
+@needs_posix
+def test_environments_of_one_name_have_registrations_of_their_own(tmp_path: Path) -> None:
+    names: list[str] = []
+    for subscription in ("subscription-1", "subscription-2", "subscription-1"):
+        folder = tmp_path / str(len(names))
+        folder.mkdir()
+        machine = Machine(folder, PROVISIONED | {"AZURE_SUBSCRIPTION_ID": subscription})
+        machine.run()
+        (created,) = machine.find_calls("ad", "app", "create")
+        names.append(created[created.index("--display-name") + 1])
+
+    assert re.fullmatch(r"chat blue \([0-9a-f]{8}\)", names[0])
+    assert names[0] == names[2] != names[1]
+
+
+@needs_posix
+@pytest.mark.parametrize("tags", [None, [], ["theirs"]])
+def test_registration_of_somebody_else_is_not_changed(
+    tags: list[str] | None, tmp_path: Path
+) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    existing = json.dumps([{"id": "client-9", "tags": tags}])
+    done = machine.run(APPLICATIONS=existing)
+
+    assert done.returncode == 1
+    assert "exists (client-9), and this script has not made it" in done.stderr
+    assert "azd env set AZURE_AUTH_CLIENT_ID client-9" in done.stderr
+    assert machine.find_calls("ad", "app", "create") == []
+    assert machine.bodies() == []
+    assert "AZURE_AUTH_CLIENT_ID" not in machine.values
+
+
+@needs_posix
+def test_registration_of_an_interrupted_run_is_used(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    existing = json.dumps([{"id": "client-1", "tags": ["serverless-rag-chat"]}])
+    done = machine.run(APPLICATIONS=existing)
+
+    assert done.returncode == 0, done.stderr
+    assert machine.find_calls("ad", "app", "create") == []
+    assert machine.values["AZURE_AUTH_CLIENT_ID"] == "client-1"
+    assert machine.field_values("tags")[-1] == ["serverless-rag-chat"]
+
+
+@needs_posix
+def test_redirect_addresses_and_tags_of_others_stay(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED)
+    machine.run()
+    theirs = "https://chat.example.com/.auth/login/aad/callback"
+    web = {"web": {"redirectUris": [theirs]}, "tags": ["theirs"]}
+    machine.by_hand("rest", "--body", json.dumps(web))
+    machine.run()
+
+    ours = "https://func.example.com/.auth/login/aad/callback"
+    assert machine.field_values("web")[-1]["redirectUris"] == [theirs, ours]
+    assert machine.field_values("tags")[-1] == ["theirs", "serverless-rag-chat"]
 
 
 @needs_posix
