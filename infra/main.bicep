@@ -362,7 +362,9 @@ module openAi 'modules/openai.bicep' = if (createOpenAi) {
 
 var searchEndpoint = createSearch ? search!.outputs.endpoint : 'https://${last(split(existingSearchId, '/'))}.search.windows.net'
 var semanticConfiguration = !createSearch ? existingSearchSemanticConfiguration : ranker == 'disabled' ? '' : 'default'
-var openAiEndpoint = createOpenAi ? openAi!.outputs.endpoint : 'https://${existingOpenAi!.properties.customSubDomainName}.openai.azure.com/'
+// Entra ID gives tokens only for a subdomain of one's own; a resource that was created without one has keys alone.
+var noSubdomain = 'AZURE_EXISTING_OPENAI_ID: the resource has no subdomain of its own, which tokens need: az cognitiveservices account update --custom-domain NAME'
+var openAiEndpoint = createOpenAi ? openAi!.outputs.endpoint : empty(existingOpenAi!.properties.customSubDomainName) ? fail(noSubdomain) : 'https://${existingOpenAi!.properties.customSubDomainName}.openai.azure.com/'
 var chatDeployment = createOpenAi ? openAi!.outputs.chatDeployment : chatModel
 var embeddingDeployment = !createSearch && !existingSearchVectors ? '' : createOpenAi ? openAi!.outputs.embeddingDeployment : embeddingModel
 

@@ -329,7 +329,9 @@ def test_existing_services_replace_those_of_the_template() -> None:
     assert settings["AZURE_OPENAI_CHAT_DEPLOYMENT"] == "chatDeployment"
     assert settings["AZURE_OPENAI_EMBEDDING_DEPLOYMENT"] == "embeddingDeployment"
     assert settings["AZURE_SEARCH_SEMANTIC_CONFIGURATION"] == "semanticConfiguration"
+    refused = "empty(existingOpenAi!.properties.customSubDomainName) ? fail(noSubdomain) : "
     for name, value in (
+        ("openAiEndpoint", f"openAi!.outputs.endpoint : {refused}"),
         ("searchEndpoint", "'https://${last(split(existingSearchId, '/'))}.search.windows.net'"),
         ("semanticConfiguration", "existingSearchSemanticConfiguration"),
         ("openAiEndpoint", "'https://${existingOpenAi!.properties.customSubDomainName}.openai"),
