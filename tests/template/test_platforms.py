@@ -15,7 +15,7 @@ from tests.support.isolation import ROOT, system_trust
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(find_spec("uv") is None, reason="`make check` installs uv"),
+    pytest.mark.skipif(find_spec("uv") is None, reason="`make lock` installs uv"),
 ]
 
 PYTHONS = [f"3.{minor}" for minor in range(OLDEST[1], NEWEST[1] + 1)]
