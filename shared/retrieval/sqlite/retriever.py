@@ -232,6 +232,7 @@ async def _search_with_vector(
 ) -> tuple[Source, ...]:
     """Search by vector or hybrid. The text search runs while the query's vector is made."""
     embedding = asyncio.create_task(_embed_query(embed, query.text, index.meta.dimensions))
+    await asyncio.sleep(0)  # the call begins: on Python 3.14 a thread can be done before it
     try:
         by_text = None
         if query.overrides.retrieval_mode != "vectors":
