@@ -54,6 +54,7 @@ ROLES: tuple[dict[str, Any], ...] = (
 # The properties of a role that Graph accepts in a request: it refuses `origin`.
 ROLE_PROPERTIES = ("allowedMemberTypes", "description", "displayName", "id", "isEnabled", "value")
 
+CALLBACK = "/.auth/login/aad/callback"  # of App Service's sign-in
 # A registration without it was made by somebody else.
 TAG = "serverless-rag-chat"
 ANOTHER_APPLICATION = (
@@ -147,7 +148,7 @@ def authorized_applications(
     scopes = {one["appId"]: one["delegatedPermissionIds"] for one in current}
     scopes.pop(AZURE_CLI, None)
     for client in clients:
-        scopes[client] = [*dict.fromkeys([*scopes.get(client, ()), SCOPE_ID])]
+        scopes[client] = with_value(scopes.get(client, ()), SCOPE_ID)
     return [{"appId": client, "delegatedPermissionIds": ids} for client, ids in scopes.items()]
 
 
@@ -155,19 +156,22 @@ def application_properties(
     client_id: str, uri: str, current: dict[str, list[Any]]
 ) -> dict[str, Any]:
     """Return the properties of the registration, without the applications that need no consent."""
-    uris = dict.fromkeys([*current["identifierUris"], f"api://{client_id}"])
     scopes = [scope for scope in current["scopes"] if scope["id"] != SCOPE_ID]
-    redirects = dict.fromkeys([*current["redirectUris"], f"{uri}/.auth/login/aad/callback"])
     return {
-        "identifierUris": [*uris],
-        "tags": [*dict.fromkeys([*current["tags"], TAG])],
+        "identifierUris": with_value(current["identifierUris"], f"api://{client_id}"),
+        "tags": with_value(current["tags"], TAG),
         "groupMembershipClaims": "SecurityGroup",
         "web": {
-            "redirectUris": [*redirects],
+            "redirectUris": with_value(current["redirectUris"], f"{uri}{CALLBACK}"),
             "implicitGrantSettings": {"enableIdTokenIssuance": True},
         },
         "api": {"requestedAccessTokenVersion": 2, "oauth2PermissionScopes": [*scopes, SCOPE]},
     }
+
+
+def with_value(values: Iterable[str], value: str) -> list[str]:
+    """Return the values that others may have added, and one of this script, once."""
+    return [*dict.fromkeys([*values, value])]
 
 
 def write_roles(az: Program, client_id: str) -> list[dict[str, Any]]:
