@@ -30,6 +30,13 @@ EXISTING_RESOURCES = {
 ORIGIN = re.compile(r"\s*([a-z][a-z0-9+.-]*://[^/,\s?#@]+/*)?\s*", re.IGNORECASE)
 PRIVATE_RANGES = [IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")]
 EMAIL = re.compile(r"[^@\s,;<>]+@[^@\s,;<>.]+(\.[^@\s,;<>.]+)+")
+PATTERNS = {
+    "AZURE_INDEXERS_GROUP_ID": (
+        OBJECT_ID,
+        "the object id of a group: az ad group show --group NAME --query id --output tsv",
+    ),
+    "AZURE_ALERT_EMAIL": (EMAIL, "one address such as team@example.com."),
+}
 # Variables that only the hooks read.
 HOOK_SWITCHES = ("AZURE_LOAD_SAMPLES", "AZURE_LOCAL_SETTINGS", "AZURE_DEPLOY_INDEX")
 
@@ -108,14 +115,11 @@ def origin_problems(environment: Mapping[str, str]) -> Iterator[str]:
         )
 
 
-def group_problems(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield a message if AZURE_INDEXERS_GROUP_ID is no object id."""
-    value = environment.get("AZURE_INDEXERS_GROUP_ID", "")
-    if value and not OBJECT_ID.fullmatch(value):
-        yield (
-            "AZURE_INDEXERS_GROUP_ID must be the object id of a group: "
-            "az ad group show --group NAME --query id --output tsv"
-        )
+def pattern_problems(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield a message for each variable of PATTERNS with another value."""
+    for name, (pattern, words) in PATTERNS.items():
+        if environment.get(name, "") and not pattern.fullmatch(environment[name]):
+            yield f"{name} must be {words}"
 
 
 def network_problems(environment: Mapping[str, str]) -> Iterator[str]:
@@ -149,13 +153,6 @@ def is_public_range(text: str) -> bool:
     return not is_private and ("/" not in text or network.prefixlen <= 30)
 
 
-def email_problems(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield a message if AZURE_ALERT_EMAIL is no address."""
-    value = environment.get("AZURE_ALERT_EMAIL", "")
-    if value and not EMAIL.fullmatch(value):
-        yield "AZURE_ALERT_EMAIL must be one address such as team@example.com."
-
-
 def setting_problems(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield a message for each problem of AZURE_APP_SETTINGS, by the app's own settings."""
     text = environment.get("AZURE_APP_SETTINGS")
@@ -173,9 +170,12 @@ def setting_problems(environment: Mapping[str, str]) -> Iterator[str]:
 def ranker_notes(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield a note if the region of the search service has no semantic ranker."""
     region = environment.get("AZURE_SEARCH_LOCATION") or environment.get("AZURE_LOCATION") or ""
-    is_wanted = environment.get("AZURE_SEARCH_SEMANTIC_RANKER", "free") != "disabled"
-    is_ours = not environment.get("AZURE_EXISTING_SEARCH_ID")
-    if is_ours and is_wanted and region.replace(" ", "").lower() in regions_without_ranker():
+    is_off = (
+        environment.get("AZURE_EXISTING_SEARCH_ID")
+        or environment.get("AZURE_SEARCH_SKU") == "free"
+        or environment.get("AZURE_SEARCH_SEMANTIC_RANKER") == "disabled"
+    )
+    if not is_off and region.replace(" ", "").lower() in regions_without_ranker():
         yield (
             f"Note: Azure AI Search has no semantic ranker in {region}, so searches go without it. "
             "For one, before the service is created: azd env set AZURE_SEARCH_LOCATION REGION"
@@ -206,10 +206,9 @@ def main(
         *tag_problems(environment),
         *existing_resource_problems(environment),
         *origin_problems(environment),
-        *group_problems(environment),
+        *pattern_problems(environment),
         *network_problems(environment),
         *address_problems(environment),
-        *email_problems(environment),
     ]
     if OLDEST <= version <= NEWEST:
         problems += setting_problems(environment)

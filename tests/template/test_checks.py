@@ -162,6 +162,7 @@ def test_email_that_is_none_is_refused(value: str, capsys: pytest.CaptureFixture
         ({"AZURE_LOCATION": "westeurope"}, None),
         ({"AZURE_LOCATION": "norwayeast", "AZURE_SEARCH_LOCATION": "westeurope"}, None),
         ({"AZURE_LOCATION": "norwayeast", "AZURE_SEARCH_SEMANTIC_RANKER": "disabled"}, None),
+        ({"AZURE_LOCATION": "norwayeast", "AZURE_SEARCH_SKU": "free"}, None),
         ({"AZURE_LOCATION": "norwayeast", "AZURE_EXISTING_SEARCH_ID": SEARCH_ID}, None),
         ({}, None),
     ],
