@@ -14,7 +14,7 @@ from shared.ingest.sandbox import SandboxLimits, SandboxReader
 from shared.ingest.splitting.passages import MAX_TOKENS, Passage
 from shared.text import count_tokens
 from tests.support.corpus import Corpus, write_corpus
-from tests.support.tokenizer import import_tokenizer
+from tests.support.tokenizer import load_tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def test_passages_are_within_limit_and_token_estimates_safe(
     outcome: Outcome,
 ) -> None:
     contents = [passage.content for passages in outcome.passages.values() for passage in passages]
-    tokenizer = import_tokenizer().o200k_base()
+    tokenizer = load_tokenizer()
 
     assert max(map(count_tokens, contents)) <= MAX_TOKENS
     assert [text for text in contents if tokenizer.count(text) > count_tokens(text)] == []

@@ -9,7 +9,7 @@ from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits
 import pytest
 
 from shared.text import SLICE_LENGTH, count_tokens
-from tests.support.tokenizer import import_tokenizer
+from tests.support.tokenizer import load_tokenizer
 
 ROOT = Path(__file__).parent.parent.parent
 DOCUMENTS = ROOT / "shared" / "data" / "documents"
@@ -41,7 +41,7 @@ TEXTS = {
 def test_estimate_is_never_below_the_real_count(kind: str) -> None:
     text = TEXTS[kind]
 
-    real = import_tokenizer().o200k_base().count(text)
+    real = load_tokenizer().count(text)
 
     assert real <= count_tokens(text)
 
@@ -51,14 +51,14 @@ def test_estimate_is_not_below_for_any_line_of_our_texts(name: str) -> None:
     paths = (path for path in (ROOT / name, *DOCUMENTS.rglob(name)) if path.exists())
     lines = [line for path in paths for line in path.read_text("utf-8").splitlines()]
 
-    real = import_tokenizer().o200k_base()
+    real = load_tokenizer()
     under = [line for line in lines if real.count(line) > count_tokens(line)]
 
     assert under == []
 
 
 def test_plain_english_is_overestimated_threefold_at_most() -> None:
-    real = import_tokenizer().o200k_base().count(TEXTS["English"])
+    real = load_tokenizer().count(TEXTS["English"])
 
     assert count_tokens(TEXTS["English"]) < 3 * real
 
@@ -67,7 +67,7 @@ def test_plain_english_is_overestimated_threefold_at_most() -> None:
 def test_random_letters_are_underestimated_by_a_third_at_most(alphabet: str) -> None:
     text = "".join(Random(1).choices(alphabet, k=600))
 
-    real = import_tokenizer().o200k_base().count(text)
+    real = load_tokenizer().count(text)
 
     assert real <= 1.5 * count_tokens(text)
 

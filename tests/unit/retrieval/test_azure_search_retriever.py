@@ -79,10 +79,8 @@ class RejectingIndex:
 
     word: str
     name: str = "docs"
-    queries: list[Mapping[str, Any]] = field(default_factory=list)
 
     async def search(self, query: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        self.queries.append(query)
         if self.word in query.get("filter", ""):
             raise QueryRejected(cause="status 400")
         return []
