@@ -46,6 +46,10 @@ param environmentName string
 @description('Where everything but the models is: a region that has Flex Consumption.')
 param location string
 
+@maxLength(90)
+@description('A resource group that exists, in which everything is created; it is not changed, and azd down leaves it alone. Empty, or rg- and the environment: a group of that name is created.')
+param resourceGroupName string = ''
+
 @description('Who provisions and may index documents, by the object id. azd always sets its signed-in user or pipeline; empty: nobody.')
 param principalId string = ''
 
@@ -226,6 +230,9 @@ param resourceTags object = {}
 param appSettings object = {}
 
 var tags = union(resourceTags, { 'azd-env-name': environmentName })
+// azd keeps the output AZURE_RESOURCE_GROUP as a variable: with the name of the template's own group, that one goes on.
+var ownGroup = 'rg-${environmentName}'
+var groupName = empty(resourceGroupName) ? ownGroup : resourceGroupName
 var token = toLower(uniqueString(subscription().id, environmentName, location))
 // A resource cannot move to another region, so that one in another region has another name.
 var searchRegion = empty(searchLocation) ? location : searchLocation
@@ -268,20 +275,23 @@ var packages = 'packages'
 var database = 'chat'
 var conversations = 'memory'
 
-resource group 'Microsoft.Resources/resourceGroups@2025-04-01' = {
-  name: 'rg-${environmentName}'
+// `azd down` deletes the groups that a deployment declares (since azd 1.24.1), so an existing one is not declared.
+resource group 'Microsoft.Resources/resourceGroups@2025-04-01' = if (toLower(groupName) == toLower(ownGroup)) {
+  name: ownGroup
   location: location
-  tags: tags
+  // Other templates of azd name their groups in the same way: the first hook refuses a group without this tag.
+  tags: union(tags, { 'azd-template': 'serverless-rag-chat' })
 }
 
-// Only read: whatever a deployment writes into becomes a group that `azd down` deletes (Azure/azure-dev issue 2916).
+// Only read: what existed before gets roles at most, by the hook after provisioning.
 resource existingOpenAi 'Microsoft.CognitiveServices/accounts@2025-06-01' existing = if (!createOpenAi) {
-  scope: resourceGroup(createOpenAi ? subscription().subscriptionId : openAiParts[2], createOpenAi ? group.name : openAiParts[4])
+  scope: resourceGroup(createOpenAi ? subscription().subscriptionId : openAiParts[2], createOpenAi ? groupName : openAiParts[4])
   name: createOpenAi ? 'none' : last(openAiParts)
 }
 
 module identity 'modules/identity.bicep' = {
-  scope: group
+  scope: resourceGroup(groupName)
+  dependsOn: [group]
   params: {
     name: 'id-${token}'
     location: location
@@ -290,7 +300,8 @@ module identity 'modules/identity.bicep' = {
 }
 
 module monitoring 'modules/monitoring.bicep' = {
-  scope: group
+  scope: resourceGroup(groupName)
+  dependsOn: [group]
   params: {
     token: token
     location: location
@@ -303,7 +314,8 @@ module monitoring 'modules/monitoring.bicep' = {
 
 // Two accounts, because the host must own the one that it works in, and the app only reads the other.
 module hostStorage 'modules/storage.bicep' = {
-  scope: group
+  scope: resourceGroup(groupName)
+  dependsOn: [group]
   params: {
     name: 'sthost${token}'
     location: location
@@ -316,7 +328,8 @@ module hostStorage 'modules/storage.bicep' = {
 }
 
 module documentStorage 'modules/storage.bicep' = {
-  scope: group
+  scope: resourceGroup(groupName)
+  dependsOn: [group]
   params: {
     name: 'stdocs${token}'
     location: location
@@ -329,7 +342,8 @@ module documentStorage 'modules/storage.bicep' = {
 }
 
 module search 'modules/search.bicep' = if (createSearch) {
-  scope: group
+  scope: resourceGroup(groupName)
+  dependsOn: [group]
   params: {
     name: 'srch-${searchToken}'
     location: searchRegion
@@ -343,7 +357,8 @@ module search 'modules/search.bicep' = if (createSearch) {
 }
 
 module openAi 'modules/openai.bicep' = if (createOpenAi) {
-  scope: group
+  scope: resourceGroup(groupName)
+  dependsOn: [group]
   params: {
     name: 'oai-${openAiToken}'
     location: openAiLocation
@@ -369,7 +384,8 @@ var chatDeployment = createOpenAi ? openAi!.outputs.chatDeployment : chatModel
 var embeddingDeployment = !createSearch && !existingSearchVectors ? '' : createOpenAi ? openAi!.outputs.embeddingDeployment : embeddingModel
 
 module cosmos 'modules/cosmos.bicep' = if (memory) {
-  scope: group
+  scope: resourceGroup(groupName)
+  dependsOn: [group]
   params: {
     name: 'cosmos-${cosmosToken}'
     location: cosmosRegion
@@ -382,7 +398,7 @@ module cosmos 'modules/cosmos.bicep' = if (memory) {
 }
 
 module network 'modules/network.bicep' = if (useVnet) {
-  scope: group
+  scope: resourceGroup(groupName)
   // A Cosmos DB account takes one change at a time.
   dependsOn: [roles]
   params: {
@@ -403,7 +419,7 @@ module network 'modules/network.bicep' = if (useVnet) {
 }
 
 module diagnosticSettings 'modules/diagnostics.bicep' = if (diagnostics) {
-  scope: group
+  scope: resourceGroup(groupName)
   params: {
     workspaceId: monitoring.outputs.workspaceId
     documentStorageName: documentStorage.outputs.name
@@ -414,7 +430,7 @@ module diagnosticSettings 'modules/diagnostics.bicep' = if (diagnostics) {
 }
 
 module alerts 'modules/alerts.bicep' = if (!empty(alertEmail)) {
-  scope: group
+  scope: resourceGroup(groupName)
   params: {
     token: token
     location: location
@@ -427,7 +443,7 @@ module alerts 'modules/alerts.bicep' = if (!empty(alertEmail)) {
 }
 
 module roles 'modules/roles.bicep' = {
-  scope: group
+  scope: resourceGroup(groupName)
   params: {
     appPrincipalId: identity.outputs.principalId
     searchPrincipalId: createSearch ? search!.outputs.principalId : ''
@@ -445,7 +461,7 @@ module roles 'modules/roles.bicep' = {
 }
 
 module app 'modules/app.bicep' = {
-  scope: group
+  scope: resourceGroup(groupName)
   // The host fails at its first start where it may not use its storage: the roles go first.
   dependsOn: [roles]
   params: {
@@ -495,7 +511,7 @@ module app 'modules/app.bicep' = {
 // azd keeps these in its environment. Those that are named as the app's settings are what `make run` on a laptop takes.
 output AZURE_LOCATION string = location
 output AZURE_TENANT_ID string = tenant().tenantId
-output AZURE_RESOURCE_GROUP string = group.name
+output AZURE_RESOURCE_GROUP string = groupName
 output SERVICE_API_NAME string = app.outputs.name
 output SERVICE_API_URI string = app.outputs.uri
 output SERVICE_API_CALLERS string = callers // for the first call that the hook after deployment prints

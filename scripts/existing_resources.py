@@ -1,6 +1,6 @@
 """Gives the app its roles on resources that existed before, or prints how somebody else can.
 
-Bicep must not: `azd down` deletes every resource group that a deployment wrote into.
+Bicep does not: without the right to give them, its deployment would fail as a whole.
 """
 
 from __future__ import annotations

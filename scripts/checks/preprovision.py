@@ -167,6 +167,14 @@ def setting_problems(environment: Mapping[str, str]) -> Iterator[str]:
     yield from find_problems(text)
 
 
+def group_findings(environment: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Return the problems and the notes about the resource group."""
+    sys.path.insert(0, str(ROOT))
+    from scripts.checks import resource_group
+
+    return resource_group.group_findings(environment)
+
+
 def ranker_notes(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield a note if the region of the search service has no semantic ranker."""
     region = environment.get("AZURE_SEARCH_LOCATION") or environment.get("AZURE_LOCATION") or ""
@@ -210,9 +218,13 @@ def main(
         *network_problems(environment),
         *address_problems(environment),
     ]
+    notes = list(ranker_notes(environment))
     if OLDEST <= version <= NEWEST:
         problems += setting_problems(environment)
-    print_errors([*problems, *ranker_notes(environment)])
+        group_problems, group_notes = group_findings(environment)
+        problems += group_problems
+        notes += group_notes
+    print_errors([*problems, *notes])
     if problems:
         print_errors(["Nothing was created. Fix this, then run azd again."])
     return 1 if problems else 0

@@ -295,13 +295,14 @@ def test_conditional_resources_are_referenced_safely(file: Path) -> None:
         assert all(careful), uses
 
 
-def test_nothing_is_deployed_into_a_group_that_azd_did_not_make() -> None:
-    """`azd down` deletes every group that a deployment wrote into (Azure/azure-dev issue 2916)."""
+def test_everything_is_deployed_into_one_group() -> None:
+    """And no existing resource is changed: the hook gives roles on these."""
     main = bicep.blocks("module", "main.bicep")
     text = bicep.text("main.bicep")
-    scopes = re.findall(r"(?m)^(\w+ \w+ .+)\n  scope: (?!group$)(.+)$", text)
+    one_group = "resourceGroup(groupName)"
+    scopes = re.findall(rf"(?m)^(\w+ \w+ .+)\n  scope: (?!{re.escape(one_group)}$)(.+)$", text)
 
-    assert {block.value("scope") for block in main.values()} == {"group"}
+    assert {block.value("scope") for block in main.values()} == {one_group}
     assert bicep.blocks("resource", "main.bicep").keys() == {"group"}
     assert [head.split(" = ")[0] for head, _ in scopes] == [
         "resource existingOpenAi 'Microsoft.CognitiveServices/accounts@2025-06-01' existing"

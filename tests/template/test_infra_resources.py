@@ -65,7 +65,7 @@ def output(name: str, variables: Mapping[str, str]) -> Any:
     {
         "AZURE_LOCATION": "swedencentral",
         "AZURE_TENANT_ID": "tenant.tenantId",
-        "AZURE_RESOURCE_GROUP": "group.name",
+        "AZURE_RESOURCE_GROUP": "rg-chat-dev",
         "SERVICE_API_NAME": "app.site.name",
         "SERVICE_API_URI": "https://app.site.properties.defaultHostName",
         "SERVICE_API_CALLERS": "signed-in",
@@ -122,9 +122,36 @@ def test_names_of_existing_services_are_never_empty(module: str) -> None:
     assert [name for name in names.values() if not file[name]] == []
 
 
+@pytest.mark.parametrize(
+    ("named", "declared", "name"),
+    [
+        ("", {"group"}, "rg-chat-dev"),
+        ("rg-chat-dev", {"group"}, "rg-chat-dev"),  # the output of the first run
+        ("RG-Chat-Dev", {"group"}, "RG-Chat-Dev"),
+        ("shared", set(), "shared"),
+    ],
+)
+def test_group_that_exists_is_not_declared(named: str, declared: set[str], name: str) -> None:
+    """`azd down` deletes the groups that a deployment declares, with what others have in them."""
+    variables = {"AZURE_RESOURCE_GROUP": named}
+    main = BicepFile("main.bicep", parameters(variables))
+
+    assert set(main.resources()) == declared
+    assert output("AZURE_RESOURCE_GROUP", variables) == name
+
+
+def test_modules_wait_for_the_group() -> None:
+    """No name says so: each is in the group by its name, or after a module that waits."""
+    blocks = bicep.blocks("module", "main.bicep")
+    waiting = {name for name, block in blocks.items() if "dependsOn: [group]" in block.body}
+    for name, block in blocks.items():
+        others = (rf"\b{other}!?\.outputs\b" for other in waiting)
+        assert name in waiting or any(re.search(other, block.body) for other in others), name
+
+
 def test_existing_model_is_read_in_its_own_subscription_and_group() -> None:
     main = BicepFile("main.bicep", parameters({"AZURE_EXISTING_OPENAI_ID": OPENAI_ID}))
-    (scope,) = re.findall(r"(?m)^  scope: resourceGroup\((.+)\)$", bicep.text("main.bicep"))
+    (scope,) = re.findall(r"(?m)^  scope: resourceGroup\((.+, .+)\)$", bicep.text("main.bicep"))
 
     assert main.evaluate(f"[{scope}]") == ["1b2c", "g"]
     assert main["openAiEndpoint"] == (
