@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from http.client import HTTPException
 from pathlib import Path
-from typing import Any
-from urllib.error import HTTPError
-from urllib.parse import quote
-from urllib.request import Request, urlopen
 
-from scripts.commands import CommandError, Limits, Program, find_program
+from scripts.checks.resource_manager import UnavailableError, send
 
 TEMPLATE = Path(__file__).parent.parent.parent / "infra" / "main.bicep"
 TEMPLATE_TAG = "azd-template"
-PUBLIC_CLOUD = "https://management.azure.com/"
 API_VERSION = "2021-04-01"
-REQUEST_SECONDS = 30
-MAX_BYTES = 1_000_000
 NOT_OURS = (
     "The resource group {group} exists, and this template did not create it for the environment "
     "{environment}: its tags would be replaced, and `azd down` would delete it with everything in "
@@ -42,10 +33,6 @@ NOTE = (
 NOT_CHECKED = "Note: whether the resource group {group} exists was not checked: {reason}"
 
 
-class NotCheckedError(Exception):
-    """Resource Manager cannot be asked; the message says why."""
-
-
 def group_findings(environment: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """Return the problems and the notes. Without a subscription, which azd then asks for, none.
 
@@ -59,7 +46,7 @@ def group_findings(environment: Mapping[str, str]) -> tuple[list[str], list[str]
     is_own_name = group.lower() == own.lower()
     try:
         tags = read_tags(environment, subscription, group)
-    except NotCheckedError as error:
+    except UnavailableError as error:
         return [], [NOT_CHECKED.format(group=group, reason=error)]
     if tags is None:
         return ([] if is_own_name else [NOT_THERE.format(group=group)]), []
@@ -76,6 +63,7 @@ def group_findings(environment: Mapping[str, str]) -> tuple[list[str], list[str]
 
 def template_name() -> str:
     """Return the value of the tag that the group of the template has."""
+    name: str
     (name,) = re.findall(rf"'{TEMPLATE_TAG}': '([^']+)'", TEMPLATE.read_text("utf-8"))
     return name
 
@@ -83,34 +71,10 @@ def template_name() -> str:
 def read_tags(
     environment: Mapping[str, str], subscription: str, group: str
 ) -> Mapping[str, str] | None:
-    """Return the tags of a resource group; None if it does not exist. Raises NotCheckedError."""
-    url = environment.get("AZURE_RESOURCE_MANAGER_URL") or PUBLIC_CLOUD
-    path = f"/subscriptions/{quote(subscription)}/resourcegroups/{quote(group)}"
-    request = Request(
-        f"{url.rstrip('/')}{path}?api-version={API_VERSION}",
-        headers={"Authorization": f"Bearer {get_token(environment)}"},
-    )
-    try:
-        with urlopen(request, timeout=REQUEST_SECONDS) as response:
-            value: Any = json.loads(response.read(MAX_BYTES))
-    except HTTPError as error:
-        with error:
-            if error.code == 404:
-                return None
-            raise NotCheckedError(f"Resource Manager responds with {error.code}.") from None
-    except (OSError, HTTPException, ValueError) as error:
-        raise NotCheckedError(f"{error or type(error).__name__}.") from None
-    tags = value.get("tags") if isinstance(value, dict) else None
+    """Return the tags of a resource group; None if it does not exist. Raises UnavailableError."""
+    path = f"/subscriptions/{subscription}/resourcegroups/{group}"
+    value = send(environment, "GET", path, API_VERSION)
+    if value is None:
+        return None
+    tags = value.get("tags")
     return tags if isinstance(tags, dict) else {}
-
-
-def get_token(environment: Mapping[str, str]) -> str:
-    """Return a token of azd's user for Resource Manager. Raises NotCheckedError."""
-    try:
-        azd = Program("azd", find_program("azd", path=environment.get("PATH")), Limits())
-        result = azd.try_run("auth", "token", "--output", "json", quiet=True)
-        return str(json.loads(result.output)["token"])
-    except CommandError as error:
-        raise NotCheckedError(str(error)) from None
-    except (ValueError, KeyError, TypeError):
-        raise NotCheckedError("`azd auth token` gives no token: azd auth login.") from None
