@@ -1,6 +1,7 @@
-"""The postdeploy hook of azd: asks the deployed app whether it works, and prints how to call it.
+"""The postdeploy hook of azd: asks the deployed app a question, and prints how to call it.
 
-`azd deploy` succeeds with a package that the platform cannot load. It needs no library.
+`azd deploy` succeeds with a package that the platform cannot load, and /health calls no model and
+needs no sign-in. It needs no library.
 """
 
 from __future__ import annotations
@@ -9,19 +10,23 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from ssl import SSLCertVerificationError
-from typing import Any
+from typing import Any, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
+Result = TypeVar("Result")
 ROOT = Path(__file__).parent.parent.parent
 MAX_BYTES = 100_000
 WAITING = (
     "The app is not ready ({problem}). Checking again in {pause:.0f} s, for {left:.0f} s at most."
+)
+NO_ANSWER_YET = (
+    "No answer yet ({problem}). Asking again in {pause:.0f} s, for {left:.0f} s at most."
 )
 DEGRADED = (
     "The app is deployed and runs, but cannot answer yet: {problem}. New roles can take 15 minutes "
@@ -31,13 +36,33 @@ FAILED = (
     "The app does not work: {problem}. See docs/troubleshooting.md, `azd monitor --logs`; "
     "`azd hooks run postdeploy` checks again."
 )
+WORKS = (
+    'The app works. It answered "{question}" as a stream, with the first words after '
+    "{seconds:.1f} s:\n\n{answer}\n\n{access} Ask it yourself:"
+)
+REFUSES = "Without credentials it refuses, as it should."
+OPEN_TO_ALL = "Anybody may ask it, and every question costs you money (AZURE_OPEN_TO_ALL)."
+NOT_ASKED = (
+    "The app runs, and /health says that its services answer. It was asked no question: {reason}"
+)
+NO_ANSWER = (
+    "The app runs, but it does not answer a question: {problem}. See docs/troubleshooting.md, "
+    "`azd monitor --logs`; `azd hooks run postdeploy` checks again."
+)
+NO_STREAM = (
+    "The app answers POST /chat, but its streams are broken: {problem}. Until that is clear, let "
+    'clients ask for whole answers (/chat; "stream": false in the other protocols). docs/limits.md '
+    "has a report of this with sign-in on Flex Consumption; `azd monitor --logs` shows the error."
+)
+UNPROTECTED = (
+    "The app accepts calls without credentials, although it needs {credentials}: every question "
+    "costs you money. Stop it until you know why: az functionapp stop --name {name} "
+    "--resource-group {group}"
+)
 NOT_CHECKED = (
     "The app is deployed, but was not checked. {reason} Then `azd hooks run postdeploy` checks it."
 )
 NO_ADDRESS = "azd's environment has no SERVICE_API_URI: run `azd provision` first."
-QUESTION = (
-    '{"messages": [{"role": "user", "content": "Does the standard plan have a deductible?"}]}'
-)
 # By SERVICE_API_CALLERS: what a caller sends, and the commands that get it.
 CREDENTIALS = {
     "keys": (
@@ -67,6 +92,7 @@ class WaitPolicy:
     service_seconds: float = 300
     pause: float = 15
     request_seconds: float = 30  # the first request starts an instance
+    answer_seconds: float = 150  # longer than the app gives a model (ANSWER_TIMEOUT_SECONDS)
 
 
 def main(environment: Mapping[str, str] = os.environ, policy: WaitPolicy = WaitPolicy()) -> int:
@@ -83,16 +109,85 @@ def main(environment: Mapping[str, str] = os.environ, policy: WaitPolicy = WaitP
         return fail(NO_ADDRESS)
     try:
         health = wait_until_healthy(address, policy, patient=expects_index(environment))
+        if not health.runs:
+            return fail(FAILED.format(problem=health.problem))
+        if health.problem:
+            report = DEGRADED.format(problem=health.problem)
+        else:
+            report = ask_question(environment, address, policy)
     except URLError:
         return fail(NOT_CHECKED.format(reason=untrusted_message()))
+    except UnusableError as error:
+        return fail(str(error))
     except KeyboardInterrupt:
         return 130
-    if not health.runs:
-        return fail(FAILED.format(problem=health.problem))
-    works = "The app works. Ask it a question:"
-    first_line = DEGRADED.format(problem=health.problem) if health.problem else works
-    print_lines([first_line, "", first_call(environment, address)])
+    print_lines([report, "", first_call(environment, address)])
     return 0
+
+
+class UnusableError(Exception):
+    """The app runs, but people cannot or must not use it; the message says what to do."""
+
+
+def ask_question(environment: Mapping[str, str], address: str, policy: WaitPolicy) -> str:
+    """Return what the app answers to a question, for a terminal. Raises UnusableError."""
+    from scripts.checks import first_question
+    from scripts.checks.first_question import QuestionError
+    from scripts.checks.resource_manager import UnavailableError
+
+    callers = environment.get("SERVICE_API_CALLERS", "keys")
+    try:
+        if callers != "anyone" and retry(
+            lambda: first_question.is_open(address, policy.request_seconds), policy
+        ):
+            raise UnusableError(describe_unprotected(environment, callers))
+        headers = first_question.find_credentials(environment)
+    except UnavailableError as error:
+        return NOT_ASKED.format(reason=error)
+    except QuestionError as error:
+        raise UnusableError(NO_ANSWER.format(problem=error)) from None
+    try:
+        answer = retry(
+            lambda: first_question.stream_answer(address, headers, policy.answer_seconds), policy
+        )
+    except QuestionError as error:
+        try:
+            first_question.complete_answer(address, headers, policy.answer_seconds)
+        except QuestionError:
+            raise UnusableError(NO_ANSWER.format(problem=error)) from None
+        raise UnusableError(NO_STREAM.format(problem=error)) from None
+    return WORKS.format(
+        question=first_question.TEXT,
+        seconds=answer.first_seconds,
+        answer=answer.describe(),
+        access=OPEN_TO_ALL if callers == "anyone" else REFUSES,
+    )
+
+
+def retry(ask: Callable[[], Result], policy: WaitPolicy) -> Result:
+    """Ask until there is an answer, as long as roles and quota may be new. Raises QuestionError."""
+    from scripts.checks.first_question import QuestionError
+
+    deadline = time.monotonic() + policy.service_seconds
+    while True:
+        try:
+            return ask()
+        except QuestionError as error:
+            remaining = deadline - time.monotonic()
+            if not error.retryable or remaining < policy.pause:
+                raise
+            line = NO_ANSWER_YET.format(problem=error, pause=policy.pause, left=remaining)
+        print_lines([line])
+        time.sleep(policy.pause)
+
+
+def describe_unprotected(environment: Mapping[str, str], callers: str) -> str:
+    """Return the message about an app that lets anybody in."""
+    return UNPROTECTED.format(
+        credentials="a function key" if callers == "keys" else "sign-in",
+        name=environment.get("SERVICE_API_NAME", "NAME"),
+        group=environment.get("AZURE_RESOURCE_GROUP", "GROUP"),
+    )
 
 
 @dataclass(frozen=True)
@@ -153,11 +248,13 @@ def describe(status: int, body: bytes) -> AppHealth:
 
 def first_call(environment: Mapping[str, str], address: str) -> str:
     """Return the commands of a first question, for a shell."""
+    from scripts.checks.first_question import BODY
+
     callers = environment.get("SERVICE_API_CALLERS", "keys")
     get_credential, header = CREDENTIALS.get(callers, CREDENTIALS["keys"])
     return (
         f"{get_credential}curl -N {address}/chat/stream{header} \\\n"
-        f"  -H 'Content-Type: application/json' -d '{QUESTION}'"
+        f"  -H 'Content-Type: application/json' -d '{json.dumps(BODY)}'"
     )
 
 

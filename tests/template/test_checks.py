@@ -11,27 +11,44 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from email.message import Message
+from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
 
 from scripts import samples
-from scripts.checks import postdeploy, preprovision
+from scripts.checks import first_question, postdeploy, preprovision
 from scripts.checks.app_settings import PLATFORM_NAMES, SECRETS
 from scripts.checks.postdeploy import WaitPolicy
 from shared.settings import Settings, SettingsError, read_settings
 from tests.support import bicep
 from tests.support.http_server import QuietHandler, run_http_server
-from tests.support.servers import ROOT
+from tests.support.servers import ROOT, run_server
 from tests.template.test_infra import PLATFORM, app_settings
+from tests.template.test_resource_group import install_azd
 
 CHECKS = ROOT / "scripts" / "checks"
 PYTHON = (3, 13)
 QUICK = WaitPolicy(pause=0.01)
 HEALTHY = (200, b'{"status": "ok", "model": "gpt-5.4-mini"}')
+ANSWER = (
+    200,
+    b'{"delta":{"role":"assistant"},"context":{"data_points":{"text":["a.md: A","b.md: B"]}}}\n'
+    b'{"delta":{"content":"The deductible "}}\n{"delta":{"content":"is $1,500."}}\n'
+    b'{"delta":{},"finish_reason":"stop"}\n',
+)
+KEYS = {
+    "SERVICE_API_CALLERS": "keys",
+    "AZURE_SUBSCRIPTION_ID": "sub",
+    "AZURE_RESOURCE_GROUP": "rg-dev",
+    "SERVICE_API_NAME": "func-1",
+}
+SIGN_IN = {"SERVICE_API_CALLERS": "signed-in", "AZURE_AUTH_CLIENT_ID": "client"}
 STARTING = (503, b"<h1>503 Service Unavailable</h1>")
 SEARCH_ID = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Search/searchServices/mine"
 TYPED = preprovision.typed_variables()
@@ -375,9 +392,24 @@ class App:
     responses: list[tuple[int, bytes]]
     delay: float = 0.0
     paths: list[str] = field(default_factory=list)
+    # What a POST gets: with the header of a caller, by path, the last one for ever; without it.
+    header: tuple[str, str] = ("", "")
+    streams: list[tuple[int, bytes]] = field(default_factory=lambda: [ANSWER])
+    whole: tuple[int, bytes] = (503, b'{"error": "not available"}')
+    refusal: int = 401
 
     def next(self) -> tuple[int, bytes]:
         return self.responses.pop(0) if len(self.responses) > 1 else self.responses[0]
+
+    def answer(self, path: str, headers: Message, body: Any) -> tuple[int, bytes]:
+        name, value = self.header
+        if name and headers[name] != value:
+            return self.refusal, b""
+        if "messages" not in body:
+            return 400, b'{"error": "messages: is required"}'
+        if path == "/chat":
+            return self.whole
+        return self.streams.pop(0) if len(self.streams) > 1 else self.streams[0]
 
 
 def serve(
@@ -386,34 +418,233 @@ def serve(
     """Serve the app on 127.0.0.1, at the address that is returned."""
 
     class Handler(QuietHandler):
+        def do_POST(self) -> None:
+            app.paths.append(self.path)
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send(*app.answer(self.path, self.headers, body))
+
         def do_GET(self) -> None:
             app.paths.append(self.path)
             time.sleep(app.delay)
-            status, body = app.next()
+            self.send(*app.next())
+
+        def send(self, status: int, body: bytes) -> None:
             if status == 0:  # closes the connection without a response
                 return
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
+            if status == 302:
+                self.send_header("Location", "https://login.example.com/")
             self.end_headers()
             self.wfile.write(body)
 
     return run_http_server(Handler, add_certificate)
 
 
-def check(app: App, policy: WaitPolicy = QUICK, **more: str) -> int:
+def check(app: App, policy: WaitPolicy = QUICK, outputs: Mapping[str, str] | None = None) -> int:
+    """Run the hook; by default the app lets anybody ask."""
+    default = {"SERVICE_API_CALLERS": "anyone"}
     with serve(app) as url:
-        return postdeploy.main({"SERVICE_API_URI": f"{url}/", **more}, policy)
+        return postdeploy.main({"SERVICE_API_URI": f"{url}/", **default, **(outputs or {})}, policy)
 
 
-def test_working_app_gets_a_first_question(capsys: pytest.CaptureFixture[str]) -> None:
+def test_app_that_answers_works(capsys: pytest.CaptureFixture[str]) -> None:
     app = App([HEALTHY])
     status = check(app)
     output = capsys.readouterr()
 
     assert (status, output.err) == (0, "")
-    assert app.paths == ["/health"]
-    assert "The app works." in output.out
+    assert app.paths == ["/health", "/chat/stream"]
+    assert "The app works. It answered" in output.out
+    assert "  The deductible is $1,500.\n  Sources: a.md, b.md\n" in output.out
+    assert "Anybody may ask it" in output.out
+
+
+def test_app_with_keys_is_asked_with_its_function_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = App([HEALTHY], header=("x-functions-key", "the key"))
+    install_azd(tmp_path, '{"token": "secret"}')
+    with key_service() as (manager, requests):
+        status = check(
+            app,
+            outputs={**KEYS, "PATH": str(tmp_path), "AZURE_RESOURCE_MANAGER_URL": manager},
+        )
+    output = capsys.readouterr()
+
+    assert (status, output.err) == (0, "")
+    assert app.paths == ["/health", "/chat", "/chat/stream"]
+    assert requests == [
+        "/subscriptions/sub/resourceGroups/rg-dev/providers/Microsoft.Web/sites/func-1"
+        "/host/default/listkeys?api-version=2023-12-01 Bearer secret"
+    ]
+    assert "Without credentials it refuses, as it should." in output.out
     assert '/chat/stream -H "x-functions-key: $key"' in output.out
+    assert "the key" not in output.out
+    assert "secret" not in output.out
+
+
+@pytest.mark.parametrize("refusal", [401, 302])
+def test_app_with_sign_in_is_asked_with_a_token(
+    refusal: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = App([HEALTHY], header=("Authorization", "Bearer for the app"), refusal=refusal)
+    scope = ("--scope", "api://client/user_impersonation")
+    install_azd(tmp_path, '{"token": "for the app"}', arguments=scope)
+    status = check(app, outputs={**SIGN_IN, "PATH": str(tmp_path)})
+    output = capsys.readouterr()
+
+    assert (status, output.err) == (0, "")
+    assert "The app works." in output.out
+    assert "Without credentials it refuses" in output.out
+
+
+@pytest.mark.parametrize(
+    ("outputs", "reason"),
+    [
+        ("keys", "the app's function key cannot be read: Install azd first"),
+        ("signed-in", "azd has no token for the app: `python scripts/sign_in.py --allow-azure-cli"),
+    ],
+)
+def test_question_that_azd_may_not_ask_is_reported(
+    outputs: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A service principal in a pipeline has no role in the app: its deployment is in order."""
+    app = App([HEALTHY], header=("x-functions-key", "the key"))
+    variables = {"keys": KEYS, "signed-in": SIGN_IN}[outputs]
+    status = check(app, outputs={**variables, "PATH": str(tmp_path)})
+    output = capsys.readouterr()
+
+    assert (status, output.err) == (0, "")
+    assert f"It was asked no question: {reason}" in output.out
+    assert "The app works" not in output.out
+    assert "curl -N" in output.out
+
+
+def test_app_that_lets_anybody_in_fails_the_deployment(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    app = App([HEALTHY])
+    status = check(app, outputs=KEYS)
+    output = capsys.readouterr()
+
+    assert status == 1
+    assert "accepts calls without credentials, although it needs a function key" in output.err
+    assert "az functionapp stop --name func-1 --resource-group rg-dev" in output.err
+    assert app.paths == ["/health", "/chat"]  # no question that costs
+
+
+STREAM_ERROR = b'{"delta":{"role":"assistant"}}\n{"error":"The model did not answer."}\n'
+
+
+@pytest.mark.parametrize(
+    ("response", "problem"),
+    [
+        ((500, b""), "500 from /chat/stream: Internal Server Error"),
+        ((503, b'{"error": "No model."}'), "503 from /chat/stream: No model."),
+        ((429, b'{"error": "Later."}'), "AZURE_OPENAI_CHAT_CAPACITY; Later."),
+        ((403, b""), "403 from /chat/stream: the credentials are valid, but not accepted"),
+        ((404, b""), "404 from /chat/stream: there is no such route"),
+        ((200, STREAM_ERROR), "the stream ends with an error: The model did not answer."),
+        ((200, b'{"delta":{"role":"assistant"}}\n'), "the answer has no words"),
+        ((200, b"<html></html>"), "the response is not JSON by lines"),
+        ((200, b"[]"), "the response is not JSON by lines"),
+        ((0, b""), "no answer from http://127.0.0.1:"),
+    ],
+)
+def test_app_without_an_answer_fails_the_deployment(
+    response: tuple[int, bytes], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = WaitPolicy(service_seconds=0.05, pause=0.02)
+    status = check(App([HEALTHY], streams=[response]), policy)
+    output = capsys.readouterr()
+
+    assert status == 1
+    assert f"does not answer a question: {problem}" in output.err or problem in output.err
+    assert "azd monitor --logs" in output.err
+    assert "The app works" not in output.out
+
+
+@pytest.mark.parametrize("response", [(500, b""), (0, b""), (200, STREAM_ERROR)])
+def test_broken_stream_is_distinguished_from_a_broken_app(
+    response: tuple[int, bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = App([HEALTHY], streams=[response], whole=(200, b'{"message": {"content": "Yes."}}'))
+    status = check(app, WaitPolicy(service_seconds=0))
+    error = capsys.readouterr().err
+
+    assert status == 1
+    assert "answers POST /chat, but its streams are broken: " in error
+    assert "docs/limits.md" in error
+
+
+def test_answer_that_comes_late_is_awaited(capsys: pytest.CaptureFixture[str]) -> None:
+    app = App([HEALTHY], streams=[(503, b""), (429, b""), (200, STREAM_ERROR), ANSWER])
+    status = check(app)
+    output = capsys.readouterr()
+
+    assert (status, output.err) == (0, "")
+    assert output.out.count("No answer yet (") == 3
+    assert "The app works." in output.out
+
+
+def test_stalled_stream_is_given_up(capsys: pytest.CaptureFixture[str]) -> None:
+    with serve_stalled_stream() as url:
+        environment = {"SERVICE_API_URI": url, "SERVICE_API_CALLERS": "anyone"}
+        policy = WaitPolicy(service_seconds=0, answer_seconds=0.2)
+        assert postdeploy.main(environment, policy) == 1
+
+    assert "the answer breaks off: timed out" in capsys.readouterr().err
+
+
+def serve_stalled_stream() -> AbstractContextManager[str]:
+    """Serve an app whose streams stop after their first word."""
+
+    class Handler(QuietHandler):
+        def do_GET(self) -> None:
+            self.send(HEALTHY[1])
+
+        def do_POST(self) -> None:
+            self.send(b'{"delta":{"content":"The"}}\n')
+            time.sleep(1)
+
+        def send(self, body: bytes) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+    return run_http_server(Handler)
+
+
+def test_real_app_answers_the_first_question(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with run_server("dev", tmp_path, {}) as server:
+        environment = {"SERVICE_API_URI": server.url, "SERVICE_API_CALLERS": "anyone"}
+        status = postdeploy.main(environment, WaitPolicy(service_seconds=0))
+        whole = first_question.complete_answer(server.url, {}, 60)
+    output = capsys.readouterr()
+
+    assert (status, output.err) == (0, "")
+    assert "Sources: plans/northwind_standard.md, " in output.out
+    assert "$1,500" in whole.text
+    assert "plans/northwind_standard.md" in whole.sources
+
+
+@contextmanager
+def key_service() -> Iterator[tuple[str, list[str]]]:
+    """Serve Resource Manager with the keys of an app; yield its address and its requests."""
+    requests: list[str] = []
+
+    class Handler(QuietHandler):
+        def do_POST(self) -> None:
+            requests.append(f"{self.path} {self.headers['Authorization']}")
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"masterKey": "m", "functionKeys": {"default": "the key"}}')
+
+    with run_http_server(Handler) as url:
+        yield url, requests
 
 
 @pytest.mark.parametrize(
@@ -425,12 +656,10 @@ def test_working_app_gets_a_first_question(capsys: pytest.CaptureFixture[str]) -
     ],
 )
 def test_first_question_is_sent_with_what_the_app_asks_for(
-    callers: str, command: str, header: str, capsys: pytest.CaptureFixture[str]
+    callers: str, command: str, header: str
 ) -> None:
-    assert check(App([HEALTHY]), SERVICE_API_CALLERS=callers) == 0
+    commands = postdeploy.first_call({"SERVICE_API_CALLERS": callers}, "https://a.example.com")
 
-    output = capsys.readouterr().out
-    commands = output[output.index("\n\n") :].strip()
     assert commands.startswith(command) or f"$({command}" in commands
     assert header in commands
     assert ("$key" in commands) == (callers == "keys")
@@ -472,7 +701,7 @@ def test_app_that_starts_late_is_awaited(capsys: pytest.CaptureFixture[str]) -> 
     output = capsys.readouterr()
 
     assert (status, output.err) == (0, "")
-    assert len(app.paths) == 4
+    assert app.paths == ["/health"] * 4 + ["/chat/stream"]
     assert "404 from /health, not from the app" in output.out
     assert "503 from /health, not from the app" in output.out
     assert "no answer from http://127.0.0.1:" in output.out
@@ -524,7 +753,7 @@ def test_app_without_an_index_is_deployed_and_says_so(
 ) -> None:
     app = App([DEGRADED])
     policy = WaitPolicy(start_seconds=0, service_seconds=0.3, pause=0.05)
-    status = check(app, policy, **outputs)
+    status = check(app, policy, outputs)
     output = capsys.readouterr()
 
     assert (status, output.err) == (0, "")
@@ -577,7 +806,7 @@ def test_hooks_run_as_files_without_any_library() -> None:
     with serve(App([HEALTHY])) as url:
         for file, environment in (
             ("preprovision.py", {"AZURE_USE_VNET": "yes"}),
-            ("postdeploy.py", {"SERVICE_API_URI": url}),
+            ("postdeploy.py", {"SERVICE_API_URI": url, "SERVICE_API_CALLERS": "anyone"}),
         ):
             done = subprocess.run(
                 [sys.executable, "-I", "-S", str(CHECKS / file)],

@@ -22,7 +22,7 @@ PYTHON = (3, 13)
 OURS = {"azd-env-name": "dev", "azd-template": "serverless-rag-chat", "owner": "us"}
 AZD = """#!{python}
 import sys
-assert sys.argv[1:] == ["auth", "token", "--output", "json"], sys.argv
+assert sys.argv[1:] == ["auth", "token", "--output", "json", *{arguments!r}], sys.argv
 print({output!r})
 sys.exit({status})
 """
@@ -34,9 +34,13 @@ def programs(tmp_path: Path) -> Path:
     return install_azd(tmp_path, '{"token": "secret", "expiresOn": "2026-11-24T00:00:00Z"}')
 
 
-def install_azd(folder: Path, output: str, status: int = 0) -> Path:
+def install_azd(
+    folder: Path, output: str, status: int = 0, arguments: tuple[str, ...] = ()
+) -> Path:
+    """Write an azd that prints a token for these further arguments."""
     azd = folder / "azd"
-    azd.write_text(AZD.format(python=sys.executable, output=output, status=status), "utf-8")
+    values = {"output": output, "status": status, "arguments": arguments}
+    azd.write_text(AZD.format(python=sys.executable, **values), "utf-8")
     azd.chmod(0o755)
     return folder
 
