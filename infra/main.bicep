@@ -63,9 +63,9 @@ param indexersGroupId string = ''
 @metadata({
   azd: {
     type: 'location'
-    // The SKU, the model and the capacity of the defaults below: azd offers only regions that have so much left, unless AZURE_OPENAI_LOCATION is set.
+    // The SKUs, the models and the capacities of the defaults below: azd offers only regions that have so much left, unless AZURE_OPENAI_LOCATION is set.
     usageName: [
-      'OpenAI.GlobalStandard.gpt-5.4-mini,30'
+      'OpenAI.GlobalStandard.gpt-5.6-luna,100'
       'OpenAI.GlobalStandard.text-embedding-3-small,30'
     ]
   }
@@ -73,29 +73,35 @@ param indexersGroupId string = ''
 @description('Where Azure OpenAI lies: a region that has the models and quota for them.')
 param openAiLocation string
 
-@allowed(['GlobalStandard', 'DataZoneStandard', 'Standard'])
-@description('Where prompts may be processed: in any region, in the data zone of openAiLocation (EU or US), or only there. Each has its own quota, prices and models.')
-param openAiSku string = 'GlobalStandard'
-
-// What a new customer can deploy, and until when, is in MicrosoftDocs/azure-ai-docs,
-// articles/foundry/openai/includes/concepts-model-retirement-schedule-content.md. Read on 2026-11-21, in its version
-// of 2026-07-07: gpt-5.4-mini 2026-03-17 is generally available and retires on 2027-03-18, text-embedding-3-small 1 on
-// 2027-04-15. gpt-4o, gpt-4.1 and their minis are closed to new customers, and their last day was in October 2026.
+// By price, quota and retirement, looked up on 2026-11-23; look again by 2027-07:
+// - https://learn.microsoft.com/azure/foundry/openai/concepts/model-retirement-schedule of 2026-09-02: gpt-5.6-luna
+//   2026-07-09 retires on 2028-01-11, text-embedding-3-small 1 on 2028-02-09, the former default gpt-5.4-mini on 2027-09-21.
+// - MicrosoftDocs/azure-ai-docs, articles/foundry/openai/includes/quota-tier/tier-1.md of 2026-08-20: both have
+//   GlobalStandard and DataZoneStandard, gpt-5.4-mini has GlobalStandard alone.
+// The first hook says when Azure lists a retirement within 60 days.
 @description('The model that answers. The deployment is named after it: the app tells by the name what a model can do.')
-param chatModel string = 'gpt-5.4-mini'
+param chatModel string = 'gpt-5.6-luna'
 
 @description('The version of the model that answers.')
-param chatModelVersion string = '2026-03-17'
+param chatModelVersion string = '2026-07-09'
+
+@allowed(['GlobalStandard', 'DataZoneStandard', 'Standard'])
+@description('Where prompts may be processed: in any region, in the data zone of openAiLocation, or only there. Each has its own quota, prices and models.')
+param chatSku string = 'GlobalStandard'
 
 @minValue(1)
-@description('How much the model that answers may do, in thousands of tokens a minute: a question costs about two thousand.')
-param chatCapacity int = 30
+@description('How much the model that answers may do: in thousands of tokens, and about as many requests, a minute. A question costs two thousand tokens, and one request or two.')
+param chatCapacity int = 100
 
 @description('The model that makes vectors. Another one needs the documents to be indexed anew.')
 param embeddingModel string = 'text-embedding-3-small'
 
 @description('The version of the model that makes vectors.')
 param embeddingModelVersion string = '1'
+
+@allowed(['GlobalStandard', 'DataZoneStandard', 'Standard'])
+@description('Where the texts of vectors may be processed, as chatSku.')
+param embeddingSku string = 'GlobalStandard'
 
 @minValue(1)
 @description('How much the model that makes vectors may do, in thousands of tokens a minute: indexing waits for it, questions hardly use it.')
@@ -363,12 +369,13 @@ module openAi 'modules/openai.bicep' = if (createOpenAi) {
     name: 'oai-${openAiToken}'
     location: openAiLocation
     tags: tags
-    sku: openAiSku
     chatModel: chatModel
     chatModelVersion: chatModelVersion
+    chatSku: chatSku
     chatCapacity: chatCapacity
     embeddingModel: embeddingModel
     embeddingModelVersion: embeddingModelVersion
+    embeddingSku: embeddingSku
     embeddingCapacity: embeddingCapacity
     closed: useVnet
     allowedIps: ips

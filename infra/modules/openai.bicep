@@ -9,14 +9,14 @@ param location string
 @description('Tags.')
 param tags object
 
-@description('The SKU of both deployments.')
-param sku string
-
 @description('The model that answers.')
 param chatModel string
 
 @description('Its version.')
 param chatModelVersion string
+
+@description('Its SKU.')
+param chatSku string
 
 @description('Its thousands of tokens a minute.')
 param chatCapacity int
@@ -26,6 +26,9 @@ param embeddingModel string
 
 @description('Its version.')
 param embeddingModelVersion string
+
+@description('Its SKU.')
+param embeddingSku string
 
 @description('Its thousands of tokens a minute.')
 param embeddingCapacity int
@@ -60,7 +63,7 @@ resource account 'Microsoft.CognitiveServices/accounts@2025-06-01' = {
 resource chat 'Microsoft.CognitiveServices/accounts/deployments@2025-06-01' = {
   parent: account
   name: chatModel
-  sku: { name: sku, capacity: chatCapacity }
+  sku: { name: chatSku, capacity: chatCapacity }
   properties: {
     model: { format: 'OpenAI', name: chatModel, version: chatModelVersion }
     // Not at every new default: an answer should change when you say so, or when the version ends.
@@ -71,7 +74,7 @@ resource chat 'Microsoft.CognitiveServices/accounts/deployments@2025-06-01' = {
 resource embedding 'Microsoft.CognitiveServices/accounts/deployments@2025-06-01' = {
   parent: account
   name: embeddingModel
-  sku: { name: sku, capacity: embeddingCapacity }
+  sku: { name: embeddingSku, capacity: embeddingCapacity }
   properties: {
     model: { format: 'OpenAI', name: embeddingModel, version: embeddingModelVersion }
     versionUpgradeOption: 'NoAutoUpgrade' // another version's vectors do not fit those in the index

@@ -30,6 +30,8 @@ EXISTING_RESOURCES = {
 ORIGIN = re.compile(r"\s*([a-z][a-z0-9+.-]*://[^/,\s?#@]+/*)?\s*", re.IGNORECASE)
 PRIVATE_RANGES = [IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")]
 EMAIL = re.compile(r"[^@\s,;<>]+@[^@\s,;<>.]+(\.[^@\s,;<>.]+)+")
+# Variables of earlier versions, and what has taken their place: to ignore them would be silent.
+RENAMED = {"AZURE_OPENAI_SKU": "AZURE_OPENAI_CHAT_SKU and AZURE_OPENAI_EMBEDDING_SKU"}
 PATTERNS = {
     "AZURE_INDEXERS_GROUP_ID": (
         OBJECT_ID,
@@ -122,6 +124,16 @@ def pattern_problems(environment: Mapping[str, str]) -> Iterator[str]:
             yield f"{name} must be {words}"
 
 
+def renamed_problems(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield a message for each variable of an earlier version."""
+    for name, replacement in RENAMED.items():
+        if environment.get(name, ""):
+            yield (
+                f"{name} has no effect any more: set {replacement} instead, then "
+                f'azd env set {name} ""'
+            )
+
+
 def network_problems(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield a message if AZURE_VNET_PREFIX has no room for two subnets of /24 at its places."""
     try:
@@ -165,6 +177,13 @@ def setting_problems(environment: Mapping[str, str]) -> Iterator[str]:
         yield f"{error.name} is not installed in {sys.prefix}: delete it, and azd makes it anew."
         return
     yield from find_problems(text)
+
+
+def model_notes(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield the notes about the models."""
+    from scripts.checks import model_notes
+
+    yield from model_notes.model_notes(environment)
 
 
 def group_findings(environment: Mapping[str, str]) -> tuple[list[str], list[str]]:
@@ -215,6 +234,7 @@ def main(
         *existing_resource_problems(environment),
         *origin_problems(environment),
         *pattern_problems(environment),
+        *renamed_problems(environment),
         *network_problems(environment),
         *address_problems(environment),
     ]
@@ -223,7 +243,7 @@ def main(
         problems += setting_problems(environment)
         group_problems, group_notes = group_findings(environment)
         problems += group_problems
-        notes += group_notes
+        notes += [*group_notes, *model_notes(environment)]
     print_errors([*problems, *notes])
     if problems:
         print_errors(["Nothing was created. Fix this, then run azd again."])

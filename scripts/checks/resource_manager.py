@@ -14,7 +14,6 @@ from scripts.commands import CommandError, Limits, Program, find_program
 
 PUBLIC_CLOUD = "https://management.azure.com/"
 REQUEST_SECONDS = 30
-MAX_BYTES = 1_000_000
 
 
 class UnavailableError(Exception):
@@ -22,11 +21,15 @@ class UnavailableError(Exception):
 
 
 def send(
-    environment: Mapping[str, str], method: str, path: str, api_version: str
+    environment: Mapping[str, str],
+    method: str,
+    path: str,
+    api_version: str,
+    max_bytes: int = 1_000_000,
 ) -> dict[str, Any] | None:
     """Return the JSON object of a response; None if there is no such resource.
 
-    Raises UnavailableError.
+    Raises UnavailableError, also for a response of more than `max_bytes`.
     """
     url = (environment.get("AZURE_RESOURCE_MANAGER_URL") or PUBLIC_CLOUD).rstrip("/")
     request = Request(
@@ -37,7 +40,7 @@ def send(
     )
     try:
         with urlopen(request, timeout=REQUEST_SECONDS) as response:
-            value: Any = json.loads(response.read(MAX_BYTES))
+            value: Any = json.loads(response.read(max_bytes))
     except HTTPError as error:
         with error:
             if error.code == 404:

@@ -103,7 +103,7 @@ def make_http_model(settings: Settings, client: Any, url: str, flavor: str, **co
     """Make the model of an HTTP server, with the settings for all models and its own `config`."""
     from shared.models.formats import FLAVORS
     from shared.models.formats.base import ModelConfig
-    from shared.models.formats.openai import model_limits
+    from shared.models.formats.openai import default_effort, model_limits
     from shared.models.openai.http_model import HttpModel
 
     common = {
@@ -112,7 +112,7 @@ def make_http_model(settings: Settings, client: Any, url: str, flavor: str, **co
         "accept_seconds": settings.accept_seconds,
         "first_seconds": settings.first_seconds,
         "gap_seconds": settings.gap_seconds,
-        "reasoning_effort": settings.reasoning_effort,
+        "reasoning_effort": settings.reasoning_effort or default_effort(config["name"]),
     }
     model_config = ModelConfig(**common | config)
     model_format = FLAVORS[flavor]

@@ -130,7 +130,7 @@ def test_a_temperature_and_a_seed_of_zero_are_sent(server: Upstream) -> None:
     assert len(got.json["context"]["thoughts"]) == 4
 
 
-@pytest.mark.parametrize("name", ["o3-mini", "gpt-5", "gpt-5-mini"])
+@pytest.mark.parametrize("name", ["o3-mini", "gpt-5", "gpt-5-mini", "gpt-6-luna"])
 def test_a_reasoning_model_gets_parameters_it_supports(server: Upstream, name: str) -> None:
     overrides = {"temperature": 0.5}
     (got,) = call_app(
@@ -148,6 +148,25 @@ def test_a_reasoning_model_gets_parameters_it_supports(server: Upstream, name: s
     assert (body["max_completion_tokens"], body["reasoning_effort"]) == (500, "low")
     assert body.keys().isdisjoint({"temperature", "max_tokens"})
     assert note == [f"temperature was left out: {name} is a reasoning model, without one."]
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "effort"),
+    [
+        ("gpt-5.6-luna", "", "none"),
+        ("openai/GPT-5.6-terra", "", "none"),
+        ("gpt-5.6-luna", "low", "low"),
+        ("gpt-5.4-mini", "", None),
+        ("gpt-5-mini", "", None),  # rejects `none`
+        ("gpt-4o", "", None),
+    ],
+)
+def test_a_model_that_reasons_by_default_is_told_not_to(
+    server: Upstream, name: str, setting: str, effort: str | None
+) -> None:
+    call_app(server, "/chat", OPENAI_CHAT_MODEL=name, REASONING_EFFORT=setting)
+
+    assert server.requests[0].body.get("reasoning_effort") == effort
 
 
 def test_settings_override_the_capabilities_known_by_name(server: Upstream) -> None:

@@ -226,7 +226,7 @@ class Upstream(Server):
 def check_parameters(body: Any) -> list[Step] | None:
     """Returns the error response of a body that the service would reject, else None."""
     unknown = sorted(body.keys() - PARAMETERS)
-    if str(body.get("model", "")).startswith(("o3", "gpt-5")):
+    if str(body.get("model", "")).startswith(("o3", "gpt-5", "gpt-6")):
         unknown += sorted(body.keys() & NOT_FOR_REASONING)
     elif "reasoning_effort" in body:
         unknown.append("reasoning_effort")

@@ -35,7 +35,7 @@ from tests.template.test_resource_group import install_azd
 CHECKS = ROOT / "scripts" / "checks"
 PYTHON = (3, 13)
 QUICK = WaitPolicy(pause=0.01)
-HEALTHY = (200, b'{"status": "ok", "model": "gpt-5.4-mini"}')
+HEALTHY = (200, b'{"status": "ok", "model": "gpt-5.6-luna"}')
 ANSWER = (
     200,
     b'{"delta":{"role":"assistant"},"context":{"data_points":{"text":["a.md: A","b.md: B"]}}}\n'
@@ -109,6 +109,18 @@ def test_every_boolean_and_number_of_bicep_is_checked() -> None:
     assert {"AZURE_USE_VNET", "AZURE_MEMORY_DAYS"} <= typed.keys()
     switches = ("AZURE_LOAD_SAMPLES", "AZURE_LOCAL_SETTINGS", "AZURE_DEPLOY_INDEX")
     assert typed | dict.fromkeys(switches, "bool") == TYPED
+
+
+def test_variable_of_an_earlier_version_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert preprovision.main({"AZURE_OPENAI_SKU": "DataZoneStandard"}, PYTHON) == 1
+    assert "AZURE_OPENAI_CHAT_SKU and AZURE_OPENAI_EMBEDDING_SKU" in capsys.readouterr().err
+
+
+def test_renamed_variables_have_a_replacement_that_exists() -> None:
+    variables = {variable for _, variable, _ in bicep.parameters_file()}
+    for name, replacement in preprovision.RENAMED.items():
+        assert name not in variables
+        assert set(replacement.split(" and ")) <= variables
 
 
 @pytest.mark.parametrize("name", TYPED)

@@ -139,13 +139,13 @@ def first(text: str) -> float:
 
 
 def test_cost_table_matches_its_prices() -> None:
-    to_read, to_write = map(float, cells("`gpt-5.4-mini`, a million tokens")[0].split(", "))
+    to_read, to_write = map(float, cells("`gpt-5.6-luna`, a million tokens")[0].split(", "))
     question = (2000 * to_read + 300 * to_write) / 1e6 * (1 + 0.5 / 3)
     seconds = 100_000 * 3 / 4 * 2 - 100_000  # of a GB, after the free grant
     functions = seconds * first(cells("Functions: GB-second on demand")[0])
     search = first(cells("Search `basic`, one hour")[0]) * 730
 
-    _, thousand, many = cells("Model, `gpt-5.4-mini`")
+    _, thousand, many = cells("Model, `gpt-5.6-luna`")
     assert first(thousand) == pytest.approx(question * 1000, abs=0.01)
     assert first(many) == pytest.approx(question * 100_000, abs=1)
     assert first(cells("Functions ")[2]) == pytest.approx(functions, abs=0.01)
@@ -179,7 +179,7 @@ def monthly_costs(users: int) -> dict[str, float]:
     """Compute the parts of the last table of docs/scale.md that follow from docs/cost.md."""
     questions = users * 5 * 22
     second = first(cells("Functions: GB-second on demand")[0])
-    thousand = first(cells("Model, `gpt-5.4-mini`")[1])
+    thousand = first(cells("Model, `gpt-5.6-luna`")[1])
     return {
         "questions": questions,
         "Functions": max(0, questions * 3 / 4 * 2 - 100_000) * second,

@@ -253,14 +253,13 @@ def test_docs_list_every_azd_variable_with_its_default() -> None:
 
 def test_regions_have_quota_for_the_deployments() -> None:
     params = bicep.params("main.bicep")
-    chat, embedding, sku = (
-        params[name].default for name in ("chatModel", "embeddingModel", "openAiSku")
-    )
     quotas = re.findall(r"'OpenAI\.([^']+)'", params["openAiLocation"].decorators)
 
     assert quotas == [
-        f"{sku}.{chat},{params['chatCapacity'].default}",
-        f"{sku}.{embedding},{params['embeddingCapacity'].default}",
+        "{}.{},{}".format(
+            *(params[f"{kind}{part}"].default for part in ("Sku", "Model", "Capacity"))
+        )
+        for kind in ("chat", "embedding")
     ]
     assert params["openAiLocation"].default is None
 
@@ -271,13 +270,12 @@ def test_model_deployment_follows_its_parameters(model: str) -> None:
     passed = bicep.blocks("module", "main.bicep")["openAi"].object("params")
 
     assert deployment.value("name") == f"{model}Model"
-    assert deployment.value("sku") == f"{{ name: sku, capacity: {model}Capacity }}"
+    assert deployment.value("sku") == f"{{ name: {model}Sku, capacity: {model}Capacity }}"
     assert deployment.value("model") == (
         f"{{ format: 'OpenAI', name: {model}Model, version: {model}ModelVersion }}"
     )
-    for name in ("Model", "ModelVersion", "Capacity"):
+    for name in ("Model", "ModelVersion", "Sku", "Capacity"):
         assert passed[model + name] == model + name
-    assert passed["sku"] == "openAiSku"
 
 
 @pytest.mark.parametrize("file", bicep.FILES, ids=lambda file: str(file.name))

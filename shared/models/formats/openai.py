@@ -20,12 +20,16 @@ from shared.models.formats import base
 from shared.models.formats.base import DecodedChunk, ModelConfig, ModelFormat, RequestBody
 
 # Known models, by their names. A deployment may have any name: settings override these.
-REASONING_MODELS = re.compile(r"(?:^|/)(?:o\d(?![a-z\d])|gpt-5(?!\d))(?!.*chat)", re.I)
+REASONING_MODELS = re.compile(r"(?:^|/)(?:o\d(?![a-z\d])|gpt-[56](?!\d))(?!.*chat)", re.I)
 VISION_MODELS = re.compile(
-    r"(?:^|/)(?:o[13](?!-mini|-preview)(?![a-z\d])|o4-mini|gpt-5(?!\d)|gpt-4o|gpt-4\.1)"
+    r"(?:^|/)(?:o[13](?!-mini|-preview)(?![a-z\d])|o4-mini|gpt-[56](?!\d)|gpt-4o|gpt-4\.1)"
     r"|vision|llava|-vl\b",
     re.I,
 )
+# Models that reason at the effort `medium` unless a request says `none`, which earlier ones do by
+# themselves (https://developers.openai.com/api/docs/models/gpt-5.6-luna), and that reject tools in
+# chat completions while they reason.
+REASON_BY_DEFAULT = re.compile(r"(?:^|/)gpt-5\.6(?!\d)", re.I)
 # Options of a client, beside temperature and seed.
 SUPPORTED_OPTIONS = (
     "top_p",
@@ -46,6 +50,14 @@ MESSAGE_FIELDS = ("role", "name", "tool_calls", "tool_call_id")  # of a message,
 def known_capabilities(name: str) -> tuple[bool, bool]:
     """Return, by the name of a model, whether it is a reasoning model and supports images."""
     return bool(REASONING_MODELS.search(name)), bool(VISION_MODELS.search(name))
+
+
+def default_effort(name: str) -> str | None:
+    """Return the reasoning effort that a model is asked for unless a setting or a client has one.
+
+    Answers come from the passages in the prompt. None: the model's own default.
+    """
+    return "none" if REASON_BY_DEFAULT.search(name) else None
 
 
 def model_limits(config: ModelConfig, unsupported: Sequence[str] = ()) -> Mapping[str, str]:
