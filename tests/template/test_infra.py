@@ -437,16 +437,6 @@ def test_sign_in_has_no_secret_and_accepts_only_listed_apps() -> None:
     assert auth.value("excludedPaths") == "['/health']"
 
 
-def test_regions_of_the_app_are_a_list_without_duplicates() -> None:
-    decorators = bicep.params("main.bicep")["location"].decorators
-    regions = re.findall(r"(?m)^  '([a-z0-9]+)'$", decorators)
-
-    assert len(regions) >= 30
-    assert len(set(regions)) == len(regions)
-    assert {"swedencentral", "eastus2", "westeurope"} <= set(regions)
-    assert bicep.params("main.bicep")["location"].default is None
-
-
 def test_what_production_needs_reaches_its_resource() -> None:
     main, variables = bicep.blocks("module", "main.bicep"), bicep.variables("main.bicep")
     scale = bicep.blocks("resource", "modules/app.bicep")["site"]

@@ -223,6 +223,27 @@ def test_models_take_tokens_and_change_only_where_answers_may() -> None:
     assert properties("openAi.embedding")["versionUpgradeOption"] == "NoAutoUpgrade"
 
 
+def region_table() -> dict[str, list[str]]:
+    """The cells of the second table of docs/regions.md, by region."""
+    page = (bicep.INFRA.parent / "docs" / "regions.md").read_text("utf-8")
+    rows = re.findall(r"(?m)^\| `(\w+)` \| (.+) \|$", page)
+    return {region: cells.split(" | ") for region, cells in rows}
+
+
+def test_regions_are_those_of_the_documented_table() -> None:
+    table, main = region_table(), bicep.text("main.bicep")
+    location = bicep.params("main.bicep")["location"].decorators
+    deploy = (bicep.INFRA.parent / "docs" / "deploy.md").read_text("utf-8")
+    (row,) = re.findall(r"(?m)^\| `AZURE_SEARCH_SEMANTIC_RANKER` .*$", deploy)
+    (no_ranker,) = re.findall(r"(?s)var regionsWithoutRanker = \[(.*?)\]", main)
+    without = {region for region, (ranker, *_) in table.items() if ranker == "no"}
+
+    assert list(table) == re.findall(r"(?m)^  '([a-z0-9]+)'$", location)
+    assert {cell for cells in table.values() for cell in cells} == {"yes", "no"}
+    assert without == set(table) & set(re.findall(r"'(\w+)'", no_ranker))
+    assert without == {region for region in table if f"`{region}`" in row}
+
+
 @pytest.mark.parametrize("plan", ["disabled", "free", "standard"])
 def test_search_has_the_semantic_ranker_of_the_choice(plan: str) -> None:
     service = properties("search.service", {"AZURE_SEARCH_SEMANTIC_RANKER": plan})
