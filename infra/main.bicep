@@ -108,8 +108,8 @@ param embeddingSku string = 'GlobalStandard'
 param embeddingCapacity int = 30
 
 // https://learn.microsoft.com/azure/search/search-sku-tier, as of 2025-08-01
-@allowed(['free', 'basic', 'standard'])
-@description('The tier of Azure AI Search. free costs nothing, but: one a subscription, 50 MB, no semantic ranker, no identity of its own (so no --indexer), no private endpoint, and it may be deleted when idle. basic and standard cost by the hour, asked or not; standard has room for more than 15 GB.')
+@allowed(['free', 'basic', 'standard', 'standard2', 'standard3', 'storage_optimized_l1', 'storage_optimized_l2'])
+@description('The tier of Azure AI Search. free costs nothing, but: one a subscription, 50 MB, no semantic ranker, no identity of its own (so no --indexer), no private endpoint, and it may be deleted when idle. basic and standard cost by the hour, asked or not; standard has room for more than 15 GB, the others for more, at a higher price.')
 param searchSku string = 'basic'
 
 @description('Where Azure AI Search lies, where location has no capacity for it; empty, location.')
@@ -148,6 +148,9 @@ param perInstanceConcurrency int = 16
 @description('How many instances always run, and are paid for, so that no question waits for a start.')
 param alwaysReady int = 0
 
+@description('Spreads instances of the app over the availability zones of the region. Two are then always ready, and paid for. Needs a storageSku over zones.')
+param zoneRedundant bool = false
+
 @description('The browser origins that may call, by commas, such as https://chat.example.com. Never *.')
 param allowedOrigins string = ''
 
@@ -179,6 +182,10 @@ param cosmosLocation string = ''
 @description('For how many days conversations are kept; 0: until their owner deletes them.')
 param memoryDays int = 90
 
+@allowed(['Periodic', 'Continuous7Days', 'Continuous30Days'])
+@description('How conversations are backed up: every four hours, restored by Microsoft\'s support, or continuously, restored by you to any moment of 7 or 30 days. There is no way back from continuous to periodic.')
+param cosmosBackup string = 'Periodic'
+
 @allowed(['Standard_LRS', 'Standard_ZRS', 'Standard_GRS', 'Standard_GZRS', 'Standard_RAGRS', 'Standard_RAGZRS'])
 @description('How both storage accounts are copied: in one data center, over zones, or to another region too. A change from or to zones is a migration, which this does not start.')
 param storageSku string = 'Standard_LRS'
@@ -207,7 +214,7 @@ param diagnostics bool = false
 param alertEmail string = ''
 
 @minValue(0)
-@description('With alertEmail: how many requests may fail in fifteen minutes.')
+@description('With alertEmail: how many answers may fail in fifteen minutes, and how many may be refused for quota.')
 param alertErrors int = 10
 
 @minValue(0)
@@ -399,6 +406,7 @@ module cosmos 'modules/cosmos.bicep' = if (memory) {
     tags: tags
     database: database
     container: conversations
+    backup: cosmosBackup
     closed: useVnet
     allowedIps: ips
   }
@@ -480,6 +488,7 @@ module app 'modules/app.bicep' = {
     identityClientId: identity.outputs.clientId
     packagesUrl: '${hostStorage.outputs.endpoint}${packages}'
     subnetId: useVnet ? network!.outputs.appSubnetId : ''
+    zoneRedundant: zoneRedundant && !contains(storageSku, 'ZRS') ? fail('AZURE_ZONE_REDUNDANT needs AZURE_STORAGE_SKU Standard_ZRS, Standard_GZRS or Standard_RAGZRS: the app starts from its storage.') : zoneRedundant
     maximumInstanceCount: maximumInstanceCount
     instanceMemoryMB: instanceMemoryMB
     perInstanceConcurrency: perInstanceConcurrency

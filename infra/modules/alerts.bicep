@@ -15,17 +15,28 @@ param email string
 @description('The Application Insights resource of the app.')
 param insightsId string
 
-@description('How many requests may fail.')
+@description('How many answers may fail, and how many may be refused for quota.')
 param errors int
 
 @description('How many requests may come.')
 param requests int
 
+// The app's own line of a request (docs/operations.md) is a warning where it, or a service behind it, failed: also in a
+// stream, whose status is 200. What failed before the app, such as a start, is in `requests` alone.
+var failedRequests = 'requests | where toint(resultCode) >= 500'
+var failedStreams = 'traces | where message startswith "WARNING" and message contains " dialect=" and message contains " status=200 "'
+
 var rules = [
   {
     name: 'errors'
-    description: 'More requests failed than AZURE_ALERT_ERRORS.'
-    query: 'requests | where toint(resultCode) >= 500'
+    description: 'More answers failed than AZURE_ALERT_ERRORS.'
+    query: 'union (${failedRequests}), (${failedStreams})'
+    threshold: errors
+  }
+  {
+    name: 'quota'
+    description: 'More questions were refused with a 429 than AZURE_ALERT_ERRORS: the quota of a model is used up.'
+    query: 'requests | where resultCode == "429"'
     threshold: errors
   }
   {

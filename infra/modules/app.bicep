@@ -24,6 +24,9 @@ param packagesUrl string
 @description('The subnet that it calls from; empty, none.')
 param subnetId string
 
+@description('Whether its instances are in several availability zones.')
+param zoneRedundant bool
+
 @description('How many instances it may grow to.')
 param maximumInstanceCount int
 
@@ -74,7 +77,7 @@ resource plan 'Microsoft.Web/serverfarms@2025-03-01' = {
   tags: tags
   kind: 'functionapp'
   sku: { name: 'FC1', tier: 'FlexConsumption' }
-  properties: { reserved: true }
+  properties: { reserved: true, zoneRedundant: zoneRedundant }
 }
 
 resource site 'Microsoft.Web/sites@2025-03-01' = {

@@ -15,6 +15,10 @@ param database string
 @description('The name of the container.')
 param container string
 
+@allowed(['Periodic', 'Continuous7Days', 'Continuous30Days'])
+@description('How it is backed up.')
+param backup string
+
 @description('Whether only private endpoints and allowedIps lead here.')
 param closed bool
 
@@ -36,7 +40,10 @@ resource account 'Microsoft.DocumentDB/databaseAccounts@2025-04-15' = {
     minimalTlsVersion: 'Tls12'
     publicNetworkAccess: closed && empty(allowedIps) ? 'Disabled' : 'Enabled'
     ipRules: [for ip in allowedIps: { ipAddressOrRange: ip }]
-    backupPolicy: {
+    backupPolicy: backup != 'Periodic' ? {
+      type: 'Continuous'
+      continuousModeProperties: { tier: backup }
+    } : {
       type: 'Periodic'
       periodicModeProperties: {
         backupIntervalInMinutes: 240

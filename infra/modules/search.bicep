@@ -9,7 +9,7 @@ param location string
 @description('Tags.')
 param tags object
 
-@allowed(['free', 'basic', 'standard'])
+@allowed(['free', 'basic', 'standard', 'standard2', 'standard3', 'storage_optimized_l1', 'storage_optimized_l2'])
 @description('The tier.')
 param sku string
 

@@ -462,15 +462,20 @@ def test_what_production_needs_reaches_its_resource() -> None:
 def test_diagnostics_and_alerts_are_off_by_default() -> None:
     main, params = bicep.blocks("module", "main.bicep"), bicep.params("main.bicep")
     rules = re.findall(r"query: '(.+)'\n +threshold: (\w+)", bicep.text("modules/alerts.bicep"))
+    parts = dict(re.findall(r"(?m)^var (failed\w+) = '(.+)'$", bicep.text("modules/alerts.bicep")))
 
     assert main["diagnosticSettings"].condition == "diagnostics"
     assert params["diagnostics"].default == "false"
     assert main["alerts"].condition == "!empty(alertEmail)"
     assert params["alertEmail"].default == ""
     assert rules == [
-        ("requests | where toint(resultCode) >= 500", "errors"),
+        ("union (${failedRequests}), (${failedStreams})", "errors"),
+        ('requests | where resultCode == "429"', "errors"),
         ("requests", "requests"),
     ]
+    page = (ROOT / "docs" / "operations.md").read_text("utf-8")
+    query = "union ({}),\n    ({})".format(parts["failedRequests"], parts["failedStreams"])
+    assert f"```kusto\n{query}\n```" in page
     assert {
         one.value("scope") for one in bicep.blocks("resource", "modules/diagnostics.bicep").values()
     } == {

@@ -437,6 +437,21 @@ def test_network_waits_for_roles_because_cosmos_takes_one_change_at_a_time() -> 
     assert network.value("dependsOn") == "[roles]"
 
 
+def test_zones_and_backups_are_as_chosen() -> None:
+    zones = {"AZURE_ZONE_REDUNDANT": "true", "AZURE_STORAGE_SKU": "Standard_GZRS"}
+    backup = properties("cosmos.account", SIGN_IN)["backupPolicy"]
+    chosen = {**SIGN_IN, "AZURE_COSMOS_BACKUP": "Continuous30Days"}
+
+    assert properties("app.plan")["zoneRedundant"] is False
+    assert properties("app.plan", zones)["zoneRedundant"] is True
+    assert backup["type"] == "Periodic"
+    assert backup["periodicModeProperties"]["backupStorageRedundancy"] == "Local"
+    assert properties("cosmos.account", chosen)["backupPolicy"] == {
+        "type": "Continuous",
+        "continuousModeProperties": {"tier": "Continuous30Days"},
+    }
+
+
 def test_alerts_reach_the_address_when_there_is_too_much() -> None:
     variables = {"AZURE_ALERT_EMAIL": "we@example.com"}
     mail = properties("alerts.mail", variables)

@@ -216,7 +216,9 @@ CASES = {
     "production": Case(
         {
             **SIGN_IN,
-            "AZURE_SEARCH_SKU": "standard",
+            "AZURE_SEARCH_SKU": "standard2",
+            "AZURE_ZONE_REDUNDANT": "true",
+            "AZURE_COSMOS_BACKUP": "Continuous7Days",
             "AZURE_SEARCH_REPLICAS": "3",
             "AZURE_SEARCH_SEMANTIC_RANKER": "standard",
             "AZURE_STORAGE_SKU": "Standard_ZRS",
@@ -239,7 +241,9 @@ CASES = {
         },
         USUAL | MEMORY,
         {
-            "search.sku": "standard",
+            "search.sku": "standard2",
+            "app.zoneRedundant": True,
+            "cosmos.backup": "Continuous7Days",
             "search.replicas": 3,
             "search.semanticRanker": "standard",
             "search.location": "uksouth",
@@ -300,6 +304,7 @@ CASES = {
 REFUSED = {
     "AZURE_SEARCH_SKU": {**PRIVATE, "AZURE_SEARCH_SKU": "free"},
     "AZURE_ALLOWED_ORIGINS": {"AZURE_ALLOWED_ORIGINS": "https://chat.example.com,*"},
+    "AZURE_ZONE_REDUNDANT": {"AZURE_ZONE_REDUNDANT": "true", "AZURE_STORAGE_SKU": "Standard_GRS"},
     "AZURE_CHAT_API_KEY": {"AZURE_CHAT_API_KEY": "k" * 19},
 }
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
