@@ -193,10 +193,13 @@ param storageSku string = 'Standard_LRS'
 @description('Puts search, models, storage and conversations behind private endpoints, and the app into a virtual network.')
 param useVnet bool = false
 
+@description('With useVnet: puts the app itself behind a private endpoint. Callers, and azd deploy, are then in the network, in a peered one, or among allowedIps.')
+param privateApp bool = false
+
 @description('With useVnet: the addresses of the network, /22 or more. Another range where it is peered with one that has the same addresses.')
 param vnetPrefix string = '10.0.0.0/16'
 
-@description('With useVnet: IPv4 addresses, by commas, that still reach search, models and documents from outside, such as yours while you index. Empty: none.')
+@description('With useVnet: IPv4 addresses, by commas, that still reach search, models and documents from outside, and with privateApp the app, such as yours while you index. Empty: none.')
 param allowedIps string = ''
 
 @minValue(30)
@@ -488,6 +491,8 @@ module app 'modules/app.bicep' = {
     identityClientId: identity.outputs.clientId
     packagesUrl: '${hostStorage.outputs.endpoint}${packages}'
     subnetId: useVnet ? network!.outputs.appSubnetId : ''
+    closed: privateApp && !useVnet ? fail('AZURE_PRIVATE_APP needs AZURE_USE_VNET=true: its endpoint is in that network.') : privateApp
+    allowedIps: ips
     zoneRedundant: zoneRedundant && !contains(storageSku, 'ZRS') ? fail('AZURE_ZONE_REDUNDANT needs AZURE_STORAGE_SKU Standard_ZRS, Standard_GZRS or Standard_RAGZRS: the app starts from its storage.') : zoneRedundant
     maximumInstanceCount: maximumInstanceCount
     instanceMemoryMB: instanceMemoryMB
@@ -524,6 +529,18 @@ module app 'modules/app.bicep' = {
   }
 }
 
+module privateAppEndpoint 'modules/private_app.bicep' = if (privateApp && useVnet) {
+  scope: resourceGroup(groupName)
+  params: {
+    networkName: useVnet ? network!.outputs.name : ''
+    location: location
+    tags: tags
+    networkId: useVnet ? network!.outputs.id : ''
+    subnetId: useVnet ? network!.outputs.endpointSubnetId : ''
+    siteId: app.outputs.id
+  }
+}
+
 // azd keeps these in its environment. Those that are named as the app's settings are what `make run` on a laptop takes.
 output AZURE_LOCATION string = location
 output AZURE_TENANT_ID string = tenant().tenantId
@@ -550,6 +567,7 @@ output AZURE_SEARCH_PRINCIPAL_ID string = createSearch ? search!.outputs.princip
 output AZURE_EXISTING_SEARCH_ID_IN_USE string = existingSearchId
 output AZURE_EXISTING_OPENAI_ID_IN_USE string = existingOpenAiId
 output AZURE_VNET_IN_USE bool = useVnet
+output AZURE_PRIVATE_APP_IN_USE bool = privateApp
 output AZURE_ALLOWED_IPS_IN_USE string = join(ips, ',')
 // What `make index ARGS="--indexer --storage ..."` asks for.
 output AZURE_STORAGE_ID string = documentStorage.outputs.id

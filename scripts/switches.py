@@ -27,6 +27,11 @@ def is_private_network(environment: Mapping[str, str]) -> bool:
     )
 
 
+def is_private_app(environment: Mapping[str, str]) -> bool:
+    """Whether the app was deployed behind a private endpoint without access from outside."""
+    return is_on(environment, "AZURE_PRIVATE_APP_IN_USE") and is_private_network(environment)
+
+
 def expects_index(environment: Mapping[str, str]) -> bool:
     """Whether there is an index after provisioning: one that existed, or that of the samples."""
     if environment.get(EXISTING_SEARCH):

@@ -24,6 +24,12 @@ param packagesUrl string
 @description('The subnet that it calls from; empty, none.')
 param subnetId string
 
+@description('Whether only its private endpoint and allowedIps lead to it, also for deployments.')
+param closed bool
+
+@description('IPv4 addresses that still do.')
+param allowedIps string[]
+
 @description('Whether its instances are in several availability zones.')
 param zoneRedundant bool
 
@@ -94,6 +100,7 @@ resource site 'Microsoft.Web/sites@2025-03-01' = {
     httpsOnly: true
     keyVaultReferenceIdentity: identityId
     virtualNetworkSubnetId: empty(subnetId) ? null : subnetId
+    publicNetworkAccess: closed && empty(allowedIps) ? 'Disabled' : 'Enabled'
     functionAppConfig: {
       deployment: {
         storage: {
@@ -113,6 +120,16 @@ resource site 'Microsoft.Web/sites@2025-03-01' = {
     siteConfig: {
       minTlsVersion: '1.2'
       cors: { allowedOrigins: allowedOrigins }
+      ipSecurityRestrictionsDefaultAction: closed ? 'Deny' : 'Allow'
+      ipSecurityRestrictions: [
+        for ip in (closed ? allowedIps : []): {
+          name: replace(ip, '/', '-')
+          action: 'Allow'
+          priority: 100
+          ipAddress: contains(ip, '/') ? ip : '${ip}/32'
+        }
+      ]
+      scmIpSecurityRestrictionsUseMain: true // deployments come from where calls may come from
       appSettings: [
         for setting in items(union(settings, signInSettings, keySettings)): { name: setting.key, value: setting.value }
       ]
@@ -166,5 +183,6 @@ resource auth 'Microsoft.Web/sites/config@2025-03-01' = {
   }
 }
 
+output id string = site.id
 output name string = site.name
 output uri string = 'https://${site.properties.defaultHostName}'

@@ -166,4 +166,7 @@ resource names 'Microsoft.Network/privateEndpoints/privateDnsZoneGroups@2025-05-
   }
 ]
 
+output id string = network.id
+output name string = network.name
 output appSubnetId string = network::appSubnet.id
+output endpointSubnetId string = network::endpointSubnet.id

@@ -60,8 +60,9 @@ UNPROTECTED = (
     "--resource-group {group}"
 )
 NOT_CHECKED = (
-    "The app is deployed, but was not checked. {reason} Then `azd hooks run postdeploy` checks it."
+    "The app is deployed, but was not checked. {reason} `azd hooks run postdeploy` checks it then."
 )
+PRIVATE = "The app answers in its virtual network alone, and this machine is not in it ({problem})."
 NO_ADDRESS = "azd's environment has no SERVICE_API_URI: run `azd provision` first."
 # By SERVICE_API_CALLERS: what a caller sends, and the commands that get it.
 CREDENTIALS = {
@@ -102,19 +103,12 @@ def main(environment: Mapping[str, str] = os.environ, policy: WaitPolicy = WaitP
     """
     sys.path.insert(0, str(ROOT))
     from scripts.certificates import untrusted_message
-    from scripts.switches import expects_index
 
     address = environment.get("SERVICE_API_URI", "").rstrip("/")
     if not address:
         return fail(NO_ADDRESS)
     try:
-        health = wait_until_healthy(address, policy, patient=expects_index(environment))
-        if not health.runs:
-            return fail(FAILED.format(problem=health.problem))
-        if health.problem:
-            report = DEGRADED.format(problem=health.problem)
-        else:
-            report = ask_question(environment, address, policy)
+        report = check_app(environment, address, policy)
     except URLError:
         return fail(NOT_CHECKED.format(reason=untrusted_message()))
     except UnusableError as error:
@@ -125,8 +119,24 @@ def main(environment: Mapping[str, str] = os.environ, policy: WaitPolicy = WaitP
     return 0
 
 
+def check_app(environment: Mapping[str, str], address: str, policy: WaitPolicy) -> str:
+    """Return what the app does, for a terminal. Raises URLError and UnusableError."""
+    from scripts.switches import expects_index, is_private_app
+
+    if is_private_app(environment):
+        health = check_health(address, policy.request_seconds)
+        if not health.runs:
+            return NOT_CHECKED.format(reason=PRIVATE.format(problem=health.problem))
+    health = wait_until_healthy(address, policy, patient=expects_index(environment))
+    if not health.runs:
+        raise UnusableError(FAILED.format(problem=health.problem))
+    if health.problem:
+        return DEGRADED.format(problem=health.problem)
+    return ask_question(environment, address, policy)
+
+
 class UnusableError(Exception):
-    """The app runs, but people cannot or must not use it; the message says what to do."""
+    """People cannot, or must not, use the app; the message says what to do."""
 
 
 def ask_question(environment: Mapping[str, str], address: str, policy: WaitPolicy) -> str:

@@ -776,6 +776,27 @@ def test_app_without_an_index_is_deployed_and_says_so(
     assert (len(app.paths) > 1) == checks_again
 
 
+@pytest.mark.parametrize("response", [(403, b"Ip Forbidden"), (0, b"")])
+def test_private_app_is_not_awaited_from_outside(
+    response: tuple[int, bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = App([response])
+    outputs = {"AZURE_PRIVATE_APP_IN_USE": "true", "AZURE_VNET_IN_USE": "true"}
+    status = check(app, WaitPolicy(), outputs)
+    output = capsys.readouterr()
+
+    assert (status, output.err) == (0, "")
+    assert "in its virtual network alone, and this machine is not in it" in output.out
+    assert app.paths == ["/health"]
+
+
+def test_private_app_is_checked_from_inside(capsys: pytest.CaptureFixture[str]) -> None:
+    outputs = {"AZURE_PRIVATE_APP_IN_USE": "true", "AZURE_VNET_IN_USE": "true"}
+
+    assert check(App([HEALTHY]), outputs=outputs) == 0
+    assert "The app works." in capsys.readouterr().out
+
+
 def test_services_that_answer_late_are_awaited(capsys: pytest.CaptureFixture[str]) -> None:
     assert check(App([DEGRADED, DEGRADED, HEALTHY]), WaitPolicy(start_seconds=0, pause=0.01)) == 0
     assert "The app works." in capsys.readouterr().out

@@ -76,6 +76,7 @@ OUTPUTS = {
     "AZURE_EXISTING_SEARCH_ID_IN_USE",
     "AZURE_EXISTING_OPENAI_ID_IN_USE",
     "AZURE_VNET_IN_USE",
+    "AZURE_PRIVATE_APP_IN_USE",
     "AZURE_ALLOWED_IPS_IN_USE",
 }
 LAPTOP = {  # the outputs that are settings, too: a laptop needs them to use the services in Azure

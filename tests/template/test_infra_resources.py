@@ -144,9 +144,10 @@ def test_modules_wait_for_the_group() -> None:
     """No name says so: each is in the group by its name, or after a module that waits."""
     blocks = bicep.blocks("module", "main.bicep")
     waiting = {name for name, block in blocks.items() if "dependsOn: [group]" in block.body}
-    for name, block in blocks.items():
-        others = (rf"\b{other}!?\.outputs\b" for other in waiting)
-        assert name in waiting or any(re.search(other, block.body) for other in others), name
+    for _ in blocks:  # until those that wait for others are in it, too
+        uses = re.compile(rf"\b({'|'.join(waiting)})!?\.outputs\b")
+        waiting |= {name for name, block in blocks.items() if uses.search(block.body)}
+    assert waiting == blocks.keys()
 
 
 def test_existing_model_is_read_in_its_own_subscription_and_group() -> None:
@@ -435,6 +436,50 @@ def test_network_waits_for_roles_because_cosmos_takes_one_change_at_a_time() -> 
     network = bicep.blocks("module", "main.bicep")["network"]
 
     assert network.value("dependsOn") == "[roles]"
+
+
+@pytest.mark.parametrize(
+    ("addresses", "access", "restrictions"),
+    [
+        ("", "Disabled", []),
+        ("1.2.3.4, 5.6.7.0/24", "Enabled", ["1.2.3.4/32", "5.6.7.0/24"]),
+    ],
+)
+def test_private_app_is_closed_but_for_listed_addresses(
+    addresses: str, access: str, restrictions: list[str]
+) -> None:
+    variables = {**PRIVATE, "AZURE_PRIVATE_APP": "true", "AZURE_ALLOWED_IPS": addresses}
+    site = properties("app.site", variables)
+    config = site["siteConfig"]
+    rules = config["ipSecurityRestrictions"]
+
+    assert site["publicNetworkAccess"] == access
+    assert config["ipSecurityRestrictionsDefaultAction"] == "Deny"
+    assert config["scmIpSecurityRestrictionsUseMain"] is True
+    assert [rule["ipAddress"] for rule in rules] == restrictions
+    assert {rule["action"] for rule in rules} <= {"Allow"}
+
+
+def test_app_is_open_to_the_internet_by_default() -> None:
+    site = properties("app.site", {**PRIVATE, "AZURE_ALLOWED_IPS": "1.2.3.4"})
+
+    assert site["publicNetworkAccess"] == "Enabled"
+    assert site["siteConfig"]["ipSecurityRestrictionsDefaultAction"] == "Allow"
+    assert site["siteConfig"]["ipSecurityRestrictions"] == []
+
+
+def test_private_app_is_registered_under_its_usual_name() -> None:
+    variables = {**PRIVATE, "AZURE_PRIVATE_APP": "true"}
+    (connection,) = properties("privateAppEndpoint.endpoint", variables)[
+        "privateLinkServiceConnections"
+    ]
+    zone = deployment(variables)["privateAppEndpoint"].properties("zone")
+
+    assert zone["name"] == "privatelink.azurewebsites.net"
+    assert connection["properties"] == {
+        "privateLinkServiceId": "app.site.id",
+        "groupIds": ["sites"],
+    }
 
 
 def test_zones_and_backups_are_as_chosen() -> None:

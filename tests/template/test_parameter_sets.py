@@ -70,6 +70,7 @@ NETWORK = {
     "network.zones",
     "network.privateEndpoints",
 }
+PRIVATE_APP = {f"privateAppEndpoint.{one}" for one in ("zone", "link", "endpoint", "names")}
 USUAL = ALWAYS | LOGS | SEARCH | MODELS | INDEXER
 
 
@@ -131,6 +132,11 @@ CASES = {
             "app.subnetId": "network.network::appSubnet.id",
             "endpoints": ["host", "documents", "search", "openai"],
         },
+    ),
+    "private app": Case(
+        {**PRIVATE, "AZURE_PRIVATE_APP": "true"},
+        USUAL | NETWORK | PRIVATE_APP,
+        {"app.closed": True, "app.allowedIps": [], "privateAppEndpoint.siteId": "app.site.id"},
     ),
     "private network with sign-in": Case(
         {**PRIVATE, **SIGN_IN},
@@ -302,6 +308,7 @@ CASES = {
     ),
 }
 REFUSED = {
+    "AZURE_PRIVATE_APP": {"AZURE_PRIVATE_APP": "true"},
     "AZURE_SEARCH_SKU": {**PRIVATE, "AZURE_SEARCH_SKU": "free"},
     "AZURE_ALLOWED_ORIGINS": {"AZURE_ALLOWED_ORIGINS": "https://chat.example.com,*"},
     "AZURE_ZONE_REDUNDANT": {"AZURE_ZONE_REDUNDANT": "true", "AZURE_STORAGE_SKU": "Standard_GRS"},
@@ -386,9 +393,11 @@ def test_modules_get_the_values_of_the_choice(case: Case) -> None:
     }
     values["endpoints"] = [one["name"] for one in values.get("network.endpoints", [])]
     private = case.variables.get("AZURE_USE_VNET") == "true"
+    closed = {name: value for name, value in values.items() if name.endswith(".closed")}
 
     assert {name: values[name] for name in case.parameters} == case.parameters
-    assert {value for name, value in values.items() if name.endswith(".closed")} == {private}
+    assert closed.pop("app.closed") == (case.variables.get("AZURE_PRIVATE_APP") == "true")
+    assert set(closed.values()) == {private}
 
 
 @each_case
