@@ -239,6 +239,9 @@ param existingOpenAiId string = ''
 @description('The resource id of a Log Analytics workspace that exists, in any group: logs go there. Empty: one is created.')
 param existingLogAnalyticsId string = ''
 
+@description('Names of resources, by the keys of defaultNames below, where yours follow rules of your own. A name that exists elsewhere is refused by Azure.')
+param resourceNames object = {}
+
 @description('Tags on everything, by name, beside the one that azd needs.')
 param resourceTags object = {}
 
@@ -256,6 +259,20 @@ var searchToken = toLower(uniqueString(subscription().id, environmentName, searc
 var cosmosRegion = empty(cosmosLocation) ? location : cosmosLocation
 var cosmosToken = toLower(uniqueString(subscription().id, environmentName, cosmosRegion))
 var openAiToken = toLower(uniqueString(subscription().id, environmentName, openAiLocation))
+var defaultNames = {
+  identity: 'id-${token}'
+  logs: 'log-${token}'
+  insights: 'appi-${token}'
+  hostStorage: 'sthost${token}'
+  documentStorage: 'stdocs${token}'
+  search: 'srch-${searchToken}'
+  openAi: 'oai-${openAiToken}'
+  cosmos: 'cosmos-${cosmosToken}'
+  network: 'vnet-${token}'
+  plan: 'plan-${token}'
+  app: 'func-${token}'
+}
+var names = union(defaultNames, resourceNames)
 var signIn = !empty(authClientId)
 var createSearch = empty(existingSearchId)
 var createOpenAi = empty(existingOpenAiId)
@@ -309,7 +326,7 @@ module identity 'modules/identity.bicep' = {
   scope: resourceGroup(groupName)
   dependsOn: [group]
   params: {
-    name: 'id-${token}'
+    name: names.identity
     location: location
     tags: tags
   }
@@ -319,7 +336,8 @@ module monitoring 'modules/monitoring.bicep' = {
   scope: resourceGroup(groupName)
   dependsOn: [group]
   params: {
-    token: token
+    workspaceName: names.logs
+    insightsName: names.insights
     location: location
     tags: tags
     existingWorkspaceId: existingLogAnalyticsId
@@ -333,7 +351,7 @@ module hostStorage 'modules/storage.bicep' = {
   scope: resourceGroup(groupName)
   dependsOn: [group]
   params: {
-    name: 'sthost${token}'
+    name: names.hostStorage
     location: location
     tags: tags
     sku: storageSku
@@ -347,7 +365,7 @@ module documentStorage 'modules/storage.bicep' = {
   scope: resourceGroup(groupName)
   dependsOn: [group]
   params: {
-    name: 'stdocs${token}'
+    name: names.documentStorage
     location: location
     tags: tags
     sku: storageSku
@@ -361,7 +379,7 @@ module search 'modules/search.bicep' = if (createSearch) {
   scope: resourceGroup(groupName)
   dependsOn: [group]
   params: {
-    name: 'srch-${searchToken}'
+    name: names.search
     location: searchRegion
     tags: tags
     sku: useVnet && searchSku == 'free' ? fail('AZURE_SEARCH_SKU=free has no private endpoint: take basic with AZURE_USE_VNET.') : searchSku
@@ -376,7 +394,7 @@ module openAi 'modules/openai.bicep' = if (createOpenAi) {
   scope: resourceGroup(groupName)
   dependsOn: [group]
   params: {
-    name: 'oai-${openAiToken}'
+    name: names.openAi
     location: openAiLocation
     tags: tags
     chatModel: chatModel
@@ -404,7 +422,7 @@ module cosmos 'modules/cosmos.bicep' = if (memory) {
   scope: resourceGroup(groupName)
   dependsOn: [group]
   params: {
-    name: 'cosmos-${cosmosToken}'
+    name: names.cosmos
     location: cosmosRegion
     tags: tags
     database: database
@@ -420,7 +438,7 @@ module network 'modules/network.bicep' = if (useVnet) {
   // A Cosmos DB account takes one change at a time.
   dependsOn: [roles]
   params: {
-    name: 'vnet-${token}'
+    name: names.network
     location: location
     tags: tags
     prefix: vnetPrefix
@@ -483,8 +501,8 @@ module app 'modules/app.bicep' = {
   // The host fails at its first start where it may not use its storage: the roles go first.
   dependsOn: [roles]
   params: {
-    name: 'func-${token}'
-    planName: 'plan-${token}'
+    name: names.app
+    planName: names.plan
     location: location
     tags: tags
     identityId: identity.outputs.id

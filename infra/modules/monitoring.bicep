@@ -1,7 +1,10 @@
 metadata description = 'Where logs and measurements go, written by identity alone.'
 
-@description('What makes the names unique.')
-param token string
+@description('The name of the Log Analytics workspace.')
+param workspaceName string
+
+@description('The name of the Application Insights resource.')
+param insightsName string
 
 @description('Where it lies.')
 param location string
@@ -19,7 +22,7 @@ param retentionDays int
 param dailyGb int
 
 resource workspace 'Microsoft.OperationalInsights/workspaces@2025-07-01' = if (empty(existingWorkspaceId)) {
-  name: 'log-${token}'
+  name: workspaceName
   location: location
   tags: tags
   properties: {
@@ -34,7 +37,7 @@ resource workspace 'Microsoft.OperationalInsights/workspaces@2025-07-01' = if (e
 var workspaceId = empty(existingWorkspaceId) ? workspace.id : existingWorkspaceId
 
 resource insights 'Microsoft.Insights/components@2020-02-02' = {
-  name: 'appi-${token}'
+  name: insightsName
   location: location
   tags: tags
   kind: 'web'

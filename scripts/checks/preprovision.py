@@ -30,6 +30,9 @@ EXISTING_RESOURCES = {
 ORIGIN = re.compile(r"\s*([a-z][a-z0-9+.-]*://[^/,\s?#@]+/*)?\s*", re.IGNORECASE)
 PRIVATE_RANGES = [IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")]
 EMAIL = re.compile(r"[^@\s,;<>]+@[^@\s,;<>.]+(\.[^@\s,;<>.]+)+")
+# What every service accepts: the search service takes neither capitals nor 61 characters.
+RESOURCE_NAME = re.compile("[a-z0-9]([a-z0-9-]{0,58}[a-z0-9])")
+STORAGE_NAME = re.compile("[a-z0-9]{3,24}")
 # Variables of earlier versions, and what has taken their place: to ignore them would be silent.
 RENAMED = {"AZURE_OPENAI_SKU": "AZURE_OPENAI_CHAT_SKU and AZURE_OPENAI_EMBEDDING_SKU"}
 PATTERNS = {
@@ -86,17 +89,42 @@ def typed_variables() -> Mapping[str, str]:
     return {**variables, **{name: "bool" for name in HOOK_SWITCHES}}
 
 
-def tag_problems(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield a message if AZURE_TAGS is not a JSON object of strings."""
+def object_problems(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield a message for each variable that is not a JSON object of strings."""
+    for name, example in (("AZURE_TAGS", "owner"), ("AZURE_RESOURCE_NAMES", "app")):
+        if read_object(environment, name) is None:
+            yield (
+                f'{name} must be a JSON object of strings such as {{"{example}": "me"}}, or {{}}. '
+                "PowerShell can drop the quotes: docs/deploy.md has a form for every shell."
+            )
+
+
+def read_object(environment: Mapping[str, str], name: str) -> Mapping[str, str] | None:
+    """Return a JSON object of strings; None if a variable is another value."""
     try:
-        tags = json.loads(environment.get("AZURE_TAGS", "{}"))
+        value = json.loads(environment.get(name, "{}"))
     except ValueError:
-        tags = None
-    if not isinstance(tags, dict) or not all(isinstance(tag, str) for tag in tags.values()):
-        yield (
-            'AZURE_TAGS must be a JSON object of strings such as {"owner": "me"}, or {}. '
-            "PowerShell can drop the quotes: docs/deploy.md has a form for every shell."
-        )
+        return None
+    is_valid = isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
+    return value if is_valid else None
+
+
+def resource_name_problems(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield a message for each name of AZURE_RESOURCE_NAMES that has no effect or is refused."""
+    (defaults,) = re.findall(r"(?s)var defaultNames = \{\n(.*?)\n\}", read("main.bicep"))
+    keys = re.findall(r"(?m)^  (\w+): ", defaults)
+    for key, name in (read_object(environment, "AZURE_RESOURCE_NAMES") or {}).items():
+        if key not in keys:
+            yield f"AZURE_RESOURCE_NAMES: {key} is none of {', '.join(keys)}."
+        elif key.endswith("Storage") and not STORAGE_NAME.fullmatch(name):
+            yield (
+                f"AZURE_RESOURCE_NAMES: {key} must be 3 to 24 lower-case letters and digits: {name}"
+            )
+        elif not RESOURCE_NAME.fullmatch(name):
+            yield (
+                f"AZURE_RESOURCE_NAMES: {key} must be 2 to 60 lower-case letters, digits and "
+                f"hyphens, a letter or digit at both ends: {name}"
+            )
 
 
 def existing_resource_problems(environment: Mapping[str, str]) -> Iterator[str]:
@@ -230,7 +258,8 @@ def main(
         *version_problems(version, sys.executable),
         *platform_problems(platform, sys.executable),
         *variable_problems(environment),
-        *tag_problems(environment),
+        *object_problems(environment),
+        *resource_name_problems(environment),
         *existing_resource_problems(environment),
         *origin_problems(environment),
         *pattern_problems(environment),

@@ -104,14 +104,15 @@ def test_workflow_has_every_pipeline_variable(azure: dict[str, Any]) -> None:
 
 def test_workflow_gives_each_variable_its_own_value() -> None:
     environment = yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"]["deploy"]["env"]
-    others = {"AZURE_PRINCIPAL_TYPE", "AZURE_TAGS", "AZURE_APP_SETTINGS", "AZURE_LOAD_SAMPLES"}
+    objects = ("AZURE_TAGS", "AZURE_RESOURCE_NAMES", "AZURE_APP_SETTINGS")
+    others = {"AZURE_PRINCIPAL_TYPE", *objects, "AZURE_LOAD_SAMPLES"}
     plain = {name: value for name, value in environment.items() if name not in others}
 
     assert {name: re.sub(r"\b(vars|secrets)\.", "", value) for name, value in plain.items()} == {
         name: f"${{{{ {name} }}}}" for name in plain
     }
     # An empty text is no JSON object, and azd would stop.
-    for name in ("AZURE_TAGS", "AZURE_APP_SETTINGS"):
+    for name in objects:
         assert environment[name].endswith(f" vars.{name} || '{{}}' }}}}"), name
 
 

@@ -213,7 +213,7 @@ def test_all_problems_are_named_at_once(capsys: pytest.CaptureFixture[str]) -> N
     assert len(capsys.readouterr().err.splitlines()) == 4
 
 
-@pytest.mark.parametrize("name", ["AZURE_APP_SETTINGS", "AZURE_TAGS"])
+@pytest.mark.parametrize("name", ["AZURE_APP_SETTINGS", "AZURE_TAGS", "AZURE_RESOURCE_NAMES"])
 def test_json_that_lost_its_quotes_is_explained(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -248,6 +248,26 @@ def test_origins_pass_that_the_app_starts_with(origins: str, valid: bool) -> Non
     else:
         with pytest.raises(SettingsError):
             read_settings({"ALLOWED_ORIGINS": origins})
+
+
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [
+        ('{"search": "contoso-search", "hostStorage": "contosohost1"}', ""),
+        ('{"Search": "contoso"}', "Search is none of identity, logs, insights, hostStorage, "),
+        ('{"hostStorage": "contoso-host"}', "hostStorage must be 3 to 24 lower-case letters"),
+        ('{"search": "Contoso"}', "search must be 2 to 60 lower-case letters"),
+        ('{"app": "-chat"}', "app must be 2 to 60 lower-case letters"),
+        ('{"app": ""}', "app must be 2 to 60 lower-case letters"),
+    ],
+)
+def test_names_of_resources_are_checked(
+    names: str, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = preprovision.main({"AZURE_RESOURCE_NAMES": names}, PYTHON)
+
+    assert status == (1 if problem else 0)
+    assert problem in capsys.readouterr().err
 
 
 def test_tags_pass() -> None:

@@ -503,14 +503,16 @@ def test_tags_are_on_every_resource_and_azd_keeps_its_own() -> None:
 
 def test_resource_names_hash_the_region_that_they_are_in() -> None:
     main, variables = bicep.blocks("module", "main.bicep"), bicep.variables("main.bicep")
+    (block,) = re.findall(r"(?s)var defaultNames = {\n(.*?)\n}", bicep.text("main.bicep"))
+    tokens = dict(re.findall(r"(?m)^  (\w+): '.*\$\{(\w+)\}'$", block))
 
     for symbol, block in main.items():
-        location = block.object("params").get("location")
-        name = block.object("params").get("name", "")
-        for token in re.findall(r"\$\{(\w+)\}", name):
-            assert variables[token] == (
-                f"toLower(uniqueString(subscription().id, environmentName, {location}))"
+        params = block.object("params")
+        for key in re.findall(r"\bnames\.(\w+)", " ".join(params.values())):
+            assert variables[tokens.pop(key)] == (
+                f"toLower(uniqueString(subscription().id, environmentName, {params['location']}))"
             ), symbol
+    assert tokens == {}
     assert main["search"].value("location") == "searchRegion"
     assert main["openAi"].value("location") == "openAiLocation"
 

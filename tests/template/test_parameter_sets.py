@@ -275,6 +275,15 @@ CASES = {
             "ALLOWED_ORIGINS": "https://chat.example.com,https://www.example.com",
         },
     ),
+    "names": Case(
+        {"AZURE_RESOURCE_NAMES": '{"search": "contoso-search", "logs": "contoso-logs"}'},
+        USUAL,
+        {
+            "search.name": "contoso-search",
+            "monitoring.workspaceName": "contoso-logs",
+            "app.planName": "plan-uniquestring",
+        },
+    ),
     "open to all": Case({"AZURE_OPEN_TO_ALL": "true"}, USUAL, settings={"CALLERS": "anyone"}),
     "client key": Case(
         {"AZURE_CHAT_API_KEY": "k" * 20}, USUAL, {"app.chatApiKey": "k" * 20}, {"CALLERS": "keys"}
