@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from scripts.budget import set_budget
 from scripts.certificates import is_untrusted, untrusted_message
 from scripts.commands import report
 from scripts.existing_resources import ResourceManagerError, prepare_existing_resources
@@ -68,6 +69,8 @@ async def run(
     if not is_off(environment, "AZURE_LOCAL_SETTINGS"):
         for message in write_local_settings(ROOT, environment):
             report(message)
+    for message in set_budget(environment):
+        report(message)
     async with get_credential(managed=False, client_id=None) as credential:
         messages, complete = await prepare_existing_resources(environment, credential)
     for message in messages:

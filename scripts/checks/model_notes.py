@@ -14,7 +14,6 @@ from scripts.checks.resource_manager import UnavailableError, send
 
 PARAMETERS = Path(__file__).parent.parent.parent / "infra" / "main.parameters.json"
 API_VERSION = "2025-06-01"
-MAX_BYTES = 50_000_000  # the list of a region has hundreds of models with their limits
 NOTICE = timedelta(days=60)
 NEVER = datetime.max.replace(tzinfo=UTC)
 NOT_LISTED = (
@@ -45,7 +44,7 @@ def model_notes(environment: Mapping[str, str], now: datetime | None = None) -> 
         return
     path = f"/subscriptions/{subscription}/providers/Microsoft.CognitiveServices/locations/{region}"
     try:
-        value = send(environment, "GET", f"{path}/models", API_VERSION, MAX_BYTES)
+        value = send(environment, "GET", f"{path}/models", API_VERSION)
     except UnavailableError as error:
         yield NOT_CHECKED.format(reason=error)
         return

@@ -43,7 +43,12 @@ PATTERNS = {
     "AZURE_ALERT_EMAIL": (EMAIL, "one address such as team@example.com."),
 }
 # Variables that only the hooks read.
-HOOK_SWITCHES = ("AZURE_LOAD_SAMPLES", "AZURE_LOCAL_SETTINGS", "AZURE_DEPLOY_INDEX")
+HOOK_VARIABLES = {
+    "AZURE_BUDGET_AMOUNT": "int",
+    "AZURE_LOAD_SAMPLES": "bool",
+    "AZURE_LOCAL_SETTINGS": "bool",
+    "AZURE_DEPLOY_INDEX": "bool",
+}
 
 
 def version_problems(version: tuple[int, int], executable: str) -> Iterator[str]:
@@ -86,7 +91,7 @@ def typed_variables() -> Mapping[str, str]:
         match = re.match(r"\$\{(\w+)", str(entry["value"]))
         if match and name in types:
             variables[match.group(1)] = types[name]
-    return {**variables, **{name: "bool" for name in HOOK_SWITCHES}}
+    return {**variables, **HOOK_VARIABLES}
 
 
 def object_problems(environment: Mapping[str, str]) -> Iterator[str]:

@@ -14,6 +14,8 @@ from scripts.commands import CommandError, Limits, Program, find_program
 
 PUBLIC_CLOUD = "https://management.azure.com/"
 REQUEST_SECONDS = 30
+MAX_BYTES = 50_000_000  # the models of a region are hundreds, with their limits
+MAX_ERROR_BYTES = 100_000
 
 
 class UnavailableError(Exception):
@@ -25,30 +27,45 @@ def send(
     method: str,
     path: str,
     api_version: str,
-    max_bytes: int = 1_000_000,
+    *,
+    body: Mapping[str, Any] | None = None,
 ) -> dict[str, Any] | None:
     """Return the JSON object of a response; None if there is no such resource.
 
-    Raises UnavailableError, also for a response of more than `max_bytes`.
+    Raises UnavailableError.
     """
     url = (environment.get("AZURE_RESOURCE_MANAGER_URL") or PUBLIC_CLOUD).rstrip("/")
     request = Request(
         f"{url}{quote(path)}?api-version={api_version}",
-        data=b"" if method == "POST" else None,
-        headers={"Authorization": f"Bearer {get_token(environment)}"},
+        data=None if method == "GET" else json.dumps(body or {}).encode(),
+        headers={
+            "Authorization": f"Bearer {get_token(environment)}",
+            "Content-Type": "application/json",
+        },
         method=method,
     )
     try:
         with urlopen(request, timeout=REQUEST_SECONDS) as response:
-            value: Any = json.loads(response.read(max_bytes))
+            value: Any = json.loads(response.read(MAX_BYTES))
     except HTTPError as error:
         with error:
             if error.code == 404:
                 return None
-            raise UnavailableError(f"Resource Manager responds with {error.code}.") from None
+            raise UnavailableError(
+                f"Resource Manager responds with {error.code}{read_message(error)}."
+            ) from None
     except (OSError, HTTPException, ValueError) as error:
         raise UnavailableError(f"{error or type(error).__name__}.") from None
     return value if isinstance(value, dict) else {}
+
+
+def read_message(error: HTTPError) -> str:
+    """Return `: ` and what an error response says; nothing if it says nothing."""
+    try:
+        message = str(json.loads(error.read(MAX_ERROR_BYTES))["error"]["message"])
+    except (OSError, HTTPException, ValueError, KeyError, TypeError):
+        return ""
+    return f": {message.rstrip('.')}"
 
 
 def get_token(environment: Mapping[str, str], scope: str = "") -> str:
