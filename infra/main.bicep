@@ -306,7 +306,7 @@ var ranker = hasRanker ? semanticRanker : 'disabled'
 var documents = 'documents'
 var packages = 'packages'
 var database = 'chat'
-var conversations = 'memory'
+var conversations = 'memory' // another layout or partition key would be in another container: memory-2
 
 // `azd down` deletes the groups that a deployment declares (since azd 1.24.1), so an existing one is not declared.
 resource group 'Microsoft.Resources/resourceGroups@2025-04-01' = if (toLower(groupName) == toLower(ownGroup)) {

@@ -33,8 +33,9 @@ DEGRADED = (
     "to take effect; `make index` makes a missing index. `azd hooks run postdeploy` checks again."
 )
 FAILED = (
-    "The app does not work: {problem}. See docs/troubleshooting.md, `azd monitor --logs`; "
-    "`azd hooks run postdeploy` checks again."
+    "The app does not work: {problem}. If azd's output above says --platform-version 3.11, it was "
+    "built for another Python: docs/troubleshooting.md has the steps for this, and more. "
+    "`azd monitor --logs` shows the log; `azd hooks run postdeploy` checks again."
 )
 WORKS = (
     'The app works. It answered "{question}" as a stream, with the first words after '
