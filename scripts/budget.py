@@ -53,7 +53,8 @@ def set_budget(environment: Mapping[str, str], now: datetime | None = None) -> l
                 },
             },
         }
-        send(environment, "PUT", path, API_VERSION, body=body)
+        if send(environment, "PUT", path, API_VERSION, body=body) is None:
+            raise UnavailableError(f"there is no resource group {group}.")
     except UnavailableError as error:
         return [NOT_SET.format(amount=amount, reason=error, variable=VARIABLE)]
     contact = email or "the owners of the group"

@@ -20,7 +20,7 @@ BODY = {"messages": [{"role": "user", "content": TEXT}]}
 WEB_API_VERSION = "2023-12-01"
 MAX_LINE_BYTES = 1_000_000
 MAX_LINES = 100_000
-MAX_WORDS, MAX_SOURCES = 40, 3
+MAX_CHARACTERS, MAX_SOURCES = 240, 3
 REFUSALS = (302, 401, 403)  # 302: to the sign-in page (AZURE_AUTH_UNAUTHENTICATED)
 RETRYABLE = (408, 429, 500, 502, 503, 504)
 NO_TOKEN = (
@@ -47,7 +47,7 @@ class Answer:
 
     def describe(self) -> str:
         """Return the lines for a terminal."""
-        words = textwrap.shorten(self.text, MAX_WORDS * 6, placeholder=" ...")
+        words = textwrap.shorten(self.text, MAX_CHARACTERS, placeholder=" ...")
         lines = textwrap.wrap(words, 96, initial_indent="  ", subsequent_indent="  ")
         sources = ", ".join(self.sources[:MAX_SOURCES]) or "none"
         return "\n".join([*lines, f"  Sources: {sources}"])

@@ -70,11 +70,15 @@ def read_message(error: HTTPError) -> str:
 
 def get_token(environment: Mapping[str, str], scope: str = "") -> str:
     """Return a token of azd's user, by default for Resource Manager. Raises UnavailableError."""
-    arguments = ["auth", "token", "--output", "json", *(["--scope", scope] if scope else [])]
     try:
         azd = Program("azd", find_program("azd", path=environment.get("PATH")), Limits())
-        return str(json.loads(azd.try_run(*arguments, quiet=True).output)["token"])
+        return str(json.loads(azd.try_run(*token_arguments(scope), quiet=True).output)["token"])
     except CommandError as error:
         raise UnavailableError(str(error)) from None
     except (ValueError, KeyError, TypeError):
         raise UnavailableError("`azd auth token` gives no token: azd auth login.") from None
+
+
+def token_arguments(scope: str) -> list[str]:
+    """Return the arguments by which azd prints a token."""
+    return ["auth", "token", "--output", "json", *(["--scope", scope] if scope else [])]

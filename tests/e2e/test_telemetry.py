@@ -93,7 +93,7 @@ def lines(caplog: pytest.LogCaptureFixture, route: str, rag: Rag) -> list[str]:
 def patterns() -> list[re.Pattern[str]]:
     """Convert the `parse` clauses of the docs to regular expressions with named groups.
 
-    They parse requests, the requests that a rating is about, and ratings.
+    They parse requests, requests by the hour, the requests that a rating is about, and ratings.
     """
     page = (ROOT / "docs" / "operations.md").read_text("utf-8")
     clauses = re.findall(r"\| parse (?:kind=relaxed )?message with ([^;\n]*)", page)
@@ -130,6 +130,16 @@ def test_docs_query_parses_the_log_line(route: str, caplog: pytest.LogCaptureFix
     assert 0 <= float(values["first"]) <= float(values["total"]) < 20
 
 
+def test_docs_query_counts_by_the_hour(caplog: pytest.LogCaptureFixture) -> None:
+    (line,) = lines(caplog, "/chat/stream", engine())
+    _, hourly, *_ = patterns()
+    read = hourly.match(f"INFO {line}")
+
+    assert read is not None
+    assert (read["tokens"], read["outcome"]) == ("49", "ok")
+    assert 0 <= float(read["first"]) < 20
+
+
 def test_docs_query_parses_unknown_values_and_long_outcomes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -150,7 +160,7 @@ def test_docs_query_parses_unknown_values_and_long_outcomes(
 
 def test_docs_query_joins_a_rating_with_its_answer(caplog: pytest.LogCaptureFixture) -> None:
     (line,) = lines(caplog, "/chat", engine())
-    _, answers, ratings = patterns()
+    _, _, answers, ratings = patterns()
     answer = answers.match(f"INFO {line}")
     assert answer is not None
     body = {"request_id": answer["request"], "rating": "down"}

@@ -129,6 +129,12 @@ def test_no_budget_without_an_amount(amount: str, tmp_path: Path) -> None:
     assert budgets.present == {}
 
 
+def test_missing_group_is_reported(tmp_path: Path) -> None:
+    (message,) = run(Budgets(refusal=404), tmp_path)
+
+    assert "there is no resource group rg-dev" in message
+
+
 @pytest.mark.parametrize("status", [400, 403])
 def test_refused_budget_is_reported_and_stops_nothing(status: int, tmp_path: Path) -> None:
     (message,) = run(Budgets(refusal=status), tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import chain
 from pathlib import Path
@@ -485,6 +486,19 @@ def test_diagnostics_and_alerts_are_off_by_default() -> None:
         "openAi",
         "cosmos",
     }
+
+
+def test_workbook_has_the_queries_of_the_docs() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text("utf-8")
+    workbook = json.loads((bicep.INFRA / "workbook.json").read_text("utf-8"))
+    contents = [item["content"] for item in workbook["items"]]
+
+    assert workbook["version"] == "Notebook/1.0"
+    assert len(contents) == 4
+    for content in contents:
+        assert f"```kusto\n{content['query']}\n```" in page, content["title"]
+        assert content["resourceType"] == "microsoft.insights/components"
+        assert ("render timechart" in content["query"]) == (content["visualization"] == "timechart")
 
 
 def test_tags_are_on_every_resource_and_azd_keeps_its_own() -> None:

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from scripts.checks import preprovision, resource_group
+from scripts.checks import resource_manager as resource_manager_module
+from scripts.commands import command_line
 from tests.support.bicep_values import BicepFile
 from tests.support.http_server import QuietHandler, run_http_server
 from tests.template.test_parameter_sets import parameters
@@ -177,6 +179,15 @@ def test_missing_azd_and_network_are_reported(
     first, second = capsys.readouterr().err.splitlines()
     assert "Install azd first" in first
     assert "not checked: " in second
+
+
+@pytest.mark.parametrize("scope", ["", "api://client-1/user_impersonation"])
+def test_command_of_azd_passes_on_windows(scope: str) -> None:
+    """Where azd is a batch file, cmd.exe must leave its arguments as they are."""
+    arguments = resource_manager_module.token_arguments(scope)
+    line = command_line(["azd.cmd", *arguments], windows=True)
+
+    assert line == " ".join(f'"{argument}"' for argument in ("azd.cmd", *arguments))
 
 
 def test_first_provision_without_a_subscription_is_not_checked(
