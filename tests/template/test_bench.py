@@ -191,3 +191,12 @@ def test_growth_benchmark_prints_a_table() -> None:
     assert re.search(r"^follow-ups +lines +128( +[\d.]+){6} +-$", done.stdout, re.MULTILINE)
     assert re.search(r"^/chat +\.messages\[user\] +\d+( +[\d.]+){6} +- 200$", done.stdout, re.M)
     assert done.stderr == ""
+
+
+def test_walk_prints_its_figures() -> None:
+    done = run_bench("bench.walk", "--list", timeout=120)
+    figures = re.search(r"files (\d+), functions (\d+), changes of file (\d+)\n$", done.stdout)
+
+    assert figures, done.stdout
+    assert all(int(figure) > 10 for figure in figures.groups())
+    assert re.search(r"(?m)^shared/rag/flow.py: .*\banswer\b", done.stdout)
