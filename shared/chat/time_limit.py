@@ -6,7 +6,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, closing
 from types import TracebackType
+from typing import TypeVar
+
+from shared.chat.errors import DeadlineExceeded
+
+T = TypeVar("T")
 
 
 class TimeLimit:
@@ -60,3 +67,26 @@ class TimeLimit:
         else:
             self.expired = True
             self._task.cancel()
+
+
+async def with_deadline(
+    deadline: float, events: AsyncGenerator[T, None]
+) -> AsyncGenerator[T, None]:
+    """Yield the same events until `deadline`, in seconds of the event loop's clock.
+
+    Raises DeadlineExceeded then. The limit is around each wait, not around the stream: the first
+    event is read in another task than the rest, where a limit that spans a `yield` never fires.
+    """
+    with closing(TimeLimit(deadline)) as limit:
+        async with aclosing(events):
+            while True:
+                try:
+                    with limit:
+                        event = await anext(events, None)
+                except TimeoutError:
+                    if not limit.expired:  # not this time limit
+                        raise
+                    raise DeadlineExceeded from None
+                if event is None:
+                    return
+                yield event

@@ -16,8 +16,7 @@ from shared.http.call import Reply, cancel_on_disconnect
 from shared.http.json_encoding import Json, negotiate_media_type
 from shared.memory.chat_history import AnswerStore
 from shared.protocols.exchange import ErrorFormat, Exchange
-from shared.rag import filters
-from shared.rag.filters import FilterContext
+from shared.rag.flow import StreamOptions, stream_answer
 from shared.rag.prompt import COMPOSED, PromptBuilder
 
 LateError = Callable[[Exception], Json]
@@ -125,17 +124,15 @@ async def respond(
     exchange: Exchange,
     protocol: ChatProtocol,
     request: ChatRequest,
-    protocol_filters: Sequence[Callable[[Events], Events]] = (),
+    transforms: Sequence[Callable[[Events], Events]] = (),
     history: AnswerStore | None = None,
 ) -> Reply:
     """Answer a request, whole or as a stream."""
     deadline, call = exchange.deadline, exchange.call
     model_deadline = deadline - (exchange.app.limits.storage_seconds if history else 0)
-    context = FilterContext(
-        request, exchange.record, deadline, model_deadline, history, protocol_filters
-    )
+    options = StreamOptions(request, exchange.record, deadline, model_deadline, history, transforms)
     engine = replace(exchange.engine, prompt_builder=protocol.prompt_builder)
-    events = filters.answer(engine, context)
+    events = stream_answer(engine, options)
     if not streams(exchange):
         whole = await cancel_on_disconnect(collect(events), call.is_disconnected)
         return exchange.json_reply(protocol.answer(request, whole))

@@ -10,6 +10,7 @@ from email.utils import formatdate
 from shared.chat.citation_paths import MAX_PATH_LENGTH, decode_path, encode_path
 from shared.chat.errors import DeadlineExceeded, NotFound
 from shared.chat.overrides import UNSET
+from shared.chat.time_limit import with_deadline
 from shared.files.base import TIMEOUT_MESSAGE, File
 from shared.files.headers import (
     add_charset,
@@ -22,7 +23,6 @@ from shared.http.call import Call, Reply, cancel_on_disconnect
 from shared.protocols import context_json
 from shared.protocols.exchange import Exchange
 from shared.protocols.route import READ, Route
-from shared.rag.filters import with_deadline
 from shared.retrieval.base import Retriever
 
 HEAD = 64 * 1024  # bytes of a text that its charset is guessed from

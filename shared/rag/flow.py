@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,15 +15,19 @@ from shared.chat.events import Context, Delta, Done, Events, ExcludedSource, Sou
 from shared.chat.overrides import Overrides
 from shared.chat.request import ChatRequest, User
 from shared.chat.threads import run_in_thread_if
+from shared.chat.time_limit import with_deadline
+from shared.memory.chat_history import AnswerStore
 from shared.models.answer_length import AnswerLength
 from shared.models.base import Model, ModelStream, Prompt
 from shared.models.capabilities import drop_images, fit_to_model, image_notes
 from shared.models.fallback import SelectedModel
 from shared.models.router import ModelSelection, Router
 from shared.rag import prompt as prompts
+from shared.rag.followups import extract_followups
 from shared.rag.prompt import COMPOSED, PromptBuilder
 from shared.rag.tracing import child_span, trace_models
 from shared.retrieval.base import Retriever, SearchResult, shorten_query
+from shared.telemetry.access_log import AccessLog
 from shared.telemetry.spans import NOOP_TRACER, Span
 
 LARGE = 32_000  # characters, which take about as long as the start of a few threads
@@ -79,6 +83,44 @@ class Rag:
         fitted, notes = fit_to_model(request, model, self.client_prompts)
         overrides = fitted.overrides.with_defaults(self.defaults)
         return replace(fitted, overrides=overrides), notes
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """How the answer to one request is streamed. Deadlines are times of the event loop's clock.
+
+    `model_deadline` is before `deadline` if the answer is stored in `history`. `transforms` are
+    those of the request's protocol: each takes the events of an answer and returns events.
+    """
+
+    request: ChatRequest
+    record: AccessLog
+    deadline: float
+    model_deadline: float
+    history: AnswerStore | None = None
+    transforms: Sequence[Callable[[Events], Events]] = ()
+
+
+def stream_answer(rag: Rag, options: StreamOptions) -> Events:
+    """Answer a request as a stream of events, through its transforms in their order."""
+    request, history = options.request, options.history
+    events = answer(rag, request)
+    # First, so that the others send what they hold back when the model's time is over.
+    events = with_deadline(options.model_deadline, events)
+    # Before storing, so that the stored text has no marked questions.
+    if request.overrides.suggest_followup_questions:
+        events = extract_followups(events)
+    # Before those of the protocol: the stored text is the same for all protocols.
+    if history:
+        events = history.store_answer(request, events)
+    # Such as OpenAI's citations by number.
+    for transform in options.transforms:
+        events = transform(events)
+    # Around what can take time beside the model.
+    if history:
+        events = with_deadline(options.deadline, events)
+    # Last: the log records what is sent, when it is sent.
+    return options.record.observe(events)
 
 
 async def answer(rag: Rag, request: ChatRequest) -> Events:

@@ -26,8 +26,7 @@ from shared.protocols.mcp.messages import (
     progress,
 )
 from shared.protocols.mcp.request import Request
-from shared.rag import filters
-from shared.rag.filters import FilterContext
+from shared.rag.flow import StreamOptions, stream_answer
 from shared.retrieval.base import shorten_query
 
 INSTRUCTIONS = (
@@ -108,8 +107,8 @@ async def ask(request: Request, arguments: Mapping[str, Any]) -> Reply:
         metadata=exchange.metadata(request.user),
     )
     deadline = exchange.deadline
-    context = FilterContext(chat, exchange.record, deadline, deadline)
-    events = filters.answer(exchange.engine, context)
+    options = StreamOptions(chat, exchange.record, deadline, deadline)
+    events = stream_answer(exchange.engine, options)
     media_types = acceptable_values(exchange.call.headers.get("accept", ""))
     if message.progress_token is None or EVENTS not in media_types:
         answer = await collect(events)
