@@ -59,9 +59,8 @@ run: $(VENV)/.run local.settings.json ## start the app on http://localhost:7071 
 		exec $(BIN)/python dev_server.py --port $(PORT);; \
 	esac
 
-index: $(VENV)/.ingest ## index a folder of documents: make index DOCS=path (ARGS=--prune)
-	@test -n "$(DOCS)" || { echo "Say which folder: make index DOCS=path/to/documents"; exit 2; }
-	@$(BIN)/python -m shared.ingest "$(DOCS)" $(ARGS)
+index: $(VENV)/.ingest ## index a folder: make index DOCS=path (later without DOCS; ARGS=--prune)
+	@$(BIN)/python -m shared.ingest $(if $(DOCS),"$(DOCS)") $(ARGS)
 
 run-fakes: $(VENV)/.dev ## start it over fakes of Azure's search, models and database
 	@exec $(BIN)/python -m tests.support.run_fakes --port $(PORT)

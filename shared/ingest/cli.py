@@ -1,4 +1,4 @@
-"""Indexes the documents of a folder: `python -m shared.ingest FOLDER [--prune]`.
+"""Indexes the documents of a folder: `python -m shared.ingest [FOLDER] [--prune]`.
 
 The settings choose the index: Azure AI Search where its endpoint is set, else the embedded one.
 """
@@ -27,7 +27,13 @@ from shared.ingest.document import MEGABYTE
 from shared.ingest.pipeline import IngestPipeline, IngestSummary
 from shared.ingest.sandbox import SandboxLimits, SandboxReader, SandboxStartError
 from shared.ingest.scan import Listing, list_folder
-from shared.ingest.setup import IngestOptions, IngestSetup, check_restricted_files, open_setup
+from shared.ingest.setup import (
+    IngestOptions,
+    IngestSetup,
+    check_restricted_files,
+    find_indexed_folder,
+    open_setup,
+)
 from shared.ingest.targets.index_writer import DocumentRejected
 from shared.settings import Settings, SettingsError
 from shared.telemetry.access_log import quiet_libraries
@@ -48,6 +54,8 @@ Indexed by words alone: a question in other words than the documents' may not fi
 With an embedding model, they are found by meaning. Set one in local.settings.json, such as
 {model}, then index again:
 {settings}"""
+NO_FOLDER = "Say which folder: make index DOCS=path/to/documents"
+ONE_FOLDER = " One folder is indexed at a time: put the others into it."
 INTERRUPTED = "Stopped. The index keeps what it has; run the command again to continue."
 
 
@@ -62,15 +70,21 @@ HANDLED_ERRORS = (
 )
 
 
-def parse_arguments(arguments: list[str] | None) -> IngestOptions:
-    """Parse the command line."""
+def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
+    """Parse the command line: the fields of IngestOptions, but that `folder` may be None."""
     parser = argparse.ArgumentParser(
         prog="python -m shared.ingest",
         description=__doc__,
         argument_default=argparse.SUPPRESS,  # IngestOptions has the defaults
     )
     add = parser.add_argument
-    add("folder", type=Path, help="the folder of documents; subfolders are included")
+    add(
+        "folder",
+        type=Path,
+        nargs="?",
+        default=None,
+        help="the folder of documents with its subfolders; by default that of the embedded index",
+    )
     add("--prune", action="store_true", help="remove what is no longer in the folder")
     add("--no-rules", action="store_true", help="the folder has no access rules: all is public")
     add("--largest", dest="max_megabytes", type=int, metavar="MB", help="skip larger files (32)")
@@ -82,7 +96,7 @@ def parse_arguments(arguments: list[str] | None) -> IngestOptions:
     add("--embedding-model", metavar="NAME", help="the model, if not named like its deployment")
     add("--roles", type=float, metavar="SECONDS", help="retry refusals so long (0)")
     values = parser.parse_args(arguments)
-    values.folder = values.folder.expanduser()
+    values.folder = values.folder.expanduser() if values.folder else None
     options = IngestOptions(**vars(values))
     if options.indexer and not (options.storage or "").startswith("/subscriptions/"):
         parser.error("--indexer needs --storage /subscriptions/.../storageAccounts/NAME")
@@ -92,7 +106,7 @@ def parse_arguments(arguments: list[str] | None) -> IngestOptions:
         parser.error("--seconds must be 1 or more")
     if options.storage and not options.indexer:
         parser.error("--storage is for --indexer alone")
-    return options
+    return values
 
 
 async def run(options: IngestOptions, settings: Settings) -> None:
@@ -133,7 +147,8 @@ def list_documents(folder: Path, no_rules: bool = False) -> tuple[Listing, acl.A
     `no_rules` states that no file has rules: files that look like access rules are skipped.
     """
     if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder that can be read.")
+        several = any(Path(part).is_dir() for part in str(folder).split())
+        raise UsageError(f"{folder} is not a folder that can be read.{ONE_FOLDER * several}")
     listing = list_folder(folder)
     if not listing.files:  # The folder may not be mounted: --prune must not empty the index.
         print_lines(format_file_list("Skipped", listing.skipped))
@@ -222,9 +237,14 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command. Returns 0 (also when files were skipped), 1 on an error, 130 on Ctrl+C."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     quiet_libraries()
-    options = parse_arguments(arguments)
+    values = parse_arguments(arguments)
     try:
-        asyncio.run(run(options, configuration.read_settings(read_environment(os.environ))))
+        settings = configuration.read_settings(read_environment(os.environ))
+        if values.folder is None:
+            values.folder = find_indexed_folder(settings)
+        if values.folder is None:
+            raise UsageError(NO_FOLDER)
+        asyncio.run(run(IngestOptions(**vars(values)), settings))
     except HANDLED_ERRORS as error:
         print(error_message(error), file=sys.stderr)
         return 1

@@ -187,6 +187,18 @@ def warn_about_other_folder(settings: Settings, options: IngestOptions) -> None:
             tqdm.write(OTHER_FOLDER.format(index=index.name, previous=previous))
 
 
+def find_indexed_folder(settings: Settings) -> Path | None:
+    """Return the folder that the embedded index was made from; None without such an index."""
+    from shared.retrieval.sqlite.retriever import SqliteRetriever
+
+    index = SHARED_FOLDER.parent / settings.index_file
+    if settings.search_endpoint or not index.is_file():
+        return None
+    with suppress(ChatError):  # an index that cannot be read
+        return SqliteRetriever(index).documents
+    return None
+
+
 def build_azure_search_writer(
     clients: Clients, options: IngestOptions, dimensions: int, restricted: bool
 ) -> IndexWriter:

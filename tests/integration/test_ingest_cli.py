@@ -108,6 +108,40 @@ def test_readable_files_are_found_and_others_listed(tmp_path: Path, index: Path)
             assert right[0].category == file.category or right[0].category is None
 
 
+def test_later_run_takes_the_folder_that_the_index_knows(folder: Path, index: Path) -> None:
+    run_command(str(folder), INDEX_FILE=str(index))
+    write(folder, "c.md", "# Cherries\n\nCherries cost five dollars.")
+    done = run_command(INDEX_FILE=str(index))
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"3 documents in {folder} -> " in done.stdout
+    assert "1 documents put (1 passages), 2 unchanged" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"AZURE_SEARCH_ENDPOINT": "https://s.example.com", "AZURE_SEARCH_INDEX": "documents"},
+        {"INDEX_FILE": "samples"},
+    ],
+)
+def test_folder_must_be_named_where_no_index_knows_it(
+    index: Path, settings: dict[str, str]
+) -> None:
+    done = run_command(**{"INDEX_FILE": str(index), **settings})
+
+    assert done.returncode == 1
+    assert done.stderr == "Say which folder: make index DOCS=path/to/documents\n"
+
+
+def test_several_folders_are_refused_with_what_to_do(folder: Path, index: Path) -> None:
+    done = run_command(f"{folder} {folder / 'plans'}", INDEX_FILE=str(index))
+
+    assert done.returncode == 1
+    assert "One folder is indexed at a time: put the others into it." in done.stderr
+
+
 def test_second_run_does_not_change_the_index(folder: Path, index: Path) -> None:
     first = run_command(str(folder), INDEX_FILE=str(index))
     before = file_identity(index)
