@@ -36,6 +36,11 @@ ABSENT_MESSAGE = (
     "Warning: the app has no {example}{others}, which the questions expect to be cited. Are they "
     "about its documents? Others: make eval QUESTIONS=path"
 )
+OTHER_DOCUMENTS = (
+    "The questions are about the sample documents, and the app answers from others. Ask about "
+    "yours: make eval QUESTIONS=path (make eval-questions drafts some). Or measure the samples: "
+    'make eval ARGS="--set INDEX_FILE=samples"'
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -125,9 +130,12 @@ async def _ask(options: argparse.Namespace, url: str, questions: Sequence[Questi
     """Ask what has no answer yet. Returns the run. Raises RunError and TargetError."""
     place = options.target or " ".join(["this folder", *starmap(_format_setting, options.set)])
     async with open_target(url, _headers()) as target:
+        absent, is_every_file = await find_absent_files(target, questions)
+        if is_every_file and options.questions == SAMPLE_QUESTIONS and not options.target:
+            raise RunError(OTHER_DOCUMENTS)
         header = start_run(options.run, f"{place}, {await target.describe()}")
         print(f"Run {header.name}. To continue it if it is stopped: make eval RUN={header.name}")
-        if absent := await find_absent_files(target, questions):
+        if absent:
             others = f" and {len(absent) - 1} other files" if absent[1:] else ""
             print(ABSENT_MESSAGE.format(example=absent[0], others=others))
         await ask_all(target, questions, header, options.at_once)

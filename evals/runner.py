@@ -58,8 +58,14 @@ async def ask_all(
                 group.create_task(ask(question))
 
 
-async def find_absent_files(target: Target, questions: Sequence[Question]) -> list[str]:
-    """Return which of the first files of expected pages the app does not serve."""
+async def find_absent_files(
+    target: Target, questions: Sequence[Question]
+) -> tuple[list[str], bool]:
+    """Return which of the first files of expected pages the app does not serve; whether it is all.
+
+    Without expected pages it is none.
+    """
     pages = {page for question in questions for pages in question.citations for page in pages}
     files = sorted({page.partition("#")[0] for page in pages})[:MAX_CHECKED_FILES]
-    return [file for file in files if not await target.has_file(file)]
+    absent = [file for file in files if not await target.has_file(file)]
+    return absent, bool(absent) and len(absent) == len(files)

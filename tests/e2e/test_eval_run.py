@@ -121,6 +121,26 @@ def test_worse_app_fails_the_gate_and_the_change_is_shown() -> None:
     assert "<bdi>one-passage</bdi>, compared with <bdi>whole</bdi>" in report
 
 
+def test_questions_about_the_samples_are_refused_for_other_documents(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("Apples cost two dollars.")
+    index = f"INDEX_FILE={tmp_path / 'own.db'}"
+    subprocess.run(
+        [sys.executable, "-m", "shared.ingest", str(tmp_path / "docs")],
+        cwd=app_copy(),
+        env={**os.environ, "INDEX_FILE": str(tmp_path / "own.db")},
+        check=True,
+        capture_output=True,
+        timeout=SECONDS,
+    )
+    status, output = run("--set", index, "--run", "refused")
+
+    assert status == 2, output
+    assert "The questions are about the sample documents" in output
+    assert "make eval QUESTIONS=path" in output
+    assert not results("refused").exists()
+
+
 def test_killed_run_goes_on_without_asking_again(tmp_path: Path) -> None:
     texts = ["one?", "two?", "wait?", "three?"]
     path = write_questions(tmp_path, [{"question": text, "facts": ["b"]} for text in texts])
