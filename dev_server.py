@@ -6,7 +6,9 @@ import logging
 import os
 import re
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import JSONResponse, Response
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -81,6 +84,14 @@ def make_route(func: Any, prefix: str) -> Route:
     return route
 
 
+def say_not_found(paths: Sequence[str], request: Request, _: Exception) -> Response:
+    """Return the 404 for a path or a method that no route has, with the routes that exist."""
+    routes = f"the routes: {', '.join(paths)}; docs/protocols.md has every route"
+    has_prefix = request.url.path.lower().startswith("/api/")
+    start = "There is no /api before " if has_prefix else "There is no such route. These are "
+    return PlainTextResponse(f"{start}{routes}.\n", 404, {"X-Content-Type-Options": "nosniff"})
+
+
 def main(port: int) -> None:
     """Serve the functions of the app until Ctrl+C."""
     try:
@@ -104,10 +115,9 @@ def main(port: int) -> None:
     prefix = http.get("routePrefix", "api")
     routes = [make_route(each, prefix) for each in app.get_functions() if each.is_http_function()]
     routes.sort(key=lambda route: re.findall(r"/(\{?\*?)", route.name))  # literals come first
-    empty = dict.fromkeys(
-        (404, 405), lambda *_: Response(status_code=404)
-    )  # for unknown routes and methods
-    web = Starlette(routes=routes, exception_handlers=empty)
+    paths = sorted({route.path for route in routes if "{" not in route.path})
+    not_found = partial(say_not_found, paths)  # for unknown routes and methods
+    web = Starlette(routes=routes, exception_handlers=dict.fromkeys((404, 405), not_found))
     web.add_middleware(
         CORSMiddleware,
         origins,

@@ -296,6 +296,18 @@ def test_unknown_route_is_a_404(client: httpx.Client) -> None:
     assert client.get("/nothing").status_code == 404
 
 
+def test_unknown_route_on_the_dev_server_names_the_routes(tmp_path: Path) -> None:
+    with run_server("dev", tmp_path, {}) as server, server.client() as client:
+        wrong, api = client.get("/nothing<b>"), client.post("/api/chat", json=asking("say x"))
+
+    assert wrong.headers["content-type"] == "text/plain; charset=utf-8"
+    assert "nothing" not in wrong.text
+    assert "There is no such route. These are the routes: /, " in wrong.text
+    assert " /chat, /chat/stream, " in wrong.text
+    assert "no /api before" not in wrong.text
+    assert api.text.startswith("There is no /api before the routes: /, ")
+
+
 def test_unknown_openai_path_is_a_404_in_openais_shape(client: httpx.Client) -> None:
     paths = ["/v1", "/v1/", "/v1/docs", "/openai/v1/x/y", "/openai/deployments/m/embeddings"]
     answers = [client.post(path, json={}) for path in paths]
