@@ -365,4 +365,4 @@ def _make_health(
         checks[f"model of {provider.name}"] = HealthCheck(other.name, other.ready)
     if name := clients.embedding_model:
         checks["vectors"] = HealthCheck(name, clients.check_embedding)
-    return Health(checks)
+    return Health(checks, shows_causes=clients.settings.on_laptop)

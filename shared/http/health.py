@@ -38,13 +38,21 @@ class HealthReport:
 
 
 class Health:
-    """Runs checks, by kind of component (`model`, `index`), and caches their results."""
+    """Runs checks, by kind of component (`model`, `index`), and caches their results.
+
+    `shows_causes`: an error message ends with its cause, which may name addresses. On a laptop
+    whoever asks may read it; elsewhere it is only in the log.
+    """
 
     def __init__(
-        self, checks: Mapping[str, HealthCheck], cache_seconds: float = CACHE_SECONDS
+        self,
+        checks: Mapping[str, HealthCheck],
+        cache_seconds: float = CACHE_SECONDS,
+        *,
+        shows_causes: bool = False,
     ) -> None:
         self.checks = checks
-        self._cache_seconds = cache_seconds
+        self._cache_seconds, self._shows_causes = cache_seconds, shows_causes
         self._lock = asyncio.Lock()
         self._report = HealthReport()
         self._expires = 0.0
@@ -58,7 +66,7 @@ class Health:
         """Return the results of all checks."""
         async with self._lock:  # concurrent callers share one result
             if time.monotonic() >= self._expires:
-                checks = (_run_check(*item) for item in self.checks.items())
+                checks = (self._run_check(*item) for item in self.checks.items())
                 results = dict(zip(self.checks, await asyncio.gather(*checks), strict=True))
                 self._report = HealthReport(
                     {kind: failure for kind, (failure, _) in results.items() if failure},
@@ -67,18 +75,19 @@ class Health:
                 self._expires = time.monotonic() + self._cache_seconds
         return self._report
 
-
-async def _run_check(kind: str, check: HealthCheck) -> tuple[str | None, Json | None]:
-    """Return an error message, or the details of a component that responds."""
-    try:
-        async with asyncio.timeout(CHECK_SECONDS):
-            await check.run()
-            return None, await asyncio.to_thread(check.details) if check.details else None
-    except TimeoutError:
-        failure: ChatError = DeadlineExceeded("It does not answer in time.")
-    except ChatError as error:
-        failure = error
-    except Exception as error:  # a custom adapter may raise anything
-        failure = ChatError(cause=type(error).__name__)
-    log.warning("health: %s %s: %s", kind, type(failure).__name__, failure.cause or "")
-    return failure.message, None
+    async def _run_check(self, kind: str, check: HealthCheck) -> tuple[str | None, Json | None]:
+        """Return an error message, or the details of a component that responds."""
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                await check.run()
+                return None, await asyncio.to_thread(check.details) if check.details else None
+        except TimeoutError:
+            failure: ChatError = DeadlineExceeded("It does not answer in time.")
+        except ChatError as error:
+            failure = error
+        except Exception as error:  # a custom adapter may raise anything
+            failure = ChatError(cause=type(error).__name__)
+        log.warning("health: %s %s: %s", kind, type(failure).__name__, failure.cause or "")
+        message, cause = failure.message, failure.cause or ""
+        adds_cause = self._shows_causes and cause not in message
+        return f"{message} ({cause})" if adds_cause else message, None

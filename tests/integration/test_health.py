@@ -183,6 +183,13 @@ def test_failing_model_is_reported(server: Upstream, plan: list[Step], sentence:
     assert response.json == {**OK, "status": "degraded", "failing": {"model": sentence}}
 
 
+def test_laptop_is_told_the_cause(server: Upstream) -> None:
+    response = check_model(server, [Exchange.reset], **LAPTOP)
+
+    cause = "m: connection closed before an answer"
+    assert response.json["failing"] == {"model": f"{errors.Unavailable.default} ({cause})"}
+
+
 def test_embedding_model_is_checked(server: Upstream) -> None:
     response = check_model(server, *[error_response(401)] * 2, OPENAI_EMBEDDING_MODEL="e")
 

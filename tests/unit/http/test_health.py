@@ -44,6 +44,24 @@ def test_services_are_not_asked_again_while_a_report_is_fresh(seconds: float, ch
     assert results == [HealthReport()] * 6
 
 
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (Misconfigured("Set the key.", cause="m: status 401"), "Set the key. (m: status 401)"),
+        (Misconfigured("Set the key."), "Set the key."),
+        (Misconfigured("Set the key.", cause="Set the key."), "Set the key."),
+        (KeyError("secret"), f"{ChatError.default} (KeyError)"),
+    ],
+)
+def test_report_has_the_cause_where_the_caller_may_know_it(error: Exception, message: str) -> None:
+    async def report(shows_causes: bool) -> HealthReport:
+        checks = {"model": HealthCheck("a", Component(error).ready)}
+        return await Health(checks, 0, shows_causes=shows_causes).report()
+
+    assert asyncio.run(report(True)).failing == {"model": message}
+    assert asyncio.run(report(False)).failing == {"model": message.partition(" (")[0]}
+
+
 def test_report_names_what_fails_and_describes_the_rest(caplog: pytest.LogCaptureFixture) -> None:
     broken = {
         "model": HealthCheck("a", Component(Misconfigured("Set the key.")).ready, lambda: {"x": 1}),
