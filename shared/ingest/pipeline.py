@@ -32,7 +32,8 @@ FileResult = Document | str | None
 class IngestSummary:
     """The totals of a run, and each skipped file with the reason.
 
-    `stale` counts the files that are in the index, not in the folder, and were not removed.
+    `removed` counts the files that left the index, those among them that are skipped now. `stale`
+    counts the files that are in the index, not in the folder, and were not removed.
     `is_unreadable` says that no file of the folder could be read, now or before: nothing was
     written. `is_outdated` says that a file could not be removed: the index still has its passages,
     whose readers may be other than now.
@@ -157,14 +158,14 @@ class IngestPipeline:
         for name in sorted(names):
             if not self.prune and not rules.rules:
                 summary.stale += 1
-            elif await self._remove(summary, name):
-                summary.removed += 1
+            else:
+                await self._remove(summary, name)
 
-    async def _remove(self, summary: IngestSummary, name: str) -> bool:
-        """Remove a file from the index; returns False where that is rejected."""
+    async def _remove(self, summary: IngestSummary, name: str) -> None:
+        """Remove a file from the index, and count it, unless that is rejected."""
         is_removed = await _try_change(summary, name, self.writer.remove(name))
+        summary.removed += is_removed
         summary.is_outdated |= not is_removed
-        return is_removed
 
 
 async def _try_change(summary: IngestSummary, name: str, change: Awaitable[None]) -> bool:

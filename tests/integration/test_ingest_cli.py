@@ -135,6 +135,17 @@ def test_folder_must_be_named_where_no_index_knows_it(
     assert done.stderr == "Say which folder: make index DOCS=path/to/documents\n"
 
 
+def test_file_that_became_unreadable_is_counted_as_removed(folder: Path, index: Path) -> None:
+    run_command(str(folder), INDEX_FILE=str(index))
+    (folder / "a.md").write_bytes(b"\x00\x01\x02")
+    done = run_command(INDEX_FILE=str(index))
+
+    assert done.returncode == 0
+    counts = "0 documents put (0 passages), 1 unchanged, 1 removed, 1 skipped"
+    assert counts in done.stdout
+    assert "a.md: Its content is not what its name says." in done.stdout
+
+
 def test_several_folders_are_refused_with_what_to_do(folder: Path, index: Path) -> None:
     done = run_command(f"{folder} {folder / 'plans'}", INDEX_FILE=str(index))
 
