@@ -43,9 +43,9 @@ CORS := import json; host = json.load(open("local.settings.json", encoding="utf-
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
 
-run: $(VENV)/.run local.settings.json ## start the app on http://localhost:7071 (or PORT=...)
+run: $(VENV)/.run local.settings.json ## start the app on http://localhost:7071 (PORT=...; as a person: PERSON=id GROUPS=ids)
 	@version=none; \
-	if command -v "$(FUNC)" >/dev/null; then version=$$("$(FUNC)" --version 2>&1 | tail -n 1); fi; \
+	if [ -z "$(PERSON)$(GROUPS)" ] && command -v "$(FUNC)" >/dev/null; then version=$$("$(FUNC)" --version 2>&1 | tail -n 1); fi; \
 	case "$$version" in \
 	$(LOOPBACK)) \
 		origins=$$($(BIN)/python -c '$(CORS)' 2>/dev/null); \
@@ -56,7 +56,7 @@ run: $(VENV)/.run local.settings.json ## start the app on http://localhost:7071 
 		if [ "$$stopped" ]; then echo Stopped.; else exit $${status:-0}; fi;; \
 	*) \
 		if [ "$$version" != none ]; then echo "$(other_core_tools)"; fi; \
-		exec $(BIN)/python dev_server.py --port $(PORT);; \
+		exec $(BIN)/python dev_server.py --port $(PORT) $(if $(PERSON),--as "$(PERSON)") $(if $(GROUPS),--groups "$(GROUPS)");; \
 	esac
 
 index: $(VENV)/.ingest ## index a folder: make index DOCS=path (later without DOCS; ARGS=--prune)

@@ -1,6 +1,7 @@
 """Serves the app without Azure Functions Core Tools: `python dev_server.py --port N`."""
 
 import argparse
+import base64
 import json
 import logging
 import os
@@ -24,6 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 ROUTE_PARAMETER = re.compile(r"/\{(\w+)[^?}]*(\??)\}")  # /{id}, /{id:int?}; constraints are ignored
 ROOT_ROUTE = re.compile(r"/\{\w+:maxlength\(0\)\?\}$")
 CATCH_ALL_PARAMETER = re.compile(r"/\{\*(\w+)\}")  # /{*path}
+PRINCIPAL_HEADERS = b"x-ms-client-principal"  # the beginning of their names
 LOCAL_ORIGINS = r"http://(localhost|127\.0\.0\.1)(:\d+)?"  # any page on this machine
 UNKNOWN_HOST = JSONResponse(
     {"error": "This server answers to localhost. Add other names to ALLOWED_HOSTS."}, 403
@@ -69,6 +71,24 @@ class HostFilter:
         await app(scope, receive, send)
 
 
+class SignedIn:
+    """Adds the headers of the platform's sign-in for one person, and removes those of callers."""
+
+    def __init__(self, app: ASGIApp, user: str, groups: list[str]) -> None:
+        claims = [{"typ": "groups", "val": group} for group in groups]
+        principal = base64.b64encode(json.dumps({"claims": claims}).encode())
+        self.app = app
+        self.headers = [
+            (b"x-ms-client-principal-id", user.encode()),
+            (b"x-ms-client-principal", principal),
+        ]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on as the person's."""
+        own = [it for it in scope.get("headers", ()) if not it[0].startswith(PRINCIPAL_HEADERS)]
+        await self.app({**scope, "headers": [*own, *self.headers]}, receive, send)
+
+
 def make_route(func: Any, prefix: str) -> Route:
     """Make the route of an HTTP function; as in Azure, case and a final slash are ignored."""
     trigger = func.get_trigger()
@@ -92,8 +112,12 @@ def say_not_found(paths: Sequence[str], request: Request, _: Exception) -> Respo
     return PlainTextResponse(f"{start}{routes}.\n", 404, {"X-Content-Type-Options": "nosniff"})
 
 
-def main(port: int) -> None:
-    """Serve the functions of the app until Ctrl+C."""
+def main(port: int, user: str = "", groups: str = "") -> None:
+    """Serve the functions of the app until Ctrl+C.
+
+    With a `user`, all calls are this person's, with these groups (separated by commas), as behind
+    the platform's sign-in.
+    """
     try:
         server = socket.create_server(("127.0.0.1", port))
     except (OSError, OverflowError) as error:
@@ -109,6 +133,8 @@ def main(port: int) -> None:
     os.environ["ALLOWED_ORIGINS"] = ",".join(origins)
     host = f"localhost:{server.getsockname()[1]}"
     os.environ["WEBSITE_HOSTNAME"] = host  # as Core Tools do
+    if user:
+        os.environ |= {"WEBSITE_AUTH_ENABLED": "True", "TRUST_SIGN_IN_HEADERS": "true"}
     from function_app import app  # imported here: it reads the environment
 
     http = read_json_file("host.json").get("extensions", {}).get("http", {})
@@ -125,6 +151,9 @@ def main(port: int) -> None:
         allow_methods=["*"],
         allow_headers=["*"],
     )
+    if user:
+        web.add_middleware(SignedIn, user, [it.strip() for it in groups.split(",") if it.strip()])
+        print(f"Every call is by {user}, with the groups {groups or '(none)'}.", flush=True)
     web.add_middleware(HostFilter, split_list(os.environ.get("ALLOWED_HOSTS", "")))
     print(STARTED_MESSAGE.format(base=f"http://{host}"), flush=True)
     config = uvicorn.Config(
@@ -139,6 +168,11 @@ if __name__ == "__main__":
     logging.root.handlers[0].addFilter(lambda it: not noise.search(f"{it.msg}{it.exc_info}"))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=7071)
+    parser.add_argument("--as", dest="user", default="", help="the id of who calls, to try rules")
+    parser.add_argument("--groups", default="", help="the ids of this person's groups, by commas")
+    options = parser.parse_args()
+    if options.groups and not options.user:
+        parser.error("--groups needs --as")
     with suppress(KeyboardInterrupt):
-        main(parser.parse_args().port)
+        main(options.port, options.user, options.groups)
     print("Stopped.")

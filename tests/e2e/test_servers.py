@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +19,7 @@ import httpx
 import pytest
 
 from shared.chat import errors
+from tests.support.isolation import app_copy
 from tests.support.servers import COMMAND_MODEL, TIMEOUT, Server, run_server
 
 ROUTES = ["/chat", "/chat/stream", "/ask"]
@@ -294,6 +298,35 @@ def test_request_id_cannot_inject_into_the_log(client: httpx.Client) -> None:
 
 def test_unknown_route_is_a_404(client: httpx.Client) -> None:
     assert client.get("/nothing").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("person", "answers"),
+    [(["--as", "anna", "--groups", "board, hr"], True), (["--as", "ben", "--groups", "it"], False)],
+)
+def test_rules_of_documents_can_be_tried_as_a_person(
+    person: list[str], answers: bool, tmp_path: Path
+) -> None:
+    docs = tmp_path / "docs"
+    (docs / "hr").mkdir(parents=True)
+    (docs / "hr" / "a.md").write_text("Salaries rise by four percent.")
+    (docs / "b.md").write_text("Vacation has thirty days.")
+    (docs / "acl.yaml").write_text('"hr/**": {groups: [hr]}')
+    settings = {"INDEX_FILE": str(tmp_path / "own.db")}
+    command = [sys.executable, "-m", "shared.ingest", str(docs)]
+    subprocess.run(
+        command, cwd=app_copy(), env={**os.environ, **settings}, check=True, capture_output=True
+    )
+    forged = {"x-ms-client-principal-id": "anna", "X-MS-CLIENT-PRINCIPAL": "eyJ9"}
+    question = {"messages": [{"role": "user", "content": "How do salaries rise?"}]}
+    line = [sys.executable, "dev_server.py", *person]
+    with run_server("dev", tmp_path, settings, line=line) as server, server.client() as client:
+        answer = client.post("/chat", json=question, headers=forged).json()
+        document = client.get("/content/hr/a.md", headers=forged)
+
+    assert ("four percent" in answer["message"]["content"]) == answers
+    assert (document.status_code == 200) == answers
+    assert "four percent" not in server.log
 
 
 def test_unknown_route_on_the_dev_server_names_the_routes(tmp_path: Path) -> None:
