@@ -115,7 +115,7 @@ class Delta:
 
     `extra` holds the additional fields of the model's response, `message_extra` those of its
     message, such as reasoning. `model` is the name of the model. `more`: the next event has arrived
-    with this one, so that both may be sent at once; a filter that removes this event keeps the
+    with this one, so that both may be sent at once; a transform that removes this event keeps the
     last one of them, with an empty text.
     """
 

@@ -84,7 +84,7 @@ class Exchange:
     """A call, the app that answers it until `deadline` (the event loop's clock), its log line.
 
     `errors` is the format of the route, and `body` is None, until `identify`. `headers` are those
-    of a successful reply: a filter over a stream may add to them until its first line is sent.
+    of a successful reply: a transform of a stream may add to them until its first line is sent.
     `cleanup` is closed at the end of the reply, however it ends.
     """
 

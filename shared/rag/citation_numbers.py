@@ -1,4 +1,4 @@
-"""A filter over the stream: `[sourcepage]` becomes `[docN]`, wherever tokens cut the marker."""
+"""A transform of the stream: `[sourcepage]` becomes `[docN]`, wherever tokens cut the marker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A filter over the stream: takes `<<questions>>` out of the text, wherever tokens cut them."""
+"""A transform of the stream: takes `<<questions>>` out of the text, wherever tokens cut them."""
 
 from __future__ import annotations
 
