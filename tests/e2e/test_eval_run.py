@@ -133,12 +133,12 @@ def test_questions_about_the_samples_are_refused_for_other_documents(tmp_path: P
         capture_output=True,
         timeout=SECONDS,
     )
-    status, output = run("--set", index, "--run", "refused")
+    status, output = run("--set", index, "--run", "other-documents")
 
     assert status == 2, output
     assert "The questions are about the sample documents" in output
     assert "make eval QUESTIONS=path" in output
-    assert not results("refused").exists()
+    assert not results("other-documents").exists()
 
 
 def test_killed_run_goes_on_without_asking_again(tmp_path: Path) -> None:
