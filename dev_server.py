@@ -34,7 +34,7 @@ STARTED_MESSAGE = """\
 Page: {base}/
 Chat: POST {base}/chat, or {base}/chat/stream
 Health: {base}/health
-Docs: README.md; docs/protocols.md has every route, test.http requests to try
+Docs: README.md; docs/protocols.md lists the protocols, test.http requests to try
 Not imitated: function keys, platform sign-in, scaling, functionTimeout, other triggers."""
 
 
@@ -106,7 +106,7 @@ def make_route(func: Any, prefix: str) -> Route:
 
 def say_not_found(paths: Sequence[str], request: Request, _: Exception) -> Response:
     """Return the 404 for a path or a method that no route has, with the routes that exist."""
-    routes = f"the routes: {', '.join(paths)}; docs/protocols.md has every route"
+    routes = f"the routes: {', '.join(paths)}; docs/protocols.md explains them"
     has_prefix = request.url.path.lower().startswith("/api/")
     start = "There is no /api before " if has_prefix else "There is no such route. These are "
     return PlainTextResponse(f"{start}{routes}.\n", 404, {"X-Content-Type-Options": "nosniff"})

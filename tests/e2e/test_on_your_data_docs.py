@@ -1,5 +1,5 @@
-"""The programs in docs/on-your-data.md, each run as it stands against the app, and a program of On
-Your Data after the printed change."""
+"""The programs in docs/on-your-data.md and docs/chat-completions.md, each run as it stands against
+the app, and a program of On Your Data after the printed change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ __all__ = ["home"]  # a fixture
 
 TEXT = (ROOT / "docs" / "on-your-data.md").read_text("utf-8")
 DIFFS = re.findall(r"^```diff\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
-PROGRAMS = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+OPENAI = (ROOT / "docs" / "chat-completions.md").read_text("utf-8")
+PROGRAMS = re.findall(r"^```python\n(.*?)^```", TEXT + OPENAI, re.MULTILINE | re.DOTALL)
 
 
 # Names a model of the resource that it called.

@@ -311,7 +311,7 @@ def test_pipelines_need_the_admin_role_with_sign_in(cloud: Server) -> None:
 
 
 def test_example_of_the_docs_runs(laptop: Server, capsys: pytest.CaptureFixture[str]) -> None:
-    page = (ROOT / "docs" / "conversations.md").read_text("utf-8")
+    page = (ROOT / "docs" / "opensearch.md").read_text("utf-8")
     first, second = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     names: dict[str, Any] = {}
     exec(first.replace("http://localhost:7071", laptop.url), names)
