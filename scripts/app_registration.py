@@ -63,7 +63,7 @@ ANOTHER_APPLICATION = (
 )
 NOT_FOUND_STATUS = 3  # the exit status of az for what does not exist
 NOT_ASSIGNED_MESSAGE = (
-    "You may sign in only when somebody assigns you (docs/deploy.md). All else is done; then run: "
+    "You may sign in only when somebody assigns you (docs/sign-in.md). All else is done; then run: "
     "azd provision"
 )
 
@@ -254,13 +254,13 @@ def assign_user(az: Program, service_id: str, roles: Sequence[dict[str, Any]]) -
     if user.status != 0:
         return report(
             "Nobody is assigned: az is signed in as a service principal. Assign people "
-            "(docs/deploy.md)."
+            "(docs/sign-in.md)."
         )
     try:
         assign(az, service_id, user.output, roles)
     except CommandError as error:
         raise CommandError(f"{error}\n{NOT_ASSIGNED_MESSAGE}") from None
-    report("Only assigned people can sign in: you, and those you assign (docs/deploy.md).")
+    report("Only assigned people can sign in: you, and those you assign (docs/sign-in.md).")
 
 
 def assign(az: Program, service_id: str, user_id: str, roles: Sequence[dict[str, Any]]) -> None:

@@ -16,7 +16,7 @@ from scripts.commands import CommandError, Limits, Program, find_program, report
 DESCRIPTION = (
     "Creates or updates the app registration that people sign in with. Run it once after `azd up`, "
     "as someone who may register applications, then run `azd provision`. Only people and groups "
-    "that are assigned can sign in: it assigns whoever runs it, docs/deploy.md assigns others. "
+    "that are assigned can sign in: it assigns whoever runs it, docs/sign-in.md assigns others. "
     "Each run sets both options anew."
 )
 

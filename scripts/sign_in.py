@@ -1,4 +1,4 @@
-"""Creates, updates or deletes the app registration that people sign in with (docs/deploy.md).
+"""Creates, updates or deletes the app registration that people sign in with (docs/sign-in.md).
 
 The steps are in configure_sign_in.py, which needs Python 3.11 and nothing but its standard library.
 This file keeps to what Python 2.7 can parse, so that an older Python names the one to install

@@ -51,9 +51,9 @@ def find_wrong_names(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     template = template_settings()
     for name, value in values.items():
         if name in template:
-            yield name, "is set by infra/main.bicep: see the variables in docs/deploy.md."
+            yield name, "is set by infra/main.bicep: see docs/deployment-settings.md."
         elif name in PLATFORM_NAMES or name.startswith(PLATFORM_PREFIXES):
-            yield name, "is set by the platform, or has a variable of its own (docs/deploy.md)."
+            yield name, "is set by the platform, or by a variable of docs/deployment-settings.md."
         elif not SETTING_NAME.fullmatch(name):
             yield name, "is no name of a setting: letters, digits and _ only."
         elif closest := closest_setting(name, SIMILARITY):

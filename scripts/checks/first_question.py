@@ -25,7 +25,7 @@ REFUSALS = (302, 401, 403)  # 302: to the sign-in page (AZURE_AUTH_UNAUTHENTICAT
 RETRYABLE = (408, 429, 500, 502, 503, 504)
 NO_TOKEN = (
     "azd has no token for the app: `python scripts/sign_in.py --allow-azure-cli`, `azd provision`, "
-    "and the role Chat.User (docs/deploy.md)."
+    "and the role Chat.User (docs/sign-in.md)."
 )
 NO_KEY = "the app's function key cannot be read: {reason}"
 REASONS = {

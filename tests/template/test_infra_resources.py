@@ -234,8 +234,8 @@ def region_table() -> dict[str, list[str]]:
 def test_regions_are_those_of_the_documented_table() -> None:
     table, main = region_table(), bicep.text("main.bicep")
     location = bicep.params("main.bicep")["location"].decorators
-    deploy = (bicep.INFRA.parent / "docs" / "deploy.md").read_text("utf-8")
-    (row,) = re.findall(r"(?m)^\| `AZURE_SEARCH_SEMANTIC_RANKER` .*$", deploy)
+    settings = (bicep.INFRA.parent / "docs" / "deployment-settings.md").read_text("utf-8")
+    (row,) = re.findall(r"(?m)^\| `AZURE_SEARCH_SEMANTIC_RANKER` .*$", settings)
     (no_ranker,) = re.findall(r"(?s)var regionsWithoutRanker = \[(.*?)\]", main)
     without = {region for region, (ranker, *_) in table.items() if ranker == "no"}
 

@@ -625,7 +625,7 @@ def test_failed_assignment_says_that_all_else_is_done(step: str, tmp_path: Path)
     done = machine.run_with_limits(REFUSED=json.dumps([step.split(), 1000]))
 
     assert done.returncode == 1
-    assert "You may sign in only when somebody assigns you (docs/deploy.md)." in done.stderr
+    assert "You may sign in only when somebody assigns you (docs/sign-in.md)." in done.stderr
     assert "Done." not in done.stdout
 
 
