@@ -1,4 +1,4 @@
-"""Writes the figures of a run into docs/performance.md, and draws its picture.
+"""Writes the summary of a run into docs/performance.md, and draws its picture.
 
 `python -m bench.serving.publish`, after `python -m bench.serving --app ../before`.
 """
@@ -7,26 +7,20 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from bench.serving import chart, report
 from bench.serving.processes import OUTPUT, ROOT
 
 PAGE, PICTURE = ROOT / "docs" / "performance.md", ROOT / "docs" / "performance.svg"
-TABLES: dict[str, Callable[[report.Figures], str]] = {
-    "summary": report.format_summary,
-    "figures": report.format_results,
-}
+START, END = "<!-- summary -->\n", "\n<!-- end of summary -->"
 
 
 def fill(page: str, figures: report.Figures) -> str:
-    """The page with the tables of a run between its comments."""
-    for name, table in TABLES.items():
-        before, start, rest = page.partition(f"<!-- {name} -->\n")
-        _, end, after = rest.partition(f"\n<!-- end of {name} -->")
-        page = f"{before}{start}\n{table(figures)}\n{end}{after}"
-    return page
+    """The page with the summary of a run between its comments."""
+    before, start, rest = page.partition(START)
+    _, end, after = rest.partition(END)
+    return f"{before}{start}\n{report.format_summary(figures)}\n{end}{after}"
 
 
 def main() -> None:
