@@ -205,7 +205,7 @@ def _bound(text: str) -> set[str]:
 
 def write_examples(project: Path) -> dict[str, str]:
     """Write the model and the retriever of the docs; the settings that name what is needed."""
-    text = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    text = (ROOT / "docs" / "own-model-or-search.md").read_text("utf-8")
     model, search = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     (project / "own_model.py").write_text(model)
     (project / "own_search.py").write_text(search)

@@ -289,7 +289,7 @@ def test_sample_of_local_settings_has_known_settings() -> None:
 
 
 def test_model_example_of_the_docs_works() -> None:
-    text = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    text = (ROOT / "docs" / "own-model-or-search.md").read_text("utf-8")
     block = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     names: dict[str, Any] = {}
     exec(block[0], names)
@@ -303,7 +303,7 @@ def test_model_example_of_the_docs_works() -> None:
 def test_retriever_example_of_the_docs_takes_precedence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    text = (ROOT / "docs" / "own-model-or-search.md").read_text("utf-8")
     block = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     (tmp_path / "my_search.py").write_text(block[1])
     monkeypatch.syspath_prepend(tmp_path)

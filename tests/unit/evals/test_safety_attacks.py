@@ -67,7 +67,7 @@ def test_attack_cannot_pass_without_reaching_the_app(attack: Attack) -> None:
 
 
 def test_example_of_the_docs_is_an_attack() -> None:
-    page = (ROOT / "docs" / "evaluation.md").read_text("utf-8")
-    example = page.partition("## Safety")[2].partition("```json\n")[2].partition("```")[0]
+    page = (ROOT / "docs" / "safety.md").read_text("utf-8")
+    example = page.partition("```json\n")[2].partition("```")[0]
 
     assert Attack.model_validate_json(example).control
