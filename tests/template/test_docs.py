@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from scripts.checks import first_question, postdeploy
 from shared.app import ROUTES
 from shared.chat.overrides import INTERNAL_FIELDS, Overrides
 from tests.support import transcript
@@ -17,7 +18,8 @@ from tests.support import transcript
 ROOT = Path(__file__).parent.parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 PROTOCOLS = (ROOT / "docs" / "protocols.md").read_text("utf-8")
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS]
 
 
 def test_first_command_is_within_the_first_screen() -> None:
@@ -53,7 +55,9 @@ def test_table_of_overrides_has_every_override() -> None:
 
 
 def test_docs_name_every_route() -> None:
-    assert [route for route in ROUTES if f"{route}`" not in PROTOCOLS] == []
+    text = "".join(page.read_text("utf-8") for page in DOCS)
+
+    assert [route for route in ROUTES if f"{route}`" not in text] == []
 
 
 def test_index_lists_every_page() -> None:
@@ -63,14 +67,33 @@ def test_index_lists_every_page() -> None:
     assert pages - set(re.findall(r"\]\(([\w-]+\.md)\)", index)) == set()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
-def test_make_command_has_a_windows_line(page: Path) -> None:
-    """On the same page."""
-    text = page.read_text("utf-8")
-    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
-    uses_make = any(re.search(r"^make ", block, re.MULTILINE) for block in blocks)
+def command_lines(page: Path) -> list[str]:
+    """The lines of the blocks of commands."""
+    blocks = re.findall(r"```(?:sh|bat|powershell)\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    return [line for block in blocks for line in block.splitlines()]
 
-    assert not uses_make or re.search(r"\.venv\\Scripts\\python", text)
+
+def inline_code(page: Path) -> list[str]:
+    text = re.sub(r"(?s)```.*?```", "", page.read_text("utf-8"))
+    return re.findall(r"`([^`\n]+)`", text)
+
+
+@pytest.mark.parametrize("page", PAGES[:1] + DOCS, ids=lambda page: str(page.name))
+def test_make_command_has_a_windows_line(page: Path) -> None:
+    """On the same page, or on one that it links to."""
+    text = page.read_text("utf-8")
+    uses_make = any(line.startswith("make ") for line in command_lines(page))
+
+    assert not uses_make or ".venv\\Scripts\\python" in text or "commands.md" in text
+
+
+@pytest.mark.parametrize("page", PAGES[:1] + DOCS, ids=lambda page: str(page.name))
+def test_commands_run_in_the_environment_of_the_project(page: Path) -> None:
+    """The packages are in .venv: `make` or .venv/bin/python finds them, a bare name does not."""
+    module = r"python[\d.]* -m (?!venv|http\.server|pip install -r requirements.txt -c)"
+    bare = re.compile(rf"(?:^|[;&|(] *)(?:{module}|python |pytest|pip3? )")
+
+    assert [line for line in command_lines(page) + inline_code(page) if bare.search(line)] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
@@ -201,3 +224,16 @@ def test_scale_tables_match_their_formulas(column: int, users: int) -> None:
     costs = [cells(part, month)[column] for part in parts]
     total = sum(first(cost) for cost in costs if not cost.startswith("under"))
     assert first(cells("**in all", month)[column]) == pytest.approx(total, abs=1)
+
+
+def test_docs_print_the_end_of_a_deployment() -> None:
+    page = (ROOT / "docs" / "deploy.md").read_text("utf-8")
+    (block,) = re.findall(r"```text\n(The app works.*?)```", page, re.DOTALL)
+    app = "https://APP.azurewebsites.net"
+    report = postdeploy.WORKS.format(
+        question=first_question.TEXT, seconds=2.1, answer="ANSWER", access=postdeploy.REFUSES
+    )
+    start, end = report.split("ANSWER")
+
+    assert block.startswith(start)
+    assert block.endswith(f"{end}\n\n{postdeploy.first_call({}, app)}\n")
