@@ -24,6 +24,7 @@ PLATFORM_NAMES = (
 )
 SETTING_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SECRETS = ("OPENAI_API_KEY",)
+OWN_VARIABLE = "is set by the platform, or has a variable of its own (docs/deployment-settings.md)."
 SIMILARITY = 0.8  # of an unknown name to a known one, from which it is taken for a mistake
 
 
@@ -53,7 +54,7 @@ def find_wrong_names(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         if name in template:
             yield name, "is set by infra/main.bicep: see docs/deployment-settings.md."
         elif name in PLATFORM_NAMES or name.startswith(PLATFORM_PREFIXES):
-            yield name, "is set by the platform, or by a variable of docs/deployment-settings.md."
+            yield name, OWN_VARIABLE
         elif not SETTING_NAME.fullmatch(name):
             yield name, "is no name of a setting: letters, digits and _ only."
         elif closest := closest_setting(name, SIMILARITY):
