@@ -60,7 +60,7 @@ run: $(VENV)/.run local.settings.json ## start the app on http://localhost:7071 
 	esac
 
 index: $(VENV)/.ingest ## index a folder: make index DOCS=path (later without DOCS; ARGS=--prune)
-	@$(BIN)/python -m shared.ingest $(if $(DOCS),"$(DOCS)") $(ARGS)
+	@$(BIN)/python -m ingest $(if $(DOCS),"$(DOCS)") $(ARGS)
 
 run-fakes: $(VENV)/.dev ## start it over fakes of Azure's search, models and database
 	@exec $(BIN)/python -m tests.support.run_fakes --port $(PORT)
@@ -119,7 +119,7 @@ check: $(VENV)/.dev ## lint, format and types
 	@$(BIN)/lint-imports --no-cache
 
 samples: $(VENV)/.dev ## regenerate the sample passages from shared/data/documents
-	@$(BIN)/python -m shared.ingest.samples
+	@$(BIN)/python -m ingest.samples
 
 # Without azure-functions, whose version depends on the Python, and without the constraints of the last run.
 lock: $(VENV)/.made ## write constraints.txt from requirements.txt (newer versions: ARGS=--upgrade)

@@ -15,8 +15,8 @@ from starlette.types import Receive, Scope, Send
 
 from shared.app import ROUTES
 from shared.bootstrap.build import start
-from shared.chat.errors import ChatError, ClientDisconnected
-from shared.chat.events import ByteStream
+from shared.domain.errors import ChatError, ClientDisconnected
+from shared.domain.events import ByteStream
 from shared.http.call import Call, Reply
 from shared.protocols.route import EVERY_METHOD, Route, function_name
 from shared.settings import key_requirements

@@ -22,10 +22,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from shared.chat.events import Answer, collect
-from shared.chat.messages import Message
-from shared.chat.overrides import Overrides
-from shared.chat.request import ChatRequest
+from shared.domain.events import Answer, collect
+from shared.domain.messages import Message
+from shared.domain.overrides import Overrides
+from shared.domain.request import ChatRequest
 from shared.models.demo import DemoModel
 from shared.models.router import Router
 from shared.rag.flow import Rag, answer
@@ -40,7 +40,7 @@ TOPS = (3, 5, 8, 10)
 def build_index(folder: Path, index: Path) -> None:
     """Index a folder as `make index` does, by words."""
     environment = {"PATH": os.environ.get("PATH", ""), "INDEX_FILE": str(index)}
-    command = [sys.executable, "-m", "shared.ingest", str(folder)]
+    command = [sys.executable, "-m", "ingest", str(folder)]
     subprocess.run(command, check=True, env=environment)
 
 

@@ -13,8 +13,8 @@ from itertools import accumulate, islice
 from pathlib import Path
 from random import Random
 
-from shared.ingest.splitting.passages import Passage
-from shared.ingest.targets.index_writer import Document
+from ingest.splitting.passages import Passage
+from ingest.targets.index_writer import Document
 
 DOCUMENTS = Path(__file__).parent.parent / "shared" / "data" / "documents"
 VOCABULARY = 40_000  # words of one language

@@ -15,8 +15,8 @@ from statistics import median, quantiles
 from time import perf_counter
 from typing import Any
 
-from shared.chat.overrides import Overrides
-from shared.chat.request import User
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
 from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
 
 MODEL = "bench"
@@ -28,7 +28,7 @@ MIB = 1024 * 1024
 async def build(index: Path, passages: int, dimensions: int) -> float:
     """Fill an index; the seconds that it took, without the making of the passages."""
     from bench.corpus import documents
-    from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
+    from ingest.targets.sqlite.writer import SqliteIndexWriter
     from shared.retrieval.sqlite.schema import IndexMeta
 
     target = SqliteIndexWriter(index, IndexMeta(None, MODEL if dimensions else None, dimensions))

@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter
 
 from bench.corpus import FILE_PASSAGES, documents
-from shared.ingest.sandbox import SandboxReader
+from ingest.sandbox import SandboxReader
 
 
 def write(folder: Path, files: int) -> None:
@@ -51,9 +51,7 @@ def main() -> None:
         reading = perf_counter() - start
         environment = {**os.environ, "INDEX_FILE": str(Path(home) / "index.db")}
         start = perf_counter()
-        subprocess.run(
-            [sys.executable, "-m", "shared.ingest", str(folder)], check=True, env=environment
-        )
+        subprocess.run([sys.executable, "-m", "ingest", str(folder)], check=True, env=environment)
         seconds = perf_counter() - start
     # Of the largest of its processes: the run itself, or the one that reads.
     memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024

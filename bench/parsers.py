@@ -10,8 +10,8 @@ from typing import Any
 from bench.rows import Row
 from bench.schemas import keys
 from shared.azure.retry import retry_after_seconds
-from shared.chat.events import ByteStream, Delta, Done, Source, collect
-from shared.chat.messages import ToolCall
+from shared.domain.events import ByteStream, Delta, Done, Source, collect
+from shared.domain.messages import ToolCall
 from shared.files.base import File
 from shared.files.headers import is_not_modified, parse_range
 from shared.http import json_encoding

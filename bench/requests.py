@@ -29,7 +29,7 @@ from bench.schemas import (
     sample,
     schema_of,
 )
-from shared.chat.overrides import Overrides
+from shared.domain.overrides import Overrides
 from shared.protocols import feedback
 from shared.protocols.ai_chat import images, output_text
 from shared.protocols.ai_chat import request as ai_chat

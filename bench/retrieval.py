@@ -20,9 +20,9 @@ from statistics import mean, median, quantiles
 from time import perf_counter
 from typing import Any
 
-from shared.chat.events import Source
-from shared.chat.overrides import Overrides
-from shared.chat.request import User
+from shared.domain.events import Source
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
 from shared.retrieval.sqlite.retriever import SqliteRetriever
 
 FILES = ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv")

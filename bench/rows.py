@@ -10,7 +10,7 @@ from math import inf, log2
 from time import process_time
 from typing import Any
 
-from shared.chat.errors import ChatError
+from shared.domain.errors import ChatError
 
 DOUBLINGS = 5  # of the smallest input, up to the largest
 MOST = log2(3)  # the exponent that is still no square: three times as long at a doubling

@@ -19,7 +19,7 @@ from pathlib import Path
 import trustme
 from openai import AsyncOpenAI, DefaultAioHttpClient, DefaultAsyncHttpxClient
 
-from shared.chat.messages import Message
+from shared.domain.messages import Message
 from shared.models.base import Prompt
 from shared.models.formats.base import ModelConfig
 from shared.models.formats.openai import OPENAI

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from shared.chat.errors import ChatError
-from shared.chat.events import collect
-from shared.chat.messages import Message
+from shared.domain.errors import ChatError
+from shared.domain.events import collect
+from shared.domain.messages import Message
 from shared.models.base import Model, ModelStream, Prompt
 from shared.rag.flow import check_stream
 

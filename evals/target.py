@@ -17,7 +17,7 @@ from evals.citations import find_citations
 from evals.errors import EvaluationError
 from evals.questions import Question
 from evals.records import Failure, Passage, Record, Reply
-from shared.chat.errors import FILTERED_MESSAGE
+from shared.domain.errors import FILTERED_MESSAGE
 
 TIMEOUT = httpx.Timeout(120, connect=10)  # the app itself ends an answer before
 RETRY = Retry(

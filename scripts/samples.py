@@ -8,8 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scripts.switches import is_off, is_on, is_private_network
-from shared.ingest.cli import (
+from ingest.cli import (
     HANDLED_ERRORS,
     error_message,
     format_summary,
@@ -17,9 +16,10 @@ from shared.ingest.cli import (
     list_documents,
     print_lines,
 )
-from shared.ingest.scan import Listing
-from shared.ingest.setup import IngestOptions, open_setup
-from shared.ingest.targets.index_writer import DocumentRejected
+from ingest.scan import Listing
+from ingest.setup import IngestOptions, open_setup
+from ingest.targets.index_writer import DocumentRejected
+from scripts.switches import is_off, is_on, is_private_network
 from shared.settings import SHARED_FOLDER, Settings
 
 SAMPLES = SHARED_FOLDER / "data" / "documents"

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from shared.chat.errors import ChatError, ClientDisconnected
+from shared.domain.errors import ChatError, ClientDisconnected
 from shared.http.call import Call, Reply, without_long_headers
 from shared.protocols import content, feedback, health
 from shared.protocols.ai_chat import routes as ai_chat

@@ -21,8 +21,8 @@ from pydantic import (
     ValidationInfo,
 )
 
-from shared.chat.errors import describe_error
-from shared.chat.overrides import DEFAULT_TOP, Policy
+from shared.domain.errors import describe_error
+from shared.domain.overrides import DEFAULT_TOP, Policy
 from shared.models.providers.metadata import ProviderMetadata
 from shared.models.providers.provider_list import read_list
 from shared.retrieval.azure_search.search_fields import FieldNames

@@ -20,21 +20,21 @@ from evals.drafts.passages import draw_passages
 from evals.json_replies import InvalidReply, describe
 from evals.questions import Question, read_questions
 from evals.records import RUNS
+from ingest.concurrency import prefetch
 from shared import settings as configuration
 from shared.bootstrap.build import make_retriever
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.environment import UsageError, read_environment
 from shared.bootstrap.model_factory import DEFAULT_MODEL, make_router
-from shared.chat.errors import (
+from shared.domain.errors import (
     BadRequest,
     ChatError,
     DeadlineExceeded,
     TooManyRequests,
     Unavailable,
 )
-from shared.chat.events import Source
-from shared.chat.overrides import Overrides
-from shared.ingest.concurrency import prefetch
+from shared.domain.events import Source
+from shared.domain.overrides import Overrides
 from shared.retrieval.base import LimitedRetriever
 from shared.settings import Settings, SettingsError
 from shared.telemetry.access_log import quiet_libraries

@@ -10,8 +10,8 @@ from evals.drafts.passages import EVERYBODY
 from evals.drafts.replies import CheckReply, DraftReply, contains_all, make_messages
 from evals.json_replies import request_reply
 from evals.questions import Question
-from shared.chat.events import Source
-from shared.chat.overrides import Overrides
+from shared.domain.events import Source
+from shared.domain.overrides import Overrides
 from shared.models.base import Model
 from shared.retrieval.base import Retriever, shorten_query
 

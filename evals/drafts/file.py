@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from evals.drafts.drafter import MARKS, mark_duplicate
 from evals.files import append
 from evals.questions import Question, read_questions
-from shared.chat.events import Source
+from shared.domain.events import Source
 
 MAX_FAILURES = 10  # in a row: then the model or the search is at fault, not the passages
 LINE_START = b'{"question":'

@@ -6,9 +6,9 @@ import random
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
-from shared.chat.events import Source
-from shared.chat.overrides import UNSET, Overrides
-from shared.chat.request import User
+from shared.domain.events import Source
+from shared.domain.overrides import UNSET, Overrides
+from shared.domain.request import User
 from shared.retrieval.base import Retriever
 from shared.text import count_tokens
 

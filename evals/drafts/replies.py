@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic_core import to_json
 
 from evals.metrics import contains
-from shared.chat.messages import Message
+from shared.domain.messages import Message
 
 PROMPTS = Path(__file__).with_name("prompts")
 

@@ -15,7 +15,7 @@ from evals.judge.sentences import sentences
 from evals.metrics import is_abstention
 from evals.questions import Question
 from evals.records import Reply, Support
-from shared.chat.messages import Message
+from shared.domain.messages import Message
 
 PROMPTS = Path(__file__).with_name("prompts")
 

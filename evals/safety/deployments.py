@@ -104,7 +104,7 @@ def run_deployment(
 
 def _index(documents: Path, settings: Mapping[str, str]) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "shared.ingest", str(documents)],
+        [sys.executable, "-m", "ingest", str(documents)],
         cwd=ROOT,
         env={**os.environ, **settings},
         stdin=subprocess.DEVNULL,

@@ -16,7 +16,7 @@ from evals.safety.deployments import USERS, Deployment
 from evals.safety.expectations import check, check_control, check_same, excerpt
 from evals.safety.responses import Response
 from evals.target import RETRY, TIMEOUT
-from shared.chat.errors import FILTERED_MESSAGE
+from shared.domain.errors import FILTERED_MESSAGE
 
 Send = Callable[[Request], Response]
 ID_PLACEHOLDER = "$ID"

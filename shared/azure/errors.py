@@ -9,7 +9,7 @@ import aiohttp
 from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
 
 from shared.azure.retry import is_dropped, iterate_causes
-from shared.chat.errors import DeadlineExceeded, Misconfigured, Unavailable
+from shared.domain.errors import DeadlineExceeded, Misconfigured, Unavailable
 
 NO_IDENTITY_MESSAGE = (
     "The app has no identity that Azure accepts. On a laptop, run `azd auth login` or `az login`."

@@ -23,7 +23,7 @@ from azure.identity.aio import (
 )
 
 from shared.azure.errors import NO_IDENTITY_MESSAGE
-from shared.chat.errors import Misconfigured
+from shared.domain.errors import Misconfigured
 
 OPENAI_SCOPE = "https://cognitiveservices.azure.com/.default"
 SEARCH_SCOPE = "https://search.azure.com/.default"

@@ -14,8 +14,8 @@ from shared.app import Service
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.model_factory import import_factory, make_router
 from shared.bootstrap.setting_names import describe_misspelt, read_names
-from shared.chat.errors import ChatError
-from shared.chat.overrides import Overrides
+from shared.domain.errors import ChatError
+from shared.domain.overrides import Overrides
 from shared.files.base import Files
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.http.call import Limits

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from shared.chat.events import ByteStream
+from shared.domain.events import ByteStream
 
 TIMEOUT_MESSAGE = "The document could not be opened in time. Try again."
 CHANGED_MESSAGE = "The document has changed while it was read. Try again."

@@ -16,9 +16,9 @@ from azure.storage.blob.aio import BlobClient, ContainerClient
 
 from shared.azure.errors import map_errors, map_malformed_response
 from shared.azure.retry import ShortStorageRetryPolicy, error_retry_after
-from shared.chat.errors import Misconfigured, NotFound, TooManyRequests, Unavailable
-from shared.chat.events import ByteStream
-from shared.chat.messages import to_data_url
+from shared.domain.errors import Misconfigured, NotFound, TooManyRequests, Unavailable
+from shared.domain.events import ByteStream
+from shared.domain.messages import to_data_url
 from shared.files.base import CHANGED_MESSAGE, TIMEOUT_MESSAGE, File
 
 FILES_PREFIX, IMAGES_PREFIX = "files/", "pictures/"

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from shared.chat.errors import Misconfigured, NotFound, Unavailable
-from shared.chat.events import ByteStream
+from shared.domain.errors import Misconfigured, NotFound, Unavailable
+from shared.domain.events import ByteStream
 from shared.files.base import CHANGED_MESSAGE, File
 
 CHUNK_BYTES = 64 * 1024  # of one read

@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
-from shared.chat.errors import RangeNotSatisfiable
+from shared.domain.errors import RangeNotSatisfiable
 from shared.files.base import File
 
 _RANGE = re.compile(r"bytes=\s*([0-9]{0,18})-([0-9]{0,18})\s*", re.IGNORECASE)

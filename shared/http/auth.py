@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from shared.chat.errors import BadRequest, Forbidden, Unauthorized
-from shared.chat.overrides import Overrides
-from shared.chat.request import User
+from shared.domain.errors import BadRequest, Forbidden, Unauthorized
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
 
 log = logging.getLogger("chat")
 

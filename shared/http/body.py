@@ -15,14 +15,14 @@ from multipart import MultipartError, MultipartParser, ParserLimitReached
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
-from shared.chat.errors import (
+from shared.domain.errors import (
     BadRequest,
     RequestTimeout,
     TooLarge,
     UnsupportedMediaType,
     describe_errors,
 )
-from shared.chat.threads import run_in_thread_if
+from shared.domain.threads import run_in_thread_if
 from shared.http.call import MAX_HEADER_LENGTH, Call, Limits
 
 M = TypeVar("M", bound=BaseModel)

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from shared.chat.errors import ClientDisconnected
-from shared.chat.events import ByteStream
+from shared.domain.errors import ClientDisconnected
+from shared.domain.events import ByteStream
 from shared.http.capacity import BodyMemory
 
 T = TypeVar("T")

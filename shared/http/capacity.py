@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from shared.chat.errors import Overloaded, TooManyRequests
+from shared.domain.errors import Overloaded, TooManyRequests
 
 LOOKUPS_AT_ONCE = 3  # each may take a thread; Python has five where there is one core
 RETRY_SECONDS = 5  # in which some of the answers in progress end

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from shared.chat.errors import Forbidden
+from shared.domain.errors import Forbidden
 
 ANY_ORIGIN = "*"
 # Of a web page, in lower case: a URL parser would accept http://localhost:80.evil.example, too.

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from shared.chat.errors import ChatError, DeadlineExceeded
+from shared.domain.errors import ChatError, DeadlineExceeded
 from shared.http.json_encoding import Json
 
 CACHE_SECONDS = 30.0  # /health is public: it must not load the services

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import Any, Protocol
 
-from shared.chat.errors import BadRequest, NotFound
+from shared.domain.errors import BadRequest, NotFound
 
 Clock = Callable[[], float]
 """The time in Unix seconds."""

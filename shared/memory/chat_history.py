@@ -9,10 +9,10 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from shared.chat.errors import ChatError, NotFound
-from shared.chat.events import Context, Delta, Done, Events
-from shared.chat.messages import Message
-from shared.chat.request import ChatRequest
+from shared.domain.errors import ChatError, NotFound
+from shared.domain.events import Context, Delta, Done, Events
+from shared.domain.messages import Message
+from shared.domain.request import ChatRequest
 from shared.memory.base import Interaction, LimitReached, Memory, PageRequest, Turn
 
 MAX_TURNS = 10  # the newest of a conversation; OpenSearch's default

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.chat.errors import Unavailable
-from shared.chat.events import Delta
+from shared.domain.errors import Unavailable
+from shared.domain.events import Delta
 
 # Characters. The longest answers of models have 128,000 tokens, of about 5 characters each.
 MAX_LENGTH = 4 * 1024 * 1024

@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from shared.chat.events import Delta, Done
-from shared.chat.messages import Message
+from shared.domain.events import Delta, Done
+from shared.domain.messages import Message
 
 ModelStream = AsyncGenerator[Delta | Done, None]
 

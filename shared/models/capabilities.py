@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from shared.chat.events import Source
-from shared.chat.messages import Message
-from shared.chat.request import ChatRequest
+from shared.domain.events import Source
+from shared.domain.messages import Message
+from shared.domain.request import ChatRequest
 from shared.models.base import Model
 
 

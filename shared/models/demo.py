@@ -12,8 +12,8 @@ from itertools import islice, pairwise, zip_longest
 from math import log
 from typing import NamedTuple
 
-from shared.chat.events import Delta, Done, Usage
-from shared.chat.messages import Message
+from shared.domain.events import Delta, Done, Usage
+from shared.domain.messages import Message
 from shared.models.base import ModelStream, Prompt
 from shared.text import (
     ENGLISH,

@@ -9,8 +9,8 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from shared.chat.errors import ChatError, ContentFiltered, DeadlineExceeded, Unavailable
-from shared.chat.events import Delta, Done
+from shared.domain.errors import ChatError, ContentFiltered, DeadlineExceeded, Unavailable
+from shared.domain.events import Delta, Done
 from shared.models.base import Model, ModelProxy, ModelStream, Prompt
 
 T = TypeVar("T")

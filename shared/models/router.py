@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from shared.chat.errors import (
+from shared.domain.errors import (
     BadRequest,
     ChatError,
     DeadlineExceeded,
@@ -19,7 +19,7 @@ from shared.chat.errors import (
     TooManyRequests,
     Unavailable,
 )
-from shared.chat.overrides import Policy
+from shared.domain.overrides import Policy
 from shared.models.base import Model
 from shared.models.fallback import FallbackOptions, SelectedModel
 

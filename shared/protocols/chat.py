@@ -8,9 +8,9 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 
-from shared.chat.events import Answer, ByteStream, Context, Delta, Event, Events, collect
-from shared.chat.request import ChatRequest
-from shared.chat.threads import run_in_thread_if
+from shared.domain.events import Answer, ByteStream, Context, Delta, Event, Events, collect
+from shared.domain.request import ChatRequest
+from shared.domain.threads import run_in_thread_if
 from shared.http.body import Body, read_body
 from shared.http.call import Reply, cancel_on_disconnect
 from shared.http.json_encoding import Json, negotiate_media_type

@@ -7,10 +7,10 @@ import re
 from contextlib import aclosing
 from email.utils import formatdate
 
-from shared.chat.citation_paths import MAX_PATH_LENGTH, decode_path, encode_path
-from shared.chat.errors import DeadlineExceeded, NotFound
-from shared.chat.overrides import UNSET
-from shared.chat.time_limit import with_deadline
+from shared.domain.citation_paths import MAX_PATH_LENGTH, decode_path, encode_path
+from shared.domain.errors import DeadlineExceeded, NotFound
+from shared.domain.overrides import UNSET
+from shared.domain.time_limit import with_deadline
 from shared.files.base import TIMEOUT_MESSAGE, File
 from shared.files.headers import (
     add_charset,

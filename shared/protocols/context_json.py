@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from shared.chat.errors import ChatError
-from shared.chat.events import Answer, Context, Done, Source, Step, Usage
-from shared.chat.messages import Message
-from shared.chat.overrides import Overrides, is_set
-from shared.chat.request import ChatRequest
+from shared.domain.errors import ChatError
+from shared.domain.events import Answer, Context, Done, Source, Step, Usage
+from shared.domain.messages import Message
+from shared.domain.overrides import Overrides, is_set
+from shared.domain.request import ChatRequest
 from shared.http.json_encoding import Json
 from shared.protocols.exchange import ErrorFormat
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from shared.chat.citation_paths import encode_path
-from shared.chat.events import Source
+from shared.domain.citation_paths import encode_path
+from shared.domain.events import Source
 
 
 def source_url(base_url: str, source: Source) -> str:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from shared.chat.errors import ChatError, DeadlineExceeded, Misconfigured
-from shared.chat.events import ByteStream
-from shared.chat.request import RequestMetadata, User
+from shared.domain.errors import ChatError, DeadlineExceeded, Misconfigured
+from shared.domain.events import ByteStream
+from shared.domain.request import RequestMetadata, User
 from shared.files.base import Files
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.http.call import Call, Limits, Reply, cancel_on_disconnect

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from shared.chat.errors import MethodNotAllowed
+from shared.domain.errors import MethodNotAllowed
 from shared.http.call import Reply
 from shared.protocols.exchange import ErrorFormat, Exchange
 

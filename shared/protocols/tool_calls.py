@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from shared.chat.messages import ToolCall
+from shared.domain.messages import ToolCall
 from shared.http.body import Body
 from shared.http.json_encoding import Json, dumps
 

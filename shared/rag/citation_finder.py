@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from shared.chat.citation_paths import decode_path
-from shared.chat.events import Source
+from shared.domain.citation_paths import decode_path
+from shared.domain.events import Source
 
 
 def sources_by_name(sources: Iterable[Source]) -> dict[str, Source]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from shared.chat.events import Context, Delta, Done, Events, Source
+from shared.domain.events import Context, Delta, Done, Events, Source
 from shared.rag.citation_finder import sources_by_name
 
 # What a client takes for a citation by number, and what may become one at the end of a piece.

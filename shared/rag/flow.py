@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
-from shared.chat.errors import ChatError, ContentFiltered, DeadlineExceeded, Unavailable
-from shared.chat.events import Context, Delta, Done, Events, ExcludedSource, Source, Step, collect
-from shared.chat.overrides import Overrides
-from shared.chat.request import ChatRequest, User
-from shared.chat.threads import run_in_thread_if
-from shared.chat.time_limit import with_deadline
+from shared.domain.errors import ChatError, ContentFiltered, DeadlineExceeded, Unavailable
+from shared.domain.events import Context, Delta, Done, Events, ExcludedSource, Source, Step, collect
+from shared.domain.overrides import Overrides
+from shared.domain.request import ChatRequest, User
+from shared.domain.threads import run_in_thread_if
+from shared.domain.time_limit import with_deadline
 from shared.memory.chat_history import AnswerStore
 from shared.models.answer_length import AnswerLength
 from shared.models.base import Model, ModelStream, Prompt

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import replace
 
-from shared.chat.events import Delta, Done, Event, Events
+from shared.domain.events import Delta, Done, Event, Events
 
 MAX_QUESTION_LENGTH = 300  # characters between the marks of a question; longer ones are text
 MAX_BLANK_LENGTH = 200  # characters of blank space that are held back; longer ones are text

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from shared.chat.events import Source
+from shared.domain.events import Source
 
 MIN_OVERLAP = 3  # words; fewer may be equal by chance
 

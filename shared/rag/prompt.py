@@ -8,10 +8,10 @@ from dataclasses import dataclass, fields, replace
 from itertools import chain
 from pathlib import Path
 
-from shared.chat.errors import TooLong
-from shared.chat.events import Source
-from shared.chat.messages import Message
-from shared.chat.request import ChatRequest
+from shared.domain.errors import TooLong
+from shared.domain.events import Source
+from shared.domain.messages import Message
+from shared.domain.request import ChatRequest
 from shared.models.base import Model, Prompt
 from shared.rag.passage_merging import merge_neighbours
 from shared.retrieval.base import MAX_IMAGES

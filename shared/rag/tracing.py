@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 
-from shared.chat.events import Done
+from shared.domain.events import Done
 from shared.models.base import ModelProxy, ModelStream, Prompt
 from shared.models.fallback import SelectedModel
 from shared.telemetry.spans import NOOP_TRACER, Attributes, Span

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from string import whitespace
 from typing import Any, Protocol
 
-from shared.chat.errors import BadRequest, Unsupported
-from shared.chat.events import ExcludedSource, Source
-from shared.chat.overrides import MAX_SEARCH_TEXT, Overrides
-from shared.chat.request import User
+from shared.domain.errors import BadRequest, Unsupported
+from shared.domain.events import ExcludedSource, Source
+from shared.domain.overrides import MAX_SEARCH_TEXT, Overrides
+from shared.domain.request import User
 from shared.retrieval.index_statistics import IndexStatistics
 
 Embed = Callable[[Sequence[str]], Awaitable[list[list[float]]]]

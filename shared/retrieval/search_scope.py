@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-from shared.chat.errors import BadRequest
-from shared.chat.overrides import Overrides
+from shared.domain.errors import BadRequest
+from shared.domain.overrides import Overrides
 
 # Outside of strings OData has no other characters: no quote or bracket that only looks like one.
 PLAIN = re.compile(r"[A-Za-z0-9_/,.:+() \t\r\n-]*")

@@ -12,8 +12,8 @@ import traceback
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from shared.chat.errors import ChatError, Unsupported
-from shared.chat.events import Context, Done, Event, Events
+from shared.domain.errors import ChatError, Unsupported
+from shared.domain.events import Context, Done, Event, Events
 from shared.telemetry.spans import NOOP_TRACER, Attributes, AttributeValue, Span
 
 log = logging.getLogger("chat")

@@ -9,7 +9,7 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from shared.chat.events import Delta, Done, Usage
+from shared.domain.events import Delta, Done, Usage
 from shared.models.base import ModelStream, Prompt
 
 ECHO = {"CHAT_MODEL": f"{__name__}:make_model"}  # the setting

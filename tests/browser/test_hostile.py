@@ -56,7 +56,7 @@ def echo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         name = "".join(letter for letter in html if letter not in "/\t")[:60]
         text = f"# Topic {number} {html}\n\nzebra{number} {html}\n"
         (documents / f"{number} {name}.md").write_text(text, "utf-8")
-    command = [sys.executable, "-m", "shared.ingest", str(documents)]
+    command = [sys.executable, "-m", "ingest", str(documents)]
     environment = {"INDEX_FILE": str(index), "PATH": ""}
     subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
     memory = {"MEMORY_FILE": str(folder / "memory.db"), "INDEX_FILE": str(index)}

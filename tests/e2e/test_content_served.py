@@ -15,7 +15,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from shared.chat.citation_paths import encode_path
+from shared.domain.citation_paths import encode_path
 from shared.settings import SHARED_FOLDER
 from tests.integration.test_content import link
 from tests.integration.test_ingest_cli import run_command

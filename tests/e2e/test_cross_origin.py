@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from shared.bootstrap.build import build
-from shared.chat.errors import Forbidden
+from shared.domain.errors import Forbidden
 from shared.settings import SettingsError, read_settings
 from tests.support.calls import JSON, BufferedReply, ask, call
 from tests.support.servers import COMMAND_MODEL, LAPTOP, SAMPLES, Server, run_server

@@ -18,8 +18,8 @@ from evals.drafts.command import add_arguments, run
 from evals.drafts.file import Drafts
 from evals.files import FileError
 from evals.questions import Question, read_questions
-from shared.chat.errors import Misconfigured
-from shared.chat.events import Source
+from shared.domain.errors import Misconfigured
+from shared.domain.events import Source
 from shared.settings import read_settings
 from tests.support.draft_upstream import (
     DraftUpstream,

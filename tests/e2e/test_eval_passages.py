@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evals.drafts.passages import draw_passages
-from shared.chat.events import Source
+from shared.domain.events import Source
 from shared.retrieval.base import Retriever
 from tests.support.draft_upstream import plan_passage, plans
 from tests.support.retrievers import INDEXES

@@ -126,7 +126,7 @@ def test_questions_about_the_samples_are_refused_for_other_documents(tmp_path: P
     (tmp_path / "docs" / "a.md").write_text("Apples cost two dollars.")
     index = f"INDEX_FILE={tmp_path / 'own.db'}"
     subprocess.run(
-        [sys.executable, "-m", "shared.ingest", str(tmp_path / "docs")],
+        [sys.executable, "-m", "ingest", str(tmp_path / "docs")],
         cwd=app_copy(),
         env={**os.environ, "INDEX_FILE": str(tmp_path / "own.db")},
         check=True,

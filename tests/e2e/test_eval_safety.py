@@ -16,7 +16,7 @@ from evals.app import AppError
 from evals.safety.attacks import read_attacks
 from evals.safety.deployments import DOCUMENTS, Deployment, run_deployment
 from evals.safety.run import Outcome, run_attacks
-from shared.chat.errors import FILTERED_MESSAGE
+from shared.domain.errors import FILTERED_MESSAGE
 from tests.support.http_server import QuietHandler, run_http_server
 from tests.support.isolation import app_copy
 

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 SEEDS = range(1, 11)
 SAMPLE_SIZE = 80
 DOCUMENTS = "shared/data/documents"
-SPLITTING = "shared/ingest/splitting/passages.py"
+SPLITTING = "ingest/splitting/passages.py"
 RANKING = "shared/retrieval/sqlite/ranking.py"
 SIMILARITIES = "zip_longest(scores, similarities, "
 
@@ -75,7 +75,7 @@ def measure(change: Change, folder: Path) -> list[Row]:
         text = path.read_text("utf-8")
         assert text.count(change.old) == 1
         path.write_text(text.replace(change.old, change.new), "utf-8")
-    command = [sys.executable, "-m", "shared.ingest", DOCUMENTS]
+    command = [sys.executable, "-m", "ingest", DOCUMENTS]
     subprocess.run(command, cwd=app, check=True, capture_output=True, timeout=120)
     settings = {"INDEX_FILE": "index.db", "DEFAULT_TOP": change.top}
     with run_app(settings, app) as url:

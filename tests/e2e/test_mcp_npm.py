@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from shared.chat import errors
+from shared.domain import errors
 from tests.e2e.test_npm_clients import CLIENTS, pytestmark
 from tests.support.servers import TIMEOUT, Server
 

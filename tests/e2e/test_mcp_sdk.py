@@ -18,7 +18,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from shared.chat import errors
+from shared.domain import errors
 from tests.e2e.test_servers import ended
 from tests.support.mcp_client import VERSIONS, call, connect, run_client
 from tests.support.servers import Server

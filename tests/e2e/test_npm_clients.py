@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from shared.chat import errors
+from shared.domain import errors
 from tests.e2e.test_servers import ended
 from tests.support.servers import TIMEOUT, Server
 

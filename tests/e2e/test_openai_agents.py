@@ -25,7 +25,7 @@ from agents import (
 from agents.mcp import MCPServerStreamableHttp, MCPUtil
 from agents.tool_context import ToolContext
 
-from shared.chat import errors
+from shared.domain import errors
 from tests.support.servers import TIMEOUT, Server
 
 QUESTION = "What does Northwind Health Plus include?"

@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
-from shared.chat import errors
+from shared.domain import errors
 from tests.support.isolation import app_copy
 from tests.support.servers import COMMAND_MODEL, TIMEOUT, Server, run_server
 
@@ -313,7 +313,7 @@ def test_rules_of_documents_can_be_tried_as_a_person(
     (docs / "b.md").write_text("Vacation has thirty days.")
     (docs / "acl.yaml").write_text('"hr/**": {groups: [hr]}')
     settings = {"INDEX_FILE": str(tmp_path / "own.db")}
-    command = [sys.executable, "-m", "shared.ingest", str(docs)]
+    command = [sys.executable, "-m", "ingest", str(docs)]
     subprocess.run(
         command, cwd=app_copy(), env={**os.environ, **settings}, check=True, capture_output=True
     )

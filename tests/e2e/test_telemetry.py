@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.chat import errors
+from shared.domain import errors
 from shared.rag.flow import Rag
 from tests.support.calls import ask, call, local_service
 from tests.support.fakes import FakeModel, engine
@@ -47,7 +47,7 @@ logging.root.setLevel(logging.INFO)
 import function_app
 from tests.support.calls import ask, call
 from tests.support.fakes import FakeModel, engine
-from shared.chat.events import Delta
+from shared.domain.events import Delta
 from shared.app import Service
 ask(call("/chat/stream"), Service(engine()))
 ask(call("/chat/stream"), Service(engine(FakeModel([Delta("x"), RuntimeError("inside")]))))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.chat import errors
+from shared.domain import errors
 from tests.support.servers import ROOT, TIMEOUT, Server
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js 20 or later")

@@ -16,11 +16,11 @@ import trustme
 from mcp import Client, MCPError
 from mcp_types import CallToolResult
 
-from shared.ingest import acl
-from shared.ingest.enrich import Enricher
-from shared.ingest.pipeline import IngestPipeline
-from shared.ingest.sandbox import SandboxReader
-from shared.ingest.scan import list_folder
+from ingest import acl
+from ingest.enrich import Enricher
+from ingest.pipeline import IngestPipeline
+from ingest.sandbox import SandboxReader
+from ingest.scan import list_folder
 from tests.integration.test_azure_search import signed
 from tests.integration.test_identity import AZ, write_cli
 from tests.integration.test_ingest_cli import BY_WORDS, run_command

@@ -14,10 +14,10 @@ from unicodedata import normalize
 
 import pytest
 
-from shared.chat.citation_paths import decode_path
-from shared.ingest.splitting.passages import Passage
-from shared.ingest.targets.index_writer import Document
-from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
+from ingest.splitting.passages import Passage
+from ingest.targets.index_writer import Document
+from ingest.targets.sqlite.writer import SqliteIndexWriter
+from shared.domain.citation_paths import decode_path
 from shared.retrieval.sqlite.schema import IndexMeta
 from tests.integration.test_ingest_azure import Filled
 from tests.integration.test_ingest_cli import Seeing, run_command, talking, write

@@ -13,8 +13,8 @@ import pytest
 
 from shared.app import Service
 from shared.bootstrap.build import build
-from shared.chat.events import Delta, Done
-from shared.chat.messages import ToolCall
+from shared.domain.events import Delta, Done
+from shared.domain.messages import ToolCall
 from shared.http.auth import AccessPolicy
 from shared.protocols.aog.response import PAUSE
 from shared.protocols.chat import pace

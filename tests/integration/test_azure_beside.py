@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 
-from shared.ingest.document import Page
-from shared.ingest.splitting.passages import split_document
-from shared.ingest.targets.azure_search.writer import AzureSearchWriter
-from shared.ingest.targets.index_writer import Document, IndexUnavailable
+from ingest.document import Page
+from ingest.splitting.passages import split_document
+from ingest.targets.azure_search.writer import AzureSearchWriter
+from ingest.targets.index_writer import Document, IndexUnavailable
 from tests.support.fake_service import FakeIndexService
 from tests.support.search_writer import document, run, run_service, update_index
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.chat.errors import Misconfigured, Unavailable, Unsupported
+from shared.domain.errors import Misconfigured, Unavailable, Unsupported
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from tests.support.retrievers import (
     BOTH,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from shared.chat import errors
-from shared.chat.overrides import Overrides
-from shared.chat.request import User
+from shared.domain import errors
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
 from shared.retrieval.azure_search.client import make_index
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.azure_search.retriever import AzureSearchRetriever

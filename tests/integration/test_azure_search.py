@@ -18,7 +18,7 @@ import pytest
 import trustme
 from azure.core.credentials import AccessToken
 
-from shared.chat import errors
+from shared.domain import errors
 from shared.retrieval.azure_search.client import RankerUnavailable, make_index, map_errors
 from tests.integration.test_identity import AZ, ERROR_TEXTS, write_cli
 from tests.support.azurite import AzuriteCredential

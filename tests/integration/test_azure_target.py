@@ -14,19 +14,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.azure.errors import NO_IDENTITY_MESSAGE
-from shared.chat.citation_paths import decode_path, encode_path
-from shared.ingest.concurrency import MAX_CONCURRENT_REQUESTS
-from shared.ingest.targets.azure_search.documents import MAX_ACTIONS, MAX_BYTES
-from shared.ingest.targets.azure_search.index_update import IndexSpec, Vectorizer
-from shared.ingest.targets.azure_search.retry import map_failure
-from shared.ingest.targets.azure_search.writer import AzureSearchWriter
-from shared.ingest.targets.index_writer import (
+from ingest.concurrency import MAX_CONCURRENT_REQUESTS
+from ingest.targets.azure_search.documents import MAX_ACTIONS, MAX_BYTES
+from ingest.targets.azure_search.index_update import IndexSpec, Vectorizer
+from ingest.targets.azure_search.retry import map_failure
+from ingest.targets.azure_search.writer import AzureSearchWriter
+from ingest.targets.index_writer import (
     UNFINISHED,
     Document,
     DocumentRejected,
     IndexUnavailable,
 )
+from shared.azure.errors import NO_IDENTITY_MESSAGE
+from shared.domain.citation_paths import decode_path, encode_path
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from tests.support.fake_index import FakeIndex
 from tests.support.fake_service import FakeIndexService

@@ -14,9 +14,11 @@ import azure.core.exceptions
 import azure.storage.blob
 import pytest
 
+from ingest.targets.azure_search.blob_upload import BlobUploader, make_uploader
+from ingest.targets.index_writer import DocumentRejected
 from shared.azure.errors import map_errors
 from shared.bootstrap.build import start
-from shared.chat import errors
+from shared.domain import errors
 from shared.files.blobs import (
     CHUNK_BYTES,
     MAX_IMAGE_BYTES,
@@ -25,8 +27,6 @@ from shared.files.blobs import (
     map_status,
 )
 from shared.files.headers import guess_media_type as media_type
-from shared.ingest.targets.azure_search.blob_upload import BlobUploader, make_uploader
-from shared.ingest.targets.index_writer import DocumentRejected
 from shared.settings import SHARED_FOLDER
 from tests.support.azurite import AzuriteCredential, AzuriteHome, needs_azurite
 from tests.support.servers import Server, run_server

@@ -19,8 +19,8 @@ import shared.models.openai.client
 import shared.retrieval.azure_search.client
 import shared.retrieval.sqlite.connections
 from shared.azure.errors import map_errors, map_malformed_response
-from shared.chat.errors import Misconfigured, Unavailable
-from shared.chat.overrides import Overrides
+from shared.domain.errors import Misconfigured, Unavailable
+from shared.domain.overrides import Overrides
 from shared.memory.cosmos.items import ContainerLocation, CosmosContainer
 from shared.retrieval.sqlite.retriever import SqliteRetriever
 from shared.retrieval.sqlite.schema import parse_rows

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from shared.bootstrap.build import build
-from shared.chat import errors
-from shared.chat.events import Context, Delta, Done
-from shared.chat.messages import Message
-from shared.chat.request import ChatRequest
+from shared.domain import errors
+from shared.domain.events import Context, Delta, Done
+from shared.domain.messages import Message
+from shared.domain.request import ChatRequest
 from shared.http.auth import AccessPolicy
 from shared.memory.base import Conversation, Interaction, Memory, PageRequest, Turn
 from shared.memory.chat_history import EMPTY_ANSWER, NOT_CREATED, NOT_STORED, ChatHistory

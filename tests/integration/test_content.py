@@ -15,18 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import function_app
+from ingest.document import Page
+from ingest.splitting.passages import split_document
 from shared.app import Service
 from shared.bootstrap.build import build, start
-from shared.chat.citation_paths import decode_path, encode_path
-from shared.chat.errors import ChatError, DeadlineExceeded, Misconfigured, NotFound, Unavailable
-from shared.chat.events import Source
+from shared.domain.citation_paths import decode_path, encode_path
+from shared.domain.errors import ChatError, DeadlineExceeded, Misconfigured, NotFound, Unavailable
+from shared.domain.events import Source
 from shared.files.base import File
 from shared.files.folder import CHUNK_BYTES, FolderFiles
 from shared.files.headers import disposition_headers
 from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
-from shared.ingest.document import Page
-from shared.ingest.splitting.passages import split_document
 from shared.protocols.content import candidates
 from shared.retrieval.sqlite.retriever import SqliteRetriever
 from shared.settings import SHARED_FOLDER, read_settings

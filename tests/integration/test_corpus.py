@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from shared.ingest.document import UnreadableDocument
-from shared.ingest.sandbox import SandboxLimits, SandboxReader
-from shared.ingest.splitting.passages import MAX_TOKENS, Passage
+from ingest.document import UnreadableDocument
+from ingest.sandbox import SandboxLimits, SandboxReader
+from ingest.splitting.passages import MAX_TOKENS, Passage
 from shared.text import count_tokens
 from tests.support.corpus import Corpus, write_corpus
 from tests.support.tokenizer import load_tokenizer

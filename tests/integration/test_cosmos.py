@@ -21,7 +21,7 @@ from azure.cosmos.aio import ContainerProxy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.chat import errors
+from shared.domain import errors
 from shared.memory.base import Memory, PageRequest, TooManyBytes, TooManyConversations, Turn
 from shared.memory.cosmos.client import map_errors
 from shared.memory.cosmos.items import SELECT_ALL, BatchOperation

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from shared.app import Service
 from shared.bootstrap.build import build
-from shared.chat.errors import BadRequest
-from shared.chat.overrides import Overrides
-from shared.chat.request import User
+from shared.domain.errors import BadRequest
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
 from shared.retrieval.search_scope import SearchScope, check_filter
 from shared.settings import read_settings
 from tests.integration.test_azure_search import PUBLIC, SELECT, app, home, signed

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from shared.chat.errors import Unavailable
-from shared.chat.events import Delta, Done, collect
-from shared.chat.messages import ToolCall
+from shared.domain.errors import Unavailable
+from shared.domain.events import Delta, Done, collect
+from shared.domain.messages import ToolCall
 from shared.models.answer_length import MAX_LENGTH, PART_LENGTH
 from shared.models.base import ModelStream
 from shared.models.openai.stream_decoder import MAX_BYTES

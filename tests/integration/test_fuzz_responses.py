@@ -18,9 +18,9 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from shared.bootstrap.build import build
-from shared.chat import errors
-from shared.chat.events import Delta, Done
-from shared.chat.messages import ToolCall
+from shared.domain import errors
+from shared.domain.events import Delta, Done
+from shared.domain.messages import ToolCall
 from shared.settings import read_settings as read_settings
 from tests.integration.test_fuzz_aog import nearly_right, replaced
 from tests.integration.test_stored_responses import SIGN_IN, App, run

@@ -13,7 +13,7 @@ import pytest
 
 from shared.app import Service
 from shared.bootstrap.build import build
-from shared.chat import errors
+from shared.domain import errors
 from shared.http.health import Health, HealthCheck
 from shared.settings import SHARED_FOLDER
 from shared.settings import read_settings as read_settings

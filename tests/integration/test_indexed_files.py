@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from ingest.document import Page
+from ingest.splitting.passages import split_document
+from ingest.targets.azure_search.blob_upload import make_uploader
+from ingest.targets.azure_search.writer import AzureSearchWriter, IndexedFiles
+from ingest.targets.index_writer import UNFINISHED, Document, DocumentRejected
 from shared.files.blobs import FILES_PREFIX, IMAGES_PREFIX
-from shared.ingest.document import Page
-from shared.ingest.splitting.passages import split_document
-from shared.ingest.targets.azure_search.blob_upload import make_uploader
-from shared.ingest.targets.azure_search.writer import AzureSearchWriter, IndexedFiles
-from shared.ingest.targets.index_writer import UNFINISHED, Document, DocumentRejected
 from tests.support.azurite import AzuriteCredential, AzuriteHome, needs_azurite
 from tests.support.fake_service import FakeIndexService
 from tests.support.search_writer import run, run_service

@@ -10,18 +10,18 @@ from urllib.parse import unquote
 
 import pytest
 
-from shared.ingest.indexer.definitions import IndexerPlan
-from shared.ingest.indexer.run import (
+from ingest.indexer.definitions import IndexerPlan
+from ingest.indexer.run import (
     IndexerResult,
     blob_metadata,
     create_indexer,
     refuse_acl,
     run_indexer,
 )
-from shared.ingest.targets.azure_search.index_update import IndexSpec, Vectorizer
-from shared.ingest.targets.azure_search.retry import RetryPolicy
-from shared.ingest.targets.azure_search.writer import SearchClients
-from shared.ingest.targets.index_writer import DocumentRejected, IndexUnavailable
+from ingest.targets.azure_search.index_update import IndexSpec, Vectorizer
+from ingest.targets.azure_search.retry import RetryPolicy
+from ingest.targets.azure_search.writer import SearchClients
+from ingest.targets.index_writer import DocumentRejected, IndexUnavailable
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from tests.support.fake_index import FakeIndex
 from tests.support.fake_indexers import FakeIndexerService, indexer_run

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from shared.ingest.document import MEGABYTE
-from shared.ingest.indexer.run import UploadResult, upload_files
-from shared.ingest.scan import list_folder
-from shared.ingest.setup import IngestOptions
-from shared.ingest.targets.azure_search.blob_upload import BlobUploader, make_uploader
-from shared.ingest.targets.index_writer import DocumentRejected
+from ingest.document import MEGABYTE
+from ingest.indexer.run import UploadResult, upload_files
+from ingest.scan import list_folder
+from ingest.setup import IngestOptions
+from ingest.targets.azure_search.blob_upload import BlobUploader, make_uploader
+from ingest.targets.index_writer import DocumentRejected
 from tests.integration.test_ingest_cli import run_command, write
 from tests.support.azurite import AzuriteCredential, azurite, make_home, needs_azurite
 

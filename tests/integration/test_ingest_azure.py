@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from shared.ingest.targets.azure_search.blob_upload import make_uploader
+from ingest.targets.azure_search.blob_upload import make_uploader
 from tests.integration.test_ingest_cli import Seeing, run_command, talking, write
 from tests.support import sample_files as samples
 from tests.support.azurite import AzuriteCredential, AzuriteHome, azurite, make_home, needs_azurite

@@ -17,16 +17,16 @@ from typing import Any
 
 import pytest
 
-from shared.chat.events import Source
-from shared.chat.overrides import Overrides
-from shared.chat.request import User
-from shared.ingest import acl
-from shared.ingest.enrich import Enricher
-from shared.ingest.pipeline import IngestPipeline
-from shared.ingest.sandbox import SandboxReader
-from shared.ingest.scan import list_folder
-from shared.ingest.targets.azure_search.index_update import IndexSpec
-from shared.ingest.targets.sqlite.writer import COMMIT_PASSAGES
+from ingest import acl
+from ingest.enrich import Enricher
+from ingest.pipeline import IngestPipeline
+from ingest.sandbox import SandboxReader
+from ingest.scan import list_folder
+from ingest.targets.azure_search.index_update import IndexSpec
+from ingest.targets.sqlite.writer import COMMIT_PASSAGES
+from shared.domain.events import Source
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.sqlite.connections import file_identity
 from shared.retrieval.sqlite.retriever import SqliteRetriever
@@ -54,7 +54,7 @@ PATIENCE = 240.0  # seconds; only a hang takes so long
 
 def run_command(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
     """What the command says, and its exit status."""
-    command = [sys.executable, "-m", "shared.ingest", *arguments]
+    command = [sys.executable, "-m", "ingest", *arguments]
     environment = {**os.environ, **settings, "PYTHONIOENCODING": "utf-8"}
     return subprocess.run(
         command,
@@ -189,8 +189,8 @@ def test_index_of_another_folder_is_reported(folder: Path, index: Path, tmp_path
 
 def test_missing_dependency_is_named(folder: Path) -> None:
     code = (
-        "import sys, runpy; sys.modules['tqdm'] = None; sys.argv = ['shared.ingest', 'x'];"
-        "runpy.run_module('shared.ingest', run_name='__main__')"
+        "import sys, runpy; sys.modules['tqdm'] = None; sys.argv = ['ingest', 'x'];"
+        "runpy.run_module('ingest', run_name='__main__')"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=app_copy(), capture_output=True, text=True
@@ -340,7 +340,7 @@ def written_down(part: Path) -> int:
 def killed_after(folder: Path, index: Path, files: int) -> int:
     """Kill a run when it has written down more than some files; how many there were."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "shared.ingest", str(folder)],
+        [sys.executable, "-m", "ingest", str(folder)],
         cwd=app_copy(),
         env={**os.environ, "INDEX_FILE": str(index)},
         stdout=subprocess.PIPE,
@@ -375,7 +375,7 @@ def test_ctrl_c_stops_with_a_message(tmp_path: Path, index: Path) -> None:
     for number in range(3000):
         write(tmp_path / "docs", f"{number}.md", f"Number {number}.")
     process = subprocess.Popen(
-        [sys.executable, "-m", "shared.ingest", str(tmp_path / "docs")],
+        [sys.executable, "-m", "ingest", str(tmp_path / "docs")],
         cwd=app_copy(),
         env={**os.environ, "INDEX_FILE": str(index)},
         stdout=subprocess.PIPE,

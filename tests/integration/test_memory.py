@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shared.chat.errors import BadRequest, NotFound
+from shared.domain.errors import BadRequest, NotFound
 from shared.memory.base import Memory, PageRequest, Turn
 from tests.support.fake_cosmos import FakeCosmos, run_cosmos
 from tests.support.stores import FakeClock, OpenStore, cosmos_store, sqlite_store

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from shared.chat.errors import ChatError, Misconfigured, Unavailable
+from shared.domain.errors import ChatError, Misconfigured, Unavailable
 from shared.memory.base import (
     Memory,
     PageRequest,
@@ -402,7 +402,7 @@ def test_turns_of_an_updated_file_count_for_the_limit(tmp_path: Path) -> None:
 FILL = """
 import asyncio, sys
 from pathlib import Path
-from shared.chat.errors import Unavailable
+from shared.domain.errors import Unavailable
 from shared.memory.base import PageRequest, Turn
 from shared.memory.sqlite.store import open_memory
 

@@ -15,9 +15,9 @@ import pytest
 
 from shared.bootstrap.build import build
 from shared.bootstrap.clients import Clients
-from shared.chat import errors
-from shared.chat.events import Answer, collect
-from shared.chat.messages import Message, ToolCall
+from shared.domain import errors
+from shared.domain.events import Answer, collect
+from shared.domain.messages import Message, ToolCall
 from shared.models.base import Prompt
 from shared.models.formats.openai import known_capabilities
 from shared.models.openai.client import embed, make_client, map_errors

@@ -11,9 +11,9 @@ import pytest
 
 from shared.app import Service
 from shared.bootstrap.build import build
-from shared.chat import errors
-from shared.chat.events import Delta, Done
-from shared.chat.messages import ToolCall
+from shared.domain import errors
+from shared.domain.events import Delta, Done
+from shared.domain.messages import ToolCall
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.models.demo import DemoModel
 from shared.protocols.aog import routes as aog

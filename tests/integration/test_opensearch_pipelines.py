@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from shared.app import Service
-from shared.chat import errors
-from shared.chat.events import Delta, Done, Source
+from shared.domain import errors
+from shared.domain.events import Delta, Done, Source
 from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
 from shared.memory.base import Memory

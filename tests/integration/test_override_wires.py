@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from shared.chat.overrides import INTERNAL_FIELDS, Overrides
+from shared.domain.overrides import INTERNAL_FIELDS, Overrides
 from tests.integration.test_azure_search import app, ask, home, notes
 from tests.support.fake_search import FakeSearch
 from tests.support.prompts import APP_PROMPTS

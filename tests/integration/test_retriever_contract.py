@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from shared.chat.errors import Unsupported
-from shared.chat.events import Source
-from shared.chat.overrides import UNSET, Overrides
-from shared.chat.request import User
-from shared.ingest.targets.index_writer import Document
-from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
+from ingest.targets.index_writer import Document
+from ingest.targets.sqlite.writer import SqliteIndexWriter
+from shared.domain.errors import Unsupported
+from shared.domain.events import Source
+from shared.domain.overrides import UNSET, Overrides
+from shared.domain.request import User
 from shared.retrieval.base import FilePart, LimitedRetriever, Retriever, SearchResult
 from shared.retrieval.sqlite.retriever import SqliteRetriever
 from shared.retrieval.sqlite.schema import IndexMeta

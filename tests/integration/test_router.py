@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from shared.app import Service
-from shared.chat import errors
-from shared.chat.events import Delta, Done
-from shared.chat.overrides import UNSET
+from shared.domain import errors
+from shared.domain.events import Delta, Done
+from shared.domain.overrides import UNSET
 from shared.models.base import Model
 from shared.models.router import ModelSelection, Provider, Router
 from shared.rag.flow import Rag

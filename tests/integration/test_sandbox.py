@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.ingest.document import UnreadableDocument
-from shared.ingest.sandbox import (
+from ingest.document import UnreadableDocument
+from ingest.sandbox import (
     INHERITED_VARIABLES,
     SandboxLimits,
     SandboxReader,
@@ -189,7 +189,7 @@ def test_event_loop_is_not_blocked(tmp_path: Path) -> None:
 SCRIPT = """
 import asyncio, sys
 from pathlib import Path
-from shared.ingest.sandbox import SandboxReader
+from ingest.sandbox import SandboxReader
 
 async def main(path):
     async with SandboxReader() as reader:

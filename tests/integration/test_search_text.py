@@ -10,9 +10,9 @@ import pytest
 
 from shared.app import Service
 from shared.bootstrap.build import build
-from shared.chat.errors import BadRequest
-from shared.chat.overrides import MAX_SEARCH_TEXT, Overrides
-from shared.chat.request import User
+from shared.domain.errors import BadRequest
+from shared.domain.overrides import MAX_SEARCH_TEXT, Overrides
+from shared.domain.request import User
 from shared.retrieval.base import MAX_QUERY, LimitedRetriever, shorten_query
 from shared.settings import read_settings
 from tests.support.calls import BufferedReply, ask, call, local_service

@@ -14,8 +14,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from shared.app import Service
 from shared.bootstrap.build import start
-from shared.chat import errors
-from shared.chat.events import Delta, Done
+from shared.domain import errors
+from shared.domain.events import Delta, Done
 from shared.http.call import Limits
 from shared.rag.flow import Rag
 from shared.telemetry.open_telemetry import OpenTelemetryTracer

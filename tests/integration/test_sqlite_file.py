@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from shared.chat.errors import Misconfigured, TooManyRequests, Unavailable
-from shared.chat.overrides import Overrides
-from shared.chat.request import User
-from shared.ingest.splitting.passages import Passage
-from shared.ingest.targets.index_writer import Document
-from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
+from ingest.splitting.passages import Passage
+from ingest.targets.index_writer import Document
+from ingest.targets.sqlite.writer import SqliteIndexWriter
+from shared.domain.errors import Misconfigured, TooManyRequests, Unavailable
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
 from shared.retrieval.base import MAX_IMAGES, SearchResult
 from shared.retrieval.sqlite.connections import IndexReplaced, open_index
 from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever

@@ -21,11 +21,11 @@ from typing import Any
 
 import pytest
 
-from shared.chat.events import Source
-from shared.chat.overrides import Overrides
-from shared.chat.request import User
-from shared.ingest.targets.index_writer import Document, DocumentRejected, IndexUnavailable
-from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
+from ingest.targets.index_writer import Document, DocumentRejected, IndexUnavailable
+from ingest.targets.sqlite.writer import SqliteIndexWriter
+from shared.domain.events import Source
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
 from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
 from shared.retrieval.sqlite.schema import IndexMeta
 from tests.support.sqlite_writer import (

@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 
 from shared.app import Service
-from shared.chat import errors
-from shared.chat.events import Delta, Done
-from shared.chat.messages import ToolCall
+from shared.domain import errors
+from shared.domain.events import Delta, Done
+from shared.domain.messages import ToolCall
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.http.call import Limits
 from shared.memory.base import Interaction, Interactions, Memory, PageRequest, Turn

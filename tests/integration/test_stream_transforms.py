@@ -21,11 +21,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shared
-from shared.chat.errors import Unavailable
-from shared.chat.events import Context, Delta, Done, Event
-from shared.chat.messages import Message
-from shared.chat.overrides import Overrides
-from shared.chat.request import ChatRequest
+from shared.domain.errors import Unavailable
+from shared.domain.events import Context, Delta, Done, Event
+from shared.domain.messages import Message
+from shared.domain.overrides import Overrides
+from shared.domain.request import ChatRequest
 from shared.http.json_encoding import json_line
 from shared.memory.base import Memory
 from shared.memory.chat_history import ChatHistory
@@ -59,7 +59,7 @@ def functions(module: Any) -> Iterator[tuple[str, Any]]:
 
 def find_transforms() -> Iterator[tuple[str, Any]]:
     for module in pkgutil.walk_packages(shared.__path__, "shared."):
-        if module.name.startswith("shared.ingest"):
+        if module.name.startswith("ingest"):
             continue
         for name, function in functions(importlib.import_module(module.name)):
             annotations = dict(function.__annotations__)
@@ -176,7 +176,7 @@ FAILURES = [Unavailable, RuntimeError]
 
 def test_transforms_of_the_flow_are_found() -> None:
     assert {
-        "shared.chat.time_limit.with_deadline",
+        "shared.domain.time_limit.with_deadline",
         "shared.rag.followups.extract_followups",
         "shared.memory.chat_history.ChatHistory.store_answer",
         f"{number_citations.__module__}.number_citations",

@@ -9,7 +9,7 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
 
-from shared.chat.events import Source
+from shared.domain.events import Source
 from tests.support.retrievers import write_file
 from tests.support.upstream import RecordedRequest, Step, Upstream, answer_events, stream_response
 

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping, Set
 from pathlib import Path
 
-from shared.ingest.document import Page, UnreadableDocument
-from shared.ingest.sandbox import SandboxLimits, SandboxReader
-from shared.ingest.splitting.passages import Passage, split_document
-from shared.ingest.targets.index_writer import Document, DocumentRejected
+from ingest.document import Page, UnreadableDocument
+from ingest.sandbox import SandboxLimits, SandboxReader
+from ingest.splitting.passages import Passage, split_document
+from ingest.targets.index_writer import Document, DocumentRejected
 
 
 class FakeIndexWriter:

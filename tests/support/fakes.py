@@ -17,11 +17,11 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
-from shared.chat import errors
-from shared.chat.events import Delta, Done, Source, Usage
-from shared.chat.messages import ToolCall
-from shared.chat.overrides import Overrides
-from shared.chat.request import User
+from shared.domain import errors
+from shared.domain.events import Delta, Done, Source, Usage
+from shared.domain.messages import ToolCall
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
 from shared.memory.base import (
     Conversation,
     Conversations,

@@ -23,7 +23,7 @@ ALLOWED_VARIABLES = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 FILES = ("function_app.py", "host.json", "dev_server.py")
-FOLDERS = ("shared", "tests", "bench", "evals")
+FOLDERS = ("shared", "ingest", "tests", "bench", "evals")
 
 
 def isolate(environment: MutableMapping[str, str]) -> None:

@@ -11,13 +11,13 @@ from random import Random
 from typing import Any
 from urllib.parse import unquote
 
-from shared.chat.citation_paths import encode_path
-from shared.chat.events import Source
-from shared.chat.overrides import Overrides
-from shared.chat.request import User
-from shared.ingest.splitting.passages import Passage
-from shared.ingest.targets.index_writer import Document
-from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
+from ingest.splitting.passages import Passage
+from ingest.targets.index_writer import Document
+from ingest.targets.sqlite.writer import SqliteIndexWriter
+from shared.domain.citation_paths import encode_path
+from shared.domain.events import Source
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
 from shared.retrieval.azure_search.client import make_index
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.azure_search.retriever import AzureSearchRetriever

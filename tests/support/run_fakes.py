@@ -21,10 +21,10 @@ from typing import Any
 
 import trustme
 
-from shared.chat.events import Source
-from shared.chat.messages import Message, iterate_parts, part_text
-from shared.chat.overrides import Overrides
-from shared.chat.request import User
+from shared.domain.events import Source
+from shared.domain.messages import Message, iterate_parts, part_text
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
 from shared.models.demo import reply
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from shared.settings import SHARED_FOLDER

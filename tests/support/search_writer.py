@@ -18,16 +18,16 @@ from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.exceptions import ClientAuthenticationError
 from azure.core.pipeline.transport import AioHttpTransport
 
-from shared.ingest.splitting.passages import Passage
-from shared.ingest.targets.azure_search.index_update import IndexSpec
-from shared.ingest.targets.azure_search.retry import RetryPolicy
-from shared.ingest.targets.azure_search.writer import (
+from ingest.splitting.passages import Passage
+from ingest.targets.azure_search.index_update import IndexSpec
+from ingest.targets.azure_search.retry import RetryPolicy
+from ingest.targets.azure_search.writer import (
     AzureSearchWriter,
     SearchClients,
     StoreImage,
     make_clients,
 )
-from shared.ingest.targets.index_writer import Document
+from ingest.targets.index_writer import Document
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from tests.support.fake_service import FakeIndexService
 from tests.support.upstream import Server, run_upstream

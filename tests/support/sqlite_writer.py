@@ -10,9 +10,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from shared.ingest.splitting.passages import Passage
-from shared.ingest.targets.index_writer import Document
-from shared.ingest.targets.sqlite.writer import SqliteIndexWriter
+from ingest.splitting.passages import Passage
+from ingest.targets.index_writer import Document
+from ingest.targets.sqlite.writer import SqliteIndexWriter
 from shared.retrieval.sqlite.schema import IndexMeta
 
 MODEL = IndexMeta(Path("/documents"), "a-model", 3)

@@ -12,7 +12,7 @@ import yaml
 
 from scripts.checks import first_question, postdeploy
 from shared.app import ROUTES
-from shared.chat.overrides import INTERNAL_FIELDS, Overrides
+from shared.domain.overrides import INTERNAL_FIELDS, Overrides
 from tests.support import transcript
 
 ROOT = Path(__file__).parent.parent.parent

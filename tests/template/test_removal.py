@@ -184,7 +184,7 @@ def _imports(file: Path) -> Iterator[str]:
 
 def _exists(project: Path, module: str, name: str = "") -> bool:
     """Whether a module is there, and binds a name; a package has its modules, too."""
-    if module.partition(".")[0] not in ("shared", "scripts", "tests", "bench", "evals"):
+    if module.partition(".")[0] not in ("shared", "ingest", "scripts", "tests", "bench", "evals"):
         return True
     path = project.joinpath(*module.split("."))
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")

@@ -36,7 +36,7 @@ OTHER_ADAPTERS = {
     "azure.monitor",
     "opentelemetry.sdk",
     "shared.files.folder",
-    "shared.ingest",
+    "ingest",
     "shared.memory.sqlite",
     "shared.models.demo",
     "shared.models.providers.request_provider",

@@ -15,8 +15,8 @@ import pytest
 
 from shared.app import ROUTES, Service
 from shared.bootstrap.build import build, start
-from shared.chat import errors
-from shared.chat.events import Delta, Done, Usage
+from shared.domain import errors
+from shared.domain.events import Delta, Done, Usage
 from shared.http.call import DISCONNECT_POLL_SECONDS, Limits
 from shared.models.base import Prompt
 from shared.models.router import Provider, Router

@@ -12,11 +12,11 @@ from typing import TypeVar, cast
 import pytest
 from pypdf import PageObject
 
-from shared.chat.events import Answer, Delta, Done, collect
-from shared.chat.messages import ToolCall
-from shared.ingest.document import Page
-from shared.ingest.readers.pdf import page_text
-from shared.ingest.splitting.passages import page_spans
+from ingest.document import Page
+from ingest.readers.pdf import page_text
+from ingest.splitting.passages import page_spans
+from shared.domain.events import Answer, Delta, Done, collect
+from shared.domain.messages import ToolCall
 from shared.models.demo import best_quotes, followups, read_excerpt, search_query
 from shared.models.formats.openai import OPENAI
 from shared.models.openai.stream_decoder import BodyReader, LineReader, StreamDecoder

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 import pytest
 
 from shared.app import ROUTES, Service
-from shared.chat import errors
-from shared.chat.events import Delta, Source
-from shared.chat.overrides import Overrides
-from shared.chat.request import User
+from shared.domain import errors
+from shared.domain.events import Delta, Source
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
 from shared.files.folder import FolderFiles
 from shared.http.auth import AccessPolicy
 from shared.http.call import Call, Limits

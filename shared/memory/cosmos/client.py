@@ -19,7 +19,7 @@ from azure.cosmos.aio import CosmosClient
 
 from shared.azure import errors
 from shared.azure.retry import MAX_WAIT_SECONDS, retry_after_seconds
-from shared.chat.errors import Misconfigured, TooLarge, TooManyRequests, Unavailable
+from shared.domain.errors import Misconfigured, TooLarge, TooManyRequests, Unavailable
 
 CONNECT_SECONDS = 5
 TIMEOUT_MESSAGE = "The memory took too long to answer. Ask again."

@@ -19,7 +19,7 @@ from azure.core.credentials_async import AsyncTokenCredential
 from azure.cosmos.aio import ContainerProxy
 from azure.cosmos.exceptions import CosmosBatchOperationError, CosmosResourceNotFoundError
 
-from shared.chat.errors import Unavailable
+from shared.domain.errors import Unavailable
 from shared.memory import base
 from shared.memory.cosmos.client import call_with_retry, make_client, map_errors
 

@@ -15,7 +15,7 @@ from shutil import disk_usage
 from threading import Event
 from typing import Any, TypeVar
 
-from shared.chat.errors import ChatError, Misconfigured, Unavailable
+from shared.domain.errors import ChatError, Misconfigured, Unavailable
 from shared.memory.base import TURN_OVERHEAD_BYTES, Clock
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shared.chat.messages import Message
+from shared.domain.messages import Message
 from shared.models.base import Prompt
 from shared.models.formats import base, openai
 from shared.models.formats.base import DecodedChunk, ModelConfig, ModelFormat, RequestBody

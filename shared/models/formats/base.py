@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from shared.chat.errors import ChatError, ContentFiltered, TooLong, TooManyRequests, Unavailable
-from shared.chat.events import Extra, Usage
-from shared.chat.messages import ToolCall, is_json_safe
+from shared.domain.errors import ChatError, ContentFiltered, TooLong, TooManyRequests, Unavailable
+from shared.domain.events import Extra, Usage
+from shared.domain.messages import ToolCall, is_json_safe
 from shared.models.base import Prompt
 
 RequestBody = dict[str, Any]

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 from pydantic_core import from_json
 
-from shared.chat.errors import BadRequest, Unavailable
-from shared.chat.messages import Message, is_json_safe, iterate_parts, part_image_url, part_text
+from shared.domain.errors import BadRequest, Unavailable
+from shared.domain.messages import Message, is_json_safe, iterate_parts, part_image_url, part_text
 from shared.models.base import Prompt
 from shared.models.formats import base, openai
 from shared.models.formats.base import DecodedChunk, ModelConfig, ModelFormat, RequestBody

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from shared.chat.messages import (
+from shared.domain.messages import (
     Message,
     ToolCall,
     iterate_parts,

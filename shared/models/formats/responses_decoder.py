@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from shared.chat.errors import BadRequest, ChatError
-from shared.chat.messages import ToolCall
+from shared.domain.errors import BadRequest, ChatError
+from shared.domain.messages import ToolCall
 from shared.models.formats import base
 from shared.models.formats.base import DecodedChunk
 

@@ -23,7 +23,7 @@ from pydantic_core import from_json
 
 from shared.azure.errors import describe_cause
 from shared.azure.retry import MAX_WAIT_SECONDS, is_dropped, retry_after_seconds
-from shared.chat.errors import (
+from shared.domain.errors import (
     BadRequest,
     ChatError,
     DeadlineExceeded,

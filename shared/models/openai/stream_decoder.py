@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from shared.chat.errors import ChatError, Unavailable
-from shared.chat.events import Delta, Done, Usage
-from shared.chat.messages import ToolCall
+from shared.domain.errors import ChatError, Unavailable
+from shared.domain.events import Delta, Done, Usage
+from shared.domain.messages import ToolCall
 from shared.models.answer_length import AnswerLength
 from shared.models.formats.base import NO_INDEX, Decode, DecodedChunk, ModelFormat
 

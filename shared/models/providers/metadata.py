@@ -23,8 +23,8 @@ from pydantic import (
 )
 from pydantic_core import from_json
 
-from shared.chat.errors import describe_error
-from shared.chat.messages import NOT_JSON_SAFE, is_json_safe
+from shared.domain.errors import describe_error
+from shared.domain.messages import NOT_JSON_SAFE, is_json_safe
 
 REDACTED = "***"
 SECRET_NAME = re.compile(

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from openai import AsyncOpenAI
 from pydantic import ValidationError
 
-from shared.chat.errors import BadRequest, Forbidden, NoProvider
+from shared.domain.errors import BadRequest, Forbidden, NoProvider
 from shared.models.base import ModelProxy, ModelStream, Prompt
 from shared.models.openai.http_model import HttpModel
 from shared.models.providers.metadata import ProviderMetadata, describe_errors

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel
 
-from shared.chat.errors import BadRequest
-from shared.chat.messages import to_data_url
+from shared.domain.errors import BadRequest
+from shared.domain.messages import to_data_url
 from shared.protocols.tool_calls import FAST
 
 PART = re.compile(r"messages\[(\d{1,6})\]\.files\[(\d{1,6})\]")

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
-from shared.chat.errors import BadRequest
-from shared.chat.events import Answer, Context, Delta, Done, Event
-from shared.chat.messages import MAX_MESSAGES, Message, check_image_url
-from shared.chat.request import ChatRequest
+from shared.domain.errors import BadRequest
+from shared.domain.events import Answer, Context, Delta, Done, Event
+from shared.domain.messages import MAX_MESSAGES, Message, check_image_url
+from shared.domain.request import ChatRequest
 from shared.http.body import Body, validate
 from shared.http.json_encoding import Json
 from shared.protocols import context_json

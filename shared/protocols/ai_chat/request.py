@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from shared.chat.errors import BadRequest, describe_errors
-from shared.chat.messages import MAX_MESSAGES, NOT_JSON_SAFE, Message, is_json_safe
-from shared.chat.overrides import Overrides, is_set
-from shared.chat.request import ChatRequest
+from shared.domain.errors import BadRequest, describe_errors
+from shared.domain.messages import MAX_MESSAGES, NOT_JSON_SAFE, Message, is_json_safe
+from shared.domain.overrides import Overrides, is_set
+from shared.domain.request import ChatRequest
 from shared.http.body import Body, validate
 from shared.protocols.ai_chat.images import RequestMessage, read_images
 from shared.protocols.context_json import override_path

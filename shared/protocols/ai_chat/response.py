@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from shared.chat.events import Answer, ByteStream, Context, Delta, Done, Event, Events
-from shared.chat.request import ChatRequest
+from shared.domain.events import Answer, ByteStream, Context, Delta, Done, Event, Events
+from shared.domain.request import ChatRequest
 from shared.http.json_encoding import Json, json_line
 from shared.protocols import context_json
 from shared.protocols.ai_chat.request import parse, parse_rag_chat

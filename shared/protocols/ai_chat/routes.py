@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from shared.chat.errors import BadRequest
-from shared.chat.request import ChatRequest
+from shared.domain.errors import BadRequest
+from shared.domain.request import ChatRequest
 from shared.http.call import Reply, cancel_on_disconnect
 from shared.memory.chat_history import ChatHistory, has_own_history
 from shared.protocols import chat as chats

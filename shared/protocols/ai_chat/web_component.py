@@ -13,9 +13,19 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from shared.chat.events import Answer, ByteStream, Context, Delta, Done, Event, Events, Source, Step
-from shared.chat.messages import Message
-from shared.chat.request import ChatRequest
+from shared.domain.events import (
+    Answer,
+    ByteStream,
+    Context,
+    Delta,
+    Done,
+    Event,
+    Events,
+    Source,
+    Step,
+)
+from shared.domain.messages import Message
+from shared.domain.request import ChatRequest
 from shared.http.json_encoding import Json
 from shared.protocols.ai_chat import response as ai_chat
 from shared.protocols.chat import ChatProtocol, LateError

@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
-from shared.chat import messages as chat_messages
-from shared.chat.errors import BadRequest, describe_errors
-from shared.chat.messages import MAX_MESSAGES, NOT_JSON_SAFE, Message, is_json_safe
-from shared.chat.overrides import ModelName, Overrides, Policy, WholeNumber
-from shared.chat.request import ChatRequest, GenerationOptions
+from shared.domain import messages as chat_messages
+from shared.domain.errors import BadRequest, describe_errors
+from shared.domain.messages import MAX_MESSAGES, NOT_JSON_SAFE, Message, is_json_safe
+from shared.domain.overrides import ModelName, Overrides, Policy, WholeNumber
+from shared.domain.request import ChatRequest, GenerationOptions
 from shared.http.body import Body, require_object
 from shared.http.json_encoding import Json
 from shared.protocols import tool_calls as tools

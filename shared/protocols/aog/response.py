@@ -8,11 +8,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from shared.chat import errors
-from shared.chat.errors import BadRequest, ChatError
-from shared.chat.events import Answer, ByteStream, Context, Delta, Done, Event, Events, collect
-from shared.chat.messages import tool_call_json
-from shared.chat.request import ChatRequest
+from shared.domain import errors
+from shared.domain.errors import BadRequest, ChatError
+from shared.domain.events import Answer, ByteStream, Context, Delta, Done, Event, Events, collect
+from shared.domain.messages import tool_call_json
+from shared.domain.request import ChatRequest
 from shared.http.json_encoding import Json, server_sent_event
 from shared.protocols import context_json, tool_calls
 from shared.protocols.aog.request import BadPolicy, parse

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from shared.chat.errors import NotFound
+from shared.domain.errors import NotFound
 from shared.http.call import Reply
 from shared.protocols import chat as chats
 from shared.protocols.aog.response import CHAT, NoSuchService

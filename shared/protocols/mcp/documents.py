@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote, unquote
 
-from shared.chat.citation_paths import decode_path, encode_path
-from shared.chat.errors import NotFound
-from shared.chat.events import Source
-from shared.chat.overrides import Overrides
-from shared.chat.request import User
+from shared.domain.citation_paths import decode_path, encode_path
+from shared.domain.errors import NotFound
+from shared.domain.events import Source
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
 from shared.http.json_encoding import Json
 from shared.protocols.document_links import file_url, source_url
 from shared.retrieval.base import FilePart, Retriever

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from shared.chat.errors import BadRequest, ChatError, TooManyRequests
+from shared.domain.errors import BadRequest, ChatError, TooManyRequests
 from shared.http.json_encoding import Json
 from shared.protocols.exchange import ErrorFormat
 

@@ -8,9 +8,9 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from shared.chat.events import ByteStream, Context, Events, collect
-from shared.chat.messages import Message
-from shared.chat.request import ChatRequest
+from shared.domain.events import ByteStream, Context, Events, collect
+from shared.domain.messages import Message
+from shared.domain.request import ChatRequest
 from shared.http.call import Reply
 from shared.http.json_encoding import Json, acceptable_values, server_sent_event
 from shared.protocols.chat import end_with_error

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shared.chat.overrides import UNSET, Overrides
-from shared.chat.request import User
+from shared.domain.overrides import UNSET, Overrides
+from shared.domain.request import User
 from shared.http.call import Reply
 from shared.http.json_encoding import Json
 from shared.protocols.exchange import Exchange

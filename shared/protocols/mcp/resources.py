@@ -6,8 +6,8 @@ import base64
 import binascii
 from typing import Any
 
-from shared.chat.citation_paths import decode_path
-from shared.chat.errors import NotFound
+from shared.domain.citation_paths import decode_path
+from shared.domain.errors import NotFound
 from shared.http.call import Reply
 from shared.http.json_encoding import Json
 from shared.protocols.mcp import documents

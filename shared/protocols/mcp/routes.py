@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.chat.errors import BadRequest, UnsupportedMediaType
+from shared.domain.errors import BadRequest, UnsupportedMediaType
 from shared.http.body import read_body
 from shared.http.call import Reply
 from shared.http.json_encoding import acceptable_values

@@ -8,9 +8,9 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from shared.chat.errors import BadRequest, ChatError, describe_error, join_path
-from shared.chat.events import Answer, Source
-from shared.chat.overrides import Category, Overrides, WholeNumber
+from shared.domain.errors import BadRequest, ChatError, describe_error, join_path
+from shared.domain.events import Answer, Source
+from shared.domain.overrides import Category, Overrides, WholeNumber
 from shared.http.json_encoding import Json
 from shared.protocols.exchange import ErrorFormat
 from shared.protocols.mcp import documents

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from shared.chat.events import Context, Source
-from shared.chat.request import ChatRequest
+from shared.domain.events import Context, Source
+from shared.domain.request import ChatRequest
 from shared.http.json_encoding import Json
 from shared.protocols.document_links import source_url
 from shared.rag.citation_finder import Citation

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from shared.chat.messages import Message
-from shared.chat.overrides import RetrievalMode, WholeNumber
-from shared.chat.request import ChatRequest
+from shared.domain.messages import Message
+from shared.domain.overrides import RetrievalMode, WholeNumber
+from shared.domain.request import ChatRequest
 from shared.retrieval.search_scope import DataSource
 
 QueryType = Literal[

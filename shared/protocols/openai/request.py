@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from shared.chat.errors import BadRequest, describe_error, join_path
-from shared.chat.messages import (
+from shared.domain.errors import BadRequest, describe_error, join_path
+from shared.domain.messages import (
     MAX_MESSAGES,
     NOT_JSON_SAFE,
     Message,
@@ -19,8 +19,8 @@ from shared.chat.messages import (
     is_json_safe,
     tool_call_json,
 )
-from shared.chat.overrides import ModelName, Overrides, WholeNumber
-from shared.chat.request import ChatRequest, GenerationOptions
+from shared.domain.overrides import ModelName, Overrides, WholeNumber
+from shared.domain.request import ChatRequest, GenerationOptions
 from shared.http.body import Body, require_object
 from shared.http.json_encoding import Json
 from shared.protocols import tool_calls as tools

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from shared.chat import errors
-from shared.chat.events import (
+from shared.domain import errors
+from shared.domain.events import (
     Answer,
     ByteStream,
     Context,
@@ -16,8 +16,8 @@ from shared.chat.events import (
     Events,
     Usage,
 )
-from shared.chat.messages import Message, tool_call_json
-from shared.chat.request import ChatRequest
+from shared.domain.messages import Message, tool_call_json
+from shared.domain.request import ChatRequest
 from shared.http.json_encoding import Json, server_sent_event
 from shared.protocols import context_json, tool_calls
 from shared.protocols.chat import ChatProtocol, LateError, encode_events, end_with_error

@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from shared.chat.errors import NoSuchModel, NoSuchRoute
-from shared.chat.events import Context, Done, Events
-from shared.chat.request import ChatRequest
+from shared.domain.errors import NoSuchModel, NoSuchRoute
+from shared.domain.events import Context, Done, Events
+from shared.domain.request import ChatRequest
 from shared.http.call import Reply
 from shared.models.router import Router
 from shared.protocols import chat as chats

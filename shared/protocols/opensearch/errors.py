@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from shared.chat import errors
-from shared.chat.errors import BadRequest, ChatError, describe_errors
+from shared.domain import errors
+from shared.domain.errors import BadRequest, ChatError, describe_errors
 from shared.http.json_encoding import Json
 from shared.protocols.exchange import ErrorFormat
 

@@ -14,9 +14,9 @@ from functools import partial
 
 from pydantic import BaseModel, Field
 
-from shared.chat.errors import BadRequest, ChatError, DeadlineExceeded
-from shared.chat.events import Events, collect
-from shared.chat.messages import Message
+from shared.domain.errors import BadRequest, ChatError, DeadlineExceeded
+from shared.domain.events import Events, collect
+from shared.domain.messages import Message
 from shared.http.json_encoding import Json
 from shared.memory.base import Interaction, PageRequest, Turn
 from shared.memory.chat_history import store_turn, to_messages

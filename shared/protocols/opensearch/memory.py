@@ -14,8 +14,8 @@ from typing import Any
 from pydantic import BaseModel, Field
 from pydantic_core import from_json
 
-from shared.chat.errors import BadRequest, Unsupported
-from shared.chat.messages import NOT_JSON_SAFE, is_json_safe
+from shared.domain.errors import BadRequest, Unsupported
+from shared.domain.messages import NOT_JSON_SAFE, is_json_safe
 from shared.http.json_encoding import Json
 from shared.memory.base import Conversation, Interaction, Memory, PageRequest, Turn
 from shared.protocols.exchange import Exchange

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from shared.chat.errors import BadRequest, NotFound
+from shared.domain.errors import BadRequest, NotFound
 from shared.http.json_encoding import Json
 from shared.protocols.exchange import Exchange
 from shared.protocols.opensearch.errors import validate

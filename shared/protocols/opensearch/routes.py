@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from shared.chat.errors import Unsupported
+from shared.domain.errors import Unsupported
 from shared.http.body import admit_all, read_optional_json, require_object
 from shared.http.call import Reply
 from shared.http.json_encoding import Json

@@ -8,9 +8,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from shared.chat.errors import BadRequest
-from shared.chat.events import Context, Source
-from shared.chat.overrides import MAX_SEARCH_TEXT, Overrides
+from shared.domain.errors import BadRequest
+from shared.domain.events import Context, Source
+from shared.domain.overrides import MAX_SEARCH_TEXT, Overrides
 from shared.http.json_encoding import Json
 from shared.protocols.exchange import Exchange
 from shared.protocols.opensearch import generation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from shared.chat.errors import NotFound
+from shared.domain.errors import NotFound
 from shared.files.headers import matches_etag
 from shared.http.call import Reply
 from shared.http.json_encoding import acceptable_values

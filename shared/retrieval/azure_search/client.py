@@ -19,7 +19,7 @@ from pydantic_core import to_json
 from shared.azure import errors
 from shared.azure.identity import SEARCH_SCOPE
 from shared.azure.retry import ShortRetryPolicy, error_retry_after
-from shared.chat.errors import Misconfigured, TooManyRequests, Unavailable
+from shared.domain.errors import Misconfigured, TooManyRequests, Unavailable
 
 API_VERSION = "2026-04-01"
 CONNECT_SECONDS, READ_SECONDS = 5, 30

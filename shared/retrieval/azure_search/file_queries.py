@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from shared.chat.citation_paths import decode_path
-from shared.chat.events import Source
-from shared.chat.overrides import Overrides
-from shared.chat.request import User
+from shared.domain.citation_paths import decode_path
+from shared.domain.events import Source
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.azure_search.odata import quote, security_filter
 

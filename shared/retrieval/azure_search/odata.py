@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from shared.chat.overrides import Overrides
-from shared.chat.request import User
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
 from shared.retrieval.azure_search.field_mapping import IndexFields
 
 # An id of a user or a group in Entra ID. search.in() splits at commas, which no id has.

@@ -10,10 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shared.chat.errors import BadRequest, ChatError, Misconfigured, Unsupported
-from shared.chat.events import ExcludedSource, Source
-from shared.chat.overrides import UNSET, Overrides
-from shared.chat.request import User
+from shared.domain.errors import BadRequest, ChatError, Misconfigured, Unsupported
+from shared.domain.events import ExcludedSource, Source
+from shared.domain.overrides import UNSET, Overrides
+from shared.domain.request import User
 from shared.retrieval.azure_search.client import (
     QueryRejected,
     RankerUnavailable,

@@ -10,8 +10,8 @@ from pathlib import Path
 from threading import Lock, RLock
 from typing import Any, NamedTuple
 
-from shared.chat.errors import Misconfigured, Unavailable
-from shared.chat.events import Source
+from shared.domain.errors import Misconfigured, Unavailable
+from shared.domain.events import Source
 from shared.retrieval.sqlite import schema
 from shared.retrieval.sqlite.vectors import Vectors, load_vectors
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.chat.events import Source
+from shared.domain.events import Source
 from shared.retrieval.base import FilePart
 from shared.retrieval.sqlite.connections import OpenIndex
 from shared.retrieval.sqlite.search import VISIBLE, SearchQuery, to_source

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from shared.chat.errors import BadRequest, ChatError, Misconfigured, Unavailable
-from shared.chat.events import Source
-from shared.chat.overrides import Overrides
-from shared.chat.request import User
+from shared.domain.errors import BadRequest, ChatError, Misconfigured, Unavailable
+from shared.domain.events import Source
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
 from shared.retrieval.base import (
     NO_VECTORS,
     WHOLE_FILE,

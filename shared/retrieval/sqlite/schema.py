@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from shared.chat.events import Source
+from shared.domain.events import Source
 from shared.text import TOKENIZER, extract_terms
 
 VERSION = "2"

@@ -10,10 +10,10 @@ from itertools import accumulate, islice
 from operator import itemgetter
 from typing import Any
 
-from shared.chat.events import Source
-from shared.chat.messages import to_data_url
-from shared.chat.overrides import DEFAULT_TOP, Overrides
-from shared.chat.request import User
+from shared.domain.events import Source
+from shared.domain.messages import to_data_url
+from shared.domain.overrides import DEFAULT_TOP, Overrides
+from shared.domain.request import User
 from shared.retrieval.base import MAX_IMAGES, distinct
 from shared.retrieval.sqlite.connections import OpenIndex
 from shared.retrieval.sqlite.ranking import add_document_scores, count_reranked, rerank

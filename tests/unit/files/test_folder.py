@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.chat.errors import Misconfigured, NotFound, Unavailable
+from shared.domain.errors import Misconfigured, NotFound, Unavailable
 from shared.files.base import File
 from shared.files.folder import CHUNK_BYTES, FolderFiles, IndexFolderFiles
 

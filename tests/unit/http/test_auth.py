@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.app import Service
-from shared.chat.errors import Unauthorized
+from shared.domain.errors import Unauthorized
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from tests.support.calls import JSON, QUESTION, ask, call
 from tests.support.fakes import STANDARD, FakeRetriever, engine

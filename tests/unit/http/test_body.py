@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shared.app import ROUTES, Service
-from shared.chat.messages import MAX_MESSAGES
+from shared.domain.messages import MAX_MESSAGES
 from shared.http.body import MAX_CONTAINERS
 from shared.http.call import Limits
 from shared.telemetry.access_log import QueryStripper

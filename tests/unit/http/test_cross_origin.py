@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.chat.errors import Forbidden
+from shared.domain.errors import Forbidden
 from shared.http.cross_origin import CrossOriginPolicy, is_loopback, origin_of
 
 LAPTOP = CrossOriginPolicy(frozenset({"https://a.example"}), on_laptop=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.app import ROUTES, Service
-from shared.chat.events import Source
+from shared.domain.events import Source
 from shared.files.folder import FolderFiles
 from shared.http.auth import MAX_PRINCIPAL_LENGTH, AccessPolicy
 from shared.http.call import MAX_HEADER_LENGTH, without_long_headers

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from shared.chat.errors import ChatError, Misconfigured
+from shared.domain.errors import ChatError, Misconfigured
 from shared.http.health import Health, HealthCheck, HealthReport
 
 

@@ -1,1 +1,1 @@
-"""Tests of `shared/ingest/`."""
+"""Tests of `ingest/`."""

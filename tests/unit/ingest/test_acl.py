@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.ingest.acl import ACL_FILE_LOOKALIKE, AclError, DocumentReaders, read_acl
+from ingest.acl import ACL_FILE_LOOKALIKE, AclError, DocumentReaders, read_acl
 
 BOARD, ANNA = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
 RULES = f"""

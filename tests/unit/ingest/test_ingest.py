@@ -9,11 +9,11 @@ import pytest
 from pypdf import PdfReader
 
 from evals.questions import SAMPLE_QUESTIONS, read_questions
-from shared.ingest.document import Page
-from shared.ingest.readers.file_reader import read_file
-from shared.ingest.samples import DATA, list_files, main, read_passages, write_samples
-from shared.ingest.splitting.packing import split_text
-from shared.ingest.splitting.passages import MAX_TOKENS, Passage, page_texts, split_document
+from ingest.document import Page
+from ingest.readers.file_reader import read_file
+from ingest.samples import DATA, list_files, main, read_passages, write_samples
+from ingest.splitting.packing import split_text
+from ingest.splitting.passages import MAX_TOKENS, Passage, page_texts, split_document
 from shared.text import count_tokens
 
 DOCUMENTS = DATA / "documents"

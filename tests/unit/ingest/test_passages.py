@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.ingest.document import Page, UnreadableDocument
-from shared.ingest.splitting.packing import OVERLAP_RATIO
-from shared.ingest.splitting.passages import (
+from ingest.document import Page, UnreadableDocument
+from ingest.splitting.packing import OVERLAP_RATIO
+from ingest.splitting.passages import (
     MAX_TOKENS,
     PassageSpan,
     page_spans,

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.ingest.acl import AclError, DocumentReaders, read_acl
-from shared.ingest.path_patterns import is_more_specific, path_matches
+from ingest.acl import AclError, DocumentReaders, read_acl
+from ingest.path_patterns import is_more_specific, path_matches
 
 PUBLIC, STAFF, HR = (DocumentReaders(groups=groups) for groups in ((), ("staff",), ("hr",)))
 Rules = Mapping[str, DocumentReaders]

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from shared.chat.errors import BadRequest, ContentFiltered, Unavailable
-from shared.chat.events import Delta, Done
-from shared.ingest import acl
-from shared.ingest.concurrency import for_each_concurrently, prefetch, run_concurrently
-from shared.ingest.enrich import BATCH_SIZE, Enricher
-from shared.ingest.pipeline import PREFETCH_FILES, IngestPipeline, IngestSummary
-from shared.ingest.scan import list_folder
-from shared.ingest.splitting.passages import SPLITTER_VERSION, Passage
+from ingest import acl
+from ingest.concurrency import for_each_concurrently, prefetch, run_concurrently
+from ingest.enrich import BATCH_SIZE, Enricher
+from ingest.pipeline import PREFETCH_FILES, IngestPipeline, IngestSummary
+from ingest.scan import list_folder
+from ingest.splitting.passages import SPLITTER_VERSION, Passage
+from shared.domain.errors import BadRequest, ContentFiltered, Unavailable
+from shared.domain.events import Delta, Done
 from tests.support.fake_index_writer import FakeIndexWriter, FakePassageReader
 from tests.support.fakes import FakeModel
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from shared.ingest.document import Content, UnreadableDocument
-from shared.ingest.readers.file_reader import FILE_TYPES, read_file
-from shared.ingest.readers.html import html_to_markdown
-from shared.ingest.readers.image_files import MAX_BYTES, MAX_IMAGES, MAX_SIDE
-from shared.ingest.readers.tables import markdown_blocks, markdown_table
+from ingest.document import Content, UnreadableDocument
+from ingest.readers.file_reader import FILE_TYPES, read_file
+from ingest.readers.html import html_to_markdown
+from ingest.readers.image_files import MAX_BYTES, MAX_IMAGES, MAX_SIDE
+from ingest.readers.tables import markdown_blocks, markdown_table
 from tests.support import sample_files as samples
 
 

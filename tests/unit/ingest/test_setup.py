@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from shared.bootstrap.clients import Clients
-from shared.ingest.cli import suggest_embedding_model
-from shared.ingest.setup import (
+from ingest.cli import suggest_embedding_model
+from ingest.setup import (
     IngestOptions,
     build_enricher,
     get_embedding_dimensions,
     warn_about_other_folder,
 )
+from shared.bootstrap.clients import Clients
 from shared.retrieval.sqlite.schema import IndexMeta
 from shared.settings import SettingsError, read_settings
 from tests.support.sqlite_writer import update_index

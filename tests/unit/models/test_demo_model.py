@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.chat.events import Answer, Delta, Done, Event, collect
-from shared.chat.messages import Message
-from shared.chat.overrides import Overrides
-from shared.chat.request import ChatRequest
+from shared.domain.events import Answer, Delta, Done, Event, collect
+from shared.domain.messages import Message
+from shared.domain.overrides import Overrides
+from shared.domain.request import ChatRequest
 from shared.models.base import Model, ModelStream, Prompt
 from shared.models.demo import HEADING, MAX_QUOTES, UNKNOWN, DemoModel, read_excerpt
 from shared.models.router import Router

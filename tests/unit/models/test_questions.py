@@ -13,10 +13,10 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from evals.questions import SAMPLE_QUESTIONS, Question, read_questions
-from shared.chat.events import Answer, collect
-from shared.chat.messages import Message
-from shared.chat.overrides import DEFAULT_TOP, Overrides
-from shared.chat.request import ChatRequest
+from shared.domain.events import Answer, collect
+from shared.domain.messages import Message
+from shared.domain.overrides import DEFAULT_TOP, Overrides
+from shared.domain.request import ChatRequest
 from shared.models.demo import HEADING, UNKNOWN, DemoModel
 from shared.models.router import Router
 from shared.rag.flow import Rag, answer

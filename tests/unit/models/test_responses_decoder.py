@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from shared.chat.errors import ChatError, ContentFiltered, Unavailable
-from shared.chat.events import Delta, Done, Usage
-from shared.chat.messages import ToolCall
+from shared.domain.errors import ChatError, ContentFiltered, Unavailable
+from shared.domain.events import Delta, Done, Usage
+from shared.domain.messages import ToolCall
 from shared.models.formats.responses import RESPONSES
 from shared.models.openai.stream_decoder import BodyReader, EventReader, StreamDecoder
 from tests.support.fuzz import EXAMPLES, FUZZ, junk

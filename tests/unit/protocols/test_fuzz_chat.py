@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.bootstrap.build import build
-from shared.chat.overrides import Overrides
+from shared.domain.overrides import Overrides
 from shared.settings import Settings
 from tests.support.calls import call, read
 from tests.support.fuzz import EXAMPLES, FUZZ, TIMEOUT, junk, words

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from shared.chat.errors import ChatError, Unavailable
-from shared.chat.events import Delta, Done
-from shared.chat.messages import Message
-from shared.chat.request import ChatRequest
+from shared.domain.errors import ChatError, Unavailable
+from shared.domain.events import Delta, Done
+from shared.domain.messages import Message
+from shared.domain.request import ChatRequest
 from shared.models.formats.openai import OPENAI
 from shared.models.openai.stream_decoder import StreamDecoder
 from shared.protocols.ai_chat import output_text

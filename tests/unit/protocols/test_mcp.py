@@ -17,10 +17,10 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from shared.app import Service
-from shared.chat import errors
-from shared.chat.events import Delta, Done, Source
-from shared.chat.overrides import Overrides
-from shared.chat.request import User
+from shared.domain import errors
+from shared.domain.events import Delta, Done, Source
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
 from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
 from shared.http.capacity import AnswerSlots

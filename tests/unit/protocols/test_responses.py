@@ -15,9 +15,9 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from shared.app import Service
-from shared.chat import errors
-from shared.chat.events import Delta, Done, Usage
-from shared.chat.messages import ToolCall
+from shared.domain import errors
+from shared.domain.events import Delta, Done, Usage
+from shared.domain.messages import ToolCall
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.protocols.openai.responses.routes import PREFIXES
 from tests.support.calls import CHAT_KEY, JSON, BufferedReply, ask, call, local_service

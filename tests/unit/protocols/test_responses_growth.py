@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from shared.chat.events import Context, Delta, Done, Events
-from shared.chat.messages import Message, ToolCall
-from shared.chat.request import ChatRequest
+from shared.domain.events import Context, Delta, Done, Events
+from shared.domain.messages import Message, ToolCall
+from shared.domain.request import ChatRequest
 from shared.protocols.openai.responses.items import call_message, join_calls
 from shared.protocols.openai.responses.request import ResponseState
 from shared.protocols.openai.responses.stream import stream

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.chat.events import Delta, Done
+from shared.domain.events import Delta, Done
 from tests.support.calls import QUESTION, ask, call, local_service
 from tests.support.fakes import PLUS, FakeModel, FakeRetriever, engine
 

@@ -8,8 +8,8 @@ from time import process_time
 
 import pytest
 
-from shared.chat.errors import Unavailable
-from shared.chat.events import Context, Delta, Done, Event, Events, collect
+from shared.domain.errors import Unavailable
+from shared.domain.events import Context, Delta, Done, Event, Events, collect
 from shared.rag.citation_numbers import CitationRewriter, number_citations
 from tests.support.fakes import PLUS, STANDARD
 

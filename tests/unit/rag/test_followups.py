@@ -8,7 +8,7 @@ from time import process_time
 
 import pytest
 
-from shared.chat.events import Answer, Delta, Done, collect
+from shared.domain.events import Answer, Delta, Done, collect
 from shared.rag.followups import (
     MAX_BLANK_LENGTH,
     MAX_QUESTION_LENGTH,

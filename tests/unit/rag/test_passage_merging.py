@@ -8,11 +8,11 @@ from itertools import permutations
 
 import pytest
 
-from shared.chat.events import Context, Source, collect
-from shared.chat.messages import Message
-from shared.chat.request import ChatRequest
-from shared.ingest.document import Page
-from shared.ingest.splitting.passages import split_document
+from ingest.document import Page
+from ingest.splitting.passages import split_document
+from shared.domain.events import Context, Source, collect
+from shared.domain.messages import Message
+from shared.domain.request import ChatRequest
 from shared.rag.flow import answer
 from shared.rag.passage_merging import merge_neighbours
 from tests.support.fakes import FakeModel, FakeRetriever, engine

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from shared.chat.errors import TooLong
-from shared.chat.events import Answer, collect
-from shared.chat.messages import Message
-from shared.chat.overrides import Overrides
-from shared.chat.request import ChatRequest
+from shared.domain.errors import TooLong
+from shared.domain.events import Answer, collect
+from shared.domain.messages import Message
+from shared.domain.overrides import Overrides
+from shared.domain.request import ChatRequest
 from shared.rag.flow import answer
 from shared.rag.prompt import MESSAGE_TOKENS, build_prompt, build_rewrite_prompt, split_turns
 from tests.support.fakes import PLUS, PROMPTS, STANDARD, FakeModel, FakeRetriever, engine

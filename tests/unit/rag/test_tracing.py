@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from shared.chat.errors import TooManyRequests
-from shared.chat.events import Delta, Done
+from shared.domain.errors import TooManyRequests
+from shared.domain.events import Delta, Done
 from shared.models.base import Model, Prompt
 from shared.models.fallback import FallbackOptions, SelectedModel
 from shared.rag.tracing import child_span, trace_models

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from shared.chat.errors import DeadlineExceeded
-from shared.chat.events import Delta, Done, Events
-from shared.chat.messages import Message
-from shared.chat.overrides import Overrides
-from shared.chat.request import ChatRequest
+from shared.domain.errors import DeadlineExceeded
+from shared.domain.events import Delta, Done, Events
+from shared.domain.messages import Message
+from shared.domain.overrides import Overrides
+from shared.domain.request import ChatRequest
 from shared.memory.base import PageRequest
 from shared.memory.chat_history import AnswerStore, ChatHistory
 from shared.rag.citation_numbers import number_citations

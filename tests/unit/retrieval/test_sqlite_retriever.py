@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.chat.errors import Misconfigured, Unavailable
-from shared.chat.events import Source
-from shared.chat.overrides import Overrides
-from shared.chat.request import User
+from shared.domain.errors import Misconfigured, Unavailable
+from shared.domain.events import Source
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
 from shared.retrieval.base import SearchResult
 from shared.retrieval.sqlite.connections import build_in_memory
 from shared.retrieval.sqlite.ranking import RERANKED

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shared.chat import errors
+from shared.domain import errors
 from shared.http.json_encoding import Json
 from shared.protocols.openai import response as chat_completions
 from shared.protocols.openai.request import FieldError

@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from shared.chat.errors import describe_error, join_path
-from shared.chat.messages import (
+from shared.domain.errors import describe_error, join_path
+from shared.domain.messages import (
     MAX_MESSAGES,
     Message,
     Role,

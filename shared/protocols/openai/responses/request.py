@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from shared.chat.messages import NOT_JSON_SAFE, is_json_safe
-from shared.chat.overrides import ModelName, Overrides, WholeNumber
-from shared.chat.request import ChatRequest, GenerationOptions
+from shared.domain.messages import NOT_JSON_SAFE, is_json_safe
+from shared.domain.overrides import ModelName, Overrides, WholeNumber
+from shared.domain.request import ChatRequest, GenerationOptions
 from shared.http.body import Body, require_object
 from shared.protocols import tool_calls
 from shared.protocols.openai.responses import tools as tool_options

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable, Sequence
 from itertools import count
 
-from shared.chat.events import Answer, Context, Done, Source
-from shared.chat.messages import ToolCall
-from shared.chat.request import ChatRequest
+from shared.domain.events import Answer, Context, Done, Source
+from shared.domain.messages import ToolCall
+from shared.domain.request import ChatRequest
 from shared.http.json_encoding import Json
 from shared.protocols.document_links import source_url
 from shared.protocols.openai.citations import search_queries

@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from shared.chat.errors import NoSuchRoute
-from shared.chat.messages import Message
-from shared.chat.request import ChatRequest
-from shared.chat.threads import run_in_thread_if
+from shared.domain.errors import NoSuchRoute
+from shared.domain.messages import Message
+from shared.domain.request import ChatRequest
+from shared.domain.threads import run_in_thread_if
 from shared.http.call import Reply
 from shared.memory.base import Interaction
 from shared.protocols import chat as chats

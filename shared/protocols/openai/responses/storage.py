@@ -8,10 +8,10 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shared.chat.errors import ChatError, NotFound
-from shared.chat.events import Answer, Context, Delta, Done, Events, collect
-from shared.chat.messages import Message, ToolCall
-from shared.chat.request import ChatRequest
+from shared.domain.errors import ChatError, NotFound
+from shared.domain.events import Answer, Context, Delta, Done, Events, collect
+from shared.domain.messages import Message, ToolCall
+from shared.domain.request import ChatRequest
 from shared.http.json_encoding import Json
 from shared.memory.base import GeneratedId, Interaction, Memory, PageRequest
 from shared.memory.chat_history import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from shared.chat.errors import Unavailable
-from shared.chat.events import ByteStream, Context, Delta, Done, Event, Events
-from shared.chat.messages import ToolCall
-from shared.chat.request import ChatRequest
+from shared.domain.errors import Unavailable
+from shared.domain.events import ByteStream, Context, Delta, Done, Event, Events
+from shared.domain.messages import ToolCall
+from shared.domain.request import ChatRequest
 from shared.http.json_encoding import Json, server_sent_event
 from shared.protocols.chat import LateError, encode_events, end_with_error
 from shared.protocols.openai.responses import response as responses

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from shared.chat.overrides import MAX_SEARCH_TEXT, WholeNumber
+from shared.domain.overrides import MAX_SEARCH_TEXT, WholeNumber
 from shared.http.json_encoding import Json
 from shared.protocols.openai.responses.errors import UNSUPPORTED, ParameterError
 from shared.protocols.openai.responses.items import validate

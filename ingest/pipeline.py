@@ -1,0 +1,180 @@
+"""Brings an index up to date with a folder: reads, splits, enriches and writes changed files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+
+from ingest import acl
+from ingest.concurrency import prefetch
+from ingest.document import UnreadableDocument, too_large_message
+from ingest.enrich import Enricher
+from ingest.sandbox import SandboxReader
+from ingest.scan import Listing, SourceFile, compute_fingerprint
+from ingest.splitting.passages import SPLITTER_VERSION
+from ingest.targets.index_writer import (
+    Document,
+    DocumentRejected,
+    IndexUnavailable,
+    IndexWriter,
+)
+from shared.domain.errors import BadRequest
+
+PREFETCH_FILES = 3  # files that are read and embedded while another one is written
+
+# A document to write, None where the index is up to date, or the reason for skipping the file.
+FileResult = Document | str | None
+
+
+@dataclass(slots=True)
+class IngestSummary:
+    """The totals of a run, and each skipped file with the reason.
+
+    `removed` counts the files that left the index, those among them that are skipped now. `stale`
+    counts the files that are in the index, not in the folder, and were not removed.
+    `is_unreadable` says that no file of the folder could be read, now or before: nothing was
+    written. `is_outdated` says that a file could not be removed: the index still has its passages,
+    whose readers may be other than now.
+    """
+
+    indexed: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    stale: int = 0
+    passages: int = 0
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    is_unreadable: bool = False
+    is_outdated: bool = False
+
+    @property
+    def has_documents(self) -> bool:
+        """Whether the run has put, found or removed documents."""
+        return self.indexed + self.unchanged + self.removed > 0
+
+
+@dataclass(frozen=True, slots=True)
+class IngestPipeline:
+    """Indexes a folder. `prune` removes files from the index that are no longer in the folder.
+
+    `on_file` is called with the name of each processed file. `version` is the version of reading
+    and splitting: files are indexed again when it changes.
+    """
+
+    reader: SandboxReader
+    writer: IndexWriter
+    enricher: Enricher
+    prune: bool = False
+    on_file: Callable[[str], None] = lambda _: None
+    version: int = SPLITTER_VERSION
+
+    async def run(self, listing: Listing, rules: acl.Acl) -> IngestSummary:
+        """Update the index. Raises IndexUnavailable, and ChatError where a model fails.
+
+        An interrupted run can be repeated: files that are complete in the index are not read again.
+        """
+        indexed = await self.writer.fingerprints()
+        files, summary = listing.files, IngestSummary(skipped=list(listing.skipped))
+        results = (self._process(file, rules, indexed.get(file.name)) for file in files)
+        async with aclosing(prefetch(results, PREFETCH_FILES)) as prefetched:
+            for file in files:
+                result = await anext(prefetched)
+                await self._apply(summary, file, result, file.name in indexed)
+                self.on_file(file.name)
+        await self._remove_skipped(summary, listing, indexed)
+        names = {file.name for file in files} | {name for name, _ in listing.skipped}
+        stale = (name for name in indexed if name not in names)
+        if not rules.rules:
+            stale = (name for name in stale if not listing.may_contain(name))
+        await self._remove_stale(summary, stale, rules)
+        summary.is_unreadable = names.isdisjoint(indexed) and not summary.has_documents
+        if not summary.is_unreadable:
+            await self.writer.finish()
+        return summary
+
+    async def _process(self, file: SourceFile, rules: acl.Acl, indexed: str | None) -> FileResult:
+        """Build one file's document without changing the index; errors become reasons."""
+        try:
+            return await self._build_document(file, rules, indexed)
+        except UnreadableDocument as error:
+            return str(error)
+        except BadRequest as error:
+            return f"A model does not take it: {error}"
+        except OSError as error:
+            return f"It cannot be opened: {error.strerror}."
+
+    async def _build_document(
+        self, file: SourceFile, rules: acl.Acl, indexed: str | None
+    ) -> Document | None:
+        """Build a file's document; None where the index has the same fingerprint.
+
+        Raises UnreadableDocument, ChatError, OSError.
+        """
+        access, max_bytes = rules.readers_of(file.name), self.reader.limits.max_bytes
+        if file.path.stat().st_size > max_bytes:  # before it is read to be hashed
+            raise UnreadableDocument(too_large_message(max_bytes))
+        inputs = (str(self.version), self.enricher.fingerprint, *access.oids, "", *access.groups)
+        fingerprint = await asyncio.to_thread(compute_fingerprint, file, *inputs)
+        if fingerprint == indexed:
+            return None
+        content = await self.reader.read_passages(file.path, file.name)
+        passages, vectors = await self.enricher.enrich(
+            tuple(replace(one, oids=access.oids, groups=access.groups) for one in content)
+        )
+        return Document(file.name, fingerprint, passages, vectors)
+
+    async def _apply(
+        self, summary: IngestSummary, file: SourceFile, result: FileResult, is_indexed: bool
+    ) -> None:
+        if result is None:
+            summary.unchanged += 1
+            return
+        if isinstance(result, str):
+            summary.skipped.append((file.name, result))
+        elif await _try_change(summary, file.name, self.writer.put(result, file.path)):
+            summary.indexed += 1
+            summary.passages += len(result.passages)
+            return
+        # The indexed passages may be outdated, or restricted to other people than now.
+        if is_indexed:
+            await self._remove(summary, file.name)
+
+    async def _remove_skipped(
+        self, summary: IngestSummary, listing: Listing, indexed: Collection[str]
+    ) -> None:
+        """Remove files that are now left out, such as those that have become links."""
+        for name in [name for name, _ in listing.skipped if name in indexed]:
+            await self._remove(summary, name)
+
+    async def _remove_stale(
+        self, summary: IngestSummary, names: Iterable[str], rules: acl.Acl
+    ) -> None:
+        """Remove files that left the folder, with `prune` or where the folder has rules.
+
+        With rules, a file may have been moved to where only some people may see it, or be in a
+        folder that cannot be read, and have other readers than before.
+        """
+        for name in sorted(names):
+            if not self.prune and not rules.rules:
+                summary.stale += 1
+            else:
+                await self._remove(summary, name)
+
+    async def _remove(self, summary: IngestSummary, name: str) -> None:
+        """Remove a file from the index, and count it, unless that is rejected."""
+        is_removed = await _try_change(summary, name, self.writer.remove(name))
+        summary.removed += is_removed
+        summary.is_outdated |= not is_removed
+
+
+async def _try_change(summary: IngestSummary, name: str, change: Awaitable[None]) -> bool:
+    """Change a file in the index; returns False, with the file skipped, where it is rejected."""
+    try:
+        await change
+    except IndexUnavailable:
+        raise
+    except DocumentRejected as error:
+        summary.skipped.append((name, str(error)))
+        return False
+    return True

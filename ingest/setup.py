@@ -1,0 +1,276 @@
+"""Builds the index writer and the enricher from the settings and the arguments of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Set
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+from unicodedata import normalize
+
+from tqdm import tqdm
+
+from ingest.acl import ACL_FILE, AclError
+from ingest.enrich import Enricher
+from ingest.targets.index_writer import IndexWriter
+from shared import settings as configuration
+from shared.bootstrap.build import SAMPLE_INDEX
+from shared.bootstrap.clients import Clients
+from shared.bootstrap.model_factory import make_chat_model
+from shared.domain.errors import ChatError
+from shared.settings import SHARED_FOLDER, Settings, SettingsError
+
+if TYPE_CHECKING:
+    from ingest.targets.azure_search.index_update import IndexSpec
+    from shared.retrieval.azure_search.field_mapping import IndexFields
+
+MISSING_RULES = (
+    f"{ACL_FILE} is missing or restricts no file, and the index restricts files of this folder "
+    "({number}, such as {name}): this run would make them public. "
+    f"Put {ACL_FILE} with its rules back, or make these files public by --no-rules "
+    "(make index ARGS=--no-rules)."
+)
+OTHER_FOLDER = (
+    "{index} was made from {previous}: its remaining passages are found, but\n"
+    "their files cannot be opened any more. --prune removes them."
+)
+OTHER_SCHEMA = (
+    "AZURE_SEARCH_FIELDS is for an index made elsewhere, which is read and never written: name "
+    "another AZURE_SEARCH_INDEX, and leave the fields out"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IngestOptions:
+    """The arguments of the command line.
+
+    `folder` has the documents. `prune` removes what is no longer in it. `no_rules` confirms that it
+    has no acl.yaml on purpose: files that the index restricts become public. `max_megabytes` limits
+    a file's size, `seconds` the time to read it. `storage` is the storage account's resource id.
+    `embedding_model` is the model of the embedding deployment, where the names differ. `roles` is
+    for how many seconds refusals are retried, as new role assignments take minutes to act.
+    """
+
+    folder: Path
+    prune: bool = False
+    no_rules: bool = False
+    indexer: bool = False
+    max_megabytes: int = 32
+    seconds: float = 60
+    embedding_model: str | None = None
+    storage: str | None = None
+    roles: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IngestSetup:
+    """The parts of a run; `description` names the index and the models for the operator."""
+
+    writer: IndexWriter
+    enricher: Enricher
+    description: str
+
+
+@asynccontextmanager
+async def open_setup(
+    settings: Settings, options: IngestOptions, restricted: bool
+) -> AsyncIterator[IngestSetup]:
+    """Build the index writer and the enricher, and close them. Raises SettingsError, ChatError.
+
+    `restricted` says that the folder has access rules.
+    """
+    if options.embedding_model and not settings.search_vectorizer:
+        raise SettingsError(("--embedding-model needs --indexer or AZURE_SEARCH_VECTORIZER",))
+    if settings.search_endpoint:
+        read_index_fields(settings)  # refused before a model is called
+    prompt = (SHARED_FOLDER / "rag" / "prompts" / "describe.txt").read_text("utf-8").strip()
+    clients = Clients(settings, batch=True)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(clients.close)
+        enricher = build_enricher(clients, prompt)
+        dimensions = await get_embedding_dimensions(settings)
+        writer = build_writer(clients, options, dimensions, restricted)
+        stack.push_async_callback(writer.close)
+        warn_about_other_folder(settings, options)
+        vectors = f"vectors by {clients.embedding_model}" if dimensions else "by words alone"
+        description = f"{describe_index(settings)}, {vectors}"
+        if enricher.vision:
+            description += f", images described by {enricher.vision.name}"
+        yield IngestSetup(writer, enricher, description)
+
+
+def build_enricher(clients: Clients, prompt: str) -> Enricher:
+    """Build the enricher; it describes images by `prompt` where the chat model accepts images."""
+    model, settings = make_chat_model(clients), clients.settings
+    vision = model if model and "images" not in model.limits else None
+    inputs = [clients.embedding_model or "", vision.name if vision else ""]
+    if vision:
+        inputs.append(sha256(prompt.encode()).hexdigest())
+    if settings.search_endpoint:
+        inputs.append(json.dumps(settings.search_fields or {}, sort_keys=True))
+        if settings.storage_endpoint:  # files are uploaded again when the container changes
+            inputs += [settings.storage_endpoint, settings.storage_container]
+    return Enricher(clients.embed, vision, prompt, fingerprint="\0".join(inputs))
+
+
+async def get_embedding_dimensions(settings: Settings) -> int:
+    """Embed a text to get the size of a vector; 0 without an embedding model.
+
+    The clients do not retry, so that a wrong setting is reported at once. Raises SettingsError,
+    ChatError.
+    """
+    clients = Clients(settings)
+    if clients.embed is None:
+        return 0
+    try:
+        (vector,) = await clients.embed(["How many numbers has this?"])
+        return len(vector)
+    except ChatError as failure:
+        if failure.message != failure.default:  # the message is specific
+            raise
+        reason = f"{clients.embedding_model} gives no vectors ({failure.cause or failure}): "
+        raise SettingsError(
+            (f"{reason}does it run at this endpoint, and may you use it?",)
+        ) from failure
+    finally:
+        await clients.close(identity=False)
+
+
+def describe_index(settings: Settings) -> str:
+    """The name of the index, for the first line of a run."""
+    if settings.search_endpoint:
+        return f"Azure AI Search, index {settings.search_index}"
+    return settings.index_file
+
+
+def build_writer(
+    clients: Clients, options: IngestOptions, dimensions: int = 0, restricted: bool = False
+) -> IndexWriter:
+    """Build the writer of the index that the settings name. Raises SettingsError.
+
+    `dimensions` is 0 without vectors; `restricted` says that the folder has access rules.
+    """
+    name = configuration.first_setting(clients.settings, WRITERS)
+    if name is None:
+        raise SettingsError((f"{' or '.join(WRITERS)} is required",))
+    return WRITERS[name](clients, options, dimensions, restricted)
+
+
+def build_sqlite_writer(
+    clients: Clients, options: IngestOptions, dimensions: int, _restricted: bool
+) -> IndexWriter:
+    """Build the writer of the embedded index. Raises SettingsError."""
+    from ingest.targets.sqlite.writer import SqliteIndexWriter
+    from shared.retrieval.sqlite.schema import IndexMeta
+
+    if clients.settings.index_file == SAMPLE_INDEX:
+        raise SettingsError(("INDEX_FILE must name a file to write: it says `samples`",))
+    model = clients.embedding_model if dimensions else None
+    index = SHARED_FOLDER.parent / clients.settings.index_file
+    return SqliteIndexWriter(index, IndexMeta(options.folder.resolve(), model, dimensions))
+
+
+def warn_about_other_folder(settings: Settings, options: IngestOptions) -> None:
+    """Warn where the index has documents of another folder: their files cannot be opened."""
+    from shared.retrieval.sqlite.retriever import SqliteRetriever
+
+    index = SHARED_FOLDER.parent / settings.index_file
+    if settings.search_endpoint or options.prune or not index.is_file():
+        return
+    with suppress(ChatError):  # an index that cannot be read is replaced
+        previous = SqliteRetriever(index).documents
+        if previous and previous != options.folder.resolve():
+            tqdm.write(OTHER_FOLDER.format(index=index.name, previous=previous))
+
+
+def find_indexed_folder(settings: Settings) -> Path | None:
+    """Return the folder that the embedded index was made from; None without such an index."""
+    from shared.retrieval.sqlite.retriever import SqliteRetriever
+
+    index = SHARED_FOLDER.parent / settings.index_file
+    if settings.search_endpoint or not index.is_file():
+        return None
+    with suppress(ChatError):  # an index that cannot be read
+        return SqliteRetriever(index).documents
+    return None
+
+
+def build_azure_search_writer(
+    clients: Clients, options: IngestOptions, dimensions: int, restricted: bool
+) -> IndexWriter:
+    """Build the writer of Azure AI Search; files go to Blob storage where that is set.
+
+    Raises SettingsError.
+    """
+    from ingest.targets.azure_search import writer
+    from ingest.targets.azure_search.blob_upload import make_uploader
+    from ingest.targets.azure_search.retry import RetryPolicy
+
+    settings = clients.settings
+    index_spec = build_index_spec(settings, dimensions, options)
+    retry_policy = RetryPolicy(role_wait=options.roles, notify=tqdm.write)
+    (endpoint,) = configuration.require_settings(settings, "AZURE_SEARCH_ENDPOINT")
+    search = writer.make_clients(endpoint, index_spec.index, clients.identity)
+    make_writer = partial(
+        writer.AzureSearchWriter, search, index_spec, retry_policy, restricted=restricted
+    )
+    if settings.storage_endpoint is None:
+        return make_writer()
+    files = make_uploader(settings.storage_endpoint, settings.storage_container, clients.identity)
+    return writer.IndexedFiles(make_writer(files.put_image), files)
+
+
+def read_index_fields(settings: Settings) -> IndexFields:
+    """Return the fields of the index to write.
+
+    Raises SettingsError where AZURE_SEARCH_FIELDS describes an index of other origin.
+    """
+    from shared.retrieval.azure_search.field_mapping import IndexFields
+
+    fields = IndexFields(**(settings.search_fields or {}))
+    if not fields.is_own_schema:
+        raise SettingsError((OTHER_SCHEMA,))
+    return fields
+
+
+def build_index_spec(settings: Settings, dimensions: int, options: IngestOptions) -> IndexSpec:
+    """Build the specification of the index in Azure AI Search. Raises SettingsError."""
+    from ingest.targets.azure_search.index_update import IndexSpec, Vectorizer
+
+    fields = read_index_fields(settings)
+    (index,) = configuration.require_settings(settings, "AZURE_SEARCH_INDEX")
+    endpoint, deployment = settings.azure_openai_endpoint, settings.azure_openai_embedding
+    vectorizer = None
+    if settings.search_vectorizer and endpoint and deployment:
+        vectorizer = Vectorizer(endpoint, deployment, options.embedding_model or deployment)
+    return IndexSpec(index, fields, dimensions or None, vectorizer)
+
+
+# The index writers: the first one whose setting has a value is built.
+WRITERS: Mapping[str, Callable[[Clients, IngestOptions, int, bool], IndexWriter]] = {
+    "AZURE_SEARCH_ENDPOINT": build_azure_search_writer,
+    "INDEX_FILE": build_sqlite_writer,
+}
+
+
+async def check_restricted_files(
+    settings: Settings, options: IngestOptions, names: Set[str]
+) -> None:
+    """Raise AclError where the index restricts files of `names`, unless options allow it.
+
+    Changes nothing and calls no model. Also raises SettingsError, DocumentRejected.
+    """
+    if options.no_rules or not names:
+        return
+    clients = Clients(settings, batch=True)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(clients.close)
+        writer = build_writer(clients, options)
+        stack.push_async_callback(writer.close)
+        restricted = {normalize("NFC", name) for name in await writer.restricted_files()}
+    if files := sorted(names & restricted):
+        raise AclError(MISSING_RULES.format(number=len(files), name=files[0]))
