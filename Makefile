@@ -38,7 +38,7 @@ CORS := import json; host = json.load(open("local.settings.json", encoding="utf-
 	print(host.get("CORS") or "none")
 
 .DEFAULT_GOAL := help
-.PHONY: help run index run-fakes test test-all test-browser test-removal mutants eval eval-questions eval-safety bench soak check samples lock
+.PHONY: help run index run-fakes test test-all test-browser test-removal mutants eval eval-questions eval-safety bench soak check samples rename lock
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -120,6 +120,9 @@ check: $(VENV)/.dev ## lint, format and types
 
 samples: $(VENV)/.dev ## regenerate the sample passages from shared/data/documents
 	@$(BIN)/python -m ingest.samples
+
+rename: $(VENV)/.made ## give your fork a name of its own: make rename NAME="Contoso help desk"
+	@$(BIN)/python -m scripts.rename "$(NAME)"
 
 # Without azure-functions, whose version depends on the Python, and without the constraints of the last run.
 lock: $(VENV)/.made ## write constraints.txt from requirements.txt (newer versions: ARGS=--upgrade)

@@ -33,8 +33,9 @@ def azure() -> dict[str, Any]:
 
 
 def test_azure_yaml_has_exactly_these_keys(azure: dict[str, Any]) -> None:
+    assert re.fullmatch(r"[a-z][a-z0-9-]*", azure["name"])  # a fork has its own
     assert azure | {"pipeline": {}} == {
-        "name": "serverless-rag-chat",
+        "name": azure["name"],
         "metadata": {"template": "serverless-rag-chat-python@0.1.0"},
         "requiredVersions": {"azd": ">= 1.25.6"},
         "services": {
