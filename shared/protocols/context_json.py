@@ -29,7 +29,7 @@ def override_path(field: str, body: Any, flat: bool) -> str:
     return f"context.{field}" if straight else f"context.overrides.{field}"
 
 
-def error(failure: ChatError, body: Any, flat: bool = False) -> Json:
+def write_error(failure: ChatError, body: Any, flat: bool = False) -> Json:
     """Return `{"error": "<sentence>"}`, with the path of the invalid field in the request."""
     if failure.field is None:
         return {"error": failure.message}
@@ -141,4 +141,4 @@ def _hit(source: Source) -> Json:
     }
 
 
-ERRORS = ErrorFormat(name="-", error=error)
+ERRORS = ErrorFormat(name="-", error=write_error)

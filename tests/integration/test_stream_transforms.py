@@ -97,7 +97,7 @@ def arguments(name: str, memory: Memory) -> Mapping[str, Any]:
     return {
         "ChatRequest": request,
         "LateError": late_error,
-        "Chunk": partial(ai_chat.chunk, "sessionState"),
+        "ChunkWriter": partial(ai_chat.write_chunk, "sessionState"),
         "Callable[[Context, Event], bytes]": write_text,
         "Delta | Done": Delta(),
         "dict[str, str]": {},

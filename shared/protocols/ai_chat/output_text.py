@@ -100,7 +100,7 @@ def _message(path: str, message: _Message) -> Message:
     return Message(role, "\n".join(texts), tuple(images))
 
 
-def answer(request: ChatRequest, result: Answer) -> Json:
+def write_answer(request: ChatRequest, result: Answer) -> Json:
     """Return an answer: `output_text`, `context` and the state."""
     return {
         "output_text": result.content,
@@ -109,7 +109,7 @@ def answer(request: ChatRequest, result: Answer) -> Json:
     }
 
 
-def chunk(request: ChatRequest, _context: Context, event: Event) -> Json | None:
+def write_chunk(request: ChatRequest, _context: Context, event: Event) -> Json | None:
     """Return a line of a stream. Only the first one has `data_points`."""
     match event:
         case Context():
@@ -126,7 +126,7 @@ APPS = replace(
     ai_chat.APPS,
     name="ai-chat-output-text",
     media_type="application/x-ndjson",
-    answer=answer,
-    stream=partial(ai_chat.stream, chunk),
+    answer=write_answer,
+    stream=partial(ai_chat.write_stream, write_chunk),
 )
 INPUT = replace(APPS, parse=parse)

@@ -18,21 +18,23 @@ from shared.protocols import context_json
 from shared.protocols.ai_chat.request import parse, parse_rag_chat
 from shared.protocols.chat import ChatProtocol, LateError, encode_events, end_with_error
 
-Chunk = Callable[[ChatRequest, Context, Event], Json | None]
+ChunkWriter = Callable[[ChatRequest, Context, Event], Json | None]
 """Writes one event of a stream, given the request and the stream's context; None for no line."""
 
 
-def stream(chunk: Chunk, request: ChatRequest, events: Events, error: LateError) -> ByteStream:
-    """Encode a stream as JSON lines, an error too: each event that `chunk` writes is a line."""
+def write_stream(
+    write_chunk: ChunkWriter, request: ChatRequest, events: Events, error: LateError
+) -> ByteStream:
+    """Encode a stream as JSON lines, one for each event that `write_chunk` writes, or an error."""
 
     def encode(context: Context, event: Event) -> bytes:
-        value = chunk(request, context, event)
+        value = write_chunk(request, context, event)
         return b"" if value is None else json_line(value)
 
     return end_with_error(encode_events(events, encode), lambda it: json_line(error(it)))
 
 
-def answer(state_key: str, request: ChatRequest, result: Answer) -> Json:
+def write_answer(state_key: str, request: ChatRequest, result: Answer) -> Json:
     """Return an answer: `message`, `context` and the state."""
     return {
         "message": context_json.message(result.content),
@@ -41,7 +43,9 @@ def answer(state_key: str, request: ChatRequest, result: Answer) -> Json:
     }
 
 
-def chunk(state_key: str, request: ChatRequest, _context: Context, event: Event) -> Json | None:
+def write_chunk(
+    state_key: str, request: ChatRequest, _context: Context, event: Event
+) -> Json | None:
     """Return a line of a stream. Only the first one has the context."""
     match event:
         case Context():
@@ -54,7 +58,7 @@ def chunk(state_key: str, request: ChatRequest, _context: Context, event: Event)
             return {"delta": {"role": "assistant"}, "context": context_json.end_of_context(event)}
 
 
-def rag_chat_answer(request: ChatRequest, result: Answer) -> Json:
+def write_rag_chat_answer(request: ChatRequest, result: Answer) -> Json:
     """Return an answer in the envelope of an OpenAI chat completion."""
     done, message = result.done, context_json.message(result.content)
     context = context_json.whole_context(result)
@@ -64,7 +68,7 @@ def rag_chat_answer(request: ChatRequest, result: Answer) -> Json:
     return envelope | {"usage": None} | _from_model(done)
 
 
-def rag_chat_chunk(request: ChatRequest, context: Context, event: Event) -> Json | None:
+def write_rag_chat_chunk(request: ChatRequest, context: Context, event: Event) -> Json | None:
     """Return a line of a stream, in the envelope of an OpenAI chat completion chunk."""
     match event:
         case Context():
@@ -123,9 +127,9 @@ def _protocol(name: str, media_type: str, state_key: str) -> ChatProtocol:
         name=name,
         media_type=media_type,
         parse=partial(parse, state_key=state_key),
-        answer=partial(answer, state_key),
-        error=context_json.error,
-        stream=partial(stream, partial(chunk, state_key)),
+        answer=partial(write_answer, state_key),
+        error=context_json.write_error,
+        stream=partial(write_stream, partial(write_chunk, state_key)),
     )
 
 
@@ -135,8 +139,8 @@ RAG_CHAT = ChatProtocol(
     name="rag-chat-apps",
     media_type="application/json-lines",
     parse=parse_rag_chat,
-    answer=rag_chat_answer,
-    error=partial(context_json.error, flat=True),
-    stream=partial(stream, rag_chat_chunk),
+    answer=write_rag_chat_answer,
+    error=partial(context_json.write_error, flat=True),
+    stream=partial(write_stream, write_rag_chat_chunk),
 )
 ASK = replace(RAG_CHAT, parse=partial(parse_rag_chat, last_only=True))

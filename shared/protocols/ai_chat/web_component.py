@@ -39,24 +39,24 @@ def is_web_component(body: Any) -> bool:
 
 def adapt(protocol: ChatProtocol) -> ChatProtocol:
     """Return the oldest version of the protocol as the web component reads it."""
-    return replace(protocol, answer=answer, stream=stream)
+    return replace(protocol, answer=write_answer, stream=write_stream)
 
 
-def answer(request: ChatRequest, result: Answer) -> Json:
+def write_answer(request: ChatRequest, result: Answer) -> Json:
     """Return an answer."""
     content = result.content + "".join(mark_questions(result.done.followups or ()))
-    envelope = ai_chat.rag_chat_answer(request, replace(result, content=content))
+    envelope = ai_chat.write_rag_chat_answer(request, replace(result, content=content))
     return _with_context("message", envelope, result.context)
 
 
-def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
+def write_stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
     """Encode a stream as JSON lines."""
-    return ai_chat.stream(chunk, request, _with_questions(events), error)
+    return ai_chat.write_stream(write_chunk, request, _with_questions(events), error)
 
 
-def chunk(request: ChatRequest, context: Context, event: Event) -> Json | None:
+def write_chunk(request: ChatRequest, context: Context, event: Event) -> Json | None:
     """Return a line of a stream."""
-    envelope = ai_chat.rag_chat_chunk(request, context, event)
+    envelope = ai_chat.write_rag_chat_chunk(request, context, event)
     if envelope is None or not isinstance(event, Context):
         return envelope
     return _with_context("delta", envelope, event)

@@ -59,7 +59,7 @@ def status(failure: ChatError, _body: Any) -> int:
     return _status_and_code(failure)[0]
 
 
-def error(failure: ChatError, _body: Any) -> Json:
+def write_error(failure: ChatError, _body: Any) -> Json:
     """Format a failure: `business_code` and a sentence."""
     field = f"{failure.field}: " if failure.field else ""
     status, code = _status_and_code(failure)
@@ -68,7 +68,7 @@ def error(failure: ChatError, _body: Any) -> Json:
     return {"business_code": code, "message": f"{field}{message}"}
 
 
-def answer(request: ChatRequest, result: Answer) -> Json:
+def write_answer(request: ChatRequest, result: Answer) -> Json:
     """Format a whole answer."""
     message: Json = {**result.message_extra, "role": "assistant", "content": result.content}
     if result.tool_calls:
@@ -78,7 +78,7 @@ def answer(request: ChatRequest, result: Answer) -> Json:
     return frame | _context(request, result.context)
 
 
-def chunk(request: ChatRequest, context: Context, event: Event) -> Json:
+def write_chunk(request: ChatRequest, context: Context, event: Event) -> Json:
     """Format an event of a stream. The sources go out with the first, which is the model's
     first."""
     message: Json = {"role": "assistant", "content": ""}
@@ -99,17 +99,17 @@ async def encode(request: ChatRequest, events: Events) -> ByteStream:
     async with aclosing(events):
         async for event in events:
             if isinstance(event, Context):
-                context, first = event, chunk(request, event, event)
+                context, first = event, write_chunk(request, event, event)
                 if event.single_chunk:
                     whole = replace(await collect(events), context=event)
-                    yield server_sent_event(answer(request, whole))
+                    yield server_sent_event(write_answer(request, whole))
                     return
             else:
-                yield server_sent_event({**first, **chunk(request, context, event)})
+                yield server_sent_event({**first, **write_chunk(request, context, event)})
                 first = {}
 
 
-def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
+def write_stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
     """Encode a stream as server-sent events with a pause between them, an error too."""
 
     def last(failure: Exception) -> bytes:
@@ -150,9 +150,9 @@ CHAT = ChatProtocol(
     name="aog",
     media_type="text/event-stream",
     parse=parse,
-    answer=answer,
-    stream=stream,
+    answer=write_answer,
+    stream=write_stream,
     prompt_builder=PASSTHROUGH,
-    error=error,
+    error=write_error,
     status=status,
 )

@@ -216,7 +216,7 @@ def progress(message: RpcMessage, step: int, text: str) -> Json:
     return {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
 
 
-def error(failure: ChatError, message: RpcMessage | None) -> Json:
+def write_error(failure: ChatError, message: RpcMessage | None) -> Json:
     """Return the JSON of an error. `message` is None if it could not be parsed."""
     default = -32603 if _is_internal(failure) else -32600
     code = failure.code if isinstance(failure, RpcError) else default
@@ -246,4 +246,4 @@ def _is_internal(failure: ChatError) -> bool:
     return failure.status >= 500 or isinstance(failure, TooManyRequests)
 
 
-ERRORS = ErrorFormat(name="mcp", error=error, status=status)
+ERRORS = ErrorFormat(name="mcp", error=write_error, status=status)

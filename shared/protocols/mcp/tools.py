@@ -208,7 +208,7 @@ def _cited_sources(answer: Answer) -> list[Source]:
 _ARGUMENTS = {"include_category": "category"}
 
 
-def _error(failure: ChatError, message: RpcMessage) -> Json:
+def _write_error(failure: ChatError, message: RpcMessage) -> Json:
     """Return the result of a tool that failed, which a model can read."""
     field = _ARGUMENTS.get(failure.field or "", failure.field)
     text = f"{field}: {failure.message}" if field else failure.message
@@ -219,7 +219,7 @@ def error_format(name: str) -> ErrorFormat:
     """Return how the errors of a tool are written: as its results."""
     return ErrorFormat(
         name=f"mcp/{name}",
-        error=_error,
+        error=_write_error,
         status=lambda _failure, _message: 200,
         headers=lambda _failure: {},
     )

@@ -69,7 +69,7 @@ def headers(failure: errors.ChatError) -> Mapping[str, str]:
     return failure.headers
 
 
-def error(failure: errors.ChatError, body: Any = None) -> Json:
+def write_error(failure: errors.ChatError, body: Any = None) -> Json:
     """Return the JSON of an error."""
     if _is_rejected(failure, body):
         return _rejection(failure.upstream_param)
@@ -95,7 +95,7 @@ def _error(message: str, param: str | None, kind: str, code: str | None = None) 
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
-def answer(request: ChatRequest, result: Answer) -> Json:
+def write_answer(request: ChatRequest, result: Answer) -> Json:
     """Return the JSON of an answer: a `chat.completion`."""
     calls = [tool_call_json(call) for call in result.tool_calls]
     message: Json = {"role": "assistant", "content": result.content or (None if calls else "")}
@@ -110,7 +110,7 @@ def answer(request: ChatRequest, result: Answer) -> Json:
     return whole | {"usage": count_usage(result.context, result.done, result.content)}
 
 
-def chunk(request: ChatRequest, context: Context, event: Event) -> Json | None:
+def write_chunk(request: ChatRequest, context: Context, event: Event) -> Json | None:
     """Return a chunk of a stream. Only the first has a `context`, which clients look for."""
     reason: str | None = None
     match event:
@@ -128,14 +128,14 @@ def chunk(request: ChatRequest, context: Context, event: Event) -> Json | None:
     return _envelope(request, context, "chat.completion.chunk", [choice])
 
 
-def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
+def write_stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
     """Encode a stream as server-sent events with a trailer, an error too."""
     parts: list[str] = []
 
     def encode(context: Context, event: Event) -> bytes:
         if isinstance(event, Delta):
             parts.append(event.content)
-        value = chunk(request, context, event)
+        value = write_chunk(request, context, event)
         line = b"" if value is None else server_sent_event(value)
         if isinstance(event, Done):
             result = Answer(context, "".join(parts), event)
@@ -218,10 +218,10 @@ CHAT = ChatProtocol(
     name="openai",
     media_type="text/event-stream",
     parse=parse,
-    answer=answer,
-    stream=stream,
+    answer=write_answer,
+    stream=write_stream,
     prompt_builder=PASSTHROUGH,
-    error=error,
+    error=write_error,
     status=status,
     headers=headers,
 )

@@ -43,7 +43,7 @@ TYPES: Sequence[tuple[type[ChatError], str]] = (
 )
 
 
-def format_error(failure: ChatError, _body: Any) -> Json:
+def write_error(failure: ChatError, _body: Any) -> Json:
     """Format a failure."""
     kind = next(name for error_class, name in TYPES if isinstance(failure, error_class))
     field = f"{failure.field}: " if failure.field else ""
@@ -64,4 +64,4 @@ def validate(model: type[M], value: Any, prefix: str = "") -> M:
         raise BadRequest(describe_errors(failure, lambda path: f"{prefix}{path}")) from None
 
 
-ERROR_FORMAT = ErrorFormat(name="opensearch", error=format_error)
+ERROR_FORMAT = ErrorFormat(name="opensearch", error=write_error)

@@ -12,7 +12,7 @@ from shared.domain.messages import Message, ToolCall
 from shared.domain.request import ChatRequest
 from shared.protocols.openai.responses.items import call_message, join_calls
 from shared.protocols.openai.responses.request import ResponseState
-from shared.protocols.openai.responses.stream import stream
+from shared.protocols.openai.responses.stream import write_stream
 from tests.support.fakes import PLUS, ScriptStep, play
 from tests.unit.test_growth import check_growth
 
@@ -30,7 +30,9 @@ def write(script: Sequence[ScriptStep]) -> bytes:
     """The stream of an answer."""
 
     async def join() -> bytes:
-        parts = stream(QUESTION, answer(script), lambda error: {"error": {"message": str(error)}})
+        parts = write_stream(
+            QUESTION, answer(script), lambda error: {"error": {"message": str(error)}}
+        )
         return b"".join([part async for part in parts])
 
     return asyncio.run(join())

@@ -83,9 +83,9 @@ def _with_chat_parameters(body: Any) -> Any:
     return body | {theirs: body.get(ours) for theirs, ours in PARAMETERS.items()}
 
 
-def error(failure: errors.ChatError, body: Any = None) -> Json:
+def write_error(failure: errors.ChatError, body: Any = None) -> Json:
     """Return the JSON of an error."""
-    fields: Json = chat_completions.error(failure, _with_chat_parameters(body))["error"]
+    fields: Json = chat_completions.write_error(failure, _with_chat_parameters(body))["error"]
     if ours := PARAMETERS.get(fields["param"] or ""):
         message = fields["message"].replace(fields["param"], ours, 1)
         fields |= {"param": ours, "message": message}

@@ -21,7 +21,7 @@ from shared.rag.citation_finder import CitationFinder, sources_by_name
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
-def answer(request: ChatRequest, result: Answer) -> Json:
+def write_answer(request: ChatRequest, result: Answer) -> Json:
     """Return a whole response."""
     output = format_output(request, result.context, result.parts)
     output[-1] |= {"status": end_status(result.done)}

@@ -23,12 +23,12 @@ from shared.protocols.openai.responses.errors import (
     MISSING,
     UNSUPPORTED,
     ParameterError,
-    error,
     status,
+    write_error,
 )
 from shared.protocols.openai.responses.items import Item, join_calls
 from shared.protocols.openai.responses.request import ResponseState, parse
-from shared.protocols.openai.responses.stream import stream
+from shared.protocols.openai.responses.stream import write_stream
 from shared.protocols.openai.routes import add_notices, check_access, without_instructions
 from shared.protocols.route import Route, check_method
 from shared.rag.prompt import PASSTHROUGH
@@ -44,10 +44,10 @@ RESPONSES = ChatProtocol(
     name="responses",
     media_type="text/event-stream",
     parse=parse,
-    answer=responses.answer,
-    stream=stream,
+    answer=responses.write_answer,
+    stream=write_stream,
     prompt_builder=PASSTHROUGH,
-    error=error,
+    error=write_error,
     status=status,
     headers=chat_completions.headers,
 )

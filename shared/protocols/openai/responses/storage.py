@@ -228,7 +228,7 @@ class StoredAnswer:
 
     async def _store(self, request: ChatRequest, answer: Answer) -> str | None:
         """Store the answer. Returns a warning if that fails."""
-        response = responses.answer(request, answer) | {"instructions": None, "tools": []}
+        response = responses.write_answer(request, answer) | {"instructions": None, "tools": []}
         details = {"messages": [*map(_storable, self.messages)], "response": response}
         text = replace_surrogates(json.dumps(details, ensure_ascii=False))
         if len(text) > MAX_DETAILS:

@@ -54,7 +54,7 @@ class ResponseWriter:
         """The id of the message that has begun last."""
         return responses.message_id(self.state.id, self.messages)
 
-    def begin(self) -> Iterator[bytes]:
+    def start_events(self) -> Iterator[bytes]:
         """Yield the events before the answer."""
         response = responses.envelope(self.request, self.context, "in_progress")
         yield self._event("response.created", response=response)
@@ -196,7 +196,7 @@ class ResponseWriter:
         return b"event: " + kind.encode() + b"\n" + server_sent_event(value)
 
 
-def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
+def write_stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
     """Encode a stream; a failure is its last event."""
     writer: ResponseWriter | None = None
 
@@ -205,7 +205,7 @@ def stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream
         writer = writer or ResponseWriter(request, context)
         match event:
             case Context():
-                return b"".join(writer.begin())
+                return b"".join(writer.start_events())
             case Delta():
                 return b"".join(writer.write(event))
             case Done():
