@@ -170,7 +170,7 @@ def row(streams: int, pairs: Sequence[tuple[Wave, Wave]]) -> str:
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(prog="python -m bench.overload", description=__doc__)
-    limit = Settings().concurrent_answers
+    limit = Settings().max_concurrent_answers
     parser.add_argument("--streams", type=int, nargs="+", default=[limit])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--flood", action="store_true", help=argparse.SUPPRESS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Set
+from collections.abc import AsyncIterator, Set
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -83,9 +83,9 @@ async def open_setup(
 
     `restricted` says that the folder has access rules.
     """
-    if options.embedding_model and not settings.search_vectorizer:
+    if options.embedding_model and not settings.azure_search_vectorizer:
         raise SettingsError(("--embedding-model needs --indexer or AZURE_SEARCH_VECTORIZER",))
-    if settings.search_endpoint:
+    if settings.azure_search_endpoint:
         read_index_fields(settings)  # refused before a model is called
     prompt = (SHARED_FOLDER / "rag" / "prompts" / "describe.txt").read_text("utf-8").strip()
     clients = Clients(settings, batch=True)
@@ -110,10 +110,10 @@ def build_enricher(clients: Clients, prompt: str) -> Enricher:
     inputs = [clients.embedding_model or "", vision.name if vision else ""]
     if vision:
         inputs.append(sha256(prompt.encode()).hexdigest())
-    if settings.search_endpoint:
-        inputs.append(json.dumps(settings.search_fields or {}, sort_keys=True))
-        if settings.storage_endpoint:  # files are uploaded again when the container changes
-            inputs += [settings.storage_endpoint, settings.storage_container]
+    if settings.azure_search_endpoint:
+        inputs.append(json.dumps(settings.azure_search_fields or {}, sort_keys=True))
+        if settings.azure_storage_endpoint:  # files are uploaded again when the container changes
+            inputs += [settings.azure_storage_endpoint, settings.azure_storage_container]
     return Enricher(clients.embed, vision, prompt, fingerprint="\0".join(inputs))
 
 
@@ -142,8 +142,8 @@ async def get_embedding_dimensions(settings: Settings) -> int:
 
 def describe_index(settings: Settings) -> str:
     """The name of the index, for the first line of a run."""
-    if settings.search_endpoint:
-        return f"Azure AI Search, index {settings.search_index}"
+    if settings.azure_search_endpoint:
+        return f"Azure AI Search, index {settings.azure_search_index}"
     return settings.index_file
 
 
@@ -154,15 +154,14 @@ def build_writer(
 
     `dimensions` is 0 without vectors; `restricted` says that the folder has access rules.
     """
-    name = configuration.first_setting(clients.settings, WRITERS)
-    if name is None:
-        raise SettingsError((f"{' or '.join(WRITERS)} is required",))
-    return WRITERS[name](clients, options, dimensions, restricted)
+    if clients.settings.azure_search_endpoint:
+        return build_azure_search_writer(clients, options, dimensions, restricted)
+    if clients.settings.index_file:
+        return build_sqlite_writer(clients, options, dimensions)
+    raise SettingsError(("AZURE_SEARCH_ENDPOINT is required",))
 
 
-def build_sqlite_writer(
-    clients: Clients, options: IngestOptions, dimensions: int, _restricted: bool
-) -> IndexWriter:
+def build_sqlite_writer(clients: Clients, options: IngestOptions, dimensions: int) -> IndexWriter:
     """Build the writer of the embedded index. Raises SettingsError."""
     from ingest.targets.sqlite.writer import SqliteIndexWriter
     from shared.retrieval.sqlite.schema import IndexMeta
@@ -179,7 +178,7 @@ def warn_about_other_folder(settings: Settings, options: IngestOptions) -> None:
     from shared.retrieval.sqlite.retriever import SqliteRetriever
 
     index = SHARED_FOLDER.parent / settings.index_file
-    if settings.search_endpoint or options.prune or not index.is_file():
+    if settings.azure_search_endpoint or options.prune or not index.is_file():
         return
     with suppress(ChatError):  # an index that cannot be read is replaced
         previous = SqliteRetriever(index).documents
@@ -192,7 +191,7 @@ def find_indexed_folder(settings: Settings) -> Path | None:
     from shared.retrieval.sqlite.retriever import SqliteRetriever
 
     index = SHARED_FOLDER.parent / settings.index_file
-    if settings.search_endpoint or not index.is_file():
+    if settings.azure_search_endpoint or not index.is_file():
         return None
     with suppress(ChatError):  # an index that cannot be read
         return SqliteRetriever(index).documents
@@ -218,9 +217,11 @@ def build_azure_search_writer(
     make_writer = partial(
         writer.AzureSearchWriter, search, index_spec, retry_policy, restricted=restricted
     )
-    if settings.storage_endpoint is None:
+    if settings.azure_storage_endpoint is None:
         return make_writer()
-    files = make_uploader(settings.storage_endpoint, settings.storage_container, clients.identity)
+    files = make_uploader(
+        settings.azure_storage_endpoint, settings.azure_storage_container, clients.identity
+    )
     return writer.IndexedFiles(make_writer(files.put_image), files)
 
 
@@ -231,7 +232,7 @@ def read_index_fields(settings: Settings) -> IndexFields:
     """
     from shared.retrieval.azure_search.field_mapping import IndexFields
 
-    fields = IndexFields(**(settings.search_fields or {}))
+    fields = IndexFields(**(settings.azure_search_fields or {}))
     if not fields.is_own_schema:
         raise SettingsError((OTHER_SCHEMA,))
     return fields
@@ -243,18 +244,14 @@ def build_index_spec(settings: Settings, dimensions: int, options: IngestOptions
 
     fields = read_index_fields(settings)
     (index,) = configuration.require_settings(settings, "AZURE_SEARCH_INDEX")
-    endpoint, deployment = settings.azure_openai_endpoint, settings.azure_openai_embedding
+    endpoint, deployment = (
+        settings.azure_openai_endpoint,
+        settings.azure_openai_embedding_deployment,
+    )
     vectorizer = None
-    if settings.search_vectorizer and endpoint and deployment:
+    if settings.azure_search_vectorizer and endpoint and deployment:
         vectorizer = Vectorizer(endpoint, deployment, options.embedding_model or deployment)
     return IndexSpec(index, fields, dimensions or None, vectorizer)
-
-
-# The index writers: the first one whose setting has a value is built.
-WRITERS: Mapping[str, Callable[[Clients, IngestOptions, int, bool], IndexWriter]] = {
-    "AZURE_SEARCH_ENDPOINT": build_azure_search_writer,
-    "INDEX_FILE": build_sqlite_writer,
-}
 
 
 async def check_restricted_files(

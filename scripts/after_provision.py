@@ -78,7 +78,7 @@ async def run(
     if not complete:
         return
     if environment.get(EXISTING_SEARCH):
-        return report(EXISTING_SEARCH_MESSAGE.format(index=settings.search_index))
+        return report(EXISTING_SEARCH_MESSAGE.format(index=settings.azure_search_index))
     await prepare_samples(environment, settings, wait_policy)
 
 

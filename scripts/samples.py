@@ -116,7 +116,7 @@ async def try_load(settings: Settings) -> None:
     options = IngestOptions(SAMPLES)
     async with open_setup(settings, options, restricted=bool(rules.rules)) as setup:
         if has_other_documents(await setup.writer.fingerprints(), listing):
-            return print_lines([OTHER_DOCUMENTS_MESSAGE.format(index=settings.search_index)])
+            return print_lines([OTHER_DOCUMENTS_MESSAGE.format(index=settings.azure_search_index)])
         print_lines([f"{len(listing.files)} sample documents -> {setup.description}"])
         summary = await index_documents(options, setup, listing, rules)
     for _, reason in summary.skipped:

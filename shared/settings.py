@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -156,95 +156,105 @@ UNTRUSTED_SIGN_IN = (
 
 
 class Settings(BaseModel):
-    """The settings of a deployment. The alias of a field is the name of the app setting."""
+    """The settings of a deployment. A field has the name of its variable in lower case."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=str.upper)
 
-    chat_model: Name | None = Field(default=None, alias="CHAT_MODEL")
-    azure_openai_endpoint: SecureUrl | None = Field(default=None, alias="AZURE_OPENAI_ENDPOINT")
-    azure_openai_chat_deployment: Name | None = Field(
-        default=None, alias="AZURE_OPENAI_CHAT_DEPLOYMENT"
-    )
-    azure_openai_embedding: Name | None = Field(
-        default=None, alias="AZURE_OPENAI_EMBEDDING_DEPLOYMENT"
-    )
-    openai_embedding: Name | None = Field(default=None, alias="OPENAI_EMBEDDING_MODEL")
-    search_endpoint: SecureUrl | None = Field(default=None, alias="AZURE_SEARCH_ENDPOINT")
-    search_index: IndexName | None = Field(default=None, alias="AZURE_SEARCH_INDEX")
-    search_fields: FieldNames | None = Field(default=None, alias="AZURE_SEARCH_FIELDS")
-    search_public: bool = Field(default=False, alias="AZURE_SEARCH_INDEX_PUBLIC")
-    search_ranking: Name | None = Field(default=None, alias="AZURE_SEARCH_SEMANTIC_CONFIGURATION")
-    search_vectorizer: bool = Field(default=False, alias="AZURE_SEARCH_VECTORIZER")
-    retriever: Name | None = Field(default=None, alias="RETRIEVER")
-    index_file: Name = Field(default="index.db", alias="INDEX_FILE")
-    search_seconds: float = Field(default=10, gt=0, alias="SEARCH_SECONDS")
-    openai_base_url: Url | None = Field(default=None, alias="OPENAI_BASE_URL")
-    openai_chat_model: Name | None = Field(default=None, alias="OPENAI_CHAT_MODEL")
-    openai_api_key: Key | None = Field(default=None, alias="OPENAI_API_KEY")
-    azure_client_id: Name | None = Field(default=None, alias="AZURE_CLIENT_ID")
-    documents_path: Name | None = Field(default=None, alias="DOCUMENTS_PATH")
-    storage_endpoint: SecureUrl | None = Field(default=None, alias="AZURE_STORAGE_ENDPOINT")
-    storage_container: ContainerName = Field(default="documents", alias="AZURE_STORAGE_CONTAINER")
-    storage_seconds: float = Field(default=10, gt=0, alias="STORAGE_SECONDS")
-    model_api: ModelApi = Field(default="chat_completions", alias="CHAT_MODEL_API")
-    reasoning: bool | None = Field(default=None, alias="CHAT_MODEL_REASONING")
-    vision: bool | None = Field(default=None, alias="CHAT_MODEL_VISION")
-    reasoning_effort: Effort | None = Field(default=None, alias="REASONING_EFFORT")
-    prompt_tokens: int = Field(default=16000, ge=1000, alias="MAX_PROMPT_TOKENS")
-    answer_tokens: int | None = Field(default=None, ge=1, alias="MAX_ANSWER_TOKENS")
-    accept_seconds: float = Field(default=60, gt=0, alias="MODEL_ACCEPT_SECONDS")
-    first_seconds: float = Field(default=60, gt=0, alias="MODEL_FIRST_TOKEN_SECONDS")
-    gap_seconds: float = Field(default=30, gt=0, alias="MODEL_GAP_SECONDS")
-    providers: Providers = Field(default=(), alias="MODEL_PROVIDERS")
-    policy: Policy = Field(default="default", alias="HYBRID_POLICY")
-    local_seconds: float = Field(default=20, gt=0, alias="LOCAL_FIRST_TOKEN_SECONDS")
-    request_provider_hosts: Hosts = Field(default=frozenset(), alias="INLINE_PROVIDER_HOSTS")
-    chat_api_key: CallerKey | None = Field(default=None, alias="CHAT_API_KEY")
-    public_url: Url | None = Field(default=None, alias="PUBLIC_URL")
-    trace_exporter: Name | None = Field(default=None, alias="TRACE_EXPORTER")
-    trace_ratio: float = Field(default=1, ge=0, le=1, alias="TRACE_RATIO")
-    allow_client_prompts: bool = Field(default=False, alias="ALLOW_CLIENT_PROMPTS")
-    allow_client_filters: bool = Field(default=False, alias="ALLOW_CLIENT_FILTERS")
-    strictness_scores: Scores = Field(
-        default="[0.5,1,1.5,2,2.5]", validate_default=True, alias="STRICTNESS_SCORES"
-    )
-    thoughts: Switch = Field(default="on", alias="THOUGHTS")
-    chat_answers: Literal["message", "output_text"] = Field(default="message", alias="CHAT_ANSWERS")
-    page: Switch = Field(default="on", alias="PAGE")
-    default_top: int = Field(default=DEFAULT_TOP, ge=1, le=50, alias="DEFAULT_TOP")
-    default_temperature: float = Field(default=0.3, ge=0, le=2, alias="DEFAULT_TEMPERATURE")
-    json_limit: int = Field(default=4 * MIB, ge=1, alias="MAX_JSON_BYTES")
-    form_limit: int = Field(default=20 * MIB, ge=1, alias="MAX_FORM_BYTES")
-    concurrent_answers: int = Field(default=64, ge=1, alias="MAX_CONCURRENT_ANSWERS")
-    body_seconds: float = Field(default=15, gt=0, le=540, alias="BODY_TIMEOUT_SECONDS")
-    answer_seconds: float = Field(default=120, gt=0, le=540, alias="ANSWER_TIMEOUT_SECONDS")
-    force_security_filters: bool = Field(default=True, alias="FORCE_SECURITY_FILTERS")
-    allowed_origins: Origins = Field(default=frozenset(), alias="ALLOWED_ORIGINS")
-    # Used by dev_server.py; only validated here.
-    allowed_hosts: Hosts = Field(default=frozenset(), alias="ALLOWED_HOSTS")
-    codespace: str | None = Field(default=None, alias="CODESPACE_NAME")
-    codespaces_domain: str | None = Field(
-        default=None, alias="GITHUB_CODESPACES_PORT_FORWARDING_DOMAIN"
-    )
-    callers: Callers = Field(default="keys", alias="CALLERS")
-    memory_file: Name | None = Field(default=None, alias="MEMORY_FILE")
-    cosmos_endpoint: SecureUrl | None = Field(default=None, alias="AZURE_COSMOS_ENDPOINT")
-    cosmos_database: Name = Field(default="chat", alias="AZURE_COSMOS_DATABASE")
-    cosmos_container: Name = Field(default="memory", alias="AZURE_COSMOS_CONTAINER")
-    conversations: Literal["opt-in", "always"] = Field(default="opt-in", alias="CONVERSATIONS")
-    memory_days: float | None = Field(default=None, ge=0, le=24855, alias="MEMORY_DAYS")
-    max_conversations: int = Field(default=10_000, ge=1, alias="MAX_CONVERSATIONS")
-    max_stored_megabytes: int = Field(default=200, ge=1, alias="MAX_STORED_MEGABYTES")
-    memory_seconds: float = Field(default=10, gt=0, alias="MEMORY_SECONDS")
-    sign_in: bool = Field(default=False, alias="WEBSITE_AUTH_ENABLED")
-    trust_sign_in: bool = Field(default=False, alias="TRUST_SIGN_IN_HEADERS")
-    functions_environment: str | None = Field(default=None, alias="AZURE_FUNCTIONS_ENVIRONMENT")
-    host_name: str | None = Field(default=None, alias="WEBSITE_HOSTNAME")
-    identity_endpoint: Name | None = Field(default=None, alias="IDENTITY_ENDPOINT")
-    instance_id: str | None = Field(default=None, alias="WEBSITE_INSTANCE_ID")
-    container_name: str | None = Field(default=None, alias="CONTAINER_NAME")
-    pod_name: str | None = Field(default=None, alias="WEBSITE_POD_NAME")
-    site_name: str | None = Field(default=None, alias="WEBSITE_SITE_NAME")
+    # The model: a provider's name, or package.module:factory
+    chat_model: Name | None = None
+    azure_openai_endpoint: SecureUrl | None = None
+    azure_openai_chat_deployment: Name | None = None
+    azure_openai_embedding_deployment: Name | None = None
+    openai_base_url: Url | None = None
+    openai_chat_model: Name | None = None
+    openai_embedding_model: Name | None = None
+    openai_api_key: Key | None = None
+    chat_model_api: ModelApi = "chat_completions"
+    chat_model_reasoning: bool | None = None
+    chat_model_vision: bool | None = None
+    reasoning_effort: Effort | None = None
+    max_prompt_tokens: int = Field(default=16000, ge=1000)
+    max_answer_tokens: int | None = Field(default=None, ge=1)
+    model_accept_seconds: float = Field(default=60, gt=0)
+    model_first_token_seconds: float = Field(default=60, gt=0)
+    model_gap_seconds: float = Field(default=30, gt=0)
+
+    # Several models
+    model_providers: Providers = ()
+    hybrid_policy: Policy = "default"
+    local_first_token_seconds: float = Field(default=20, gt=0)
+    inline_provider_hosts: Hosts = frozenset()
+
+    # Search
+    retriever: Name | None = None
+    search_seconds: float = Field(default=10, gt=0)
+    azure_search_endpoint: SecureUrl | None = None
+    azure_search_index: IndexName | None = None
+    azure_search_fields: FieldNames | None = None
+    azure_search_index_public: bool = False
+    azure_search_semantic_configuration: Name | None = None
+    azure_search_vectorizer: bool = False
+    index_file: Name = "index.db"
+
+    # The files of citations
+    documents_path: Name | None = None
+    azure_storage_endpoint: SecureUrl | None = None
+    azure_storage_container: ContainerName = "documents"
+    storage_seconds: float = Field(default=10, gt=0)
+
+    # Stored conversations
+    memory_file: Name | None = None
+    azure_cosmos_endpoint: SecureUrl | None = None
+    azure_cosmos_database: Name = "chat"
+    azure_cosmos_container: Name = "memory"
+    conversations: Literal["opt-in", "always"] = "opt-in"
+    memory_days: float | None = Field(default=None, ge=0, le=24855)
+    max_conversations: int = Field(default=10_000, ge=1)
+    max_stored_megabytes: int = Field(default=200, ge=1)
+    memory_seconds: float = Field(default=10, gt=0)
+
+    # Answers
+    default_top: int = Field(default=DEFAULT_TOP, ge=1, le=50)
+    default_temperature: float = Field(default=0.3, ge=0, le=2)
+    thoughts: Switch = "on"
+    allow_client_prompts: bool = False
+    allow_client_filters: bool = False
+    strictness_scores: Scores = Field(default="[0.5,1,1.5,2,2.5]", validate_default=True)
+    chat_answers: Literal["message", "output_text"] = "message"
+    page: Switch = "on"
+
+    # Limits
+    max_json_bytes: int = Field(default=4 * MIB, ge=1)
+    max_form_bytes: int = Field(default=20 * MIB, ge=1)
+    max_concurrent_answers: int = Field(default=64, ge=1)
+    body_timeout_seconds: float = Field(default=15, gt=0, le=540)
+    answer_timeout_seconds: float = Field(default=120, gt=0, le=540)
+
+    # Who may call
+    callers: Callers = "keys"
+    chat_api_key: CallerKey | None = None
+    force_security_filters: bool = True
+    trust_sign_in_headers: bool = False
+    allowed_origins: Origins = frozenset()
+    allowed_hosts: Hosts = frozenset()  # used by dev_server.py, validated here
+    public_url: Url | None = None
+
+    # Traces
+    trace_exporter: Name | None = None
+    trace_ratio: float = Field(default=1, ge=0, le=1)
+
+    # What the platform sets
+    azure_client_id: Name | None = None
+    identity_endpoint: Name | None = None
+    website_auth_enabled: bool = False
+    website_hostname: str | None = None
+    website_instance_id: str | None = None
+    website_pod_name: str | None = None
+    website_site_name: str | None = None
+    container_name: str | None = None
+    azure_functions_environment: str | None = None
+    codespace_name: str | None = None
+    github_codespaces_port_forwarding_domain: str | None = None
 
     @property
     def in_azure(self) -> bool:
@@ -257,7 +267,7 @@ class Settings(BaseModel):
 
         CONTAINER_NAME alone is no proof: other containers may have it, too.
         """
-        return bool(self.instance_id or self.pod_name or self.site_name)
+        return bool(self.website_instance_id or self.website_pod_name or self.website_site_name)
 
     @property
     def on_laptop(self) -> bool:
@@ -265,7 +275,7 @@ class Settings(BaseModel):
 
         Anywhere else access is restricted: the app may run in any container, for anybody.
         """
-        development = (self.functions_environment or "").lower() == "development"
+        development = (self.azure_functions_environment or "").lower() == "development"
         return development and not self.in_azure
 
     @property
@@ -276,13 +286,13 @@ class Settings(BaseModel):
     @property
     def base_url(self) -> str:
         """The app's own address; empty if unknown."""
-        local_url = f"http://{self.host_name}" if self.host_name else ""
+        local_url = f"http://{self.website_hostname}" if self.website_hostname else ""
         return self.link_base_url or local_url
 
     @property
     def azure_url(self) -> str:
         """The app's address in Azure; empty elsewhere."""
-        return f"https://{self.host_name}" if self.host_name and self.in_azure else ""
+        return f"https://{self.website_hostname}" if self.website_hostname and self.in_azure else ""
 
     @property
     def retention_seconds(self) -> float | None:
@@ -331,33 +341,29 @@ def key_requirements(environment: Mapping[str, str]) -> KeyRequirements:
         settings = read_settings(environment)
     except SettingsError:
         return KeyRequirements(callers=True, admins=True)
-    signed_in = settings.callers == "signed-in" and settings.sign_in
+    signed_in = settings.callers == "signed-in" and settings.website_auth_enabled
     return KeyRequirements(
         callers=not signed_in and settings.callers != "anyone",
-        admins=not settings.on_laptop and not settings.sign_in,
+        admins=not settings.on_laptop and not settings.website_auth_enabled,
     )
 
 
 def _check_combinations(settings: Settings) -> Iterator[str]:
-    if settings.sign_in and not settings.in_app_service and not settings.trust_sign_in:
+    if (
+        settings.website_auth_enabled
+        and not settings.in_app_service
+        and not settings.trust_sign_in_headers
+    ):
         yield UNTRUSTED_SIGN_IN
-    values = settings.model_dump(by_alias=True)
-    for first, second in REQUIRED_PAIRS:
-        if values[first] and not values[second]:
-            yield f"{second} is required with {first}"
-        if values[second] and not values[first]:
-            yield f"{first} is required with {second}"
+    for pair in REQUIRED_PAIRS:
+        for name, other in (pair, pair[::-1]):
+            if getattr(settings, name.lower()) and not getattr(settings, other.lower()):
+                yield f"{other} is required with {name}"
 
 
-def first_setting(settings: Settings, aliases: Iterable[str]) -> str | None:
-    """Return the first setting with a value, including defaults; None without any."""
-    values = settings.model_dump(by_alias=True)
-    return next((alias for alias in aliases if values[alias]), None)
-
-
-def require_settings(settings: Settings, *aliases: str) -> list[str]:
-    """Return the values of required settings. Raises SettingsError."""
-    values = settings.model_dump(by_alias=True)
-    if missing := tuple(f"{alias} is required" for alias in aliases if not values[alias]):
+def require_settings(settings: Settings, *names: str) -> list[str]:
+    """Return the values of required settings. Raises SettingsError with those that are unset."""
+    values = {name: getattr(settings, name.lower()) for name in names}
+    if missing := tuple(f"{name} is required" for name, value in values.items() if not value):
         raise SettingsError(missing)
-    return [str(values[alias]) for alias in aliases]
+    return [str(value) for value in values.values()]

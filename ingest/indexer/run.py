@@ -195,14 +195,14 @@ async def index_folder(
     retry_policy = RetryPolicy(role_wait=options.roles, notify=tqdm.write)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
-        files = make_uploader(storage, settings.storage_container, clients.identity)
+        files = make_uploader(storage, settings.azure_storage_container, clients.identity)
         stack.push_async_callback(files.close)
         search = make_clients(endpoint, index, clients.identity)
         stack.push_async_callback(search.close)
         dimensions = await setup.get_embedding_dimensions(settings)
         with_vectorizer = settings.model_copy(update={"search_vectorizer": True})
         index_spec = setup.build_index_spec(with_vectorizer, dimensions, options)
-        plan = IndexerPlan(index_spec, options.storage or "", settings.storage_container)
+        plan = IndexerPlan(index_spec, options.storage or "", settings.azure_storage_container)
         uploads = await upload_files(files, listing, options)
         result = await run_indexer(search, plan, retry_policy)
     return uploads, result

@@ -104,10 +104,12 @@ def build(settings: Settings) -> Service:
         memory=memory,
         stores_every_chat=settings.conversations == "always",
         chat_answers=settings.chat_answers,
-        index=settings.search_index or "documents",
+        index=settings.azure_search_index or "documents",
         engine=_make_rag(settings, models, retriever),
         access=AccessPolicy(
-            settings.sign_in, settings.force_security_filters, single_user=settings.on_laptop
+            settings.website_auth_enabled,
+            settings.force_security_filters,
+            single_user=settings.on_laptop,
         ),
         api_key=ApiKeyPolicy(
             settings.chat_api_key.get_secret_value() if settings.chat_api_key else None,
@@ -118,14 +120,14 @@ def build(settings: Settings) -> Service:
         base_url=settings.base_url,
         cross_origin=_make_cross_origin_policy(settings),
         has_page=settings.page == "on",
-        answer_slots=AnswerSlots(settings.concurrent_answers),
+        answer_slots=AnswerSlots(settings.max_concurrent_answers),
         tracer=_make_tracer(settings),
         limits=Limits(
-            settings.json_limit,
-            settings.form_limit,
-            settings.answer_seconds,
+            settings.max_json_bytes,
+            settings.max_form_bytes,
+            settings.answer_timeout_seconds,
             settings.memory_seconds,
-            settings.body_seconds,
+            settings.body_timeout_seconds,
         ),
         health=_make_health(clients, models, retriever, files=files, memory=memory),
     )
@@ -141,12 +143,12 @@ def _prefetch_tokens(clients: Clients) -> None:
     A developer's sign-in is left out: a CLI would take CPU time from the start.
     """
     settings = clients.settings
-    uses_azure = settings.search_endpoint or settings.azure_openai_endpoint
+    uses_azure = settings.azure_search_endpoint or settings.azure_openai_endpoint
     if not settings.identity_endpoint or not uses_azure:
         return
     from shared.azure import identity
 
-    scopes = [identity.SEARCH_SCOPE] if settings.search_endpoint else []
+    scopes = [identity.SEARCH_SCOPE] if settings.azure_search_endpoint else []
     scopes += [identity.OPENAI_SCOPE] if settings.azure_openai_endpoint else []
     identity.prefetch_tokens(clients.identity, scopes)
 
@@ -170,7 +172,7 @@ def make_retriever(clients: Clients) -> Retriever:
     settings = clients.settings
     if settings.retriever:
         return _make_custom_retriever(settings, settings.retriever)
-    if settings.search_endpoint:
+    if settings.azure_search_endpoint:
         return _make_azure_search_retriever(clients)
     if settings.index_file:
         return _make_sqlite_retriever(clients)
@@ -194,17 +196,23 @@ def _make_azure_search_retriever(clients: Clients) -> Retriever:
     settings = clients.settings
     names = ("AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX")
     endpoint, index = configuration.require_settings(settings, *names)
-    fields = IndexFields(**(settings.search_fields or {}))
-    if settings.sign_in and not fields.has_access_control and not settings.search_public:
+    fields = IndexFields(**(settings.azure_search_fields or {}))
+    if (
+        settings.website_auth_enabled
+        and not fields.has_access_control
+        and not settings.azure_search_index_public
+    ):
         raise SettingsError((UNRESTRICTED_INDEX,))
     return AzureSearchRetriever(
         index=make_index(endpoint, index, clients.identity),
         fields=fields,
         seconds=settings.search_seconds,
-        embed=None if settings.search_vectorizer else clients.embed,
-        vectorizer=settings.search_vectorizer,
-        semantic_configuration=settings.search_ranking,
-        fetch_image=_make_blob_files(clients).read_image if settings.storage_endpoint else None,
+        embed=None if settings.azure_search_vectorizer else clients.embed,
+        vectorizer=settings.azure_search_vectorizer,
+        semantic_configuration=settings.azure_search_semantic_configuration,
+        fetch_image=_make_blob_files(clients).read_image
+        if settings.azure_storage_endpoint
+        else None,
     )
 
 
@@ -226,7 +234,7 @@ def _make_sqlite_retriever(clients: Clients) -> Retriever:
 def _make_files(clients: Clients, retriever: Retriever) -> Files | None:
     """Make the file store of citations; None without one. Raises SettingsError."""
     settings = clients.settings
-    if settings.storage_endpoint:
+    if settings.azure_storage_endpoint:
         files: Files = _make_blob_files(clients)
         return files
     if settings.documents_path:
@@ -267,8 +275,8 @@ def _make_memory(clients: Clients) -> Memory | None:
     settings = clients.settings
     limits = settings.max_conversations, settings.max_stored_megabytes * 1_000_000
     retention = Retention(settings.retention_seconds, *limits)
-    if settings.cosmos_endpoint:
-        return _make_cosmos_memory(clients, settings.cosmos_endpoint, retention)
+    if settings.azure_cosmos_endpoint:
+        return _make_cosmos_memory(clients, settings.azure_cosmos_endpoint, retention)
     if settings.memory_file:
         return _make_sqlite_memory(settings, settings.memory_file, retention)
     return None
@@ -279,7 +287,9 @@ def _make_cosmos_memory(clients: Clients, endpoint: str, retention: Retention) -
     from shared.memory.cosmos.store import open_cosmos
 
     settings = clients.settings
-    location = ContainerLocation(endpoint, settings.cosmos_database, settings.cosmos_container)
+    location = ContainerLocation(
+        endpoint, settings.azure_cosmos_database, settings.azure_cosmos_container
+    )
     return open_cosmos(location, clients.identity, retention, settings.memory_seconds)
 
 
@@ -296,17 +306,17 @@ def _make_rag(settings: Settings, models: Router, retriever: Retriever) -> Rag:
         read_prompts(SHARED_FOLDER / "rag" / "prompts"),
         Overrides(top=settings.default_top, temperature=settings.default_temperature),
         settings.allow_client_prompts,
-        rewrite_seconds=settings.answer_seconds / 4,
+        rewrite_seconds=settings.answer_timeout_seconds / 4,
         thoughts=settings.thoughts == "on",
     )
 
 
 def _make_search_scope(settings: Settings) -> SearchScope:
     """Make the limits on what a request may search."""
-    names = settings.search_fields or {}
+    names = settings.azure_search_fields or {}
     return SearchScope(
-        settings.search_endpoint,
-        settings.search_index,
+        settings.azure_search_endpoint,
+        settings.azure_search_index,
         filters=settings.allow_client_filters,
         private=tuple(names.get(name, name) for name in ("oids", "groups")),
         scores=settings.strictness_scores,
@@ -318,8 +328,8 @@ def _make_cross_origin_policy(settings: Settings) -> CrossOriginPolicy:
     urls = (settings.public_url, settings.azure_url)
     return CrossOriginPolicy(
         settings.allowed_origins | {origin_of(url) for url in urls if url},
-        settings.codespace,
-        settings.codespaces_domain,
+        settings.codespace_name,
+        settings.github_codespaces_port_forwarding_domain,
         on_laptop=settings.on_laptop,
     )
 

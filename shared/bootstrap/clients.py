@@ -58,11 +58,13 @@ class Clients:
     @property
     def embedding_model(self) -> str | None:
         """The name of the embedding model; Azure OpenAI's takes precedence."""
-        return self.settings.azure_openai_embedding or self.settings.openai_embedding
+        return (
+            self.settings.azure_openai_embedding_deployment or self.settings.openai_embedding_model
+        )
 
     @property
     def _embedding_client(self) -> Any:
-        return self.azure_openai if self.settings.azure_openai_embedding else self.openai
+        return self.azure_openai if self.settings.azure_openai_embedding_deployment else self.openai
 
     @cached_property
     def blob_container(self) -> Any:
@@ -70,7 +72,7 @@ class Clients:
         from shared.files.blobs import make_container_client
 
         (endpoint,) = configuration.require_settings(self.settings, "AZURE_STORAGE_ENDPOINT")
-        return make_container_client(endpoint, self.settings.storage_container, self.identity)
+        return make_container_client(endpoint, self.settings.azure_storage_container, self.identity)
 
     @cached_property
     def embed(self) -> Embed | None:
@@ -107,11 +109,11 @@ def make_http_model(settings: Settings, client: Any, url: str, flavor: str, **co
     from shared.models.openai.http_model import HttpModel
 
     common = {
-        "max_prompt_tokens": settings.prompt_tokens,
-        "max_answer_tokens": settings.answer_tokens,
-        "accept_seconds": settings.accept_seconds,
-        "first_seconds": settings.first_seconds,
-        "gap_seconds": settings.gap_seconds,
+        "max_prompt_tokens": settings.max_prompt_tokens,
+        "max_answer_tokens": settings.max_answer_tokens,
+        "accept_seconds": settings.model_accept_seconds,
+        "first_seconds": settings.model_first_token_seconds,
+        "gap_seconds": settings.model_gap_seconds,
         "reasoning_effort": settings.reasoning_effort or default_effort(config["name"]),
     }
     model_config = ModelConfig(**common | config)

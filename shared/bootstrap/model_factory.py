@@ -34,7 +34,7 @@ DEFAULT_MODEL = "demo"
 
 def _select_api(settings: Settings) -> tuple[str, str]:
     """Return the flavor of CHAT_MODEL_API, and its path under an endpoint."""
-    if settings.model_api == "responses":
+    if settings.chat_model_api == "responses":
         return "responses", "/responses"
     return "openai", "/chat/completions"
 
@@ -92,8 +92,12 @@ def _make_named_model(settings: Settings, client: Any, url: str, name: str, hint
         flavor=_select_api(settings)[0],
         name=name,
         server_model=name,
-        reasoning=reasoning if settings.reasoning is None else settings.reasoning,
-        supports_images=vision if settings.vision is None else settings.vision,
+        reasoning=reasoning
+        if settings.chat_model_reasoning is None
+        else settings.chat_model_reasoning,
+        supports_images=vision
+        if settings.chat_model_vision is None
+        else settings.chat_model_vision,
         hint=hint,
     )
     return model
@@ -138,7 +142,7 @@ def make_router(clients: Clients) -> Router:
     """Make the router of all providers. Raises SettingsError."""
     settings = clients.settings
     providers = _make_configured_providers(clients)
-    providers += (make_provider(clients, metadata) for metadata in settings.providers)
+    providers += (make_provider(clients, metadata) for metadata in settings.model_providers)
     if not providers:
         providers = [_make_named_provider(clients, DEFAULT_MODEL)]
     names = [provider.name for provider in providers]
@@ -147,10 +151,12 @@ def make_router(clients: Clients) -> Router:
         raise SettingsError((problem,))
     if not any(provider.available for provider in providers):
         raise SettingsError(("MODEL_PROVIDERS must have a provider with status 1",))
-    seconds = min(settings.local_seconds, settings.answer_seconds / 2)  # leaves time for another
+    seconds = min(
+        settings.local_first_token_seconds, settings.answer_timeout_seconds / 2
+    )  # leaves time for another
     return Router(
         providers,
-        settings.policy,
+        settings.hybrid_policy,
         request_providers=make_request_model_factory(clients),
         seconds=seconds,
     )

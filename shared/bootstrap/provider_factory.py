@@ -30,7 +30,7 @@ def make_provider(clients: Clients, metadata: ProviderMetadata) -> Provider:
         models=tuple(metadata.models),
         allows_selection=metadata.allow_to_select_model,
         available=metadata.status == 1,
-        metadata=redact_provider(metadata, clients.settings.prompt_tokens),
+        metadata=redact_provider(metadata, clients.settings.max_prompt_tokens),
     )
 
 
@@ -48,11 +48,12 @@ def _make_model(
         metadata.flavor,
         name=name or metadata.provider_name,
         server_model=name,
-        max_prompt_tokens=metadata.properties.max_input_tokens or settings.prompt_tokens,
+        max_prompt_tokens=metadata.properties.max_input_tokens or settings.max_prompt_tokens,
         reasoning=metadata.flavor in OPENAI_FLAVORS and known_capabilities(name or "")[0],
         supports_images=True,  # unknown; if not, its server responds with an error
         # Without streaming, the headers come with the whole answer.
-        accept_seconds=settings.accept_seconds + (0 if streams else settings.first_seconds),
+        accept_seconds=settings.model_accept_seconds
+        + (0 if streams else settings.model_first_token_seconds),
         supports_streaming=streams,
         extra_body=metadata.extra_json_body,
         hint="is the description of its provider in MODEL_PROVIDERS, or in the request, right?",
@@ -64,7 +65,7 @@ def make_request_model_factory(clients: Clients) -> RequestProviderFactory:
 
     Without an allow-list of hosts it rejects every request.
     """
-    hosts = clients.settings.request_provider_hosts
+    hosts = clients.settings.inline_provider_hosts
     if not hosts:
         return reject_request_provider
     from shared.models.providers.request_provider import (

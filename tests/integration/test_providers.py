@@ -69,7 +69,7 @@ def test_the_list_in_the_docs_is_valid(tmp_path: Path) -> None:
     block = re.search(r"```yaml\n(.*?)```", page, re.DOTALL)
     assert block is not None
     (tmp_path / "list.yaml").write_text(block[1], "utf-8")
-    desk, cloud = read_settings({"MODEL_PROVIDERS": str(tmp_path / "list.yaml")}).providers
+    desk, cloud = read_settings({"MODEL_PROVIDERS": str(tmp_path / "list.yaml")}).model_providers
 
     assert (desk.service_source, desk.models) == ("local", ["qwen3:8b", "llama3.2"])
     assert (cloud.service_source, cloud.auth_type) == ("remote", "apikey")
@@ -254,7 +254,9 @@ def test_secrets_are_neither_returned_nor_logged(caplog: pytest.LogCaptureFixtur
         settings = read_settings(provider_settings(near, far, **SECRETS))
 
     # ... nor where somebody prints the settings; what stands in an address, does.
-    assert "sekret" not in (repr(settings) + str(settings.providers)).replace("sekret-eight", "")
+    assert "sekret" not in (repr(settings) + str(settings.model_providers)).replace(
+        "sekret-eight", ""
+    )
     text = b"".join(each.data for each in got).decode()
     assert "sekret" in json.dumps(remote.requests[0].body) + str(remote.requests[0].headers)
     assert "code=sekret-eight" in remote.requests[0].path

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from shared.bootstrap.build import build
-from shared.settings import Settings
+from shared.settings import read_settings
 from tests.support.calls import ask, call
 from tests.support.servers import ROOT
 from tests.unit.models.test_questions import measure
@@ -40,7 +40,7 @@ def readme(text: str) -> str:
     request = REQUEST.search(text)
     assert request is not None
     lines = ask(
-        call("/chat/stream", request[1].encode()), build(Settings(INDEX_FILE="samples"))
+        call("/chat/stream", request[1].encode()), build(read_settings({"INDEX_FILE": "samples"}))
     ).lines
     answer = "".join(line["delta"].get("content", "") for line in lines)
     quote = "".join(f"> {line}\n" for line in answer.splitlines())

@@ -216,8 +216,8 @@ def test_app_accepts_the_settings_of_bicep() -> None:
     settings = read_settings(values | endpoints | literal)
 
     assert settings.callers == "keys"
-    assert settings.search_ranking is None
-    assert settings.storage_container == "documents"
+    assert settings.azure_search_semantic_configuration is None
+    assert settings.azure_storage_container == "documents"
 
 
 def test_outputs_equal_the_settings_of_the_same_name() -> None:
@@ -398,7 +398,7 @@ def test_bicep_and_project_name_the_same_python() -> None:
 def test_app_holds_more_answers_than_the_platform_sends_to_an_instance() -> None:
     concurrency = int(bicep.params("main.bicep")["perInstanceConcurrency"].default or 0)
 
-    assert 0 < concurrency < Settings().concurrent_answers
+    assert 0 < concurrency < Settings().max_concurrent_answers
 
 
 def test_keys_are_optional_only_with_sign_in_or_explicit_choice() -> None:

@@ -20,7 +20,7 @@ from shared.domain.events import Delta, Done, Usage
 from shared.http.call import DISCONNECT_POLL_SECONDS, Limits
 from shared.models.base import Prompt
 from shared.models.router import Provider, Router
-from shared.settings import Settings
+from shared.settings import read_settings
 from tests.support.calls import JSON, QUESTION, BufferedReply, ask, call, read
 from tests.support.fakes import PLUS, FakeModel, FakeRetriever, ScriptStep, engine
 
@@ -266,7 +266,7 @@ def test_a_local_model_that_does_not_rewrite_in_time_is_not_asked_for_the_answer
 
 
 def test_a_rewrite_has_a_quarter_of_the_time_for_an_answer() -> None:
-    service = build(Settings(INDEX_FILE="samples", ANSWER_TIMEOUT_SECONDS=60))
+    service = build(read_settings({"INDEX_FILE": "samples", "ANSWER_TIMEOUT_SECONDS": "60"}))
 
     assert service.engine is not None
     assert service.engine.rewrite_seconds == 15

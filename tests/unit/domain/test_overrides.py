@@ -10,7 +10,7 @@ import pytest
 from shared.app import Service
 from shared.bootstrap.build import build
 from shared.domain.overrides import INTERNAL_FIELDS, Overrides
-from shared.settings import Settings
+from shared.settings import read_settings
 from tests.support.calls import ask, call
 
 REQUEST = {
@@ -60,7 +60,7 @@ FALSE: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def service() -> Service:
-    return build(Settings(INDEX_FILE="samples"))
+    return build(read_settings({"INDEX_FILE": "samples"}))
 
 
 def context(service: Service, **overrides: Any) -> Any:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shared.bootstrap.build import build
 from shared.domain.overrides import Overrides
-from shared.settings import Settings
+from shared.settings import read_settings
 from tests.support.calls import call, read
 from tests.support.fuzz import EXAMPLES, FUZZ, TIMEOUT, junk, words
 
@@ -100,7 +100,7 @@ def nearly_right(draw: st.DrawFn) -> bytes:
 
 
 def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
-    service = build(Settings(INDEX_FILE="samples"))
+    service = build(read_settings({"INDEX_FILE": "samples"}))
     statuses: Counter[int] = Counter()
 
     async def answered(route: str, data: bytes, kind: str) -> int:
