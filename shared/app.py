@@ -6,7 +6,7 @@ May import the protocols and what they import; no adapter.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from shared.domain.errors import ChatError, ClientDisconnected
@@ -40,6 +40,8 @@ CLIENT_CLOSED_REQUEST = 499  # what proxies log for a client that left; nobody r
 @dataclass(frozen=True, slots=True)
 class Service(AppContext):
     """Answers calls of every route."""
+
+    routes: Collection[str] = tuple(ROUTES)
 
     async def reply(self, call: Call) -> Reply:
         """Answer one call. Never raises, but for being cancelled."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -48,6 +48,8 @@ class ErrorFormat:
 class AppContext:
     """The parts of the app. `problems` describe wrong settings: then `engine` is None.
 
+    `routes` are the paths that it answers.
+
     `search_scope` checks the data source of a request.
     `files` serves the files that citations refer to, `memory` stores conversations; None without.
     `stores_every_chat`: chats are stored there although their state does not ask for it.
@@ -77,6 +79,7 @@ class AppContext:
     has_page: bool = True
     answer_slots: AnswerSlots = field(default_factory=AnswerSlots)
     lookups: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LOOKUPS_AT_ONCE))
+    routes: Collection[str] = ()
 
 
 @dataclass

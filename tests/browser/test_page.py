@@ -437,3 +437,31 @@ def test_a_rating_that_fails_says_so(page: Page, scripted: Server) -> None:
 
     expect(page.get_by_role("alert")).to_contain_text("Busy.")
     expect(helpful).to_have_attribute("aria-pressed", "false")
+
+
+@pytest.mark.parametrize(
+    ("route", "name"),
+    [
+        ("/_plugins/_ml/memory", "Conversations"),
+        ("/feedback", "Helpful"),
+        ("/content/{path}", "Open the document"),
+    ],
+)
+def test_nothing_is_offered_without_its_route(
+    page: Page, samples: Server, route: str, name: str
+) -> None:
+    def lose_route(handler: Route) -> None:
+        config = handler.fetch().json()
+        config["routes"].remove(route)
+        handler.fulfill(json=config)
+
+    page.route("**/config", lose_route)
+    page.goto(samples.url)
+    ask(page, VACATION)
+    page.locator(".turn .citation").first.click()
+
+    expect(page.get_by_role("complementary")).to_be_visible()
+    expect(page.get_by_role("button", name="Copy")).to_be_visible()
+    offered = {"Conversations", "Helpful", "Open the document"}
+    shown = {each for each in offered if page.get_by_text(each, exact=True).first.is_visible()}
+    assert shown == offered - {name}

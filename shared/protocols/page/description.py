@@ -38,6 +38,7 @@ def describe_app(exchange: Exchange) -> Json:
         "images": "images" not in engine.model.limits,
         "memory": app.memory is not None and is_known,
         "overrides": list(_overrides(engine, statistics, is_known)),
+        "routes": sorted(app.routes),
         "examples": [],
         **details,
     }

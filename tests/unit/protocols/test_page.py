@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from shared.app import Service
+from shared.app import ROUTES, Service
 from shared.bootstrap.build import build
 from shared.http.auth import AccessPolicy
 from shared.http.health import Health, HealthCheck
@@ -235,6 +235,7 @@ def test_config_describes_what_the_app_can_do(tmp_path: Path) -> None:
             {"name": "include_category", "type": "text"},
             {"name": "exclude_category", "type": "text"},
         ],
+        "routes": sorted(ROUTES),
         "examples": [],
         "model": "fake",
         "index": {"name": "manuals", "search": "words and vectors", "isSamples": False},

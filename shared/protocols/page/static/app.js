@@ -1,7 +1,7 @@
 // Starts the page: reads what the app can do, and connects the parts.
 
 import { Chat } from "./chat.js";
-import { readConfig, readSetup, setKey } from "./client.js";
+import { hasRoute, readConfig, readSetup, ROUTES, setKey } from "./client.js";
 import { showConversations } from "./conversations.js";
 import { makeButton, makeItem } from "./elements.js";
 import { showOptions } from "./options.js";
@@ -18,10 +18,11 @@ await loadLanguage();
 const config = await readConfig().catch(() => null);
 
 function start() {
-  chat = new Chat(config.memory, showOptions(config.overrides), { editing, failed });
+  const remembers = config.memory && hasRoute(ROUTES.conversations);
+  chat = new Chat(remembers, showOptions(config.overrides), { editing, failed });
   chat.open();
   showWelcome();
-  if (config.memory) {
+  if (remembers) {
     showConversations((id, turns) => chat.open(id, turns), () => chat.state?.conversation_id);
   }
   find("#add-image").hidden = !config.images;

@@ -3,6 +3,12 @@
 const KEY_NAME = "x-functions-key";
 const MEMORY = "/_plugins/_ml/memory";
 
+/** What the page can do without: a deployment may lack these routes. */
+export const ROUTES = { conversations: MEMORY, documents: "/content/{path}", ratings: "/feedback" };
+let routes = new Set();
+
+export const hasRoute = (path) => routes.has(path);
+
 /** A failed request: `kind` is "offline", "interrupted", "busy", "key", "sign-in" or "server". */
 export class RequestError extends Error {
   constructor(kind, { message = "", status = 0, seconds = 0 } = {}) {
@@ -60,7 +66,13 @@ function writeJson(path, method, value) {
   return readJson(path, { method, headers, body: JSON.stringify(value) });
 }
 
-export const readConfig = () => readJson("/config");
+/** Returns what the app can do, and remembers its routes. */
+export async function readConfig() {
+  const config = await readJson("/config");
+  routes = new Set(config.routes);
+  return config;
+}
+
 export const readSetup = () => fetch("/auth_setup").then((response) => response.json(), () => ({}));
 
 /** Sends whether an answer helped: "up" or "down". Throws RequestError. */

@@ -1,7 +1,7 @@
 // The panel with a cited passage.
 
 import { markQuotes } from "./answer.js";
-import { documentPath, openDocument } from "./client.js";
+import { documentPath, hasRoute, openDocument, ROUTES } from "./client.js";
 import { makeElement } from "./elements.js";
 
 const panel = document.querySelector("#source");
@@ -14,6 +14,7 @@ export function showSource(citation, passage, answer, opener) {
   [findOpener, shown] = [opener, citation];
   panel.querySelector("h2").textContent = citation; // as it stands in the answer
   link.href = documentPath(citation);
+  link.hidden = !hasRoute(ROUTES.documents);
   panel.querySelector("blockquote").replaceChildren(
     ...markQuotes(passage, answer).map(([text, isQuoted]) =>
       isQuoted ? makeElement("mark", { textContent: text }) : text,

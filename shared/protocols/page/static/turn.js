@@ -1,6 +1,6 @@
 // The parts of a turn: sources, thoughts, errors, follow-up questions.
 
-import { sendRating } from "./client.js";
+import { hasRoute, ROUTES, sendRating } from "./client.js";
 import { makeButton, makeElement, makeItem } from "./elements.js";
 import { showSource } from "./source.js";
 import { translate } from "./text.js";
@@ -93,7 +93,7 @@ export async function copyAnswer(turn) {
 function showRatings(turn) {
   const buttons = [...turn.element.querySelectorAll(".rate")];
   for (const button of buttons) {
-    button.hidden = !turn.requestId;
+    button.hidden = !turn.requestId || !hasRoute(ROUTES.ratings);
     button.addEventListener("click", () => rate(turn, button, buttons));
   }
 }
