@@ -124,6 +124,15 @@ samples: $(VENV)/.dev ## regenerate the sample passages from shared/data/documen
 rename: $(VENV)/.made ## give your fork a name of its own: make rename NAME="Contoso help desk"
 	@$(BIN)/python -m scripts.rename "$(NAME)"
 
+parts: $(VENV)/.dev ## list the parts that can be removed, and which are there
+	@$(BIN)/python -m scripts.parts list
+
+remove: $(VENV)/.dev ## remove parts of the template (PARTS="aog mcp"; DRY=1: print what would change)
+	@$(BIN)/python -m scripts.parts remove $(PARTS) $(if $(DRY),--dry) $(ARGS)
+
+keep: $(VENV)/.dev ## remove all parts but these, and what they need (PARTS="azure-search azure-openai" DRY=1)
+	@$(BIN)/python -m scripts.parts keep $(PARTS) $(if $(DRY),--dry) $(ARGS)
+
 # Without azure-functions, whose version depends on the Python, and without the constraints of the last run.
 lock: $(VENV)/.made ## write constraints.txt from requirements.txt (newer versions: ARGS=--upgrade)
 	@$(PIP) "$$(grep '^uv==' requirements-lint.txt)"

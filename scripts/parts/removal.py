@@ -1,0 +1,54 @@
+"""What is removed, and the files of the project that the removers change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from scripts.parts.catalog import Catalog, Part
+
+Tree = dict[str, str | bytes]  # contents by path; bytes where a file is not UTF-8
+
+
+@dataclass(slots=True)
+class Removal:
+    """The parts that go, and what went with them: the removers add to the sets."""
+
+    catalog: Catalog
+    names: tuple[str, ...]  # of the parts that are removed now
+    gone: tuple[str, ...]  # of all parts that are not there afterwards
+    paths: set[str] = field(default_factory=set)  # deleted files
+    # What Python files defined: path and name, such as ("shared/app.py", "PROTOCOLS").
+    definitions: set[tuple[str, str]] = field(default_factory=set)
+    settings: set[str] = field(default_factory=set)  # variables that nothing reads any more
+
+    @property
+    def parts(self) -> list[Part]:
+        return [self.catalog.parts[name] for name in self.names]
+
+    @property
+    def words(self) -> set[str]:
+        """How docs call the parts that go."""
+        return {word for part in self.parts for word in part.words}
+
+    @property
+    def packages(self) -> set[str]:
+        """The packages that only these parts use, and no part that stays."""
+        rest = {name for name in self.catalog.parts if name not in self.gone}
+        used = {package for name in rest for package in self.catalog.parts[name].packages}
+        return {package for part in self.parts for package in part.packages} - used
+
+    def delete(self, tree: Tree, paths: Iterable[str]) -> None:
+        """Delete files."""
+        for path in list(paths):
+            del tree[path]
+            self.paths.add(path)
+
+
+def text_files(tree: Tree, *suffixes: str) -> list[tuple[str, str]]:
+    """The path and text of each file with one of these suffixes."""
+    return [
+        (path, text)
+        for path, text in tree.items()
+        if path.endswith(suffixes) and isinstance(text, str)
+    ]
