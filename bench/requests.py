@@ -30,7 +30,7 @@ from bench.schemas import (
     schema_of,
 )
 from shared.domain.overrides import Overrides
-from shared.protocols import feedback
+from shared.protocols import feedback, message_json
 from shared.protocols.ai_chat import images, output_text
 from shared.protocols.ai_chat import request as ai_chat
 from shared.protocols.aog import request as aog
@@ -197,8 +197,8 @@ WITHOUT_BODY = (
     *("/aog/{*path}", "/v1/{*path}", "/openai/{*path}", "/_plugins/_ml/{*path}"),
     *(f"{ML}/_search", f"{ML}/{{id}}/_search", f"{RESPONSES}/{{id}}", f"{RESPONSES}/{{id}}/cancel"),
 )
-# Parameters of a query, and what only a row of `bench.flow` can make: a stored item.
-OTHER_MODELS = (memory.Paging, items._Reference)
+# Parameters of a query, what only a row of `bench.flow` can make (a stored item), and a base.
+OTHER_MODELS = (memory.Paging, items._Reference, message_json.ContentPart)
 
 
 def uncovered_routes(routes: Mapping[str, Route], endpoints: Iterable[Endpoint]) -> set[str]:

@@ -23,11 +23,9 @@ ChatError 500
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from math import ceil
 from typing import Any, ClassVar
-
-from pydantic import ValidationError
 
 # Quoted from the protocol's documentation ("Error response").
 UNEXPECTED_MESSAGE = (
@@ -237,19 +235,6 @@ class RequestTimeout(DeadlineExceeded):
 
 class ClientDisconnected(Exception):
     """The client disconnected before the response started."""
-
-
-MAX_ERRORS = 3  # errors in one message
-
-
-def describe_errors(failure: ValidationError, format_path: Callable[[str], str]) -> str:
-    """Format the first errors, each with its path as `format_path` rewrites it."""
-    errors = failure.errors(include_url=False, include_input=False)
-    messages = [
-        f"{format_path(join_path(error['loc']))}: {describe_error(error)}"
-        for error in errors[:MAX_ERRORS]
-    ]
-    return "; ".join(messages)
 
 
 def join_path(location: Iterable[int | str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from email.message import Message as Header
 from functools import partial
@@ -20,7 +20,8 @@ from shared.domain.errors import (
     RequestTimeout,
     TooLarge,
     UnsupportedMediaType,
-    describe_errors,
+    describe_error,
+    join_path,
 )
 from shared.domain.threads import run_in_thread_if
 from shared.http.call import MAX_HEADER_LENGTH, Call, Limits
@@ -43,6 +44,7 @@ class Body:
 MAX_PARTS, MAX_PART_HEADERS = 200, 32  # of a form; of each of its parts
 # Lists and objects of a body: parsing 4 MB of them would block other requests for seconds.
 MAX_CONTAINERS = 250_000
+MAX_INVALID = 3  # invalid fields that one error names
 
 
 Admission = Callable[[], None]
@@ -115,12 +117,47 @@ def require_object(value: Any) -> dict[str, Any]:
     return value
 
 
-def validate(model: type[M], value: Any) -> M:
-    """Validate the known keys of a body. Raises BadRequest that names each key at fault."""
+@dataclass(frozen=True, slots=True)
+class InvalidField:
+    """A field of a request that a model does not allow."""
+
+    path: str  # in the request, such as `messages[0].content`
+    message: str
+    kind: str  # the type of pydantic's error
+
+
+def join_messages(fields: Sequence[InvalidField]) -> BadRequest:
+    """Return an error that names each field, with its message."""
+    return BadRequest("; ".join(f"{field.path}: {field.message}" for field in fields))
+
+
+def validate(
+    model: type[M],
+    value: Any,
+    path: str = "",
+    fail: Callable[[Sequence[InvalidField]], BadRequest] = join_messages,
+) -> M:
+    """Validate a body, or a part of one at `path`.
+
+    Raises what `fail` makes of the first invalid fields, of which it gets 1 to `MAX_INVALID`.
+    """
     try:
-        return model.model_validate(require_object(value))
+        return model.model_validate(value)
     except ValidationError as failure:
-        raise BadRequest(describe_errors(failure, lambda path: path)) from None
+        errors = failure.errors(include_url=False, include_input=False)[:MAX_INVALID]
+        prefix = (path,) if path else ()
+        fields = [
+            InvalidField(join_path((*prefix, *each["loc"])), describe_error(each), each["type"])
+            for each in errors
+        ]
+        raise fail(fields) from None
+
+
+def without_nulls(value: Any) -> Any:
+    """Return an object without its null fields, where null means missing."""
+    if not isinstance(value, dict):
+        return value
+    return {key: field for key, field in value.items() if field is not None}
 
 
 def _parse_content_type(headers: Mapping[str, str]) -> Header:

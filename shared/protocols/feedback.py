@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel
 
-from shared.http.body import read_body, validate
+from shared.http.body import read_body, require_object, validate
 from shared.http.call import Reply
 from shared.protocols import context_json
 from shared.protocols.exchange import JSON, Exchange
@@ -33,7 +33,7 @@ async def feedback(exchange: Exchange) -> Reply:
     """Log the rating of an answer, named by its `x-request-id`. Raises ChatErrors."""
     call = exchange.call
     body = await read_body(call, exchange.app.limits, forms=False)
-    fields = validate(_Fields, body.json)
+    fields = validate(_Fields, require_object(body.json))
     log.info("feedback id=%s request=%s rating=%s", call.id, fields.request_id, fields.rating)
     return Reply(204, JSON, b"", exchange.headers)
 

@@ -17,7 +17,7 @@ from shared.domain.messages import ToolCall
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.models.demo import DemoModel
 from shared.protocols.aog import routes as aog
-from shared.protocols.tool_calls import MAX_BYTES
+from shared.protocols.message_json import MAX_BYTES
 from shared.settings import read_settings
 from tests.support.calls import ANNA, CHAT_KEY, JSON, BufferedReply, ask, call, local_service
 from tests.support.fakes import PLUS, STANDARD, FakeModel, FakeRetriever, engine

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from shared.domain.errors import BadRequest
 from shared.domain.messages import to_data_url
-from shared.protocols.tool_calls import FAST
+from shared.protocols.message_json import FAST
 
 PART = re.compile(r"messages\[(\d{1,6})\]\.files\[(\d{1,6})\]")
 MAX_FILES = 200  # in the JSON of a request: as many as a form has parts

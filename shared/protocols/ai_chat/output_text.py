@@ -18,16 +18,22 @@ from shared.domain.errors import BadRequest
 from shared.domain.events import Answer, Context, Delta, Done, Event
 from shared.domain.messages import MAX_MESSAGES, Message, check_image_url
 from shared.domain.request import ChatRequest
-from shared.http.body import Body, validate
+from shared.http.body import Body, require_object, validate
 from shared.http.json_encoding import Json
 from shared.protocols import context_json
 from shared.protocols.ai_chat import response as ai_chat
 from shared.protocols.ai_chat.images import read_images
 from shared.protocols.ai_chat.request import CommonFields, check_question, make_request
-from shared.protocols.tool_calls import FAST
+from shared.protocols.message_json import (
+    FAST,
+    ContentPart,
+    format_text,
+    image_urls,
+    join_texts,
+    parse_part,
+)
 
 STATE = "session_state"
-VALUES = {"refusal": "refusal", "input_image": "image_url"}  # by type; other parts have a `text`
 
 
 def _list_of(noun: str, wrap: Callable[[str], Json]) -> BeforeValidator:
@@ -43,14 +49,12 @@ def _list_of(noun: str, wrap: Callable[[str], Json]) -> BeforeValidator:
     return BeforeValidator(validate_list)
 
 
-class _Part(BaseModel, strict=True):
+class _Part(ContentPart):
     type: Literal["input_text", "output_text", "text", "refusal", "input_image"]
-    text: str | None = None
-    refusal: str | None = None
     image_url: Annotated[str, AfterValidator(check_image_url)] | None = None
 
 
-_PARTS = _list_of("parts", lambda text: {"type": "text", "text": text})
+_PARTS = _list_of("parts", format_text)
 
 
 class _Message(BaseModel, strict=True):
@@ -77,7 +81,7 @@ def has_input(body: Any) -> bool:
 
 def parse(body: Body) -> ChatRequest:
     """Read a request. Raises BadRequest that names each key at fault."""
-    fields = validate(_Fields, body.json)
+    fields = validate(_Fields, require_object(body.json))
     read_images((), body.files)  # refuses them: the images of a form belong to `messages`
     messages = tuple(_message(f"input[{i}]", each) for i, each in enumerate(fields.input))
     check_question(f"input[{len(messages) - 1}]", messages[-1])
@@ -86,18 +90,19 @@ def parse(body: Body) -> ChatRequest:
 
 def _message(path: str, message: _Message) -> Message:
     """Return a message with its texts and images. Raises BadRequest."""
-    texts: list[str] = []
-    images: list[str] = []
-    for place, part in enumerate(message.content or ()):
-        key = VALUES.get(part.type, "text")
-        value = getattr(part, key)
-        if value is None:
-            raise BadRequest(f"{path}.content[{place}].{key}: is required")
-        (images if key == "image_url" else texts).append(value)
+    parts = [
+        parse_part(f"{path}.content[{place}]", part, _missing)
+        for place, part in enumerate(message.content or ())
+    ]
+    images = image_urls(parts)
     if images and message.role != "user":
         raise BadRequest(f"{path}.content: only a message of the user can have images")
     role = "system" if message.role == "developer" else message.role
-    return Message(role, "\n".join(texts), tuple(images))
+    return Message(role, join_texts(parts), images)
+
+
+def _missing(path: str, message: str) -> BadRequest:
+    return BadRequest(message, field=path)
 
 
 def write_answer(request: ChatRequest, result: Answer) -> Json:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
-from shared.domain.errors import BadRequest, describe_errors
+from shared.domain.errors import BadRequest
 from shared.domain.messages import MAX_MESSAGES, NOT_JSON_SAFE, Message, is_json_safe
 from shared.domain.overrides import Overrides, is_set
 from shared.domain.request import ChatRequest
-from shared.http.body import Body, validate
+from shared.http.body import Body, InvalidField, join_messages, require_object, validate
 from shared.protocols.ai_chat.images import RequestMessage, read_images
 from shared.protocols.context_json import override_path
 
@@ -37,7 +37,7 @@ def parse(body: Body, state_key: str, flat: bool = False) -> ChatRequest:
 
     `flat`: overrides may stand right under `context`.
     """
-    fields = validate(_Fields, body.json)
+    fields = validate(_Fields, require_object(body.json))
     return make_request(_messages(fields, body.files), body.json, state_key, flat)
 
 
@@ -77,11 +77,13 @@ def _overrides(body: Mapping[str, Any], flat: bool) -> Overrides:
     # there are those of an earlier answer.
     outer = {key: value for key, value in context.items() if key != "thoughts"}
     values = {**outer, **{k: v for k, v in inner.items() if is_set(v)}} if flat else inner
-    try:
-        return Overrides.model_validate(values)
-    except ValidationError as failure:
-        message = describe_errors(failure, lambda path: override_path(path, body, flat))
-        raise BadRequest(message) from None
+
+    def fail(fields: Sequence[InvalidField]) -> BadRequest:
+        return join_messages(
+            [replace(each, path=override_path(each.path, body, flat)) for each in fields]
+        )
+
+    return validate(Overrides, values, fail=fail)
 
 
 def _messages(fields: _Fields, files: Mapping[str, bytes]) -> tuple[Message, ...]:

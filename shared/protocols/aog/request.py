@@ -9,17 +9,22 @@ import base64
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field
 
 from shared.domain import messages as chat_messages
-from shared.domain.errors import BadRequest, describe_errors
+from shared.domain.errors import BadRequest
 from shared.domain.messages import MAX_MESSAGES, NOT_JSON_SAFE, Message, is_json_safe
 from shared.domain.overrides import ModelName, Overrides, Policy, WholeNumber
 from shared.domain.request import ChatRequest, GenerationOptions
-from shared.http.body import Body, require_object
+from shared.http.body import Body, require_object, validate
 from shared.http.json_encoding import Json
-from shared.protocols import tool_calls as tools
-from shared.protocols.tool_calls import FAST, RequestToolCall, ToolChoice
+from shared.protocols.message_json import (
+    FAST,
+    RequestToolCall,
+    ToolChoice,
+    check_tools,
+    parse_tool_calls,
+)
 
 POLICIES = get_args(Policy)
 
@@ -83,10 +88,10 @@ def parse(body: Body) -> ChatRequest:
     """Parse a request. Raises BadRequest that names the field at fault, BadPolicy."""
     body_json = require_object(body.json)
     policy = _parse_policy(body_json.get("hybrid_policy"))
-    fields = _validate(body_json)
+    fields = validate(_Fields, body_json)
+    _check_json_safe(body_json)
     parameters = _parse_parameters(body_json)
-    if tools.exceed_limit(body_json.get("tools"), body):
-        raise BadRequest(f"tools: {tools.TOO_LARGE}")
+    check_tools(body)
     messages = _parse_messages(fields.messages, body_json["messages"])
     overrides = Overrides(
         temperature=fields.temperature,
@@ -109,16 +114,11 @@ def _parse_policy(value: Any) -> Any:
     raise BadPolicy(f"hybrid_policy: must be one of {', '.join(POLICIES)}")
 
 
-def _validate(body_json: Json) -> _Fields:
-    """Validate the known fields. Raises BadRequest."""
-    try:
-        fields = _Fields.model_validate(body_json)
-    except ValidationError as failure:
-        raise BadRequest(describe_errors(failure, lambda path: path)) from None
+def _check_json_safe(body_json: Json) -> None:
+    """Raise BadRequest for a field, other than the messages, that no JSON can have."""
     for key, value in body_json.items():
         if key != "messages" and not is_json_safe(value):
             raise BadRequest(f"{key:.60}: {NOT_JSON_SAFE}")
-    return fields
 
 
 def _parse_parameters(body_json: Json) -> Json:
@@ -168,7 +168,7 @@ def _parse_message(path: str, message: _Message, raw: Json) -> Message:
         role=message.role,
         content="\n".join(text for text in texts if text),
         images=tuple(url for url in urls if url is not None),
-        tool_calls=tools.parse_tool_calls(message.tool_calls),
+        tool_calls=parse_tool_calls(message.tool_calls),
         tool_call_id=message.tool_call_id,
         raw=raw,
     )

@@ -14,9 +14,10 @@ from shared.domain.events import Answer, ByteStream, Context, Delta, Done, Event
 from shared.domain.messages import tool_call_json
 from shared.domain.request import ChatRequest
 from shared.http.json_encoding import Json, server_sent_event
-from shared.protocols import context_json, tool_calls
+from shared.protocols import context_json
 from shared.protocols.aog.request import BadPolicy, parse
 from shared.protocols.chat import ChatProtocol, LateError, end_with_error, pace
+from shared.protocols.message_json import format_call_part
 from shared.rag.prompt import PASSTHROUGH
 
 PAUSE = 0.002  # seconds: its clients take what comes at once for one event
@@ -87,7 +88,7 @@ def write_chunk(request: ChatRequest, context: Context, event: Event) -> Json:
     if isinstance(event, Delta):
         message = {**event.message_extra, **message, "content": event.content}
         if event.tool_calls:
-            message["tool_calls"] = [tool_calls.format_part(call) for call in event.tool_calls]
+            message["tool_calls"] = [format_call_part(call) for call in event.tool_calls]
     done = event if isinstance(event, Done) else None
     return _frame(request, event.model or context.model, message, event.extra, done)
 

@@ -6,11 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field
 
-from shared.domain.errors import BadRequest, ChatError, describe_error, join_path
+from shared.domain.errors import BadRequest, ChatError
 from shared.domain.events import Answer, Source
 from shared.domain.overrides import Category, Overrides, WholeNumber
+from shared.http.body import InvalidField, validate, without_nulls
 from shared.http.json_encoding import Json
 from shared.protocols.exchange import ErrorFormat
 from shared.protocols.mcp import documents
@@ -147,12 +148,11 @@ TOOLS = (
 
 def parse_arguments(model: type[A], arguments: Mapping[str, Any]) -> A:
     """Parse the arguments of a tool; null means missing. Raises BadRequest with the argument."""
-    present = {key: value for key, value in arguments.items() if value is not None}
-    try:
-        return model.model_validate(present)
-    except ValidationError as failure:
-        first = failure.errors(include_url=False, include_input=False)[0]
-        raise BadRequest(describe_error(first), field=join_path(first["loc"])) from None
+
+    def fail(fields: Sequence[InvalidField]) -> BadRequest:
+        return BadRequest(fields[0].message, field=fields[0].path)
+
+    return validate(model, without_nulls(arguments), fail=fail)
 
 
 def get_arguments(message: RpcMessage) -> Mapping[str, Any]:

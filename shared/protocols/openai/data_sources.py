@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
 from shared.domain.messages import Message
 from shared.domain.overrides import RetrievalMode, WholeNumber
 from shared.domain.request import ChatRequest
+from shared.http.body import without_nulls
 from shared.retrieval.search_scope import DataSource
 
 QueryType = Literal[
@@ -31,13 +32,6 @@ SEARCHES: Mapping[QueryType | None, tuple[RetrievalMode | None, bool | None]] = 
     "vector_semantic_hybrid": ("hybrid", True),
 }
 CHECKED = ("endpoint", "index_name", "filter")  # by the deployment's settings
-
-
-def _without_nulls(value: Any) -> Any:
-    """Return an object without its null fields: null means missing here, too."""
-    if not isinstance(value, dict):
-        return value
-    return {key: field for key, field in value.items() if field is not None}
 
 
 class _Parameters(BaseModel, strict=True):
@@ -59,7 +53,7 @@ class AzureSearchSource(BaseModel, strict=True):
     """One data source: an index of Azure AI Search."""
 
     type: Literal["azure_search"]
-    parameters: Annotated[_Parameters, BeforeValidator(_without_nulls)]
+    parameters: Annotated[_Parameters, BeforeValidator(without_nulls)]
 
 
 def apply_data_source(request: ChatRequest, source: AzureSearchSource) -> ChatRequest:

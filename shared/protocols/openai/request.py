@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
-from shared.domain.errors import BadRequest, describe_error, join_path
+from shared.domain.errors import BadRequest
 from shared.domain.messages import (
     MAX_MESSAGES,
     NOT_JSON_SAFE,
@@ -21,11 +21,21 @@ from shared.domain.messages import (
 )
 from shared.domain.overrides import ModelName, Overrides, WholeNumber
 from shared.domain.request import ChatRequest, GenerationOptions
-from shared.http.body import Body, require_object
+from shared.http.body import Body, InvalidField, require_object, validate
 from shared.http.json_encoding import Json
-from shared.protocols import tool_calls as tools
+from shared.protocols.message_json import (
+    FAST,
+    ContentPart,
+    RequestToolCall,
+    ToolChoice,
+    check_tools,
+    format_text,
+    image_urls,
+    join_texts,
+    parse_part,
+    parse_tool_calls,
+)
 from shared.protocols.openai.data_sources import AzureSearchSource, apply_data_source
-from shared.protocols.tool_calls import FAST, RequestToolCall, ToolChoice
 from shared.retrieval.search_scope import DataSource
 
 # Parameters that are sent to the model unchanged, if it supports them.
@@ -50,18 +60,18 @@ class _Url(BaseModel, strict=True):
     detail: str | None = Field(default=None, max_length=20)
 
 
-class _Part(BaseModel, strict=True):
-    """A part of a content; the field of the name `type` has its value."""
-
+class _Part(ContentPart):
     type: Literal["text", "image_url", "refusal"]
-    text: str | None = None
-    refusal: str | None = None
     image_url: _Url | None = None
+
+
+def _to_parts(content: Any) -> Any:
+    return [format_text(content)] if isinstance(content, str) else content
 
 
 class _Message(BaseModel, strict=True):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: str | Annotated[list[_Part], FAST] | None = None
+    content: Annotated[Annotated[list[_Part], FAST] | None, BeforeValidator(_to_parts)] = None
     tool_calls: Annotated[list[RequestToolCall], FAST] | None = None
     tool_call_id: str | None = None
     name: str | None = Field(default=None, max_length=200)
@@ -117,13 +127,13 @@ class FieldError(BadRequest):
 
 def parse(body: Body) -> ChatRequest:
     """Parse a request. Raises BadRequest that names the field at fault."""
-    body_json = require_object(body.json)
-    fields = _validate(body_json)
+    body_json = require_json_safe(body.json)
+    fields = validate(_Fields, body_json, fail=_field_error)
     _check(fields, body_json)
-    if tools.exceed_limit(body_json.get("tools"), body):
-        raise FieldError("tools", tools.TOO_LARGE)
+    check_tools(body)
     messages = tuple(
-        _parse_message(f"messages[{i}]", each) for i, each in enumerate(fields.messages)
+        _parse_message(f"messages[{i}]", each, body_json["messages"][i])
+        for i, each in enumerate(fields.messages)
     )
     _check_last(messages)
     answerable = tuple(each for each in messages if not _is_orphan_tool_message(each))
@@ -142,28 +152,17 @@ def parse(body: Body) -> ChatRequest:
     return request
 
 
-def _validate(body_json: Mapping[str, Any]) -> _Fields:
-    """Validate the known fields. Raises FieldError."""
-    for key, value in body_json.items():
-        if not is_json_safe(value):
+def require_json_safe(value: Any) -> dict[str, Any]:
+    """Return a body that is an object and can be encoded again. Raises BadRequest."""
+    body_json = require_object(value)
+    for key, field in body_json.items():
+        if not is_json_safe(field):
             raise FieldError(f"{key:.60}", NOT_JSON_SAFE)
-    try:
-        return _Fields.model_validate(body_json)
-    except ValidationError as failure:
-        first, *more = failure.errors(include_url=False, include_input=False)
-        *place, branch = first["loc"]
-        # Of a content that fits no branch the last one is shown, which is the longer one.
-        others = [
-            each for each in more if branch == "str" and [*each["loc"]][: len(place)] == place
-        ]
-        error = (others or [first])[-1]
-        path = join_path(filter(_is_in_path, error["loc"]))
-        raise FieldError(path, describe_error(error)) from None
+    return body_json
 
 
-def _is_in_path(part: int | str) -> bool:
-    """Return whether a part of an error's location is not the branch of a union."""
-    return isinstance(part, int) or (part != "str" and re.fullmatch("[a-z_]+", part) is not None)
+def _field_error(fields: Sequence[InvalidField]) -> FieldError:
+    return FieldError(fields[0].path, fields[0].message)
 
 
 def _check(fields: _Fields, body_json: Mapping[str, Any]) -> None:
@@ -203,14 +202,17 @@ def _generation_options(fields: _Fields, body_json: Mapping[str, Any]) -> Genera
     return GenerationOptions(tuple(body_json.get("tools") or ()), parameters)
 
 
-def _parse_message(path: str, message: _Message) -> Message:
-    """Return a message. Only its known fields go to the model."""
+def _parse_message(path: str, message: _Message, sent: Json) -> Message:
+    """Return a message, as it was `sent`. Only its known fields go to the model."""
     role = ROLES[message.role]
-    parts = _parse_parts(path, message.content)
+    parts = [
+        parse_part(f"{path}.content[{i}]", part, FieldError)
+        for i, part in enumerate(message.content or ())
+    ]
     if role == "assistant":
         parts = [_without_citations(part) for part in parts]
-    calls = tools.parse_tool_calls(message.tool_calls)
-    is_text = isinstance(message.content, str)
+    calls = parse_tool_calls(message.tool_calls)
+    is_text = isinstance(sent.get("content"), str)
     content = parts[0]["text"] if is_text else parts or None
     raw = {
         "content": content if content is not None or calls else "",
@@ -221,8 +223,8 @@ def _parse_message(path: str, message: _Message) -> Message:
     present = {key: value for key, value in raw.items() if value is not None}
     return Message(
         role=role,
-        content="\n".join(part["text"] for part in parts if part["type"] == "text"),
-        images=tuple(part["image_url"]["url"] for part in parts if part["type"] == "image_url"),
+        content=join_texts(parts),
+        images=image_urls(parts),
         tool_calls=calls,
         tool_call_id=message.tool_call_id,
         raw={"role": role, **present},
@@ -233,20 +235,3 @@ def _without_citations(part: Json) -> Json:
     """Return a part of an earlier answer without its `[docN]`, which number other sources."""
     text = part.get("text")
     return part if text is None else {**part, "text": CITATION.sub("", text)}
-
-
-def _parse_parts(path: str, content: str | list[_Part] | None) -> list[Json]:
-    """Return the parts of a content, in order."""
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    return [_parse_part(f"{path}.content[{i}]", part) for i, part in enumerate(content or ())]
-
-
-def _parse_part(path: str, part: _Part) -> Json:
-    """Return a part as text or image; a refusal is text, too."""
-    value = getattr(part, part.type)
-    if value is None:
-        raise FieldError(f"{path}.{part.type}", "is required")
-    if isinstance(value, _Url):
-        return {"type": "image_url", "image_url": value.model_dump(exclude_none=True)}
-    return {"type": "text", "text": value}

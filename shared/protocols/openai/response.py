@@ -19,8 +19,9 @@ from shared.domain.events import (
 from shared.domain.messages import Message, tool_call_json
 from shared.domain.request import ChatRequest
 from shared.http.json_encoding import Json, server_sent_event
-from shared.protocols import context_json, tool_calls
+from shared.protocols import context_json
 from shared.protocols.chat import ChatProtocol, LateError, encode_events, end_with_error
+from shared.protocols.message_json import format_call_part
 from shared.protocols.openai import data_sources
 from shared.protocols.openai.citations import format_annotations, numbered_sources, source_context
 from shared.protocols.openai.request import FieldError, parse
@@ -121,7 +122,7 @@ def write_chunk(request: ChatRequest, context: Context, event: Event) -> Json | 
         case Delta(content, calls):
             delta = {"content": content} if content else {}
             if calls:
-                delta["tool_calls"] = [tool_calls.format_part(call) for call in calls]
+                delta["tool_calls"] = [format_call_part(call) for call in calls]
         case Done():
             delta, reason = {}, event.finish_reason
     choice = {"index": 0, "delta": delta, "finish_reason": reason}

@@ -1,18 +1,14 @@
-"""OpenSearch's errors: their types, their JSON, and the check of a body against a model."""
+"""OpenSearch's errors: their types and their JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from collections.abc import Sequence
+from typing import Any
 
 from shared.domain import errors
-from shared.domain.errors import BadRequest, ChatError, describe_errors
+from shared.domain.errors import BadRequest, ChatError
 from shared.http.json_encoding import Json
 from shared.protocols.exchange import ErrorFormat
-
-M = TypeVar("M", bound=BaseModel)
 
 
 class ParsingError(BadRequest):
@@ -49,19 +45,6 @@ def write_error(failure: ChatError, _body: Any) -> Json:
     field = f"{failure.field}: " if failure.field else ""
     cause = {"type": kind, "reason": f"{field}{failure.message}"}
     return {"error": {"root_cause": [cause], **cause}, "status": failure.status}
-
-
-def validate(model: type[M], value: Any, prefix: str = "") -> M:
-    """Validate a body, a part of one (at `prefix`), or query parameters.
-
-    Raises BadRequest that names the fields at fault.
-    """
-    if not isinstance(value, Mapping):
-        raise BadRequest(f"{prefix.rstrip('.')} must be an object")
-    try:
-        return model.model_validate(value)
-    except ValidationError as failure:
-        raise BadRequest(describe_errors(failure, lambda path: f"{prefix}{path}")) from None
 
 
 ERROR_FORMAT = ErrorFormat(name="opensearch", error=write_error)

@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field
 from shared.domain.errors import BadRequest, ChatError, DeadlineExceeded
 from shared.domain.events import Events, collect
 from shared.domain.messages import Message
+from shared.http.body import validate
 from shared.http.json_encoding import Json
 from shared.memory.base import Interaction, PageRequest, Turn
 from shared.memory.chat_history import store_turn, to_messages
@@ -24,7 +25,6 @@ from shared.models.base import Model, Prompt
 from shared.models.fallback import SelectedModel
 from shared.models.router import ModelSelection
 from shared.protocols.exchange import Exchange
-from shared.protocols.opensearch.errors import validate
 from shared.protocols.opensearch.memory import V2_11, V2_12, MemoryApi, get_owner_and_memory
 from shared.protocols.opensearch.pipelines import (
     DEFAULT,
@@ -86,7 +86,9 @@ def parse_question(body: Json) -> Question | None:
     parameters = ext.get("generative_qa_parameters") if isinstance(ext, dict) else ext
     if parameters is None:
         return None
-    question = validate(Question, parameters, f"{EXT}.")
+    if not isinstance(parameters, dict):
+        raise BadRequest(f"{EXT} must be an object")
+    question = validate(Question, parameters, EXT)
     if not question.llm_question.strip():
         raise BadRequest(f"{EXT}.llm_question: must not be empty")
     if question.conversation_id is not None and question.memory_id is not None:

@@ -16,10 +16,10 @@ from pydantic_core import from_json
 
 from shared.domain.errors import BadRequest, Unsupported
 from shared.domain.messages import NOT_JSON_SAFE, is_json_safe
+from shared.http.body import validate
 from shared.http.json_encoding import Json
 from shared.memory.base import Conversation, Interaction, Memory, PageRequest, Turn
 from shared.protocols.exchange import Exchange
-from shared.protocols.opensearch.errors import validate
 
 NO_MEMORY = (
     "This deployment keeps no conversations: set AZURE_COSMOS_ENDPOINT, or MEMORY_FILE on one "

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from shared.domain.errors import BadRequest, NotFound
+from shared.http.body import validate
 from shared.http.json_encoding import Json
 from shared.protocols.exchange import Exchange
-from shared.protocols.opensearch.errors import validate
 from shared.protocols.opensearch.memory import get_memory
 
 RAG = "retrieval_augmented_generation"  # the one processor that there is
@@ -48,7 +48,10 @@ def parse_pipeline(definition: Json) -> Pipeline:
     if others or RAG not in processor:
         other = f" (not {others[0]})" if others else ""
         raise BadRequest(f"response_processors: {RAG} is the only processor here{other}")
-    return validate(Pipeline, processor[RAG], f"response_processors[0].{RAG}.")
+    path = f"response_processors[0].{RAG}"
+    if not isinstance(processor[RAG], dict):
+        raise BadRequest(f"{path} must be an object")
+    return validate(Pipeline, processor[RAG], path)
 
 
 def format_definition(pipeline: Pipeline) -> Json:

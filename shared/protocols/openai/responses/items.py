@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, groupby
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
-from shared.domain.errors import describe_error, join_path
 from shared.domain.messages import (
     MAX_MESSAGES,
     Message,
@@ -18,7 +18,16 @@ from shared.domain.messages import (
     check_image_url,
     tool_call_json,
 )
+from shared.http import body
+from shared.http.body import InvalidField, without_nulls
 from shared.http.json_encoding import Json
+from shared.protocols.message_json import (
+    ContentPart,
+    format_text,
+    image_urls,
+    join_texts,
+    parse_part,
+)
 from shared.protocols.openai.responses.errors import INVALID, MISSING, UNSUPPORTED, ParameterError
 
 MAX_PLACE = 200  # characters of a place in an error: it may name a key of the client's
@@ -30,7 +39,7 @@ ROLES: Mapping[str, Role] = {
     "developer": "system",
 }
 IGNORED = ("reasoning", "file_search_call")  # of earlier answers, which clients send back
-TEXTS = ("input_text", "output_text", "text")  # parts with a text
+PARTS = ("input_text", "output_text", "text", "refusal", "input_image")
 UNAVAILABLE = "is not available here: send texts, and images as input_image with an image_url"
 
 
@@ -50,10 +59,7 @@ class _Output(BaseModel, strict=True):
     output: Any
 
 
-class _Part(BaseModel, strict=True):
-    type: str
-    text: str | None = None
-    refusal: str | None = None
+class _Part(ContentPart):
     image_url: str | None = None
     detail: str | None = Field(default=None, max_length=20)
 
@@ -80,17 +86,13 @@ class Reference:
 
 def validate(model: type[M], path: str, value: Any) -> M:
     """Validate an object of the request, in which null means missing. Raises ParameterError."""
-    if not isinstance(value, dict):
-        raise ParameterError(path, "must be an object")
-    present = {key: field for key, field in value.items() if field is not None}
-    try:
-        return model.model_validate(present)
-    except ValidationError as failure:
-        error = failure.errors(include_url=False, include_input=False)[0]
-        place = join_path([path, *error["loc"]]) if path else join_path(error["loc"])
-        field = place[:MAX_PLACE]
-        code = {"missing": MISSING, "literal_error": UNSUPPORTED}.get(error["type"], INVALID)
-        raise ParameterError(field, describe_error(error), code) from None
+    return body.validate(model, without_nulls(value), path, _parameter_error)
+
+
+def _parameter_error(fields: Sequence[InvalidField]) -> ParameterError:
+    field = fields[0]
+    code = {"missing": MISSING, "literal_error": UNSUPPORTED}.get(field.kind, INVALID)
+    return ParameterError(field.path[:MAX_PLACE], field.message, code)
 
 
 def parse_items(value: Any) -> tuple[Item | Reference, ...]:
@@ -142,20 +144,15 @@ def _parse_message(path: str, item: Any) -> Message:
     return Message(
         role,
         join_texts(parts),
-        images=tuple(part["image_url"]["url"] for part in parts if part["type"] == "image_url"),
+        images=image_urls(parts),
         raw={"role": role, "content": message.content if is_text else parts},
     )
-
-
-def join_texts(parts: Iterable[Json]) -> str:
-    """Join the texts of the parts of a content."""
-    return "\n".join(part["text"] for part in parts if part["type"] == "text")
 
 
 def _parse_parts(path: str, content: Any) -> list[Json]:
     """Return the parts of a content, in the form of chat completions. Raises ParameterError."""
     if isinstance(content, str):
-        return [{"type": "text", "text": content}]
+        return [format_text(content)]
     if not isinstance(content, list):
         raise ParameterError(path, "must be a string or a list of parts")
     return [_parse_part(f"{path}[{place}]", part) for place, part in enumerate(content)]
@@ -163,14 +160,10 @@ def _parse_parts(path: str, content: Any) -> list[Json]:
 
 def _parse_part(path: str, value: Any) -> Json:
     part = validate(_Part, path, value)
-    if part.type in TEXTS or part.type == "refusal":
-        name = "refusal" if part.type == "refusal" else "text"
-        text = getattr(part, name)
-        if text is None:
-            raise ParameterError(f"{path}.{name}", "is required", MISSING)
-        return {"type": "text", "text": text}
-    if part.type != "input_image":
+    if part.type not in PARTS:
         raise ParameterError(f"{path}.type", UNAVAILABLE, UNSUPPORTED)
+    if part.type != "input_image":
+        return parse_part(path, part, partial(ParameterError, code=MISSING))
     if part.image_url is None:
         raise ParameterError(path, UNAVAILABLE, UNSUPPORTED)  # an image by its file_id
     try:

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from shared.domain.messages import NOT_JSON_SAFE, is_json_safe
 from shared.domain.overrides import ModelName, Overrides, WholeNumber
 from shared.domain.request import ChatRequest, GenerationOptions
-from shared.http.body import Body, require_object
-from shared.protocols import tool_calls
+from shared.http.body import Body
+from shared.protocols.message_json import FAST, check_tools
+from shared.protocols.openai.request import require_json_safe
 from shared.protocols.openai.responses import tools as tool_options
 from shared.protocols.openai.responses.errors import UNSUPPORTED, ParameterError
 from shared.protocols.openai.responses.items import (
@@ -23,7 +23,6 @@ from shared.protocols.openai.responses.items import (
     validate,
 )
 from shared.protocols.openai.responses.tools import Tools
-from shared.protocols.tool_calls import FAST
 
 RESULTS = "file_search_call.results"  # of `include`: the passages
 NO_CONVERSATIONS = "is not available here: use previous_response_id"
@@ -121,14 +120,10 @@ def parse(body: Body) -> ChatRequest:
 
 def _parse_fields(body: Body) -> _Fields:
     """Parse the known fields. Raises BadRequest."""
-    value = require_object(body.json)
-    for key, entry in value.items():
-        if not is_json_safe(entry):
-            raise ParameterError(f"{key:.60}", NOT_JSON_SAFE)
+    value = require_json_safe(body.json)
     fields = validate(_Fields, "", value)
     _check_refused(value, fields.include)
-    if tool_calls.exceed_limit(value.get("tools"), body):
-        raise ParameterError("tools", tool_calls.TOO_LARGE)
+    check_tools(body)
     return fields
 
 

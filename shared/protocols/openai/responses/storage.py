@@ -24,6 +24,7 @@ from shared.memory.chat_history import (
     replace_surrogates,
 )
 from shared.protocols.exchange import Exchange
+from shared.protocols.message_json import format_text, join_texts
 from shared.protocols.openai.responses import response as responses
 from shared.protocols.openai.responses.errors import (
     ItemNotFound,
@@ -34,7 +35,6 @@ from shared.protocols.openai.responses.items import (
     Item,
     Reference,
     call_message,
-    join_texts,
     text_message,
 )
 from shared.protocols.openai.responses.request import ResponseState
@@ -190,7 +190,7 @@ def _item_message(item: Mapping[str, Any]) -> Message | None:
 def _restore(raw: Mapping[str, Any]) -> Message:
     """Return the message of a request that was stored in the form of chat completions."""
     content = raw["content"]
-    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+    parts = [format_text(content)] if isinstance(content, str) else content or []
     calls = tuple(
         ToolCall(index, call["id"], call["function"]["name"], call["function"]["arguments"])
         for index, call in enumerate(raw.get("tool_calls") or ())
