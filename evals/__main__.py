@@ -10,7 +10,7 @@ from evals import evaluate
 from evals.drafts import command as draft_command
 from evals.errors import EvaluationError
 from evals.safety import command as safety_command
-from shared.bootstrap.environment import UsageError
+from shared.bootstrap.local_settings import UsageError
 
 
 class Part(Protocol):

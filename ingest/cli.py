@@ -33,7 +33,7 @@ from ingest.setup import (
 )
 from ingest.targets.index_writer import DocumentRejected
 from shared import settings as configuration
-from shared.bootstrap.environment import UsageError, read_environment
+from shared.bootstrap.local_settings import UsageError, read_environment
 from shared.domain.errors import ChatError
 from shared.settings import Settings, SettingsError
 from shared.telemetry.access_log import quiet_libraries

@@ -18,9 +18,9 @@ from ingest.acl import ACL_FILE, AclError
 from ingest.enrich import Enricher
 from ingest.targets.index_writer import IndexWriter
 from shared import settings as configuration
-from shared.bootstrap.build import SAMPLE_INDEX
 from shared.bootstrap.clients import Clients
-from shared.bootstrap.model_factory import make_chat_model
+from shared.bootstrap.models import make_chat_model
+from shared.bootstrap.search import SAMPLE_INDEX
 from shared.domain.errors import ChatError
 from shared.settings import SHARED_FOLDER, Settings, SettingsError
 

@@ -22,10 +22,10 @@ from evals.questions import Question, read_questions
 from evals.records import RUNS
 from ingest.concurrency import prefetch
 from shared import settings as configuration
-from shared.bootstrap.build import make_retriever
 from shared.bootstrap.clients import Clients
-from shared.bootstrap.environment import UsageError, read_environment
-from shared.bootstrap.model_factory import DEFAULT_MODEL, make_router
+from shared.bootstrap.local_settings import UsageError, read_environment
+from shared.bootstrap.models import DEFAULT_MODEL, make_router
+from shared.bootstrap.search import make_retriever
 from shared.domain.errors import (
     BadRequest,
     ChatError,

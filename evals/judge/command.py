@@ -15,7 +15,7 @@ from evals.judge.run import judge_run
 from evals.questions import Question
 from evals.records import Judgement
 from evals.runs import Row, RunHeader, read_answers
-from shared.bootstrap.environment import UsageError, read_environment
+from shared.bootstrap.local_settings import UsageError, read_environment
 from shared.telemetry.access_log import quiet_libraries
 
 FILE = "judgements.jsonl"  # in the folder of a run

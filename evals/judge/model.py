@@ -10,7 +10,7 @@ from evals.errors import EvaluationError
 from evals.json_replies import InvalidReply, describe, request_reply
 from evals.judge.verdicts import Request, Verdict
 from shared.bootstrap.clients import Clients
-from shared.bootstrap.model_factory import make_chat_model
+from shared.bootstrap.models import make_chat_model
 from shared.domain.errors import ChatError
 from shared.models.base import Model
 from shared.settings import SettingsError, read_settings

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
-from shared.bootstrap.setting_names import closest_setting
+from shared.bootstrap.local_settings import closest_setting
 from shared.settings import SettingsError, read_settings
 
 NAME = "AZURE_APP_SETTINGS"

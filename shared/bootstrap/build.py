@@ -6,40 +6,31 @@ import gc
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
-from typing import Any
 
-from shared import settings as configuration
 from shared.app import Service
 from shared.bootstrap.clients import Clients
-from shared.bootstrap.model_factory import import_factory, make_router
-from shared.bootstrap.setting_names import describe_misspelt, read_names
+from shared.bootstrap.factories import import_factory
+from shared.bootstrap.files import make_files
+from shared.bootstrap.health import make_health
+from shared.bootstrap.local_settings import UsageError, describe_misspelt, read_local_settings
+from shared.bootstrap.memory import make_memory
+from shared.bootstrap.models import make_router
+from shared.bootstrap.search import make_retriever
 from shared.domain.errors import ChatError
 from shared.domain.overrides import Overrides
-from shared.files.base import Files
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.http.call import Limits
 from shared.http.capacity import AnswerSlots
 from shared.http.cross_origin import CrossOriginPolicy, origin_of
-from shared.http.health import Health, HealthCheck
-from shared.http.json_encoding import Json
-from shared.memory.base import Memory, Retention
 from shared.models.router import Router
 from shared.rag.flow import Rag
 from shared.rag.prompt import read_prompts
-from shared.retrieval.base import LimitedRetriever, Retriever, missing_members
+from shared.retrieval.base import LimitedRetriever, Retriever
 from shared.retrieval.search_scope import SearchScope
-from shared.settings import SHARED_FOLDER, Settings, SettingsError
+from shared.settings import SHARED_FOLDER, Settings, SettingsError, read_settings
 from shared.telemetry.spans import NOOP_TRACER, Tracer
 
 EXPORTERS = {"azure-monitor": "azure.monitor.opentelemetry.exporter:AzureMonitorTraceExporter"}
-SAMPLE_INDEX = "samples"  # value of INDEX_FILE for the sample documents
-
-UNRESTRICTED_INDEX = (
-    "AZURE_SEARCH_FIELDS names no field with permissions, and sign-in is on: set "
-    "AZURE_SEARCH_INDEX_PUBLIC to true if every caller may see every document"
-)
-
 log = logging.getLogger("chat")
 
 
@@ -51,7 +42,7 @@ def start(environment: Mapping[str, str]) -> Service:
     _warn_of_misspelt_settings(environment)
     try:
         with _paused_garbage_collection():
-            return build(configuration.read_settings(environment))
+            return build(read_settings(environment))
     except SettingsError as error:
         for problem in error.problems:
             log.error("settings: %s", problem, exc_info=error.__cause__)
@@ -81,9 +72,10 @@ def _warn_of_misspelt_settings(environment: Mapping[str, str]) -> None:
 
     Other variables of the environment are not the app's.
     """
-    names = read_names(SHARED_FOLDER.parent / "local.settings.json")
-    for sentence in describe_misspelt(name for name in names if name in environment):
-        log.warning("settings: local.settings.json: %s", sentence)
+    with suppress(UsageError, OSError):
+        names = [name for name in read_local_settings()["Values"] if name in environment]
+        for sentence in describe_misspelt(names):
+            log.warning("settings: local.settings.json: %s", sentence)
 
 
 def _make_broken_service(problems: tuple[str, ...]) -> Service:
@@ -98,7 +90,7 @@ def build(settings: Settings) -> Service:
     """
     clients = Clients(settings)
     models, retriever = make_router(clients), make_retriever(clients)
-    files, memory = _make_files(clients, retriever), _make_memory(clients)
+    files, memory = make_files(clients, retriever), make_memory(clients)
     service = Service(
         files=files,
         memory=memory,
@@ -129,28 +121,12 @@ def build(settings: Settings) -> Service:
             settings.memory_seconds,
             settings.body_timeout_seconds,
         ),
-        health=_make_health(clients, models, retriever, files=files, memory=memory),
+        health=make_health(clients, models, retriever, {"files": files, "memory": memory}),
     )
     names = " ".join(f"{kind}={name}" for kind, name in service.health.names.items())
     log.info("start: %s%s", names, _describe_index(retriever))
-    _prefetch_tokens(clients)
+    clients.prefetch_tokens()
     return service
-
-
-def _prefetch_tokens(clients: Clients) -> None:
-    """Request the tokens for search and model, if there is a managed identity.
-
-    A developer's sign-in is left out: a CLI would take CPU time from the start.
-    """
-    settings = clients.settings
-    uses_azure = settings.azure_search_endpoint or settings.azure_openai_endpoint
-    if not settings.identity_endpoint or not uses_azure:
-        return
-    from shared.azure import identity
-
-    scopes = [identity.SEARCH_SCOPE] if settings.azure_search_endpoint else []
-    scopes += [identity.OPENAI_SCOPE] if settings.azure_openai_endpoint else []
-    identity.prefetch_tokens(clients.identity, scopes)
 
 
 def _describe_index(retriever: Retriever) -> str:
@@ -159,144 +135,6 @@ def _describe_index(retriever: Retriever) -> str:
         statistics = retriever.statistics()
         return f"; {statistics.describe()}" if statistics else ""
     return ""
-
-
-def _index_details(retriever: Retriever) -> Json:
-    """Return what the index holds; empty if that is unknown. Raises ChatErrors."""
-    statistics = retriever.statistics()
-    return statistics.to_json() if statistics else {}
-
-
-def make_retriever(clients: Clients) -> Retriever:
-    """Make the retriever of the first of these settings that has a value. Raises SettingsError."""
-    settings = clients.settings
-    if settings.retriever:
-        return _make_custom_retriever(settings, settings.retriever)
-    if settings.azure_search_endpoint:
-        return _make_azure_search_retriever(clients)
-    if settings.index_file:
-        return _make_sqlite_retriever(clients)
-    raise SettingsError(("RETRIEVER or AZURE_SEARCH_ENDPOINT is required",))
-
-
-def _make_custom_retriever(settings: Settings, name: str) -> Retriever:
-    """Make a retriever with the factory of RETRIEVER. Raises SettingsError."""
-    retriever: Retriever = import_factory("RETRIEVER", name, ())(settings)
-    if missing := missing_members(retriever):
-        problem = f"RETRIEVER names a factory whose retriever has no {', '.join(missing)}"
-        raise SettingsError((problem,))
-    return retriever
-
-
-def _make_azure_search_retriever(clients: Clients) -> Retriever:
-    from shared.retrieval.azure_search.client import make_index
-    from shared.retrieval.azure_search.field_mapping import IndexFields
-    from shared.retrieval.azure_search.retriever import AzureSearchRetriever
-
-    settings = clients.settings
-    names = ("AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX")
-    endpoint, index = configuration.require_settings(settings, *names)
-    fields = IndexFields(**(settings.azure_search_fields or {}))
-    if (
-        settings.website_auth_enabled
-        and not fields.has_access_control
-        and not settings.azure_search_index_public
-    ):
-        raise SettingsError((UNRESTRICTED_INDEX,))
-    return AzureSearchRetriever(
-        index=make_index(endpoint, index, clients.identity),
-        fields=fields,
-        seconds=settings.search_seconds,
-        embed=None if settings.azure_search_vectorizer else clients.embed,
-        vectorizer=settings.azure_search_vectorizer,
-        semantic_configuration=settings.azure_search_semantic_configuration,
-        fetch_image=_make_blob_files(clients).read_image
-        if settings.azure_storage_endpoint
-        else None,
-    )
-
-
-def _make_sqlite_retriever(clients: Clients) -> Retriever:
-    """Open the index file, or else index the samples. Raises SettingsError."""
-    from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever, read_passages
-
-    name = clients.settings.index_file
-    path, data = SHARED_FOLDER.parent / name, SHARED_FOLDER / "data"
-    if name != SAMPLE_INDEX and path.is_file():
-        model, embed = clients.embedding_model, clients.embed
-        return SqliteRetriever.open(path, Embedding(model, embed) if model and embed else None)
-    if name != SAMPLE_INDEX and "index_file" in clients.settings.model_fields_set:
-        problem = "INDEX_FILE names a missing file: `make index DOCS=folder` creates it"
-        raise SettingsError((problem,))
-    return SqliteRetriever(read_passages(data / "samples.jsonl"), documents=data / "documents")
-
-
-def _make_files(clients: Clients, retriever: Retriever) -> Files | None:
-    """Make the file store of citations; None without one. Raises SettingsError."""
-    settings = clients.settings
-    if settings.azure_storage_endpoint:
-        files: Files = _make_blob_files(clients)
-        return files
-    if settings.documents_path:
-        return _make_folder_files(settings.documents_path)
-    if settings.index_file:
-        return _make_indexed_files(retriever)
-    return None
-
-
-def _make_blob_files(clients: Clients) -> Any:
-    from shared.files.blobs import BlobFiles
-
-    return BlobFiles(clients.blob_container, clients.settings.storage_seconds)
-
-
-def _make_folder_files(path: str) -> Files:
-    """Make the store of DOCUMENTS_PATH, relative to the app's folder. Raises SettingsError."""
-    from shared.files.folder import FolderFiles
-
-    folder = SHARED_FOLDER.parent / path
-    if not folder.is_dir():
-        raise SettingsError(("DOCUMENTS_PATH must be a folder that exists",))
-    return FolderFiles(folder)
-
-
-def _make_indexed_files(retriever: Retriever) -> Files | None:
-    """Make the store of the folder that the SQLite index was made from."""
-    from shared.files.folder import IndexFolderFiles
-    from shared.retrieval.sqlite.retriever import SqliteRetriever
-
-    if not isinstance(retriever, SqliteRetriever):
-        return None
-    return IndexFolderFiles(lambda: retriever.documents)
-
-
-def _make_memory(clients: Clients) -> Memory | None:
-    """Make the store of conversations; None if they are not stored."""
-    settings = clients.settings
-    limits = settings.max_conversations, settings.max_stored_megabytes * 1_000_000
-    retention = Retention(settings.retention_seconds, *limits)
-    if settings.azure_cosmos_endpoint:
-        return _make_cosmos_memory(clients, settings.azure_cosmos_endpoint, retention)
-    if settings.memory_file:
-        return _make_sqlite_memory(settings, settings.memory_file, retention)
-    return None
-
-
-def _make_cosmos_memory(clients: Clients, endpoint: str, retention: Retention) -> Memory:
-    from shared.memory.cosmos.items import ContainerLocation
-    from shared.memory.cosmos.store import open_cosmos
-
-    settings = clients.settings
-    location = ContainerLocation(
-        endpoint, settings.azure_cosmos_database, settings.azure_cosmos_container
-    )
-    return open_cosmos(location, clients.identity, retention, settings.memory_seconds)
-
-
-def _make_sqlite_memory(settings: Settings, name: str, retention: Retention) -> Memory:
-    from shared.memory.sqlite.store import open_memory
-
-    return open_memory(SHARED_FOLDER.parent / name, retention, settings.memory_seconds)
 
 
 def _make_rag(settings: Settings, models: Router, retriever: Retriever) -> Rag:
@@ -350,29 +188,3 @@ def _make_tracer(settings: Settings) -> Tracer:
     except Exception as error:  # exporters read the environment and raise any exception
         problem = "TRACE_EXPORTER names an exporter that cannot be created: see the log"
         raise SettingsError((problem,)) from error
-
-
-def _make_health(
-    clients: Clients, models: Router, retriever: Retriever, **stores: Files | Memory | None
-) -> Health:
-    """Make the checks of `/health`, for the components in use.
-
-    Only on a laptop it tells what the index holds: elsewhere anybody may ask.
-    """
-    model = models.default
-    details = partial(_index_details, retriever) if clients.settings.on_laptop else None
-    checks = {
-        "model": HealthCheck(model.name, model.ready),
-        "index": HealthCheck(retriever.name, retriever.ready, details),
-    }
-    checks |= {
-        kind: HealthCheck(part.name, part.ready)
-        for kind, part in stores.items()
-        if part is not None
-    }
-    for provider in models.other_providers:
-        other = provider.get_model(None)
-        checks[f"model of {provider.name}"] = HealthCheck(other.name, other.ready)
-    if name := clients.embedding_model:
-        checks["vectors"] = HealthCheck(name, clients.check_embedding)
-    return Health(checks, shows_causes=clients.settings.on_laptop)

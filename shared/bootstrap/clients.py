@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import cached_property, partial
 from typing import Any
 
-from shared import settings as configuration
 from shared.retrieval.base import Embed
-from shared.settings import Settings
+from shared.settings import Settings, require_settings
 
 BATCH_REQUEST_SECONDS = 600.0  # for one request with its retries
 
@@ -30,10 +29,25 @@ class Clients:
         managed = bool(self.settings.identity_endpoint)
         return identity.get_credential(managed, self.settings.azure_client_id)
 
+    def prefetch_tokens(self) -> None:
+        """Request the tokens for search and model, if there is a managed identity.
+
+        A developer's sign-in is left out: a CLI would take CPU time from the start.
+        """
+        settings = self.settings
+        uses_azure = settings.azure_search_endpoint or settings.azure_openai_endpoint
+        if not settings.identity_endpoint or not uses_azure:
+            return
+        from shared.azure import identity
+
+        scopes = [identity.SEARCH_SCOPE] if settings.azure_search_endpoint else []
+        scopes += [identity.OPENAI_SCOPE] if settings.azure_openai_endpoint else []
+        identity.prefetch_tokens(self.identity, scopes)
+
     @property
     def azure_openai_base_url(self) -> str:
         """The base URL of Azure OpenAI's API. Raises SettingsError."""
-        (url,) = configuration.require_settings(self.settings, "AZURE_OPENAI_ENDPOINT")
+        (url,) = require_settings(self.settings, "AZURE_OPENAI_ENDPOINT")
         return f"{url.removesuffix('/v1').removesuffix('/openai')}/openai/v1"
 
     @cached_property
@@ -50,7 +64,7 @@ class Clients:
         """The client of OPENAI_BASE_URL, for chat and embeddings. Raises SettingsError."""
         from shared.models.openai.client import fixed_key, make_client
 
-        (base_url,) = configuration.require_settings(self.settings, "OPENAI_BASE_URL")
+        (base_url,) = require_settings(self.settings, "OPENAI_BASE_URL")
         secret = self.settings.openai_api_key
         key = secret.get_secret_value() if secret else "none"  # servers without keys accept any
         return make_client(base_url, fixed_key(key), self.batch)
@@ -71,7 +85,7 @@ class Clients:
         """The container with the files of citations. Raises SettingsError."""
         from shared.files.blobs import make_container_client
 
-        (endpoint,) = configuration.require_settings(self.settings, "AZURE_STORAGE_ENDPOINT")
+        (endpoint,) = require_settings(self.settings, "AZURE_STORAGE_ENDPOINT")
         return make_container_client(endpoint, self.settings.azure_storage_container, self.identity)
 
     @cached_property

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from shared.bootstrap.build import build, start
-from shared.bootstrap.model_factory import is_local
+from shared.bootstrap.models import is_local
 from shared.settings import SettingsError, read_settings
 from shared.telemetry.access_log import quiet_libraries
 from tests.support.calls import QUESTION, ask, call

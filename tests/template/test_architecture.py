@@ -127,8 +127,8 @@ CHAT_ANSWERS = {"message", "output_text"}  # values of that setting
 # OpenAI's wire format has the same names, which its adapter needs. So has AOG's, which defines
 # the providers' metadata and the content parts.
 SPEAK = (
-    "shared.bootstrap.model_factory",
-    "shared.bootstrap.provider_factory",
+    "shared.bootstrap.models",
+    "shared.bootstrap.providers",
     "shared.models.formats",
     "shared.models.openai.client",
     "shared.models.providers.metadata",

@@ -12,7 +12,7 @@ import pytest
 
 from shared.app import Service
 from shared.bootstrap.build import start
-from shared.bootstrap.setting_names import describe_misspelt
+from shared.bootstrap.local_settings import describe_misspelt
 from shared.http.health import HealthReport
 from shared.retrieval.base import Retriever
 from shared.settings import Settings, SettingsError, read_settings

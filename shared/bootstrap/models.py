@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import ipaddress
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from shared import settings as configuration
 from shared.bootstrap.clients import Clients, make_http_model
-from shared.bootstrap.provider_factory import make_provider, make_request_model_factory
+from shared.bootstrap.factories import import_factory
+from shared.bootstrap.providers import make_provider, make_request_model_factory
 from shared.models.base import Model
 from shared.models.router import Provider, Router
-from shared.settings import Settings, SettingsError
-
-
-def import_factory(setting: str, name: str, known: Iterable[str]) -> Callable[..., Any]:
-    """Import a factory. `known` are the setting's other values. Raises SettingsError."""
-    module, _, factory = name.partition(":")
-    try:
-        imported: Callable[..., Any] = getattr(importlib.import_module(module), factory)
-    except (ImportError, AttributeError, ValueError) as error:
-        names = ", ".join((*known, ""))
-        choice = f"{names}or a" if names else "a"
-        problem = f"{setting} must be {choice} package.module:factory that can be imported"
-        raise SettingsError((problem,)) from error
-    return imported
-
+from shared.settings import Settings, SettingsError, require_settings
 
 DEFAULT_MODEL = "demo"
 
@@ -47,7 +32,7 @@ def _make_demo(_clients: Clients) -> Provider:
 
 def _make_azure_openai(clients: Clients) -> Provider:
     names = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_CHAT_DEPLOYMENT")
-    _, name = configuration.require_settings(clients.settings, *names)
+    _, name = require_settings(clients.settings, *names)
     flavor, path = _select_api(clients.settings)
     url = clients.azure_openai_base_url + path
     hint = "does the app's identity have the role Cognitive Services OpenAI User on it?"
@@ -58,7 +43,7 @@ def _make_azure_openai(clients: Clients) -> Provider:
 
 def _make_openai(clients: Clients) -> Provider:
     settings, names = clients.settings, ("OPENAI_BASE_URL", "OPENAI_CHAT_MODEL")
-    base, name = configuration.require_settings(settings, *names)
+    base, name = require_settings(settings, *names)
     flavor, path = _select_api(settings)
     url = base.rstrip("/") + path
     model = _make_named_model(settings, clients.openai, url, name, "is OPENAI_API_KEY right?")

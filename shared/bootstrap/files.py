@@ -1,0 +1,50 @@
+"""Makes the store of the files behind citations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shared.bootstrap.clients import Clients
+from shared.files.base import Files
+from shared.retrieval.base import Retriever
+from shared.settings import SHARED_FOLDER, SettingsError
+
+
+def make_files(clients: Clients, retriever: Retriever) -> Files | None:
+    """Make the file store of citations; None without one. Raises SettingsError."""
+    settings = clients.settings
+    if settings.azure_storage_endpoint:
+        files: Files = make_blob_files(clients)
+        return files
+    if settings.documents_path:
+        return _make_folder_files(settings.documents_path)
+    if settings.index_file:
+        return _make_indexed_files(retriever)
+    return None
+
+
+def make_blob_files(clients: Clients) -> Any:
+    """Make the store of the Blob container. Raises SettingsError."""
+    from shared.files.blobs import BlobFiles
+
+    return BlobFiles(clients.blob_container, clients.settings.storage_seconds)
+
+
+def _make_folder_files(path: str) -> Files:
+    """Make the store of DOCUMENTS_PATH, relative to the app's folder. Raises SettingsError."""
+    from shared.files.folder import FolderFiles
+
+    folder = SHARED_FOLDER.parent / path
+    if not folder.is_dir():
+        raise SettingsError(("DOCUMENTS_PATH must be a folder that exists",))
+    return FolderFiles(folder)
+
+
+def _make_indexed_files(retriever: Retriever) -> Files | None:
+    """Make the store of the folder that the SQLite index was made from."""
+    from shared.files.folder import IndexFolderFiles
+    from shared.retrieval.sqlite.retriever import SqliteRetriever
+
+    if not isinstance(retriever, SqliteRetriever):
+        return None
+    return IndexFolderFiles(lambda: retriever.documents)

@@ -1,0 +1,75 @@
+"""Makes the retriever."""
+
+from __future__ import annotations
+
+from shared.bootstrap.clients import Clients
+from shared.bootstrap.factories import import_factory
+from shared.bootstrap.files import make_blob_files
+from shared.retrieval.base import Retriever, missing_members
+from shared.settings import SHARED_FOLDER, Settings, SettingsError, require_settings
+
+SAMPLE_INDEX = "samples"  # value of INDEX_FILE for the sample documents
+
+UNRESTRICTED_INDEX = (
+    "AZURE_SEARCH_FIELDS names no field with permissions, and sign-in is on: set "
+    "AZURE_SEARCH_INDEX_PUBLIC to true if every caller may see every document"
+)
+
+
+def make_retriever(clients: Clients) -> Retriever:
+    """Make the retriever of the first of these settings that has a value. Raises SettingsError."""
+    settings = clients.settings
+    if settings.retriever:
+        return _make_custom_retriever(settings, settings.retriever)
+    if settings.azure_search_endpoint:
+        return _make_azure_search_retriever(clients)
+    if settings.index_file:
+        return _make_sqlite_retriever(clients)
+    raise SettingsError(("RETRIEVER or AZURE_SEARCH_ENDPOINT is required",))
+
+
+def _make_custom_retriever(settings: Settings, name: str) -> Retriever:
+    """Make a retriever with the factory of RETRIEVER. Raises SettingsError."""
+    retriever: Retriever = import_factory("RETRIEVER", name)(settings)
+    if missing := missing_members(retriever):
+        problem = f"RETRIEVER names a factory whose retriever has no {', '.join(missing)}"
+        raise SettingsError((problem,))
+    return retriever
+
+
+def _make_azure_search_retriever(clients: Clients) -> Retriever:
+    from shared.retrieval.azure_search.client import make_index
+    from shared.retrieval.azure_search.field_mapping import IndexFields
+    from shared.retrieval.azure_search.retriever import AzureSearchRetriever
+
+    settings = clients.settings
+    endpoint, index = require_settings(settings, "AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX")
+    fields = IndexFields(**(settings.azure_search_fields or {}))
+    is_open = not fields.has_access_control and not settings.azure_search_index_public
+    if settings.website_auth_enabled and is_open:
+        raise SettingsError((UNRESTRICTED_INDEX,))
+    vectorizer, storage = settings.azure_search_vectorizer, settings.azure_storage_endpoint
+    return AzureSearchRetriever(
+        index=make_index(endpoint, index, clients.identity),
+        fields=fields,
+        seconds=settings.search_seconds,
+        embed=None if vectorizer else clients.embed,
+        vectorizer=vectorizer,
+        semantic_configuration=settings.azure_search_semantic_configuration,
+        fetch_image=make_blob_files(clients).read_image if storage else None,
+    )
+
+
+def _make_sqlite_retriever(clients: Clients) -> Retriever:
+    """Open the index file, or else index the samples. Raises SettingsError."""
+    from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever, read_passages
+
+    name = clients.settings.index_file
+    path, data = SHARED_FOLDER.parent / name, SHARED_FOLDER / "data"
+    if name != SAMPLE_INDEX and path.is_file():
+        model, embed = clients.embedding_model, clients.embed
+        return SqliteRetriever.open(path, Embedding(model, embed) if model and embed else None)
+    if name != SAMPLE_INDEX and "index_file" in clients.settings.model_fields_set:
+        problem = "INDEX_FILE names a missing file: `make index DOCS=folder` creates it"
+        raise SettingsError((problem,))
+    return SqliteRetriever(read_passages(data / "samples.jsonl"), documents=data / "documents")
